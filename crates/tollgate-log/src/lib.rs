@@ -1,1 +1,41 @@
-//! To be built.
+//! The record log: append, group commit, segments, recovery, cursors.
+//!
+//! A record goes through the files in this order: [`schema`] says what a stream's rows look like, [`record`] encodes
+//! one, [`append`] gathers those of one pass of a worker into a batch, [`commit`] runs the threads that write, sync
+//! and seal through [`segment_writer`], [`batch`] and [`segment`] are the bytes. [`recover`] mends what a dead run
+//! left, [`cursor`] reads a log in order, [`verify`] checks a whole one. [`storage`] is the file system, as a trait.
+//!
+//! The contract is `docs/log-format.md`. Absent here: HTTP, scripts, sinks, any async runtime.
+
+mod append;
+mod batch;
+mod commit;
+mod cursor;
+mod error;
+mod id;
+mod record;
+mod recover;
+mod scan;
+mod schema;
+mod seal;
+mod segment;
+mod segment_writer;
+mod storage;
+mod verify;
+
+pub use append::{AppendError, Appender, Level, Ticket, Transaction};
+pub use batch::{BATCH_BYTES_MAX, BATCH_HEADER_BYTES, BatchHeader, BatchKind};
+pub use commit::{Log, LogOptions, OpenError, Watermark};
+pub use cursor::{Cursor, CursorStep, Gap, Position, RecordBatch};
+pub use error::{FormatError, LogError};
+pub use id::{LogId, Sequence};
+pub use record::{Record, RecordBody, RowEncoder, Value, ValueError};
+pub use recover::{LogRecovery, RecoveryReport, recover};
+pub use scan::{SegmentScan, scan_segment};
+pub use schema::{Column, ColumnOrigin, ColumnType, Schema, SchemaError, SchemaId};
+pub use segment::{
+    Digest, DigestAlgorithm, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader, SegmentName, SegmentState, StreamCount,
+};
+pub use segment_writer::{ClosedSegment, Handover, SegmentWriter, SyncWork};
+pub use storage::{DiskStorage, Storage, StorageFile, StorageLock};
+pub use verify::{SegmentVerdict, log_ids, segments, verify_segment};

@@ -1,1 +1,46 @@
-//! To be built.
+//! HTTP/1.1 as bytes: request heads, body framing, chunks and reply heads (RFC 9110, RFC 9112).
+//!
+//! Step 2 of the path of a transaction. Bytes come in, a [`RequestHead`] with its [`BodyFraming`] comes out; a
+//! [`ReplyHead`] comes in, bytes come out. Sockets, deadlines, routes and bodies on disk belong to the server.
+//!
+//! Invariants:
+//! - no I/O, no clock, no unsafe code, and no input that panics;
+//! - what the bytes mean does not depend on how the network cut them;
+//! - framing is decided once, when the head is parsed, and one request never reads as two;
+//! - every refusal is a [`RequestError`] whose one table gives status, closing and client text.
+
+mod authority;
+mod chunked;
+mod connection;
+mod date;
+mod error;
+mod field;
+mod framing;
+mod grammar;
+mod limits;
+mod method;
+mod path;
+mod query;
+mod reply;
+mod request;
+mod span;
+mod status;
+mod target;
+
+pub use chunked::{ChunkedDecoder, Decoded, LAST_CHUNK, write_chunk};
+pub use connection::{connection_options, is_hop_by_hop_field};
+pub use date::{http_date, parse_http_date};
+pub use error::RequestError;
+pub use field::{is_field_name, is_field_value, is_framing_field};
+pub use framing::BodyFraming;
+pub use limits::Limits;
+pub use method::{Method, Methods};
+pub use path::normalise_path;
+pub use query::query_pairs;
+pub use reply::{
+    CONTINUE, Connection, ReplyBody, ReplyHead, begin_reply_head, end_reply_head, push_field,
+    write_reply_head,
+};
+pub use request::{HeadReader, RequestHead, Version};
+pub use status::{StatusCode, reason};
+pub use target::{Target, write_target};

@@ -25,17 +25,17 @@ mod verify;
 
 pub use append::{AppendError, Appender, Level, Ticket, Transaction};
 pub use batch::{BATCH_BYTES_MAX, BATCH_HEADER_BYTES, BatchHeader, BatchKind};
-pub use commit::{Log, LogOptions, OpenError, Watermark};
+pub use commit::{Follower, Log, LogOptions, OpenError, Watermark};
 pub use cursor::{Cursor, CursorStep, Gap, Position, RecordBatch};
 pub use error::{FormatError, LogError};
 pub use id::{LogId, Sequence};
 pub use record::{Record, RecordBody, RowEncoder, Value, ValueError};
 pub use recover::{LogRecovery, RecoveryReport, recover};
-pub use scan::{SegmentScan, scan_segment};
+pub use scan::{Failure, SegmentScan, scan_segment};
 pub use schema::{Column, ColumnOrigin, ColumnType, Schema, SchemaError, SchemaId};
 pub use segment::{
     Digest, DigestAlgorithm, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader, SegmentName, SegmentState, StreamCount,
 };
 pub use segment_writer::{ClosedSegment, Handover, SegmentWriter, SyncWork};
 pub use storage::{DiskStorage, Storage, StorageFile, StorageLock};
-pub use verify::{SegmentVerdict, log_ids, segments, verify_segment};
+pub use verify::{SegmentProblem, SegmentVerdict, log_ids, segments, verify_segment};

@@ -1,0 +1,111 @@
+//! `uri-host [":" port]`: the value of Host and the authority of an absolute target (rule 6, RFC 9112 section 3.2).
+
+use crate::grammar::{REG_NAME, hex_value, is};
+use std::net::Ipv6Addr;
+
+/// Tells whether `bytes` names a host, with or without a port. Userinfo, paths, commas and blanks do not.
+pub(crate) fn is_authority(bytes: &[u8]) -> bool {
+    let Some(host_bytes) = host_len(bytes) else { return false };
+    match bytes.split_at_checked(host_bytes) {
+        Some((_, [])) => true,
+        Some((_, [b':', port @ ..])) => is_port(port),
+        _ => false,
+    }
+}
+
+/// The length of the host at the front; `None` where there is none.
+fn host_len(bytes: &[u8]) -> Option<usize> {
+    match bytes {
+        [b'[', rest @ ..] => ip_literal_len(rest).map(|literal| literal + 2),
+        _ => reg_name_len(bytes),
+    }
+}
+
+/// RFC 3986 section 3.2.2. IPvFuture and zone identifiers name nothing that reaches us: refused.
+fn ip_literal_len(bytes: &[u8]) -> Option<usize> {
+    let end = bytes.iter().take(IPV6_BYTES_MAX + 1).position(|&byte| byte == b']')?;
+    let text = std::str::from_utf8(&bytes[..end]).ok()?;
+    text.parse::<Ipv6Addr>().ok().map(|_| end)
+}
+
+/// An IPv4 address is a `reg-name` by its letters. The host of an http URI is not empty (RFC 9110 section 4.2.1).
+fn reg_name_len(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'%' => {
+                let escape = bytes.get(at + 1..at + 3)?;
+                escape.iter().all(|&digit| hex_value(digit).is_some()).then_some(())?;
+                at += 3;
+            }
+            _ if is(REG_NAME, byte) => at += 1,
+            _ => break,
+        }
+    }
+    (at > 0).then_some(at)
+}
+
+/// `*DIGIT`, up to 65535; an empty port is the default one (RFC 3986 section 3.2.3).
+fn is_port(bytes: &[u8]) -> bool {
+    bytes.len() <= 5
+        && bytes.iter().all(u8::is_ascii_digit)
+        && bytes.iter().fold(0u32, |port, digit| port * 10 + u32::from(digit - b'0')) <= 65_535
+}
+
+const IPV6_BYTES_MAX: usize = 45;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_is_a_name_or_address_and_a_port_of_digits() {
+        let check = |input: &str, expect| assert_eq!(is_authority(input.as_bytes()), expect, "{input}");
+        for good in [
+            "a",
+            "example.com",
+            "example.com:80",
+            "example.com:",
+            "127.0.0.1:65535",
+            "[::1]",
+            "[::1]:8080",
+            "[2001:db8::192.0.2.1]",
+            "a_b~c.d",
+            "caf%C3%A9.example",
+        ] {
+            check(good, true);
+        }
+        for bad in [
+            "",
+            ":80",
+            "a:65536",
+            "a:8o",
+            "a:+1",
+            "a:000080",
+            "a:1:2",
+            "user@a",
+            "user:pass@a",
+            "a/b",
+            "a,b",
+            "a b",
+            "a\tb",
+            "a?",
+            "a#",
+            "a\\b",
+            "a%",
+            "a%2",
+            "a%zz",
+            "[::1",
+            "::1",
+            "[]",
+            "[:::1]",
+            "[fe80::1%eth0]",
+            "[v1.a]",
+            "[::1]a",
+            "[127.0.0.1]",
+            "caf\u{e9}",
+        ] {
+            check(bad, false);
+        }
+    }
+}

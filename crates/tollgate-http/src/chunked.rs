@@ -1,0 +1,458 @@
+//! The chunked transfer coding (RFC 9112 section 7.1, rules 12 to 14).
+//!
+//! The decoder looks at each framing byte once and keeps no line, so its cost is linear and its memory constant,
+//! however the bytes are cut. Extensions and trailers are checked against the grammar and discarded: nothing of them
+//! reaches fields, scripts or backends.
+
+use crate::error::RequestError;
+use crate::grammar::{BLANK, FIELD_NAME, TOKEN, hex_value, is, is_field_content};
+use crate::limits::Limits;
+use bytes::{Buf, BytesMut};
+
+/// Where a decoder stands after the bytes it was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decoded {
+    /// All bytes are used up and the body goes on.
+    NeedMore,
+    /// The body is complete; `input` begins with what follows it.
+    Done,
+}
+
+/// Decodes one chunked body.
+#[derive(Debug)]
+pub struct ChunkedDecoder {
+    state: State,
+    /// The size of the current chunk while its digits come, then what is left of its data.
+    chunk_left: u64,
+    /// Data announced by all chunks so far.
+    data_bytes: u64,
+    /// Size digits and line ends so far.
+    overhead_bytes: u64,
+    extension_bytes: usize,
+    trailer_bytes: usize,
+    extension_bytes_max: usize,
+    trailer_bytes_max: usize,
+    failure: Option<RequestError>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Size { digits: u8 },
+    Extension(Extension),
+    SizeLineFeed,
+    Data,
+    DataCarriageReturn,
+    DataLineFeed,
+    TrailerStart,
+    TrailerName,
+    TrailerValue,
+    TrailerLineFeed,
+    EndLineFeed,
+    Done,
+}
+
+/// `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`, from the first `;` on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extension {
+    BeforeName,
+    Name,
+    AfterName,
+    BeforeValue,
+    Token,
+    Quoted,
+    QuotedPair,
+    AfterQuoted,
+    AfterValue,
+}
+
+impl ChunkedDecoder {
+    /// Makes a decoder for one body.
+    pub fn new(limits: &Limits) -> Self {
+        Self {
+            state: State::Size { digits: 0 },
+            chunk_left: 0,
+            data_bytes: 0,
+            overhead_bytes: 0,
+            extension_bytes: 0,
+            trailer_bytes: 0,
+            extension_bytes_max: limits.chunk_extension_bytes_max,
+            trailer_bytes_max: limits.trailer_bytes_max,
+            failure: None,
+        }
+    }
+
+    /// Moves decoded data from the front of `input` to the end of `body`, which may be drained between calls.
+    ///
+    /// One call adds no more data than `input` holds, so the caller bounds memory by what it reads at once.
+    /// `body_bytes_max` bounds the data of the whole body; a chunk that would pass it is refused at its size line.
+    ///
+    /// # Errors
+    /// Any fault of the coding, and again the same on each later call: there is no resync (rule 15).
+    pub fn decode(
+        &mut self,
+        input: &mut BytesMut,
+        body: &mut BytesMut,
+        body_bytes_max: u64,
+    ) -> Result<Decoded, RequestError> {
+        if let Some(error) = &self.failure {
+            return Err(error.clone());
+        }
+        let mut used = 0;
+        let decoded = self.run(input, &mut used, body, body_bytes_max);
+        input.advance(used);
+        self.failure = decoded.as_ref().err().cloned();
+        decoded
+    }
+
+    /// Tells whether the whole body was decoded. At the end of the stream anything else is an incomplete body (rule 15).
+    pub fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// Returns the bytes of data decoded so far.
+    pub fn body_bytes(&self) -> u64 {
+        match self.state {
+            State::Data => self.data_bytes - self.chunk_left,
+            _ => self.data_bytes,
+        }
+    }
+
+    fn run(
+        &mut self,
+        input: &[u8],
+        used: &mut usize,
+        body: &mut BytesMut,
+        body_bytes_max: u64,
+    ) -> Result<Decoded, RequestError> {
+        loop {
+            let rest = input.get(*used..).unwrap_or_default();
+            match (self.state, rest) {
+                (State::Done, _) => return Ok(Decoded::Done),
+                (_, []) => return Ok(Decoded::NeedMore),
+                (State::Data, _) => *used += self.take_data(rest, body),
+                (_, [byte, ..]) => {
+                    *used += 1;
+                    self.state = self.step(*byte, body_bytes_max)?;
+                }
+            }
+        }
+    }
+
+    fn take_data(&mut self, input: &[u8], body: &mut BytesMut) -> usize {
+        let bytes = usize::try_from(self.chunk_left).map_or(input.len(), |left| left.min(input.len()));
+        body.extend_from_slice(&input[..bytes]);
+        self.chunk_left -= bytes as u64;
+        if self.chunk_left == 0 {
+            self.state = State::DataCarriageReturn;
+        }
+        bytes
+    }
+
+    /// One byte of framing.
+    fn step(&mut self, byte: u8, body_bytes_max: u64) -> Result<State, RequestError> {
+        match self.state {
+            State::Size { digits } => self.step_size(digits, byte),
+            State::Extension(extension) => self.step_extension(extension, byte),
+            State::SizeLineFeed if byte == b'\n' => self.begin_chunk(body_bytes_max),
+            // Rule 13: a CR in an extension that is not followed by LF.
+            State::SizeLineFeed => Err(RequestError::ChunkSizeInvalid { byte }),
+            State::DataCarriageReturn if byte == b'\r' => Ok(State::DataLineFeed),
+            State::DataLineFeed if byte == b'\n' => Ok(State::Size { digits: 0 }),
+            State::DataCarriageReturn | State::DataLineFeed => Err(RequestError::ChunkEndInvalid { byte }),
+            State::TrailerStart
+            | State::TrailerName
+            | State::TrailerValue
+            | State::TrailerLineFeed
+            | State::EndLineFeed => self.step_trailer(byte),
+            State::Data | State::Done => Ok(self.state),
+        }
+    }
+
+    /// Rule 12: 1 to 16 digits, leading zeros included, so the size always fits a `u64`.
+    fn step_size(&mut self, digits: u8, byte: u8) -> Result<State, RequestError> {
+        match (byte, hex_value(byte)) {
+            (_, Some(value)) if digits < SIZE_DIGITS_MAX => {
+                self.chunk_left = self.chunk_left << 4 | u64::from(value);
+                self.overhead_bytes += 1;
+                Ok(State::Size { digits: digits + 1 })
+            }
+            (b';', _) if digits > 0 => self.count_extension(Extension::BeforeName),
+            (b'\r', _) if digits > 0 => Ok(State::SizeLineFeed),
+            _ => Err(RequestError::ChunkSizeInvalid { byte }),
+        }
+    }
+
+    /// RFC 9112 section 7.1.1.
+    fn step_extension(&mut self, extension: Extension, byte: u8) -> Result<State, RequestError> {
+        use Extension::{
+            AfterName, AfterQuoted, AfterValue, BeforeName, BeforeValue, Name, Quoted, QuotedPair, Token,
+        };
+        let next = match (extension, byte) {
+            (Name | Token | AfterQuoted, b'\r') => return Ok(State::SizeLineFeed),
+            (Quoted, b'"') => AfterQuoted,
+            (Quoted, b'\\') => QuotedPair,
+            (Quoted | QuotedPair, _) if is_field_content(byte) => Quoted,
+            (BeforeName | BeforeValue | AfterName | AfterValue, _) if is(BLANK, byte) => extension,
+            (Name, _) if is(BLANK, byte) => AfterName,
+            (Token | AfterQuoted, _) if is(BLANK, byte) => AfterValue,
+            (BeforeName | Name, _) if is(TOKEN, byte) => Name,
+            (BeforeValue | Token, _) if is(TOKEN, byte) => Token,
+            (BeforeValue, b'"') => Quoted,
+            (Name | AfterName, b'=') => BeforeValue,
+            (Name | AfterName | Token | AfterQuoted | AfterValue, b';') => BeforeName,
+            _ => return Err(RequestError::ChunkExtensionInvalid { byte }),
+        };
+        self.count_extension(next)
+    }
+
+    fn count_extension(&mut self, next: Extension) -> Result<State, RequestError> {
+        self.extension_bytes += 1;
+        if self.extension_bytes > self.extension_bytes_max {
+            return Err(RequestError::ChunkExtensionsTooLarge { limit: self.extension_bytes_max });
+        }
+        Ok(State::Extension(next))
+    }
+
+    /// The size line is complete: check what it announces before any of it is taken.
+    fn begin_chunk(&mut self, body_bytes_max: u64) -> Result<State, RequestError> {
+        if self.chunk_left == 0 {
+            return Ok(State::TrailerStart);
+        }
+        let bytes = self.data_bytes.saturating_add(self.chunk_left);
+        if bytes > body_bytes_max {
+            return Err(RequestError::BodyTooLarge { bytes, limit: body_bytes_max });
+        }
+        self.data_bytes = bytes;
+        self.overhead_bytes += LINE_ENDS_OF_CHUNK;
+        self.check_overhead()?;
+        Ok(State::Data)
+    }
+
+    fn check_overhead(&self) -> Result<(), RequestError> {
+        let limit =
+            self.data_bytes.saturating_mul(OVERHEAD_PER_DATA_BYTE).saturating_add(OVERHEAD_FREE_BYTES);
+        if self.overhead_bytes > limit {
+            return Err(RequestError::ChunkOverhead {
+                overhead: self.overhead_bytes,
+                data: self.data_bytes,
+                limit,
+            });
+        }
+        Ok(())
+    }
+
+    /// RFC 9112 section 7.1.2, with the strictness of field lines: no folding, no blank before the colon, no `_`.
+    fn step_trailer(&mut self, byte: u8) -> Result<State, RequestError> {
+        self.trailer_bytes += 1;
+        if self.trailer_bytes > self.trailer_bytes_max {
+            return Err(RequestError::TrailerTooLarge { limit: self.trailer_bytes_max });
+        }
+        match (self.state, byte) {
+            (State::TrailerStart, b'\r') => Ok(State::EndLineFeed),
+            (State::TrailerStart | State::TrailerName, _) if is(FIELD_NAME, byte) => Ok(State::TrailerName),
+            (State::TrailerName, b':') => Ok(State::TrailerValue),
+            (State::TrailerValue, b'\r') => Ok(State::TrailerLineFeed),
+            (State::TrailerValue, _) if is_field_content(byte) => Ok(State::TrailerValue),
+            (State::TrailerLineFeed, b'\n') => Ok(State::TrailerStart),
+            (State::EndLineFeed, b'\n') => Ok(State::Done),
+            _ => Err(RequestError::TrailerInvalid { byte }),
+        }
+    }
+}
+
+/// Appends `data` as one chunk. No data writes nothing: an empty chunk would end the body.
+pub fn write_chunk(out: &mut Vec<u8>, data: &[u8]) {
+    if data.is_empty() {
+        return;
+    }
+    let digits = (data.len().ilog2() / 4 + 1) as usize;
+    for place in (0..digits).rev() {
+        out.push(HEX_DIGITS[data.len() >> (place * 4) & 15]);
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(data);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The end of a chunked body, without trailers.
+pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
+const SIZE_DIGITS_MAX: u8 = 16;
+/// CRLF after the size and CRLF after the data.
+const LINE_ENDS_OF_CHUNK: u64 = 4;
+/// Framing may be four times the data. A one-byte chunk has five bytes of it, so a body may hold some 16,000 of those.
+const OVERHEAD_PER_DATA_BYTE: u64 = 4;
+const OVERHEAD_FREE_BYTES: u64 = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Outcome = Result<(Decoded, BytesMut, BytesMut), RequestError>;
+
+    fn decode(pieces: &[&[u8]], body_bytes_max: u64) -> Outcome {
+        let mut decoder = ChunkedDecoder::new(&Limits::default());
+        let (mut input, mut body) = (BytesMut::new(), BytesMut::new());
+        let mut decoded = Decoded::NeedMore;
+        for piece in pieces {
+            input.extend_from_slice(piece);
+            decoded = decoder.decode(&mut input, &mut body, body_bytes_max)?;
+        }
+        assert_eq!(decoder.body_bytes(), body.len() as u64);
+        assert_eq!(decoder.is_done(), decoded == Decoded::Done);
+        Ok((decoded, body, input))
+    }
+
+    /// Decodes as one piece and byte by byte.
+    #[allow(clippy::needless_pass_by_value)] // Rows read better without references.
+    fn check(input: &str, expect: Result<(Decoded, &str, &str), RequestError>) {
+        let bytes: Vec<&[u8]> = input.as_bytes().chunks(1).collect();
+        for pieces in [vec![input.as_bytes()], bytes] {
+            let found = decode(&pieces, 1 << 20);
+            let expect = expect.clone().map(|(decoded, body, rest)| (decoded, body.into(), rest.into()));
+            assert_eq!(found, expect, "{input:?}");
+        }
+    }
+
+    #[test]
+    fn chunks_become_data_and_the_next_request_stays() {
+        check("0\r\n\r\n", Ok((Decoded::Done, "", "")));
+        check("5\r\nhello\r\n0\r\n\r\nGET", Ok((Decoded::Done, "hello", "GET")));
+        check("5\r\nhello\r\nA\r\n, chunked!\r\n000\r\n\r\n", Ok((Decoded::Done, "hello, chunked!", "")));
+        check("0000000000000001\r\na\r\n0\r\n\r\n", Ok((Decoded::Done, "a", "")));
+        check("5\r\nhel", Ok((Decoded::NeedMore, "hel", "")));
+        check("5\r\nhello\r\n0\r\n", Ok((Decoded::NeedMore, "hello", "")));
+        check("5\r\nhello\r\n0\r\n\r", Ok((Decoded::NeedMore, "hello", "")));
+    }
+
+    #[test]
+    fn size_is_hexadecimal_digits_and_nothing_else() {
+        let refused = |input: &str, byte| check(input, Err(RequestError::ChunkSizeInvalid { byte }));
+        refused("\r\n", b'\r');
+        refused(";a\r\n", b';');
+        refused("g\r\n", b'g');
+        refused("0x5\r\n", b'x');
+        refused("+5\r\n", b'+');
+        refused("-5\r\n", b'-');
+        refused("5_0\r\n", b'_');
+        refused(" 5\r\n", b' ');
+        refused("5 \r\n", b' ');
+        refused("5 ;a\r\n", b' ');
+        refused("5\n", b'\n');
+        refused("5\r5\r\n", b'5');
+        refused("00000000000000001\r\n", b'1');
+        refused("5\r\nhello\r\n\r\n", b'\r');
+    }
+
+    #[test]
+    fn data_ends_exactly_where_its_size_says() {
+        let refused = |input: &str, byte| check(input, Err(RequestError::ChunkEndInvalid { byte }));
+        refused("5\r\nhello!\r\n", b'!');
+        refused("5\r\nhello\n", b'\n');
+        refused("5\r\nhello\r0", b'0');
+        refused("5\r\nhello0\r\n\r\n", b'0');
+    }
+
+    #[test]
+    fn extensions_follow_their_grammar_and_are_discarded() {
+        for good in
+            [";a", ";a=b", "; a = b", ";a;b=c ;d", ";a=\"\"", ";a=\"x;\\\"\\\\ \t\u{e9}\"", ";a=\"b\" ;c"]
+        {
+            check(&format!("1{good}\r\nx\r\n0{good}\r\n\r\n"), Ok((Decoded::Done, "x", "")));
+        }
+        let refused = |input: &str, byte| {
+            check(&format!("1{input}\r\nx\r\n"), Err(RequestError::ChunkExtensionInvalid { byte }));
+        };
+        refused(";", b'\r');
+        refused(";=a", b'=');
+        refused(";a=", b'\r');
+        refused(";a b", b'b');
+        refused(";a ", b'\r');
+        refused(";a=b c", b'c');
+        refused(";a=\"b\"c", b'c');
+        refused(";a=\"b", b'\r');
+        refused(";a=\"b\n\"", b'\n');
+        refused(";a=\"\\\r", b'\r');
+        refused(";a\n", b'\n');
+        refused(";a\0", 0);
+        refused(";a=\x7f", 0x7f);
+        check("1;a\rb\r\n", Err(RequestError::ChunkSizeInvalid { byte: b'b' }));
+    }
+
+    #[test]
+    fn trailers_are_checked_and_discarded() {
+        check("0\r\na: b\r\nC-d:\r\n\r\nG", Ok((Decoded::Done, "", "G")));
+        check("0\r\ncontent-length: 5\r\n\r\n", Ok((Decoded::Done, "", "")));
+        let refused = |input: &str, byte| check(input, Err(RequestError::TrailerInvalid { byte }));
+        refused("0\r\n\n", b'\n');
+        refused("0\r\na\r\n\r\n", b'\r');
+        refused("0\r\n:a\r\n\r\n", b':');
+        refused("0\r\na : b\r\n\r\n", b' ');
+        refused("0\r\na: b\r\n c\r\n\r\n", b' ');
+        refused("0\r\na_b: c\r\n\r\n", b'_');
+        refused("0\r\na: b\n\r\n", b'\n');
+        refused("0\r\na: b\rc\r\n\r\n", b'c');
+        refused("0\r\na: \0\r\n\r\n", 0);
+        refused("0\r\n\rG", b'G');
+    }
+
+    #[test]
+    fn extensions_and_trailers_have_a_limit_over_the_whole_body() {
+        let limits = Limits::default();
+        let long = "x".repeat(limits.chunk_extension_bytes_max / 2);
+        let error = RequestError::ChunkExtensionsTooLarge { limit: limits.chunk_extension_bytes_max };
+        check(&format!("1;{long}\r\na\r\n1;{long}\r\na\r\n"), Err(error));
+        let error = RequestError::TrailerTooLarge { limit: limits.trailer_bytes_max };
+        check(&format!("0\r\na: {long}\r\n\r\n"), Err(error));
+    }
+
+    #[test]
+    fn a_body_over_its_limit_is_refused_at_the_size_line() {
+        let check = |input: &str, bytes, limit| {
+            let found = decode(&[input.as_bytes()], limit).unwrap_err();
+            assert_eq!(found, RequestError::BodyTooLarge { bytes, limit }, "{input:?}");
+        };
+        check("6\r\n", 6, 5);
+        check("5\r\nhello\r\n1\r\n", 6, 5);
+        check("ffffffffffffffff\r\n", u64::MAX, 5);
+        check("1\r\na\r\nffffffffffffffff\r\n", u64::MAX, 5);
+        assert!(decode(&[b"5\r\nhello\r\n0\r\n\r\n"], 5).is_ok());
+    }
+
+    #[test]
+    fn a_long_run_of_tiny_chunks_is_refused() {
+        let run = |chunks| decode(&["1\r\nx\r\n".repeat(chunks).as_bytes()], u64::MAX);
+        assert!(run(16_000).is_ok());
+        assert!(matches!(run(17_000), Err(RequestError::ChunkOverhead { .. })));
+        let padded = "0000000000000001\r\nx\r\n".repeat(1_100);
+        assert!(matches!(decode(&[padded.as_bytes()], u64::MAX), Err(RequestError::ChunkOverhead { .. })));
+    }
+
+    #[test]
+    fn after_a_fault_there_is_no_resync() {
+        let mut decoder = ChunkedDecoder::new(&Limits::default());
+        let (mut input, mut body) = (BytesMut::from("1\r\naXX"), BytesMut::new());
+        let error = decoder.decode(&mut input, &mut body, 10).unwrap_err();
+        input = BytesMut::from("\r\n0\r\n\r\n");
+        assert_eq!(decoder.decode(&mut input, &mut body, 10), Err(error));
+        assert_eq!(body, "a");
+    }
+
+    #[test]
+    fn chunks_are_written_with_the_fewest_digits() {
+        let check = |bytes: usize, expect: &str| {
+            let mut out = Vec::new();
+            write_chunk(&mut out, &vec![b'x'; bytes]);
+            let size = out.split(|&byte| byte == b'\r').next().unwrap_or_default();
+            assert_eq!(std::str::from_utf8(size).unwrap(), expect);
+        };
+        check(0, "");
+        check(1, "1");
+        check(15, "f");
+        check(16, "10");
+        check(255, "ff");
+        check(256, "100");
+        check(65_536, "10000");
+    }
+}

@@ -1,0 +1,145 @@
+//! What a head says about its connection: Connection, Expect, Upgrade (RFC 9112 section 9, rules 17 to 19).
+
+use crate::error::excerpt;
+use crate::grammar::{is_token, trim_blanks};
+use crate::{BodyFraming, RequestError, Version};
+
+/// The connection fields met so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ConnectionFields {
+    closes: bool,
+    keeps_alive: bool,
+    upgrades: bool,
+    expectation: Option<Expectation>,
+}
+
+#[derive(Debug, Clone)]
+enum Expectation {
+    Continue,
+    Unknown(RequestError),
+}
+
+impl ConnectionFields {
+    pub(crate) fn note_connection(&mut self, value: &[u8]) -> Result<(), RequestError> {
+        for option in connection_options(value) {
+            if !is_token(option) {
+                return Err(RequestError::ConnectionInvalid { found: excerpt(option) });
+            }
+            // Rule 19: a proxy that obeyed would strip what frames or routes the message.
+            if NEVER_OPTIONS.iter().any(|name| option.eq_ignore_ascii_case(name)) {
+                return Err(RequestError::ConnectionNamesFraming { found: excerpt(option) });
+            }
+            self.closes |= option.eq_ignore_ascii_case(b"close");
+            self.keeps_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn note_upgrade(&mut self) {
+        self.upgrades = true;
+    }
+
+    /// The last word is kept for the end of the head: HTTP/1.0 does not expect.
+    pub(crate) fn note_expect(&mut self, value: &[u8]) {
+        let is_continue = value.eq_ignore_ascii_case(b"100-continue");
+        if !is_continue {
+            let error = RequestError::ExpectationUnknown { found: excerpt(value) };
+            self.expectation = Some(Expectation::Unknown(error));
+        } else if self.expectation.is_none() {
+            self.expectation = Some(Expectation::Continue);
+        }
+    }
+
+    /// RFC 9112 section 9.3: close wins; 1.1 persists by default, 1.0 when asked.
+    pub(crate) fn is_persistent(&self, version: Version) -> bool {
+        !self.closes && (version == Version::Http11 || self.keeps_alive)
+    }
+
+    /// RFC 9110 section 10.1.1 (rule 17): none in 1.0; without content there is nothing to wait for.
+    pub(crate) fn expects_continue(
+        &self,
+        version: Version,
+        framing: BodyFraming,
+    ) -> Result<bool, RequestError> {
+        match &self.expectation {
+            Some(Expectation::Unknown(error)) if version == Version::Http11 => Err(error.clone()),
+            Some(Expectation::Continue) if version == Version::Http11 => Ok(framing.has_content()),
+            _ => Ok(false),
+        }
+    }
+
+    /// Rule 18. RFC 9110 section 7.8: Upgrade in HTTP/1.0 is ignored.
+    pub(crate) fn check_upgrade(&self, version: Version, framing: BodyFraming) -> Result<(), RequestError> {
+        if self.upgrades && version == Version::Http11 && framing.has_content() {
+            return Err(RequestError::UpgradeWithBody);
+        }
+        Ok(())
+    }
+}
+
+/// Lists the options of a Connection value, or the elements of any comma-separated list without quoted strings;
+/// empty elements are skipped (RFC 9110 section 5.6.1.2).
+pub fn connection_options(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&byte| byte == b',').map(trim_blanks).filter(|option| !option.is_empty())
+}
+
+/// Tells whether a field belongs to one connection and is not forwarded (RFC 9110 section 7.6.1, rule 19). Those that
+/// Connection names come on top: see [`RequestHead::is_hop_by_hop`](crate::RequestHead::is_hop_by_hop).
+pub fn is_hop_by_hop_field(name: impl AsRef<[u8]>) -> bool {
+    let name = name.as_ref();
+    HOP_BY_HOP_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field.as_bytes()))
+}
+
+const HOP_BY_HOP_FIELDS: [&str; 10] = [
+    "connection",
+    "http2-settings",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+const NEVER_OPTIONS: [&[u8]; 3] = [b"content-length", b"transfer-encoding", b"host"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(values: &[&str], expect: Result<(bool, bool), u16>) {
+        let mut fields = ConnectionFields::default();
+        let noted = values.iter().try_for_each(|value| fields.note_connection(value.as_bytes()));
+        let found =
+            noted.map(|()| (fields.is_persistent(Version::Http10), fields.is_persistent(Version::Http11)));
+        assert_eq!(found.map_err(|error| error.status().as_u16()), expect, "{values:?}");
+    }
+
+    #[test]
+    fn persistence_follows_version_and_options() {
+        check(&[], Ok((false, true)));
+        check(&[""], Ok((false, true)));
+        check(&["keep-alive"], Ok((true, true)));
+        check(&["Keep-Alive, TE"], Ok((true, true)));
+        check(&["CLOSE"], Ok((false, false)));
+        check(&["keep-alive", "close"], Ok((false, false)));
+        check(&[" , close ,,\tx"], Ok((false, false)));
+        check(&["closed"], Ok((false, true)));
+    }
+
+    #[test]
+    fn connection_cannot_name_what_frames_the_message() {
+        for value in ["content-length", "close, Transfer-Encoding", "HOST", "keep alive", "\"close\"", "a;b"]
+        {
+            check(&[value], Err(400));
+        }
+    }
+
+    #[test]
+    fn hop_by_hop_fields_are_known_in_any_case() {
+        assert!(is_hop_by_hop_field("Transfer-Encoding") && is_hop_by_hop_field(b"TE"));
+        assert!(!is_hop_by_hop_field("content-length") && !is_hop_by_hop_field(""));
+    }
+}

@@ -1,0 +1,52 @@
+//! IMF-fixdate and its older relatives (RFC 9110 section 5.6.7). The caller brings the clock.
+
+use std::time::{Duration, SystemTime};
+
+/// Writes `time` as IMF-fixdate, the 29 bytes that `Date` and `Last-Modified` carry.
+///
+/// A time outside 1970 to 9999 is moved to the nearer end: the format has no room for it.
+pub fn http_date(time: SystemTime) -> [u8; 29] {
+    let since_epoch = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since_epoch = since_epoch.min(LAST_SECOND);
+    let mut date = *b"Thu, 01 Jan 1970 00:00:00 GMT";
+    let text = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + since_epoch);
+    if let Ok(text) = text.as_bytes().try_into() {
+        date = text;
+    }
+    date
+}
+
+/// Reads any of the three forms of an HTTP date.
+pub fn parse_http_date(value: &[u8]) -> Option<SystemTime> {
+    httpdate::parse_http_date(std::str::from_utf8(value).ok()?).ok()
+}
+
+/// 31 December 9999, 23:59:59.
+const LAST_SECOND: Duration = Duration::from_secs(253_402_300_799);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_written_as_imf_fixdate_and_never_panic() {
+        let check = |seconds, expect: &str| {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            assert_eq!(std::str::from_utf8(&http_date(time)).unwrap(), expect);
+        };
+        check(784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT");
+        check(253_402_300_799, "Fri, 31 Dec 9999 23:59:59 GMT");
+        check(253_402_300_800, "Fri, 31 Dec 9999 23:59:59 GMT");
+        assert_eq!(&http_date(SystemTime::UNIX_EPOCH - Duration::from_secs(9))[..16], b"Thu, 01 Jan 1970");
+    }
+
+    #[test]
+    fn all_three_forms_are_read() {
+        let expect = Some(SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777));
+        let check = |input: &str, expect| assert_eq!(parse_http_date(input.as_bytes()), expect, "{input}");
+        check("Sun, 06 Nov 1994 08:49:37 GMT", expect);
+        check("Sunday, 06-Nov-94 08:49:37 GMT", expect);
+        check("Sun Nov  6 08:49:37 1994", expect);
+        check("yesterday", None);
+    }
+}

@@ -1,0 +1,369 @@
+//! Why a request is refused. All of it is the client's doing; one table maps each variant to what happens next.
+//!
+//! Two texts: `Display` is for our log (found against allowed, peer bytes escaped and cut short),
+//! [`RequestError::client_text`] is for the peer (fixed, repeats nothing that came in).
+
+use crate::StatusCode;
+
+/// A refused request. `found` holds at most 32 bytes of what came, escaped.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// A line in the head ends in LF without CR (rule 1).
+    #[error("line of the head ends in bare LF")]
+    BareLineFeed,
+    /// Not `method SP target SP version` (rules 1, 2, 4), HTTP/0.9 included.
+    #[error("request line is malformed: \"{found}\"")]
+    RequestLineMalformed {
+        /// The start of the line.
+        found: Box<str>,
+    },
+    /// A method outside our list, CONNECT and TRACE included (rules 4, 6, 21).
+    #[error("method is not implemented: \"{found}\"")]
+    MethodUnknown {
+        /// The method.
+        found: Box<str>,
+    },
+    /// A well-formed version other than 1.0 and 1.1 (rule 4).
+    #[error("version is not supported: \"{found}\", allowed HTTP/1.0 and HTTP/1.1")]
+    VersionUnsupported {
+        /// The version.
+        found: Box<str>,
+    },
+    /// The connection preface of HTTP/2 (rule 4). Answered with 505 and closed, so that a person sees why.
+    #[error("peer speaks HTTP/2 without having been asked to")]
+    Http2Preface,
+    /// A byte that no target may hold at this place (rule 4).
+    #[error("request target holds byte {byte:#04x}")]
+    TargetByte {
+        /// The byte.
+        byte: u8,
+    },
+    /// A target in none of the forms of RFC 9112 section 3.2, or in the wrong one for the method.
+    #[error("request target has no form allowed here: \"{found}\"")]
+    TargetForm {
+        /// The target.
+        found: Box<str>,
+    },
+    /// A target or request line above its limit (rule 5).
+    #[error("request line exceeds limit: {bytes} bytes or more, limit {limit} bytes")]
+    TargetTooLong {
+        /// Bytes seen so far.
+        bytes: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// A head above its limit (rule 5).
+    #[error("head exceeds limit: {bytes} bytes or more, limit {limit} bytes")]
+    HeadTooLarge {
+        /// Bytes seen so far.
+        bytes: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// More field lines than allowed (rule 5).
+    #[error("field lines exceed limit: {limit}")]
+    TooManyFields {
+        /// Lines allowed.
+        limit: usize,
+    },
+    /// A blank between the request line and the first field name (rule 3).
+    #[error("whitespace stands before the first field line")]
+    WhitespaceBeforeFields,
+    /// A continuation line, obs-fold (rule 7).
+    #[error("field line is folded")]
+    FieldFolded,
+    /// A field name that is no token, or a blank before the colon (rule 7).
+    #[error("field name is invalid: \"{found}\"")]
+    FieldNameInvalid {
+        /// The start of the line.
+        found: Box<str>,
+    },
+    /// A field name with `_` (rule 8).
+    #[error("field name holds an underscore: \"{found}\"")]
+    FieldNameUnderscore {
+        /// The start of the line.
+        found: Box<str>,
+    },
+    /// A control in a field value (rule 7).
+    #[error("value of field \"{name}\" holds byte {byte:#04x}")]
+    FieldValueInvalid {
+        /// The name of the field.
+        name: Box<str>,
+        /// The first such byte.
+        byte: u8,
+    },
+    /// HTTP/1.1 without Host (rule 6).
+    #[error("field \"host\" is missing")]
+    HostMissing,
+    /// More than one Host (rule 6).
+    #[error("field \"host\" is repeated")]
+    HostRepeated,
+    /// A Host or authority that is not `uri-host [":" port]` (rule 6).
+    #[error("host is invalid: \"{found}\"")]
+    HostInvalid {
+        /// The host.
+        found: Box<str>,
+    },
+    /// The authority of an absolute target differs from Host (rule 6).
+    #[error("host differs from that of the target: \"{host}\", target \"{target}\"")]
+    HostMismatch {
+        /// Host.
+        host: Box<str>,
+        /// The authority of the target.
+        target: Box<str>,
+    },
+    /// A Content-Length that is not 1 to 19 digits (rule 10).
+    #[error("content-length is invalid: \"{found}\"")]
+    LengthInvalid {
+        /// The value.
+        found: Box<str>,
+    },
+    /// More than one Content-Length, even if equal (rule 10).
+    #[error("field \"content-length\" is repeated")]
+    LengthRepeated,
+    /// Content-Length and Transfer-Encoding together (rule 9).
+    #[error("content-length and transfer-encoding are both present")]
+    LengthAndTransferEncoding,
+    /// A Transfer-Encoding that does not end in one `chunked`, or is malformed (rule 9).
+    #[error("transfer-encoding is invalid: \"{found}\"")]
+    TransferEncodingInvalid {
+        /// The value.
+        found: Box<str>,
+    },
+    /// More than one Transfer-Encoding line (rule 9).
+    #[error("field \"transfer-encoding\" is repeated")]
+    TransferEncodingRepeated,
+    /// Codings before the final `chunked` (rule 9, RFC 9112 section 6.1).
+    #[error("transfer coding is not implemented: \"{found}\"")]
+    TransferEncodingUnsupported {
+        /// The value.
+        found: Box<str>,
+    },
+    /// Transfer-Encoding in HTTP/1.0 (rule 9).
+    #[error("transfer-encoding stands in an HTTP/1.0 request")]
+    TransferEncodingInHttp10,
+    /// A Connection option that is no token.
+    #[error("connection is invalid: \"{found}\"")]
+    ConnectionInvalid {
+        /// The option.
+        found: Box<str>,
+    },
+    /// A Connection option that names a field which frames or routes the message (rule 19).
+    #[error("connection names a field that is not its own: \"{found}\"")]
+    ConnectionNamesFraming {
+        /// The option.
+        found: Box<str>,
+    },
+    /// Upgrade in a request with a body (rule 18).
+    #[error("upgrade stands in a request with a body")]
+    UpgradeWithBody,
+    /// An expectation other than `100-continue` (rule 17).
+    #[error("expectation is unknown: \"{found}\"")]
+    ExpectationUnknown {
+        /// The value.
+        found: Box<str>,
+    },
+    /// A chunk size that is not 1 to 16 hexadecimal digits followed by `;` or CRLF (rule 12).
+    #[error("chunk size is invalid at byte {byte:#04x}")]
+    ChunkSizeInvalid {
+        /// The byte at fault.
+        byte: u8,
+    },
+    /// A chunk extension outside the grammar (rule 13).
+    #[error("chunk extension is invalid at byte {byte:#04x}")]
+    ChunkExtensionInvalid {
+        /// The byte at fault.
+        byte: u8,
+    },
+    /// Extensions of a body above their limit (rule 13).
+    #[error("chunk extensions exceed limit: {limit} bytes")]
+    ChunkExtensionsTooLarge {
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// Chunk data that is not followed by CRLF (rule 12).
+    #[error("chunk data is not followed by CR LF: byte {byte:#04x}")]
+    ChunkEndInvalid {
+        /// The byte at fault.
+        byte: u8,
+    },
+    /// Far more framing than data, as in a long run of one-byte chunks (rule 13).
+    #[error(
+        "chunk framing exceeds its share: {overhead} bytes for {data} bytes of data, limit {limit} bytes"
+    )]
+    ChunkOverhead {
+        /// Bytes of framing so far.
+        overhead: u64,
+        /// Bytes of data so far.
+        data: u64,
+        /// Bytes of framing allowed for that data.
+        limit: u64,
+    },
+    /// A trailer line outside the grammar of field lines (rule 14).
+    #[error("trailer section is invalid at byte {byte:#04x}")]
+    TrailerInvalid {
+        /// The byte at fault.
+        byte: u8,
+    },
+    /// A trailer section above its limit (rule 14).
+    #[error("trailer section exceeds limit: {limit} bytes")]
+    TrailerTooLarge {
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// A body above the limit of its route; for `Content-Length` the server says so.
+    #[error("body exceeds limit: {bytes} bytes or more, limit {limit} bytes")]
+    BodyTooLarge {
+        /// Bytes announced or seen.
+        bytes: u64,
+        /// Bytes allowed.
+        limit: u64,
+    },
+    /// The peer ended before its body did (rule 15); the server says so at the end of the stream.
+    #[error("body is incomplete: {bytes} bytes came")]
+    BodyIncomplete {
+        /// Bytes of content that came.
+        bytes: u64,
+    },
+    /// A path that does not begin with `/`.
+    #[error("path does not begin with a slash")]
+    PathRelative,
+    /// A `%` without two hexadecimal digits (rule 28).
+    #[error("path holds a malformed escape: \"{found}\"")]
+    PathEscape {
+        /// The text from the `%` on.
+        found: Box<str>,
+    },
+    /// NUL or `\`, or a `/` that came from an escape (rule 28).
+    #[error("path holds byte {byte:#04x}")]
+    PathByte {
+        /// The byte.
+        byte: u8,
+    },
+    /// A decoded path that is no UTF-8 (rule 28).
+    #[error("path is not valid UTF-8")]
+    PathEncoding,
+    /// Dot segments that lead above the root (rule 28).
+    #[error("path climbs above the root")]
+    PathAboveRoot,
+}
+
+/// What happens to the connection after the refusal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum After {
+    /// The end of the request is unknown or unread: no resync (rule 15).
+    Close,
+    /// The head was sound, so the connection may go on once its body is read.
+    Keep,
+}
+
+impl RequestError {
+    /// Returns the status of the refusal.
+    pub fn status(&self) -> StatusCode {
+        self.row().0
+    }
+
+    /// Tells whether the connection must be closed after the refusal. Always true for syntax and framing.
+    pub fn closes(&self) -> bool {
+        self.row().1 == After::Close
+    }
+
+    /// Returns what the client is told: short, fixed, and without anything it sent.
+    pub fn client_text(&self) -> &'static str {
+        self.row().2
+    }
+
+    fn row(&self) -> (StatusCode, After, &'static str) {
+        use After::{Close, Keep};
+        let bad = StatusCode::BAD_REQUEST;
+        let large = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        match self {
+            Self::BareLineFeed => (bad, Close, "lines must end in CR LF"),
+            Self::RequestLineMalformed { .. } => (bad, Close, "malformed request line"),
+            Self::MethodUnknown { .. } => (StatusCode::NOT_IMPLEMENTED, Close, "method not implemented"),
+            Self::VersionUnsupported { .. } | Self::Http2Preface => {
+                (StatusCode::HTTP_VERSION_NOT_SUPPORTED, Close, "only HTTP/1.0 and HTTP/1.1 are spoken here")
+            }
+            Self::TargetByte { .. } => (bad, Close, "invalid character in request target"),
+            Self::TargetForm { .. } => (bad, Close, "invalid request target"),
+            Self::TargetTooLong { .. } => (StatusCode::URI_TOO_LONG, Close, "request target too long"),
+            Self::HeadTooLarge { .. } => (large, Close, "request head too large"),
+            Self::TooManyFields { .. } => (large, Close, "too many header fields"),
+            Self::WhitespaceBeforeFields => (bad, Close, "whitespace before the first header field"),
+            Self::FieldFolded => (bad, Close, "folded header field"),
+            Self::FieldNameInvalid { .. } => (bad, Close, "invalid header field name"),
+            Self::FieldNameUnderscore { .. } => (bad, Close, "underscore in a header field name"),
+            Self::FieldValueInvalid { .. } => (bad, Close, "invalid character in a header field value"),
+            Self::HostMissing => (bad, Close, "missing Host"),
+            Self::HostRepeated => (bad, Close, "more than one Host"),
+            Self::HostInvalid { .. } => (bad, Close, "invalid Host"),
+            Self::HostMismatch { .. } => (bad, Close, "Host differs from the request target"),
+            Self::LengthInvalid { .. } => (bad, Close, "invalid Content-Length"),
+            Self::LengthRepeated => (bad, Close, "more than one Content-Length"),
+            Self::LengthAndTransferEncoding => {
+                (bad, Close, "both Content-Length and Transfer-Encoding are present")
+            }
+            Self::TransferEncodingInvalid { .. } => (bad, Close, "invalid Transfer-Encoding"),
+            Self::TransferEncodingRepeated => (bad, Close, "more than one Transfer-Encoding"),
+            Self::TransferEncodingUnsupported { .. } => {
+                (StatusCode::NOT_IMPLEMENTED, Close, "transfer coding not implemented")
+            }
+            Self::TransferEncodingInHttp10 => (bad, Close, "Transfer-Encoding in an HTTP/1.0 request"),
+            Self::ConnectionInvalid { .. } => (bad, Close, "invalid Connection"),
+            Self::ConnectionNamesFraming { .. } => {
+                (bad, Close, "Connection names a field that cannot be hop-by-hop")
+            }
+            Self::UpgradeWithBody => (bad, Close, "Upgrade in a request with a body"),
+            Self::ExpectationUnknown { .. } => {
+                (StatusCode::EXPECTATION_FAILED, Close, "only 100-continue can be expected")
+            }
+            Self::ChunkSizeInvalid { .. } => (bad, Close, "invalid chunk size"),
+            Self::ChunkExtensionInvalid { .. } => (bad, Close, "invalid chunk extension"),
+            Self::ChunkExtensionsTooLarge { .. } => (bad, Close, "chunk extensions too large"),
+            Self::ChunkEndInvalid { .. } => (bad, Close, "chunk data does not end where its size says"),
+            Self::ChunkOverhead { .. } => (bad, Close, "too many small chunks"),
+            Self::TrailerInvalid { .. } => (bad, Close, "invalid trailer field"),
+            Self::TrailerTooLarge { .. } => (large, Close, "trailer fields too large"),
+            Self::BodyTooLarge { .. } => (StatusCode::CONTENT_TOO_LARGE, Close, "content too large"),
+            Self::BodyIncomplete { .. } => (bad, Close, "incomplete content"),
+            Self::PathRelative => (bad, Keep, "invalid path"),
+            Self::PathEscape { .. } => (bad, Keep, "malformed escape in path"),
+            Self::PathByte { .. } => (bad, Keep, "invalid character in path"),
+            Self::PathEncoding => (bad, Keep, "path is not UTF-8"),
+            Self::PathAboveRoot => (bad, Keep, "path leads above the root"),
+        }
+    }
+}
+
+/// The start of what a peer sent, fit for a log line.
+pub(crate) fn excerpt(bytes: &[u8]) -> Box<str> {
+    let shown = bytes.get(..EXCERPT_BYTES_MAX).unwrap_or(bytes);
+    let tail = if shown.len() < bytes.len() { "..." } else { "" };
+    format!("{}{tail}", shown.escape_ascii()).into()
+}
+
+const EXCERPT_BYTES_MAX: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_text_is_escaped_and_cut_and_client_text_repeats_nothing() {
+        let error = RequestError::HostInvalid { found: excerpt(b"a\r\n\x1b[31m\xff") };
+        assert_eq!(error.to_string(), r#"host is invalid: "a\r\n\x1b[31m\xff""#);
+        assert_eq!(error.client_text(), "invalid Host");
+        assert_eq!(excerpt(&[b'a'; 40]).len(), EXCERPT_BYTES_MAX + 3);
+    }
+
+    #[test]
+    fn framing_closes_and_a_bad_path_does_not() {
+        let check = |error: RequestError, status, closes| {
+            assert_eq!((error.status().as_u16(), error.closes()), (status, closes), "{error}");
+        };
+        check(RequestError::LengthAndTransferEncoding, 400, true);
+        check(RequestError::Http2Preface, 505, true);
+        check(RequestError::BodyTooLarge { bytes: 2, limit: 1 }, 413, true);
+        check(RequestError::PathAboveRoot, 400, false);
+    }
+}

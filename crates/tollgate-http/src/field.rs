@@ -1,0 +1,165 @@
+//! Field lines: name, colon, value (RFC 9112 section 5, rules 3, 7, 8), and what a script may set itself.
+
+use crate::RequestError;
+use crate::error::excerpt;
+use crate::grammar::{
+    BLANK, FIELD_NAME, first_outside, is, is_all_field_content, is_field_content, is_token, trim_blanks,
+};
+use crate::span::Span;
+
+/// One field line of a head.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FieldSpan {
+    pub(crate) name: Span,
+    pub(crate) value: Span,
+}
+
+/// The fields that decide how a message is framed, routed and ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KnownField {
+    Host,
+    ContentLength,
+    TransferEncoding,
+    Connection,
+    Expect,
+    Upgrade,
+}
+
+impl KnownField {
+    #[inline]
+    pub(crate) fn of(name: &[u8]) -> Option<Self> {
+        let (known, text): (Self, &[u8]) = match name.len() {
+            4 => (Self::Host, b"host"),
+            6 => (Self::Expect, b"expect"),
+            7 => (Self::Upgrade, b"upgrade"),
+            10 => (Self::Connection, b"connection"),
+            14 => (Self::ContentLength, b"content-length"),
+            17 => (Self::TransferEncoding, b"transfer-encoding"),
+            _ => return None,
+        };
+        name.eq_ignore_ascii_case(text).then_some(known)
+    }
+}
+
+/// Reads `line`, which begins `start` bytes into its head and is without its CRLF.
+pub(crate) fn parse_field_line(line: &[u8], start: usize) -> Result<FieldSpan, RequestError> {
+    let colon = first_outside(FIELD_NAME, line).unwrap_or(line.len());
+    if colon == 0 || line.get(colon) != Some(&b':') {
+        return Err(name_error(line, line.get(colon).copied()));
+    }
+    let after_colon = &line[colon + 1..];
+    let value = trim_blanks(after_colon);
+    if !is_all_field_content(value) {
+        return Err(value_error(&line[..colon], value));
+    }
+    // Blanks in front of the value = those cut in all less those behind it.
+    let leading =
+        after_colon.iter().take_while(|&&byte| is(BLANK, byte)).count().min(after_colon.len() - value.len());
+    let value_start = start + colon + 1 + leading;
+    Ok(FieldSpan {
+        name: Span::new(start, start + colon),
+        value: Span::new(value_start, value_start + value.len()),
+    })
+}
+
+fn name_error(line: &[u8], byte: Option<u8>) -> RequestError {
+    match byte {
+        Some(b'_') => RequestError::FieldNameUnderscore { found: excerpt(line) },
+        _ => RequestError::FieldNameInvalid { found: excerpt(line) },
+    }
+}
+
+fn value_error(name: &[u8], value: &[u8]) -> RequestError {
+    let byte = value.iter().copied().find(|&byte| !is_field_content(byte)).unwrap_or_default();
+    RequestError::FieldValueInvalid { name: excerpt(name), byte }
+}
+
+/// Tells whether `name` may name a field: a token (RFC 9110 section 5.1). Unlike in requests, `_` is allowed.
+pub fn is_field_name(name: &[u8]) -> bool {
+    is_token(name)
+}
+
+/// Tells whether `value` may be a field value: no CR, LF, NUL, DEL or other control but HTAB, and no blank at
+/// either end (RFC 9110 section 5.5, rule 22).
+pub fn is_field_value(value: &[u8]) -> bool {
+    is_all_field_content(value) && trim_blanks(value).len() == value.len()
+}
+
+/// Tells whether the engine alone writes this field: framing, connection and date (rule 22).
+pub fn is_framing_field(name: impl AsRef<[u8]>) -> bool {
+    let name = name.as_ref();
+    FRAMING_FIELDS.iter().any(|framing| name.eq_ignore_ascii_case(framing.as_bytes()))
+}
+
+const FRAMING_FIELDS: [&str; 9] = [
+    "connection",
+    "content-length",
+    "date",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[allow(clippy::needless_pass_by_value)] // Rows read better without references.
+    fn check(line: &[u8], expect: Result<(&[u8], &[u8]), RequestError>) {
+        let mut head = b"##".to_vec();
+        head.extend_from_slice(line);
+        let field = parse_field_line(line, 2);
+        let found = field.as_ref().map(|field| (field.name.bytes(&head), field.value.bytes(&head)));
+        assert_eq!(found.map_err(Clone::clone), expect, "{}", line.escape_ascii());
+    }
+
+    #[test]
+    fn a_line_is_name_colon_value_between_blanks() {
+        check(b"a:b", Ok((b"a", b"b")));
+        check(b"A-b: \t c d \t", Ok((b"A-b", b"c d")));
+        check(b"a:", Ok((b"a", b"")));
+        check(b"a: \t ", Ok((b"a", b"")));
+        check(b"a: b:c", Ok((b"a", b"b:c")));
+        check(b"a:\xa0\xff", Ok((b"a", b"\xa0\xff")));
+        check(b"a: \x85b\xa0 ", Ok((b"a", b"\x85b\xa0")));
+    }
+
+    #[test]
+    fn a_name_is_a_token_directly_before_its_colon() {
+        for line in
+            ["", ":", ": a", "a", "a b", "a :b", "a\t:b", "a(b:c", "a\u{e9}:b", "\0:b", "\x0ba:b", "\"a\":b"]
+        {
+            check(line.as_bytes(), Err(RequestError::FieldNameInvalid { found: excerpt(line.as_bytes()) }));
+        }
+        check(b"a_b: c", Err(RequestError::FieldNameUnderscore { found: "a_b: c".into() }));
+        check(b"_: c", Err(RequestError::FieldNameUnderscore { found: "_: c".into() }));
+    }
+
+    #[test]
+    fn controls_in_a_value_are_refused() {
+        for byte in (0..0x20u8).filter(|&byte| byte != b'\t').chain([0x7f]) {
+            let line = [b'a', b':', b'x', byte, b'y'];
+            check(&line, Err(RequestError::FieldValueInvalid { name: "a".into(), byte }));
+        }
+    }
+
+    #[test]
+    fn scripts_cannot_break_out_of_a_value_or_touch_framing() {
+        let check =
+            |value: &[u8], expect| assert_eq!(is_field_value(value), expect, "{}", value.escape_ascii());
+        check(b"", true);
+        check(b"a\tb c\xff", true);
+        check(b"a\r\nset-cookie: b", false);
+        check(b"a\nb", false);
+        check(b"a\0", false);
+        check(b"a\x7f", false);
+        check(b" a", false);
+        assert!(
+            is_field_name(b"x_y") && !is_field_name(b"") && !is_field_name(b"a b") && !is_field_name(b"a:")
+        );
+        assert!(is_framing_field("Content-Length") && is_framing_field(b"DATE") && !is_framing_field("etag"));
+    }
+}

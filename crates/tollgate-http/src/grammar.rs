@@ -1,0 +1,167 @@
+//! The one place that says which byte may stand where: a table of byte classes, and the scans over it.
+//!
+//! A class is a bit, so one load answers every question about a byte.
+
+/// `tchar` of RFC 9110 section 5.6.2: methods, connection options, coding names.
+pub(crate) const TOKEN: u8 = 1;
+/// A byte of a field name that we take from a peer: `tchar` without `_` (rule 8).
+pub(crate) const FIELD_NAME: u8 = 1 << 1;
+/// A byte of a path in a request target (rule 4).
+pub(crate) const PATH: u8 = 1 << 2;
+/// A byte of a query in a request target (rule 4).
+pub(crate) const QUERY: u8 = 1 << 3;
+/// A byte of a `reg-name` without `pct-encoded` (RFC 3986 section 3.2.2), and without the comma (rule 6).
+pub(crate) const REG_NAME: u8 = 1 << 4;
+/// A byte that goes to a backend as it is: a path or query byte that RFC 3986 allows there.
+pub(crate) const URI: u8 = 1 << 5;
+/// SP or HTAB.
+pub(crate) const BLANK: u8 = 1 << 6;
+
+static CLASSES: [u8; 256] = classes();
+
+const fn classes() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = classes_of(byte as u8);
+        byte += 1;
+    }
+    table
+}
+
+const fn classes_of(byte: u8) -> u8 {
+    let mut classes = 0;
+    if is_tchar(byte) {
+        classes |= TOKEN;
+        if byte != b'_' {
+            classes |= FIELD_NAME;
+        }
+    }
+    if byte.is_ascii_graphic() && !matches!(byte, b'#' | b'"' | b'<' | b'>') {
+        classes |= QUERY;
+        if !matches!(byte, b'?' | b'\\' | b'^' | b'`' | b'{' | b'}') {
+            classes |= PATH;
+        }
+        if !matches!(byte, b'\\' | b'^' | b'`' | b'{' | b'}' | b'|' | b'[' | b']') {
+            classes |= URI;
+        }
+    }
+    if byte.is_ascii_alphanumeric() || is_reg_name_mark(byte) {
+        classes |= REG_NAME;
+    }
+    if matches!(byte, b' ' | b'\t') {
+        classes |= BLANK;
+    }
+    classes
+}
+
+const fn is_tchar(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(byte, b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+')
+        || matches!(byte, b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
+}
+
+const fn is_reg_name_mark(byte: u8) -> bool {
+    matches!(byte, b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+')
+        || matches!(byte, b';' | b'=')
+}
+
+/// Tells whether `byte` belongs to `class`.
+#[inline]
+pub(crate) fn is(class: u8, byte: u8) -> bool {
+    CLASSES[usize::from(byte)] & class != 0
+}
+
+/// Finds the first byte outside `class`.
+#[inline]
+pub(crate) fn first_outside(class: u8, bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|&byte| !is(class, byte))
+}
+
+/// Tells whether `bytes` is a token: one `tchar` at least (RFC 9110 section 5.6.2).
+pub(crate) fn is_token(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && first_outside(TOKEN, bytes).is_none()
+}
+
+/// Tells whether `byte` may stand in a field value: HTAB, SP, VCHAR or obs-text (RFC 9110 section 5.5).
+#[inline]
+pub(crate) fn is_field_content(byte: u8) -> bool {
+    (byte >= b' ' || byte == b'\t') && byte != 0x7f
+}
+
+/// Tells whether all bytes may stand in a field value. Without an early exit, so that it compiles to vector code.
+#[inline]
+pub(crate) fn is_all_field_content(bytes: &[u8]) -> bool {
+    bytes.iter().fold(true, |all, &byte| all & is_field_content(byte))
+}
+
+/// Cuts SP and HTAB, and nothing else, from both ends (RFC 9110 section 5.6.3).
+#[inline]
+pub(crate) fn trim_blanks(mut bytes: &[u8]) -> &[u8] {
+    while let [first, rest @ ..] = bytes
+        && is(BLANK, *first)
+    {
+        bytes = rest;
+    }
+    while let [rest @ .., last] = bytes
+        && is(BLANK, *last)
+    {
+        bytes = rest;
+    }
+    bytes
+}
+
+/// Returns the value of a hexadecimal digit.
+#[inline]
+pub(crate) fn hex_value(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        b'A'..=b'F' => Some(byte - b'A' + 10),
+        _ => None,
+    }
+}
+
+/// Returns the byte that the escape `%HH` at the front of `bytes` stands for.
+pub(crate) fn percent_escape(bytes: &[u8]) -> Option<u8> {
+    match bytes {
+        [b'%', high, low, ..] => Some(hex_value(*high)? << 4 | hex_value(*low)?),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members(class: u8) -> String {
+        (0..=255u8).filter(|&byte| is(class, byte)).map(char::from).collect()
+    }
+
+    #[test]
+    fn classes_hold_exactly_the_bytes_of_the_rfc() {
+        let check = |class, expect: &str| {
+            let mut expect: Vec<char> = expect.chars().collect();
+            expect.extend(('0'..='9').chain('A'..='Z').chain('a'..='z'));
+            expect.sort_unstable();
+            assert_eq!(members(class), expect.into_iter().collect::<String>());
+        };
+        check(TOKEN, "!#$%&'*+-.^_`|~");
+        check(FIELD_NAME, "!#$%&'*+-.^`|~");
+        check(REG_NAME, "-._~!$&'()*+;=");
+        check(PATH, "-._~!$&'()*+,;=:@/%|[]");
+        check(QUERY, "-._~!$&'()*+,;=:@/%?|[]\\^`{}");
+        check(URI, "-._~!$&'()*+,;=:@/%?");
+        assert_eq!(members(BLANK), "\t ");
+    }
+
+    #[test]
+    fn blanks_are_space_and_tab_only() {
+        let check = |input: &[u8], expect: &[u8]| assert_eq!(trim_blanks(input), expect);
+        check(b"", b"");
+        check(b" \t ", b"");
+        check(b"\ta b ", b"a b");
+        check(b"\xa0a\x85", b"\xa0a\x85");
+        check(b"\x0ba\x0c", b"\x0ba\x0c");
+    }
+}

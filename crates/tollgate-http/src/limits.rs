@@ -1,0 +1,28 @@
+//! The bounds on what a peer may send before it is refused; the default figures are those of rules 5, 13, 14 and 24.
+
+/// Bounds of the parser, in bytes unless the name says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a request head: request line, field lines, the blank lines around them. Above: 431.
+    pub head_bytes_max: usize,
+    /// Bytes of a request target. Above: 414 (RFC 9112 section 3 asks for at least 8,000).
+    pub target_bytes_max: usize,
+    /// Field lines in a head. Above: 431.
+    pub fields_max: usize,
+    /// Bytes of all chunk extensions of one body together. Above: 400.
+    pub chunk_extension_bytes_max: usize,
+    /// Bytes of a trailer section. Above: 431.
+    pub trailer_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            head_bytes_max: 16 * 1024,
+            target_bytes_max: 8_000,
+            fields_max: 100,
+            chunk_extension_bytes_max: 16 * 1024,
+            trailer_bytes_max: 8 * 1024,
+        }
+    }
+}

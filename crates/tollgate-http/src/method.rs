@@ -1,0 +1,153 @@
+//! The methods that the server knows, and sets of them.
+
+use std::fmt;
+
+/// A request method (RFC 9110 section 9). CONNECT and TRACE are refused, so they are not here (rules 6, 21).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)] // The name is the method.
+pub enum Method {
+    Get,
+    Head,
+    Post,
+    Put,
+    Delete,
+    Patch,
+    Options,
+}
+
+impl Method {
+    /// All methods, in the order in which `Allow` lists them.
+    pub const ALL: [Self; 7] =
+        [Self::Get, Self::Head, Self::Post, Self::Put, Self::Delete, Self::Patch, Self::Options];
+
+    /// Reads a method; case matters (RFC 9110 section 9.1).
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            b"GET" => Some(Self::Get),
+            b"HEAD" => Some(Self::Head),
+            b"POST" => Some(Self::Post),
+            b"PUT" => Some(Self::Put),
+            b"DELETE" => Some(Self::Delete),
+            b"PATCH" => Some(Self::Patch),
+            b"OPTIONS" => Some(Self::Options),
+            _ => None,
+        }
+    }
+
+    /// Returns the method as it stands in a request line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+            Self::Patch => "PATCH",
+            Self::Options => "OPTIONS",
+        }
+    }
+
+    /// Tells whether the method asks for no change of state (RFC 9110 section 9.2.1).
+    pub const fn is_safe(self) -> bool {
+        matches!(self, Self::Get | Self::Head | Self::Options)
+    }
+
+    /// Tells whether sending the request twice means the same as once (RFC 9110 section 9.2.2).
+    pub const fn is_idempotent(self) -> bool {
+        !matches!(self, Self::Post | Self::Patch)
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A set of methods; its text is the value of `Allow`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Methods(u8);
+
+impl Methods {
+    /// The set without members.
+    pub const EMPTY: Self = Self(0);
+
+    /// Adds `method`.
+    pub const fn insert(&mut self, method: Method) {
+        self.0 |= 1 << method as u8;
+    }
+
+    /// Tells whether `method` is a member.
+    pub const fn contains(self, method: Method) -> bool {
+        self.0 & 1 << method as u8 != 0
+    }
+
+    /// Tells whether there are no members.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Returns what is in either set.
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Returns what is in both sets.
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Lists the members in the order of [`Method::ALL`].
+    pub fn iter(self) -> impl Iterator<Item = Method> {
+        Method::ALL.into_iter().filter(move |&method| self.contains(method))
+    }
+}
+
+impl FromIterator<Method> for Methods {
+    fn from_iter<I: IntoIterator<Item = Method>>(methods: I) -> Self {
+        let mut set = Self::EMPTY;
+        methods.into_iter().for_each(|method| set.insert(method));
+        set
+    }
+}
+
+impl fmt::Display for Methods {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, method) in self.iter().enumerate() {
+            if index > 0 {
+                f.write_str(", ")?;
+            }
+            f.write_str(method.as_str())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_method_reads_back_and_case_matters() {
+        for method in Method::ALL {
+            assert_eq!(Method::from_bytes(method.as_str().as_bytes()), Some(method));
+        }
+        for unknown in ["", "get", "GETS", "TRACE", "CONNECT", "PRI"] {
+            assert_eq!(Method::from_bytes(unknown.as_bytes()), None, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn a_set_prints_as_the_value_of_allow() {
+        let check = |methods: &[Method], expect: &str| {
+            let set: Methods = methods.iter().copied().collect();
+            assert_eq!(set.to_string(), expect);
+            assert!(methods.iter().all(|&method| set.contains(method)));
+            assert_eq!(set.is_empty(), methods.is_empty());
+        };
+        check(&[], "");
+        check(&[Method::Options], "OPTIONS");
+        check(&[Method::Post, Method::Get, Method::Head, Method::Get], "GET, HEAD, POST");
+        check(&Method::ALL, "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS");
+    }
+}

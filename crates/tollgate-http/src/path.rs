@@ -1,0 +1,139 @@
+//! Paths as routes and files see them: decoded once, without dot segments (rule 28).
+
+use crate::RequestError;
+use crate::error::excerpt;
+use crate::grammar::percent_escape;
+use std::borrow::Cow;
+
+/// Decodes and normalises a raw path. Routes, access rules and file lookups all use the result.
+///
+/// Escapes are decoded once; `.` and `..` segments, escaped or not, are resolved; `//` is kept as it is. `*` stays `*`.
+/// A path that needs none of this is returned as it came, without a copy.
+///
+/// # Errors
+/// `PathEscape` for a `%` without two digits, `PathByte` for NUL or `\` however written and for a `/` from an escape,
+/// `PathEncoding` for bytes that are no UTF-8, `PathAboveRoot` for `..` without a parent, `PathRelative` without a
+/// leading `/`. None of them closes the connection.
+pub fn normalise_path(raw: &str) -> Result<Cow<'_, str>, RequestError> {
+    let bytes = raw.as_bytes();
+    if bytes == b"*" {
+        return Ok(Cow::Borrowed(raw));
+    }
+    if bytes.first() != Some(&b'/') {
+        return Err(RequestError::PathRelative);
+    }
+    if let Some(&byte) = bytes.iter().find(|byte| matches!(byte, 0 | b'\\')) {
+        return Err(RequestError::PathByte { byte });
+    }
+    let path = decode(raw)?;
+    if has_dot_segment(&path) { remove_dot_segments(&path).map(Cow::Owned) } else { Ok(path) }
+}
+
+fn decode(raw: &str) -> Result<Cow<'_, str>, RequestError> {
+    let bytes = raw.as_bytes();
+    if memchr::memchr(b'%', bytes).is_none() {
+        return Ok(Cow::Borrowed(raw));
+    }
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(escape) = memchr::memchr(b'%', rest) {
+        let (plain, from_escape) = rest.split_at(escape);
+        decoded.extend_from_slice(plain);
+        decoded.push(decode_escape(from_escape)?);
+        rest = &from_escape[3..];
+    }
+    decoded.extend_from_slice(rest);
+    String::from_utf8(decoded).map(Cow::Owned).map_err(|_| RequestError::PathEncoding)
+}
+
+fn decode_escape(bytes: &[u8]) -> Result<u8, RequestError> {
+    match percent_escape(bytes) {
+        None => Err(RequestError::PathEscape { found: excerpt(bytes.get(..3).unwrap_or(bytes)) }),
+        Some(byte @ (0 | b'/' | b'\\')) => Err(RequestError::PathByte { byte }),
+        Some(byte) => Ok(byte),
+    }
+}
+
+fn has_dot_segment(path: &str) -> bool {
+    path.contains("/.") && path.split('/').any(|segment| matches!(segment, "." | ".."))
+}
+
+/// RFC 3986 section 5.2.4, but a climb above the root is refused instead of forgotten.
+fn remove_dot_segments(path: &str) -> Result<String, RequestError> {
+    let mut kept: Vec<&str> = Vec::new();
+    for segment in path.split('/').skip(1) {
+        match segment {
+            "." => {}
+            ".." => {
+                kept.pop().ok_or(RequestError::PathAboveRoot)?;
+            }
+            _ => kept.push(segment),
+        }
+    }
+    // A dot segment at the end names a folder: keep its slash.
+    if path.ends_with("/.") || path.ends_with("/..") {
+        kept.push("");
+    }
+    Ok(format!("/{}", kept.join("/")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_decoded_once_and_lose_their_dot_segments() {
+        let check = |raw: &str, expect: &str| assert_eq!(normalise_path(raw).unwrap(), expect, "{raw}");
+        check("*", "*");
+        check("/", "/");
+        check("/a/b", "/a/b");
+        check("//a//b/", "//a//b/");
+        check("/a%20b", "/a b");
+        check("/%41%c3%a9", "/A\u{e9}");
+        check("/%2541", "/%41");
+        check("/%252e%252e/a", "/%2e%2e/a");
+        check("/a/./b", "/a/b");
+        check("/a/../b", "/b");
+        check("/a/%2e%2E/b", "/b");
+        check("/a/.%2e", "/");
+        check("/a/.", "/a/");
+        check("/a/b/..", "/a/");
+        check("/.", "/");
+        check("/a//../b", "/a/b");
+        check("/.well-known/x", "/.well-known/x");
+        check("/.../..a/a..", "/.../..a/a..");
+        check("/a%3fb%23", "/a?b#");
+    }
+
+    #[test]
+    fn plain_paths_are_borrowed() {
+        for raw in ["/", "/a/b.html", "//a", "/.well-known/x"] {
+            assert!(matches!(normalise_path(raw), Ok(Cow::Borrowed(_))), "{raw}");
+        }
+    }
+
+    #[test]
+    fn what_could_leave_the_root_or_hide_a_separator_is_refused() {
+        let check = |raw: &str, expect: RequestError| assert_eq!(normalise_path(raw), Err(expect), "{raw}");
+        check("", RequestError::PathRelative);
+        check("a", RequestError::PathRelative);
+        check("%2f", RequestError::PathRelative);
+        check("/..", RequestError::PathAboveRoot);
+        check("/a/../..", RequestError::PathAboveRoot);
+        check("/%2e%2e/etc", RequestError::PathAboveRoot);
+        check("/a/../../a", RequestError::PathAboveRoot);
+        check("/a%00", RequestError::PathByte { byte: 0 });
+        check("/a\0", RequestError::PathByte { byte: 0 });
+        check("/a%2fb", RequestError::PathByte { byte: b'/' });
+        check("/a%5Cb", RequestError::PathByte { byte: b'\\' });
+        check("/a\\b", RequestError::PathByte { byte: b'\\' });
+        check("/%ff", RequestError::PathEncoding);
+        check("/%c0%ae%c0%ae/", RequestError::PathEncoding);
+        check("/%c0%af", RequestError::PathEncoding);
+        check("/%ed%a0%80", RequestError::PathEncoding);
+        check("/%", RequestError::PathEscape { found: "%".into() });
+        check("/%4", RequestError::PathEscape { found: "%4".into() });
+        check("/%4g%41", RequestError::PathEscape { found: "%4g".into() });
+        check("/%+1", RequestError::PathEscape { found: "%+1".into() });
+    }
+}

@@ -1,0 +1,195 @@
+//! Reply heads to bytes, without the formatting machinery (RFC 9112 sections 4 and 6, rule 22).
+//!
+//! Invariants: exactly one framing, decided here from [`ReplyBody`]; exactly one Date; no field that is not a field.
+//! What a caller passes as a field is dropped when it would break one of these.
+
+use crate::StatusCode;
+use crate::field::{is_field_name, is_framing_field};
+use crate::grammar::is_all_field_content;
+
+/// The interim reply that lets a client send its body (RFC 9110 section 15.2.1).
+pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// How the body of a reply is framed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyBody {
+    /// So many bytes; in the reply to HEAD, as many as GET would bring.
+    Length(u64),
+    /// Chunks. Not for HTTP/1.0 clients: use `None` and close.
+    Chunked,
+    /// No framing field: 204 and 304. With any other status the body ends with the connection, so
+    /// `Connection: close` is then always written.
+    None,
+}
+
+/// What a reply says about its connection. An HTTP/1.1 connection that goes on needs neither.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Connection {
+    /// The server closes after this reply.
+    Close,
+    /// The server keeps an HTTP/1.0 connection that asked for it.
+    KeepAlive,
+}
+
+/// The head of a final reply.
+#[derive(Debug, Clone, Copy)]
+pub struct ReplyHead<'a> {
+    /// The status; its reason phrase is looked up.
+    pub status: StatusCode,
+    /// IMF-fixdate, 29 bytes (see [`http_date`](crate::http_date)); the caller owns the clock.
+    pub date: &'a [u8],
+    /// Fields besides framing, Date and Connection, which are written from the other members.
+    pub fields: &'a [(&'a str, &'a [u8])],
+    /// The framing. 204 and 304 get none, whatever stands here.
+    pub body: ReplyBody,
+    /// Whether the connection goes on.
+    pub connection: Option<Connection>,
+}
+
+/// Appends `head` to `out`. The version is always HTTP/1.1, that of the server (RFC 9112 section 2.3).
+pub fn write_reply_head(out: &mut Vec<u8>, head: &ReplyHead<'_>) {
+    begin_reply_head(out, head.status, head.date, head.body, head.connection);
+    for (name, value) in head.fields {
+        push_field(out, name.as_bytes(), value);
+    }
+    end_reply_head(out);
+}
+
+/// Appends status line, Date, framing and Connection. For callers whose fields are in no slice: follow with
+/// [`push_field`] and [`end_reply_head`].
+pub fn begin_reply_head(
+    out: &mut Vec<u8>,
+    status: StatusCode,
+    date: &[u8],
+    body: ReplyBody,
+    connection: Option<Connection>,
+) {
+    debug_assert_eq!(date.len(), 29);
+    out.reserve(HEAD_BYTES_USUAL);
+    write_status_line(out, status);
+    out.extend_from_slice(b"Date: ");
+    out.extend_from_slice(date);
+    out.extend_from_slice(b"\r\n");
+    let ends_with_connection = write_framing(out, status, body);
+    let connection = if ends_with_connection { Some(Connection::Close) } else { connection };
+    out.extend_from_slice(match connection {
+        Some(Connection::Close) => b"Connection: close\r\n",
+        Some(Connection::KeepAlive) => b"Connection: keep-alive\r\n",
+        None => b"",
+    });
+}
+
+/// Appends one field line and tells whether it did: a name that is no token, a value with controls, and fields that
+/// the engine writes itself ([`is_framing_field`]) are left out (rule 22, RFC 9112 section 11.1).
+pub fn push_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) -> bool {
+    if !is_field_name(name) || !is_all_field_content(value) || is_framing_field(name) {
+        return false;
+    }
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+    true
+}
+
+/// Appends the blank line that ends a head.
+pub fn end_reply_head(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_status_line(out: &mut Vec<u8>, status: StatusCode) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(itoa::Buffer::new().format(status.as_u16()).as_bytes());
+    // RFC 9112 section 4: the space stays where the phrase is empty.
+    out.push(b' ');
+    out.extend_from_slice(status.reason().as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Tells whether the body then ends with the connection (RFC 9112 section 6.3 items 1 and 8).
+fn write_framing(out: &mut Vec<u8>, status: StatusCode, body: ReplyBody) -> bool {
+    match body {
+        _ if status.is_bodyless() => false,
+        ReplyBody::None => true,
+        ReplyBody::Chunked => {
+            out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+            false
+        }
+        ReplyBody::Length(bytes) => {
+            out.extend_from_slice(b"Content-Length: ");
+            out.extend_from_slice(itoa::Buffer::new().format(bytes).as_bytes());
+            out.extend_from_slice(b"\r\n");
+            false
+        }
+    }
+}
+
+/// Room for status line, Date, framing and a few fields, so that `out` grows once.
+const HEAD_BYTES_USUAL: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DATE: &[u8] = b"Sun, 06 Nov 1994 08:49:37 GMT";
+
+    fn check(
+        status: u16,
+        body: ReplyBody,
+        connection: Option<Connection>,
+        fields: &[(&str, &[u8])],
+        expect: &str,
+    ) {
+        let status = StatusCode::new(status).unwrap();
+        let mut out = b"before".to_vec();
+        write_reply_head(&mut out, &ReplyHead { status, date: DATE, fields, body, connection });
+        let expect = format!("before{}", expect.replace("DATE", "Date: Sun, 06 Nov 1994 08:49:37 GMT"));
+        assert_eq!(String::from_utf8(out).unwrap().replace("\r\n", "|"), expect);
+    }
+
+    #[test]
+    fn heads_carry_date_one_framing_and_the_fields() {
+        check(200, ReplyBody::Length(0), None, &[], "HTTP/1.1 200 OK|DATE|Content-Length: 0||");
+        check(
+            404,
+            ReplyBody::Length(u64::MAX),
+            Some(Connection::Close),
+            &[("Content-Type", b"text/plain"), ("X", b"")],
+            "HTTP/1.1 404 Not Found|DATE|Content-Length: 18446744073709551615|Connection: close|\
+             Content-Type: text/plain|X: ||",
+        );
+        check(
+            200,
+            ReplyBody::Chunked,
+            Some(Connection::KeepAlive),
+            &[],
+            "HTTP/1.1 200 OK|DATE|Transfer-Encoding: chunked|Connection: keep-alive||",
+        );
+        check(299, ReplyBody::Length(1), None, &[], "HTTP/1.1 299 |DATE|Content-Length: 1||");
+    }
+
+    #[test]
+    fn no_framing_on_204_and_304_and_close_where_only_the_end_frames() {
+        for body in [ReplyBody::None, ReplyBody::Length(5), ReplyBody::Chunked] {
+            check(204, body, None, &[], "HTTP/1.1 204 No Content|DATE||");
+            check(304, body, None, &[], "HTTP/1.1 304 Not Modified|DATE||");
+        }
+        let keep = Some(Connection::KeepAlive);
+        check(200, ReplyBody::None, keep, &[], "HTTP/1.1 200 OK|DATE|Connection: close||");
+    }
+
+    #[test]
+    fn fields_that_would_break_the_head_are_left_out() {
+        let fields: [(&str, &[u8]); 8] = [
+            ("a", b"b\r\nc: d"),
+            ("a", b"b\nc"),
+            ("a", b"\0"),
+            ("a b", b"c"),
+            ("", b"c"),
+            ("content-LENGTH", b"7"),
+            ("Transfer-Encoding", b"chunked"),
+            ("date", b"now"),
+        ];
+        check(200, ReplyBody::Length(0), None, &fields, "HTTP/1.1 200 OK|DATE|Content-Length: 0||");
+    }
+}

@@ -1,0 +1,406 @@
+//! Request heads: from a read buffer to a [`RequestHead`] (RFC 9112 sections 2, 3 and 5, rules 1 to 8).
+//!
+//! The grammar of a line lives with its topic (`target`, `field`, `framing`, `connection`); here lines are found,
+//! limits are kept, and the verdict over the whole head is made. A head is read line by line, each line as soon as it
+//! is complete, so a bad head is refused at its first bad line, and a dripping peer costs linear time.
+
+use crate::authority::is_authority;
+use crate::connection::{ConnectionFields, connection_options, is_hop_by_hop_field};
+use crate::error::excerpt;
+use crate::field::{FieldSpan, KnownField, parse_field_line};
+use crate::framing::FramingFields;
+use crate::grammar::{BLANK, TOKEN, is, is_token};
+use crate::span::{HEAD_BYTES_CEILING, Span};
+use crate::target::{TargetSpans, parse_target};
+use crate::{BodyFraming, Limits, Method, RequestError, Target};
+use bytes::{Buf, Bytes, BytesMut};
+use std::fmt;
+
+/// The two versions that are spoken here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // The name is the version.
+pub enum Version {
+    Http10,
+    Http11,
+}
+
+impl Version {
+    /// Returns the version as it stands in a request line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http10 => "HTTP/1.0",
+            Self::Http11 => "HTTP/1.1",
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The head of a request that passed all checks: one shared buffer, and where in it the fields are.
+#[derive(Clone)]
+pub struct RequestHead {
+    bytes: Bytes,
+    blank_bytes: usize,
+    line: RequestLine,
+    fields: Vec<FieldSpan>,
+    host: Option<Span>,
+    framing: BodyFraming,
+    is_persistent: bool,
+    expects_continue: bool,
+}
+
+impl RequestHead {
+    /// Returns the method.
+    pub fn method(&self) -> Method {
+        self.line.method
+    }
+
+    /// Returns the version.
+    pub fn version(&self) -> Version {
+        self.line.version
+    }
+
+    /// Returns what the request is for; absolute form is resolved to path, query and [`host`](Self::host).
+    pub fn target(&self) -> Target<'_> {
+        self.line.target.target(&self.bytes)
+    }
+
+    /// Returns the target as sent, for logs.
+    pub fn raw_target(&self) -> &str {
+        self.line.target.raw(&self.bytes)
+    }
+
+    /// Returns the raw path: it begins with `/`, or is `*`.
+    pub fn path(&self) -> &str {
+        self.line.target.path(&self.bytes)
+    }
+
+    /// Returns the raw query, without its `?`.
+    pub fn query(&self) -> Option<&str> {
+        self.line.target.query(&self.bytes)
+    }
+
+    /// Returns the host with its port, as sent: that of an absolute target, else the Host field. HTTP/1.0 may have
+    /// none; an empty Host is `Some("")`.
+    pub fn host(&self) -> Option<&str> {
+        self.host.map(|host| host.text(&self.bytes))
+    }
+
+    /// Returns the first value of the field `name`, in any case, without the blanks around it.
+    pub fn field(&self, name: &str) -> Option<&[u8]> {
+        self.find(name).map(|value| value.bytes(&self.bytes))
+    }
+
+    /// Returns the same as [`field`](Self::field), sharing the bytes of the head.
+    pub fn field_bytes(&self, name: &str) -> Option<Bytes> {
+        self.find(name).map(|value| self.bytes.slice(value.range()))
+    }
+
+    /// Lists the fields in their order, names as sent.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.fields.iter().map(|field| (field.name.text(&self.bytes), field.value.bytes(&self.bytes)))
+    }
+
+    /// Tells how the end of the body is found (RFC 9112 section 6.3).
+    pub fn framing(&self) -> BodyFraming {
+        self.framing
+    }
+
+    /// Tells whether the client wants the connection to go on after this request (RFC 9112 section 9.3).
+    pub fn is_persistent(&self) -> bool {
+        self.is_persistent
+    }
+
+    /// Tells whether the client waits for `100 Continue` before it sends its body (RFC 9110 section 10.1.1).
+    pub fn expects_continue(&self) -> bool {
+        self.expects_continue
+    }
+
+    /// Tells whether a field ends here when the request is forwarded: by its name, or because Connection names it
+    /// (RFC 9110 section 7.6.1, rule 19).
+    pub fn is_hop_by_hop(&self, name: &str) -> bool {
+        is_hop_by_hop_field(name)
+            || self.fields().filter(|(field, _)| field.eq_ignore_ascii_case("connection")).any(
+                |(_, value)| {
+                    connection_options(value).any(|option| option.eq_ignore_ascii_case(name.as_bytes()))
+                },
+            )
+    }
+
+    /// Returns the bytes that the head took on the wire, with the blank lines around it.
+    pub fn bytes_len(&self) -> usize {
+        self.blank_bytes + self.bytes.len()
+    }
+
+    fn find(&self, name: &str) -> Option<Span> {
+        let is_named =
+            |field: &&FieldSpan| field.name.bytes(&self.bytes).eq_ignore_ascii_case(name.as_bytes());
+        self.fields.iter().find(is_named).map(|field| field.value)
+    }
+}
+
+/// Without field values: they hold secrets.
+impl fmt::Debug for RequestHead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestHead")
+            .field("method", &self.method())
+            .field("target", &self.raw_target())
+            .field("version", &self.version())
+            .field("fields", &self.fields.len())
+            .field("framing", &self.framing)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads heads off the front of a buffer; keeps what it has seen of a partial one.
+///
+/// Between two calls for the same head the buffer may only grow at its end.
+#[derive(Debug, Default)]
+pub struct HeadReader {
+    /// Bytes of the blank line that was dropped before the request line.
+    blank_bytes: usize,
+    /// Where the line begins that is read now.
+    line_start: usize,
+    /// Up to here there is no line end that was not handled.
+    searched: usize,
+    line: Option<RequestLine>,
+    fields: Vec<FieldSpan>,
+    host: Option<Span>,
+    framing: FramingFields,
+    connection: ConnectionFields,
+}
+
+impl HeadReader {
+    /// Splits the next head off the front of `buffer`, shared and not copied. `None` asks for more bytes.
+    ///
+    /// At most one blank line before the request line is dropped; it counts towards the limit of the head. Limits are
+    /// enforced on what has come, complete or not. The outcome does not depend on how the bytes were cut.
+    ///
+    /// # Errors
+    /// Any fault of the head. The reader and the buffer are then of no further use: the connection closes.
+    pub fn read(
+        &mut self,
+        buffer: &mut BytesMut,
+        limits: &Limits,
+    ) -> Result<Option<RequestHead>, RequestError> {
+        if self.line.is_none() && !self.begin(buffer)? {
+            return Ok(None);
+        }
+        let mut lines = buffer.get(self.searched..).unwrap_or_default();
+        while let Some(line_feed) = memchr::memchr(b'\n', lines) {
+            let line_end = self.searched + line_feed + 1;
+            self.check_size(line_end, limits)?;
+            let content_end = self.content_end(buffer, line_end)?;
+            if self.line.is_some() && content_end == self.line_start {
+                return self.finish(buffer, line_end).map(Some);
+            }
+            self.take_line(buffer, content_end, limits)?;
+            self.line_start = line_end;
+            self.searched = line_end;
+            lines = &buffer[line_end..];
+        }
+        self.searched = buffer.len();
+        self.check_size(buffer.len(), limits)?;
+        Ok(None)
+    }
+
+    /// Tells whether bytes of a head were taken, so that its deadline runs (rule 2).
+    pub fn has_started(&self) -> bool {
+        self.blank_bytes > 0 || self.searched > 0
+    }
+
+    /// RFC 9112 section 2.2: one blank line is dropped. A first byte that begins no method is refused at once, so that
+    /// a TLS hello on a plain port does not wait for a deadline.
+    fn begin(&mut self, buffer: &mut BytesMut) -> Result<bool, RequestError> {
+        match buffer.as_ref() {
+            [b'\r'] if self.blank_bytes == 0 => Ok(false),
+            [b'\r', b'\n', ..] if self.blank_bytes == 0 => {
+                buffer.advance(2);
+                self.blank_bytes = 2;
+                self.begin(buffer)
+            }
+            [] => Ok(false),
+            [b'\n', ..] => Err(RequestError::BareLineFeed),
+            [first, ..] if !is(TOKEN, *first) => Err(malformed(&[*first])),
+            _ => Ok(true),
+        }
+    }
+
+    /// Rule 5. A request line over any limit is 414, all else 431; `end` bytes have come up to here.
+    fn check_size(&self, end: usize, limits: &Limits) -> Result<(), RequestError> {
+        let bytes = self.blank_bytes + end;
+        let head_bytes_max = limits.head_bytes_max.min(HEAD_BYTES_CEILING);
+        if self.line.is_none() {
+            let limit = limits.target_bytes_max.saturating_add(LINE_BYTES_BESIDE_TARGET).min(head_bytes_max);
+            if bytes > limit {
+                return Err(RequestError::TargetTooLong { bytes, limit });
+            }
+        }
+        if bytes > head_bytes_max {
+            return Err(RequestError::HeadTooLarge { bytes, limit: head_bytes_max });
+        }
+        Ok(())
+    }
+
+    /// RFC 9112 section 2.2 allows a bare LF as line end; we do not (rule 1).
+    fn content_end(&self, buffer: &[u8], line_end: usize) -> Result<usize, RequestError> {
+        match buffer.get(self.line_start..line_end) {
+            Some([.., b'\r', b'\n']) => Ok(line_end - 2),
+            _ => Err(RequestError::BareLineFeed),
+        }
+    }
+
+    fn take_line(&mut self, buffer: &[u8], end: usize, limits: &Limits) -> Result<(), RequestError> {
+        if self.line.is_some() {
+            return self.take_field(&buffer[self.line_start..end], limits);
+        }
+        self.line = Some(parse_request_line(&buffer[..end], limits)?);
+        self.fields.reserve(FIELDS_USUAL);
+        Ok(())
+    }
+
+    fn take_field(&mut self, line: &[u8], limits: &Limits) -> Result<(), RequestError> {
+        if line.first().is_some_and(|&byte| is(BLANK, byte)) {
+            // RFC 9112 sections 2.2 and 5.2.
+            let is_first = self.fields.is_empty();
+            return Err(if is_first {
+                RequestError::WhitespaceBeforeFields
+            } else {
+                RequestError::FieldFolded
+            });
+        }
+        if self.fields.len() >= limits.fields_max {
+            return Err(RequestError::TooManyFields { limit: limits.fields_max });
+        }
+        let field = parse_field_line(line, self.line_start)?;
+        self.note(line, field)?;
+        self.fields.push(field);
+        Ok(())
+    }
+
+    /// Keeps what the verdict over the head needs.
+    fn note(&mut self, line: &[u8], field: FieldSpan) -> Result<(), RequestError> {
+        let within = |span: Span| {
+            let range = span.range();
+            line.get(range.start - self.line_start..range.end - self.line_start).unwrap_or_default()
+        };
+        let value = within(field.value);
+        match KnownField::of(within(field.name)) {
+            None => Ok(()),
+            Some(KnownField::Host) => self.note_host(value, field.value),
+            Some(KnownField::ContentLength) => self.framing.note_content_length(value),
+            Some(KnownField::TransferEncoding) => self.framing.note_transfer_encoding(value),
+            Some(KnownField::Connection) => self.connection.note_connection(value),
+            Some(KnownField::Expect) => {
+                self.connection.note_expect(value);
+                Ok(())
+            }
+            Some(KnownField::Upgrade) => {
+                self.connection.note_upgrade();
+                Ok(())
+            }
+        }
+    }
+
+    /// RFC 9112 section 3.2: one Host at most. An empty one says that the target has no authority.
+    fn note_host(&mut self, value: &[u8], span: Span) -> Result<(), RequestError> {
+        if self.host.is_some() {
+            return Err(RequestError::HostRepeated);
+        }
+        if !value.is_empty() && !is_authority(value) {
+            return Err(RequestError::HostInvalid { found: excerpt(value) });
+        }
+        self.host = Some(span);
+        Ok(())
+    }
+
+    /// The verdict over a whole head, which ends at `end`; the reader is fresh again afterwards.
+    fn finish(&mut self, buffer: &mut BytesMut, end: usize) -> Result<RequestHead, RequestError> {
+        let reader = std::mem::take(self);
+        let Some(line) = reader.line else { return Err(malformed(b"")) };
+        let host = resolve_host(line, reader.host, buffer)?;
+        let framing = reader.framing.decide(line.version)?;
+        reader.connection.check_upgrade(line.version, framing)?;
+        Ok(RequestHead {
+            expects_continue: reader.connection.expects_continue(line.version, framing)?,
+            is_persistent: reader.connection.is_persistent(line.version),
+            bytes: buffer.split_to(end).freeze(),
+            blank_bytes: reader.blank_bytes,
+            line,
+            fields: reader.fields,
+            host,
+            framing,
+        })
+    }
+}
+
+/// RFC 9112 section 3.2.2: the authority of an absolute target wins; here it must also agree with Host.
+fn resolve_host(line: RequestLine, host: Option<Span>, head: &[u8]) -> Result<Option<Span>, RequestError> {
+    match (line.target.authority(), host) {
+        (_, None) if line.version == Version::Http11 => Err(RequestError::HostMissing),
+        (Some(target), Some(host)) if !target.bytes(head).eq_ignore_ascii_case(host.bytes(head)) => {
+            let [host, target] = [host, target].map(|span| excerpt(span.bytes(head)));
+            Err(RequestError::HostMismatch { host, target })
+        }
+        (target, host) => Ok(target.or(host)),
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct RequestLine {
+    method: Method,
+    version: Version,
+    target: TargetSpans,
+}
+
+/// RFC 9112 section 3: exactly one SP between method, target and version. `line` is at the front of its head.
+fn parse_request_line(line: &[u8], limits: &Limits) -> Result<RequestLine, RequestError> {
+    if line == HTTP2_PREFACE_LINE {
+        return Err(RequestError::Http2Preface);
+    }
+    let Some(method_end) = line.iter().position(|&byte| byte == b' ') else { return Err(malformed(line)) };
+    let target_start = method_end + 1;
+    let Some(target_len) = memchr::memchr(b' ', &line[target_start..]) else { return Err(malformed(line)) };
+    let target_end = target_start + target_len;
+    let method = &line[..method_end];
+    if !is_token(method) || target_len == 0 {
+        return Err(malformed(line));
+    }
+    let version = parse_version(&line[target_end + 1..]).ok_or_else(|| malformed(line))?;
+    let method =
+        Method::from_bytes(method).ok_or_else(|| RequestError::MethodUnknown { found: excerpt(method) })?;
+    let version = version.map_err(|found| RequestError::VersionUnsupported { found: excerpt(found) })?;
+    if target_len > limits.target_bytes_max {
+        return Err(RequestError::TargetTooLong { bytes: target_len, limit: limits.target_bytes_max });
+    }
+    let target = parse_target(line, Span::new(target_start, target_end), method)?;
+    Ok(RequestLine { method, version, target })
+}
+
+/// RFC 9112 section 2.3: `HTTP/` DIGIT `.` DIGIT, case matters. `None`: malformed; `Err`: well-formed, not spoken here.
+fn parse_version(bytes: &[u8]) -> Option<Result<Version, &[u8]>> {
+    match bytes {
+        b"HTTP/1.1" => Some(Ok(Version::Http11)),
+        b"HTTP/1.0" => Some(Ok(Version::Http10)),
+        [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => Some(Err(bytes)),
+        _ => None,
+    }
+}
+
+fn malformed(line: &[u8]) -> RequestError {
+    RequestError::RequestLineMalformed { found: excerpt(line) }
+}
+
+/// RFC 9113 section 3.4, first line.
+const HTTP2_PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0";
+/// Room for method, spaces, version and line end, with some to spare so that long unknown methods are told apart.
+const LINE_BYTES_BESIDE_TARGET: usize = 64;
+/// Enough for what browsers send, so that the vector grows once.
+const FIELDS_USUAL: usize = 16;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,241 @@
+//! Request targets: origin, absolute and asterisk form (RFC 9112 section 3.2, rules 4 to 6).
+
+use crate::authority::is_authority;
+use crate::error::excerpt;
+use crate::grammar::{PATH, QUERY, URI, first_outside, is};
+use crate::span::Span;
+use crate::{Method, RequestError};
+
+/// What a request is for. Absolute form is resolved: its authority is the host of the head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// A resource.
+    Origin {
+        /// The path as sent, beginning with `/`.
+        path: &'a str,
+        /// The query as sent, without its `?`.
+        query: Option<&'a str>,
+    },
+    /// The server itself: `OPTIONS *`.
+    Asterisk,
+}
+
+/// A parsed target as pieces of the head.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TargetSpans {
+    raw: Span,
+    form: Form,
+    path: Span,
+    query: Option<Span>,
+    authority: Option<Span>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Resource,
+    Asterisk,
+}
+
+impl TargetSpans {
+    pub(crate) fn target(self, head: &[u8]) -> Target<'_> {
+        match self.form {
+            Form::Asterisk => Target::Asterisk,
+            Form::Resource => Target::Origin { path: self.path(head), query: self.query(head) },
+        }
+    }
+
+    pub(crate) fn raw(self, head: &[u8]) -> &str {
+        self.raw.text(head)
+    }
+
+    pub(crate) fn path(self, head: &[u8]) -> &str {
+        match self.form {
+            Form::Asterisk => "*",
+            // RFC 9110 section 4.2.3: the empty path of an absolute target is `/`.
+            Form::Resource if self.path.is_empty() => "/",
+            Form::Resource => self.path.text(head),
+        }
+    }
+
+    pub(crate) fn query(self, head: &[u8]) -> Option<&str> {
+        self.query.map(|query| query.text(head))
+    }
+
+    pub(crate) fn authority(self) -> Option<Span> {
+        self.authority
+    }
+}
+
+/// Reads the target at `raw` in `head`.
+pub(crate) fn parse_target(head: &[u8], raw: Span, method: Method) -> Result<TargetSpans, RequestError> {
+    match raw.bytes(head) {
+        [b'/', ..] => parse_resource(head, raw, raw.range().start, None),
+        // RFC 9112 section 3.2.4: asterisk form is for OPTIONS alone.
+        b"*" if method == Method::Options => Ok(asterisk(raw, None)),
+        bytes => match scheme_len(bytes) {
+            Some(scheme_bytes) => parse_absolute(head, raw, raw.range().start + scheme_bytes, method),
+            // RFC 9112 section 3.2.3: authority form is for CONNECT alone, which we refuse.
+            None => Err(form_error(bytes)),
+        },
+    }
+}
+
+/// Other schemes are of other servers; fragments and userinfo fall to the checks of bytes and host.
+fn scheme_len(bytes: &[u8]) -> Option<usize> {
+    let is_at_front =
+        |scheme: &&[u8]| bytes.get(..scheme.len()).is_some_and(|front| front.eq_ignore_ascii_case(scheme));
+    SCHEMES.iter().find(|scheme| is_at_front(scheme)).map(|scheme| scheme.len())
+}
+
+const SCHEMES: [&[u8]; 2] = [b"http://", b"https://"];
+
+/// RFC 9112 section 3.2.2. `OPTIONS` with neither path nor query means the server (section 3.2.4).
+fn parse_absolute(head: &[u8], raw: Span, start: usize, method: Method) -> Result<TargetSpans, RequestError> {
+    let end = raw.range().end;
+    let rest = &head[start..end];
+    let authority_bytes = rest.iter().position(|&byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
+    let authority = Span::new(start, start + authority_bytes);
+    if !is_authority(authority.bytes(head)) {
+        return Err(RequestError::HostInvalid { found: excerpt(authority.bytes(head)) });
+    }
+    if method == Method::Options && authority_bytes == rest.len() {
+        return Ok(asterisk(raw, Some(authority)));
+    }
+    parse_resource(head, raw, start + authority_bytes, Some(authority))
+}
+
+/// Reads path and query from `start` to the end of the target.
+fn parse_resource(
+    head: &[u8],
+    raw: Span,
+    start: usize,
+    authority: Option<Span>,
+) -> Result<TargetSpans, RequestError> {
+    let end = raw.range().end;
+    let rest = &head[start..end];
+    let path_bytes = first_outside(PATH, rest).unwrap_or(rest.len());
+    let query = match rest.get(path_bytes) {
+        None => None,
+        Some(b'?') => {
+            let query = &rest[path_bytes + 1..];
+            if let Some(bad) = first_outside(QUERY, query) {
+                return Err(RequestError::TargetByte { byte: query[bad] });
+            }
+            Some(Span::new(start + path_bytes + 1, end))
+        }
+        Some(&byte) => return Err(RequestError::TargetByte { byte }),
+    };
+    let path = Span::new(start, start + path_bytes);
+    Ok(TargetSpans { raw, form: Form::Resource, path, query, authority })
+}
+
+fn asterisk(raw: Span, authority: Option<Span>) -> TargetSpans {
+    TargetSpans { raw, form: Form::Asterisk, path: raw, query: None, authority }
+}
+
+/// A bad byte is the better answer where there is one.
+fn form_error(target: &[u8]) -> RequestError {
+    match first_outside(QUERY, target) {
+        Some(bad) => RequestError::TargetByte { byte: target[bad] },
+        None => RequestError::TargetForm { found: excerpt(target) },
+    }
+}
+
+/// Appends a raw path or query for a backend: what browsers send but RFC 3986 does not allow is escaped (rule 4).
+pub fn write_target(out: &mut Vec<u8>, raw: &str) {
+    for byte in raw.bytes() {
+        if is(URI, byte) {
+            out.push(byte);
+        } else {
+            let [high, low] = [byte >> 4, byte & 15].map(|digit| HEX_DIGITS[usize::from(digit)]);
+            out.extend_from_slice(&[b'%', high, low]);
+        }
+    }
+}
+
+const HEX_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(method: Method, target: &str) -> Result<TargetSpans, RequestError> {
+        let head = format!("##{target}");
+        parse_target(head.as_bytes(), Span::new(2, head.len()), method)
+    }
+
+    fn check(target: &str, path: &str, query: Option<&str>, authority: Option<&str>) {
+        let head = format!("##{target}");
+        let spans = parse(Method::Get, target).unwrap();
+        let head = head.as_bytes();
+        assert_eq!((spans.path(head), spans.query(head)), (path, query), "{target}");
+        assert_eq!(spans.authority().map(|span| span.text(head)), authority, "{target}");
+        assert_eq!(spans.target(head), Target::Origin { path, query });
+        assert_eq!(spans.raw(head), target);
+    }
+
+    #[test]
+    fn origin_and_absolute_form_give_path_query_and_authority() {
+        check("/", "/", None, None);
+        check("/a/b?", "/a/b", Some(""), None);
+        check("/a?b?c=/d", "/a", Some("b?c=/d"), None);
+        check("//a", "//a", None, None);
+        check("/a|[b]", "/a|[b]", None, None);
+        check("/a?{\\}^`|[]", "/a", Some("{\\}^`|[]"), None);
+        check("http://a", "/", None, Some("a"));
+        check("HTTP://a:80/b?c", "/b", Some("c"), Some("a:80"));
+        check("https://[::1]?c", "/", Some("c"), Some("[::1]"));
+    }
+
+    #[allow(clippy::needless_pass_by_value)] // Rows read better without references.
+    fn check_refused(method: Method, target: &str, expect: RequestError) {
+        assert_eq!(parse(method, target).unwrap_err(), expect, "{target}");
+    }
+
+    #[test]
+    fn bytes_outside_path_and_query_are_refused() {
+        for byte in (0..=255u8).filter(|byte| !byte.is_ascii_graphic()).chain(*b"#\"<>") {
+            for front in ["/a", "/a?b", "a"] {
+                let head = [front.as_bytes(), &[byte]].concat();
+                let found = parse_target(&head, Span::new(0, head.len()), Method::Get).unwrap_err();
+                assert_eq!(found, RequestError::TargetByte { byte }, "{}", head.escape_ascii());
+            }
+        }
+        for byte in *b"\\^`{}" {
+            check_refused(Method::Get, &format!("/a{}", char::from(byte)), RequestError::TargetByte { byte });
+        }
+    }
+
+    #[test]
+    fn other_forms_are_refused() {
+        for target in ["", "*", "**", "a", "a:443", "ftp://a/", "http:/a", "http:a", "?a"] {
+            check_refused(Method::Get, target, RequestError::TargetForm { found: target.into() });
+        }
+        for host in ["", "u@a", "a,b", ":80", "a:x", "a#b"] {
+            let target = format!("http://{host}/");
+            check_refused(Method::Get, &target, RequestError::HostInvalid { found: host.into() });
+        }
+    }
+
+    #[test]
+    fn asterisk_is_for_options_only() {
+        for target in ["*", "http://a"] {
+            let spans = parse(Method::Options, target).unwrap();
+            assert_eq!(spans.target(b""), Target::Asterisk);
+            assert_eq!((spans.path(b""), spans.query(b"")), ("*", None));
+        }
+        check_refused(Method::Post, "*", RequestError::TargetForm { found: "*".into() });
+    }
+
+    #[test]
+    fn data_that_is_no_uri_is_escaped_towards_backends() {
+        let check = |raw: &str, expect: &str| {
+            let mut out = Vec::new();
+            write_target(&mut out, raw);
+            assert_eq!(std::str::from_utf8(&out).unwrap(), expect);
+        };
+        check("/a%20b/c", "/a%20b/c");
+        check("/a|b[c]", "/a%7Cb%5Bc%5D");
+        check("q={\\}^`\u{e9}", "q=%7B%5C%7D%5E%60%C3%A9");
+    }
+}

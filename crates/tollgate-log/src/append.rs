@@ -1,0 +1,308 @@
+//! The worker's side of the log: encode records into the batch at hand, hand it over, see how far it got.
+//!
+//! An [`Appender`] belongs to one worker and is used by it alone; no lock is taken on the way. What crosses threads is
+//! a batch to the writer and two counters back: how many of this worker's batches are written, how many synced.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+
+use crate::batch::BATCH_BYTES_MAX;
+use crate::commit::Shared;
+use crate::record::{RowEncoder, ValueError, encode_reject};
+use crate::schema::{Schema, SchemaId};
+use crate::segment_writer::Handover;
+
+/// A batch is handed over at once when it is this large; else when the worker's pass ends.
+const BATCH_BYTES_SOFT: usize = 1 << 20;
+
+/// How far a record has to be before its reply may leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// In the memory of this process: survives nothing.
+    Received,
+    /// In the operating system: survives the end of this process.
+    Written,
+    /// On disk: survives a power cut.
+    Synced,
+}
+
+impl Level {
+    /// All levels, weakest first.
+    pub const ALL: [Self; 3] = [Self::Received, Self::Written, Self::Synced];
+
+    /// The name in configuration and replies.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Received => "received",
+            Self::Written => "written",
+            Self::Synced => "synced",
+        }
+    }
+}
+
+/// Names the batch that a transaction is in; tickets of one worker rise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(pub(crate) u64);
+
+/// Why a transaction was not taken. Nothing of it is in the log.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// Never retry.
+    #[error("transaction has {bytes} bytes, limit {limit} bytes")]
+    TooLarge {
+        /// Bytes of its records.
+        bytes: usize,
+        /// What is allowed.
+        limit: usize,
+    },
+    /// The disk is behind; retry later.
+    #[error("{queued} bytes wait for the disk, limit {limit} bytes")]
+    Busy {
+        /// Bytes that wait.
+        queued: u64,
+        /// What is allowed.
+        limit: u64,
+    },
+    /// The log stopped after a failed write or sync; the process ends.
+    #[error("the log stopped: {0}")]
+    Stopped(String),
+}
+
+/// How far the batches of one worker got, seen from both sides.
+pub(crate) struct WorkerMarks {
+    written: AtomicU64,
+    synced: AtomicU64,
+    /// The last batch that somebody wants synced.
+    sync_wanted: AtomicU64,
+    wake: Box<dyn Fn() + Send + Sync>,
+}
+
+impl WorkerMarks {
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_written(&self, ticket: u64, is_sync_wanted: bool) {
+        if is_sync_wanted {
+            self.sync_wanted.store(ticket, Ordering::Relaxed);
+        }
+        self.written.store(ticket, Ordering::Release);
+    }
+
+    /// Publishes that batches up to `ticket` are synced, and wakes the worker if one of them waits for that.
+    pub(crate) fn set_synced(&self, ticket: u64) {
+        let before = self.synced.swap(ticket, Ordering::AcqRel);
+        if self.sync_wanted.load(Ordering::Relaxed) > before {
+            self.wake();
+        }
+    }
+
+    pub(crate) fn wake(&self) {
+        (self.wake)();
+    }
+}
+
+/// What a worker sends to the writer.
+pub(crate) struct Message {
+    pub(crate) marks: Arc<WorkerMarks>,
+    pub(crate) ticket: u64,
+    pub(crate) batch: Handover,
+    pub(crate) is_written_wanted: bool,
+    pub(crate) is_sync_wanted: bool,
+}
+
+/// Gathers the records of one worker.
+pub struct Appender {
+    shared: Arc<Shared>,
+    sender: SyncSender<Message>,
+    marks: Arc<WorkerMarks>,
+    pending: Vec<u8>,
+    count: u32,
+    schema_mask: u64,
+    is_written_wanted: bool,
+    is_sync_wanted: bool,
+    ticket: u64,
+}
+
+impl Appender {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        sender: SyncSender<Message>,
+        wake: Box<dyn Fn() + Send + Sync>,
+    ) -> Self {
+        let marks = Arc::new(WorkerMarks {
+            written: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
+            sync_wanted: AtomicU64::new(0),
+            wake,
+        });
+        shared.register(marks.clone());
+        Self {
+            shared,
+            sender,
+            marks,
+            pending: Vec::new(),
+            count: 0,
+            schema_mask: 0,
+            is_written_wanted: false,
+            is_sync_wanted: false,
+            ticket: 1,
+        }
+    }
+
+    /// Appends the records of one transaction, together, in order; they survive together or not at all.
+    ///
+    /// Returns the ticket to ask [`Self::reached`] about; none if no record was made. `Ok` means gathered in memory:
+    /// call [`Self::hand_over`] before waiting.
+    ///
+    /// # Errors
+    /// `TooLarge`: never retry. `Busy`: retry later. `Stopped`: the process ends. Nothing was recorded.
+    pub fn append<R>(
+        &mut self,
+        level: Level,
+        fill: impl FnOnce(&mut Transaction<'_>) -> R,
+    ) -> Result<(Option<Ticket>, R), AppendError> {
+        self.check_admission()?;
+        let (start, count, mask) = (self.pending.len(), self.count, self.schema_mask);
+        let result = fill(&mut Transaction { appender: self });
+        let bytes = self.pending.len() - start;
+        let limit = self.shared.options.transaction_bytes_max;
+        if bytes > limit {
+            self.pending.truncate(start);
+            (self.count, self.schema_mask) = (count, mask);
+            return Err(AppendError::TooLarge { bytes, limit });
+        }
+        if bytes == 0 {
+            return Ok((None, result));
+        }
+        self.is_written_wanted |= level == Level::Written;
+        self.is_sync_wanted |= level == Level::Synced;
+        let ticket = Ticket(self.ticket);
+        if self.pending.len() >= BATCH_BYTES_SOFT {
+            self.hand_over();
+        }
+        Ok((Some(ticket), result))
+    }
+
+    fn check_admission(&self) -> Result<(), AppendError> {
+        if let Some(reason) = self.shared.failure() {
+            return Err(AppendError::Stopped(reason.to_owned()));
+        }
+        let limit = self.shared.options.queue_bytes_max;
+        let queued = self.shared.queued_bytes.load(Ordering::Relaxed) + self.pending.len() as u64;
+        if queued > limit || self.pending.len() > BATCH_BYTES_MAX / 2 {
+            return Err(AppendError::Busy { queued, limit });
+        }
+        Ok(())
+    }
+
+    /// Whether records wait to be handed over.
+    pub fn has_pending(&self) -> bool {
+        self.count > 0
+    }
+
+    /// Hands what was gathered to the writer. Returns false if the writer's queue is full: call again soon.
+    pub fn hand_over(&mut self) -> bool {
+        if self.count == 0 {
+            return true;
+        }
+        let bytes = self.pending.len();
+        let payload = std::mem::replace(&mut self.pending, Vec::with_capacity(bytes));
+        let message = Message {
+            marks: self.marks.clone(),
+            ticket: self.ticket,
+            batch: Handover {
+                payload_checksum: crc32c::crc32c(&payload),
+                payload,
+                count: self.count,
+                schema_mask: self.schema_mask,
+            },
+            is_written_wanted: self.is_written_wanted,
+            is_sync_wanted: self.is_sync_wanted,
+        };
+        self.shared.queued_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        match self.sender.try_send(message) {
+            Ok(()) => {
+                self.ticket += 1;
+                (self.count, self.schema_mask) = (0, 0);
+                (self.is_written_wanted, self.is_sync_wanted) = (false, false);
+                true
+            }
+            // A writer that is gone has left its reason in `shared`: the waiters learn it from `reached`.
+            Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) => {
+                self.shared.queued_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+                self.pending = message.batch.payload;
+                self.shared.failure().is_some()
+            }
+        }
+    }
+
+    /// Whether a batch reached a level. None: not yet.
+    ///
+    /// # Errors
+    /// The log stopped before: whether the records survive is unknown.
+    pub fn reached(&self, ticket: Ticket, level: Level) -> Option<Result<(), AppendError>> {
+        let mark = match level {
+            Level::Received => return Some(Ok(())),
+            Level::Written => &self.marks.written,
+            Level::Synced => &self.marks.synced,
+        };
+        if mark.load(Ordering::Acquire) >= ticket.0 {
+            return Some(Ok(()));
+        }
+        self.shared.failure().map(|reason| Err(AppendError::Stopped(reason.to_owned())))
+    }
+
+    /// The schema of a stream, by its number in the log.
+    pub fn schema(&self, id: SchemaId) -> Option<&Arc<Schema>> {
+        self.shared.schemas.get(usize::from(id.0))
+    }
+}
+
+/// The records of one transaction, while they are made.
+pub struct Transaction<'a> {
+    appender: &'a mut Appender,
+}
+
+impl Transaction<'_> {
+    /// Appends one row. A row that fails leaves no trace; append a reject in its place.
+    ///
+    /// # Errors
+    /// What `fill` returns.
+    ///
+    /// # Panics
+    /// When the log has no such schema: a fault of the caller, who registered them all.
+    pub fn row(
+        &mut self,
+        id: SchemaId,
+        fill: impl FnOnce(&mut RowEncoder<'_>) -> Result<(), ValueError>,
+    ) -> Result<(), ValueError> {
+        let appender = &mut *self.appender;
+        let schema = &appender.shared.schemas[usize::from(id.0)];
+        let start = appender.pending.len();
+        let mut row = RowEncoder::begin(&mut appender.pending, id, schema);
+        match fill(&mut row) {
+            Ok(()) => {
+                row.finish();
+                self.count(id);
+                Ok(())
+            }
+            Err(error) => {
+                appender.pending.truncate(start);
+                Err(error)
+            }
+        }
+    }
+
+    /// Appends an item that does not fit its stream, with the reason.
+    pub fn reject(&mut self, id: SchemaId, reason: &str, item: &[u8]) {
+        encode_reject(&mut self.appender.pending, id, reason, item);
+        self.count(id);
+    }
+
+    fn count(&mut self, id: SchemaId) {
+        self.appender.count += 1;
+        self.appender.schema_mask |= id.mask();
+    }
+}

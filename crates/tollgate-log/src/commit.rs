@@ -1,0 +1,511 @@
+//! The log of this process run and its three threads: writer, syncer, sealer.
+//!
+//! The writer takes batches from the workers, stamps and writes them, and never waits for a sync. The syncer syncs what
+//! was written when it began, publishes the watermark and wakes each worker once; while it syncs, the next batches
+//! gather: group commit without a timer. The sealer reads closed segments back, digests and renames them.
+//!
+//! Any error of any of them stops the log for good: nothing more is acknowledged, waiters learn that their records are
+//! in an unknown state, and the owner is told through `on_failure`. A start afterwards makes a new log.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::append::{Appender, Message, WorkerMarks};
+use crate::batch::BATCH_BYTES_MAX;
+use crate::error::LogError;
+use crate::id::{LogId, Sequence};
+use crate::recover::{RecoveryReport, recover};
+use crate::schema::{Schema, SchemaId};
+use crate::seal::seal;
+use crate::segment::DigestAlgorithm;
+use crate::segment_writer::{ClosedSegment, SegmentWriter, SyncWork};
+use crate::storage::{Storage, StorageLock};
+
+/// Batches that may wait for the writer.
+const QUEUE_BATCHES_MAX: usize = 1024;
+/// Batches that one write takes.
+const WRITE_BATCHES_MAX: usize = 256;
+/// Segments that may be closed and not sealed.
+const UNSEALED_MAX: usize = 4;
+/// How much nicer than the workers the sealer is.
+const SEALER_NICENESS: i32 = 10;
+
+/// How a log is kept.
+#[derive(Debug, Clone)]
+pub struct LogOptions {
+    /// The folder of all logs.
+    pub dir: PathBuf,
+    /// A segment is closed when it has this many bytes.
+    pub segment_bytes_max: u64,
+    /// A segment is closed when it is this old and holds a record.
+    pub segment_age_max: Duration,
+    /// What was written is synced at most this much later, even if nobody waits.
+    pub sync_age_max: Duration,
+    /// Bytes that may wait for the disk before appends are refused.
+    pub queue_bytes_max: u64,
+    /// Bytes of the records of one transaction.
+    pub transaction_bytes_max: usize,
+    /// The digest that seals segments.
+    pub digest: DigestAlgorithm,
+    /// The name of this machine, written into segments.
+    pub node: String,
+}
+
+impl LogOptions {
+    /// The defaults for a folder.
+    pub fn new(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            segment_bytes_max: 64 << 20,
+            segment_age_max: Duration::from_mins(1),
+            sync_age_max: Duration::from_millis(200),
+            queue_bytes_max: 64 << 20,
+            transaction_bytes_max: 4 << 20,
+            digest: DigestAlgorithm::default(),
+            node: String::new(),
+        }
+    }
+}
+
+/// Why a log cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another server has the folder.
+    #[error("{} is locked: another server uses it", .0.display())]
+    Locked(PathBuf),
+    /// The disk.
+    #[error("cannot open the log")]
+    Log(#[from] LogError),
+    /// No thread could be started.
+    #[error("cannot start a thread of the log")]
+    Thread(#[source] std::io::Error),
+    /// A limit that the format does not allow.
+    #[error("transaction_bytes_max is {found}, limit {limit}")]
+    TransactionBytes {
+        /// What was asked for.
+        found: usize,
+        /// What a batch can hold with room for its neighbours.
+        limit: usize,
+    },
+}
+
+/// How far the log of this run is on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Watermark {
+    /// The log.
+    pub log: LogId,
+    /// The last record that is synced.
+    pub synced: Sequence,
+}
+
+/// What the threads and the appenders share.
+pub(crate) struct Shared {
+    pub(crate) options: LogOptions,
+    pub(crate) schemas: Vec<Arc<Schema>>,
+    pub(crate) queued_bytes: AtomicU64,
+    storage: Arc<dyn Storage>,
+    log: LogId,
+    synced: AtomicU64,
+    failure: OnceLock<String>,
+    on_failure: Box<dyn Fn(&str) + Send + Sync>,
+    progress: Mutex<Progress>,
+    /// There is something to sync.
+    sync_wake: Condvar,
+    /// There is something to seal, or the sealer is done with one.
+    seal_wake: Condvar,
+    /// The watermark moved.
+    watermark_wake: Condvar,
+}
+
+#[derive(Default)]
+struct Progress {
+    workers: Vec<Arc<WorkerMarks>>,
+    work: SyncWork,
+    is_sync_wanted: bool,
+    oldest_unsynced: Option<Instant>,
+    /// Closed segments in order; the first is with the sealer as soon as it is synced.
+    closed: VecDeque<ClosedSegment>,
+    is_writer_done: bool,
+    is_syncer_done: bool,
+}
+
+impl Shared {
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+
+    pub(crate) fn register(&self, marks: Arc<WorkerMarks>) {
+        self.progress().workers.push(marks);
+    }
+
+    /// A thread that panicked while holding the lock has already ended the process.
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(
+        &self,
+        wake: &Condvar,
+        progress: MutexGuard<'a, Progress>,
+        timeout: Duration,
+    ) -> MutexGuard<'a, Progress> {
+        wake.wait_timeout(progress, timeout).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn synced(&self) -> Sequence {
+        Sequence(self.synced.load(Ordering::Acquire))
+    }
+
+    /// Stops the log: the first reason counts.
+    fn fail(&self, error: &LogError) {
+        let reason = join_chain(error);
+        if self.failure.set(reason.clone()).is_err() {
+            return;
+        }
+        let workers = self.progress().workers.clone();
+        for worker in workers {
+            worker.wake();
+        }
+        for wake in [&self.sync_wake, &self.seal_wake, &self.watermark_wake] {
+            wake.notify_all();
+        }
+        (self.on_failure)(&reason);
+    }
+}
+
+fn join_chain(error: &LogError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+/// The log that this process run writes.
+pub struct Log {
+    shared: Arc<Shared>,
+    sender: Option<SyncSender<Message>>,
+    threads: Vec<JoinHandle<()>>,
+    _lock: StorageLock,
+}
+
+impl Log {
+    /// Locks the folder, mends what dead runs left, and starts a new log for these streams.
+    ///
+    /// Nothing is created for the new log before its first record. The number of a schema is its place in `schemas`.
+    ///
+    /// # Errors
+    /// The folder is another server's, or cannot be made, listed or synced. A dead log that cannot be mended is no
+    /// error: it is in the report.
+    pub fn open(
+        storage: Arc<dyn Storage>,
+        options: LogOptions,
+        schemas: Vec<Schema>,
+        on_failure: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<(Self, RecoveryReport), OpenError> {
+        let limit = BATCH_BYTES_MAX / 2;
+        if options.transaction_bytes_max > limit {
+            return Err(OpenError::TransactionBytes { found: options.transaction_bytes_max, limit });
+        }
+        let lock = lock_folder(&*storage, &options.dir)?;
+        let report = recover(&storage, &options.dir, options.digest)?;
+        let schemas: Vec<_> = schemas.into_iter().map(Arc::new).collect();
+        let numbered = schemas.iter().enumerate().map(|(id, schema)| (SchemaId(id as u16), schema.clone()));
+        let writer = SegmentWriter::new(
+            storage.clone(),
+            &options.dir,
+            report.newest,
+            &options.node,
+            numbered.collect(),
+        );
+        let shared = Arc::new(Shared {
+            options,
+            schemas,
+            queued_bytes: AtomicU64::new(0),
+            storage,
+            log: writer.log(),
+            synced: AtomicU64::new(0),
+            failure: OnceLock::new(),
+            on_failure: Box::new(on_failure),
+            progress: Mutex::default(),
+            sync_wake: Condvar::new(),
+            seal_wake: Condvar::new(),
+            watermark_wake: Condvar::new(),
+        });
+        let (sender, receiver) = sync_channel(QUEUE_BATCHES_MAX);
+        let threads = vec![
+            spawn("log-writer", &shared, move |shared| write_loop(shared, writer, &receiver))?,
+            spawn("log-syncer", &shared, sync_loop)?,
+            spawn("log-sealer", &shared, seal_loop)?,
+        ];
+        Ok((Self { shared, sender: Some(sender), threads, _lock: lock }, report))
+    }
+
+    /// The id of this log.
+    pub fn id(&self) -> LogId {
+        self.shared.log
+    }
+
+    /// Makes the appender of one worker; `wake` is called from a log thread when batches that it waits for got on.
+    ///
+    /// # Panics
+    /// After [`Self::close`] began.
+    pub fn appender(&self, wake: impl Fn() + Send + Sync + 'static) -> Appender {
+        let Some(sender) = &self.sender else { unreachable!("the log is closing") };
+        Appender::new(self.shared.clone(), sender.clone(), Box::new(wake))
+    }
+
+    /// A handle that tells how far the log is on disk.
+    pub fn follower(&self) -> Follower {
+        Follower { shared: self.shared.clone() }
+    }
+
+    /// Writes, syncs and seals what the appenders handed over, and ends the threads. All appenders must be gone.
+    ///
+    /// # Errors
+    /// The reason, if the log stopped before or while closing.
+    pub fn close(mut self) -> Result<(), String> {
+        drop(self.sender.take());
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                return Err("a thread of the log panicked".to_owned());
+            }
+        }
+        self.shared.failure().map_or(Ok(()), |reason| Err(reason.to_owned()))
+    }
+}
+
+/// Follows the watermark of the log of this run.
+#[derive(Clone)]
+pub struct Follower {
+    shared: Arc<Shared>,
+}
+
+impl Follower {
+    /// How far the log is on disk.
+    pub fn watermark(&self) -> Watermark {
+        Watermark { log: self.shared.log, synced: self.shared.synced() }
+    }
+
+    /// Waits until the log is on disk beyond `seen`, or the time is over.
+    pub fn wait_beyond(&self, seen: Sequence, timeout: Duration) -> Watermark {
+        let progress = self.shared.progress();
+        if self.shared.synced() <= seen {
+            drop(self.shared.wait(&self.shared.watermark_wake, progress, timeout));
+        }
+        self.watermark()
+    }
+}
+
+fn lock_folder(storage: &dyn Storage, dir: &Path) -> Result<StorageLock, OpenError> {
+    storage.create_folder(dir).map_err(LogError::io("create", dir))?;
+    let path = dir.join("lock");
+    let lock = storage.try_lock(&path).map_err(LogError::io("lock", &path))?;
+    lock.ok_or_else(|| OpenError::Locked(dir.to_owned()))
+}
+
+fn spawn(
+    name: &str,
+    shared: &Arc<Shared>,
+    run: impl FnOnce(&Shared) + Send + 'static,
+) -> Result<JoinHandle<()>, OpenError> {
+    let shared = shared.clone();
+    thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared)).map_err(OpenError::Thread)
+}
+
+fn write_loop(shared: &Shared, mut writer: SegmentWriter, receiver: &Receiver<Message>) {
+    let result = write_until_closed(shared, &mut writer, receiver);
+    if let Err(error) = &result {
+        shared.fail(error);
+    }
+    let closed = writer.close_segment();
+    let mut progress = shared.progress();
+    if result.is_ok() {
+        progress.closed.extend(closed);
+    }
+    progress.is_writer_done = true;
+    drop(progress);
+    shared.sync_wake.notify_all();
+}
+
+fn write_until_closed(
+    shared: &Shared,
+    writer: &mut SegmentWriter,
+    receiver: &Receiver<Message>,
+) -> Result<(), LogError> {
+    let mut opened_at = Instant::now();
+    while shared.failure().is_none() {
+        let age_left = match writer.active_bytes() {
+            0 => Duration::MAX,
+            _ => shared.options.segment_age_max.saturating_sub(opened_at.elapsed()),
+        };
+        if age_left.is_zero() || writer.active_bytes() >= shared.options.segment_bytes_max {
+            close_segment(shared, writer);
+        }
+        let first = match receiver.recv_timeout(age_left.min(Duration::from_secs(1))) {
+            Ok(message) => message,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        };
+        if writer.active_bytes() == 0 {
+            opened_at = Instant::now();
+            wait_for_sealer(shared);
+        }
+        write_gathered(shared, writer, first, receiver)?;
+    }
+    Ok(())
+}
+
+/// Writes what waits, in one gathered write, and says so to the workers and the syncer.
+fn write_gathered(
+    shared: &Shared,
+    writer: &mut SegmentWriter,
+    first: Message,
+    receiver: &Receiver<Message>,
+) -> Result<(), LogError> {
+    let mut batches = Vec::new();
+    let mut tickets = Vec::new();
+    let mut bytes = 0;
+    for message in std::iter::once(first).chain(receiver.try_iter()).take(WRITE_BATCHES_MAX) {
+        bytes += message.batch.payload.len() as u64;
+        batches.push(message.batch);
+        tickets.push((message.marks, message.ticket, message.is_written_wanted, message.is_sync_wanted));
+    }
+    writer.write(&batches, shared.synced(), wall_clock_us())?;
+    shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    let mut is_sync_wanted = false;
+    {
+        // Under the lock, so that a sync that begins now either covers these batches or publishes none of them.
+        let mut progress = shared.progress();
+        for (marks, ticket, _, is_wanted) in &tickets {
+            marks.set_written(*ticket, *is_wanted);
+            is_sync_wanted |= is_wanted;
+        }
+        progress.work.merge(writer.take_sync_work());
+        progress.is_sync_wanted |= is_sync_wanted;
+        if progress.oldest_unsynced.is_none() {
+            progress.oldest_unsynced = Some(Instant::now());
+            is_sync_wanted = true;
+        }
+    }
+    if is_sync_wanted {
+        shared.sync_wake.notify_all();
+    }
+    for (marks, _, is_written_wanted, _) in tickets {
+        if is_written_wanted {
+            marks.wake();
+        }
+    }
+    Ok(())
+}
+
+fn close_segment(shared: &Shared, writer: &mut SegmentWriter) {
+    if let Some(segment) = writer.close_segment() {
+        shared.progress().closed.push_back(segment);
+        shared.seal_wake.notify_all();
+    }
+}
+
+/// Before another segment is opened: no more than four may be closed and unsealed.
+fn wait_for_sealer(shared: &Shared) {
+    let mut progress = shared.progress();
+    while progress.closed.len() >= UNSEALED_MAX && shared.failure().is_none() {
+        progress = shared.wait(&shared.seal_wake, progress, Duration::from_secs(1));
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one wall clock of the log: a stamp for people")]
+fn wall_clock_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+fn sync_loop(shared: &Shared) {
+    while let Some((work, tickets)) = next_sync(shared) {
+        match work.run(&*shared.storage) {
+            Ok(last) => publish_synced(shared, last, &tickets),
+            Err(error) => {
+                shared.fail(&error);
+                break;
+            }
+        }
+    }
+    shared.progress().is_syncer_done = true;
+    shared.seal_wake.notify_all();
+}
+
+type WorkerTickets = Vec<(Arc<WorkerMarks>, u64)>;
+
+/// Waits for something to sync: at once if somebody waits for it, else when it is old. None: the log is closing.
+///
+/// The tickets are read before the sync begins: what is written later waits for the next one.
+fn next_sync(shared: &Shared) -> Option<(SyncWork, WorkerTickets)> {
+    let mut progress = shared.progress();
+    loop {
+        if shared.failure().is_some() || (progress.is_writer_done && progress.work.is_empty()) {
+            return None;
+        }
+        let age = progress.oldest_unsynced.map_or(Duration::ZERO, |since| since.elapsed());
+        let age_left = shared.options.sync_age_max.saturating_sub(age);
+        let is_due = progress.is_sync_wanted || progress.is_writer_done || age_left.is_zero();
+        if !progress.work.is_empty() && is_due {
+            break;
+        }
+        let timeout = if progress.work.is_empty() { Duration::from_secs(1) } else { age_left };
+        progress = shared.wait(&shared.sync_wake, progress, timeout);
+    }
+    progress.is_sync_wanted = false;
+    progress.oldest_unsynced = None;
+    let tickets = progress.workers.iter().map(|marks| (marks.clone(), marks.written())).collect();
+    Some((std::mem::take(&mut progress.work), tickets))
+}
+
+fn publish_synced(shared: &Shared, last: Sequence, tickets: &WorkerTickets) {
+    {
+        // Under the lock, so that nobody who is about to wait misses the change.
+        let _progress = shared.progress();
+        shared.synced.store(last.0, Ordering::Release);
+    }
+    shared.watermark_wake.notify_all();
+    shared.seal_wake.notify_all();
+    for (marks, ticket) in tickets {
+        marks.set_synced(*ticket);
+    }
+}
+
+fn seal_loop(shared: &Shared) {
+    // Being nice is a favour, not a need.
+    let _ = rustix::process::nice(SEALER_NICENESS);
+    let mut digest_before = [0; 64];
+    while let Some(segment) = next_closed(shared) {
+        match seal(&*shared.storage, &segment, shared.options.digest, digest_before) {
+            Ok(footer) => digest_before = footer.digest_bytes(),
+            Err(error) => return shared.fail(&error),
+        }
+        shared.progress().closed.pop_front();
+        shared.seal_wake.notify_all();
+    }
+}
+
+/// Waits for a closed segment whose records are synced; it stays in the queue while it is sealed.
+fn next_closed(shared: &Shared) -> Option<ClosedSegment> {
+    let mut progress = shared.progress();
+    loop {
+        if shared.failure().is_some() {
+            return None;
+        }
+        match progress.closed.front() {
+            Some(segment) if segment.last <= shared.synced() => return Some(segment.clone()),
+            None if progress.is_writer_done && progress.is_syncer_done => return None,
+            _ => progress = shared.wait(&shared.seal_wake, progress, Duration::from_secs(1)),
+        }
+    }
+}

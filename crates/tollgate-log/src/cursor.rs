@@ -1,0 +1,384 @@
+//! Reading one log in order, from a position, across segments, around damage.
+//!
+//! A cursor yields record batches and gaps; both move its position. It needs no lock and sees renames by the sealer
+//! as what they are: the same bytes under another name.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::batch::BatchKind;
+use crate::error::{FormatError, LogError};
+use crate::id::{LogId, Sequence};
+use crate::record::{Record, RecordBody, RecordKind, decode_reject, decode_row, split_record};
+use crate::recover::segment_names;
+use crate::scan::{Found, Schemas, SegmentReader, StepError, scan_segment};
+use crate::schema::{Schema, SchemaId};
+use crate::segment::{SegmentName, SegmentState};
+use crate::storage::Storage;
+
+/// How far a reader of a log came. It always stands at the end of a batch or of a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// The last record that is behind.
+    pub last: Sequence,
+    /// Header checksum of the batch that ends there; none behind a gap.
+    pub chain: Option<u32>,
+}
+
+/// Records that cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    /// The first.
+    pub first: Sequence,
+    /// The last.
+    pub last: Sequence,
+    /// Why.
+    pub reason: String,
+}
+
+/// What a cursor found.
+#[derive(Debug)]
+pub enum CursorStep<'a> {
+    /// The next batch of records.
+    Batch(RecordBatch<'a>),
+    /// Records that are damaged or missing.
+    Gap(Gap),
+    /// Nothing more up to the limit. A live log may have more later.
+    CaughtUp,
+}
+
+/// A batch of records, borrowed from the cursor.
+#[derive(Debug)]
+pub struct RecordBatch<'a> {
+    log: LogId,
+    first: Sequence,
+    last: Sequence,
+    chain: u32,
+    stamp_us: i64,
+    payload: &'a [u8],
+    schemas: &'a Schemas,
+}
+
+impl<'a> RecordBatch<'a> {
+    /// Number of the first record.
+    pub fn first(&self) -> Sequence {
+        self.first
+    }
+
+    /// Where a reader stands after this batch.
+    pub fn end(&self) -> Position {
+        Position { last: self.last, chain: Some(self.chain) }
+    }
+
+    /// Wall clock when the batch was written, microseconds since 1970, for people.
+    pub fn stamp_us(&self) -> i64 {
+        self.stamp_us
+    }
+
+    /// Bytes of the records.
+    pub fn bytes(&self) -> usize {
+        self.payload.len()
+    }
+
+    /// The records, in order. An error means that a row does not follow its schema; the checksums held.
+    pub fn records(&self) -> impl Iterator<Item = Result<Record<'a>, FormatError>> + use<'a> {
+        let (log, schemas, mut rest, mut sequence) = (self.log, self.schemas, self.payload, self.first);
+        std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let record = decode_record(&mut rest, schemas, log, sequence);
+            sequence = sequence.after(1);
+            Some(record)
+        })
+    }
+}
+
+fn decode_record<'a>(
+    rest: &mut &'a [u8],
+    schemas: &'a Schemas,
+    log: LogId,
+    sequence: Sequence,
+) -> Result<Record<'a>, FormatError> {
+    let (raw, behind) = split_record(rest)?;
+    *rest = behind;
+    let schema = schemas.get(&raw.schema).ok_or(FormatError::UnknownSchema(raw.schema.0))?;
+    let body = match raw.kind {
+        RecordKind::Reject => decode_reject(raw.body)?,
+        RecordKind::Row | RecordKind::Schema => {
+            RecordBody::Row(decode_row(schema, raw.body, *log.as_bytes(), sequence)?)
+        }
+    };
+    Ok(Record { sequence, schema_id: raw.schema, schema, body })
+}
+
+/// What opening a segment at the position came to.
+enum Opened {
+    Ready,
+    EndsBefore,
+    Unreadable(String),
+}
+
+/// Where a log goes on behind the segment that begins at `passed`, when `next` is the next record.
+fn go_on(names: &[SegmentName], next: Sequence, passed: Sequence) -> Advance {
+    match names.iter().find(|name| name.first > passed && name.first >= next) {
+        Some(name) if name.first == next => Advance::NextSegment,
+        Some(name) => Advance::Gap(Gap {
+            first: next,
+            last: name.first.before(),
+            reason: "segment is missing".to_owned(),
+        }),
+        None => Advance::CaughtUp,
+    }
+}
+
+/// Reads one log.
+pub struct Cursor {
+    storage: Arc<dyn Storage>,
+    folder: PathBuf,
+    log: LogId,
+    position: Option<Position>,
+    reader: Option<SegmentReader>,
+    schemas: Schemas,
+}
+
+/// What the reader of the present segment came to.
+enum Advance {
+    Batch { first: Sequence, last: Sequence, stamp_us: i64 },
+    Gap(Gap),
+    CaughtUp,
+    NextSegment,
+}
+
+impl Cursor {
+    /// Starts behind `position`, or at the oldest kept record.
+    pub fn new(storage: Arc<dyn Storage>, dir: &Path, log: LogId, position: Option<Position>) -> Self {
+        let folder = dir.join(log.to_string());
+        Self { storage, folder, log, position, reader: None, schemas: Schemas::new() }
+    }
+
+    /// The log that is read.
+    pub fn log(&self) -> LogId {
+        self.log
+    }
+
+    /// The schemas seen so far.
+    pub fn schemas(&self) -> impl Iterator<Item = (SchemaId, &Arc<Schema>)> {
+        let schemas = self.reader.as_ref().map_or(&self.schemas, |reader| &reader.schemas);
+        schemas.iter().map(|(id, schema)| (*id, schema))
+    }
+
+    /// Reads on. Records above `limit` are not touched: of a live log, give its synced watermark; of a dead one, none.
+    ///
+    /// # Errors
+    /// The disk cannot be read; or the log at the position is not the one that was read before
+    /// ([`FormatError::Chain`]): the position belongs to another copy of the log.
+    pub fn step(&mut self, limit: Option<Sequence>) -> Result<CursorStep<'_>, LogError> {
+        loop {
+            if limit.is_some_and(|limit| self.next() > limit) {
+                return Ok(CursorStep::CaughtUp);
+            }
+            let advance = match self.reader {
+                Some(_) => self.advance(limit)?,
+                None => match self.open_next()? {
+                    Some(advance) => advance,
+                    None => continue,
+                },
+            };
+            match advance {
+                Advance::Batch { first, last, stamp_us } => return Ok(self.batch(first, last, stamp_us)),
+                Advance::Gap(gap) => {
+                    self.close_segment();
+                    self.position = Some(Position { last: gap.last, chain: None });
+                    return Ok(CursorStep::Gap(gap));
+                }
+                Advance::CaughtUp => return Ok(CursorStep::CaughtUp),
+                Advance::NextSegment => self.close_segment(),
+            }
+        }
+    }
+
+    fn next(&self) -> Sequence {
+        self.position.map_or(Sequence::FIRST, |position| position.last.after(1))
+    }
+
+    fn batch(&mut self, first: Sequence, last: Sequence, stamp_us: i64) -> CursorStep<'_> {
+        let chain = self.reader.as_ref().map_or(0, |reader| reader.chain);
+        self.position = Some(Position { last, chain: Some(chain) });
+        match &self.reader {
+            None => CursorStep::CaughtUp,
+            Some(reader) => CursorStep::Batch(RecordBatch {
+                log: self.log,
+                first,
+                last,
+                chain,
+                stamp_us,
+                payload: reader.payload(),
+                schemas: &reader.schemas,
+            }),
+        }
+    }
+
+    fn close_segment(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            self.schemas = reader.schemas;
+        }
+    }
+
+    /// Opens the segment that holds the next record. Some: there is none, or records before it cannot be had.
+    fn open_next(&mut self) -> Result<Option<Advance>, LogError> {
+        let names = match segment_names(&*self.storage, &self.folder) {
+            Err(LogError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Some(Advance::CaughtUp));
+            }
+            names => names?,
+        };
+        if let (Some(name), None) = (names.first(), self.position) {
+            // The oldest kept record is where a new reader starts: what was deleted before is nobody's loss.
+            self.position = Some(Position { last: name.first.before(), chain: None });
+        }
+        let next = self.next();
+        let Some(name) = names.iter().rev().find(|name| name.first <= next).copied() else {
+            return Ok(Some(go_on(&names, next, Sequence(0))));
+        };
+        match self.open_at(name)? {
+            Opened::Ready => Ok(None),
+            Opened::EndsBefore => Ok(Some(go_on(&names, next, name.first))),
+            Opened::Unreadable(reason) => {
+                let last = self.end_of_segment(next, &name.path(&self.folder))?;
+                Ok(Some(match last {
+                    Some(last) if last >= next => Advance::Gap(Gap { first: next, last, reason }),
+                    Some(_) => go_on(&names, next, name.first),
+                    None => Advance::CaughtUp,
+                }))
+            }
+        }
+    }
+
+    /// Opens a segment and stands behind the position in it.
+    fn open_at(&mut self, name: SegmentName) -> Result<Opened, LogError> {
+        let mut reader = match self.open_reader(name) {
+            Err(LogError::Damaged { source, .. }) if !matches!(source, FormatError::Version { .. }) => {
+                return Ok(Opened::Unreadable(source.to_string()));
+            }
+            reader => reader?,
+        };
+        let Some(position) = self.position else { return Ok(Opened::EndsBefore) };
+        while reader.next <= position.last {
+            match reader.step() {
+                Ok(Found::Batch(_)) => {}
+                Ok(Found::Footer(_) | Found::End) => return Ok(Opened::EndsBefore),
+                Err(StepError::Io(error)) => return Err(error),
+                Err(StepError::Format(_)) => {
+                    if !reader.skip_damage()? {
+                        return Ok(Opened::EndsBefore);
+                    }
+                }
+            }
+        }
+        self.check_position(&reader, position)?;
+        self.reader = Some(reader);
+        Ok(Opened::Ready)
+    }
+
+    fn check_position(&self, reader: &SegmentReader, position: Position) -> Result<(), LogError> {
+        let is_at_first = reader.next == reader.header.first;
+        match position.chain {
+            Some(expected) if !is_at_first && reader.next == position.last.after(1) && reader.chain != expected => {
+                let found = reader.chain;
+                let error = FormatError::Chain { found, expected };
+                Err(LogError::damaged(reader.path(), reader.offset, error))
+            }
+            Some(expected) if is_at_first && reader.header.chain != expected && position.last != Sequence(0) => {
+                let found = reader.header.chain;
+                Err(LogError::damaged(reader.path(), 0, FormatError::Chain { found, expected }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The sealer may rename an open segment between the listing and the opening.
+    fn open_reader(&self, name: SegmentName) -> Result<SegmentReader, LogError> {
+        let open = |name: SegmentName| {
+            SegmentReader::open(&*self.storage, &name.path(&self.folder), self.schemas.clone())
+        };
+        match open(name) {
+            Err(LogError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound && name.state == SegmentState::Open =>
+            {
+                open(name.with_state(SegmentState::Sealed))
+            }
+            result => result,
+        }
+    }
+
+    fn advance(&mut self, limit: Option<Sequence>) -> Result<Advance, LogError> {
+        let Some(reader) = &mut self.reader else { return Ok(Advance::CaughtUp) };
+        let mut is_last_look = false;
+        loop {
+            if limit.is_some_and(|limit| reader.next > limit) {
+                return Ok(Advance::CaughtUp);
+            }
+            let first = reader.next;
+            match reader.step() {
+                Ok(Found::Batch(header)) if header.kind == BatchKind::Records => {
+                    return Ok(Advance::Batch { first, last: header.last(), stamp_us: header.stamp_us });
+                }
+                Ok(Found::Batch(_)) => {}
+                Ok(Found::Footer(_)) => {
+                    let names = segment_names(&*self.storage, &self.folder)?;
+                    return Ok(go_on(&names, first, reader.header.first));
+                }
+                Ok(Found::End) => {
+                    // Once a later segment is there, this one has all its batches: look a last time.
+                    let names = segment_names(&*self.storage, &self.folder)?;
+                    let end = go_on(&names, first, reader.header.first);
+                    if is_last_look || matches!(end, Advance::CaughtUp) {
+                        return Ok(end);
+                    }
+                    is_last_look = true;
+                }
+                Err(StepError::Io(error)) => return Err(error),
+                Err(StepError::Format(error)) => return self.around_damage(first, &error, limit),
+            }
+        }
+    }
+
+    fn around_damage(
+        &mut self,
+        first: Sequence,
+        error: &FormatError,
+        limit: Option<Sequence>,
+    ) -> Result<Advance, LogError> {
+        let Some(reader) = &mut self.reader else { return Ok(Advance::CaughtUp) };
+        let (path, segment) = (reader.path().to_owned(), reader.header.first);
+        if reader.skip_damage()? {
+            if reader.next == first {
+                return self.advance(limit);
+            }
+            let last = reader.next.before();
+            return Ok(Advance::Gap(Gap { first, last, reason: error.to_string() }));
+        }
+        match self.end_of_segment(first, &path)? {
+            Some(last) if last >= first => Ok(Advance::Gap(Gap { first, last, reason: error.to_string() })),
+            Some(_) => Ok(go_on(&segment_names(&*self.storage, &self.folder)?, first, segment)),
+            None => Ok(Advance::CaughtUp),
+        }
+    }
+
+    /// The last record that the damaged segment should hold. None: that is not known yet, because it is being written.
+    fn end_of_segment(&self, next: Sequence, path: &Path) -> Result<Option<Sequence>, LogError> {
+        let names = segment_names(&*self.storage, &self.folder)?;
+        if let Some(name) = names.iter().find(|name| name.first >= next && name.path(&self.folder) != path) {
+            return Ok(Some(name.first.before()));
+        }
+        if names.iter().any(|name| name.state == SegmentState::Open) {
+            return Ok(None);
+        }
+        let file = self.storage.open_read(path).map_err(LogError::io("open", path))?;
+        if let Some(footer) = crate::seal::read_footer(&*file, path)? {
+            return Ok(Some(footer.last));
+        }
+        Ok(Some(scan_segment(&*self.storage, path)?.durable))
+    }
+}

@@ -1,0 +1,82 @@
+//! The two halves of a record's identity: the log it is in and its number there.
+
+use std::fmt;
+use std::str::FromStr;
+
+use uuid::Uuid;
+
+/// Names one log: what one process run wrote.
+///
+/// Shape: 16 bytes, a UUID version 7 (RFC 9562 section 5.7), so that folders sort by age for people.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LogId([u8; 16]);
+
+impl LogId {
+    /// Makes an id that no other run has: 74 bits of it are random.
+    pub fn random() -> Self {
+        Self(Uuid::now_v7().into_bytes())
+    }
+
+    /// Takes the 16 bytes of an id.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// The 16 bytes of the id.
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+impl fmt::Display for LogId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Uuid::from_bytes(self.0).hyphenated().fmt(f)
+    }
+}
+
+impl fmt::Debug for LogId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for LogId {
+    type Err = uuid::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Uuid::try_parse(text).map(|id| Self(id.into_bytes()))
+    }
+}
+
+/// The number of a record in its log: rises by one, from 1. Zero stands before the first record.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Sequence(pub u64);
+
+impl Sequence {
+    /// The number of the first record of a log.
+    pub const FIRST: Self = Self(1);
+
+    /// The number after `count` further records.
+    #[must_use]
+    pub const fn after(self, count: u64) -> Self {
+        Self(self.0.saturating_add(count))
+    }
+
+    /// The number before this one; zero stays zero.
+    #[must_use]
+    pub const fn before(self) -> Self {
+        Self(self.0.saturating_sub(1))
+    }
+}
+
+impl fmt::Display for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

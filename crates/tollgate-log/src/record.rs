@@ -1,0 +1,420 @@
+//! One record: a row of typed values, a reject, or a schema, as bytes.
+//!
+//! Encoding happens in the worker, straight into the batch that it gathers; decoding borrows from the batch.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::error::FormatError;
+use crate::id::Sequence;
+use crate::schema::{ColumnOrigin, ColumnType, Schema, SchemaId};
+
+/// Bytes before the body of a record.
+pub(crate) const FRAME_BYTES: usize = 8;
+
+/// The value of one column.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Value<'a> {
+    /// No value.
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// A signed 64-bit integer.
+    Int(i64),
+    /// A double.
+    Float(f64),
+    /// UTF-8 without U+0000.
+    Text(&'a str),
+    /// Any bytes.
+    Bytes(&'a [u8]),
+    /// Microseconds since 1970-01-01T00:00:00Z.
+    Timestamp(i64),
+    /// JSON text.
+    Json(&'a str),
+    /// 16 bytes.
+    Uuid([u8; 16]),
+    /// An address.
+    Inet(IpAddr),
+}
+
+impl Value<'_> {
+    /// The type of column that takes the value; none for null, which every column takes.
+    pub const fn column_type(&self) -> Option<ColumnType> {
+        Some(match self {
+            Self::Null => return None,
+            Self::Bool(_) => ColumnType::Bool,
+            Self::Int(_) => ColumnType::Int,
+            Self::Float(_) => ColumnType::Float,
+            Self::Text(_) => ColumnType::Text,
+            Self::Bytes(_) => ColumnType::Bytes,
+            Self::Timestamp(_) => ColumnType::Timestamp,
+            Self::Json(_) => ColumnType::Json,
+            Self::Uuid(_) => ColumnType::Uuid,
+            Self::Inet(_) => ColumnType::Inet,
+        })
+    }
+}
+
+/// A value that its column does not take.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    /// Another type.
+    #[error("column {column:?} takes {allowed}, found {found}")]
+    Type {
+        /// The column.
+        column: String,
+        /// The type of the value.
+        found: &'static str,
+        /// The type of the column.
+        allowed: &'static str,
+    },
+    /// Text that databases cannot hold.
+    #[error("column {column:?} takes no U+0000, found one at byte {at}")]
+    Nul {
+        /// The column.
+        column: String,
+        /// Where.
+        at: usize,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RecordKind {
+    Row = 0,
+    Reject = 1,
+    Schema = 2,
+}
+
+/// Appends the frame of a record and returns where it began; [`end_frame`] fills in the length.
+pub(crate) fn begin_frame(out: &mut Vec<u8>, schema: SchemaId, kind: RecordKind) -> usize {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&schema.0.to_le_bytes());
+    out.extend_from_slice(&[kind as u8, 0]);
+    start
+}
+
+pub(crate) fn end_frame(out: &mut [u8], start: usize) {
+    let body_bytes = (out.len() - start - FRAME_BYTES) as u32;
+    out[start..start + 4].copy_from_slice(&body_bytes.to_le_bytes());
+}
+
+pub(crate) fn encode_reject(out: &mut Vec<u8>, schema: SchemaId, reason: &str, item: &[u8]) {
+    let start = begin_frame(out, schema, RecordKind::Reject);
+    encode_sized(out, reason.as_bytes());
+    out.extend_from_slice(item);
+    end_frame(out, start);
+}
+
+pub(crate) fn encode_schema(out: &mut Vec<u8>, id: SchemaId, schema: &Schema) {
+    let start = begin_frame(out, id, RecordKind::Schema);
+    schema.encode(out);
+    end_frame(out, start);
+}
+
+fn encode_sized(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// Encodes one row, value by value in the order of the columns. Values that are not pushed are null.
+///
+/// Columns of the origins log id and sequence are pushed as null, or not at all at the end.
+pub struct RowEncoder<'a> {
+    out: &'a mut Vec<u8>,
+    schema: &'a Schema,
+    start: usize,
+    column: usize,
+}
+
+impl<'a> RowEncoder<'a> {
+    pub(crate) fn begin(out: &'a mut Vec<u8>, id: SchemaId, schema: &'a Schema) -> Self {
+        let start = begin_frame(out, id, RecordKind::Row);
+        out.resize(out.len() + schema.bitmap_bytes(), 0);
+        Self { out, schema, start, column: 0 }
+    }
+
+    /// Appends the value of the next column.
+    ///
+    /// # Errors
+    /// The column takes another type, or no U+0000; the row then has null there, so that the caller may go on or
+    /// give the row up.
+    ///
+    /// # Panics
+    /// When there is no column left: a fault of the caller, who has the same schema.
+    pub fn push(&mut self, value: Value<'_>) -> Result<(), ValueError> {
+        assert!(self.column < self.schema.columns().len(), "more values than columns");
+        let column = self.column;
+        self.column += 1;
+        let Some(found) = value.column_type() else { return Ok(()) };
+        let spec = &self.schema.columns()[column];
+        if found != spec.kind || spec.origin != ColumnOrigin::Stored {
+            return Err(ValueError::Type {
+                column: spec.name.clone(),
+                found: found.name(),
+                allowed: spec.kind.name(),
+            });
+        }
+        if let Value::Text(text) | Value::Json(text) = value
+            && let Some(at) = text.bytes().position(|byte| byte == 0)
+        {
+            return Err(ValueError::Nul { column: spec.name.clone(), at });
+        }
+        self.out[self.start + FRAME_BYTES + column / 8] |= 1 << (column % 8);
+        encode_value(self.out, value);
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) {
+        end_frame(self.out, self.start);
+    }
+}
+
+fn encode_value(out: &mut Vec<u8>, value: Value<'_>) {
+    match value {
+        Value::Null => {}
+        Value::Bool(value) => out.push(u8::from(value)),
+        Value::Int(value) | Value::Timestamp(value) => out.extend_from_slice(&value.to_le_bytes()),
+        Value::Float(value) => out.extend_from_slice(&value.to_le_bytes()),
+        Value::Text(value) | Value::Json(value) => encode_sized(out, value.as_bytes()),
+        Value::Bytes(value) => encode_sized(out, value),
+        Value::Uuid(value) => out.extend_from_slice(&value),
+        Value::Inet(IpAddr::V4(value)) => {
+            out.push(4);
+            out.extend_from_slice(&value.octets());
+        }
+        Value::Inet(IpAddr::V6(value)) => {
+            out.push(16);
+            out.extend_from_slice(&value.octets());
+        }
+    }
+}
+
+/// One record, read from a batch.
+#[derive(Debug, Clone)]
+pub struct Record<'a> {
+    /// Its number in the log.
+    pub sequence: Sequence,
+    /// The number of its schema in the log.
+    pub schema_id: SchemaId,
+    /// Its schema.
+    pub schema: &'a Arc<Schema>,
+    /// What it holds.
+    pub body: RecordBody<'a>,
+}
+
+/// What a record holds.
+#[derive(Debug, Clone)]
+pub enum RecordBody<'a> {
+    /// One value for each column of the schema. Columns of the origins log id and sequence are filled in.
+    Row(Vec<Value<'a>>),
+    /// An item that did not fit its stream.
+    Reject {
+        /// Why.
+        reason: &'a str,
+        /// The item as it came.
+        item: &'a [u8],
+    },
+}
+
+/// One record as it lies in a batch, its body not yet read.
+pub(crate) struct RawRecord<'a> {
+    pub(crate) schema: SchemaId,
+    pub(crate) kind: RecordKind,
+    pub(crate) body: &'a [u8],
+}
+
+/// Splits the first record off a payload.
+pub(crate) fn split_record(payload: &[u8]) -> Result<(RawRecord<'_>, &[u8]), FormatError> {
+    let cut_off = |needed: usize| FormatError::CutOff {
+        what: "record",
+        found: payload.len() as u64,
+        needed: needed as u64,
+    };
+    let (frame, rest) = payload.split_first_chunk::<FRAME_BYTES>().ok_or_else(|| cut_off(FRAME_BYTES))?;
+    let [l0, l1, l2, l3, s0, s1, kind, zero] = *frame;
+    let body_bytes = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+    let (body, rest) = rest.split_at_checked(body_bytes).ok_or_else(|| cut_off(FRAME_BYTES + body_bytes))?;
+    let kind = match (kind, zero) {
+        (0, 0) => RecordKind::Row,
+        (1, 0) => RecordKind::Reject,
+        (2, 0) => RecordKind::Schema,
+        _ => return Err(FormatError::Value { what: "record kind", found: kind.into(), allowed: "0 to 2" }),
+    };
+    let schema = SchemaId(u16::from_le_bytes([s0, s1]));
+    Ok((RawRecord { schema, kind, body }, rest))
+}
+
+pub(crate) fn decode_reject(body: &[u8]) -> Result<RecordBody<'_>, FormatError> {
+    let mut reader = ValueReader { rest: body };
+    let reason = reader.text("reason")?;
+    Ok(RecordBody::Reject { reason, item: reader.rest })
+}
+
+/// Reads the values of a row. `log` and `sequence` fill the columns that are not stored.
+pub(crate) fn decode_row<'a>(
+    schema: &Schema,
+    body: &'a [u8],
+    log: [u8; 16],
+    sequence: Sequence,
+) -> Result<Vec<Value<'a>>, FormatError> {
+    let mut reader = ValueReader { rest: body };
+    let bitmap = reader.take(schema.bitmap_bytes())?;
+    let mut values = Vec::with_capacity(schema.columns().len());
+    for (index, column) in schema.columns().iter().enumerate() {
+        let is_present = bitmap[index / 8] & (1 << (index % 8)) != 0;
+        values.push(match column.origin {
+            ColumnOrigin::LogId => Value::Uuid(log),
+            ColumnOrigin::Sequence => Value::Int(sequence.0.cast_signed()),
+            ColumnOrigin::Stored if is_present => reader.value(column.kind)?,
+            ColumnOrigin::Stored => Value::Null,
+        });
+    }
+    if !reader.rest.is_empty() {
+        let found = reader.rest.len() as u64;
+        return Err(FormatError::Value { what: "bytes after a row", found, allowed: "0" });
+    }
+    Ok(values)
+}
+
+struct ValueReader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> ValueReader<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], FormatError> {
+        let (head, rest) = self.rest.split_at_checked(count).ok_or(FormatError::CutOff {
+            what: "value",
+            found: self.rest.len() as u64,
+            needed: count as u64,
+        })?;
+        self.rest = rest;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], FormatError> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    fn sized(&mut self) -> Result<&'a [u8], FormatError> {
+        let count = u32::from_le_bytes(self.array()?);
+        self.take(count as usize)
+    }
+
+    fn text(&mut self, what: &'static str) -> Result<&'a str, FormatError> {
+        std::str::from_utf8(self.sized()?).map_err(|_| FormatError::Utf8 { what })
+    }
+
+    fn value(&mut self, kind: ColumnType) -> Result<Value<'a>, FormatError> {
+        Ok(match kind {
+            ColumnType::Bool => match self.array()? {
+                [0] => Value::Bool(false),
+                [1] => Value::Bool(true),
+                [found] => {
+                    return Err(FormatError::Value { what: "bool", found: found.into(), allowed: "0 or 1" });
+                }
+            },
+            ColumnType::Int => Value::Int(i64::from_le_bytes(self.array()?)),
+            ColumnType::Float => Value::Float(f64::from_le_bytes(self.array()?)),
+            ColumnType::Text => Value::Text(self.text("text value")?),
+            ColumnType::Bytes => Value::Bytes(self.sized()?),
+            ColumnType::Timestamp => Value::Timestamp(i64::from_le_bytes(self.array()?)),
+            ColumnType::Json => Value::Json(self.text("json value")?),
+            ColumnType::Uuid => Value::Uuid(self.array()?),
+            ColumnType::Inet => Value::Inet(match self.array()? {
+                [4] => IpAddr::from(self.array::<4>()?),
+                [16] => IpAddr::from(self.array::<16>()?),
+                [found] => {
+                    return Err(FormatError::Value {
+                        what: "address bytes",
+                        found: found.into(),
+                        allowed: "4 or 16",
+                    });
+                }
+            }),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Column;
+    use proptest::prelude::*;
+
+    fn everything() -> Schema {
+        let columns = ColumnType::ALL
+            .iter()
+            .map(|kind| Column {
+                name: kind.name().to_owned(),
+                kind: *kind,
+                origin: ColumnOrigin::Stored,
+            })
+            .collect();
+        Schema::new("everything", columns).unwrap()
+    }
+
+    fn encode(schema: &Schema, values: &[Value<'_>]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut row = RowEncoder::begin(&mut out, SchemaId(3), schema);
+        for value in values {
+            row.push(*value).unwrap();
+        }
+        row.finish();
+        out
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_told_with_both_types() {
+        let schema = everything();
+        let mut out = Vec::new();
+        let mut row = RowEncoder::begin(&mut out, SchemaId(0), &schema);
+        let error = row.push(Value::Int(1)).unwrap_err();
+        assert_eq!(error.to_string(), "column \"bool\" takes bool, found int");
+    }
+
+    #[test]
+    fn text_with_nul_is_refused() {
+        let schema = everything();
+        let mut out = Vec::new();
+        let mut row = RowEncoder::begin(&mut out, SchemaId(0), &schema);
+        for _ in 0..3 {
+            row.push(Value::Null).unwrap();
+        }
+        assert!(matches!(row.push(Value::Text("a\0b")), Err(ValueError::Nul { at: 1, .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn a_row_reads_as_it_was_written(
+            present in prop::array::uniform9(any::<bool>()),
+            flag: bool, int: i64, float in prop::num::f64::NORMAL, text in "[^\0]{0,40}",
+            bytes in prop::collection::vec(any::<u8>(), 0..40), time: i64, uuid: [u8; 16], address: IpAddr,
+        ) {
+            let schema = everything();
+            let all = [
+                Value::Bool(flag), Value::Int(int), Value::Float(float), Value::Text(&text), Value::Bytes(&bytes),
+                Value::Timestamp(time), Value::Json("{}"), Value::Uuid(uuid), Value::Inet(address),
+            ];
+            let values: Vec<_> =
+                all.iter().zip(present).map(|(value, is)| if is { *value } else { Value::Null }).collect();
+            let out = encode(&schema, &values);
+            let (raw, rest) = split_record(&out).unwrap();
+            prop_assert!(rest.is_empty());
+            prop_assert_eq!(raw.schema, SchemaId(3));
+            prop_assert_eq!(decode_row(&schema, raw.body, [0; 16], Sequence(1)).unwrap(), values);
+        }
+
+        #[test]
+        fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok((raw, _)) = split_record(&bytes) {
+                let _ = decode_row(&everything(), raw.body, [0; 16], Sequence(1));
+                let _ = decode_reject(raw.body);
+                let _ = Schema::decode(raw.body);
+            }
+            let _ = decode_row(&everything(), &bytes, [0; 16], Sequence(1));
+        }
+    }
+}

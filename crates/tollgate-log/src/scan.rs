@@ -1,0 +1,468 @@
+//! Reading a segment batch by batch, in fixed memory, with every check that the format allows.
+//!
+//! [`SegmentReader`] steps through the intact part and can search past damage; [`scan_segment`] walks a whole
+//! segment and sums it up, for recovery, sealing and verification.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::batch::{BATCH_BYTES_MAX, BATCH_HEADER_BYTES, BatchHeader, BatchKind, u64_at};
+use crate::error::{FormatError, LogError};
+use crate::id::Sequence;
+use crate::record::{RecordKind, split_record};
+use crate::schema::{Schema, SchemaId};
+use crate::segment::{FOOTER_MAGIC, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader, StreamCount};
+use crate::storage::{Storage, StorageFile};
+
+/// Read ahead by this much: batches are small, reads are not.
+const WINDOW_BYTES: usize = 256 << 10;
+
+/// The schemas that a log has shown so far.
+pub(crate) type Schemas = HashMap<SchemaId, Arc<Schema>>;
+
+/// What stands at the place of a reader.
+pub(crate) enum Found {
+    /// An intact batch; its payload is [`SegmentReader::payload`] until the next step.
+    Batch(BatchHeader),
+    /// The footer.
+    Footer(SegmentFooter),
+    /// The file ends here.
+    End,
+}
+
+/// A failure to step: of the disk, or of the bytes.
+pub(crate) enum StepError {
+    Io(LogError),
+    Format(FormatError),
+}
+
+impl From<FormatError> for StepError {
+    fn from(error: FormatError) -> Self {
+        Self::Format(error)
+    }
+}
+
+/// Steps through the batches of one segment.
+pub(crate) struct SegmentReader {
+    path: PathBuf,
+    file: Arc<dyn StorageFile>,
+    pub(crate) header: SegmentHeader,
+    pub(crate) schemas: Schemas,
+    /// Where the next batch begins.
+    pub(crate) offset: u64,
+    /// Header checksum of the batch before.
+    pub(crate) chain: u32,
+    /// Number of the next record.
+    pub(crate) next: Sequence,
+    /// Batches so far; none once the reader jumped.
+    batches: Option<u64>,
+    window: Vec<u8>,
+    window_start: u64,
+    payload: std::ops::Range<usize>,
+}
+
+impl SegmentReader {
+    /// Opens a segment whose header is whole. `schemas` are those of the segments before it.
+    pub(crate) fn open(storage: &dyn Storage, path: &Path, schemas: Schemas) -> Result<Self, LogError> {
+        let file = storage.open_read(path).map_err(LogError::io("open", path))?;
+        let (header, checksum) = read_header(&*file, path)?.map_err(|error| LogError::damaged(path, 0, error))?;
+        Ok(Self::at_start(path, file, header, checksum, schemas))
+    }
+
+    fn at_start(
+        path: &Path,
+        file: Arc<dyn StorageFile>,
+        header: SegmentHeader,
+        checksum: u32,
+        schemas: Schemas,
+    ) -> Self {
+        Self {
+            path: path.to_owned(),
+            file,
+            offset: SEGMENT_HEADER_BYTES as u64,
+            chain: checksum,
+            next: header.first,
+            header,
+            schemas,
+            batches: Some(0),
+            window: Vec::new(),
+            window_start: 0,
+            payload: 0..0,
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The payload of the batch that the last step found.
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.window[self.payload.clone()]
+    }
+
+    /// Reads what stands at the offset and, if it is a batch, steps over it.
+    pub(crate) fn step(&mut self) -> Result<Found, StepError> {
+        let start = self.window_of(self.offset, BATCH_HEADER_BYTES)?;
+        let bytes = &self.window[start..];
+        if bytes.is_empty() {
+            return Ok(Found::End);
+        }
+        if bytes.starts_with(FOOTER_MAGIC) {
+            return self.footer().map(Found::Footer);
+        }
+        let Some(bytes) = bytes.first_chunk() else {
+            let found = bytes.len() as u64;
+            return Err(FormatError::CutOff { what: "batch header", found, needed: 64 }.into());
+        };
+        let (header, checksum) = BatchHeader::decode(bytes, self.header.nonce)?;
+        self.check_continues(&header)?;
+        self.read_payload(&header)?;
+        self.accept(&header, checksum);
+        Ok(Found::Batch(header))
+    }
+
+    fn check_continues(&self, header: &BatchHeader) -> Result<(), FormatError> {
+        if header.previous != self.chain {
+            return Err(FormatError::Chain { found: header.previous, expected: self.chain });
+        }
+        if header.first != self.next {
+            return Err(FormatError::Order { found: header.first.0, expected: self.next.0 });
+        }
+        Ok(())
+    }
+
+    /// Brings the payload of the batch at the offset into the window and checks it, record by record.
+    fn read_payload(&mut self, header: &BatchHeader) -> Result<(), StepError> {
+        let batch_bytes = header.batch_bytes() as usize;
+        let start = self.window_of(self.offset, batch_bytes)?;
+        let found = self.window.len() - start;
+        if found < batch_bytes {
+            let (found, needed) = (found as u64, batch_bytes as u64);
+            return Err(FormatError::CutOff { what: "batch", found, needed }.into());
+        }
+        let payload = start + BATCH_HEADER_BYTES..start + BATCH_HEADER_BYTES + header.payload_bytes as usize;
+        let checksum = crc32c::crc32c(&self.window[payload.clone()]);
+        if checksum != header.payload_checksum {
+            let stored = header.payload_checksum;
+            return Err(FormatError::Checksum { what: "payload", found: checksum, stored }.into());
+        }
+        if let Some(byte) = self.window[payload.end..start + batch_bytes].iter().find(|byte| **byte != 0) {
+            return Err(FormatError::Value { what: "padding", found: (*byte).into(), allowed: "0" }.into());
+        }
+        let schemas = check_records(&self.window[payload.clone()], header, &self.schemas)?;
+        self.schemas.extend(schemas);
+        self.payload = payload;
+        Ok(())
+    }
+
+    fn accept(&mut self, header: &BatchHeader, checksum: u32) {
+        self.offset += header.batch_bytes();
+        self.chain = checksum;
+        self.next = header.last().after(1);
+        self.batches = self.batches.map(|count| count + 1);
+    }
+
+    fn footer(&mut self) -> Result<SegmentFooter, StepError> {
+        let size = self.file.size().map_err(|error| self.io("read the size of", error))?;
+        let footer_bytes = size.saturating_sub(self.offset).min(BATCH_BYTES_MAX as u64) as usize;
+        let start = self.window_of(self.offset, footer_bytes)?;
+        let footer = SegmentFooter::decode(&self.window[start..start + footer_bytes.min(self.window.len() - start)])?;
+        self.batches.map_or(Ok(()), |batches| self.check_footer(&footer, batches))?;
+        Ok(footer)
+    }
+
+    fn check_footer(&self, footer: &SegmentFooter, batches: u64) -> Result<(), FormatError> {
+        let records = self.next.0 - self.header.first.0;
+        let checks = [
+            ("footer nonce", footer.nonce, self.header.nonce),
+            ("footer content bytes", footer.content_bytes, self.offset),
+            ("footer last sequence number", footer.last.0, self.next.before().0),
+            ("footer batch count", footer.batches, batches),
+            ("footer record count", footer.records, records),
+            ("footer chain", footer.chain.into(), self.chain.into()),
+        ];
+        match checks.into_iter().find(|(_, found, expected)| found != expected) {
+            Some((what, found, _)) => Err(FormatError::Value { what, found, allowed: "what the batches say" }),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks past damage for the next batch whose header and payload are intact, and stands before it.
+    ///
+    /// Returns false where there is none. Numbers that it jumps over are a gap.
+    pub(crate) fn skip_damage(&mut self) -> Result<bool, LogError> {
+        let mut from = self.offset;
+        while let Some((offset, header)) = self.find_header(from)? {
+            from = offset + 8;
+            if header.first < self.next {
+                continue;
+            }
+            (self.offset, self.chain, self.next) = (offset, header.previous, header.first);
+            match self.read_payload(&header) {
+                Ok(()) => {
+                    self.batches = None;
+                    return Ok(true);
+                }
+                Err(StepError::Format(_)) => {}
+                Err(StepError::Io(error)) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Finds the next intact header at or after an offset.
+    pub(crate) fn find_header(&mut self, from: u64) -> Result<Option<(u64, BatchHeader)>, LogError> {
+        let nonce = self.header.nonce;
+        let mut at = from.next_multiple_of(8);
+        loop {
+            let start = self.window_of(at, WINDOW_BYTES).map_err(|error| self.unwrap_io(error))?;
+            if self.window.len() - start < BATCH_HEADER_BYTES {
+                return Ok(None);
+            }
+            let last = self.window.len() - BATCH_HEADER_BYTES;
+            for place in (start..=last).step_by(8) {
+                if u64_at(&self.window, place) == nonce
+                    && let Some(bytes) = self.window[place..].first_chunk()
+                    && let Ok((header, _)) = BatchHeader::decode(bytes, nonce)
+                {
+                    return Ok(Some((at + (place - start) as u64, header)));
+                }
+            }
+            at += (last - start + 8) as u64 / 8 * 8;
+        }
+    }
+
+    /// Brings `count` bytes at an offset into the window, fewer where the file ends, and says where they begin.
+    fn window_of(&mut self, at: u64, count: usize) -> Result<usize, StepError> {
+        let window_end = self.window_start + self.window.len() as u64;
+        if at >= self.window_start && at + count as u64 <= window_end {
+            return Ok((at - self.window_start) as usize);
+        }
+        self.window.resize(count.max(WINDOW_BYTES), 0);
+        let read = self.file.read_at(at, &mut self.window).map_err(|error| self.io("read", error))?;
+        self.window.truncate(read);
+        self.window_start = at;
+        Ok(0)
+    }
+
+    fn io(&self, action: &'static str, error: std::io::Error) -> StepError {
+        StepError::Io(LogError::io(action, &self.path)(error))
+    }
+
+    fn unwrap_io(&self, error: StepError) -> LogError {
+        match error {
+            StepError::Io(error) => error,
+            StepError::Format(error) => LogError::damaged(&self.path, self.offset, error),
+        }
+    }
+}
+
+fn read_header(
+    file: &dyn StorageFile,
+    path: &Path,
+) -> Result<Result<(SegmentHeader, u32), FormatError>, LogError> {
+    let mut bytes = [0; SEGMENT_HEADER_BYTES];
+    let read = file.read_at(0, &mut bytes).map_err(LogError::io("read", path))?;
+    if read < bytes.len() {
+        let (found, needed) = (read as u64, bytes.len() as u64);
+        return Ok(Err(FormatError::CutOff { what: "segment header", found, needed }));
+    }
+    Ok(SegmentHeader::decode(&bytes))
+}
+
+/// Walks the records of a payload; returns the schemas that it brings.
+fn check_records(
+    payload: &[u8],
+    header: &BatchHeader,
+    known: &Schemas,
+) -> Result<Vec<(SchemaId, Arc<Schema>)>, FormatError> {
+    let mut rest = payload;
+    let mut schemas = Vec::new();
+    for _ in 0..header.count {
+        let (record, behind) = split_record(rest)?;
+        rest = behind;
+        match (header.kind, record.kind) {
+            (BatchKind::Schemas, RecordKind::Schema) => {
+                schemas.push((record.schema, Arc::new(Schema::decode(record.body)?)));
+            }
+            (BatchKind::Records, RecordKind::Row | RecordKind::Reject) => {
+                if !known.contains_key(&record.schema) {
+                    return Err(FormatError::UnknownSchema(record.schema.0));
+                }
+            }
+            (_, kind) => {
+                let found = kind as u64;
+                return Err(FormatError::Value { what: "record kind", found, allowed: "that of its batch" });
+            }
+        }
+    }
+    if !rest.is_empty() {
+        let found = rest.len() as u64;
+        return Err(FormatError::Value { what: "bytes after the records", found, allowed: "0" });
+    }
+    Ok(schemas)
+}
+
+/// The first place of a segment that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Where it begins.
+    pub offset: u64,
+    /// Number of the first record that is not read because of it.
+    pub first: Sequence,
+    /// What is wrong.
+    pub error: FormatError,
+}
+
+/// What a walk over a whole segment found.
+#[derive(Debug, Clone)]
+pub struct SegmentScan {
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// The header, if it is whole.
+    pub header: Option<SegmentHeader>,
+    /// Where the intact batches end.
+    pub end: u64,
+    /// Intact batches up to there.
+    pub batches: u64,
+    /// Number of the last intact record; the one before the first if there is none.
+    pub last: Sequence,
+    /// Header checksum of the last intact batch.
+    pub chain: u32,
+    /// Rows and rejects by schema.
+    pub counts: Vec<StreamCount>,
+    /// The schemas that the segment holds.
+    pub schemas: Vec<(SchemaId, Arc<Schema>)>,
+    /// The highest number known to be synced, from every intact header, also behind a failure.
+    pub durable: Sequence,
+    /// Intact batch headers behind the failure.
+    pub headers_behind: u64,
+    /// The footer, if there is one.
+    pub footer: Option<SegmentFooter>,
+    /// The first failure, if any.
+    pub failure: Option<Failure>,
+}
+
+impl SegmentScan {
+    /// Intact records.
+    pub fn records(&self) -> u64 {
+        self.header.as_ref().map_or(0, |header| self.last.after(1).0 - header.first.0)
+    }
+}
+
+/// Walks a segment from its first byte to its last.
+///
+/// # Errors
+/// Only those of the disk; what is wrong with the bytes is in the result.
+pub fn scan_segment(storage: &dyn Storage, path: &Path) -> Result<SegmentScan, LogError> {
+    let file = storage.open_read(path).map_err(LogError::io("open", path))?;
+    let file_bytes = file.size().map_err(LogError::io("read the size of", path))?;
+    let mut scan = SegmentScan {
+        file_bytes,
+        header: None,
+        end: 0,
+        batches: 0,
+        last: Sequence(0),
+        chain: 0,
+        counts: Vec::new(),
+        schemas: Vec::new(),
+        durable: Sequence(0),
+        headers_behind: 0,
+        footer: None,
+        failure: None,
+    };
+    match read_header(&*file, path)? {
+        Ok((header, checksum)) => {
+            let mut reader = SegmentReader::at_start(path, file, header, checksum, Schemas::new());
+            walk(&mut reader, &mut scan)?;
+        }
+        Err(error) => {
+            scan.failure = Some(Failure { offset: 0, first: Sequence(0), error });
+            look_behind_damaged_header(path, file, &mut scan)?;
+        }
+    }
+    Ok(scan)
+}
+
+fn walk(reader: &mut SegmentReader, scan: &mut SegmentScan) -> Result<(), LogError> {
+    let mut counts = BTreeMap::new();
+    loop {
+        match reader.step() {
+            Ok(Found::Batch(header)) => {
+                scan.durable = scan.durable.max(header.durable);
+                scan.batches += 1;
+                count_records(reader.payload(), &mut counts);
+            }
+            Ok(Found::Footer(footer)) => {
+                scan.footer = Some(footer);
+                break;
+            }
+            Ok(Found::End) => break,
+            Err(StepError::Format(error)) => {
+                scan.failure = Some(Failure { offset: reader.offset, first: reader.next, error });
+                break;
+            }
+            Err(StepError::Io(error)) => return Err(error),
+        }
+    }
+    scan.end = reader.offset;
+    scan.chain = reader.chain;
+    scan.last = reader.next.before();
+    scan.counts = counts.into_values().collect();
+    scan.schemas = reader.schemas.iter().map(|(id, schema)| (*id, schema.clone())).collect();
+    scan.schemas.sort_by_key(|(id, _)| *id);
+    if scan.failure.is_some() {
+        look_behind(reader, scan.end, scan)?;
+    }
+    scan.header = Some(reader.header.clone());
+    Ok(())
+}
+
+fn count_records(payload: &[u8], counts: &mut BTreeMap<SchemaId, StreamCount>) {
+    let mut rest = payload;
+    while let Ok((record, behind)) = split_record(rest) {
+        rest = behind;
+        let schema = record.schema;
+        let count = counts.entry(schema).or_insert(StreamCount { schema, rows: 0, rejects: 0 });
+        match record.kind {
+            RecordKind::Row => count.rows += 1,
+            RecordKind::Reject => count.rejects += 1,
+            RecordKind::Schema => {}
+        }
+    }
+    counts.retain(|_, count| count.rows + count.rejects > 0);
+}
+
+fn look_behind(reader: &mut SegmentReader, from: u64, scan: &mut SegmentScan) -> Result<(), LogError> {
+    let mut from = from;
+    while let Some((offset, header)) = reader.find_header(from)? {
+        scan.headers_behind += 1;
+        scan.durable = scan.durable.max(header.durable);
+        from = offset + 8;
+    }
+    Ok(())
+}
+
+/// Searches the segment for batches with the nonce that its broken header still shows.
+fn look_behind_damaged_header(
+    path: &Path,
+    file: Arc<dyn StorageFile>,
+    scan: &mut SegmentScan,
+) -> Result<(), LogError> {
+    let mut bytes = [0; SEGMENT_HEADER_BYTES];
+    let read = file.read_at(0, &mut bytes).map_err(LogError::io("read", path))?;
+    if read < bytes.len() {
+        return Ok(());
+    }
+    let header = SegmentHeader {
+        log: crate::id::LogId::from_bytes([0; 16]),
+        log_before: None,
+        nonce: SegmentHeader::nonce_of_damaged(&bytes),
+        first: Sequence(0),
+        chain: 0,
+        node: String::new(),
+    };
+    let mut reader = SegmentReader::at_start(path, file, header, 0, Schemas::new());
+    look_behind(&mut reader, SEGMENT_HEADER_BYTES as u64, scan)
+}

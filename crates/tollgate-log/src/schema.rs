@@ -1,0 +1,299 @@
+//! What the rows of a stream look like: the schema, which the log holds as a record of its own.
+
+use crate::error::FormatError;
+
+/// Longest name of a stream or column, in bytes: PostgreSQL cuts identifiers there.
+const NAME_BYTES_MAX: usize = 63;
+/// Most columns of a stream: SQLite's default limit is 2,000, PostgreSQL's 1,600.
+const COLUMNS_MAX: usize = 1_000;
+
+/// The number of a schema in its log, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SchemaId(pub u16);
+
+impl SchemaId {
+    /// The bit of this schema in a batch header's mask.
+    pub const fn mask(self) -> u64 {
+        1 << (self.0 % 64)
+    }
+}
+
+/// The type of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ColumnType {
+    /// True or false.
+    Bool,
+    /// A signed 64-bit integer.
+    Int,
+    /// An IEEE 754 double.
+    Float,
+    /// UTF-8 without U+0000.
+    Text,
+    /// Any bytes.
+    Bytes,
+    /// Microseconds since 1970-01-01T00:00:00Z.
+    Timestamp,
+    /// JSON text (RFC 8259).
+    Json,
+    /// 16 bytes.
+    Uuid,
+    /// An IPv4 or IPv6 address.
+    Inet,
+}
+
+impl ColumnType {
+    /// All types, in the order of their numbers from 1.
+    pub const ALL: [Self; 9] = [
+        Self::Bool,
+        Self::Int,
+        Self::Float,
+        Self::Text,
+        Self::Bytes,
+        Self::Timestamp,
+        Self::Json,
+        Self::Uuid,
+        Self::Inet,
+    ];
+
+    /// The name in configuration and messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::Int => "int",
+            Self::Float => "float",
+            Self::Text => "text",
+            Self::Bytes => "bytes",
+            Self::Timestamp => "timestamp",
+            Self::Json => "json",
+            Self::Uuid => "uuid",
+            Self::Inet => "inet",
+        }
+    }
+
+    /// The type of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+
+    const fn number(self) -> u8 {
+        self as u8 + 1
+    }
+
+    fn from_number(number: u8) -> Result<Self, FormatError> {
+        let index = usize::from(number).wrapping_sub(1);
+        Self::ALL.get(index).copied().ok_or(FormatError::Value {
+            what: "column type",
+            found: number.into(),
+            allowed: "1 to 9",
+        })
+    }
+}
+
+/// Where the value of a column comes from when a row is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ColumnOrigin {
+    /// From the row.
+    Stored,
+    /// The id of the log (type uuid).
+    LogId,
+    /// The record's sequence number (type int).
+    Sequence,
+}
+
+impl ColumnOrigin {
+    fn from_number(number: u8) -> Result<Self, FormatError> {
+        match number {
+            0 => Ok(Self::Stored),
+            1 => Ok(Self::LogId),
+            2 => Ok(Self::Sequence),
+            _ => Err(FormatError::Value { what: "column origin", found: number.into(), allowed: "0 to 2" }),
+        }
+    }
+}
+
+/// One column of a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Column {
+    /// Its name, 1 to 63 bytes.
+    pub name: String,
+    /// Its type.
+    pub kind: ColumnType,
+    /// Where its value comes from.
+    pub origin: ColumnOrigin,
+}
+
+/// The columns of one stream.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Schema {
+    stream: String,
+    columns: Vec<Column>,
+}
+
+/// Why a schema cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaError {
+    /// A name that is empty or too long.
+    #[error("name {name:?} has {} bytes, allowed are 1 to {NAME_BYTES_MAX}", name.len())]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// No column, or too many.
+    #[error("stream {stream:?} has {count} columns, allowed are 1 to {COLUMNS_MAX}")]
+    ColumnCount {
+        /// The stream.
+        stream: String,
+        /// Its columns.
+        count: usize,
+    },
+    /// Two columns of one name. Databases compare names without case.
+    #[error("stream {stream:?} has two columns named {name:?}")]
+    Twice {
+        /// The stream.
+        stream: String,
+        /// The name.
+        name: String,
+    },
+}
+
+impl Schema {
+    /// Makes the schema of a stream.
+    ///
+    /// # Errors
+    /// A name out of bounds, a column named twice, or none or too many columns.
+    pub fn new(stream: &str, columns: Vec<Column>) -> Result<Self, SchemaError> {
+        check_name(stream)?;
+        if columns.is_empty() || columns.len() > COLUMNS_MAX {
+            return Err(SchemaError::ColumnCount { stream: stream.to_owned(), count: columns.len() });
+        }
+        let mut seen = std::collections::HashSet::new();
+        for column in &columns {
+            check_name(&column.name)?;
+            if !seen.insert(column.name.to_ascii_lowercase()) {
+                return Err(SchemaError::Twice { stream: stream.to_owned(), name: column.name.clone() });
+            }
+        }
+        Ok(Self { stream: stream.to_owned(), columns })
+    }
+
+    /// The name of the stream.
+    pub fn stream(&self) -> &str {
+        &self.stream
+    }
+
+    /// The columns, in order.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    pub(crate) fn bitmap_bytes(&self) -> usize {
+        self.columns.len().div_ceil(8)
+    }
+
+    /// Appends the body of a schema record.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        // The constructor bounds the count and the names, so that the casts keep every bit.
+        out.extend_from_slice(&(self.columns.len() as u16).to_le_bytes());
+        encode_name(&self.stream, out);
+        for column in &self.columns {
+            out.push(column.kind.number());
+            out.push(column.origin as u8);
+            encode_name(&column.name, out);
+        }
+    }
+
+    /// Reads the body of a schema record.
+    pub(crate) fn decode(body: &[u8]) -> Result<Self, FormatError> {
+        let mut reader = Reader { rest: body };
+        let count = u16::from_le_bytes(reader.array()?);
+        let stream = reader.name()?;
+        let mut columns = Vec::with_capacity(usize::from(count).min(COLUMNS_MAX));
+        for _ in 0..count {
+            let [kind, origin] = reader.array()?;
+            columns.push(Column {
+                kind: ColumnType::from_number(kind)?,
+                origin: ColumnOrigin::from_number(origin)?,
+                name: reader.name()?,
+            });
+        }
+        if !reader.rest.is_empty() {
+            let found = reader.rest.len() as u64;
+            return Err(FormatError::Value { what: "bytes after a schema", found, allowed: "0" });
+        }
+        Self::new(&stream, columns).map_err(|_| FormatError::Value {
+            what: "schema columns",
+            found: count.into(),
+            allowed: "1 to 1000, with names of their own",
+        })
+    }
+}
+
+fn check_name(name: &str) -> Result<(), SchemaError> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return Err(SchemaError::Name { name: name.to_owned() });
+    }
+    Ok(())
+}
+
+fn encode_name(name: &str, out: &mut Vec<u8>) {
+    out.push(name.len() as u8);
+    out.extend_from_slice(name.as_bytes());
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], FormatError> {
+        let (head, rest) = self.rest.split_at_checked(count).ok_or(FormatError::CutOff {
+            what: "schema",
+            found: self.rest.len() as u64,
+            needed: count as u64,
+        })?;
+        self.rest = rest;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], FormatError> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    fn name(&mut self) -> Result<String, FormatError> {
+        let [length] = self.array()?;
+        let bytes = self.take(usize::from(length))?;
+        String::from_utf8(bytes.to_vec()).map_err(|_| FormatError::Utf8 { what: "name" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(name: &str, kind: ColumnType) -> Column {
+        Column { name: name.to_owned(), kind, origin: ColumnOrigin::Stored }
+    }
+
+    #[test]
+    fn a_schema_reads_as_it_was_written() {
+        let columns = ColumnType::ALL.iter().map(|kind| column(kind.name(), *kind)).collect();
+        let schema = Schema::new("everything", columns).unwrap();
+        let mut body = Vec::new();
+        schema.encode(&mut body);
+        assert_eq!(Schema::decode(&body), Ok(schema));
+        for cut in 0..body.len() {
+            assert!(Schema::decode(&body[..cut]).is_err(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn names_and_counts_are_bounded() {
+        let text = |name: &str| column(name, ColumnType::Text);
+        assert!(matches!(Schema::new("", vec![text("a")]), Err(SchemaError::Name { .. })));
+        assert!(matches!(Schema::new("s", vec![text(&"n".repeat(64))]), Err(SchemaError::Name { .. })));
+        assert!(matches!(Schema::new("s", vec![]), Err(SchemaError::ColumnCount { count: 0, .. })));
+        assert!(matches!(Schema::new("s", vec![text("a"), text("A")]), Err(SchemaError::Twice { .. })));
+    }
+}

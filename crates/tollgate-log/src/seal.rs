@@ -1,0 +1,102 @@
+//! Sealing: read a closed segment back, check and digest it, write its footer, give it its sealed name.
+
+use std::io::IoSlice;
+use std::path::Path;
+
+use crate::error::{FormatError, LogError};
+use crate::scan::{SegmentScan, scan_segment};
+use crate::segment::{Digest, DigestAlgorithm, Digester, SegmentFooter, SegmentState};
+use crate::segment_writer::ClosedSegment;
+use crate::storage::{Storage, StorageFile};
+
+/// Seals a closed segment whose batches are synced, and returns its footer.
+///
+/// The order survives a crash at any point: see the table in `docs/log-format.md`.
+///
+/// # Errors
+/// Any error of the disk, or bytes that read back otherwise than they were written.
+pub(crate) fn seal(
+    storage: &dyn Storage,
+    segment: &ClosedSegment,
+    algorithm: DigestAlgorithm,
+    digest_before: [u8; 64],
+) -> Result<SegmentFooter, LogError> {
+    let open = segment.name.path(&segment.folder);
+    let scan = scan_segment(storage, &open)?;
+    let footer = match scan.footer.clone() {
+        Some(footer) => footer,
+        None => write_footer(&*segment.file, &open, &scan, algorithm, digest_before)?,
+    };
+    segment.file.sync().map_err(LogError::io("sync", &open))?;
+    let sealed = segment.name.with_state(SegmentState::Sealed).path(&segment.folder);
+    storage.rename(&open, &sealed).map_err(LogError::io("rename", &open))?;
+    storage.sync_folder(&segment.folder).map_err(LogError::io("sync", &segment.folder))?;
+    Ok(footer)
+}
+
+fn write_footer(
+    file: &dyn StorageFile,
+    path: &Path,
+    scan: &SegmentScan,
+    algorithm: DigestAlgorithm,
+    digest_before: [u8; 64],
+) -> Result<SegmentFooter, LogError> {
+    if let Some(failure) = &scan.failure {
+        return Err(LogError::damaged(path, failure.offset, failure.error.clone()));
+    }
+    let Some(header) = &scan.header else {
+        return Err(LogError::damaged(path, 0, FormatError::Magic { what: "segment" }));
+    };
+    let footer = SegmentFooter {
+        nonce: header.nonce,
+        batches: scan.batches,
+        records: scan.records(),
+        last: scan.last,
+        content_bytes: scan.end,
+        chain: scan.chain,
+        digest: digest_of(file, path, scan.end, algorithm)?,
+        digest_before,
+        counts: scan.counts.clone(),
+    };
+    file.append(&mut [IoSlice::new(&footer.encode())]).map_err(LogError::io("write", path))?;
+    Ok(footer)
+}
+
+/// Digests the first bytes of a file.
+pub(crate) fn digest_of(
+    file: &dyn StorageFile,
+    path: &Path,
+    bytes: u64,
+    algorithm: DigestAlgorithm,
+) -> Result<Digest, LogError> {
+    const PIECE_BYTES: u64 = 256 << 10;
+    let mut digester = Digester::new(algorithm);
+    let mut piece = vec![0; PIECE_BYTES as usize];
+    let mut offset = 0;
+    while algorithm != DigestAlgorithm::None && offset < bytes {
+        let wanted = PIECE_BYTES.min(bytes - offset) as usize;
+        let read = file.read_at(offset, &mut piece[..wanted]).map_err(LogError::io("read", path))?;
+        if read < wanted {
+            let (found, needed) = (offset + read as u64, bytes);
+            return Err(LogError::damaged(path, found, FormatError::CutOff { what: "segment", found, needed }));
+        }
+        digester.update(&piece[..wanted]);
+        offset += wanted as u64;
+    }
+    Ok(digester.finish())
+}
+
+/// Reads the footer at the end of a file. None: there is no whole one.
+pub(crate) fn read_footer(file: &dyn StorageFile, path: &Path) -> Result<Option<SegmentFooter>, LogError> {
+    let size = file.size().map_err(LogError::io("read the size of", path))?;
+    let mut tail = [0; 8];
+    if size < tail.len() as u64 || file.read_at(size - 8, &mut tail).map_err(LogError::io("read", path))? < 8 {
+        return Ok(None);
+    }
+    let Some(footer_bytes) = SegmentFooter::bytes_from_tail(tail).filter(|bytes| *bytes as u64 <= size) else {
+        return Ok(None);
+    };
+    let mut bytes = vec![0; footer_bytes];
+    file.read_at(size - footer_bytes as u64, &mut bytes).map_err(LogError::io("read", path))?;
+    Ok(SegmentFooter::decode(&bytes).ok())
+}

@@ -1,0 +1,517 @@
+//! A segment's name, header and footer.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha224, Sha256, Sha384, Sha512};
+
+use crate::batch::{u32_at, u64_at};
+use crate::error::FormatError;
+use crate::id::{LogId, Sequence};
+use crate::schema::SchemaId;
+
+/// Bytes of a segment header.
+pub const SEGMENT_HEADER_BYTES: usize = 128;
+pub(crate) const FORMAT_VERSION: u16 = 1;
+
+const HEADER_MAGIC: &[u8; 8] = b"TOLLGATE";
+pub(crate) const FOOTER_MAGIC: &[u8; 8] = b"TGSEALED";
+const NODE_BYTES: usize = 48;
+const FOOTER_FIXED_BYTES: usize = 192;
+const COUNT_BYTES: usize = 24;
+const FOOTER_TAIL_BYTES: usize = 8;
+/// More schemas than numbers for them cannot be.
+const FOOTER_BYTES_MAX: usize = FOOTER_FIXED_BYTES + COUNT_BYTES * 65_536 + FOOTER_TAIL_BYTES;
+
+/// Whether a segment still changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SegmentState {
+    /// Written, or closed and not sealed yet.
+    Open,
+    /// Complete with its footer.
+    Sealed,
+    /// Set aside by recovery.
+    Damaged,
+}
+
+impl SegmentState {
+    const fn extension(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Sealed => "sealed",
+            Self::Damaged => "damaged",
+        }
+    }
+}
+
+impl fmt::Display for SegmentState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.extension())
+    }
+}
+
+/// The file name of a segment: the number of its first record, and its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SegmentName {
+    /// The number of its first record.
+    pub first: Sequence,
+    /// Whether it still changes.
+    pub state: SegmentState,
+}
+
+impl SegmentName {
+    /// Reads a file name; none for files that are no segments.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (number, extension) = name.split_once('.')?;
+        let state = [SegmentState::Open, SegmentState::Sealed, SegmentState::Damaged]
+            .into_iter()
+            .find(|state| state.extension() == extension)?;
+        let is_number = number.len() == 20 && number.bytes().all(|byte| byte.is_ascii_digit());
+        let first = Sequence(number.parse().ok().filter(|_| is_number)?);
+        Some(Self { first, state })
+    }
+
+    /// The path of the segment in the folder of its log.
+    pub fn path(&self, folder: &Path) -> PathBuf {
+        folder.join(self.to_string())
+    }
+
+    /// The same segment in another state.
+    #[must_use]
+    pub const fn with_state(self, state: SegmentState) -> Self {
+        Self { state, ..self }
+    }
+}
+
+impl fmt::Display for SegmentName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:020}.{}", self.first.0, self.state.extension())
+    }
+}
+
+/// The first 128 bytes of a segment. `docs/log-format.md` has the byte table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// The log.
+    pub log: LogId,
+    /// The log before it, if there was one.
+    pub log_before: Option<LogId>,
+    /// Random, never shown outside.
+    pub nonce: u64,
+    /// Number of the first record.
+    pub first: Sequence,
+    /// Header checksum of the last batch of the segment before; 0 in the first.
+    pub chain: u32,
+    /// The machine that wrote it.
+    pub node: String,
+}
+
+impl SegmentHeader {
+    /// Writes the header and returns it with its checksum, which the first batch names as `previous`.
+    pub fn encode(&self) -> ([u8; SEGMENT_HEADER_BYTES], u32) {
+        let mut bytes = [0; SEGMENT_HEADER_BYTES];
+        bytes[0..8].copy_from_slice(HEADER_MAGIC);
+        bytes[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes[10..12].copy_from_slice(&(SEGMENT_HEADER_BYTES as u16).to_le_bytes());
+        bytes[16..32].copy_from_slice(self.log.as_bytes());
+        if let Some(before) = self.log_before {
+            bytes[32..48].copy_from_slice(before.as_bytes());
+        }
+        bytes[48..56].copy_from_slice(&self.nonce.to_le_bytes());
+        bytes[56..64].copy_from_slice(&self.first.0.to_le_bytes());
+        bytes[64..68].copy_from_slice(&self.chain.to_le_bytes());
+        let node = &self.node.as_bytes()[..self.node.floor_char_boundary(NODE_BYTES)];
+        bytes[72..72 + node.len()].copy_from_slice(node);
+        let checksum = crc32c::crc32c(&bytes[..124]);
+        bytes[124..128].copy_from_slice(&checksum.to_le_bytes());
+        (bytes, checksum)
+    }
+
+    /// Reads a header and its checksum.
+    ///
+    /// # Errors
+    /// Not a segment, a later version (to be left untouched), or a checksum that does not hold.
+    pub fn decode(bytes: &[u8; SEGMENT_HEADER_BYTES]) -> Result<(Self, u32), FormatError> {
+        if &bytes[0..8] != HEADER_MAGIC {
+            return Err(FormatError::Magic { what: "segment" });
+        }
+        let version = u16::from_le_bytes([bytes[8], bytes[9]]);
+        if version > FORMAT_VERSION {
+            return Err(FormatError::Version { found: version, known: FORMAT_VERSION });
+        }
+        let (found, stored) = (crc32c::crc32c(&bytes[..124]), u32_at(bytes, 124));
+        if found != stored {
+            return Err(FormatError::Checksum { what: "segment header", found, stored });
+        }
+        let node = bytes[72..72 + NODE_BYTES].split(|byte| *byte == 0).next().unwrap_or_default();
+        let before = id_at(bytes, 32);
+        let header = Self {
+            log: id_at(bytes, 16),
+            log_before: (before.as_bytes() != &[0; 16]).then_some(before),
+            nonce: u64_at(bytes, 48),
+            first: Sequence(u64_at(bytes, 56)),
+            chain: u32_at(bytes, 64),
+            node: String::from_utf8_lossy(node).into_owned(),
+        };
+        Ok((header, found))
+    }
+
+    /// Reads the nonce of a header whose checksum does not hold, to look for batches behind it.
+    pub(crate) fn nonce_of_damaged(bytes: &[u8; SEGMENT_HEADER_BYTES]) -> u64 {
+        u64_at(bytes, 48)
+    }
+}
+
+fn id_at(bytes: &[u8], at: usize) -> LogId {
+    let mut id = [0; 16];
+    id.copy_from_slice(&bytes[at..at + 16]);
+    LogId::from_bytes(id)
+}
+
+/// Which digest seals a segment (FIPS 180-4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DigestAlgorithm {
+    /// No digest: the checksums of batches remain.
+    None,
+    /// SHA-224.
+    Sha224,
+    /// SHA-256.
+    #[default]
+    Sha256,
+    /// SHA-384.
+    Sha384,
+    /// SHA-512.
+    Sha512,
+}
+
+impl DigestAlgorithm {
+    /// All, in the order of their numbers from 0.
+    pub const ALL: [Self; 5] = [Self::None, Self::Sha224, Self::Sha256, Self::Sha384, Self::Sha512];
+
+    /// The name in configuration and messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Sha224 => "sha224",
+            Self::Sha256 => "sha256",
+            Self::Sha384 => "sha384",
+            Self::Sha512 => "sha512",
+        }
+    }
+
+    const fn digest_bytes(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Sha224 => 28,
+            Self::Sha256 => 32,
+            Self::Sha384 => 48,
+            Self::Sha512 => 64,
+        }
+    }
+
+    fn from_number(number: u8) -> Result<Self, FormatError> {
+        Self::ALL.get(usize::from(number)).copied().ok_or(FormatError::Value {
+            what: "digest algorithm",
+            found: number.into(),
+            allowed: "0 to 4",
+        })
+    }
+}
+
+/// Digests a segment piece by piece.
+pub(crate) enum Digester {
+    None,
+    Sha224(Sha224),
+    Sha256(Sha256),
+    Sha384(Sha384),
+    Sha512(Sha512),
+}
+
+impl Digester {
+    pub(crate) fn new(algorithm: DigestAlgorithm) -> Self {
+        match algorithm {
+            DigestAlgorithm::None => Self::None,
+            DigestAlgorithm::Sha224 => Self::Sha224(Sha224::new()),
+            DigestAlgorithm::Sha256 => Self::Sha256(Sha256::new()),
+            DigestAlgorithm::Sha384 => Self::Sha384(Sha384::new()),
+            DigestAlgorithm::Sha512 => Self::Sha512(Sha512::new()),
+        }
+    }
+
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::None => {}
+            Self::Sha224(hash) => hash.update(bytes),
+            Self::Sha256(hash) => hash.update(bytes),
+            Self::Sha384(hash) => hash.update(bytes),
+            Self::Sha512(hash) => hash.update(bytes),
+        }
+    }
+
+    pub(crate) fn finish(self) -> Digest {
+        match self {
+            Self::None => Digest::new(DigestAlgorithm::None, &[]),
+            Self::Sha224(hash) => Digest::new(DigestAlgorithm::Sha224, &hash.finalize()),
+            Self::Sha256(hash) => Digest::new(DigestAlgorithm::Sha256, &hash.finalize()),
+            Self::Sha384(hash) => Digest::new(DigestAlgorithm::Sha384, &hash.finalize()),
+            Self::Sha512(hash) => Digest::new(DigestAlgorithm::Sha512, &hash.finalize()),
+        }
+    }
+}
+
+/// The digest of a segment's bytes before its footer. Shown as `sha256:HEX`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Digest {
+    algorithm: DigestAlgorithm,
+    bytes: [u8; 64],
+}
+
+impl Digest {
+    fn new(algorithm: DigestAlgorithm, digest: &[u8]) -> Self {
+        let mut bytes = [0; 64];
+        bytes[..digest.len()].copy_from_slice(digest);
+        Self { algorithm, bytes }
+    }
+
+    /// Which digest it is.
+    pub const fn algorithm(&self) -> DigestAlgorithm {
+        self.algorithm
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.algorithm == DigestAlgorithm::None {
+            return f.write_str("none");
+        }
+        write!(f, "{}:", self.algorithm.name())?;
+        self.bytes[..self.algorithm.digest_bytes()].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Records of one schema in a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamCount {
+    /// The schema.
+    pub schema: SchemaId,
+    /// Its rows.
+    pub rows: u64,
+    /// Its rejects.
+    pub rejects: u64,
+}
+
+/// What ends a sealed segment. `docs/log-format.md` has the byte table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentFooter {
+    /// The segment's nonce.
+    pub nonce: u64,
+    /// Batches, those of schemas too.
+    pub batches: u64,
+    /// Records with a number.
+    pub records: u64,
+    /// The last number.
+    pub last: Sequence,
+    /// Bytes before the footer.
+    pub content_bytes: u64,
+    /// Header checksum of the last batch.
+    pub chain: u32,
+    /// Digest of the bytes before the footer.
+    pub digest: Digest,
+    /// The digest in the footer before, zeros if there is none.
+    pub digest_before: [u8; 64],
+    /// Rows and rejects by schema, in the order of the ids.
+    pub counts: Vec<StreamCount>,
+}
+
+impl SegmentFooter {
+    /// Bytes of a digest as the next footer repeats them.
+    pub fn digest_bytes(&self) -> [u8; 64] {
+        self.digest.bytes
+    }
+
+    /// Writes the footer.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(FOOTER_FIXED_BYTES + COUNT_BYTES * self.counts.len() + FOOTER_TAIL_BYTES);
+        bytes.extend_from_slice(FOOTER_MAGIC);
+        for number in [self.nonce, self.batches, self.records, self.last.0, self.content_bytes] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.extend_from_slice(&self.chain.to_le_bytes());
+        bytes.extend_from_slice(&[self.digest.algorithm as u8, 0, 0, 0]);
+        bytes.extend_from_slice(&self.digest.bytes);
+        bytes.extend_from_slice(&self.digest_before);
+        bytes.extend_from_slice(&(self.counts.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        for count in &self.counts {
+            bytes.extend_from_slice(&count.schema.0.to_le_bytes());
+            bytes.extend_from_slice(&[0; 6]);
+            bytes.extend_from_slice(&count.rows.to_le_bytes());
+            bytes.extend_from_slice(&count.rejects.to_le_bytes());
+        }
+        let footer_bytes = (bytes.len() + FOOTER_TAIL_BYTES) as u32;
+        bytes.extend_from_slice(&footer_bytes.to_le_bytes());
+        let checksum = crc32c::crc32c(&bytes);
+        bytes.extend_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// The length of the footer whose last eight bytes these are, if it can be one.
+    pub(crate) fn bytes_from_tail(tail: [u8; FOOTER_TAIL_BYTES]) -> Option<usize> {
+        let footer_bytes = u32_at(&tail, 0) as usize;
+        (FOOTER_FIXED_BYTES + FOOTER_TAIL_BYTES..=FOOTER_BYTES_MAX).contains(&footer_bytes).then_some(footer_bytes)
+    }
+
+    /// Reads a whole footer.
+    ///
+    /// # Errors
+    /// Cut off, no footer, a checksum that does not hold, or counts that do not fill it.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let least = FOOTER_FIXED_BYTES + FOOTER_TAIL_BYTES;
+        if bytes.len() < least {
+            let found = bytes.len() as u64;
+            return Err(FormatError::CutOff { what: "footer", found, needed: least as u64 });
+        }
+        if &bytes[..8] != FOOTER_MAGIC {
+            return Err(FormatError::Magic { what: "footer" });
+        }
+        let end = bytes.len() - 4;
+        let (found, stored) = (crc32c::crc32c(&bytes[..end]), u32_at(bytes, end));
+        if found != stored {
+            return Err(FormatError::Checksum { what: "footer", found, stored });
+        }
+        let counted = u32_at(bytes, 184) as usize;
+        if bytes.len() != least + COUNT_BYTES * counted || u32_at(bytes, end - 4) as usize != bytes.len() {
+            let found = bytes.len() as u64;
+            return Err(FormatError::Value { what: "footer bytes", found, allowed: "200 and 24 for each schema" });
+        }
+        Ok(Self {
+            nonce: u64_at(bytes, 8),
+            batches: u64_at(bytes, 16),
+            records: u64_at(bytes, 24),
+            last: Sequence(u64_at(bytes, 32)),
+            content_bytes: u64_at(bytes, 40),
+            chain: u32_at(bytes, 48),
+            digest: Digest::new(DigestAlgorithm::from_number(bytes[52])?, &bytes[56..120]),
+            digest_before: {
+                let mut before = [0; 64];
+                before.copy_from_slice(&bytes[120..184]);
+                before
+            },
+            counts: bytes[FOOTER_FIXED_BYTES..bytes.len() - FOOTER_TAIL_BYTES]
+                .chunks_exact(COUNT_BYTES)
+                .map(|entry| StreamCount {
+                    schema: SchemaId(u16::from_le_bytes([entry[0], entry[1]])),
+                    rows: u64_at(entry, 8),
+                    rejects: u64_at(entry, 16),
+                })
+                .collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> SegmentHeader {
+        SegmentHeader {
+            log: LogId::from_bytes([7; 16]),
+            log_before: Some(LogId::from_bytes([6; 16])),
+            nonce: 99,
+            first: Sequence(12),
+            chain: 5,
+            node: "web-1".to_owned(),
+        }
+    }
+
+    fn footer() -> SegmentFooter {
+        let mut digester = Digester::new(DigestAlgorithm::Sha256);
+        digester.update(b"abc");
+        SegmentFooter {
+            nonce: 99,
+            batches: 3,
+            records: 10,
+            last: Sequence(21),
+            content_bytes: 1000,
+            chain: 77,
+            digest: digester.finish(),
+            digest_before: [1; 64],
+            counts: vec![StreamCount { schema: SchemaId(2), rows: 9, rejects: 1 }],
+        }
+    }
+
+    #[test]
+    fn a_header_reads_as_it_was_written_and_every_flipped_bit_is_found() {
+        let (bytes, checksum) = header().encode();
+        assert_eq!(SegmentHeader::decode(&bytes), Ok((header(), checksum)));
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(SegmentHeader::decode(&damaged).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_later_version_is_told_apart_from_damage() {
+        let (mut bytes, _) = header().encode();
+        bytes[8] = 2;
+        assert_eq!(SegmentHeader::decode(&bytes), Err(FormatError::Version { found: 2, known: 1 }));
+    }
+
+    #[test]
+    fn a_long_node_name_is_cut_between_characters() {
+        let long = SegmentHeader { node: "ü".repeat(40), ..header() };
+        let (bytes, _) = long.encode();
+        let (read, _) = SegmentHeader::decode(&bytes).unwrap();
+        assert_eq!(read.node, "ü".repeat(24));
+    }
+
+    #[test]
+    fn a_footer_reads_as_it_was_written_and_every_flipped_bit_is_found() {
+        let bytes = footer().encode();
+        assert_eq!(SegmentFooter::decode(&bytes), Ok(footer()));
+        assert_eq!(SegmentFooter::bytes_from_tail(*bytes.last_chunk().unwrap()), Some(bytes.len()));
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(SegmentFooter::decode(&damaged).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn digests_are_the_published_ones() {
+        // FIPS 180-4 examples: the message "abc".
+        let check = |algorithm: DigestAlgorithm, expected: &str| {
+            let mut digester = Digester::new(algorithm);
+            digester.update(b"abc");
+            assert_eq!(digester.finish().to_string(), expected);
+        };
+        check(DigestAlgorithm::None, "none");
+        check(
+            DigestAlgorithm::Sha224,
+            "sha224:23097d223405d8228642a477bda255b32aadbce4bda0b3f7e36c9da7",
+        );
+        check(
+            DigestAlgorithm::Sha256,
+            "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+        );
+        check(
+            DigestAlgorithm::Sha384,
+            "sha384:cb00753f45a35e8bb5a03d699ac65007272c32ab0eded1631a8b605a43ff5bed8086072ba1e7cc2358baeca134c825a7",
+        );
+        check(
+            DigestAlgorithm::Sha512,
+            "sha512:ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f",
+        );
+    }
+
+    #[test]
+    fn file_names_are_read_strictly() {
+        let name = SegmentName { first: Sequence(42), state: SegmentState::Sealed };
+        assert_eq!(name.to_string(), "00000000000000000042.sealed");
+        assert_eq!(SegmentName::parse("00000000000000000042.sealed"), Some(name));
+        for other in ["lock", "42.sealed", "+0000000000000000042.open", "00000000000000000042.sealed.bak"] {
+            assert_eq!(SegmentName::parse(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Writing a log, without threads: stamp batches, open and close segments, say what has to be synced.
+//!
+//! Writing and syncing are two halves that may run at the same time: [`SegmentWriter::write`] never syncs, and
+//! [`SyncWork::run`] syncs what was written up to the moment the work was taken. Tests drive both, step by step.
+
+use std::io::IoSlice;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::batch::{BATCH_HEADER_BYTES, BatchHeader, BatchKind};
+use crate::error::LogError;
+use crate::id::{LogId, Sequence};
+use crate::record::encode_schema;
+use crate::schema::{Schema, SchemaId};
+use crate::segment::{FOOTER_MAGIC, SegmentHeader, SegmentName, SegmentState};
+use crate::storage::{Storage, StorageFile, StorageLock};
+
+/// A batch as a worker hands it over: the payload is done, the header is not.
+#[derive(Debug, Clone)]
+pub struct Handover {
+    /// The records.
+    pub payload: Vec<u8>,
+    /// How many.
+    pub count: u32,
+    /// The schemas that they use.
+    pub schema_mask: u64,
+    /// CRC32C of the payload.
+    pub payload_checksum: u32,
+}
+
+/// A segment that takes no further writes and has no footer yet.
+#[derive(Clone)]
+pub struct ClosedSegment {
+    pub(crate) file: Arc<dyn StorageFile>,
+    pub(crate) folder: PathBuf,
+    pub(crate) name: SegmentName,
+    /// Number of its last record.
+    pub(crate) last: Sequence,
+}
+
+/// What has to be synced before the records up to `last` may be acknowledged.
+#[derive(Default)]
+pub struct SyncWork {
+    files: Vec<(PathBuf, Arc<dyn StorageFile>)>,
+    folders: Vec<PathBuf>,
+    last: Sequence,
+}
+
+impl SyncWork {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// Adds later work.
+    pub fn merge(&mut self, later: Self) {
+        for (path, file) in later.files {
+            if self.files.last().is_none_or(|(last, _)| *last != path) {
+                self.files.push((path, file));
+            }
+        }
+        self.folders.extend(later.folders);
+        self.last = self.last.max(later.last);
+    }
+
+    /// Syncs files, oldest first, then folders; returns the number of the last record that is now on disk.
+    ///
+    /// # Errors
+    /// The first sync that fails. It is never tried again: the kernel may have dropped the pages.
+    pub fn run(self, storage: &dyn Storage) -> Result<Sequence, LogError> {
+        for (path, file) in &self.files {
+            file.sync().map_err(LogError::io("sync", path))?;
+        }
+        for folder in &self.folders {
+            storage.sync_folder(folder).map_err(LogError::io("sync", folder))?;
+        }
+        Ok(self.last)
+    }
+}
+
+struct Active {
+    path: PathBuf,
+    name: SegmentName,
+    file: Arc<dyn StorageFile>,
+    nonce: u64,
+    bytes: u64,
+}
+
+/// Writes one log, segment after segment.
+pub struct SegmentWriter {
+    storage: Arc<dyn Storage>,
+    dir: PathBuf,
+    log: LogId,
+    log_before: Option<LogId>,
+    node: String,
+    schemas: Vec<(SchemaId, Arc<Schema>)>,
+    active: Option<Active>,
+    lock: Option<StorageLock>,
+    next: Sequence,
+    chain: u32,
+    unsynced: SyncWork,
+}
+
+impl SegmentWriter {
+    /// Prepares a new log; nothing is created before the first write.
+    pub fn new(
+        storage: Arc<dyn Storage>,
+        dir: &Path,
+        log_before: Option<LogId>,
+        node: &str,
+        schemas: Vec<(SchemaId, Arc<Schema>)>,
+    ) -> Self {
+        Self {
+            storage,
+            dir: dir.to_owned(),
+            log: LogId::random(),
+            log_before,
+            node: node.to_owned(),
+            schemas,
+            active: None,
+            lock: None,
+            next: Sequence::FIRST,
+            chain: 0,
+            unsynced: SyncWork::default(),
+        }
+    }
+
+    /// The id of the log.
+    pub const fn log(&self) -> LogId {
+        self.log
+    }
+
+    /// Bytes of the active segment; 0 if none is open.
+    pub fn active_bytes(&self) -> u64 {
+        self.active.as_ref().map_or(0, |active| active.bytes)
+    }
+
+    /// Appends batches to the active segment, opening one if needed, and returns the number of the last record.
+    ///
+    /// `Ok` means written, not durable. `durable` is stamped into the headers, and `stamp_us` for people.
+    ///
+    /// # Errors
+    /// Any error of the disk; the log must not be written any more.
+    pub fn write(&mut self, batches: &[Handover], durable: Sequence, stamp_us: i64) -> Result<Sequence, LogError> {
+        if self.active.is_none() {
+            self.open_segment(durable, stamp_us)?;
+        }
+        self.append(batches, BatchKind::Records, durable, stamp_us)?;
+        Ok(self.next.before())
+    }
+
+    /// Takes what was written since the last call and is to be synced.
+    pub fn take_sync_work(&mut self) -> SyncWork {
+        std::mem::take(&mut self.unsynced)
+    }
+
+    /// Ends the active segment; the next write opens another. None if no segment is open.
+    pub fn close_segment(&mut self) -> Option<ClosedSegment> {
+        let active = self.active.take()?;
+        let folder = self.folder();
+        Some(ClosedSegment { file: active.file, folder, name: active.name, last: self.next.before() })
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.dir.join(self.log.to_string())
+    }
+
+    fn open_segment(&mut self, durable: Sequence, stamp_us: i64) -> Result<(), LogError> {
+        let folder = self.folder();
+        if self.lock.is_none() {
+            self.create_folder(&folder)?;
+        }
+        let name = SegmentName { first: self.next, state: SegmentState::Open };
+        let path = name.path(&folder);
+        let file = self.storage.create(&path).map_err(LogError::io("create", &path))?;
+        let header = SegmentHeader {
+            log: self.log,
+            log_before: self.log_before,
+            nonce: random_nonce(&path)?,
+            first: self.next,
+            chain: self.chain,
+            node: self.node.clone(),
+        };
+        let (bytes, checksum) = header.encode();
+        file.append(&mut [IoSlice::new(&bytes)]).map_err(LogError::io("write", &path))?;
+        self.unsynced.folders.push(folder);
+        self.chain = checksum;
+        self.active = Some(Active { path, name, file, nonce: header.nonce, bytes: bytes.len() as u64 });
+        let schemas = self.schemas_batch();
+        self.append(&[schemas], BatchKind::Schemas, durable, stamp_us)
+    }
+
+    /// Makes and locks the folder of the log; every folder made for it is to be synced.
+    fn create_folder(&mut self, folder: &Path) -> Result<(), LogError> {
+        let existed = folder.ancestors().find(|path| self.storage.is_folder(path)).map(Path::to_owned);
+        self.storage.create_folder(folder).map_err(LogError::io("create", folder))?;
+        for path in folder.ancestors().skip(1) {
+            self.unsynced.folders.push(path.to_owned());
+            if existed.as_deref() == Some(path) {
+                break;
+            }
+        }
+        let path = folder.join("lock");
+        let lock = self.storage.try_lock(&path).map_err(LogError::io("lock", &path))?;
+        self.lock = Some(lock.ok_or_else(|| LogError::io("lock", &path)(std::io::ErrorKind::WouldBlock.into()))?);
+        Ok(())
+    }
+
+    fn schemas_batch(&self) -> Handover {
+        let mut payload = Vec::new();
+        let mut schema_mask = 0;
+        for (id, schema) in &self.schemas {
+            encode_schema(&mut payload, *id, schema);
+            schema_mask |= id.mask();
+        }
+        let payload_checksum = crc32c::crc32c(&payload);
+        Handover { payload, count: self.schemas.len() as u32, schema_mask, payload_checksum }
+    }
+
+    fn append(
+        &mut self,
+        batches: &[Handover],
+        kind: BatchKind,
+        durable: Sequence,
+        stamp_us: i64,
+    ) -> Result<(), LogError> {
+        let Some(active) = &mut self.active else { return Ok(()) };
+        let mut headers = Vec::with_capacity(batches.len());
+        for batch in batches {
+            let header = BatchHeader {
+                nonce: active.nonce,
+                payload_bytes: batch.payload.len() as u32,
+                count: batch.count,
+                first: self.next,
+                durable,
+                schema_mask: batch.schema_mask,
+                stamp_us,
+                payload_checksum: batch.payload_checksum,
+                previous: self.chain,
+                kind,
+            };
+            let (bytes, checksum) = header.encode();
+            headers.push(bytes);
+            self.chain = checksum;
+            self.next = header.last().after(1);
+            active.bytes += header.batch_bytes();
+        }
+        let mut slices = gather(&headers, batches);
+        active.file.append(&mut slices).map_err(LogError::io("write", &active.path))?;
+        self.unsynced.merge(SyncWork {
+            files: vec![(active.path.clone(), active.file.clone())],
+            folders: Vec::new(),
+            last: self.next.before(),
+        });
+        Ok(())
+    }
+}
+
+/// Headers, payloads and padding in the order of the file, for one gathered write without a copy.
+fn gather<'a>(headers: &'a [[u8; BATCH_HEADER_BYTES]], batches: &'a [Handover]) -> Vec<IoSlice<'a>> {
+    const PADDING: [u8; 8] = [0; 8];
+    let mut slices = Vec::with_capacity(3 * batches.len());
+    for (header, batch) in headers.iter().zip(batches) {
+        slices.push(IoSlice::new(header));
+        slices.push(IoSlice::new(&batch.payload));
+        let bytes = batch.payload.len();
+        slices.push(IoSlice::new(&PADDING[..bytes.next_multiple_of(8) - bytes]));
+    }
+    slices
+}
+
+/// A nonce that no footer begins with.
+fn random_nonce(path: &Path) -> Result<u64, LogError> {
+    loop {
+        let nonce = getrandom::u64().map_err(std::io::Error::other).map_err(LogError::io("draw a nonce for", path))?;
+        if nonce.to_le_bytes() != *FOOTER_MAGIC {
+            return Ok(nonce);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The file system as the log needs it: a small trait, so that tests can crash it after any call, and the real one.
+
+use std::any::Any;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, IoSlice, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Held as long as the lock is to be held.
+pub type StorageLock = Box<dyn Any + Send + Sync>;
+
+/// The calls that the log makes on a file system.
+pub trait Storage: Send + Sync {
+    /// Makes a folder and those above it that are missing.
+    fn create_folder(&self, path: &Path) -> io::Result<()>;
+    /// Whether there is a folder of that path.
+    fn is_folder(&self, path: &Path) -> bool;
+    /// The names in a folder, in any order.
+    fn list(&self, folder: &Path) -> io::Result<Vec<String>>;
+    /// Makes a new, empty file; fails if there is one.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
+    /// Opens a file to read, append, cut and sync it.
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
+    /// Opens a file to read it.
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
+    /// Renames a file within its folder.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Unlinks a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Puts the names in a folder on disk.
+    fn sync_folder(&self, path: &Path) -> io::Result<()>;
+    /// Takes the lock on a file, made if missing. None: somebody else has it.
+    fn try_lock(&self, path: &Path) -> io::Result<Option<StorageLock>>;
+}
+
+/// The calls that the log makes on one file.
+pub trait StorageFile: Send + Sync {
+    /// Appends all the bytes; a short write is gone on with. After an error nothing is known of what was written.
+    fn append(&self, slices: &mut [IoSlice<'_>]) -> io::Result<()>;
+    /// Reads at an offset until `buffer` is full or the file ends; returns the bytes read.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+    /// Bytes of the file.
+    fn size(&self) -> io::Result<u64>;
+    /// Cuts the file.
+    fn truncate(&self, size: u64) -> io::Result<()>;
+    /// Puts the bytes on disk (fdatasync).
+    fn sync(&self) -> io::Result<()>;
+    /// Forgets the pages in memory, so that the next read asks the disk.
+    fn drop_cache(&self) -> io::Result<()>;
+}
+
+/// The file system of the operating system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DiskStorage;
+
+impl Storage for DiskStorage {
+    fn create_folder(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir_all(path)
+    }
+
+    fn is_folder(&self, path: &Path) -> bool {
+        path.is_dir()
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
+        let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        names.collect()
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
+        let file = OpenOptions::new().read(true).append(true).create_new(true).open(path)?;
+        Ok(Arc::new(DiskFile(file)))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
+        let file = OpenOptions::new().read(true).append(true).open(path)?;
+        Ok(Arc::new(DiskFile(file)))
+    }
+
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
+        Ok(Arc::new(DiskFile(File::open(path)?)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
+    fn try_lock(&self, path: &Path) -> io::Result<Option<StorageLock>> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Box::new(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+struct DiskFile(File);
+
+impl StorageFile for DiskFile {
+    fn append(&self, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+        let mut file = &self.0;
+        while slices.iter().any(|slice| !slice.is_empty()) {
+            match file.write_vectored(&slices[..slices.len().min(IO_SLICES_MAX)]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => IoSlice::advance_slices(&mut slices, written),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut read = 0;
+        while read < buffer.len() {
+            match self.0.read_at(&mut buffer[read..], offset + read as u64) {
+                Ok(0) => break,
+                Ok(count) => read += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(read)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn truncate(&self, size: u64) -> io::Result<()> {
+        self.0.set_len(size)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn drop_cache(&self) -> io::Result<()> {
+        rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed).map_err(io::Error::from)
+    }
+}
+
+/// IOV_MAX of Linux.
+const IO_SLICES_MAX: usize = 1024;

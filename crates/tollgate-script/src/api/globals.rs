@@ -1,0 +1,43 @@
+//! Answers for the table of globals as scripts find it: what is taken away, what is put in, then closed for good.
+
+use std::rc::Rc;
+
+use mlua::{Function, Lua, Table, Value};
+
+use super::{json, log};
+use crate::budget::Budget;
+
+/// What conversions need to know of a VM.
+pub(crate) struct Marks {
+    /// The metatable that says "this table is a JSON array".
+    pub(crate) array: Table,
+    /// `(table, key, digits)`: stores a Luau 64-bit integer; what passes through Rust becomes a double.
+    pub(crate) store_integer: Function,
+}
+
+/// Fills the globals and closes them. `reply_bytes_max` bounds what `json.encode` returns.
+pub(crate) fn install(lua: &Lua, budget: &Rc<Budget>, reply_bytes_max: usize) -> mlua::Result<Rc<Marks>> {
+    let globals = lua.globals();
+    for name in TAKEN_AWAY {
+        globals.raw_set(name, Value::Nil)?;
+    }
+    let store_integer = lua.load(GUARD).set_name("=guard").eval()?;
+
+    let array = lua.create_table()?;
+    array.raw_set("__metatable", "array")?;
+    array.set_readonly(true);
+    let marks = Rc::new(Marks { array, store_integer });
+
+    let tollgate = lua.create_table()?;
+    tollgate.raw_set("json", json::install(lua, &marks, budget, reply_bytes_max)?)?;
+    tollgate.raw_set("log", log::install(lua)?)?;
+    tollgate.set_readonly(true);
+    globals.raw_set("tollgate", tollgate)?;
+    lua.sandbox(true)?;
+    Ok(marks)
+}
+
+/// Base functions that reach over the borders of a script, or that no handler needs. `require` comes per script.
+const TAKEN_AWAY: [&str; 8] =
+    ["collectgarbage", "gcinfo", "getfenv", "loadstring", "newproxy", "require", "setfenv", "debug"];
+const GUARD: &str = include_str!("guard.luau");

@@ -1,0 +1,332 @@
+//! Answers for JSON text as Luau values: a recursive descent over bytes, strict as RFC 8259 is.
+
+use mlua::{Lua, Table, Value};
+
+use super::DEPTH_MAX;
+use crate::api::Marks;
+use crate::budget::Budget;
+
+/// Why a text gave no value.
+pub(crate) enum DecodeError {
+    /// It is not JSON, or holds what Luau cannot: the reason, with the byte.
+    Text(String),
+    /// A budget of the call, or the VM.
+    Lua(mlua::Error),
+}
+
+impl From<mlua::Error> for DecodeError {
+    fn from(error: mlua::Error) -> Self {
+        Self::Lua(error)
+    }
+}
+
+type Result<T> = std::result::Result<T, DecodeError>;
+
+/// Decodes the whole of `text`. Call without a standing memory limit: growth is checked against `memory_max`.
+///
+/// # Errors
+/// `Text` names the byte, counted from 1.
+pub(crate) fn decode(
+    lua: &Lua,
+    text: &[u8],
+    marks: &Marks,
+    budget: &Budget,
+    memory_max: usize,
+) -> Result<Value> {
+    let mut decoder = Decoder { lua, text, at: 0, depth: 0, marks, budget, memory_max, values: 0, buffer: Vec::new() };
+    if let Err(error) = std::str::from_utf8(text) {
+        decoder.at = error.valid_up_to();
+        return decoder.fail("text is not UTF-8");
+    }
+    let value = decoder.value()?;
+    decoder.skip_space();
+    if decoder.at < text.len() {
+        return decoder.fail("text goes on after the value");
+    }
+    match value {
+        Decoded::Value(value) => Ok(value),
+        Decoded::Wide(_) => Err(DecodeError::Text("a lone integer beyond 2^53 cannot be had".to_owned())),
+    }
+}
+
+enum Decoded {
+    Value(Value),
+    /// An integer beyond 2^53, by its digits: in Rust's hands it would become a double, so Luau makes it.
+    Wide(String),
+}
+
+impl From<Value> for Decoded {
+    fn from(value: Value) -> Self {
+        Self::Value(value)
+    }
+}
+
+struct Decoder<'a> {
+    lua: &'a Lua,
+    text: &'a [u8],
+    at: usize,
+    depth: usize,
+    marks: &'a Marks,
+    budget: &'a Budget,
+    memory_max: usize,
+    values: usize,
+    buffer: Vec<u8>,
+}
+
+impl Decoder<'_> {
+    fn fail<T>(&self, reason: &str) -> Result<T> {
+        Err(DecodeError::Text(format!("{reason} at byte {}", self.at + 1)))
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let is_next = self.peek() == Some(byte);
+        self.at += usize::from(is_next);
+        is_next
+    }
+
+    fn skip_space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn value(&mut self) -> Result<Decoded> {
+        self.check_budgets()?;
+        self.skip_space();
+        match self.peek() {
+            Some(b'{') => self.nested(Self::object),
+            Some(b'[') => self.nested(Self::array),
+            Some(b'"') => {
+                let lua = self.lua;
+                let text = self.string()?;
+                Ok(Value::String(lua.create_string(text)?).into())
+            }
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.word("true", Value::Boolean(true)),
+            Some(b'f') => self.word("false", Value::Boolean(false)),
+            Some(b'n') => self.word("null", Value::NULL),
+            Some(_) => self.fail("expected a value"),
+            None => self.fail("text ends where a value is expected"),
+        }
+    }
+
+    /// Looks at the clock and the memory each few values: both are too dear for each.
+    fn check_budgets(&mut self) -> Result<()> {
+        self.values += 1;
+        if !self.values.is_multiple_of(VALUES_PER_CHECK) {
+            return Ok(());
+        }
+        if self.lua.used_memory() > self.memory_max {
+            return Err(mlua::Error::MemoryError("not enough memory".to_owned()).into());
+        }
+        if self.budget.is_exhausted() {
+            return Err(mlua::Error::runtime("cpu budget of the call is used up").into());
+        }
+        Ok(())
+    }
+
+    fn nested(&mut self, read: fn(&mut Self) -> Result<Table>) -> Result<Decoded> {
+        if self.depth == DEPTH_MAX {
+            return self.fail(&format!("values are nested deeper than {DEPTH_MAX}"));
+        }
+        self.depth += 1;
+        self.at += 1;
+        let table = read(self)?;
+        self.depth -= 1;
+        Ok(Value::Table(table).into())
+    }
+
+    fn array(&mut self) -> Result<Table> {
+        let table = self.lua.create_table()?;
+        self.skip_space();
+        if self.take(b']') {
+            table.set_metatable(Some(self.marks.array.clone()))?;
+            return Ok(table);
+        }
+        for index in 1.. {
+            match self.value()? {
+                Decoded::Value(value) => table.raw_seti(index, value)?,
+                Decoded::Wide(digits) => self.marks.store_integer.call::<()>((&table, index, digits))?,
+            }
+            self.skip_space();
+            if self.take(b']') {
+                break;
+            }
+            if !self.take(b',') {
+                return self.fail("expected ',' or ']'");
+            }
+        }
+        Ok(table)
+    }
+
+    fn object(&mut self) -> Result<Table> {
+        let table = self.lua.create_table()?;
+        self.skip_space();
+        if self.take(b'}') {
+            return Ok(table);
+        }
+        loop {
+            self.skip_space();
+            if self.peek() != Some(b'"') {
+                return self.fail("expected a key in double quotes");
+            }
+            let lua = self.lua;
+            let key = lua.create_string(self.string()?)?;
+            self.skip_space();
+            if !self.take(b':') {
+                return self.fail("expected ':'");
+            }
+            match self.value()? {
+                Decoded::Value(value) => table.raw_set(key, value)?,
+                Decoded::Wide(digits) => self.marks.store_integer.call::<()>((&table, key, digits))?,
+            }
+            self.skip_space();
+            if self.take(b'}') {
+                return Ok(table);
+            }
+            if !self.take(b',') {
+                return self.fail("expected ',' or '}'");
+            }
+        }
+    }
+
+    fn word(&mut self, word: &str, value: Value) -> Result<Decoded> {
+        if !self.text[self.at..].starts_with(word.as_bytes()) {
+            return self.fail("expected a value");
+        }
+        self.at += word.len();
+        Ok(value.into())
+    }
+
+    /// Reads a string: a slice of the text where it has no escapes, else of the buffer.
+    fn string(&mut self) -> Result<&[u8]> {
+        self.at += 1;
+        let start = self.at;
+        self.buffer.clear();
+        loop {
+            let Some(offset) =
+                self.text[self.at..].iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\')
+            else {
+                self.at = self.text.len();
+                return self.fail("string does not end");
+            };
+            let run = self.at..self.at + offset;
+            self.at = run.end;
+            match self.text[self.at] {
+                b'"' => {
+                    self.at += 1;
+                    if self.buffer.is_empty() {
+                        return Ok(&self.text[start..run.end]);
+                    }
+                    self.buffer.extend_from_slice(&self.text[run]);
+                    return Ok(&self.buffer);
+                }
+                b'\\' => {
+                    self.buffer.extend_from_slice(&self.text[run]);
+                    self.at += 1;
+                    self.escape()?;
+                }
+                _ => return self.fail("control character in a string"),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<()> {
+        let plain = match self.peek() {
+            Some(byte @ (b'"' | b'\\' | b'/')) => byte,
+            Some(b'b') => 0x08,
+            Some(b'f') => 0x0c,
+            Some(b'n') => b'\n',
+            Some(b'r') => b'\r',
+            Some(b't') => b'\t',
+            Some(b'u') => {
+                self.at += 1;
+                let letter = self.unicode_escape()?;
+                self.buffer.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+                return Ok(());
+            }
+            _ => return self.fail("unknown escape in a string"),
+        };
+        self.at += 1;
+        self.buffer.push(plain);
+        Ok(())
+    }
+
+    /// Reads four digits after `\u`, and the second half of a surrogate pair.
+    fn unicode_escape(&mut self) -> Result<char> {
+        let high = self.four_digits()?;
+        let code = if (0xd800..0xdc00).contains(&high) && self.text[self.at..].starts_with(b"\\u") {
+            self.at += 2;
+            let low = self.four_digits()?;
+            if !(0xdc00..0xe000).contains(&low) {
+                return self.fail("half a surrogate pair");
+            }
+            0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00)
+        } else {
+            high
+        };
+        char::from_u32(code).map_or_else(|| self.fail("half a surrogate pair"), Ok)
+    }
+
+    fn four_digits(&mut self) -> Result<u32> {
+        let digits = self.text.get(self.at..self.at + 4).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let code = digits
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        let Some(code) = code else { return self.fail("expected four hexadecimal digits") };
+        self.at += 4;
+        Ok(code)
+    }
+
+    fn number(&mut self) -> Result<Decoded> {
+        let start = self.at;
+        self.take(b'-');
+        if !self.take(b'0') && self.digits() == 0 {
+            return self.fail("expected a digit");
+        }
+        let is_integer = !matches!(self.peek(), Some(b'.' | b'e' | b'E'));
+        if self.take(b'.') && self.digits() == 0 {
+            return self.fail("expected a digit");
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            let _signed = self.take(b'+') || self.take(b'-');
+            if self.digits() == 0 {
+                return self.fail("expected a digit");
+            }
+        }
+        let text = std::str::from_utf8(&self.text[start..self.at]).unwrap_or_default();
+        if is_integer { self.integer(text) } else { self.float(text) }
+    }
+
+    fn digits(&mut self) -> usize {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        self.at - start
+    }
+
+    fn integer(&self, text: &str) -> Result<Decoded> {
+        match text.parse::<i64>() {
+            Ok(number) if number.unsigned_abs() <= EXACT_MAX => Ok(Value::Integer(number).into()),
+            Ok(_) => Ok(Decoded::Wide(text.to_owned())),
+            Err(_) => self.fail("integer exceeds 64 bits"),
+        }
+    }
+
+    fn float(&self, text: &str) -> Result<Decoded> {
+        match text.parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(Value::Number(number).into()),
+            _ => self.fail("number exceeds a 64-bit float"),
+        }
+    }
+}
+
+/// Integers up to here are exact as Luau numbers: 2^53.
+const EXACT_MAX: u64 = 1 << 53;
+const VALUES_PER_CHECK: usize = 64;

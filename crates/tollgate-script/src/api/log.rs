@@ -1,0 +1,59 @@
+//! Answers for `tollgate.log` and `print`: lines of a script become events of `tracing`, with the place they came from.
+
+use mlua::{Lua, Table, Value, Variadic};
+use tracing::Level;
+
+/// Makes the table with `debug`, `info`, `warn` and `error`, and `print` (which is `info`).
+pub(super) fn install(lua: &Lua) -> mlua::Result<Table> {
+    let log = lua.create_table()?;
+    for level in [Level::DEBUG, Level::INFO, Level::WARN, Level::ERROR] {
+        let write = lua.create_function(move |lua, values: Variadic<Value>| write_line(lua, level, &values))?;
+        if level == Level::INFO {
+            lua.globals().raw_set("print", write.clone())?;
+        }
+        log.raw_set(level.as_str().to_ascii_lowercase(), write)?;
+    }
+    log.set_readonly(true);
+    Ok(log)
+}
+
+fn write_line(lua: &Lua, level: Level, values: &[Value]) -> mlua::Result<()> {
+    let line = joined(values)?;
+    let at = place(lua);
+    match level {
+        Level::ERROR => tracing::error!(target: "tollgate::script", at, "{line}"),
+        Level::WARN => tracing::warn!(target: "tollgate::script", at, "{line}"),
+        Level::DEBUG => tracing::debug!(target: "tollgate::script", at, "{line}"),
+        _ => tracing::info!(target: "tollgate::script", at, "{line}"),
+    }
+    Ok(())
+}
+
+fn joined(values: &[Value]) -> mlua::Result<String> {
+    let mut line = String::new();
+    for (index, value) in values.iter().enumerate() {
+        if index > 0 {
+            line.push('\t');
+        }
+        match value {
+            Value::String(text) => line.push_str(&text.to_string_lossy()),
+            other => line.push_str(&other.to_string()?),
+        }
+        if line.len() > LINE_BYTES_MAX {
+            line.truncate(line.floor_char_boundary(LINE_BYTES_MAX));
+            line.push_str("...");
+            break;
+        }
+    }
+    Ok(line)
+}
+
+fn place(lua: &Lua) -> String {
+    lua.inspect_stack(1, |frame| {
+        let file = frame.source().short_src.map(|name| name.into_owned()).unwrap_or_default();
+        frame.current_line().map_or_else(|| file.clone(), |line| format!("{file}:{line}"))
+    })
+    .unwrap_or_default()
+}
+
+const LINE_BYTES_MAX: usize = 4096;

@@ -1,0 +1,156 @@
+//! Answers for one call of a handler: its coroutine, its slices, its memory, until it is an outcome or an error.
+//!
+//! Memory: the allocator's limit stands only while the script itself runs, at what is used now plus what the call may
+//! still grow by. Outside it is zero, so that mlua pushes without a protected call. Garbage counts until it is
+//! collected. `cargo test --release -p tollgate-script --test speed -- --ignored --nocapture` prints the cost of a call.
+//!
+//! An error that the script catches frees nothing from the limits: memory stays limited and time stays over.
+
+use std::mem;
+use std::rc::Rc;
+
+use mlua::thread::ThreadStatus;
+use mlua::{Table, Thread, Value};
+
+use crate::error::CallError;
+use crate::host::{Script, Vm};
+use crate::reply::{Outcome, Reader};
+use crate::request::{Active, Request};
+
+/// A call under way. Dropping it ends it.
+pub struct Call {
+    script: Rc<Script>,
+    state: State,
+    spent_ticks: u64,
+    grown_bytes: isize,
+}
+
+enum State {
+    Ready(Rc<Request>),
+    Suspended(Thread, Active),
+    Over,
+}
+
+/// What became of a call.
+#[derive(Debug)]
+pub enum Step {
+    /// It ran its slice: give the worker back and resume it after the others.
+    Sliced,
+    /// It is over.
+    Done(Result<Outcome, CallError>),
+}
+
+impl Call {
+    pub(crate) fn new(script: Rc<Script>, request: Rc<Request>) -> Self {
+        Self { script, state: State::Ready(request), spent_ticks: 0, grown_bytes: 0 }
+    }
+
+    /// Runs the call until it is over or its slice is.
+    pub fn resume(&mut self) -> Step {
+        match mem::replace(&mut self.state, State::Over) {
+            State::Ready(request) => match prepare(&self.script, request) {
+                Ok((thread, active)) => {
+                    let req = active.req.clone();
+                    self.run(thread, active, Some(req))
+                }
+                Err(error) => Step::Done(Err(error)),
+            },
+            State::Suspended(thread, active) => self.run(thread, active, None),
+            State::Over => Step::Done(Err(CallError::script("the call is over already"))),
+        }
+    }
+
+    fn run(&mut self, thread: Thread, active: Active, req: Option<Table>) -> Step {
+        let vm = Rc::clone(&self.script.vm);
+        vm.budget.enter(self.spent_ticks, Some(&thread));
+        vm.active.replace(Some(active));
+        let returned = self.limited(&vm, &thread, req);
+        let active = vm.active.take();
+        let end = match returned {
+            Ok(_) if thread.status() == ThreadStatus::Resumable => yielded(&vm),
+            Ok((value, second)) => Some(self.outcome(&vm, &value, &second)),
+            Err(error) => Some(Err(vm.call_error(&error))),
+        };
+        let stretch = vm.budget.leave();
+        self.spent_ticks += stretch.ticks;
+        if let Some(traceback) = stretch.over {
+            return Step::Done(Err(vm.cpu_error(traceback)));
+        }
+        match (end, active) {
+            (None, Some(active)) => {
+                self.state = State::Suspended(thread, active);
+                Step::Sliced
+            }
+            (None, None) => Step::Done(Err(CallError::script("the call lost its request"))),
+            (Some(result), _) => {
+                if result.is_ok() {
+                    keep(&vm, thread);
+                }
+                Step::Done(result)
+            }
+        }
+    }
+
+    /// Resumes the coroutine under the memory limit.
+    fn limited(&mut self, vm: &Vm, thread: &Thread, req: Option<Table>) -> mlua::Result<(Value, Value)> {
+        let before = vm.lua.used_memory();
+        let grown = usize::try_from(self.grown_bytes).unwrap_or(0);
+        let allowed = vm.options.memory_bytes_max.saturating_sub(grown).max(1);
+        vm.lua.set_memory_limit(before.saturating_add(allowed))?;
+        let returned = match req {
+            Some(req) => thread.resume(req),
+            None => thread.resume(()),
+        };
+        vm.lua.set_memory_limit(0)?;
+        self.grown_bytes += vm.lua.used_memory().cast_signed() - before.cast_signed();
+        returned
+    }
+
+    fn outcome(&self, vm: &Vm, value: &Value, second: &Value) -> Result<Outcome, CallError> {
+        let reader = Reader {
+            marks: &vm.marks,
+            budget: &vm.budget,
+            reply_bytes_max: vm.options.reply_bytes_max,
+            fields: &self.script.fields,
+        };
+        reader.outcome(value, second)
+    }
+}
+
+/// Makes the coroutine and the `req` of a call.
+fn prepare(script: &Script, request: Rc<Request>) -> Result<(Thread, Active), CallError> {
+    let vm = &script.vm;
+    let method = request.head.method();
+    let Some(function) = script.function(method) else {
+        return Err(CallError::script(format!("script has no function for {}", method.as_str())));
+    };
+    let idle = vm.idle.borrow_mut().pop();
+    let made = match idle {
+        Some(thread) if thread.reset(function.clone()).is_ok() => Ok(thread),
+        _ => vm.lua.create_thread(function.clone()),
+    };
+    let made = made.and_then(|thread| {
+        let req = vm.lua.create_table()?;
+        req.set_metatable(Some(vm.req_metatable.clone()))?;
+        req.set_readonly(true);
+        Ok((thread, Active::new(request, req)))
+    });
+    made.map_err(|error| vm.call_error(&error))
+}
+
+/// Tells a slice's end from a yield of the script.
+fn yielded(vm: &Vm) -> Option<Result<Outcome, CallError>> {
+    if vm.budget.is_slice_end() {
+        return None;
+    }
+    Some(Err(CallError::script("handler called coroutine.yield outside a coroutine of its own: return the reply")))
+}
+
+fn keep(vm: &Vm, thread: Thread) {
+    let mut idle = vm.idle.borrow_mut();
+    if idle.len() < IDLE_MAX {
+        idle.push(thread);
+    }
+}
+
+const IDLE_MAX: usize = 64;

@@ -1,0 +1,281 @@
+//! Answers for the VM of one worker thread: setting it up, closing it, and loading scripts into it.
+//!
+//! A host is not `Send`: each worker makes its own, and loads the same files. Calls of one host interleave by slices,
+//! but only one runs at a time.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Once;
+use std::time::Duration;
+
+use mlua::{Function, Lua, LuaOptions, StdLib, Table, Thread, Value};
+use tollgate_http::{Method, Methods};
+
+use crate::api::{self, Marks};
+use crate::budget::{self, Budget};
+use crate::call::Call;
+use crate::error::{CallError, HostError, LoadError, placed, shown};
+use crate::nearest::hint;
+use crate::reply::RecordFields;
+use crate::request::{self, ActiveCell, Request};
+use crate::require::{Loader, Modules};
+
+/// The bounds of a host.
+#[derive(Debug, Clone)]
+pub struct HostOptions {
+    /// The processor time of a call, summed over its slices, and of loading a file. In whole milliseconds.
+    pub cpu_budget: Duration,
+    /// How long a call runs before it gives the worker back. In whole milliseconds.
+    pub slice: Duration,
+    /// By how much the memory of the VM may grow in one call.
+    pub memory_bytes_max: usize,
+    /// The longest content of a reply, and the longest JSON.
+    pub reply_bytes_max: usize,
+}
+
+impl Default for HostOptions {
+    fn default() -> Self {
+        Self {
+            cpu_budget: Duration::from_millis(50),
+            slice: Duration::from_millis(2),
+            memory_bytes_max: 16 << 20,
+            reply_bytes_max: 16 << 20,
+        }
+    }
+}
+
+/// A Luau VM with the API of Tollgate, closed to everything else.
+#[derive(Clone)]
+pub struct Host(Rc<Vm>);
+
+pub(crate) struct Vm {
+    pub(crate) lua: Lua,
+    pub(crate) options: HostOptions,
+    pub(crate) budget: Rc<Budget>,
+    pub(crate) active: Rc<ActiveCell>,
+    pub(crate) marks: Rc<Marks>,
+    pub(crate) req_metatable: Table,
+    modules: Rc<Modules>,
+    /// Coroutines whose calls ended well, for the next ones.
+    pub(crate) idle: RefCell<Vec<Thread>>,
+}
+
+impl Host {
+    /// Makes a VM for the calling thread, and the process's ticker with the first one.
+    ///
+    /// # Errors
+    /// `Ticker` if the operating system gives no thread.
+    pub fn new(options: HostOptions) -> Result<Self, HostError> {
+        budget::start_ticker().map_err(HostError::Ticker)?;
+        Vm::new(options).map(|vm| Self(Rc::new(vm))).map_err(|error| HostError::Setup(error.to_string()))
+    }
+
+    /// Compiles a file and runs it once; it must return a function, or a table of functions by method.
+    ///
+    /// `require` of the file stays inside `root`. What it requires is loaded once per host; a changed file needs a
+    /// new host.
+    ///
+    /// # Errors
+    /// Each names the file; `Syntax` and `Run` also the line. A retry makes sense after the file changed.
+    pub fn load(&self, file: &Path, root: &Path, fields: &RecordFields) -> Result<Handler, LoadError> {
+        let vm = &self.0;
+        let loader = Loader::new(root, &vm.modules)?;
+        let source = loader.read(file)?;
+        let path = source.path.clone();
+        let returned = vm.charged(|lua| loader.run(&path, &loader.compile(lua, source)?));
+        let value = returned.map_err(|error| load_error(file, error))?;
+        let shape =
+            Shape::of(&value).map_err(|text| LoadError::Shape { file: file.to_path_buf(), text })?;
+        Ok(Handler(Rc::new(Script { vm: Rc::clone(vm), shape, fields: fields.clone() })))
+    }
+}
+
+impl Vm {
+    fn new(options: HostOptions) -> mlua::Result<Self> {
+        set_flags();
+        let libraries = StdLib::COROUTINE
+            | StdLib::TABLE
+            | StdLib::OS
+            | StdLib::STRING
+            | StdLib::UTF8
+            | StdLib::BIT
+            | StdLib::BUFFER
+            | StdLib::VECTOR
+            | StdLib::INTEGER
+            | StdLib::MATH;
+        let lua = Lua::new_with(libraries, LuaOptions::new())?;
+        let budget = Rc::new(Budget::new(options.cpu_budget, options.slice));
+        let active = Rc::new(ActiveCell::default());
+        let marks = api::install(&lua, &budget, options.reply_bytes_max)?;
+        let req_metatable = request::metatable(&lua, &active, &marks, &budget)?;
+        let ticking = Rc::clone(&budget);
+        lua.set_interrupt(move |lua| ticking.interrupt(lua));
+        let modules = Rc::default();
+        Ok(Self { lua, options, budget, active, marks, req_metatable, modules, idle: RefCell::default() })
+    }
+
+    /// Runs `f` under the budgets of a call, in one go.
+    fn charged<R>(&self, f: impl FnOnce(&Lua) -> mlua::Result<R>) -> Result<R, Charged> {
+        self.budget.enter(0, None);
+        // A limit is refused only by a VM that mlua did not make.
+        let _ = self.lua.set_memory_limit(self.lua.used_memory() + self.options.memory_bytes_max);
+        let result = f(&self.lua);
+        let _ = self.lua.set_memory_limit(0);
+        if let Some(traceback) = self.budget.leave().over {
+            return Err(Charged::Call(self.cpu_error(traceback)));
+        }
+        result.map_err(|error| match syntax_of(&error) {
+            Some(text) => Charged::Syntax(text.to_owned()),
+            None => Charged::Call(self.call_error(&error)),
+        })
+    }
+
+    pub(crate) fn cpu_error(&self, traceback: String) -> CallError {
+        let limit_ms = u64::try_from(self.options.cpu_budget.as_millis()).unwrap_or(u64::MAX);
+        CallError::CpuBudget { limit_ms, traceback }
+    }
+
+    /// Classifies an error; after one of memory the VM is swept, so that the next call starts with room.
+    pub(crate) fn call_error(&self, error: &mlua::Error) -> CallError {
+        let error = CallError::from_lua(error, self.options.memory_bytes_max);
+        if matches!(error, CallError::Memory { .. })
+            && let Err(error) = self.lua.gc_collect()
+        {
+            tracing::warn!(%error, "luau cannot collect garbage");
+        }
+        error
+    }
+}
+
+/// A loaded script.
+#[derive(Clone)]
+pub struct Handler(Rc<Script>);
+
+pub(crate) struct Script {
+    pub(crate) vm: Rc<Vm>,
+    shape: Shape,
+    pub(crate) fields: RecordFields,
+}
+
+enum Shape {
+    Any(Function),
+    ByMethod(Vec<(Method, Function)>),
+}
+
+impl Handler {
+    /// Returns the methods that the script answers: `None` is every one. GET brings HEAD with it.
+    pub fn methods(&self) -> Option<Methods> {
+        let Shape::ByMethod(functions) = &self.0.shape else { return None };
+        let mut methods = Methods::default();
+        for (method, _) in functions {
+            methods.insert(*method);
+            if *method == Method::Get {
+                methods.insert(Method::Head);
+            }
+        }
+        Some(methods)
+    }
+
+    /// Begins a call; nothing runs before [`Call::resume`].
+    pub fn call(&self, request: Rc<Request>) -> Call {
+        Call::new(Rc::clone(&self.0), request)
+    }
+}
+
+impl Script {
+    /// Returns the function for a method. HEAD without a function of its own is GET.
+    pub(crate) fn function(&self, method: Method) -> Option<&Function> {
+        let functions = match &self.shape {
+            Shape::Any(function) => return Some(function),
+            Shape::ByMethod(functions) => functions,
+        };
+        let of = |method| functions.iter().find(|(known, _)| *known == method).map(|(_, function)| function);
+        of(method).or_else(|| if method == Method::Head { of(Method::Get) } else { None })
+    }
+}
+
+impl Shape {
+    fn of(value: &Value) -> Result<Self, String> {
+        match value {
+            Value::Function(function) => Ok(Self::Any(function.clone())),
+            Value::Table(table) => Self::of_table(table).map(Self::ByMethod),
+            Value::Nil => Err("returned nothing: return a function, or a table of functions by method".to_owned()),
+            other => {
+                let found = other.type_name();
+                Err(format!("returned a {found}: allowed are a function, a table of functions by method"))
+            }
+        }
+    }
+
+    fn of_table(table: &Table) -> Result<Vec<(Method, Function)>, String> {
+        let pairs = table.pairs::<Value, Value>();
+        let pairs: Vec<_> = pairs.collect::<mlua::Result<_>>().map_err(|error| error.to_string())?;
+        if pairs.is_empty() {
+            return Err("returned a table without a method: name at least one, as in GET".to_owned());
+        }
+        pairs.iter().map(|(key, value)| method_function(key, value)).collect()
+    }
+}
+
+fn method_function(key: &Value, value: &Value) -> Result<(Method, Function), String> {
+    let Value::String(name) = key else {
+        return Err(format!("returned a table with a key of type {}: allowed are methods", key.type_name()));
+    };
+    let name = name.as_bytes();
+    let Some(method) = Method::from_bytes(&name) else {
+        let name = shown(&name);
+        let known = Method::ALL.map(Method::as_str);
+        let hint = hint(&name, known);
+        return Err(format!("returned a table with a key \"{name}\"{hint}: allowed are {}", known.join(", ")));
+    };
+    match value {
+        Value::Function(function) => Ok((method, function.clone())),
+        other => Err(format!("returned a table with {method} = a {}: allowed is a function", other.type_name())),
+    }
+}
+
+enum Charged {
+    Syntax(String),
+    Call(CallError),
+}
+
+fn load_error(file: &Path, error: Charged) -> LoadError {
+    let file = file.to_path_buf();
+    match error {
+        Charged::Syntax(message) => {
+            let (line, text) = placed(&message);
+            LoadError::Syntax { file, line, text: text.to_owned() }
+        }
+        Charged::Call(error) => {
+            let line = match &error {
+                CallError::Script { message, .. } => placed(message).0,
+                _ => 0,
+            };
+            LoadError::Run { file, line, error }
+        }
+    }
+}
+
+/// Finds a syntax error of the file itself: one of a file that it requires comes with a traceback into this one.
+fn syntax_of(error: &mlua::Error) -> Option<&str> {
+    match error {
+        mlua::Error::SyntaxError { message, .. } => Some(message),
+        mlua::Error::CallbackError { traceback, cause } if !traceback.contains(".luau:") => syntax_of(cause),
+        _ => None,
+    }
+}
+
+/// Turns on fixes that this Luau has behind flags, before the first VM of the process.
+fn set_flags() {
+    static SET: Once = Once::new();
+    SET.call_once(|| {
+        // `table.move` over a huge range of a sparse table walks the table, not the range; the metatable of vectors
+        // closes with the others.
+        for flag in ["LuauTableMoveTimeoutFix", "LuauSandboxFreezesVectorMetatable"] {
+            if Lua::set_fflag(flag, true).is_err() {
+                tracing::warn!(flag, "this luau does not know the flag");
+            }
+        }
+    });
+}

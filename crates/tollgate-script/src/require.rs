@@ -1,0 +1,175 @@
+//! Answers for which file a name means, and for running each file once, in an environment of its own.
+//!
+//! - `require("NAME")` takes `NAME.luau` or `NAME/init.luau` below the root of the script that asks (a leading `./`
+//!   means the root too). `..`, absolute names and links that lead out of the root are refused.
+//! - A module runs once per host and root; later calls get the same value. One that needs itself is an error that
+//!   names the chain.
+//! - Each file's globals are a table of its own in front of the closed ones. It can be written while the file is
+//!   loaded and is read-only from then on: a forgotten `local` in a handler is an error, not state between requests.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use mlua::chunk::ChunkMode;
+use mlua::{Function, Lua, Value};
+
+use crate::error::{LoadError, shown};
+
+/// The modules of a host.
+#[derive(Default)]
+pub(crate) struct Modules {
+    /// By root and file, as a module's own `require` depends on the root.
+    loaded: RefCell<HashMap<(PathBuf, PathBuf), Value>>,
+    /// The files that are being loaded now, outermost first.
+    chain: RefCell<Vec<PathBuf>>,
+}
+
+/// A root folder, resolved, whose files may require each other.
+#[derive(Clone)]
+pub(crate) struct Loader {
+    root: Rc<Path>,
+    modules: Rc<Modules>,
+}
+
+impl Loader {
+    /// Resolves `root`.
+    pub(crate) fn new(root: &Path, modules: &Rc<Modules>) -> Result<Self, LoadError> {
+        let resolved = fs::canonicalize(root)
+            .map_err(|source| LoadError::Read { file: root.to_path_buf(), source })?;
+        Ok(Self { root: Rc::from(resolved), modules: Rc::clone(modules) })
+    }
+
+    /// Resolves `file` and reads it.
+    pub(crate) fn read(&self, file: &Path) -> Result<Source, LoadError> {
+        let failed = |source| LoadError::Read { file: file.to_path_buf(), source };
+        let path = fs::canonicalize(file).map_err(failed)?;
+        if !path.starts_with(&self.root) {
+            return Err(LoadError::Outside { file: file.to_path_buf(), root: self.root.to_path_buf() });
+        }
+        let bytes = fs::metadata(&path).map_err(failed)?.len();
+        if bytes > SOURCE_BYTES_MAX {
+            return Err(LoadError::TooLarge { file: file.to_path_buf(), bytes, limit: SOURCE_BYTES_MAX });
+        }
+        let text = fs::read(&path).map_err(failed)?;
+        Ok(Source { path, text })
+    }
+
+    /// Compiles `source` into a function whose globals are its own.
+    pub(crate) fn compile(&self, lua: &Lua, source: Source) -> mlua::Result<Function> {
+        let name = format!("@{}", self.name_of(&source.path));
+        let require = self.require_function(lua)?;
+        // Luau ties a chunk to the globals of the coroutine that loads it.
+        let text = RefCell::new(source.text);
+        let load = lua.create_function(move |lua, ()| {
+            lua.globals().raw_set("require", &require)?;
+            lua.load(text.take()).set_name(&name).set_mode(ChunkMode::Text).into_function()
+        })?;
+        let thread = lua.create_thread(load)?;
+        thread.sandbox()?;
+        thread.resume(())
+    }
+
+    /// Runs a compiled file and closes its globals.
+    pub(crate) fn run(&self, path: &Path, chunk: &Function) -> mlua::Result<Value> {
+        let _loading = self.begin(path)?;
+        let (value, second): (Value, Value) = chunk.call(())?;
+        if !matches!(second, Value::Nil) {
+            return Err(mlua::Error::runtime(format!("{} returned more than one value", self.name_of(path))));
+        }
+        if let Some(environment) = chunk.environment() {
+            environment.set_readonly(true);
+        }
+        Ok(value)
+    }
+
+    fn begin(&self, path: &Path) -> mlua::Result<Loading<'_>> {
+        let mut chain = self.modules.chain.borrow_mut();
+        if let Some(first) = chain.iter().position(|file| file == path) {
+            let files = chain[first..].iter().map(PathBuf::as_path).chain([path]);
+            let names: Vec<String> = files.map(|file| self.name_of(file)).collect();
+            return Err(mlua::Error::runtime(format!("require goes in a circle: {}", names.join(" -> "))));
+        }
+        if chain.len() == CHAIN_MAX {
+            return Err(mlua::Error::runtime(format!("require is nested deeper than {CHAIN_MAX}")));
+        }
+        chain.push(path.to_path_buf());
+        Ok(Loading(&self.modules))
+    }
+
+    fn require_function(&self, lua: &Lua) -> mlua::Result<Function> {
+        let loader = self.clone();
+        lua.create_function(move |lua, name: mlua::LuaString| {
+            let name = name.as_bytes();
+            loader
+                .require(lua, &name)
+                .map_err(|error| match error {
+                    mlua::Error::RuntimeError(text) => mlua::Error::RuntimeError(format!("require \"{}\": {text}", shown(&name))),
+                    other => other,
+                })
+        })
+    }
+
+    fn require(&self, lua: &Lua, name: &[u8]) -> mlua::Result<Value> {
+        let path = self.resolve(name).map_err(mlua::Error::RuntimeError)?;
+        let key = (self.root.to_path_buf(), path);
+        if let Some(value) = self.modules.loaded.borrow().get(&key) {
+            return Ok(value.clone());
+        }
+        let path = &key.1;
+        let source = self.read(path).map_err(|error| mlua::Error::runtime(in_full(&error)))?;
+        let value = self.run(path, &self.compile(lua, source)?)?;
+        if matches!(value, Value::Nil) {
+            return Err(mlua::Error::runtime("the module returned nothing"));
+        }
+        self.modules.loaded.borrow_mut().insert(key, value.clone());
+        Ok(value)
+    }
+
+    /// Finds the file that `name` means.
+    fn resolve(&self, name: &[u8]) -> Result<PathBuf, String> {
+        let name = std::str::from_utf8(name).map_err(|_| "the name is not UTF-8".to_owned())?;
+        let name = name.strip_prefix("./").unwrap_or(name);
+        if name.split('/').any(|part| part.is_empty() || part == "." || part == "..") || name.contains(['\\', '\0']) {
+            return Err("allowed are names below the root of the app, as in \"lib/x\"".to_owned());
+        }
+        let candidates = [self.root.join(format!("{name}.luau")), self.root.join(name).join("init.luau")];
+        let Some(path) = candidates.iter().find_map(|file| fs::canonicalize(file).ok()) else {
+            return Err(format!("neither {name}.luau nor {name}/init.luau is in {}", self.root.display()));
+        };
+        if !path.starts_with(&self.root) {
+            return Err(format!("the file is outside the root {}", self.root.display()));
+        }
+        Ok(path)
+    }
+
+    fn name_of(&self, path: &Path) -> String {
+        path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
+    }
+}
+
+/// A file that was read.
+pub(crate) struct Source {
+    /// Resolved.
+    pub(crate) path: PathBuf,
+    pub(crate) text: Vec<u8>,
+}
+
+/// Takes the file off the chain again, however its loading ends.
+struct Loading<'a>(&'a Modules);
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        self.0.chain.borrow_mut().pop();
+    }
+}
+
+fn in_full(error: &LoadError) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+}
+
+const SOURCE_BYTES_MAX: u64 = 4 << 20;
+/// Each level takes some of the native stack; Luau itself ends at 200 nested calls through Rust.
+const CHAIN_MAX: usize = 32;

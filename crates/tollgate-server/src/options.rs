@@ -1,0 +1,268 @@
+//! What the server is told to do: the resolved configuration, checked by whoever makes it.
+//!
+//! [`Source`] is the catalogue of what a column can be filled from.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tollgate_http::{Limits, Methods};
+use tollgate_log::{Column, ColumnOrigin, ColumnType, Level, Schema, SchemaError};
+use tollgate_script::HostOptions;
+
+/// Everything that a server serves, and within which bounds.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// Addresses to listen on; port 0 takes a free one.
+    pub listen: Vec<SocketAddr>,
+    /// Connections that the kernel may hold before they are accepted.
+    pub backlog: u32,
+    /// Worker threads.
+    pub workers: usize,
+    /// Bounds on what one connection may do.
+    pub connection: ConnectionLimits,
+    /// Bounds on scripts.
+    pub script: HostOptions,
+    /// The streams; a route names one by its place here, which is also its schema's number in the log.
+    pub streams: Vec<StreamSpec>,
+    /// The routes.
+    pub routes: Vec<RouteSpec>,
+    /// How long requests in flight may take after a stop was asked for.
+    pub drain_timeout: Duration,
+}
+
+/// Bounds on what one connection may do.
+#[derive(Debug, Clone)]
+pub struct ConnectionLimits {
+    /// Bounds on request heads.
+    pub head: Limits,
+    /// From the first byte of a head to its last.
+    pub head_timeout: Duration,
+    /// From the head to the last byte of the body.
+    pub body_timeout: Duration,
+    /// Between the end of a reply and the first byte of the next request.
+    pub idle_timeout: Duration,
+    /// While the peer takes nothing of a reply.
+    pub write_timeout: Duration,
+    /// Requests of one connection that are answered by one write.
+    pub pipeline_depth_max: usize,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> Self {
+        Self {
+            head: Limits::default(),
+            head_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(75),
+            write_timeout: Duration::from_secs(30),
+            pipeline_depth_max: 256,
+        }
+    }
+}
+
+/// What is kept of each transaction: a table.
+#[derive(Debug, Clone)]
+pub struct StreamSpec {
+    /// Its name, and that of its table.
+    pub name: String,
+    /// How far a record has to be before its reply leaves.
+    pub ack: Level,
+    /// Its columns.
+    pub columns: Vec<ColumnSpec>,
+    /// What becomes of fields that no column takes.
+    pub unknown: UnknownFields,
+}
+
+/// What becomes of fields of a record that no column takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnknownFields {
+    /// The record is kept as a reject that names them.
+    #[default]
+    Reject,
+    /// They are left out.
+    Ignore,
+}
+
+/// One column and where its value comes from.
+#[derive(Debug, Clone)]
+pub struct ColumnSpec {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub kind: ColumnType,
+    /// Where its value comes from.
+    pub source: Source,
+}
+
+impl StreamSpec {
+    /// The schema of the stream in the log.
+    ///
+    /// # Errors
+    /// Names and counts that the log does not take.
+    pub fn schema(&self) -> Result<Schema, SchemaError> {
+        let columns = self.columns.iter().map(|column| Column {
+            name: column.name.clone(),
+            kind: column.kind,
+            origin: column.source.origin(),
+        });
+        Schema::new(&self.name, columns.collect())
+    }
+}
+
+/// Where the value of a column comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// When the request's head was complete.
+    RequestTime,
+    /// The request's id.
+    RequestId,
+    /// The method.
+    RequestMethod,
+    /// The path, decoded.
+    RequestPath,
+    /// The query as it came, without `?`.
+    RequestQuery,
+    /// The host, as the request names it.
+    RequestHost,
+    /// The address of the peer.
+    RequestRemoteAddr,
+    /// The first value of a field.
+    RequestHeader(String),
+    /// The status of the reply.
+    ReplyStatus,
+    /// From the complete head of the request to the head of the reply, microseconds.
+    ReplyTimeUs,
+    /// Bytes of the reply's content.
+    ReplyBytes,
+    /// `complete` or `cancelled`.
+    ReplyOutcome,
+    /// The body of the request.
+    Body,
+    /// One field of the record, as a script or a collected item gives it.
+    RecordField(String),
+    /// The whole record as JSON.
+    Record,
+    /// The id of the log.
+    LogId,
+    /// The number in the log.
+    LogSequence,
+}
+
+impl Source {
+    /// The names that configuration may use; `NAME` stands for a name of the user's.
+    pub const NAMES: [&'static str; 17] = [
+        "request.time",
+        "request.id",
+        "request.method",
+        "request.path",
+        "request.query",
+        "request.host",
+        "request.remote_addr",
+        "request.header.NAME",
+        "reply.status",
+        "reply.time_us",
+        "reply.bytes",
+        "reply.outcome",
+        "body",
+        "record.NAME",
+        "record",
+        "log.id",
+        "log.sequence",
+    ];
+
+    /// The source of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "request.time" => Self::RequestTime,
+            "request.id" => Self::RequestId,
+            "request.method" => Self::RequestMethod,
+            "request.path" => Self::RequestPath,
+            "request.query" => Self::RequestQuery,
+            "request.host" => Self::RequestHost,
+            "request.remote_addr" => Self::RequestRemoteAddr,
+            "reply.status" => Self::ReplyStatus,
+            "reply.time_us" => Self::ReplyTimeUs,
+            "reply.bytes" => Self::ReplyBytes,
+            "reply.outcome" => Self::ReplyOutcome,
+            "body" => Self::Body,
+            "record" => Self::Record,
+            "log.id" => Self::LogId,
+            "log.sequence" => Self::LogSequence,
+            _ => match (name.strip_prefix("request.header."), name.strip_prefix("record.")) {
+                (Some(field), _) if !field.is_empty() => Self::RequestHeader(field.to_owned()),
+                (_, Some(field)) if !field.is_empty() => Self::RecordField(field.to_owned()),
+                _ => return None,
+            },
+        })
+    }
+
+    /// The types of column that the source fills.
+    pub const fn column_types(&self) -> &'static [ColumnType] {
+        match self {
+            Self::RequestTime => &[ColumnType::Timestamp],
+            Self::RequestId => &[ColumnType::Uuid, ColumnType::Text],
+            Self::RequestMethod
+            | Self::RequestPath
+            | Self::RequestQuery
+            | Self::RequestHost
+            | Self::RequestHeader(_)
+            | Self::ReplyOutcome => &[ColumnType::Text],
+            Self::RequestRemoteAddr => &[ColumnType::Inet, ColumnType::Text],
+            Self::ReplyStatus | Self::ReplyTimeUs | Self::ReplyBytes | Self::LogSequence => &[ColumnType::Int],
+            Self::Body => &[ColumnType::Bytes, ColumnType::Text],
+            Self::RecordField(_) => &ColumnType::ALL,
+            Self::Record => &[ColumnType::Json],
+            Self::LogId => &[ColumnType::Uuid],
+        }
+    }
+
+    const fn origin(&self) -> ColumnOrigin {
+        match self {
+            Self::LogId => ColumnOrigin::LogId,
+            Self::LogSequence => ColumnOrigin::Sequence,
+            _ => ColumnOrigin::Stored,
+        }
+    }
+}
+
+/// One route.
+#[derive(Debug, Clone)]
+pub struct RouteSpec {
+    /// The path pattern: literal segments, `{name}`, and `*` at the end.
+    pub path: String,
+    /// The host that it answers for; any if none.
+    pub host: Option<String>,
+    /// The methods that it takes; those of its handler if none.
+    pub methods: Option<Methods>,
+    /// What answers.
+    pub handler: HandlerSpec,
+    /// The stream that its transactions are recorded in, by its place in [`ServerOptions::streams`].
+    pub stream: Option<usize>,
+    /// Bytes of a request body.
+    pub body_bytes_max: u64,
+}
+
+/// What answers on a route.
+#[derive(Debug, Clone)]
+pub enum HandlerSpec {
+    /// A Luau script; `require` stays inside `root`.
+    Script {
+        /// The script.
+        file: PathBuf,
+        /// The folder that it may load modules from.
+        root: PathBuf,
+    },
+    /// JSON items straight into the stream's columns.
+    Collect,
+    /// Always the same.
+    Reply {
+        /// The status.
+        status: u16,
+        /// The content type.
+        content_type: String,
+        /// The content.
+        body: Bytes,
+    },
+}

@@ -75,13 +75,13 @@ pub enum RequestError {
     /// A field name that is no token, or a blank before the colon (rule 7).
     #[error("field name is invalid: \"{found}\"")]
     FieldNameInvalid {
-        /// The start of the line.
+        /// The line up to the byte at fault.
         found: Box<str>,
     },
     /// A field name with `_` (rule 8).
     #[error("field name holds an underscore: \"{found}\"")]
     FieldNameUnderscore {
-        /// The start of the line.
+        /// The line up to the byte at fault.
         found: Box<str>,
     },
     /// A control in a field value (rule 7).

@@ -2,7 +2,12 @@
 //!
 //! Memory: the allocator's limit stands only while the script itself runs, at what is used now plus what the call may
 //! still grow by. Outside it is zero, so that mlua pushes without a protected call. Garbage counts until it is
-//! collected. `cargo test --release -p tollgate-script --test speed -- --ignored --nocapture` prints the cost of a call.
+//! collected. Setting and lifting the limit costs less than the noise of the measurement (30 ns); one that is left
+//! standing costs some 110 ns a call.
+//!
+//! Measured (release, 2-core x86-64, Linux 6.18, best of 7 x 100,000 calls): 0.4 us for `return 204`, 1.3 us for
+//! `return { json = { score = 7 }, record = { score = 7 } }`, 2.0 us with `req.query.x` and arithmetic on top.
+//! `cargo test --release -p tollgate-script --test script -- --ignored --nocapture speed` prints these.
 //!
 //! An error that the script catches frees nothing from the limits: memory stays limited and time stays over.
 
@@ -27,8 +32,16 @@ pub struct Call {
 
 enum State {
     Ready(Rc<Request>),
-    Suspended(Thread, Active),
+    Suspended(Running),
     Over,
+}
+
+/// What a call holds once it began.
+struct Running {
+    thread: Thread,
+    /// Held by the call, so that its address belongs to nobody else; the request is in `active`.
+    req: Table,
+    active: Active,
 }
 
 /// What became of a call.
@@ -49,22 +62,20 @@ impl Call {
     pub fn resume(&mut self) -> Step {
         match mem::replace(&mut self.state, State::Over) {
             State::Ready(request) => match prepare(&self.script, request) {
-                Ok((thread, active)) => {
-                    let req = active.req.clone();
-                    self.run(thread, active, Some(req))
-                }
+                Ok(running) => self.run(running, true),
                 Err(error) => Step::Done(Err(error)),
             },
-            State::Suspended(thread, active) => self.run(thread, active, None),
+            State::Suspended(running) => self.run(running, false),
             State::Over => Step::Done(Err(CallError::script("the call is over already"))),
         }
     }
 
-    fn run(&mut self, thread: Thread, active: Active, req: Option<Table>) -> Step {
+    fn run(&mut self, running: Running, is_first: bool) -> Step {
+        let Running { thread, req, active } = running;
         let vm = Rc::clone(&self.script.vm);
         vm.budget.enter(self.spent_ticks, Some(&thread));
         vm.active.replace(Some(active));
-        let returned = self.limited(&vm, &thread, req);
+        let returned = self.limited(&vm, &thread, is_first.then_some(&req));
         let active = vm.active.take();
         let end = match returned {
             Ok(_) if thread.status() == ThreadStatus::Resumable => yielded(&vm),
@@ -78,7 +89,7 @@ impl Call {
         }
         match (end, active) {
             (None, Some(active)) => {
-                self.state = State::Suspended(thread, active);
+                self.state = State::Suspended(Running { thread, req, active });
                 Step::Sliced
             }
             (None, None) => Step::Done(Err(CallError::script("the call lost its request"))),
@@ -91,8 +102,8 @@ impl Call {
         }
     }
 
-    /// Resumes the coroutine under the memory limit.
-    fn limited(&mut self, vm: &Vm, thread: &Thread, req: Option<Table>) -> mlua::Result<(Value, Value)> {
+    /// Resumes the coroutine under the memory limit; the first time with `req`.
+    fn limited(&mut self, vm: &Vm, thread: &Thread, req: Option<&Table>) -> mlua::Result<(Value, Value)> {
         let before = vm.lua.used_memory();
         let grown = usize::try_from(self.grown_bytes).unwrap_or(0);
         let allowed = vm.options.memory_bytes_max.saturating_sub(grown).max(1);
@@ -111,14 +122,16 @@ impl Call {
             marks: &vm.marks,
             budget: &vm.budget,
             reply_bytes_max: vm.options.reply_bytes_max,
-            fields: &self.script.fields,
+            parts: &vm.reply_parts,
+            columns: &self.script.columns,
+            whole: self.script.whole,
         };
         reader.outcome(value, second)
     }
 }
 
 /// Makes the coroutine and the `req` of a call.
-fn prepare(script: &Script, request: Rc<Request>) -> Result<(Thread, Active), CallError> {
+fn prepare(script: &Script, request: Rc<Request>) -> Result<Running, CallError> {
     let vm = &script.vm;
     let method = request.head.method();
     let Some(function) = script.function(method) else {
@@ -133,7 +146,8 @@ fn prepare(script: &Script, request: Rc<Request>) -> Result<(Thread, Active), Ca
         let req = vm.lua.create_table()?;
         req.set_metatable(Some(vm.req_metatable.clone()))?;
         req.set_readonly(true);
-        Ok((thread, Active::new(request, req)))
+        let active = Active::new(request, &req);
+        Ok(Running { thread, req, active })
     });
     made.map_err(|error| vm.call_error(&error))
 }
@@ -143,7 +157,9 @@ fn yielded(vm: &Vm) -> Option<Result<Outcome, CallError>> {
     if vm.budget.is_slice_end() {
         return None;
     }
-    Some(Err(CallError::script("handler called coroutine.yield outside a coroutine of its own: return the reply")))
+    Some(Err(CallError::script(
+        "handler called coroutine.yield outside a coroutine of its own: return the reply",
+    )))
 }
 
 fn keep(vm: &Vm, thread: Thread) {

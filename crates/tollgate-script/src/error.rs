@@ -203,7 +203,8 @@ fn is_memory(error: &Error) -> bool {
 
 /// Shortens a text that a script chose, so that no error text grows with it.
 pub(crate) fn shown(bytes: &[u8]) -> String {
-    let mut text: String = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES_MAX)]).escape_debug().collect();
+    let mut text: String =
+        String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES_MAX)]).escape_debug().collect();
     if bytes.len() > SHOWN_BYTES_MAX {
         let _ = write!(text, "... ({} bytes)", bytes.len());
     }

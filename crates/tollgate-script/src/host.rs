@@ -16,8 +16,9 @@ use crate::api::{self, Marks};
 use crate::budget::{self, Budget};
 use crate::call::Call;
 use crate::error::{CallError, HostError, LoadError, placed, shown};
+use crate::interned::Interned;
 use crate::nearest::hint;
-use crate::reply::RecordFields;
+use crate::reply::{PARTS, RecordFields};
 use crate::request::{self, ActiveCell, Request};
 use crate::require::{Loader, Modules};
 
@@ -56,6 +57,7 @@ pub(crate) struct Vm {
     pub(crate) active: Rc<ActiveCell>,
     pub(crate) marks: Rc<Marks>,
     pub(crate) req_metatable: Table,
+    pub(crate) reply_parts: Interned,
     modules: Rc<Modules>,
     /// Coroutines whose calls ended well, for the next ones.
     pub(crate) idle: RefCell<Vec<Thread>>,
@@ -85,9 +87,10 @@ impl Host {
         let path = source.path.clone();
         let returned = vm.charged(|lua| loader.run(&path, &loader.compile(lua, source)?));
         let value = returned.map_err(|error| load_error(file, error))?;
-        let shape =
-            Shape::of(&value).map_err(|text| LoadError::Shape { file: file.to_path_buf(), text })?;
-        Ok(Handler(Rc::new(Script { vm: Rc::clone(vm), shape, fields: fields.clone() })))
+        let shape = Shape::of(&value).map_err(|text| LoadError::Shape { file: file.to_path_buf(), text })?;
+        let columns = Interned::new(&vm.lua, fields.names.iter().map(String::as_str))
+            .map_err(|error| load_error(file, Charged::Call(vm.call_error(&error))))?;
+        Ok(Handler(Rc::new(Script { vm: Rc::clone(vm), shape, columns, whole: fields.whole })))
     }
 }
 
@@ -109,10 +112,12 @@ impl Vm {
         let active = Rc::new(ActiveCell::default());
         let marks = api::install(&lua, &budget, options.reply_bytes_max)?;
         let req_metatable = request::metatable(&lua, &active, &marks, &budget)?;
+        let reply_parts = Interned::new(&lua, PARTS)?;
         let ticking = Rc::clone(&budget);
         lua.set_interrupt(move |lua| ticking.interrupt(lua));
         let modules = Rc::default();
-        Ok(Self { lua, options, budget, active, marks, req_metatable, modules, idle: RefCell::default() })
+        let idle = RefCell::default();
+        Ok(Self { lua, options, budget, active, marks, req_metatable, reply_parts, modules, idle })
     }
 
     /// Runs `f` under the budgets of a call, in one go.
@@ -155,7 +160,8 @@ pub struct Handler(Rc<Script>);
 pub(crate) struct Script {
     pub(crate) vm: Rc<Vm>,
     shape: Shape,
-    pub(crate) fields: RecordFields,
+    pub(crate) columns: Interned,
+    pub(crate) whole: bool,
 }
 
 enum Shape {
@@ -200,7 +206,9 @@ impl Shape {
         match value {
             Value::Function(function) => Ok(Self::Any(function.clone())),
             Value::Table(table) => Self::of_table(table).map(Self::ByMethod),
-            Value::Nil => Err("returned nothing: return a function, or a table of functions by method".to_owned()),
+            Value::Nil => {
+                Err("returned nothing: return a function, or a table of functions by method".to_owned())
+            }
             other => {
                 let found = other.type_name();
                 Err(format!("returned a {found}: allowed are a function, a table of functions by method"))
@@ -227,11 +235,16 @@ fn method_function(key: &Value, value: &Value) -> Result<(Method, Function), Str
         let name = shown(&name);
         let known = Method::ALL.map(Method::as_str);
         let hint = hint(&name, known);
-        return Err(format!("returned a table with a key \"{name}\"{hint}: allowed are {}", known.join(", ")));
+        return Err(format!(
+            "returned a table with a key \"{name}\"{hint}: allowed are {}",
+            known.join(", ")
+        ));
     };
     match value {
         Value::Function(function) => Ok((method, function.clone())),
-        other => Err(format!("returned a table with {method} = a {}: allowed is a function", other.type_name())),
+        other => {
+            Err(format!("returned a table with {method} = a {}: allowed is a function", other.type_name()))
+        }
     }
 }
 

@@ -18,6 +18,7 @@ mod budget;
 mod call;
 mod error;
 mod host;
+mod interned;
 mod nearest;
 mod reply;
 mod request;

@@ -1,9 +1,12 @@
 //! Answers for "did you mean": the known name that an unknown one was probably meant to be.
 
-/// Returns the candidate within a third of `name`'s length in edits, the nearest first.
+/// Returns the nearest candidate within a third of `name`'s length in edits, or two from four letters on.
+///
+/// Two letters that changed places are two edits.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name_short: String = name.chars().take(NAME_CHARS_MAX).collect();
-    let allowed = (name_short.chars().count() / 3).max(1);
+    let chars = name_short.chars().count();
+    let allowed = (chars / 3).max(if chars > 3 { 2 } else { 1 });
     known
         .into_iter()
         .map(|candidate| (edits(&name_short.to_lowercase(), &candidate.to_lowercase()), candidate))
@@ -48,6 +51,7 @@ mod tests {
         check("stauts", Some("status"));
         check("Header", Some("headers"));
         check("jsn", Some("json"));
+        check("hmtl", Some("html"));
         check("colour", None);
         check("", None);
     }

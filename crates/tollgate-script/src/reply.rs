@@ -12,6 +12,7 @@ use crate::api::Marks;
 use crate::api::json::{Encoder, Fault};
 use crate::budget::Budget;
 use crate::error::{CallError, shown};
+use crate::interned::Interned;
 use crate::nearest::hint;
 
 /// Which fields of the `record` table a route keeps.
@@ -71,7 +72,12 @@ pub(crate) struct Reader<'a> {
     pub(crate) marks: &'a Marks,
     pub(crate) budget: &'a Budget,
     pub(crate) reply_bytes_max: usize,
-    pub(crate) fields: &'a RecordFields,
+    /// [`PARTS`].
+    pub(crate) parts: &'a Interned,
+    /// The names of columns that are read from `record`.
+    pub(crate) columns: &'a Interned,
+    /// Whether the whole of `record` is wanted.
+    pub(crate) whole: bool,
 }
 
 /// The fields of a reply table as they stand there.
@@ -94,7 +100,9 @@ impl Reader<'_> {
     /// `Reply` names the field, what was found and what is allowed.
     pub(crate) fn outcome(&self, value: &Value, second: &Value) -> Result<Outcome> {
         if !matches!(second, Value::Nil) {
-            return Err(reply("handler returned more than one value: put status, headers and body into one table"));
+            return Err(reply(
+                "handler returned more than one value: put status, headers and body into one table",
+            ));
         }
         match value {
             Value::Table(table) => self.table(table),
@@ -111,17 +119,23 @@ impl Reader<'_> {
                 record: self.record(&Value::Nil)?,
             }),
             Value::Nil => Err(reply("handler returned nothing: return a status, a text or a table")),
-            other => Err(reply(format!("handler returned a {}: allowed are a status, a text, a table", kind(other)))),
+            other => Err(reply(format!(
+                "handler returned a {}: allowed are a status, a text, a table",
+                kind(other)
+            ))),
         }
     }
 
     fn table(&self, table: &Table) -> Result<Outcome> {
-        let parts = Parts::of(table)?;
+        let parts = Parts::of(table, self.parts)?;
         let status = if let Value::Nil = parts.status { 200 } else { status(&parts.status)? };
         let mut headers = headers(&parts.headers)?;
         let (body, default_type) = self.body(&parts)?;
         if !body.is_empty() && matches!(status, 204 | 304) {
-            return Err(reply(format!("reply.status is {status}, which has no content, beside {} bytes", body.len())));
+            return Err(reply(format!(
+                "reply.status is {status}, which has no content, beside {} bytes",
+                body.len()
+            )));
         }
         if let Some(default_type) = default_type
             && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"))
@@ -136,7 +150,9 @@ impl Reader<'_> {
         let mut given = kinds.into_iter().filter(|(_, value)| !matches!(value, Value::Nil));
         let Some((name, value)) = given.next() else { return Ok((Bytes::new(), None)) };
         if let Some((other, _)) = given.next() {
-            return Err(reply(format!("reply has both {name} and {other}: allowed is one of body, json, html")));
+            return Err(reply(format!(
+                "reply has both {name} and {other}: allowed is one of body, json, html"
+            )));
         }
         match name {
             "json" => Ok((Bytes::from(self.json("reply.json", value)?), Some(JSON))),
@@ -163,7 +179,10 @@ impl Reader<'_> {
 
     fn check_size(&self, what: &str, bytes: usize) -> Result<()> {
         if bytes > self.reply_bytes_max {
-            return Err(reply(format!("{what} exceeds limit: {bytes} bytes, limit {} bytes", self.reply_bytes_max)));
+            return Err(reply(format!(
+                "{what} exceeds limit: {bytes} bytes, limit {} bytes",
+                self.reply_bytes_max
+            )));
         }
         Ok(())
     }
@@ -181,18 +200,18 @@ impl Reader<'_> {
 
     fn record(&self, value: &Value) -> Result<Record> {
         let mut record =
-            Record { values: vec![FieldValue::Nil; self.fields.names.len()], whole: None, unknown: Vec::new() };
+            Record { values: vec![FieldValue::Nil; self.columns.len()], whole: None, unknown: Vec::new() };
         let table = match value {
             Value::Table(table) => table,
             Value::Nil => return Ok(record),
             other => return Err(reply(format!("reply.record is a {}: allowed is a table", kind(other)))),
         };
-        if self.fields.whole {
+        if self.whole {
             record.whole = Some(text_of(self.json("reply.record", value)?));
         }
-        if !self.fields.names.is_empty() || !self.fields.whole {
+        if self.columns.len() > 0 || !self.whole {
             each(table, |key, value| {
-                self.record_item(&mut record, key, value);
+                self.record_item(&mut record, &key, &value);
                 Ok(())
             })?;
         }
@@ -202,15 +221,14 @@ impl Reader<'_> {
 
     fn record_item(&self, record: &mut Record, key: &Value, value: &Value) {
         let index = match key {
-            Value::String(key) => {
-                let key = key.as_bytes();
-                self.fields.names.iter().position(|name| name.as_bytes() == &key[..])
-            }
+            Value::String(name) => self.columns.position(name),
             _ => None,
         };
         match index {
             Some(index) => record.values[index] = self.field_value(value),
-            None if !self.fields.whole && record.unknown.len() < UNKNOWN_MAX => record.unknown.push(key_text(key)),
+            None if !self.whole && record.unknown.len() < UNKNOWN_MAX => {
+                record.unknown.push(key_text(key));
+            }
             None => {}
         }
     }
@@ -245,22 +263,23 @@ impl Reader<'_> {
 }
 
 impl Parts {
-    fn of(table: &Table) -> Result<Self> {
+    fn of(table: &Table, names: &Interned) -> Result<Self> {
         let mut parts = Self::default();
         each(table, |key, value| {
-            let Value::String(name) = key else {
-                return Err(reply(format!("reply has a key {}: allowed are {}", key_text(key), PARTS.join(", "))));
+            let name = match &key {
+                Value::String(name) => names.position(name).map(|index| PARTS[index]),
+                _ => None,
             };
-            let slot = match &name.as_bytes()[..] {
-                b"status" => &mut parts.status,
-                b"headers" => &mut parts.headers,
-                b"body" => &mut parts.body,
-                b"json" => &mut parts.json,
-                b"html" => &mut parts.html,
-                b"record" => &mut parts.record,
-                unknown => return Err(unknown_part(unknown)),
+            let slot = match name {
+                Some("status") => &mut parts.status,
+                Some("headers") => &mut parts.headers,
+                Some("body") => &mut parts.body,
+                Some("json") => &mut parts.json,
+                Some("html") => &mut parts.html,
+                Some("record") => &mut parts.record,
+                _ => return Err(unknown_part(&key)),
             };
-            *slot = value.clone();
+            *slot = value;
             Ok(())
         })?;
         Ok(parts)
@@ -268,8 +287,8 @@ impl Parts {
 }
 
 #[cold]
-fn unknown_part(name: &[u8]) -> CallError {
-    let name = shown(name);
+fn unknown_part(key: &Value) -> CallError {
+    let name = key_text(key);
     let hint = hint(&name, PARTS);
     reply(format!("reply has an unknown field \"{name}\"{hint}: allowed are {}", PARTS.join(", ")))
 }
@@ -290,7 +309,7 @@ fn headers(value: &Value) -> Result<Vec<(String, Vec<u8>)>> {
     let mut lines = Vec::new();
     match value {
         Value::Nil => {}
-        Value::Table(table) => each(table, |name, value| header(&mut lines, name, value))?,
+        Value::Table(table) => each(table, |name, value| header(&mut lines, &name, &value))?,
         other => return Err(reply(format!("reply.headers is a {}: allowed is a table", kind(other)))),
     }
     // A table has no order, so that of the names; lines of one list keep theirs.
@@ -310,7 +329,9 @@ fn header(lines: &mut Vec<(String, Vec<u8>)>, name: &Value, value: &Value) -> Re
         Ok(())
     })?;
     if count != list.raw_len() {
-        return Err(reply(format!("reply.headers[\"{name}\"] is a table: allowed are a string, a number, a list of them")));
+        return Err(reply(format!(
+            "reply.headers[\"{name}\"] is a table: allowed are a string, a number, a list of them"
+        )));
     }
     for index in 1..=count {
         let value: Value = list.raw_get(index).map_err(|error| reply(error.to_string()))?;
@@ -341,22 +362,26 @@ fn push_line(lines: &mut Vec<(String, Vec<u8>)>, name: &str, value: &Value) -> R
         Value::Number(number) => number.to_string().into_bytes(),
         other => {
             let found = kind(other);
-            return Err(reply(format!("reply.headers[\"{name}\"] is a {found}: allowed are a string, a number, a list of them")));
+            return Err(reply(format!(
+                "reply.headers[\"{name}\"] is a {found}: allowed are a string, a number, a list of them"
+            )));
         }
     };
     if !is_field_value(&line) {
         let found = shown(&line);
-        return Err(reply(format!("reply.headers[\"{name}\"] is \"{found}\", which is no field value (RFC 9110 section 5.5)")));
+        return Err(reply(format!(
+            "reply.headers[\"{name}\"] is \"{found}\", which is no field value (RFC 9110 section 5.5)"
+        )));
     }
     lines.push((name.to_owned(), line));
     Ok(())
 }
 
 /// Visits each pair of a table, without its metamethods.
-fn each(table: &Table, mut visit: impl FnMut(&Value, &Value) -> Result<()>) -> Result<()> {
+fn each(table: &Table, mut visit: impl FnMut(Value, Value) -> Result<()>) -> Result<()> {
     let mut end = Ok(());
     let walked = table.for_each::<Value, Value>(|key, value| {
-        end = visit(&key, &value);
+        end = visit(key, value);
         // The error only ends the walk; what happened is in `end`.
         if end.is_ok() { Ok(()) } else { Err(mlua::Error::StackError) }
     });
@@ -394,7 +419,8 @@ fn reply(text: impl Into<String>) -> CallError {
     CallError::Reply(text.into())
 }
 
-const PARTS: [&str; 6] = ["status", "headers", "body", "json", "html", "record"];
+/// The fields of a reply table.
+pub(crate) const PARTS: [&str; 6] = ["status", "headers", "body", "json", "html", "record"];
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";

@@ -7,6 +7,7 @@
 //! not with another client's data.
 
 use std::cell::RefCell;
+use std::ffi::c_void;
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -17,6 +18,7 @@ use tollgate_http::{Method, RequestHead, query_pairs};
 use crate::api::{Marks, json, unlimited, watched};
 use crate::budget::Budget;
 use crate::error::shown;
+use crate::interned::Interned;
 use crate::nearest::hint;
 
 /// One complete request as a handler gets it.
@@ -43,15 +45,16 @@ pub struct Request {
 /// The request of a call, while that call runs.
 pub(crate) struct Active {
     pub(crate) request: Rc<Request>,
-    pub(crate) req: Table,
+    /// The address of its `req`, which the call holds on to.
+    req: *const c_void,
     query: Option<Table>,
     headers: Option<Table>,
     params: Option<Table>,
 }
 
 impl Active {
-    pub(crate) fn new(request: Rc<Request>, req: Table) -> Self {
-        Self { request, req, query: None, headers: None, params: None }
+    pub(crate) fn new(request: Rc<Request>, req: &Table) -> Self {
+        Self { request, req: req.to_pointer(), query: None, headers: None, params: None }
     }
 }
 
@@ -84,13 +87,16 @@ fn with_active<R>(
     f: impl FnOnce(&mut Active) -> mlua::Result<R>,
 ) -> mlua::Result<R> {
     match cell.borrow_mut().as_mut() {
-        Some(active) if active.req == *req => f(active),
-        _ => Err(mlua::Error::runtime("this req belongs to another call: it lives as long as its handler runs")),
+        Some(active) if active.req == req.to_pointer() => f(active),
+        _ => Err(mlua::Error::runtime(
+            "this req belongs to another call: it lives as long as its handler runs",
+        )),
     }
 }
 
 /// What is made once and handed out to each call.
 struct Fields {
+    names: Interned,
     methods: Vec<(Method, LuaString)>,
     body: Function,
     json: Function,
@@ -99,12 +105,7 @@ struct Fields {
 }
 
 impl Fields {
-    fn new(
-        lua: &Lua,
-        active: &Rc<ActiveCell>,
-        marks: &Rc<Marks>,
-        budget: &Rc<Budget>,
-    ) -> mlua::Result<Self> {
+    fn new(lua: &Lua, active: &Rc<ActiveCell>, marks: &Rc<Marks>, budget: &Rc<Budget>) -> mlua::Result<Self> {
         let methods = Method::ALL.iter().map(|method| Ok((*method, lua.create_string(method.as_str())?)));
         let own = Rc::clone(active);
         let body = move |lua: &Lua, req: Table| {
@@ -120,6 +121,7 @@ impl Fields {
             unlimited(lua, || with_active(&own, &req, |active| all(lua, &active.request, &part, &name)))
         };
         Ok(Self {
+            names: Interned::new(lua, FIELDS)?,
             methods: methods.collect::<mlua::Result<_>>()?,
             body: lua.create_function(body)?,
             json: lua.create_function(json)?,
@@ -132,27 +134,22 @@ impl Fields {
         let Value::String(name) = key else {
             return Err(mlua::Error::runtime(format!("req has no field of type {}", key.type_name())));
         };
-        let name = name.as_bytes();
+        let Some(index) = self.names.position(name) else { return Err(unknown_field(name)) };
         let request = &active.request;
         let text = |text: &str| Ok(Value::String(lua.create_string(text)?));
-        match &name[..] {
-            b"method" => Ok(self.method(request.head.method())),
-            b"path" => text(&request.path),
-            b"path_info" => text(&request.path_info),
-            b"id" => text(&request.id),
-            b"remote_addr" => text(&request.remote_addr.to_string()),
-            b"time" => Ok(Value::Integer(request.time_us)),
-            b"query" => once(&mut active.query, || query(lua, request)),
-            b"headers" => once(&mut active.headers, || headers(lua, request, &self.fold)),
-            b"params" => once(&mut active.params, || params(lua, request)),
-            b"body" => Ok(Value::Function(self.body.clone())),
-            b"json" => Ok(Value::Function(self.json.clone())),
-            b"all" => Ok(Value::Function(self.all.clone())),
-            unknown => {
-                let unknown = shown(unknown);
-                let hint = hint(&unknown, FIELDS);
-                Err(mlua::Error::runtime(format!("req has no field \"{unknown}\"{hint}")))
-            }
+        match FIELDS[index] {
+            "method" => Ok(self.method(request.head.method())),
+            "path" => text(&request.path),
+            "path_info" => text(&request.path_info),
+            "id" => text(&request.id),
+            "remote_addr" => text(&request.remote_addr.to_string()),
+            "time" => Ok(Value::Integer(request.time_us)),
+            "query" => once(&mut active.query, || query(lua, request)),
+            "headers" => once(&mut active.headers, || headers(lua, request, &self.fold)),
+            "params" => once(&mut active.params, || params(lua, request)),
+            "body" => Ok(Value::Function(self.body.clone())),
+            "json" => Ok(Value::Function(self.json.clone())),
+            _ => Ok(Value::Function(self.all.clone())),
         }
     }
 
@@ -160,6 +157,13 @@ impl Fields {
         let known = self.methods.iter().find(|(known, _)| *known == method);
         known.map_or(Value::Nil, |(_, text)| Value::String(text.clone()))
     }
+}
+
+#[cold]
+fn unknown_field(name: &LuaString) -> mlua::Error {
+    let name = shown(&name.as_bytes());
+    let hint = hint(&name, FIELDS);
+    mlua::Error::runtime(format!("req has no field \"{name}\"{hint}"))
 }
 
 fn once(slot: &mut Option<Table>, make: impl FnOnce() -> mlua::Result<Table>) -> mlua::Result<Value> {
@@ -240,7 +244,8 @@ fn all(lua: &Lua, request: &Request, part: &LuaString, name: &LuaString) -> mlua
         b"headers" => {
             let fields = request.head.fields();
             let values = fields.filter(|(key, _)| key.as_bytes().eq_ignore_ascii_case(&name));
-            let values = values.map(|(_, value)| lua.create_string(value)).collect::<mlua::Result<Vec<_>>>()?;
+            let values =
+                values.map(|(_, value)| lua.create_string(value)).collect::<mlua::Result<Vec<_>>>()?;
             lua.create_sequence_from(values)
         }
         unknown => {

@@ -37,8 +37,8 @@ pub(crate) struct Loader {
 impl Loader {
     /// Resolves `root`.
     pub(crate) fn new(root: &Path, modules: &Rc<Modules>) -> Result<Self, LoadError> {
-        let resolved = fs::canonicalize(root)
-            .map_err(|source| LoadError::Read { file: root.to_path_buf(), source })?;
+        let resolved =
+            fs::canonicalize(root).map_err(|source| LoadError::Read { file: root.to_path_buf(), source })?;
         Ok(Self { root: Rc::from(resolved), modules: Rc::clone(modules) })
     }
 
@@ -103,12 +103,12 @@ impl Loader {
         let loader = self.clone();
         lua.create_function(move |lua, name: mlua::LuaString| {
             let name = name.as_bytes();
-            loader
-                .require(lua, &name)
-                .map_err(|error| match error {
-                    mlua::Error::RuntimeError(text) => mlua::Error::RuntimeError(format!("require \"{}\": {text}", shown(&name))),
-                    other => other,
-                })
+            loader.require(lua, &name).map_err(|error| match error {
+                mlua::Error::RuntimeError(text) => {
+                    mlua::Error::RuntimeError(format!("require \"{}\": {text}", shown(&name)))
+                }
+                other => other,
+            })
         })
     }
 
@@ -132,7 +132,9 @@ impl Loader {
     fn resolve(&self, name: &[u8]) -> Result<PathBuf, String> {
         let name = std::str::from_utf8(name).map_err(|_| "the name is not UTF-8".to_owned())?;
         let name = name.strip_prefix("./").unwrap_or(name);
-        if name.split('/').any(|part| part.is_empty() || part == "." || part == "..") || name.contains(['\\', '\0']) {
+        if name.split('/').any(|part| part.is_empty() || part == "." || part == "..")
+            || name.contains(['\\', '\0'])
+        {
             return Err("allowed are names below the root of the app, as in \"lib/x\"".to_owned());
         }
         let candidates = [self.root.join(format!("{name}.luau")), self.root.join(name).join("init.luau")];

@@ -1,5 +1,7 @@
 //! Answers for `tollgate.log` and `print`: lines of a script become events of `tracing`, with the place they came from.
 
+use std::borrow::Cow;
+
 use mlua::{Lua, Table, Value, Variadic};
 use tracing::Level;
 
@@ -7,7 +9,8 @@ use tracing::Level;
 pub(super) fn install(lua: &Lua) -> mlua::Result<Table> {
     let log = lua.create_table()?;
     for level in [Level::DEBUG, Level::INFO, Level::WARN, Level::ERROR] {
-        let write = lua.create_function(move |lua, values: Variadic<Value>| write_line(lua, level, &values))?;
+        let write =
+            lua.create_function(move |lua, values: Variadic<Value>| write_line(lua, level, &values))?;
         if level == Level::INFO {
             lua.globals().raw_set("print", write.clone())?;
         }
@@ -40,7 +43,9 @@ fn joined(values: &[Value]) -> mlua::Result<String> {
             other => line.push_str(&other.to_string()?),
         }
         if line.len() > LINE_BYTES_MAX {
-            line.truncate(line.floor_char_boundary(LINE_BYTES_MAX));
+            while line.len() > LINE_BYTES_MAX {
+                line.pop();
+            }
             line.push_str("...");
             break;
         }
@@ -50,7 +55,7 @@ fn joined(values: &[Value]) -> mlua::Result<String> {
 
 fn place(lua: &Lua) -> String {
     lua.inspect_stack(1, |frame| {
-        let file = frame.source().short_src.map(|name| name.into_owned()).unwrap_or_default();
+        let file = frame.source().short_src.map(Cow::into_owned).unwrap_or_default();
         frame.current_line().map_or_else(|| file.clone(), |line| format!("{file}:{line}"))
     })
     .unwrap_or_default()

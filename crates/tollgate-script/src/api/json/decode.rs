@@ -33,7 +33,8 @@ pub(crate) fn decode(
     budget: &Budget,
     memory_max: usize,
 ) -> Result<Value> {
-    let mut decoder = Decoder { lua, text, at: 0, depth: 0, marks, budget, memory_max, values: 0, buffer: Vec::new() };
+    let mut decoder =
+        Decoder { lua, text, at: 0, depth: 0, marks, budget, memory_max, values: 0, buffer: Vec::new() };
     if let Err(error) = std::str::from_utf8(text) {
         decoder.at = error.valid_up_to();
         return decoder.fail("text is not UTF-8");
@@ -273,7 +274,8 @@ impl Decoder<'_> {
     }
 
     fn four_digits(&mut self) -> Result<u32> {
-        let digits = self.text.get(self.at..self.at + 4).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let digits =
+            self.text.get(self.at..self.at + 4).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
         let code = digits
             .and_then(|digits| std::str::from_utf8(digits).ok())
             .and_then(|digits| u32::from_str_radix(digits, 16).ok());

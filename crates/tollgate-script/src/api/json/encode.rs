@@ -140,7 +140,9 @@ impl<'a> Encoder<'a> {
 
     fn table(&mut self, table: &Table) -> Result<(), Fault> {
         if self.depth == DEPTH_MAX {
-            return Err(Fault::new(format!("tables are nested deeper than {DEPTH_MAX}, or contain themselves")));
+            return Err(Fault::new(format!(
+                "tables are nested deeper than {DEPTH_MAX}, or contain themselves"
+            )));
         }
         if self.budget.is_exhausted() {
             return Err(Fault::new("cpu budget of the call is used up"));
@@ -182,7 +184,11 @@ impl<'a> Encoder<'a> {
         each(table, |key, _| {
             count += 1;
             match key {
-                Value::Integer(index) if usize::try_from(*index).is_ok_and(|index| (1..=len).contains(&index)) => Ok(true),
+                Value::Integer(index)
+                    if usize::try_from(*index).is_ok_and(|index| (1..=len).contains(&index)) =>
+                {
+                    Ok(true)
+                }
                 Value::Integer(index) => {
                     Err(Fault::new(format!("a list of {len} with a hole before key {index}")))
                 }
@@ -205,7 +211,10 @@ impl<'a> Encoder<'a> {
         self.out.push(b'{');
         each(table, |key, value| {
             let Value::String(name) = key else {
-                return Err(Fault::new(format!("key {} is neither text nor part of 1..n", key_in_words(key))));
+                return Err(Fault::new(format!(
+                    "key {} is neither text nor part of 1..n",
+                    key_in_words(key)
+                )));
             };
             let start = self.out.len();
             self.string(&name.as_bytes())?;

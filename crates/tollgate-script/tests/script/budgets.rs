@@ -1,0 +1,203 @@
+//! Scripts that never end, grow without bound, or try to hide either.
+
+use std::time::{Duration, Instant};
+
+use tollgate_script::{CallError, HostOptions, LoadError, RecordFields, Step};
+
+use crate::app::{App, finish, get, handler_of, text};
+
+/// Runs the body, which must end at the CPU budget well before anybody loses patience.
+fn runs_out_of_time(app: &App, body: &str) {
+    let begin = Instant::now();
+    let result = app.run(body);
+    assert!(matches!(result, Err(CallError::CpuBudget { .. })), "{body}: {result:?}");
+    assert!(begin.elapsed() < Duration::from_secs(5), "{body}: {:?}", begin.elapsed());
+    assert_eq!(app.text("return 'alive'"), "alive", "after {body}");
+}
+
+fn runs_out_of_memory(app: &App, body: &str) {
+    let result = app.run(body);
+    assert!(matches!(result, Err(CallError::Memory { .. })), "{body}: {result:?}");
+    assert_eq!(app.text("return 'alive'"), "alive", "after {body}");
+}
+
+#[test]
+fn a_loop_ends_at_the_budget_with_a_traceback() {
+    let app = App::new();
+    runs_out_of_time(&app, "while true do end");
+    let error = app.error("local function spin() while true do end end spin()");
+    assert!(error.contains("limit 50 ms") && error.contains("main.luau:2"), "{error}");
+}
+
+#[test]
+fn no_pcall_swallows_the_end_of_the_budget() {
+    let app = App::new();
+    runs_out_of_time(&app, "while true do pcall(function() while true do end end) end");
+    runs_out_of_time(&app, "pcall(function() while true do end end) return 200");
+    runs_out_of_time(&app, "local function f() pcall(f) return f() end f()");
+    runs_out_of_time(
+        &app,
+        "while true do xpcall(function() while true do end end, function() while true do end end) end",
+    );
+    runs_out_of_time(&app, "while true do coroutine.wrap(function() while true do end end)() end");
+    runs_out_of_time(&app, "while true do pcall(coroutine.wrap(function() while true do end end)) end");
+}
+
+#[test]
+fn the_budget_holds_where_luau_cannot_yield() {
+    let app = App::new();
+    runs_out_of_time(&app, "return setmetatable({}, { __index = function() while true do end end }).x");
+    runs_out_of_time(&app, "table.sort({ 3, 1, 2 }, function() while true do end end)");
+    runs_out_of_time(&app, "string.gsub('x', 'x', function() while true do end end)");
+    runs_out_of_time(&app, "error(setmetatable({}, { __tostring = function() while true do end end }))");
+    runs_out_of_time(&app, "print(setmetatable({}, { __tostring = function() while true do end end }))");
+}
+
+#[test]
+fn a_pattern_that_explodes_ends() {
+    runs_out_of_time(&App::new(), "return string.find(('a'):rep(10000), ('a*'):rep(30) .. 'b')");
+    runs_out_of_time(&App::new(), "return string.match(('a'):rep(3000), '.-.-.-.-b$')");
+}
+
+#[test]
+fn library_functions_that_work_at_one_stroke_end() {
+    let app = App::with(HostOptions { memory_bytes_max: 64 << 20, ..HostOptions::default() });
+    let begin = Instant::now();
+    let long = "local s = ('a'):rep(8000000) local p = ('a'):rep(4000000) .. 'b'";
+    assert!(app.error(&format!("{long} return s:find(p, 1, true)")).contains("2^28"));
+    assert!(app.error(&format!("{long} return s:split(p)")).contains("2^28"));
+    let _ = app.run("table.move({}, 1, 2000000000, 1, {}) return 200");
+    let _ = app.run("local t = { 1 } table.move(t, 1, 2000000000, 2) return 200");
+    let _ = app.run(
+        "local a = ('a'):rep(4000000) local b, t = a .. 'b', {} a = a .. 'a'
+         for i = 1, 1000 do t[i] = if i % 2 == 0 then a else b end table.sort(t) return 200",
+    );
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    assert_eq!(app.text("local t = { 3, 1, 2 } table.sort(t) return table.concat(t)"), "123");
+}
+
+#[test]
+fn a_long_call_gives_the_worker_back_and_ends_well() {
+    let app = App::with(HostOptions { cpu_budget: Duration::from_secs(5), ..HostOptions::default() });
+    let body = "local n = 0 local stop = os.clock() + 0.03
+        while os.clock() < stop do n += 1 end return req.query.x";
+    let handler = app.handler(&handler_of(body));
+    let (mut a, mut b) = (handler.call(get("/?x=a")), handler.call(get("/?x=b")));
+    let mut slices = 0;
+    let (mut a_text, mut b_text) = (None, None);
+    while a_text.is_none() || b_text.is_none() {
+        for (call, end) in [(&mut a, &mut a_text), (&mut b, &mut b_text)] {
+            if end.is_none() {
+                match call.resume() {
+                    Step::Sliced => slices += 1,
+                    Step::Done(result) => *end = Some(text(&result.unwrap())),
+                }
+            }
+        }
+    }
+    assert!(slices >= 4, "{slices} slices");
+    assert_eq!((a_text.unwrap(), b_text.unwrap()), ("a".to_owned(), "b".to_owned()));
+}
+
+#[test]
+fn a_slice_ends_inside_pcall_but_not_inside_a_coroutine_of_the_script() {
+    let app = App::with(HostOptions { cpu_budget: Duration::from_secs(5), ..HostOptions::default() });
+    let spin = "local function spin() local stop = os.clock() + 0.02 while os.clock() < stop do end return 'spun' end";
+    let mut call =
+        app.handler(&handler_of(&format!("{spin} local ok, v = pcall(spin) return v"))).call(get("/"));
+    assert!(matches!(call.resume(), Step::Sliced));
+    assert_eq!(text(&finish(call).unwrap()), "spun");
+    assert_eq!(app.text(&format!("{spin} return coroutine.wrap(spin)()")), "spun");
+}
+
+#[test]
+fn the_budget_is_summed_over_slices() {
+    let app = App::new();
+    let mut call = app.handler(&handler_of("while true do end")).call(get("/"));
+    let mut slices = 0;
+    let error = loop {
+        match call.resume() {
+            Step::Sliced => slices += 1,
+            Step::Done(result) => break result.unwrap_err(),
+        }
+    };
+    assert!(matches!(error, CallError::CpuBudget { .. }), "{error}");
+    assert!((10..=60).contains(&slices), "{slices} slices");
+    assert!(matches!(call.resume(), Step::Done(Err(_))));
+}
+
+#[test]
+fn loading_is_held_to_the_same_budgets() {
+    let app = App::new();
+    let refused = |source: &str| match app.load(source, &RecordFields::default()) {
+        Err(LoadError::Run { error, .. }) => error,
+        Err(other) => panic!("{source}: {other}"),
+        Ok(_) => panic!("{source} is loaded"),
+    };
+    assert!(matches!(refused("while true do end"), CallError::CpuBudget { .. }));
+    assert!(matches!(
+        refused("while true do pcall(function() while true do end end) end"),
+        CallError::CpuBudget { .. }
+    ));
+    assert!(matches!(refused("local t = {} while true do t[#t + 1] = {} end"), CallError::Memory { .. }));
+    app.file("spin.luau", "while true do end");
+    assert!(matches!(refused("require('spin') return print"), CallError::CpuBudget { .. }));
+}
+
+#[test]
+fn memory_is_bounded_and_the_vm_serves_on() {
+    let app = App::with(HostOptions { cpu_budget: Duration::from_secs(5), ..HostOptions::default() });
+    runs_out_of_memory(&app, "local t = {} while true do t[#t + 1] = {} end");
+    runs_out_of_memory(&app, "local s = 'x' while true do s = s .. s end");
+    runs_out_of_memory(&app, "return string.rep('x', 2^30)");
+    runs_out_of_memory(&app, "return table.create(2^26, 1)");
+    runs_out_of_memory(&app, "return buffer.create(2^29)");
+    runs_out_of_memory(&app, "return table.concat(table.create(1000, ('x'):rep(100000)))");
+    runs_out_of_memory(&app, "return string.format('%s%s', ('x'):rep(9000000), ('x'):rep(9000000))");
+    runs_out_of_memory(&app, "return tollgate.json.decode('[' .. ('[],'):rep(1000000) .. '1]')");
+    for body in ["return table.create(2^28)", "return buffer.create(2^30)", "return ('x'):rep(2^31 - 1)"] {
+        assert!(app.run(body).is_err(), "{body}");
+    }
+    assert_eq!(app.text("return 'alive'"), "alive");
+}
+
+#[test]
+fn a_memory_error_that_was_caught_leaves_the_limit_in_place() {
+    let app = App::with(HostOptions { cpu_budget: Duration::from_secs(5), ..HostOptions::default() });
+    let body = "local keep = {}
+        for i = 1, 100 do pcall(function() while true do keep[#keep + 1] = ('x'):rep(100000 + #keep) end end) end
+        return tostring(#keep)";
+    let kept: usize = app.run(body).map_or(0, |outcome| text(&outcome).parse().unwrap());
+    assert!(kept < 170, "{kept} x 100 kB");
+    assert_eq!(app.text("return 'alive'"), "alive");
+}
+
+#[test]
+fn many_calls_leave_no_memory_behind() {
+    let app = App::new();
+    let handler =
+        app.handler(&handler_of("local t = {} for i = 1, 1000 do t[i] = { i } end return { json = t }"));
+    for _ in 0..500 {
+        finish(handler.call(get("/?a=1"))).unwrap();
+    }
+    let error = app.error("local t = {} while true do t[#t + 1] = {} end");
+    assert!(error.contains("16777216"), "{error}");
+}
+
+#[test]
+fn a_call_that_is_dropped_midway_harms_no_other() {
+    let app = App::new();
+    let handler = app.handler(&handler_of("while true do end"));
+    for _ in 0..5 {
+        let mut call = handler.call(get("/"));
+        assert!(matches!(call.resume(), Step::Sliced));
+    }
+    assert_eq!(app.text("return 'alive'"), "alive");
+}
+
+#[test]
+fn the_writing_of_a_reply_counts_too() {
+    let app = App::with(HostOptions { reply_bytes_max: 4 << 30, ..HostOptions::default() });
+    runs_out_of_time(&app, "local t = {} for i = 1, 60 do t = { t, t } end return { json = t }");
+    runs_out_of_time(&app, "local t = {} for i = 1, 60 do t = { t, t } end return tollgate.json.encode(t)");
+}

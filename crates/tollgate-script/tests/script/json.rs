@@ -1,0 +1,96 @@
+//! `tollgate.json` and `json` in replies.
+
+use crate::app::App;
+
+#[test]
+fn values_are_encoded_by_the_rules() {
+    let app = App::new();
+    let check = |value: &str, expect: &str| {
+        assert_eq!(app.text(&format!("return {{ json = {value} }}")), expect, "{value}");
+        assert_eq!(app.text(&format!("return tollgate.json.encode({value})")), expect, "{value}");
+    };
+    check("1.0", "1");
+    check("-0", "0");
+    check("1.5", "1.5");
+    check("2^53", "9007199254740992");
+    check("1e300", "1e+300");
+    check("0.1", "0.1");
+    check("false", "false");
+    check("tollgate.json.null", "null");
+    check("integer.fromstring('-9223372036854775808')", "-9223372036854775808");
+    check("{}", "{}");
+    check("tollgate.json.array({})", "[]");
+    check("tollgate.json.array()", "[]");
+    check("tollgate.json.array({ 1 })", "[1]");
+    check("{ 1, 'two', { 3 } }", r#"[1,"two",[3]]"#);
+    check("{ [2] = 'b', [1] = 'a' }", r#"["a","b"]"#);
+    check("{ c = 1, a = { z = 1, y = 2 }, b = 3 }", r#"{"a":{"y":2,"z":1},"b":3,"c":1}"#);
+    check("'\"\\\\/\\n\\1 \u{e4}'", "\"\\\"\\\\/\\n\\u0001 \u{e4}\"");
+}
+
+#[test]
+fn what_has_no_form_in_json_is_an_error_that_names_the_path() {
+    let app = App::new();
+    let check = |value: &str, part: &str| {
+        let error = app.error(&format!("return {{ json = {value} }}"));
+        assert!(error.contains(part), "{value}: {error}");
+    };
+    check("{ 1, x = 2 }", "mixed keys: 1 and \"x\"");
+    check("{ x = 2, [1] = 1 }", "mixed keys");
+    check("{ [3] = 1 }", "key 3");
+    check("{ [0.5] = 1 }", "key 0.5");
+    check("{ [true] = 1 }", "boolean");
+    check("{ a = math.huge }", "reply.json.a: inf");
+    check("{ a = '\\255' }", "not UTF-8 at byte 1");
+    check("vector.create(1, 2, 3)", "vector");
+    check("(function() local t = {} t.t = t return t end)()", "nested deeper than 128");
+    check("(function() local t = {} for i = 1, 40 do t = { t, t } end return t end)()", "limit");
+}
+
+#[test]
+fn text_is_decoded_by_the_rules() {
+    let app = App::new();
+    let check = |text: &str, expression: &str| {
+        let body = format!("local v = tollgate.json.decode([==[{text}]==]) return tostring({expression})");
+        assert_eq!(app.text(&body), "true", "{text}: {expression}");
+    };
+    check("1", "v == 1");
+    check(" -1.5e2 ", "v == -150");
+    check("-0", "v == 0");
+    check("null", "v == tollgate.json.null");
+    check("[]", "#v == 0 and tollgate.json.encode(v) == '[]'");
+    check("{}", "tollgate.json.encode(v) == '{}'");
+    check("[1,[2,{\"a\":true}]]", "v[2][2].a == true");
+    check("{\"a\":1,\"a\":2}", "v.a == 2");
+    check(r#""\u00e4\ud83d\ude00\n\/""#, "v == '\u{e4}\u{1f600}\\n/'");
+    check("[9007199254740992]", "type(v[1]) == 'number'");
+    check(
+        "[9007199254740993]",
+        "type(v[1]) == 'integer' and tollgate.json.encode(v) == '[9007199254740993]'",
+    );
+    check("{\"a\":-9223372036854775808}", "tollgate.json.encode(v) == '{\"a\":-9223372036854775808}'");
+}
+
+#[test]
+fn text_that_is_no_json_gives_nil_and_the_byte() {
+    let app = App::new();
+    let check = |text: &str, expect: &str| {
+        let body = format!("local v, why = tollgate.json.decode({text}) return `{{v}}: {{why}}`");
+        assert_eq!(app.text(&body), format!("nil: {expect}"), "{text}");
+    };
+    check("''", "text ends where a value is expected at byte 1");
+    check("'[1,]'", "expected a value at byte 4");
+    check("'[1 2]'", "expected ',' or ']' at byte 4");
+    check("'{1:2}'", "expected a key in double quotes at byte 2");
+    check("'01'", "text goes on after the value at byte 2");
+    check("'1.'", "expected a digit at byte 3");
+    check("'NaN'", "expected a value at byte 1");
+    check("'nul'", "expected a value at byte 1");
+    check("'\"a'", "string does not end at byte 3");
+    check("'\"\\n\"'", "control character in a string at byte 2");
+    check("'\"\\\\ud800\"'", "half a surrogate pair at byte 8");
+    check("'\"\\255\"'", "text is not UTF-8 at byte 2");
+    check("'9223372036854775808'", "integer exceeds 64 bits at byte 20");
+    check("'1e999'", "number exceeds a 64-bit float at byte 6");
+    check("('['):rep(200)", "values are nested deeper than 128 at byte 129");
+}

@@ -1,0 +1,13 @@
+//! Scripts as their authors write them, against a host as a worker makes it.
+
+// clippy knows test functions, but not the helpers between them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod app;
+mod budgets;
+mod json;
+mod loading;
+mod replies;
+mod requests;
+mod sandbox;
+mod speed;

@@ -1,0 +1,149 @@
+//! What a script cannot reach, write or end.
+
+use tollgate_script::{RecordFields, Step};
+
+use crate::app::{App, finish, get, text};
+
+#[test]
+fn the_doors_to_the_system_are_not_there() {
+    let app = App::new();
+    for name in [
+        "io",
+        "debug",
+        "package",
+        "loadstring",
+        "load",
+        "dofile",
+        "loadfile",
+        "getfenv",
+        "setfenv",
+        "newproxy",
+        "collectgarbage",
+        "os.execute",
+        "os.getenv",
+        "os.exit",
+        "os.remove",
+        "os.rename",
+        "os.tmpname",
+        "string.dump",
+    ] {
+        assert_eq!(app.text(&format!("return tostring({name})")), "nil", "{name}");
+    }
+    assert_eq!(app.text("return type(os.time() + os.clock()) .. type(os.date())"), "numberstring");
+}
+
+#[test]
+fn nothing_shared_can_be_written() {
+    let app = App::new();
+    for body in [
+        "string.rep = 1",
+        "tollgate.json = 1",
+        "tollgate.json.encode = 1",
+        "tollgate.log.info = 1",
+        "_G.x = 1",
+        "getmetatable('').__index = 1",
+        "getmetatable(req).__index = 1",
+        "setmetatable(req, nil)",
+        "rawset(req, 'x', 1)",
+        "table.insert(string, 1)",
+        "forgotten = 1",
+    ] {
+        let error = app.error(body);
+        assert!(error.contains("main.luau:2") || error.contains("attempt"), "{body}: {error}");
+    }
+    assert_eq!(app.text("return ('x'):rep(3)"), "xxx");
+}
+
+#[test]
+fn each_script_has_globals_of_its_own_which_close_after_loading() {
+    let app = App::new();
+    app.file("lib.luau", "mine = 'lib' return function() return tostring(mine) end");
+    let first =
+        app.handler("mine = 'first' local lib = require('lib') return function() return mine .. lib() end");
+    let second = app.handler("return function() return tostring(mine) end");
+    assert_eq!(text(&finish(first.call(get("/"))).unwrap()), "firstlib");
+    assert_eq!(text(&finish(second.call(get("/"))).unwrap()), "nil");
+}
+
+#[test]
+fn print_and_log_take_any_value() {
+    let app = App::new();
+    assert_eq!(
+        app.text("print(1, nil, {}, print) tollgate.log.warn('x') tollgate.log.debug() return 'ok'"),
+        "ok"
+    );
+    assert!(
+        app.error("print(setmetatable({}, { __tostring = function() error('in print') end }))")
+            .contains("in print")
+    );
+}
+
+#[test]
+fn a_coroutine_of_a_call_that_was_kept_harms_no_other() {
+    let app = App::new();
+    let handler = app.handler(
+        "local kept return function(req)
+            if kept then return tostring((coroutine.resume(kept))) end
+            kept = coroutine.running()
+            return 'kept'
+        end",
+    );
+    assert_eq!(text(&finish(handler.call(get("/"))).unwrap()), "kept");
+    for _ in 0..3 {
+        assert_eq!(text(&finish(handler.call(get("/"))).unwrap()), "false");
+    }
+}
+
+#[test]
+fn a_suspended_call_that_another_one_resumes_ends_in_an_error_or_a_reply() {
+    let app = App::new();
+    let source = "local kept return function(req)
+            if kept then return tostring((coroutine.resume(kept))) end
+            kept = coroutine.running()
+            local stop = os.clock() + 0.02 while os.clock() < stop do end
+            return 'robbed'
+        end";
+    let handler = app.handler(source);
+    let mut first = handler.call(get("/"));
+    assert!(matches!(first.resume(), Step::Sliced));
+    assert_eq!(text(&finish(handler.call(get("/"))).unwrap()), "true");
+    assert!(finish(first).is_err());
+    assert_eq!(app.text("return 'alive'"), "alive");
+}
+
+#[test]
+fn thousands_of_arguments_are_taken_or_refused() {
+    let app = App::new();
+    for count in [1000, 7900, 1_000_000] {
+        for call in [
+            "print",
+            "tollgate.log.info",
+            "tollgate.json.encode",
+            "tollgate.json.array",
+            "req.body",
+            "require",
+        ] {
+            let _ = app.run(&format!("{call}(table.unpack(table.create({count}, {{}}))) return 200"));
+            let nested = format!("table.unpack(table.create({count}, 'x'))");
+            let _ = app.run(&format!("return {{ body = {call}({nested}), headers = {{ {nested} }} }}"));
+        }
+        let _ = app.run(&format!("return table.unpack(table.create({count}, {{}}))"));
+        let _ = app.run(&format!("coroutine.yield(table.unpack(table.create({count}, {{}})))"));
+    }
+    assert_eq!(app.text("return 'alive'"), "alive");
+}
+
+#[test]
+fn coroutines_of_a_script_work() {
+    let app = App::new();
+    let body = "local next = coroutine.wrap(function() for i = 1, 3 do coroutine.yield(i) end end)
+        return `{next()}{next()}{next()}`";
+    assert_eq!(app.text(body), "123");
+}
+
+#[test]
+fn deep_nesting_of_source_is_an_error() {
+    let app = App::new();
+    let source = format!("return {}1{}", "(".repeat(100_000), ")".repeat(100_000));
+    assert!(app.load(&source, &RecordFields::default()).is_err());
+}

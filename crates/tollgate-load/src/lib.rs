@@ -1,1 +1,22 @@
-//! To be built.
+//! From log to rows, exactly once.
+//!
+//! A record goes through the files in this order: `load` follows each log with a cursor and gathers chunks, a
+//! `sink` commits each chunk, that is rows, rejects, gaps and the new position, in one transaction. `audit`
+//! compares afterwards what the segments hold with what the sink says it has.
+//!
+//! Exactly once rests on one thing: the position of a log lies in the database and changes in the transaction that
+//! brings the rows, and only if it still is what the loader read before. Nothing else is remembered, so a crash, a
+//! panic or a second loader at any point costs work, never a row.
+//!
+//! Absent here: HTTP, scripts, any async runtime, any file of our own beside the database.
+
+mod audit;
+mod clock;
+mod error;
+mod load;
+mod sink;
+
+pub use audit::{AuditRow, STREAM_UNKNOWN, audit};
+pub use error::{AuditError, FinishError, SinkError, StartError};
+pub use load::{LoadOptions, LoadState, LoadStatus, LoadTuning, Loader};
+pub use sink::{Sink, SinkKind, SinkOptions, Tally};

@@ -1,0 +1,255 @@
+//! Counting twice: what the segments hold, and what the sink says it has.
+//!
+//! In each row: ingested = pending + loaded + rejected + missing. The sink is read first, so that what is written or
+//! loaded meanwhile counts as pending. What the position passed and the sink neither loaded nor rejected is missing,
+//! whatever the gap table says: the two are independent.
+//!
+//! A record whose stream nobody can tell any more (its segment is gone or lost its footer) is in a row of the stream
+//! [`STREAM_UNKNOWN`]. Segments that are not there any more are no loss: what the sink has of them counts as ingested.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use tollgate_log::{
+    Cursor, CursorStep, LogError, LogId, Position, RecordBatch, SchemaId, SegmentFooter, SegmentName,
+    SegmentState, Sequence, Storage, log_ids, scan_segment, segments,
+};
+
+use crate::error::AuditError;
+use crate::sink::{LogCounts, SinkOptions};
+
+/// The stream of records whose stream is not known. No stream has this name in parentheses of its own.
+pub const STREAM_UNKNOWN: &str = "(unknown)";
+/// Most bytes of a footer: 200, and 24 for each of 65,536 schemas.
+const FOOTER_BYTES_MAX: u64 = 200 + 24 * 65_536;
+
+/// The account of one stream of one log in one sink.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditRow {
+    /// The log.
+    pub log: LogId,
+    /// The stream.
+    pub stream: String,
+    /// Records that were written.
+    pub ingested: u64,
+    /// Behind the position: to be loaded.
+    pub pending: u64,
+    /// Rows in the sink.
+    pub loaded: u64,
+    /// Rejects in the sink.
+    pub rejected: u64,
+    /// Neither: damaged or lost.
+    pub missing: u64,
+}
+
+/// Compares the logs of a folder with a sink.
+///
+/// # Errors
+/// The segments or the sink cannot be read.
+pub fn audit(
+    storage: &(impl Storage + Clone + 'static),
+    dir: &Path,
+    sink: &SinkOptions,
+) -> Result<Vec<AuditRow>, AuditError> {
+    // A cursor keeps its storage.
+    let storage: Arc<dyn Storage> = Arc::new(storage.clone());
+    let mut in_sink: BTreeMap<_, _> = sink.counts()?.into_iter().map(|counts| (counts.log, counts)).collect();
+    let logs = match log_ids(&*storage, dir) {
+        Err(LogError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Vec::new(),
+        logs => logs?,
+    };
+    let mut rows = Vec::new();
+    for log in logs {
+        let counts = in_sink.remove(&log);
+        let last = counts.as_ref().map_or(Sequence(0), |counts| counts.last);
+        let written = count_log(&storage, dir, log, last)?;
+        rows.extend(account(log, counts.as_ref(), &written));
+    }
+    // Logs whose folder is gone.
+    for (log, counts) in &in_sink {
+        rows.extend(account(*log, Some(counts), &BTreeMap::new()));
+    }
+    rows.sort_by(|a, b| (a.log, &a.stream).cmp(&(b.log, &b.stream)));
+    Ok(rows)
+}
+
+/// Records of one stream in the segments that are there.
+#[derive(Debug, Clone, Copy, Default)]
+struct Written {
+    /// Up to the position.
+    passed: u64,
+    pending: u64,
+}
+
+type WrittenByStream = BTreeMap<String, Written>;
+
+fn account(log: LogId, counts: Option<&LogCounts>, written: &WrittenByStream) -> Vec<AuditRow> {
+    let mut rows: BTreeMap<String, AuditRow> = BTreeMap::new();
+    for (stream, count) in counts.iter().flat_map(|counts| &counts.streams) {
+        let row = row_of(&mut rows, log, stream);
+        (row.loaded, row.rejected) = (count.loaded, count.rejected);
+    }
+    for (stream, count) in written {
+        let row = row_of(&mut rows, log, stream);
+        row.pending = count.pending;
+        row.missing = count.passed.saturating_sub(row.loaded + row.rejected);
+    }
+    let told: u64 = rows.values().map(|row| row.loaded + row.rejected + row.missing).sum();
+    let passed = counts.map_or(0, |counts| counts.last.0.saturating_sub(counts.start.0));
+    if let Some(missing) = passed.checked_sub(told).filter(|missing| *missing > 0) {
+        row_of(&mut rows, log, STREAM_UNKNOWN).missing += missing;
+    }
+    let mut rows: Vec<_> = rows.into_values().collect();
+    for row in &mut rows {
+        row.ingested = row.pending + row.loaded + row.rejected + row.missing;
+    }
+    rows
+}
+
+fn row_of<'a>(rows: &'a mut BTreeMap<String, AuditRow>, log: LogId, stream: &str) -> &'a mut AuditRow {
+    rows.entry(stream.to_owned()).or_insert_with(|| AuditRow {
+        log,
+        stream: stream.to_owned(),
+        ingested: 0,
+        pending: 0,
+        loaded: 0,
+        rejected: 0,
+        missing: 0,
+    })
+}
+
+/// Counts by footers where they are whole, record by record where not, and where the position is inside a segment.
+fn count_log(
+    storage: &Arc<dyn Storage>,
+    dir: &Path,
+    log: LogId,
+    position: Sequence,
+) -> Result<WrittenByStream, LogError> {
+    let names = segments(&**storage, dir, log)?;
+    let mut counter =
+        Counter { storage, dir, log, position, streams: HashMap::new(), written: WrittenByStream::new() };
+    for (index, (name, path)) in names.iter().enumerate() {
+        let end = names.get(index + 1).map(|(next, _)| next.first.before());
+        counter.segment(*name, path, end)?;
+    }
+    Ok(counter.written)
+}
+
+struct Counter<'a> {
+    storage: &'a Arc<dyn Storage>,
+    dir: &'a Path,
+    log: LogId,
+    position: Sequence,
+    /// Schemas keep their numbers throughout a log, so a segment that lost its own is helped by its neighbours.
+    streams: HashMap<SchemaId, String>,
+    written: WrittenByStream,
+}
+
+impl Counter<'_> {
+    fn segment(&mut self, name: SegmentName, path: &Path, end: Option<Sequence>) -> Result<(), LogError> {
+        let footer = match name.state {
+            SegmentState::Sealed => read_footer(&**self.storage, path)?,
+            SegmentState::Open | SegmentState::Damaged => None,
+        };
+        let Some(footer) = footer else { return self.walk(name, end) };
+        self.learn_streams(name, path)?;
+        let is_passed = footer.last <= self.position;
+        if !is_passed && name.first <= self.position {
+            return self.walk_divided(name, &footer);
+        }
+        for count in &footer.counts {
+            let records = count.rows + count.rejects;
+            let written = self.stream(count.schema);
+            let side = if is_passed { &mut written.passed } else { &mut written.pending };
+            *side += records;
+        }
+        Ok(())
+    }
+
+    fn stream(&mut self, schema: SchemaId) -> &mut Written {
+        let stream = self.streams.get(&schema).map_or(STREAM_UNKNOWN, String::as_str);
+        if !self.written.contains_key(stream) {
+            self.written.insert(stream.to_owned(), Written::default());
+        }
+        match self.written.get_mut(stream) {
+            Some(written) => written,
+            None => unreachable!("it was just put in"),
+        }
+    }
+
+    /// A segment shows its schemas before its first record; only one that is damaged there is read to its end.
+    fn learn_streams(&mut self, name: SegmentName, path: &Path) -> Result<(), LogError> {
+        if !self.streams.is_empty() {
+            return Ok(());
+        }
+        let mut cursor = self.cursor_at(name);
+        cursor.step(Some(name.first))?;
+        self.streams.extend(cursor.schemas().map(|(id, schema)| (id, schema.stream().to_owned())));
+        if self.streams.is_empty() {
+            let scan = scan_segment(&**self.storage, path)?;
+            self.streams.extend(scan.schemas.iter().map(|(id, schema)| (*id, schema.stream().to_owned())));
+        }
+        Ok(())
+    }
+
+    fn cursor_at(&self, name: SegmentName) -> Cursor {
+        let before = Position { last: name.first.before(), chain: None };
+        Cursor::new(self.storage.clone(), self.dir, self.log, Some(before))
+    }
+
+    /// The position is inside: intact records behind it are pending, all others that the footer counts are passed.
+    fn walk_divided(&mut self, name: SegmentName, footer: &SegmentFooter) -> Result<(), LogError> {
+        let before = self.written.clone();
+        self.walk(name, Some(footer.last))?;
+        for count in &footer.counts {
+            let stream = self.streams.get(&count.schema).map_or(STREAM_UNKNOWN, String::as_str);
+            let old = before.get(stream).copied().unwrap_or_default();
+            let total = count.rows + count.rejects;
+            let written = self.stream(count.schema);
+            written.passed = old.passed + total.saturating_sub(written.pending - old.pending);
+        }
+        Ok(())
+    }
+
+    fn walk(&mut self, name: SegmentName, end: Option<Sequence>) -> Result<(), LogError> {
+        let mut cursor = self.cursor_at(name);
+        loop {
+            match cursor.step(end)? {
+                CursorStep::CaughtUp => return Ok(()),
+                CursorStep::Gap(_) => {}
+                CursorStep::Batch(batch) => self.batch(&batch),
+            }
+        }
+    }
+
+    fn batch(&mut self, batch: &RecordBatch<'_>) {
+        for record in batch.records().flatten() {
+            let stream = self.streams.entry(record.schema_id);
+            stream.or_insert_with(|| record.schema.stream().to_owned());
+            let is_passed = record.sequence <= self.position;
+            let written = self.stream(record.schema_id);
+            let side = if is_passed { &mut written.passed } else { &mut written.pending };
+            *side += 1;
+        }
+    }
+}
+
+/// Reads the footer of a segment. None: there is no whole one, or the segment is gone.
+pub(crate) fn read_footer(storage: &dyn Storage, path: &Path) -> Result<Option<SegmentFooter>, LogError> {
+    let file = match storage.open_read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(LogError::io("open", path))?,
+    };
+    let size = file.size().map_err(LogError::io("read the size of", path))?;
+    let mut tail = [0; 8];
+    let read = file.read_at(size.saturating_sub(8), &mut tail).map_err(LogError::io("read", path))?;
+    let footer_bytes = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
+    if read < tail.len() || footer_bytes > size.min(FOOTER_BYTES_MAX) {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; footer_bytes as usize];
+    file.read_at(size - footer_bytes, &mut bytes).map_err(LogError::io("read", path))?;
+    Ok(SegmentFooter::decode(&bytes).ok())
+}

@@ -1,0 +1,152 @@
+//! What can go wrong with a sink, at the start and end of a loader, and in an audit.
+
+use std::path::PathBuf;
+
+use tollgate_log::{LogError, LogId};
+
+/// Why a sink did not do what it was asked. Rows refused for their content are no error: they become rejects.
+#[derive(Debug, thiserror::Error)]
+pub enum SinkError {
+    /// Somebody else holds the lock of the database.
+    #[error("database {} is locked by another program", path.display())]
+    Locked {
+        /// The database.
+        path: PathBuf,
+    },
+    /// The database failed, or is none.
+    #[error("cannot {action} in database {}", path.display())]
+    Database {
+        /// What was tried.
+        action: &'static str,
+        /// The database.
+        path: PathBuf,
+        /// Why not.
+        source: rusqlite::Error,
+    },
+    /// The transaction ended under the loader's feet.
+    #[error(
+        "a trigger on table {table:?} rolled the load back: use RAISE(ABORT), then the row becomes a reject"
+    )]
+    RolledBack {
+        /// The table.
+        table: String,
+    },
+    /// Another loader moved the position of the log; nothing was committed.
+    #[error("another loader moved the position of log {log}")]
+    Lost {
+        /// The log.
+        log: LogId,
+    },
+    /// The database library is too old to be trusted with a WAL.
+    #[error("SQLite is {found}, needed is {needed} or later")]
+    Version {
+        /// Its version.
+        found: &'static str,
+        /// The oldest that is allowed.
+        needed: &'static str,
+    },
+    /// The database cannot keep a write-ahead log.
+    #[error("database {} has journal mode {found}, needed is wal", path.display())]
+    JournalMode {
+        /// The database.
+        path: PathBuf,
+        /// The mode it stays in.
+        found: String,
+    },
+    /// A stream whose name cannot be that of a table.
+    #[error("stream {stream:?} cannot be a table: {reason}")]
+    StreamName {
+        /// The stream.
+        stream: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A column that has another type in the database.
+    #[error(
+        "column {column:?} of table {table:?} is {found}, the stream has {wanted}: \
+         columns are never retyped; rename the one in the table \
+         (ALTER TABLE ... RENAME COLUMN ... TO ...), then a new one is made, or name the stream's column otherwise"
+    )]
+    TypeChanged {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// Its type in the database.
+        found: String,
+        /// Its type in the stream.
+        wanted: &'static str,
+    },
+}
+
+impl SinkError {
+    /// Whether time may mend it. What it does not mend stops the sink until somebody acts.
+    pub fn is_retriable(&self) -> bool {
+        matches!(
+            self,
+            Self::Locked { .. } | Self::Database { .. } | Self::RolledBack { .. } | Self::Lost { .. }
+        )
+    }
+}
+
+/// Why a loader did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The sink cannot be used.
+    #[error("sink {name:?} cannot be opened")]
+    Sink {
+        /// Its name.
+        name: String,
+        /// Why not.
+        source: Box<SinkError>,
+    },
+    /// No thread could be started.
+    #[error("cannot start the thread of a loader")]
+    Thread(#[source] std::io::Error),
+}
+
+/// Why a loader ended before everything was loaded. Nothing is lost: the next run goes on at the position.
+#[derive(Debug, thiserror::Error)]
+pub enum FinishError {
+    /// The time was over.
+    #[error("sink {name:?} is not done after {waited_ms} ms, last error: {}", last_error.as_deref().unwrap_or("none"))]
+    Timeout {
+        /// The sink.
+        name: String,
+        /// How long it was waited for.
+        waited_ms: u128,
+        /// What held it up, if anything did.
+        last_error: Option<String>,
+    },
+    /// The sink stopped: somebody has to act.
+    #[error("sink {name:?} stopped: {reason}")]
+    Stopped {
+        /// The sink.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Why an audit has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditError {
+    /// The segments cannot be read.
+    #[error("cannot count what is in the log")]
+    Log(#[from] LogError),
+    /// The sink cannot be read.
+    #[error("cannot count what is in the sink")]
+    Sink(#[from] SinkError),
+}
+
+/// The error and its causes in one line.
+pub(crate) fn join_chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,99 @@
+//! One log as the loader sees it: where it stands, how far it may read, what stopped it.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tollgate_log::{Cursor, LogError, LogId, Position, SegmentState, Sequence, Storage, segments};
+
+use crate::audit::read_footer;
+
+/// How far a log may be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Nothing of it may be.
+    Nothing,
+    /// Up to this record.
+    UpTo(Sequence),
+    /// To its end: nobody writes it.
+    End,
+}
+
+impl Reach {
+    pub(super) const fn limit(self) -> Option<Sequence> {
+        match self {
+            Self::Nothing => Some(Sequence(0)),
+            Self::UpTo(last) => Some(last),
+            Self::End => None,
+        }
+    }
+}
+
+/// How far a log that is not this process's may be read: what is sealed, or set aside.
+///
+/// An open segment belongs to another process, which alone knows what is synced, or waits for recovery.
+pub(super) fn reach_of_sealed(storage: &dyn Storage, dir: &Path, log: LogId) -> Result<Reach, LogError> {
+    let segments = segments(storage, dir, log)?;
+    if let Some((name, _)) = segments.iter().find(|(name, _)| name.state == SegmentState::Open) {
+        return Ok(Reach::UpTo(name.first.before()));
+    }
+    match segments.last() {
+        None => Ok(Reach::Nothing),
+        // Its writer may open another segment at any moment: stop at the end of this one.
+        Some((_, path)) => {
+            Ok(read_footer(storage, path)?.map_or(Reach::End, |footer| Reach::UpTo(footer.last)))
+        }
+    }
+}
+
+/// What is known of a log between two looks.
+#[derive(Default)]
+pub(super) struct Following {
+    pub(super) cursor: Option<Cursor>,
+    /// The position in the sink, as of the last look or commit.
+    pub(super) position: Option<Position>,
+    pub(super) are_tables_ensured: bool,
+    pub(super) is_stopped: bool,
+    pub(super) is_old_copy_warned: bool,
+    retry: Option<(Instant, Duration)>,
+}
+
+impl Following {
+    /// Forgets what was read ahead of the sink.
+    pub(super) fn reset(&mut self) {
+        self.cursor = None;
+    }
+
+    pub(super) fn cursor_at(&mut self, storage: &Arc<dyn Storage>, dir: &Path, log: LogId) -> &mut Cursor {
+        let position = self.position;
+        self.cursor.get_or_insert_with(|| Cursor::new(storage.clone(), dir, log, position))
+    }
+
+    pub(super) fn is_due(&self) -> bool {
+        !self.is_stopped && self.retry.is_none_or(|(at, _)| at <= Instant::now())
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.is_stopped && self.retry.is_some()
+    }
+
+    /// Puts the next look off, twice as long as the last time.
+    pub(super) fn put_off(&mut self, min: Duration, max: Duration) {
+        let wait = self.retry.map_or(min, |(_, wait)| (wait * 2).min(max));
+        self.retry = Some((Instant::now() + wait, wait));
+        self.reset();
+    }
+
+    pub(super) fn went_well(&mut self) {
+        self.retry = None;
+    }
+}
+
+/// Whether time may mend what is wrong with a log: disks come back, damage and later versions do not.
+pub(super) fn is_lasting(error: &LogError) -> bool {
+    match error {
+        LogError::Damaged { .. } => true,
+        LogError::Io { source, .. } => source.kind() == ErrorKind::InvalidInput,
+    }
+}

@@ -1,0 +1,112 @@
+//! What a load needs of a database: the seam between following logs and keeping rows.
+//!
+//! A sink has one transaction open at most. Between [`Sink::begin`] and [`Sink::commit`] it takes batches and gaps of
+//! one log, in order; all of them, and the position behind the last, become visible together or not at all.
+
+mod sqlite;
+
+use std::path::PathBuf;
+
+use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema};
+
+use crate::error::SinkError;
+use sqlite::SqliteSink;
+
+pub(crate) use sqlite::LogCounts;
+
+/// Names a sink and says where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SinkOptions {
+    /// The name in configuration, log lines and metrics.
+    pub name: String,
+    /// Where it is.
+    pub kind: SinkKind,
+}
+
+/// The kinds of sinks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SinkKind {
+    /// An SQLite database in a file, made if missing; its folder has to be there.
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl SinkOptions {
+    /// Opens the sink for writing.
+    pub(crate) fn open(&self) -> Result<Box<dyn Sink>, SinkError> {
+        match &self.kind {
+            SinkKind::Sqlite { path } => Ok(Box::new(SqliteSink::open(path)?)),
+        }
+    }
+
+    /// Reads positions and counters, changing nothing. A database that is not there has loaded nothing.
+    pub(crate) fn counts(&self) -> Result<Vec<LogCounts>, SinkError> {
+        match &self.kind {
+            SinkKind::Sqlite { path } => sqlite::read_counts(path),
+        }
+    }
+}
+
+/// What one commit brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Rows in tables.
+    pub rows: u64,
+    /// Rejects, those made at ingest and those that the database made.
+    pub rejects: u64,
+    /// Records that are in gaps.
+    pub missing: u64,
+}
+
+/// A database that rows are loaded into.
+///
+/// After any error of `begin`, `write`, `gap` or `commit` the caller calls [`Self::rollback`] and reads the position
+/// again: whether a commit that failed took place is known by that alone.
+pub trait Sink: Send {
+    /// How far a log is loaded; none if nothing of it is.
+    ///
+    /// # Errors
+    /// The database fails.
+    fn position(&mut self, log: LogId) -> Result<Option<Position>, SinkError>;
+
+    /// Makes the table of a stream, or adds the columns that it gained. Nothing is ever dropped or retyped.
+    ///
+    /// # Errors
+    /// `StreamName` and `TypeChanged` stop the sink; others are retried.
+    fn ensure(&mut self, schema: &Schema) -> Result<(), SinkError>;
+
+    /// Begins a transaction for records of `log` behind `expected`.
+    ///
+    /// # Errors
+    /// `Lost` if the position is another by now.
+    fn begin(&mut self, log: LogId, expected: Option<Position>) -> Result<(), SinkError>;
+
+    /// Takes the records of a batch: rows, or rejects where the database refuses a row for its content.
+    ///
+    /// # Errors
+    /// Any error that is not one of a row.
+    fn write(&mut self, batch: &RecordBatch<'_>) -> Result<(), SinkError>;
+
+    /// Takes a gap.
+    ///
+    /// # Errors
+    /// The database fails.
+    fn gap(&mut self, gap: &Gap) -> Result<(), SinkError>;
+
+    /// Moves the position to `end` and commits. `Ok` means on disk.
+    ///
+    /// # Errors
+    /// `Lost` if the position is not the expected one: then nothing is committed. After other errors it is unknown.
+    fn commit(&mut self, end: Position) -> Result<Tally, SinkError>;
+
+    /// Gives up the open transaction, if there is one.
+    fn rollback(&mut self);
+
+    /// Does what may be done between loads, to keep the next ones fast and files bounded.
+    ///
+    /// # Errors
+    /// The database fails; no row depends on it.
+    fn tidy(&mut self) -> Result<(), SinkError>;
+}

@@ -1,0 +1,439 @@
+//! SQLite as a sink: one connection that writes, in WAL mode, with a sync at every commit.
+//!
+//! Others may read meanwhile (`tollgate sql`, any program), and even write: whoever holds the lock is waited for.
+//! Checkpoints run between commits, never inside one: a commit costs one sync of the WAL, and the WAL stays bounded
+//! unless a reader keeps an old snapshot for long.
+//!
+//! A statement that fails for the content of its row leaves the transaction whole (`INSERT OR ABORT`), so rows need no
+//! savepoint and no bisection: the row becomes a reject and its neighbours load.
+
+mod bind;
+mod counts;
+mod reject;
+mod table;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtension, params};
+use tollgate_log::{
+    Gap, LogId, Position, Record, RecordBatch, RecordBody, Schema, SchemaId, Sequence, Value,
+};
+
+use super::{Sink, Tally};
+use crate::audit::STREAM_UNKNOWN;
+use crate::clock::now_us;
+use crate::error::SinkError;
+use bind::{BindError, bind, timestamp_text};
+use table::{BOOKKEEPING, EnsureError, ensure};
+
+pub(crate) use counts::{LogCounts, read_counts};
+
+/// The first version without the WAL-reset bug that could corrupt a database with several connections.
+const VERSION_MIN: i32 = 3_051_003;
+const VERSION_MIN_TEXT: &str = "3.51.3";
+/// How long SQLite itself waits for a lock; the loader's backoff comes on top.
+const LOCK_WAIT: Duration = Duration::from_millis(250);
+/// A checkpoint is due when about this much was written since the last.
+const CHECKPOINT_BYTES: u64 = 16 << 20;
+/// What a commit writes beside its rows: pages of the bookkeeping tables, half-filled ones.
+const COMMIT_BYTES: u64 = 64 << 10;
+/// A WAL of this size means that a reader holds it up.
+const WAL_BYTES_WARN: u64 = 256 << 20;
+const STATEMENTS_MAX: usize = 256;
+
+/// An open transaction.
+struct Chunk {
+    log: LogId,
+    log_text: String,
+    expected: Option<Position>,
+    start: Option<Sequence>,
+    counts: BTreeMap<String, Tally>,
+    bytes: u64,
+    missing: u64,
+}
+
+impl Chunk {
+    fn saw(&mut self, first: Sequence) {
+        self.start.get_or_insert(first.before());
+    }
+}
+
+/// An SQLite database that is loaded into.
+pub(crate) struct SqliteSink {
+    path: PathBuf,
+    connection: Connection,
+    /// The insert statement of each schema whose table is ensured.
+    tables: HashMap<Schema, String>,
+    chunk: Option<Chunk>,
+    unchecked_bytes: u64,
+    is_wal_warned: bool,
+}
+
+/// Names the database of an error.
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(rusqlite::Error) -> SinkError {
+    let path = path.to_owned();
+    move |source| match source.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => SinkError::Locked { path },
+        _ => SinkError::Database { action, path, source },
+    }
+}
+
+impl SqliteSink {
+    /// Opens or makes the database.
+    ///
+    /// # Errors
+    /// Not a database, not writable, too old a library; `Locked` is worth a retry.
+    pub(crate) fn open(path: &Path) -> Result<Self, SinkError> {
+        if rusqlite::version_number() < VERSION_MIN {
+            return Err(SinkError::Version { found: rusqlite::version(), needed: VERSION_MIN_TEXT });
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection =
+            Connection::open_with_flags(path, flags).map_err(failed("open a connection", path))?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+        let mode = configure(&connection).map_err(failed("set up a connection", path))?;
+        if mode != "wal" {
+            return Err(SinkError::JournalMode { path: path.to_owned(), found: mode });
+        }
+        connection.execute_batch(BOOKKEEPING).map_err(failed("make the bookkeeping tables", path))?;
+        Ok(Self {
+            path: path.to_owned(),
+            connection,
+            tables: HashMap::new(),
+            chunk: None,
+            // What a run before left in the WAL is not known: the first commit finds out.
+            unchecked_bytes: CHECKPOINT_BYTES,
+            is_wal_warned: false,
+        })
+    }
+
+    fn failed(&self, action: &'static str) -> impl FnOnce(rusqlite::Error) -> SinkError {
+        failed(action, &self.path)
+    }
+
+    fn move_position(&self, chunk: &Chunk, end: Position) -> Result<bool, rusqlite::Error> {
+        let now = now_text();
+        let (last, chain) = (end.last.0.cast_signed(), end.chain.map(i64::from));
+        let changed = match (chunk.expected, chunk.start) {
+            (Some(expected), _) => self
+                .connection
+                .prepare_cached(
+                    "UPDATE tollgate_positions SET last = ?3, chain = ?4, loaded_at = ?5 \
+                     WHERE log = ?1 AND last = ?2",
+                )?
+                .execute(params![chunk.log_text, expected.last.0.cast_signed(), last, chain, now])?,
+            (None, start) => self
+                .connection
+                .prepare_cached(
+                    "INSERT INTO tollgate_positions (log, start, last, chain, loaded_at) \
+                     VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (log) DO NOTHING",
+                )?
+                .execute(params![
+                    chunk.log_text,
+                    start.unwrap_or_default().0.cast_signed(),
+                    last,
+                    chain,
+                    now
+                ])?,
+        };
+        Ok(changed == 1)
+    }
+
+    fn add_counts(&self, chunk: &Chunk) -> Result<(), rusqlite::Error> {
+        let mut statement = self.connection.prepare_cached(
+            "INSERT INTO tollgate_counts (log, stream, loaded, rejected) VALUES (?1, ?2, ?3, ?4) \
+             ON CONFLICT (log, stream) DO UPDATE SET \
+             loaded = loaded + excluded.loaded, rejected = rejected + excluded.rejected",
+        )?;
+        for (stream, tally) in &chunk.counts {
+            let (rows, rejects) = (tally.rows.cast_signed(), tally.rejects.cast_signed());
+            statement.execute(params![chunk.log_text, stream, rows, rejects])?;
+        }
+        Ok(())
+    }
+
+    fn warn_of_large_wal(&mut self, wal_frames: i64, page_bytes: i64) {
+        let wal_bytes = wal_frames.saturating_mul(page_bytes).max(0).cast_unsigned();
+        if wal_bytes < WAL_BYTES_WARN {
+            self.is_wal_warned = false;
+        } else if !self.is_wal_warned {
+            self.is_wal_warned = true;
+            tracing::warn!(
+                database = %self.path.display(), wal_bytes,
+                "the WAL cannot be written back: a reader keeps an old snapshot open"
+            );
+        }
+    }
+}
+
+fn configure(connection: &Connection) -> Result<String, rusqlite::Error> {
+    connection.busy_timeout(LOCK_WAIT)?;
+    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.pragma_update(None, "journal_size_limit", (4 * CHECKPOINT_BYTES).cast_signed())?;
+    connection.pragma_update(None, "mmap_size", 0)?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    Ok(mode)
+}
+
+fn now_text() -> String {
+    let text = timestamp_text(now_us()).unwrap_or(*b"9999-12-31T23:59:59.999999Z");
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+impl Sink for SqliteSink {
+    fn position(&mut self, log: LogId) -> Result<Option<Position>, SinkError> {
+        let row = |row: &rusqlite::Row<'_>| {
+            let (last, chain): (i64, Option<u32>) = (row.get(0)?, row.get(1)?);
+            Ok(Position { last: Sequence(last.cast_unsigned()), chain })
+        };
+        self.connection
+            .prepare_cached("SELECT last, chain FROM tollgate_positions WHERE log = ?1")
+            .and_then(|mut statement| statement.query_row([log.to_string()], row).optional())
+            .map_err(self.failed("read the position"))
+    }
+
+    fn ensure(&mut self, schema: &Schema) -> Result<(), SinkError> {
+        if self.tables.contains_key(schema) {
+            return Ok(());
+        }
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.failed("begin to make tables"))?;
+        let result = ensure_table(&self.connection, &self.path, schema);
+        let insert = match result {
+            Ok(insert) => insert,
+            Err(error) => {
+                self.rollback();
+                return Err(error);
+            }
+        };
+        self.connection.execute_batch("COMMIT").map_err(self.failed("make tables"))?;
+        self.tables.insert(schema.clone(), insert);
+        Ok(())
+    }
+
+    fn begin(&mut self, log: LogId, expected: Option<Position>) -> Result<(), SinkError> {
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.failed("begin a load"))?;
+        self.chunk = Some(Chunk {
+            log,
+            log_text: log.to_string(),
+            expected,
+            start: None,
+            counts: BTreeMap::new(),
+            bytes: 0,
+            missing: 0,
+        });
+        // The commit decides; looking here spares the work of a chunk that cannot win.
+        if self.position(log)?.map(|found| found.last) != expected.map(|position| position.last) {
+            return Err(SinkError::Lost { log });
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, batch: &RecordBatch<'_>) -> Result<(), SinkError> {
+        let Some(chunk) = &mut self.chunk else { return Ok(()) };
+        chunk.saw(batch.first());
+        chunk.bytes += batch.bytes() as u64;
+        let mut writer = BatchWriter {
+            path: &self.path,
+            connection: &self.connection,
+            tables: &mut self.tables,
+            log_text: &chunk.log_text,
+            lanes: Vec::new(),
+        };
+        let mut sequence = batch.first();
+        let mut undecodable = Tally::default();
+        for record in batch.records() {
+            match record {
+                Ok(record) => writer.record(&record)?,
+                Err(error) => {
+                    writer.reject(sequence, STREAM_UNKNOWN, &error.to_string(), &[])?;
+                    undecodable.rejects += 1;
+                }
+            }
+            sequence = sequence.after(1);
+        }
+        for lane in &writer.lanes {
+            add(&mut chunk.counts, lane.stream, lane.tally);
+        }
+        if undecodable.rejects > 0 {
+            add(&mut chunk.counts, STREAM_UNKNOWN, undecodable);
+        }
+        Ok(())
+    }
+
+    fn gap(&mut self, gap: &Gap) -> Result<(), SinkError> {
+        let Some(chunk) = &mut self.chunk else { return Ok(()) };
+        chunk.saw(gap.first);
+        chunk.missing += gap.last.after(1).0 - gap.first.0;
+        let (first, last) = (gap.first.0.cast_signed(), gap.last.0.cast_signed());
+        self.connection
+            .execute(
+                "INSERT INTO tollgate_gaps (log, first, last, reason, since) VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![chunk.log_text, first, last, gap.reason, now_text()],
+            )
+            .map_err(failed("note a gap", &self.path))?;
+        Ok(())
+    }
+
+    fn commit(&mut self, end: Position) -> Result<Tally, SinkError> {
+        let Some(chunk) = self.chunk.take() else { return Ok(Tally::default()) };
+        if !self.move_position(&chunk, end).map_err(self.failed("move the position"))? {
+            return Err(SinkError::Lost { log: chunk.log });
+        }
+        self.add_counts(&chunk).map_err(self.failed("add to the counters"))?;
+        self.connection.execute_batch("COMMIT").map_err(self.failed("commit a load"))?;
+        self.unchecked_bytes += 2 * chunk.bytes + COMMIT_BYTES;
+        let mut tally = Tally { missing: chunk.missing, ..Tally::default() };
+        for count in chunk.counts.values() {
+            tally.rows += count.rows;
+            tally.rejects += count.rejects;
+        }
+        Ok(tally)
+    }
+
+    fn rollback(&mut self) {
+        self.chunk = None;
+        // Tables that were made in the transaction are gone with it.
+        self.tables.clear();
+        if !self.connection.is_autocommit()
+            && let Err(error) = self.connection.execute_batch("ROLLBACK")
+        {
+            tracing::warn!(database = %self.path.display(), %error, "rollback failed");
+        }
+    }
+
+    fn tidy(&mut self) -> Result<(), SinkError> {
+        if self.unchecked_bytes < CHECKPOINT_BYTES {
+            return Ok(());
+        }
+        self.unchecked_bytes = 0;
+        let wal_frames: i64 = self
+            .connection
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))
+            .map_err(self.failed("write the WAL back"))?;
+        let page_bytes: i64 = self
+            .connection
+            .query_row("PRAGMA page_size", [], |row| row.get(0))
+            .map_err(self.failed("read"))?;
+        self.warn_of_large_wal(wal_frames, page_bytes);
+        Ok(())
+    }
+}
+
+fn ensure_table(connection: &Connection, path: &Path, schema: &Schema) -> Result<String, SinkError> {
+    ensure(connection, schema).map_err(|error| match error {
+        EnsureError::Refused(error) => error,
+        EnsureError::Database(error) => failed("make or change a table", path)(error),
+    })
+}
+
+fn add(counts: &mut BTreeMap<String, Tally>, stream: &str, more: Tally) {
+    if !counts.contains_key(stream) {
+        counts.insert(stream.to_owned(), Tally::default());
+    }
+    if let Some(count) = counts.get_mut(stream) {
+        count.rows += more.rows;
+        count.rejects += more.rejects;
+    }
+}
+
+/// The statement and counts of one stream while a batch is written.
+struct Lane<'a> {
+    schema_id: SchemaId,
+    stream: &'a str,
+    statement: CachedStatement<'a>,
+    tally: Tally,
+}
+
+/// Writes the records of one batch.
+struct BatchWriter<'a, 'b> {
+    path: &'a Path,
+    connection: &'a Connection,
+    tables: &'b mut HashMap<Schema, String>,
+    log_text: &'a str,
+    lanes: Vec<Lane<'a>>,
+}
+
+/// Why a row is not in its table.
+enum RowError {
+    /// For its content.
+    Refused(String),
+    Database(rusqlite::Error),
+}
+
+impl<'a> BatchWriter<'a, '_> {
+    fn record(&mut self, record: &Record<'a>) -> Result<(), SinkError> {
+        let at = match self.lanes.iter().position(|lane| lane.schema_id == record.schema_id) {
+            Some(at) => at,
+            None => self.open_lane(record.schema_id, record.schema)?,
+        };
+        let lane = &mut self.lanes[at];
+        let (reason, item) = match &record.body {
+            RecordBody::Reject { reason, item } => ((*reason).to_owned(), item.to_vec()),
+            RecordBody::Row(values) => match insert(&mut lane.statement, values) {
+                Ok(()) => {
+                    lane.tally.rows += 1;
+                    return Ok(());
+                }
+                Err(RowError::Refused(reason)) => (reason, reject::row_as_json(record.schema, values)),
+                Err(RowError::Database(error)) => return Err(failed("insert a row", self.path)(error)),
+            },
+        };
+        lane.tally.rejects += 1;
+        self.reject(record.sequence, record.schema.stream(), &reason, &item)
+    }
+
+    fn open_lane(&mut self, schema_id: SchemaId, schema: &'a Schema) -> Result<usize, SinkError> {
+        if !self.tables.contains_key(schema) {
+            let insert = ensure_table(self.connection, self.path, schema)?;
+            self.tables.insert(schema.clone(), insert);
+        }
+        let insert = self.tables.get(schema).map_or("", String::as_str);
+        let statement =
+            self.connection.prepare_cached(insert).map_err(failed("prepare an insert", self.path))?;
+        self.lanes.push(Lane { schema_id, stream: schema.stream(), statement, tally: Tally::default() });
+        Ok(self.lanes.len() - 1)
+    }
+
+    /// Keeps what is no row. It cannot fail for its content: every column takes any value that it is given.
+    fn reject(&self, sequence: Sequence, stream: &str, reason: &str, item: &[u8]) -> Result<(), SinkError> {
+        if self.connection.is_autocommit() {
+            return Err(SinkError::RolledBack { table: stream.to_owned() });
+        }
+        let sequence = sequence.0.cast_signed();
+        self.connection
+            .prepare_cached(
+                "INSERT INTO tollgate_rejects (log, sequence, stream, reason, item, text, loaded_at) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )
+            .and_then(|mut statement| {
+                let text = reject::readable(item);
+                statement.execute(params![self.log_text, sequence, stream, reason, item, text, now_text()])
+            })
+            .map_err(failed("keep a reject", self.path))?;
+        Ok(())
+    }
+}
+
+fn insert(statement: &mut CachedStatement<'_>, values: &[Value<'_>]) -> Result<(), RowError> {
+    bind(statement, values).map_err(|error| match error {
+        BindError::Value(reason) => RowError::Refused(reason),
+        BindError::Database(error) => row_error(error),
+    })?;
+    statement.raw_execute().map(|_| ()).map_err(row_error)
+}
+
+/// Only what a constraint, a type or the size of a value says is about the row; the rest is about the database.
+fn row_error(error: rusqlite::Error) -> RowError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig) => {
+            RowError::Refused(error.to_string())
+        }
+        _ => RowError::Database(error),
+    }
+}

@@ -1,0 +1,42 @@
+//! What is kept of a record that is no row.
+
+use serde_json::{Map, Value as Json};
+use tollgate_log::{Schema, Value};
+
+/// Most bytes of the readable form; the item itself is kept whole.
+const TEXT_BYTES_MAX: usize = 4 << 10;
+
+/// The row as a JSON object: what the reject table keeps of a row that the database refused.
+pub(super) fn row_as_json(schema: &Schema, values: &[Value<'_>]) -> Vec<u8> {
+    let names = schema.columns().iter().map(|column| column.name.clone());
+    let object: Map<_, _> = names.zip(values.iter().map(value_as_json)).collect();
+    Json::Object(object).to_string().into_bytes()
+}
+
+/// Numbers that JSON lacks are text, bytes are hexadecimal, JSON that does not parse is text.
+fn value_as_json(value: &Value<'_>) -> Json {
+    match value {
+        Value::Null => Json::Null,
+        Value::Bool(value) => Json::Bool(*value),
+        Value::Int(value) => Json::from(*value),
+        Value::Float(value) if value.is_finite() => Json::from(*value),
+        Value::Float(value) => Json::String(value.to_string()),
+        Value::Text(value) => Json::String((*value).to_owned()),
+        Value::Bytes(value) => Json::String(value.iter().map(|byte| format!("{byte:02x}")).collect()),
+        Value::Timestamp(us) => match super::bind::timestamp_text(*us) {
+            Some(text) => Json::String(String::from_utf8_lossy(&text).into_owned()),
+            None => Json::from(*us),
+        },
+        Value::Json(value) => {
+            serde_json::from_str(value).unwrap_or_else(|_| Json::String((*value).to_owned()))
+        }
+        Value::Uuid(value) => Json::String(uuid::Uuid::from_bytes(*value).to_string()),
+        Value::Inet(value) => Json::String(value.to_string()),
+    }
+}
+
+/// The beginning of an item for people; bytes that are no UTF-8 show as U+FFFD, U+0000 too.
+pub(super) fn readable(item: &[u8]) -> String {
+    let head = &item[..item.len().min(TEXT_BYTES_MAX)];
+    String::from_utf8_lossy(head).replace('\0', "\u{fffd}")
+}

@@ -1,0 +1,195 @@
+//! One table per stream, made from its schema; and the bookkeeping tables.
+//!
+//! `tollgate_columns` remembers the Tollgate type of each column: SQLite alone cannot tell a timestamp from a text.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use tollgate_log::{Column, Schema};
+
+use super::bind::declared_type;
+use crate::error::SinkError;
+
+/// Bookkeeping. Sequence numbers are positive 64-bit integers; times are those of the loader's clock.
+pub(super) const BOOKKEEPING: &str = "
+    CREATE TABLE IF NOT EXISTS tollgate_positions (
+        log TEXT NOT NULL PRIMARY KEY,
+        start INTEGER NOT NULL,
+        last INTEGER NOT NULL,
+        chain INTEGER,
+        loaded_at TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS tollgate_counts (
+        log TEXT NOT NULL,
+        stream TEXT NOT NULL,
+        loaded INTEGER NOT NULL,
+        rejected INTEGER NOT NULL,
+        PRIMARY KEY (log, stream)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS tollgate_rejects (
+        log TEXT NOT NULL,
+        sequence INTEGER NOT NULL,
+        stream TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        item BLOB NOT NULL,
+        text TEXT NOT NULL,
+        loaded_at TEXT NOT NULL,
+        PRIMARY KEY (log, sequence)
+    ) STRICT;
+    CREATE TABLE IF NOT EXISTS tollgate_gaps (
+        log TEXT NOT NULL,
+        first INTEGER NOT NULL,
+        last INTEGER NOT NULL,
+        reason TEXT NOT NULL,
+        since TEXT NOT NULL,
+        PRIMARY KEY (log, first)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS tollgate_columns (
+        stream TEXT NOT NULL,
+        name TEXT NOT NULL COLLATE NOCASE,
+        type TEXT NOT NULL,
+        PRIMARY KEY (stream, name)
+    ) STRICT, WITHOUT ROWID;
+";
+
+/// Why a table is not as the stream wants it.
+pub(super) enum EnsureError {
+    Refused(SinkError),
+    Database(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for EnsureError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+/// Makes the table of a stream or adds what it lacks, and returns the statement that inserts a row.
+///
+/// Everything is checked before anything is changed.
+pub(super) fn ensure(connection: &Connection, schema: &Schema) -> Result<String, EnsureError> {
+    check_name(connection, schema.stream())?;
+    let existing = existing_columns(connection, schema.stream())?;
+    if existing.is_empty() {
+        create(connection, schema)?;
+        return Ok(insert_statement(schema));
+    }
+    let mut missing = Vec::new();
+    for column in schema.columns() {
+        match existing.iter().find(|(name, _)| name.eq_ignore_ascii_case(&column.name)) {
+            Some((_, declared)) => check_type(connection, schema.stream(), column, declared)?,
+            None => missing.push(column),
+        }
+    }
+    for column in missing {
+        let (table, name) = (quoted(schema.stream()), quoted(&column.name));
+        let declared = declared_type(column.kind);
+        connection.execute(&format!("ALTER TABLE {table} ADD COLUMN {name} {declared}"), [])?;
+    }
+    remember(connection, schema)?;
+    Ok(insert_statement(schema))
+}
+
+fn check_name(connection: &Connection, stream: &str) -> Result<(), EnsureError> {
+    let refused = |reason: String| {
+        Err(EnsureError::Refused(SinkError::StreamName { stream: stream.to_owned(), reason }))
+    };
+    let lower = stream.to_ascii_lowercase();
+    if let Some(prefix) = ["tollgate_", "sqlite_"].into_iter().find(|prefix| lower.starts_with(prefix)) {
+        return refused(format!("names that begin with {prefix} are kept for bookkeeping"));
+    }
+    if stream.contains('\0') {
+        return refused("its name holds U+0000".to_owned());
+    }
+    let twin: Option<String> = connection
+        .query_row(
+            "SELECT stream FROM tollgate_columns WHERE stream = ?1 COLLATE NOCASE AND stream <> ?1 LIMIT 1",
+            [stream],
+            |row| row.get(0),
+        )
+        .optional()?;
+    match twin {
+        Some(twin) => refused(format!("it differs from stream {twin:?} by case alone, SQLite ignores case")),
+        None => Ok(()),
+    }
+}
+
+fn existing_columns(connection: &Connection, table: &str) -> Result<Vec<(String, String)>, rusqlite::Error> {
+    let mut statement = connection.prepare("SELECT name, type FROM pragma_table_xinfo(?1)")?;
+    let columns = statement.query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    columns.collect()
+}
+
+fn create(connection: &Connection, schema: &Schema) -> Result<(), EnsureError> {
+    let columns: Vec<_> = schema
+        .columns()
+        .iter()
+        .map(|column| format!("{} {}", quoted(&column.name), declared_type(column.kind)))
+        .collect();
+    connection.execute(&format!("CREATE TABLE {} ({})", quoted(schema.stream()), columns.join(", ")), [])?;
+    Ok(remember(connection, schema)?)
+}
+
+/// A column that is there has to hold what the stream has: by SQLite's affinity, and by what we noted when it was made.
+fn check_type(
+    connection: &Connection,
+    table: &str,
+    column: &Column,
+    declared: &str,
+) -> Result<(), EnsureError> {
+    let noted: Option<String> = connection
+        .query_row(
+            "SELECT type FROM tollgate_columns WHERE stream = ?1 AND name = ?2",
+            [table, &column.name],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let found = match noted {
+        Some(noted) if noted != column.kind.name() => noted,
+        _ if affinity(declared) != affinity(declared_type(column.kind)) => declared.to_owned(),
+        _ => return Ok(()),
+    };
+    Err(EnsureError::Refused(SinkError::TypeChanged {
+        table: table.to_owned(),
+        column: column.name.clone(),
+        found,
+        wanted: column.kind.name(),
+    }))
+}
+
+fn remember(connection: &Connection, schema: &Schema) -> Result<(), rusqlite::Error> {
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO tollgate_columns (stream, name, type) VALUES (?1, ?2, ?3) \
+         ON CONFLICT (stream, name) DO UPDATE SET type = excluded.type WHERE type <> excluded.type",
+    )?;
+    for column in schema.columns() {
+        statement.execute(params![schema.stream(), column.name, column.kind.name()])?;
+    }
+    Ok(())
+}
+
+/// `OR ABORT` undoes the statement alone, whatever the table's own conflict clauses say.
+fn insert_statement(schema: &Schema) -> String {
+    let names: Vec<_> = schema.columns().iter().map(|column| quoted(&column.name)).collect();
+    let places = vec!["?"; names.len()].join(", ");
+    format!("INSERT OR ABORT INTO {} ({}) VALUES ({places})", quoted(schema.stream()), names.join(", "))
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Source: <https://www.sqlite.org/datatype3.html> section 3.1.
+fn affinity(declared: &str) -> &'static str {
+    let upper = declared.to_ascii_uppercase();
+    let has = |words: &[&str]| words.iter().any(|word| upper.contains(word));
+    if has(&["INT"]) {
+        "INTEGER"
+    } else if has(&["CHAR", "CLOB", "TEXT"]) {
+        "TEXT"
+    } else if upper.is_empty() || has(&["BLOB"]) {
+        "BLOB"
+    } else if has(&["REAL", "FLOA", "DOUB"]) {
+        "REAL"
+    } else {
+        "NUMERIC"
+    }
+}

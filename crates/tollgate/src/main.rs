@@ -1,1 +1,47 @@
-fn main() {}
+//! The program: command line, configuration, wiring.
+//!
+//! Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
+
+mod audit;
+mod check;
+mod cli;
+mod config;
+mod log;
+mod print;
+mod serve;
+mod sql;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command, LogCommand};
+use config::{Config, ConfigError};
+
+fn main() -> ExitCode {
+    run(Cli::parse().command).unwrap_or_else(|error| tell(&error))
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Serve { config } => serve::run(Config::load(&config)?),
+        Command::Check { config, print } => check::run(&Config::load(&config)?, print),
+        Command::Log(LogCommand::Ls { dir }) => log::ls(&dir),
+        Command::Log(LogCommand::Cat { dir, stream, log }) => log::cat(&dir, stream.as_deref(), log),
+        Command::Log(LogCommand::Verify { dir }) => log::verify(&dir),
+        Command::Sql { statement, config, format } => sql::run(&Config::load(&config)?, &statement, format),
+        Command::Audit { config } => audit::run(&Config::load(&config)?),
+    }
+}
+
+/// Tells an error on stderr, which may be closed. Faults of a configuration begin with their place, as editors expect.
+fn tell(error: &anyhow::Error) -> ExitCode {
+    let mut stderr = io::stderr().lock();
+    let (told, code) = match error.downcast_ref::<ConfigError>() {
+        Some(error) => (writeln!(stderr, "{error}"), 2),
+        None => (writeln!(stderr, "tollgate: {error:#}"), 1),
+    };
+    drop(told);
+    ExitCode::from(code)
+}

@@ -1,0 +1,162 @@
+//! `tollgate audit`: is every record that the log took in the database?
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::ExitCode;
+
+use tollgate_load::{AuditRow, SinkKind, SinkOptions, audit};
+use tollgate_log::DiskStorage;
+
+use crate::config::{Config, Sink};
+use crate::print::{printable, table, to_stdout, write_table};
+
+const HEADER: [&str; 7] = ["log", "stream", "ingested", "pending", "loaded", "rejected", "missing"];
+
+/// Prints what the log holds beside what the sink says it has; fails if anything is missing.
+pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
+    let Sink { name, path } = config.sink.clone();
+    let sink = SinkOptions { name, kind: SinkKind::Sqlite { path } };
+    let rows = match config.log.dir.is_dir() {
+        true => audit(&DiskStorage, &config.log.dir, &sink)?,
+        false => Vec::new(),
+    };
+    let lines: Vec<_> = rows.iter().map(Line::of).collect();
+    to_stdout(|out| {
+        let is_exact = write_lines(&lines, out)?;
+        Ok(if is_exact { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    })
+}
+
+/// The counts of one log and stream.
+#[derive(Debug, Clone, Default)]
+struct Line {
+    log: String,
+    stream: String,
+    ingested: u64,
+    pending: u64,
+    loaded: u64,
+    rejected: u64,
+    missing: u64,
+}
+
+impl Line {
+    fn of(row: &AuditRow) -> Self {
+        Self {
+            log: row.log.to_string(),
+            stream: row.stream.clone(),
+            ingested: row.ingested,
+            pending: row.pending,
+            loaded: row.loaded,
+            rejected: row.rejected,
+            missing: row.missing,
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.ingested += other.ingested;
+        self.pending += other.pending;
+        self.loaded += other.loaded;
+        self.rejected += other.rejected;
+        self.missing += other.missing;
+    }
+
+    fn cells(&self) -> [String; 7] {
+        let counts = [self.ingested, self.pending, self.loaded, self.rejected, self.missing];
+        let [ingested, pending, loaded, rejected, missing] = counts.map(|count| count.to_string());
+        [self.log.clone(), printable(&self.stream), ingested, pending, loaded, rejected, missing]
+    }
+
+    /// What is wrong with a sum; none if every record is accounted for.
+    fn problem(&self) -> Option<String> {
+        let accounted = self.pending + self.loaded + self.rejected + self.missing;
+        let stream = printable(&self.stream);
+        if self.missing > 0 {
+            return Some(format!("missing: {} of {} records of {stream}", self.missing, self.ingested));
+        }
+        (accounted != self.ingested)
+            .then(|| format!("not exact: {stream} has {} ingested, {accounted} accounted for", self.ingested))
+    }
+}
+
+/// Writes the lines, a sum for each stream and the verdict; returns whether all is accounted for.
+fn write_lines(lines: &[Line], out: &mut dyn Write) -> std::io::Result<bool> {
+    if lines.is_empty() {
+        writeln!(out, "exact: nothing was recorded yet")?;
+        return Ok(true);
+    }
+    let mut sums: BTreeMap<&str, Line> = BTreeMap::new();
+    let mut table = table(&HEADER);
+    for line in lines {
+        table.add_row(line.cells());
+        let named = || Line { log: "all".to_owned(), stream: line.stream.clone(), ..Line::default() };
+        sums.entry(&line.stream).or_insert_with(named).add(line);
+    }
+    for sum in sums.values() {
+        table.add_row(sum.cells());
+    }
+    write_table(out, &mut table)?;
+    let problems: Vec<_> = sums.values().filter_map(Line::problem).collect();
+    if problems.is_empty() {
+        writeln!(out, "exact: every record is pending, loaded or rejected")?;
+    }
+    problems.iter().try_for_each(|problem| writeln!(out, "{problem}"))?;
+    Ok(problems.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(log: &str, stream: &str, [ingested, pending, loaded, rejected, missing]: [u64; 5]) -> Line {
+        Line { log: log.to_owned(), stream: stream.to_owned(), ingested, pending, loaded, rejected, missing }
+    }
+
+    fn check(lines: &[Line], expected: (bool, &str)) {
+        let mut out = Vec::new();
+        let is_exact = write_lines(lines, &mut out).unwrap();
+        assert_eq!((is_exact, String::from_utf8(out).unwrap().as_str()), expected);
+    }
+
+    #[test]
+    fn nothing_is_exact() {
+        check(&[], (true, "exact: nothing was recorded yet\n"));
+    }
+
+    #[test]
+    fn each_stream_has_a_sum_over_the_logs() {
+        check(
+            &[
+                line("x", "a", [10, 1, 8, 1, 0]),
+                line("x", "b", [1, 0, 1, 0, 0]),
+                line("y", "a", [5, 5, 0, 0, 0]),
+            ],
+            (
+                true,
+                "log  stream  ingested  pending  loaded  rejected  missing\n\
+                 x    a       10        1        8       1         0\n\
+                 x    b       1         0        1       0         0\n\
+                 y    a       5         5        0       0         0\n\
+                 all  a       15        6        8       1         0\n\
+                 all  b       1         0        1       0         0\n\
+                 exact: every record is pending, loaded or rejected\n",
+            ),
+        );
+    }
+
+    #[test]
+    fn what_is_missing_or_does_not_add_up_is_named() {
+        check(
+            &[line("x", "a", [10, 0, 7, 0, 3]), line("x", "b", [4, 0, 5, 0, 0])],
+            (
+                false,
+                "log  stream  ingested  pending  loaded  rejected  missing\n\
+                 x    a       10        0        7       0         3\n\
+                 x    b       4         0        5       0         0\n\
+                 all  a       10        0        7       0         3\n\
+                 all  b       4         0        5       0         0\n\
+                 missing: 3 of 10 records of a\n\
+                 not exact: b has 4 ingested, 5 accounted for\n",
+            ),
+        );
+    }
+}

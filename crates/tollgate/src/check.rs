@@ -1,0 +1,49 @@
+//! `tollgate check`: everything that a start checks, without starting.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use crate::config::Config;
+use crate::print::to_stdout;
+
+/// Compiles the scripts of a configuration, and says what it serves or prints it.
+pub(crate) fn run(config: &Config, is_printed: bool) -> anyhow::Result<ExitCode> {
+    let faults = tollgate_server::check_scripts(&config.server);
+    if !faults.is_empty() {
+        let mut stderr = io::stderr().lock();
+        // Whoever closed stderr has the exit code.
+        drop(faults.iter().try_for_each(|fault| writeln!(stderr, "{fault}")));
+        return Ok(ExitCode::from(2));
+    }
+    to_stdout(|out| {
+        if is_printed {
+            write!(out, "{config}")?;
+        } else {
+            writeln!(out, "{}", summary(config))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn summary(config: &Config) -> String {
+    let routes = counted(config.server.routes.len(), "route");
+    let streams = counted(config.server.streams.len(), "stream");
+    let (source, sink) = (config.source.display(), config.sink.path.display());
+    format!("ok: {routes}, {streams}, log {}, sink {sink} ({source})", config.log.dir.display())
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_words() {
+        assert_eq!(counted(0, "route"), "0 routes");
+        assert_eq!(counted(1, "route"), "1 route");
+        assert_eq!(counted(2, "route"), "2 routes");
+    }
+}

@@ -1,0 +1,132 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use tollgate_log::LogId;
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate serve                       serve ./tollgate.toml, or ./routes without it
+  tollgate serve shop/                 serve an app folder
+  tollgate check --print               show the whole configuration with its defaults
+  tollgate log cat --stream scores     what was recorded, as JSON lines
+  tollgate log verify data/log         check every checksum and digest
+  tollgate sql \"SELECT count(*) FROM requests\"
+  tollgate audit                       is every record that was taken in the database?
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
+
+/// An HTTP server for write-heavy services: the reply in microseconds, the record on disk before it, rows in a
+/// database after it.
+#[derive(Debug, Parser)]
+#[command(name = "tollgate", version, after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve until SIGINT or SIGTERM
+    Serve {
+        /// A configuration file, or the folder of an app
+        #[arg(value_name = "CONFIG|DIR", default_value = ".")]
+        config: PathBuf,
+    },
+    /// Check the configuration and compile all scripts, without serving
+    Check {
+        /// A configuration file, or the folder of an app
+        #[arg(value_name = "CONFIG|DIR", default_value = ".")]
+        config: PathBuf,
+        /// Print the configuration as it is used: every key, absolute paths, variables replaced
+        #[arg(long)]
+        print: bool,
+    },
+    /// Look into the record log; a running server is not disturbed
+    #[command(subcommand)]
+    Log(LogCommand),
+    /// Ask the database by one statement that reads
+    Sql {
+        /// The statement
+        #[arg(value_name = "SELECT ...")]
+        statement: String,
+        /// A configuration file, or the folder of an app
+        #[arg(long, value_name = "CONFIG|DIR", default_value = ".")]
+        config: PathBuf,
+        /// How rows are printed
+        #[arg(long, value_enum, default_value_t = Format::Table)]
+        format: Format,
+    },
+    /// Compare what the log holds with what the database says it has
+    Audit {
+        /// A configuration file, or the folder of an app
+        #[arg(value_name = "CONFIG|DIR", default_value = ".")]
+        config: PathBuf,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LogCommand {
+    /// List logs and their segments
+    Ls {
+        /// A log folder, the folder of an app, or a configuration file
+        #[arg(default_value = ".")]
+        dir: PathBuf,
+    },
+    /// Print records as JSON lines
+    Cat {
+        /// A log folder, the folder of an app, or a configuration file
+        #[arg(default_value = ".")]
+        dir: PathBuf,
+        /// Only records of this stream
+        #[arg(long, value_name = "NAME")]
+        stream: Option<String>,
+        /// Only this log
+        #[arg(long, value_name = "ID")]
+        log: Option<LogId>,
+    },
+    /// Check every checksum, chain and digest
+    Verify {
+        /// A log folder, the folder of an app, or a configuration file
+        #[arg(default_value = ".")]
+        dir: PathBuf,
+    },
+}
+
+/// How rows are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Columns for people, up to 10,000 rows
+    Table,
+    /// Comma-separated values with a header (RFC 4180)
+    Csv,
+    /// One JSON object per line
+    Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_folder_here_is_the_default() {
+        let Command::Serve { config } = Cli::parse_from(["tollgate", "serve"]).command else { panic!() };
+        assert_eq!(config, PathBuf::from("."));
+    }
+
+    #[test]
+    fn a_wrong_use_is_code_two() {
+        for wrong in
+            [&["tollgate", "serv"][..], &["tollgate", "sql"], &["tollgate", "log", "cat", "--log", "x"]]
+        {
+            assert_eq!(Cli::try_parse_from(wrong).unwrap_err().exit_code(), 2, "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What is wrong with a configuration, and where: collected, so that all is told at once.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// One thing that is wrong. Shown as `FILE:LINE:COLUMN: TEXT`; without the numbers if it concerns the whole file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Fault {
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// Its line, from 1; 0 for the whole file.
+    pub(crate) line: usize,
+    /// The character in the line, from 1; 0 for the whole file.
+    pub(crate) column: usize,
+    /// What was found and what is allowed.
+    pub(crate) text: String,
+}
+
+impl Fault {
+    /// Makes a fault of a whole file.
+    pub(crate) fn of_file(file: &Path, text: String) -> Self {
+        Self { file: file.to_owned(), line: 0, column: 0, text }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.file.display())?;
+        if self.line > 0 {
+            write!(f, "{}:{}:", self.line, self.column)?;
+        }
+        write!(f, " {}", self.text)
+    }
+}
+
+/// A configuration that cannot be used: its faults, one per line, in the order of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ConfigError {
+    /// The faults, at least one.
+    pub(crate) faults: Vec<Fault>,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.faults.iter().enumerate() {
+            let end = if index == 0 { "" } else { "\n" };
+            write!(f, "{end}{fault}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl From<Fault> for ConfigError {
+    fn from(fault: Fault) -> Self {
+        Self { faults: vec![fault] }
+    }
+}
+
+/// A place in the text of a configuration: bytes.
+pub(super) type Span = Range<usize>;
+
+/// Collects the faults of one text while it is read.
+pub(super) struct Faults<'a> {
+    file: &'a Path,
+    text: &'a str,
+    found: RefCell<Vec<Fault>>,
+}
+
+impl<'a> Faults<'a> {
+    /// Starts without any.
+    pub(super) fn new(file: &'a Path, text: &'a str) -> Self {
+        Self { file, text, found: RefCell::default() }
+    }
+
+    /// Adds one at a place.
+    pub(super) fn add(&self, span: &Span, text: impl Into<String>) {
+        let (line, column) = self.place(span);
+        let fault = Fault { file: self.file.to_owned(), line, column, text: text.into() };
+        self.found.borrow_mut().push(fault);
+    }
+
+    /// The line of a place, for a fault that names another one.
+    pub(super) fn line(&self, span: &Span) -> usize {
+        self.place(span).0
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.borrow().is_empty()
+    }
+
+    /// The faults in the order of the file.
+    pub(super) fn into_error(self) -> ConfigError {
+        let mut faults = self.found.into_inner();
+        faults.sort();
+        faults.dedup();
+        ConfigError { faults }
+    }
+
+    fn place(&self, span: &Span) -> (usize, usize) {
+        let before = &self.text[..self.text.floor_char_boundary(span.start.min(self.text.len()))];
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    }
+}
+
+/// Completes a fault about an unknown name: the nearest known one, or all that are known.
+pub(super) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<_> = known.into_iter().collect();
+    let near = known
+        .iter()
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= (candidate.chars().count() / 3).max(1))
+        .min_by_key(|(distance, _)| *distance);
+    match near {
+        Some((_, candidate)) => format!(", did you mean \"{candidate}\"?"),
+        None => format!(", allowed: {}", known.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_count_lines_and_characters_from_one() {
+        let faults = Faults::new(Path::new("t.toml"), "a = 1\nü = x\n");
+        for (at, expected) in
+            [(0, (1, 1)), (4, (1, 5)), (6, (2, 1)), (8, (2, 2)), (11, (2, 5)), (999, (3, 1))]
+        {
+            assert_eq!(faults.place(&(at..at)), expected, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_name_is_offered_or_all_of_them() {
+        let known = ["stream", "path", "body_bytes_max"];
+        let check = |name, expected| assert_eq!(did_you_mean(name, known), expected);
+        check("strem", ", did you mean \"stream\"?");
+        check("body_byte_max", ", did you mean \"body_bytes_max\"?");
+        check("zzz", ", allowed: stream, path, body_bytes_max");
+    }
+
+    #[test]
+    fn faults_are_told_in_the_order_of_the_file() {
+        let faults = Faults::new(Path::new("t.toml"), "a\nb\n");
+        faults.add(&(2..3), "second");
+        faults.add(&(0..1), "first");
+        assert_eq!(faults.into_error().to_string(), "t.toml:1:1: first\nt.toml:2:1: second");
+    }
+}

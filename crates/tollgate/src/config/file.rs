@@ -1,0 +1,356 @@
+//! `tollgate.toml`: from what is written to what is meant.
+//!
+//! Every section is read to its end, whatever was wrong before, so that all faults come at once. Only a file that is no
+//! TOML is not read further: what the parser guesses behind an error would give faults that nobody made.
+
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf, absolute};
+use std::time::Duration;
+
+use tollgate_log::{DigestAlgorithm, LogOptions};
+use tollgate_server::{
+    ConnectionLimits, HandlerSpec, HostOptions, Method, Methods, RouteSpec, ServerOptions, StreamSpec,
+};
+use toml::de::DeTable;
+
+use super::env::Environment;
+use super::fault::{ConfigError, Fault, Faults, did_you_mean};
+use super::resolved::{self, Config, Sink};
+use super::route::{conflicts, is_host, is_name, path_problem};
+use super::section::{Context, Section, Written};
+use super::stream::streams;
+use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS};
+
+const TIMEOUT_MS: RangeInclusive<u64> = 1..=24 * HOUR_MS;
+/// A body lies in memory.
+const BODY_BYTES: RangeInclusive<u64> = 0..=GIB;
+const HANDLERS: [&str; 3] = ["script", "collect", "reply"];
+
+/// Resolves the text of a configuration file. Paths in it are relative to the file's folder.
+///
+/// # Errors
+/// Every fault, in the order of the file.
+pub(super) fn resolve(file: &Path, text: &str, env: Environment<'_>) -> Result<Config, ConfigError> {
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = absolute(parent).map_err(|error| {
+        Fault::of_file(file, format!("cannot tell the folder of the configuration: {error}"))
+    })?;
+    let faults = Faults::new(file, text);
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        faults.add(&error.span().unwrap_or_default(), error.message());
+    }
+    if errors.iter().any(|error| error.message() != "duplicate key") {
+        return Err(faults.into_error());
+    }
+    let context = Context { faults: &faults, env };
+    let root = Section::new(context, "the file", 0..0, document.get_ref());
+    let config = whole(root, file, &folder);
+    if faults.is_empty() { Ok(config) } else { Err(faults.into_error()) }
+}
+
+fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
+    let written = server(root.table("server"));
+    let log = log(root.table("log"), folder);
+    let script = script(root.table("script"));
+    let streams = streams(&mut root);
+    let defaults = RouteDefaults { folder, streams: &streams, body_bytes_max: written.body_bytes_max };
+    let routes = routes(&mut root, &defaults);
+    let sink = sink(&mut root, folder);
+    root.finish();
+    Config {
+        source: file.to_owned(),
+        body_bytes_max: written.body_bytes_max,
+        server: ServerOptions {
+            listen: written.listen,
+            backlog: written.backlog,
+            workers: written.workers,
+            connection: written.connection,
+            script,
+            streams,
+            routes,
+            drain_timeout: written.drain_timeout,
+        },
+        log,
+        sink,
+    }
+}
+
+struct WrittenServer {
+    listen: Vec<SocketAddr>,
+    backlog: u32,
+    workers: usize,
+    connection: ConnectionLimits,
+    body_bytes_max: u64,
+    drain_timeout: Duration,
+}
+
+fn server(mut section: Section<'_>) -> WrittenServer {
+    let written = WrittenServer {
+        listen: listen(&mut section),
+        backlog: section.integer("backlog", 1..=65_535, resolved::BACKLOG),
+        workers: workers(&mut section),
+        connection: connection(&mut section),
+        body_bytes_max: section.size("body_bytes_max", BODY_BYTES, resolved::BODY_BYTES_MAX),
+        drain_timeout: section.duration("drain_timeout", 0..=HOUR_MS, resolved::DRAIN_TIMEOUT),
+    };
+    section.finish();
+    written
+}
+
+fn listen(section: &mut Section<'_>) -> Vec<SocketAddr> {
+    let is_there = section.has("listen");
+    let Some(texts) = section.texts("listen") else { return resolved::listen() };
+    if is_there && texts.is_empty() {
+        section.fault("listen in [server] is empty, allowed is a list of \"ip:port\"");
+    }
+    let mut addresses = Vec::new();
+    for text in texts {
+        match text.value.parse::<SocketAddr>() {
+            Err(_) => {
+                let found = &text.value;
+                section.fault_at(
+                    &text.span,
+                    format!("listen has {found:?}, allowed is \"ip:port\" like \"127.0.0.1:8080\""),
+                );
+            }
+            Ok(address) if addresses.contains(&address) && address.port() != 0 => {
+                section.fault_at(&text.span, format!("listen has \"{address}\" twice"));
+            }
+            Ok(address) => addresses.push(address),
+        }
+    }
+    addresses
+}
+
+fn workers(section: &mut Section<'_>) -> usize {
+    let found = section.integer_or("workers", 1..=1024, "auto");
+    found.and_then(|workers| workers.try_into().ok()).unwrap_or_else(resolved::cores)
+}
+
+fn connection(section: &mut Section<'_>) -> ConnectionLimits {
+    let mut limits = ConnectionLimits::default();
+    let head = &mut limits.head;
+    head.head_bytes_max = section.size("head_bytes_max", KIB..=MIB, head.head_bytes_max);
+    head.target_bytes_max = section.size("target_bytes_max", 64..=MIB, head.target_bytes_max);
+    head.fields_max = section.integer("fields_max", 1..=10_000, head.fields_max);
+    let (target, head) = (head.target_bytes_max, head.head_bytes_max);
+    if target > head {
+        section.fault(format!("target_bytes_max is {target} bytes, limit is head_bytes_max: {head} bytes"));
+    }
+    limits.head_timeout = section.duration("head_timeout", TIMEOUT_MS, limits.head_timeout);
+    limits.body_timeout = section.duration("body_timeout", TIMEOUT_MS, limits.body_timeout);
+    limits.idle_timeout = section.duration("idle_timeout", TIMEOUT_MS, limits.idle_timeout);
+    limits.write_timeout = section.duration("write_timeout", TIMEOUT_MS, limits.write_timeout);
+    limits.pipeline_depth_max = section.integer("pipeline_depth_max", 1..=65_536, limits.pipeline_depth_max);
+    limits
+}
+
+fn log(mut section: Section<'_>, folder: &Path) -> LogOptions {
+    let dir =
+        section.text("dir").map_or_else(|| PathBuf::from(resolved::LOG_DIR), |dir| PathBuf::from(dir.value));
+    let mut log = LogOptions::new(&folder.join(dir));
+    log.segment_bytes_max = section.size("segment_bytes_max", 4 * KIB..=16 * GIB, log.segment_bytes_max);
+    log.segment_age_max = section.duration("segment_age_max", 10..=24 * HOUR_MS, log.segment_age_max);
+    log.sync_age_max = section.duration("sync_age_max", 1..=MINUTE_MS, log.sync_age_max);
+    log.queue_bytes_max = section.size("queue_bytes_max", 64 * KIB..=16 * GIB, log.queue_bytes_max);
+    log.transaction_bytes_max =
+        section.size("transaction_bytes_max", KIB..=8 * MIB, log.transaction_bytes_max);
+    let (transaction, queue) = (log.transaction_bytes_max as u64, log.queue_bytes_max);
+    if transaction > queue {
+        section.fault(format!(
+            "transaction_bytes_max is {transaction} bytes, limit is queue_bytes_max: {queue} bytes"
+        ));
+    }
+    let digests = DigestAlgorithm::ALL.map(|digest| (digest.name(), digest));
+    log.digest = section.choice("digest", &digests).unwrap_or_default();
+    log.node = section.text("node").map_or_else(resolved::host_name, |node| checked_node(&section, node));
+    section.finish();
+    log
+}
+
+fn checked_node(section: &Section<'_>, node: Written<String>) -> String {
+    if node.value.len() > resolved::NODE_BYTES_MAX || node.value.contains(char::is_control) {
+        let allowed = "at most 48 bytes without control characters";
+        section.fault_at(&node.span, format!("node in [log] is {:?}, allowed are {allowed}", node.value));
+    }
+    node.value
+}
+
+fn script(mut section: Section<'_>) -> HostOptions {
+    let mut host = HostOptions::default();
+    host.cpu_budget = section.duration("cpu_budget", 1..=10 * MINUTE_MS, host.cpu_budget);
+    host.memory_bytes_max = section.size("memory_bytes_max", 64 * KIB..=4 * GIB, host.memory_bytes_max);
+    host.reply_bytes_max = section.size("reply_bytes_max", KIB..=GIB, host.reply_bytes_max);
+    section.finish();
+    host
+}
+
+fn sink(root: &mut Section<'_>, folder: &Path) -> Sink {
+    let mut sinks = Vec::new();
+    for (name, mut section) in root.named_tables("sink") {
+        if let Some(first) = sinks.first() {
+            let Sink { name: first, .. } = first;
+            section.fault_at(
+                &name.span,
+                format!("second sink {:?} beside {first:?}, allowed is one", name.value),
+            );
+        }
+        if !is_name(&name.value) {
+            let allowed = "a letter or _, then letters, digits and _";
+            section.fault_at(&name.span, format!("sink is named {:?}, allowed is {allowed}", name.value));
+        }
+        let path = section.needed_text("sqlite").map(|path| path.value).unwrap_or_default();
+        section.finish();
+        sinks.push(Sink { name: name.value, path: folder.join(path) });
+    }
+    sinks.into_iter().next().unwrap_or_else(|| Sink::default_in(folder))
+}
+
+struct RouteDefaults<'a> {
+    folder: &'a Path,
+    streams: &'a [StreamSpec],
+    body_bytes_max: u64,
+}
+
+fn routes(root: &mut Section<'_>, defaults: &RouteDefaults<'_>) -> Vec<RouteSpec> {
+    let sections = root.tables("route", "[[route]]", "a list of sections [[route]]").unwrap_or_default();
+    let (mut routes, mut spans) = (Vec::new(), Vec::new());
+    for section in sections {
+        let span = section.span().clone();
+        if let Some(route) = route(section, defaults) {
+            routes.push(route);
+            spans.push(span);
+        }
+    }
+    for (earlier, later) in conflicts(&routes) {
+        let (path, line) = (&routes[later].path, root.line(&spans[earlier]));
+        let text = format!(
+            "route {path:?} is that of line {line} again: same host, same path, methods that overlap"
+        );
+        root.fault_at(&spans[later], text);
+    }
+    routes
+}
+
+fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<RouteSpec> {
+    let path = section.needed_text("path");
+    if let Some(path) = &path
+        && let Some(problem) = path_problem(&path.value)
+    {
+        section.fault_at(&path.span, problem);
+    }
+    let host = section.text("host").map(|host| checked_host(&section, &host));
+    let methods = methods(&mut section);
+    let stream = stream(&mut section, defaults.streams);
+    let handler = handler(&mut section, defaults.folder);
+    if matches!(handler, Some(HandlerSpec::Collect)) && !section.has("stream") {
+        section.fault("missing key \"stream\" in [[route]]: collect has nowhere to put the items");
+    }
+    let body_bytes_max = section.size("body_bytes_max", BODY_BYTES, defaults.body_bytes_max);
+    section.finish();
+    Some(RouteSpec { path: path?.value, host, methods, handler: handler?, stream, body_bytes_max })
+}
+
+fn checked_host(section: &Section<'_>, host: &Written<String>) -> String {
+    if !is_host(&host.value) {
+        let text =
+            format!("host in [[route]] is {:?}, allowed is a name or an address without port", host.value);
+        section.fault_at(&host.span, text);
+    }
+    host.value.to_ascii_lowercase()
+}
+
+fn methods(section: &mut Section<'_>) -> Option<Methods> {
+    let texts = section.texts("methods")?;
+    if texts.is_empty() {
+        section.fault("methods in [[route]] is empty, allowed is a list of methods, or no such key");
+    }
+    let mut methods = Methods::EMPTY;
+    for text in texts {
+        match Method::from_bytes(text.value.as_bytes()) {
+            Some(method) => methods.insert(method),
+            None => {
+                let upper = text.value.to_ascii_uppercase();
+                let hint = did_you_mean(&upper, Method::ALL.map(Method::as_str));
+                section.fault_at(&text.span, format!("unknown method {:?}{hint}", text.value));
+            }
+        }
+    }
+    Some(methods)
+}
+
+fn stream(section: &mut Section<'_>, streams: &[StreamSpec]) -> Option<usize> {
+    let name = section.text("stream")?;
+    let found = streams.iter().position(|stream| stream.name == name.value);
+    if found.is_none() {
+        let hint = match streams {
+            [] => ": the file has no [stream.NAME]".to_owned(),
+            _ => did_you_mean(&name.value, streams.iter().map(|stream| stream.name.as_str())),
+        };
+        section.fault_at(&name.span, format!("unknown stream {:?}{hint}", name.value));
+    }
+    found
+}
+
+fn handler(section: &mut Section<'_>, folder: &Path) -> Option<HandlerSpec> {
+    let given: Vec<_> = HANDLERS.into_iter().filter(|key| section.has(key)).collect();
+    if given.len() != 1 {
+        let found = if given.is_empty() { "none".to_owned() } else { given.join(" and ") };
+        section.fault(format!(
+            "[[route]] needs one handler, found {found}, allowed is one of {}",
+            HANDLERS.join(", ")
+        ));
+    }
+    let script = section.text("script").map(|file| script_handler(section, &file, folder));
+    let collect = section.switch("collect").map(|collect| collect_handler(section, &collect));
+    let reply = section.take_table("reply", "reply of [[route]]".to_owned()).map(reply_handler);
+    script.or(collect).or(reply)
+}
+
+fn script_handler(section: &Section<'_>, file: &Written<String>, folder: &Path) -> HandlerSpec {
+    let path = folder.join(&file.value);
+    if !path.is_file() {
+        section.fault_at(
+            &file.span,
+            format!("script {:?} is no file: looked for {}", file.value, path.display()),
+        );
+    }
+    HandlerSpec::Script { file: path, root: folder.to_owned() }
+}
+
+fn collect_handler(section: &Section<'_>, collect: &Written<bool>) -> HandlerSpec {
+    if !collect.value {
+        section.fault_at(&collect.span, "collect in [[route]] is false, allowed is true, or no such key");
+    }
+    HandlerSpec::Collect
+}
+
+fn reply_handler(mut section: Section<'_>) -> HandlerSpec {
+    let status = section.integer("status", 200..=599, 200);
+    let content_type = section.text("content_type");
+    if let Some(written) = &content_type
+        && !(written.value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && written.value.contains('/'))
+    {
+        let text =
+            format!("content_type is {:?}, allowed is a media type like \"text/plain\"", written.value);
+        section.fault_at(&written.span, text);
+    }
+    let body = section.text("body");
+    if let Some(body) = &body
+        && matches!(status, 204 | 304)
+        && !body.value.is_empty()
+    {
+        let text =
+            format!("body has {} bytes, allowed is none: a reply {status} has no content", body.value.len());
+        section.fault_at(&body.span, text);
+    }
+    section.finish();
+    let content_type =
+        content_type.map_or_else(|| resolved::CONTENT_TYPE.to_owned(), |written| written.value);
+    HandlerSpec::Reply { status, content_type, body: body.map(|body| body.value).unwrap_or_default().into() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,553 @@
+//! Every fault by its exact text, the defaults, and the fixed point of printing.
+
+use std::fs;
+
+use super::*;
+
+fn app() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.luau"), "return function() return 204 end\n").unwrap();
+    dir
+}
+
+fn env(name: &str) -> Option<String> {
+    (name == "TOLLGATE_TEST").then(|| "10.0.0.1:80".to_owned())
+}
+
+fn load(text: &str) -> Result<Config, ConfigError> {
+    let dir = app();
+    resolve(&dir.path().join("t.toml"), text, &env)
+}
+
+/// The faults of a text, without the folder.
+fn check(text: &str, expected: &[&str]) {
+    let dir = app();
+    let file = dir.path().join("t.toml");
+    let folder = format!("{}/", dir.path().display());
+    let found = match resolve(&file, text, &env) {
+        Ok(_) => Vec::new(),
+        Err(error) => error.faults.iter().map(|fault| fault.to_string().replace(&folder, "")).collect(),
+    };
+    assert_eq!(found, expected, "{text}");
+}
+
+const SCORES: &str = "[stream.scores]\ncolumns = [{ name = \"n\", type = \"int\" }]\n";
+
+#[test]
+fn an_empty_file_is_all_defaults() {
+    let config = load("").unwrap();
+    let text = config.to_string();
+    let expected = r#"[server]
+listen = ["127.0.0.1:8080"]
+backlog = 4096
+workers = CORES
+head_bytes_max = "16KiB"
+target_bytes_max = "8000B"
+fields_max = 100
+body_bytes_max = "1MiB"
+head_timeout = "10s"
+body_timeout = "30s"
+idle_timeout = "75s"
+write_timeout = "30s"
+pipeline_depth_max = 256
+drain_timeout = "10s"
+
+[log]
+dir = "FOLDER/data/log"
+segment_bytes_max = "64MiB"
+segment_age_max = "1m"
+sync_age_max = "200ms"
+queue_bytes_max = "64MiB"
+transaction_bytes_max = "4MiB"
+digest = "sha256"
+node = "NODE"
+
+[script]
+cpu_budget = "50ms"
+memory_bytes_max = "16MiB"
+reply_bytes_max = "16MiB"
+
+[sink.main]
+sqlite = "FOLDER/data/tollgate.sqlite"
+"#;
+    let folder = config.sink.path.parent().unwrap().parent().unwrap().display().to_string();
+    let expected = expected
+        .replace("FOLDER", &folder)
+        .replace("CORES", &resolved::cores().to_string())
+        .replace("NODE", &resolved::host_name());
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn every_key_is_taken() {
+    let config = load(
+        r#"
+        [server]
+        listen = ["${TOLLGATE_TEST}", "[::1]:0"]
+        backlog = 16
+        workers = 3
+        head_bytes_max = "8KiB"
+        target_bytes_max = "4000B"
+        fields_max = 50
+        body_bytes_max = "2MiB"
+        head_timeout = "1s"
+        body_timeout = "2s"
+        idle_timeout = "3s"
+        write_timeout = "4s"
+        pipeline_depth_max = 5
+        drain_timeout = "0ms"
+        [log]
+        dir = "/var/log/tollgate"
+        segment_bytes_max = "1GiB"
+        segment_age_max = "24h"
+        sync_age_max = "5ms"
+        queue_bytes_max = "100MiB"
+        transaction_bytes_max = "8MiB"
+        digest = "none"
+        node = "web-1"
+        [script]
+        cpu_budget = "10ms"
+        memory_bytes_max = "1MiB"
+        reply_bytes_max = "2MiB"
+        [stream.scores]
+        ack = "written"
+        unknown = "ignore"
+        columns = [
+          { name = "n", type = "int" },
+          { name = "agent", type = "text", from = "request.header.user-agent" },
+        ]
+        [[route]]
+        path = "/a/{id}/*"
+        host = "Example.ORG"
+        methods = ["POST", "GET"]
+        script = "a.luau"
+        stream = "scores"
+        body_bytes_max = "10B"
+        [[route]]
+        path = "/b"
+        collect = true
+        stream = "scores"
+        [[route]]
+        path = "/c"
+        reply = { status = 404, content_type = "text/html", body = "<p>\"no\"\n$${X}</p>" }
+        [sink.other]
+        sqlite = "x.sqlite"
+        "#,
+    )
+    .unwrap();
+    let folder = config.sink.path.parent().unwrap();
+    let expected = r#"[server]
+listen = ["10.0.0.1:80", "[::1]:0"]
+backlog = 16
+workers = 3
+head_bytes_max = "8KiB"
+target_bytes_max = "4000B"
+fields_max = 50
+body_bytes_max = "2MiB"
+head_timeout = "1s"
+body_timeout = "2s"
+idle_timeout = "3s"
+write_timeout = "4s"
+pipeline_depth_max = 5
+drain_timeout = "0ms"
+
+[log]
+dir = "/var/log/tollgate"
+segment_bytes_max = "1GiB"
+segment_age_max = "24h"
+sync_age_max = "5ms"
+queue_bytes_max = "100MiB"
+transaction_bytes_max = "8MiB"
+digest = "none"
+node = "web-1"
+
+[script]
+cpu_budget = "10ms"
+memory_bytes_max = "1MiB"
+reply_bytes_max = "2MiB"
+
+[stream.scores]
+ack = "written"
+unknown = "ignore"
+columns = [
+  { name = "n", type = "int", from = "record.n" },
+  { name = "agent", type = "text", from = "request.header.user-agent" },
+]
+
+[[route]]
+path = "/a/{id}/*"
+host = "example.org"
+methods = ["GET", "POST"]
+script = "FOLDER/a.luau"
+stream = "scores"
+body_bytes_max = "10B"
+
+[[route]]
+path = "/b"
+collect = true
+stream = "scores"
+body_bytes_max = "2MiB"
+
+"#;
+    let text = config.to_string();
+    assert!(text.starts_with(&expected.replace("FOLDER", &folder.display().to_string())), "{text}");
+    let HandlerSpec::Reply { body, .. } = &config.server.routes[2].handler else { panic!("{text}") };
+    assert_eq!(body.as_ref(), b"<p>\"no\"\n${X}</p>");
+}
+
+#[test]
+fn what_is_printed_reads_back_to_the_same() {
+    let dir = app();
+    let file = dir.path().join("t.toml");
+    let nasty = r#"
+        [log]
+        node = "a'b\"c\\d"
+        [stream.b]
+        columns = [{ name = "x y", type = "json", from = "record" }, { name = "l", type = "uuid", from = "log.id" }]
+        [stream.a]
+        columns = [{ name = "'", type = "text" }]
+        [[route]]
+        path = "/x'y"
+        reply = { body = "line\nline\t'''\"\"\"$${HOME} \\ \u0007 ü" }
+        [[route]]
+        path = "/s"
+        script = "a.luau"
+        stream = "a"
+        [sink.s]
+        sqlite = "$${HOME}/it's.sqlite"
+    "#;
+    let first = resolve(&file, nasty, &env).unwrap();
+    let second = resolve(&file, &first.to_string(), &env).unwrap();
+    assert_eq!(second.to_string(), first.to_string());
+    assert_eq!(format!("{second:?}"), format!("{first:?}"));
+    assert_eq!(first.server.streams[0].name, "b", "streams keep the order of the file");
+}
+
+#[test]
+fn unknown_keys_are_faults_with_the_nearest_known_one() {
+    check("[sever]\n", &["t.toml:1:2: unknown key \"sever\" in the file, did you mean \"server\"?"]);
+    check(
+        "[server]\nbaklog = 1\n",
+        &["t.toml:2:1: unknown key \"baklog\" in [server], did you mean \"backlog\"?"],
+    );
+    check(
+        &format!(
+            "{SCORES}[[route]]\npath = \"/\"\ncollect = true\nstrem = \"scores\"\nstream = \"scores\"\n"
+        ),
+        &["t.toml:6:1: unknown key \"strem\" in [[route]], did you mean \"stream\"?"],
+    );
+    check(
+        "[log]\nretain = \"24h\"\n",
+        &["t.toml:2:1: unknown key \"retain\" in [log], allowed: dir, segment_bytes_max, segment_age_max, \
+           sync_age_max, queue_bytes_max, transaction_bytes_max, digest, node"],
+    );
+    check(
+        "[backend.billing]\nurls = []\n",
+        &[
+            "t.toml:1:2: unknown key \"backend\" in the file, allowed: server, log, script, stream, route, sink",
+        ],
+    );
+    check(
+        "[stream.s]\ncolumns = [\n  { name = \"n\", typ = \"int\" },\n]\n",
+        &[
+            "t.toml:3:3: missing key \"type\" in a column of [stream.s]",
+            "t.toml:3:17: unknown key \"typ\" in a column of [stream.s], did you mean \"type\"?",
+        ],
+    );
+    check(
+        "[[route]]\npath = \"/\"\nreply = { stat = 1 }\n",
+        &["t.toml:3:11: unknown key \"stat\" in reply of [[route]], did you mean \"status\"?"],
+    );
+}
+
+#[test]
+fn values_of_another_type_are_told_with_what_is_allowed() {
+    let size = "a size from 4KiB to 16GiB like \"64MiB\", units B, KiB, MiB, GiB";
+    let age = "a duration from 10ms to 24h like \"10s\", units ms, s, m, h";
+    check("server = 1\n", &["t.toml:1:10: server in the file is the integer 1, allowed is a table [server]"]);
+    check(
+        "[server]\nbacklog = \"x\"\nlisten = \"127.0.0.1:80\"\nworkers = 1.5\n",
+        &[
+            "t.toml:2:11: backlog in [server] is the string \"x\", allowed is an integer from 1 to 65535",
+            "t.toml:3:10: listen in [server] is the string \"127.0.0.1:80\", allowed is a list of strings",
+            "t.toml:4:11: workers in [server] is the number 1.5, allowed is \"auto\" or an integer from 1 to 1024",
+        ],
+    );
+    check(
+        "[log]\nsegment_bytes_max = 64\nsegment_age_max = true\ndir = []\n",
+        &[
+            &format!("t.toml:2:21: segment_bytes_max in [log] is the integer 64, allowed is {size}"),
+            &format!("t.toml:3:19: segment_age_max in [log] is true, allowed is {age}"),
+            "t.toml:4:7: dir in [log] is a list, allowed is a string",
+        ],
+    );
+    check(
+        "[route]\npath = \"/\"\n",
+        &["t.toml:1:1: route in the file is a table, allowed is a list of sections [[route]]"],
+    );
+    check("[[stream]]\n", &["t.toml:1:1: stream in the file is a list, allowed is a table [stream]"]);
+    check(
+        "[stream]\nx = 1\n",
+        &["t.toml:2:5: x in [stream] is the integer 1, allowed is a table [stream.x]"],
+    );
+    check(
+        "[[route]]\npath = \"/\"\ncollect = \"yes\"\nstream = 2024-01-01\n",
+        &[
+            "t.toml:3:11: collect in [[route]] is the string \"yes\", allowed is true or false",
+            "t.toml:4:10: stream in [[route]] is the time 2024-01-01, allowed is a string",
+        ],
+    );
+}
+
+#[test]
+fn values_out_of_bounds_are_told_with_the_bounds() {
+    check(
+        "[server]\nworkers = 0\nbacklog = -1\nfields_max = 99999999999999999999\n",
+        &[
+            "t.toml:2:11: workers in [server] is 0, allowed is \"auto\" or an integer from 1 to 1024",
+            "t.toml:3:11: backlog in [server] is -1, allowed is an integer from 1 to 65535",
+            "t.toml:4:14: fields_max in [server] is 99999999999999999999, allowed is an integer from 1 to 10000",
+        ],
+    );
+    check(
+        "[server]\nidle_timeout = \"75\"\nhead_bytes_max = \"16KB\"\n",
+        &[
+            "t.toml:2:16: idle_timeout in [server] is \"75\", allowed is a duration from 1ms to 24h like \"10s\", \
+             units ms, s, m, h",
+            "t.toml:3:18: head_bytes_max in [server] is \"16KB\", allowed is a size from 1KiB to 1MiB like \
+             \"64MiB\", units B, KiB, MiB, GiB",
+        ],
+    );
+    check(
+        "[log]\ntransaction_bytes_max = \"9MiB\"\n",
+        &[
+            "t.toml:2:25: transaction_bytes_max in [log] is \"9MiB\", allowed is a size from 1KiB to 8MiB like \
+           \"64MiB\", units B, KiB, MiB, GiB",
+        ],
+    );
+    check(
+        "[log]\nqueue_bytes_max = \"1MiB\"\n",
+        &["t.toml:1:1: transaction_bytes_max is 4194304 bytes, limit is queue_bytes_max: 1048576 bytes"],
+    );
+    check(
+        "[server]\nhead_bytes_max = \"4KiB\"\n",
+        &["t.toml:1:1: target_bytes_max is 8000 bytes, limit is head_bytes_max: 4096 bytes"],
+    );
+    check(
+        "[server]\nlisten = [\"localhost:80\", \"127.0.0.1:80\", \"127.0.0.1:80\"]\n",
+        &[
+            "t.toml:2:11: listen has \"localhost:80\", allowed is \"ip:port\" like \"127.0.0.1:8080\"",
+            "t.toml:2:43: listen has \"127.0.0.1:80\" twice",
+        ],
+    );
+    check(
+        "[server]\nlisten = []\n",
+        &["t.toml:1:1: listen in [server] is empty, allowed is a list of \"ip:port\""],
+    );
+    let long = "x".repeat(49);
+    check(
+        &format!("[log]\nnode = \"{long}\"\ndigest = \"md5\"\n"),
+        &[
+            &format!(
+                "t.toml:2:8: node in [log] is \"{long}\", allowed are at most 48 bytes without control characters"
+            ),
+            "t.toml:3:10: digest in [log] is \"md5\", allowed: none, sha224, sha256, sha384, sha512",
+        ],
+    );
+}
+
+#[test]
+fn missing_variables_are_named() {
+    check(
+        "[log]\ndir = \"${NOWHERE}/${ELSE}\"\nnode = \"${\"\n",
+        &[
+            "t.toml:2:7: dir in [log]: environment variable ELSE is not set",
+            "t.toml:2:7: dir in [log]: environment variable NOWHERE is not set",
+            "t.toml:3:8: node in [log]: found \"${\" without \"}\", allowed is ${NAME}; $${ stands for ${ itself",
+        ],
+    );
+}
+
+#[test]
+fn faults_of_streams_are_told() {
+    check("[stream.s]\n", &["t.toml:1:1: missing key \"columns\" in [stream.s]"]);
+    check("[stream.s]\ncolumns = []\n", &["t.toml:1:1: [stream.s] has 0 columns, allowed are 1 to 1000"]);
+    check(
+        "[stream.s]\ncolumns = [\"a\"]\nack = \"sync\"\nunknown = \"drop\"\n",
+        &[
+            "t.toml:1:1: [stream.s] has 0 columns, allowed are 1 to 1000",
+            "t.toml:2:12: columns in [stream.s] is the string \"a\", allowed is a table { ... }",
+            "t.toml:3:7: ack in [stream.s] is \"sync\", did you mean \"synced\"?",
+            "t.toml:4:11: unknown in [stream.s] is \"drop\", allowed: reject, ignore",
+        ],
+    );
+    check(
+        r#"[stream.s]
+columns = [
+  { name = "a", type = "integer" },
+  { name = "A", type = "int" },
+  { name = "", type = "int" },
+  { name = "b", type = "text", from = "request.tme" },
+  { name = "c", type = "text", from = "request.time" },
+  { name = "d", type = "bool", from = "request.id" },
+  { name = "e", type = "timestamp", from = 1 },
+  { name = "B", type = "int" },
+  { name = "E", type = "float" },
+  { name = "e", type = "float" },
+]
+"#,
+        &[
+            "t.toml:3:24: unknown type \"integer\", allowed: bool, int, float, text, bytes, timestamp, json, uuid, inet",
+            "t.toml:5:12: column is named \"\", allowed are 1 to 63 bytes without control characters",
+            "t.toml:6:39: unknown source \"request.tme\", did you mean \"request.time\"?",
+            "t.toml:7:24: type is \"text\", but request.time fills: timestamp",
+            "t.toml:8:24: type is \"bool\", but request.id fills: uuid, text",
+            "t.toml:9:44: from in a column of [stream.s] is the integer 1, allowed is a string",
+            "t.toml:12:12: column \"e\" is there already: tables have no case",
+        ],
+    );
+    let named = |name: &str| format!("[stream.{name}]\ncolumns = [{{ name = \"n\", type = \"int\" }}]\n");
+    let long = "x".repeat(64);
+    let allowed = "allowed is a letter or _, then letters, digits and _, at most 63 bytes";
+    check(&named("\"a-b\""), &[&format!("t.toml:1:9: stream is named \"a-b\", {allowed}")]);
+    check(&named("9a"), &[&format!("t.toml:1:9: stream is named \"9a\", {allowed}")]);
+    check(&named(&long), &[&format!("t.toml:1:9: stream is named \"{long}\", {allowed}")]);
+    check(
+        &named("SQLITE_x"),
+        &["t.toml:1:9: stream is named \"SQLITE_x\": names with sqlite_ are kept for tables of others"],
+    );
+    check(
+        &named("tollgate_x"),
+        &["t.toml:1:9: stream is named \"tollgate_x\": names with tollgate_ are kept for tables of others"],
+    );
+    check(
+        &format!("{}{}", named("a"), named("A")),
+        &["t.toml:3:9: stream \"A\" is \"a\" again: tables have no case"],
+    );
+}
+
+#[test]
+fn faults_of_routes_are_told() {
+    let route = |text: &str| format!("{SCORES}[[route]]\n{text}");
+    check(
+        &route(""),
+        &[
+            "t.toml:3:1: [[route]] needs one handler, found none, allowed is one of script, collect, reply",
+            "t.toml:3:1: missing key \"path\" in [[route]]",
+        ],
+    );
+    check(
+        &route("path = \"/\"\nscript = \"a.luau\"\nreply = {}\n"),
+        &[
+            "t.toml:3:1: [[route]] needs one handler, found script and reply, allowed is one of script, collect, reply",
+        ],
+    );
+    check(
+        &route("path = \"/\"\nscript = \"b.luau\"\n"),
+        &["t.toml:5:10: script \"b.luau\" is no file: looked for b.luau"],
+    );
+    check(
+        &route(
+            "path = \"x\"\ncollect = false\nstream = \"score\"\nhost = \"a:80\"\nmethods = [\"get\", \"BREW\"]\n",
+        ),
+        &[
+            "t.toml:4:8: path is \"x\", allowed is one that begins with \"/\"",
+            "t.toml:5:11: collect in [[route]] is false, allowed is true, or no such key",
+            "t.toml:6:10: unknown stream \"score\", did you mean \"scores\"?",
+            "t.toml:7:8: host in [[route]] is \"a:80\", allowed is a name or an address without port",
+            "t.toml:8:12: unknown method \"get\", did you mean \"GET\"?",
+            "t.toml:8:19: unknown method \"BREW\", allowed: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS",
+        ],
+    );
+    check(
+        "[[route]]\npath = \"/\"\nscript = \"a.luau\"\nstream = \"x\"\nmethods = []\n",
+        &[
+            "t.toml:1:1: methods in [[route]] is empty, allowed is a list of methods, or no such key",
+            "t.toml:4:10: unknown stream \"x\": the file has no [stream.NAME]",
+        ],
+    );
+    check(
+        &route("path = \"/\"\ncollect = true\n"),
+        &["t.toml:3:1: missing key \"stream\" in [[route]]: collect has nowhere to put the items"],
+    );
+    check(
+        &route("path = \"/\"\nreply = { status = 100, content_type = \"x\\n\" }\n"),
+        &[
+            "t.toml:5:20: status in reply of [[route]] is 100, allowed is an integer from 200 to 599",
+            "t.toml:5:40: content_type is \"x\\n\", allowed is a media type like \"text/plain\"",
+        ],
+    );
+    check(
+        &route("path = \"/\"\nreply = { status = 204, body = \"x\" }\n"),
+        &["t.toml:5:32: body has 1 bytes, allowed is none: a reply 204 has no content"],
+    );
+}
+
+#[test]
+fn routes_in_each_others_way_are_told_with_both_lines() {
+    let route = |path: &str, more: &str| format!("[[route]]\npath = \"{path}\"\nscript = \"a.luau\"\n{more}");
+    check(
+        &format!("{}\n{}", route("/a/{x}", ""), route("/a/{y}", "methods = [\"GET\"]\n")),
+        &["t.toml:5:1: route \"/a/{y}\" is that of line 1 again: same host, same path, methods that overlap"],
+    );
+    check(&format!("{}{}", route("/a", "host = \"x\"\n"), route("/a", "")), &[]);
+    check(
+        &format!("{}{}", route("/a", "host = \"X\"\n"), route("/a", "host = \"x\"\n")),
+        &["t.toml:5:1: route \"/a\" is that of line 1 again: same host, same path, methods that overlap"],
+    );
+    check(&format!("{}{}", route("/a", "methods = [\"GET\"]\n"), route("/a", "methods = [\"POST\"]\n")), &[]);
+}
+
+#[test]
+fn faults_of_sinks_are_told() {
+    check("[sink.main]\n", &["t.toml:1:1: missing key \"sqlite\" in [sink.main]"]);
+    check(
+        "[sink.main]\nsqlite = \"a\"\n[sink.\"b c\"]\npostgres = \"x\"\n",
+        &[
+            "t.toml:3:1: missing key \"sqlite\" in [sink.b c]",
+            "t.toml:3:7: second sink \"b c\" beside \"main\", allowed is one",
+            "t.toml:3:7: sink is named \"b c\", allowed is a letter or _, then letters, digits and _",
+            "t.toml:4:1: unknown key \"postgres\" in [sink.b c], allowed: sqlite",
+        ],
+    );
+}
+
+#[test]
+fn one_bad_section_does_not_hide_the_others() {
+    check(
+        "sink = 1\n[log]\ndigest = 1\n[server]\nx = 1\n[stream.s]\n[[route]]\n[script]\ncpu_budget = \"0ms\"\n",
+        &[
+            "t.toml:1:8: sink in the file is the integer 1, allowed is a table [sink]",
+            "t.toml:3:10: digest in [log] is the integer 1, allowed is a string",
+            "t.toml:5:1: unknown key \"x\" in [server], allowed: listen, backlog, workers, head_bytes_max, \
+             target_bytes_max, fields_max, head_timeout, body_timeout, idle_timeout, write_timeout, \
+             pipeline_depth_max, body_bytes_max, drain_timeout",
+            "t.toml:6:1: missing key \"columns\" in [stream.s]",
+            "t.toml:7:1: [[route]] needs one handler, found none, allowed is one of script, collect, reply",
+            "t.toml:7:1: missing key \"path\" in [[route]]",
+            "t.toml:9:14: cpu_budget in [script] is \"0ms\", allowed is a duration from 1ms to 10m like \"10s\", \
+             units ms, s, m, h",
+        ],
+    );
+}
+
+#[test]
+fn what_is_no_toml_is_told_alone_and_a_double_key_with_the_rest() {
+    check(
+        "[server]\nx = 1\nbacklog = oops\nworkers =\n",
+        &[
+            "t.toml:3:11: string values must be quoted, expected literal string",
+            "t.toml:4:10: string values must be quoted, expected literal string",
+        ],
+    );
+    check(
+        "[server]\nbacklog = 1\nbacklog = 2\nx = 1\nworkers = 0\n",
+        &[
+            "t.toml:3:1: duplicate key",
+            "t.toml:4:1: unknown key \"x\" in [server], allowed: listen, backlog, workers, head_bytes_max, \
+             target_bytes_max, fields_max, head_timeout, body_timeout, idle_timeout, write_timeout, \
+             pipeline_depth_max, body_bytes_max, drain_timeout",
+            "t.toml:5:11: workers in [server] is 0, allowed is \"auto\" or an integer from 1 to 1024",
+        ],
+    );
+}

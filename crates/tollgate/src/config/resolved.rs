@@ -1,0 +1,175 @@
+//! The configuration as the program uses it: every value there, every path absolute. It prints as TOML that reads
+//! back to the same.
+
+use std::fmt;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use tollgate_log::LogOptions;
+use tollgate_server::{ColumnSpec, HandlerSpec, RouteSpec, ServerOptions, StreamSpec, UnknownFields};
+
+use super::env::escape;
+use super::stream::source_name;
+use super::units::{show_duration, show_size};
+
+pub(super) const BACKLOG: u32 = 4096;
+pub(super) const BODY_BYTES_MAX: u64 = 1 << 20;
+pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const CONTENT_TYPE: &str = "text/plain; charset=utf-8";
+/// Relative to the folder of the configuration.
+pub(super) const LOG_DIR: &str = "data/log";
+const SQLITE: &str = "data/tollgate.sqlite";
+/// What a segment header holds of the name of its node.
+pub(super) const NODE_BYTES_MAX: usize = 48;
+
+/// All that a configuration says.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    /// The file or folder that it was read from.
+    pub(crate) source: PathBuf,
+    /// What is served.
+    pub(crate) server: ServerOptions,
+    /// How the log is kept.
+    pub(crate) log: LogOptions,
+    /// Where rows are loaded.
+    pub(crate) sink: Sink,
+    /// Bytes of a request body on routes that say nothing else.
+    pub(crate) body_bytes_max: u64,
+}
+
+/// The database that rows are loaded into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sink {
+    /// The name that its positions are kept under.
+    pub(crate) name: String,
+    /// The SQLite file.
+    pub(crate) path: PathBuf,
+}
+
+impl Sink {
+    /// The sink of a configuration that names none.
+    pub(super) fn default_in(folder: &Path) -> Self {
+        Self { name: "main".to_owned(), path: folder.join(SQLITE) }
+    }
+}
+
+/// The addresses of a configuration that names none.
+pub(super) fn listen() -> Vec<SocketAddr> {
+    vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))]
+}
+
+/// The cores that this process may use.
+pub(super) fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from).min(1024)
+}
+
+/// The name of this machine, as much as a segment holds; empty if the system does not tell.
+pub(super) fn host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    name[..name.floor_char_boundary(NODE_BYTES_MAX)].to_owned()
+}
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_server(f)?;
+        write_log(&self.log, f)?;
+        self.write_script(f)?;
+        self.server.streams.iter().try_for_each(|stream| write_stream(stream, f))?;
+        self.server.routes.iter().try_for_each(|route| self.write_route(route, f))?;
+        write!(f, "\n[sink.{}]\nsqlite = {}\n", self.sink.name, quoted_path(&self.sink.path))
+    }
+}
+
+impl Config {
+    fn write_server(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (server, limits) = (&self.server, &self.server.connection);
+        let listen: Vec<_> = server.listen.iter().map(|address| format!("\"{address}\"")).collect();
+        writeln!(f, "[server]")?;
+        writeln!(f, "listen = [{}]", listen.join(", "))?;
+        writeln!(f, "backlog = {}", server.backlog)?;
+        writeln!(f, "workers = {}", server.workers)?;
+        writeln!(f, "head_bytes_max = \"{}\"", show_size(limits.head.head_bytes_max as u64))?;
+        writeln!(f, "target_bytes_max = \"{}\"", show_size(limits.head.target_bytes_max as u64))?;
+        writeln!(f, "fields_max = {}", limits.head.fields_max)?;
+        writeln!(f, "body_bytes_max = \"{}\"", show_size(self.body_bytes_max))?;
+        writeln!(f, "head_timeout = \"{}\"", show_duration(limits.head_timeout))?;
+        writeln!(f, "body_timeout = \"{}\"", show_duration(limits.body_timeout))?;
+        writeln!(f, "idle_timeout = \"{}\"", show_duration(limits.idle_timeout))?;
+        writeln!(f, "write_timeout = \"{}\"", show_duration(limits.write_timeout))?;
+        writeln!(f, "pipeline_depth_max = {}", limits.pipeline_depth_max)?;
+        writeln!(f, "drain_timeout = \"{}\"", show_duration(server.drain_timeout))
+    }
+
+    fn write_script(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let script = &self.server.script;
+        writeln!(f, "\n[script]")?;
+        writeln!(f, "cpu_budget = \"{}\"", show_duration(script.cpu_budget))?;
+        writeln!(f, "memory_bytes_max = \"{}\"", show_size(script.memory_bytes_max as u64))?;
+        writeln!(f, "reply_bytes_max = \"{}\"", show_size(script.reply_bytes_max as u64))
+    }
+
+    fn write_route(&self, route: &RouteSpec, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\n[[route]]")?;
+        writeln!(f, "path = {}", quoted(&route.path))?;
+        if let Some(host) = &route.host {
+            writeln!(f, "host = {}", quoted(host))?;
+        }
+        if let Some(methods) = route.methods {
+            let methods: Vec<_> = methods.iter().map(|method| format!("\"{method}\"")).collect();
+            writeln!(f, "methods = [{}]", methods.join(", "))?;
+        }
+        match &route.handler {
+            HandlerSpec::Script { file, .. } => writeln!(f, "script = {}", quoted_path(file))?,
+            HandlerSpec::Collect => writeln!(f, "collect = true")?,
+            HandlerSpec::Reply { status, content_type, body } => {
+                let (content_type, body) = (quoted(content_type), quoted(&String::from_utf8_lossy(body)));
+                writeln!(f, "reply = {{ status = {status}, content_type = {content_type}, body = {body} }}")?;
+            }
+        }
+        if let Some(stream) = route.stream.and_then(|stream| self.server.streams.get(stream)) {
+            writeln!(f, "stream = {}", quoted(&stream.name))?;
+        }
+        writeln!(f, "body_bytes_max = \"{}\"", show_size(route.body_bytes_max))
+    }
+}
+
+fn write_log(log: &LogOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "\n[log]")?;
+    writeln!(f, "dir = {}", quoted_path(&log.dir))?;
+    writeln!(f, "segment_bytes_max = \"{}\"", show_size(log.segment_bytes_max))?;
+    writeln!(f, "segment_age_max = \"{}\"", show_duration(log.segment_age_max))?;
+    writeln!(f, "sync_age_max = \"{}\"", show_duration(log.sync_age_max))?;
+    writeln!(f, "queue_bytes_max = \"{}\"", show_size(log.queue_bytes_max))?;
+    writeln!(f, "transaction_bytes_max = \"{}\"", show_size(log.transaction_bytes_max as u64))?;
+    writeln!(f, "digest = \"{}\"", log.digest.name())?;
+    writeln!(f, "node = {}", quoted(&log.node))
+}
+
+fn write_stream(stream: &StreamSpec, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let unknown = match stream.unknown {
+        UnknownFields::Reject => "reject",
+        UnknownFields::Ignore => "ignore",
+    };
+    writeln!(f, "\n[stream.{}]", stream.name)?;
+    writeln!(f, "ack = \"{}\"", stream.ack.name())?;
+    writeln!(f, "unknown = \"{unknown}\"")?;
+    writeln!(f, "columns = [")?;
+    for ColumnSpec { name, kind, source } in &stream.columns {
+        let (name, from) = (quoted(name), quoted(&source_name(source)));
+        writeln!(f, "  {{ name = {name}, type = \"{}\", from = {from} }},", kind.name())?;
+    }
+    writeln!(f, "]")
+}
+
+/// A value as a TOML string that reads back to it, also where it looks like a variable.
+fn quoted(value: &str) -> String {
+    toml::Value::String(escape(value)).to_string()
+}
+
+fn quoted_path(path: &Path) -> String {
+    quoted(&path.to_string_lossy())
+}

@@ -1,0 +1,175 @@
+//! The rules of routes that need no file: which paths are patterns, and which routes get in each other's way.
+
+use tollgate_server::RouteSpec;
+
+/// What is wrong with a path pattern; none if nothing is.
+pub(super) fn path_problem(path: &str) -> Option<String> {
+    let Some(below) = path.strip_prefix('/') else {
+        return Some(format!("path is {path:?}, allowed is one that begins with \"/\""));
+    };
+    let segments: Vec<_> = below.split('/').collect();
+    let mut names = Vec::new();
+    for (index, segment) in segments.iter().enumerate() {
+        let is_last = index + 1 == segments.len();
+        if let Some(problem) = segment_problem(segment, is_last) {
+            return Some(format!("segment {segment:?} of path {path:?} {problem}"));
+        }
+        if let Some(name) = capture_name(segment) {
+            if names.contains(&name) {
+                return Some(format!("path {path:?} has two segments {segment:?}: each name stands once"));
+            }
+            names.push(name);
+        }
+    }
+    None
+}
+
+fn segment_problem(segment: &str, is_last: bool) -> Option<&'static str> {
+    if capture_name(segment).is_some() || (segment == "*" && is_last) {
+        return None;
+    }
+    if segment == "*" {
+        return Some("is not the last: \"*\" stands for all that follows");
+    }
+    if segment.contains(['{', '}', '*']) {
+        return Some(
+            "is neither literal, nor {name}, nor * at the end; a name is a letter or _, then letters, digits, _",
+        );
+    }
+    if segment == "." || segment == ".." {
+        return Some("matches nothing: dot segments are resolved before routes are looked up");
+    }
+    if segment.contains(['%', '?', '#', '\\']) || segment.contains(char::is_control) {
+        return Some(
+            "has a character that is not allowed: write the path decoded, without query and fragment",
+        );
+    }
+    None
+}
+
+fn capture_name(segment: &str) -> Option<&str> {
+    segment.strip_prefix('{')?.strip_suffix('}').filter(|name| is_name(name))
+}
+
+/// Whether a text is a name: a letter or `_`, then letters, digits and `_`.
+pub(super) fn is_name(text: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
+    text.starts_with(is_letter) && text.chars().all(|c| is_letter(c) || c.is_ascii_digit())
+}
+
+/// Whether a text can be the host of a request, without its port (RFC 3986 section 3.2.2).
+pub(super) fn is_host(text: &str) -> bool {
+    if let Some(address) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
+        return address.parse::<std::net::Ipv6Addr>().is_ok();
+    }
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+}
+
+/// The pairs of routes that could both answer a request of the same shape, by place: the earlier, the later.
+pub(super) fn conflicts(routes: &[RouteSpec]) -> Vec<(usize, usize)> {
+    let mut pairs = Vec::new();
+    for (later, route) in routes.iter().enumerate() {
+        let earlier = routes[..later].iter().position(|earlier| is_conflict(earlier, route));
+        pairs.extend(earlier.map(|earlier| (earlier, later)));
+    }
+    pairs
+}
+
+fn is_conflict(a: &RouteSpec, b: &RouteSpec) -> bool {
+    let is_overlap = match (a.methods, b.methods) {
+        (Some(a), Some(b)) => !a.intersection(b).is_empty(),
+        // Only the handler knows, so it may be any.
+        _ => true,
+    };
+    is_overlap && a.host == b.host && shape(&a.path).eq(shape(&b.path))
+}
+
+/// The segments of a path, each capture by the same sign.
+fn shape(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').map(|segment| if segment.starts_with('{') { "{}" } else { segment })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate_server::{HandlerSpec, Method, Methods};
+
+    #[test]
+    fn paths_are_literals_captures_and_a_star_at_the_end() {
+        for path in ["/", "/a", "/a/", "/a/{id}", "/{a}/{b_2}/*", "/*", "/a//b", "/a.b/~c", "/ü"] {
+            assert_eq!(path_problem(path), None, "{path}");
+        }
+        let check = |path, expected: &str| {
+            let problem = path_problem(path).unwrap();
+            assert!(problem.contains(expected), "{path}: {problem}");
+        };
+        check("a", "path is \"a\", allowed is one that begins with \"/\"");
+        check("", "begins with");
+        check("/*/a", "segment \"*\" of path \"/*/a\" is not the last");
+        check("/a*", "is neither literal");
+        check("/{}", "is neither literal");
+        check("/{a b}", "is neither literal");
+        check("/x{a}", "is neither literal");
+        check("/{a}/{a}", "has two segments \"{a}\"");
+        check("/a/../b", "matches nothing");
+        check("/a%20b", "write the path decoded");
+        check("/a?b", "write the path decoded");
+        check("/a\nb", "write the path decoded");
+    }
+
+    #[test]
+    fn hosts_are_names_or_addresses_without_a_port() {
+        for (host, expected) in [
+            ("example.org", true),
+            ("127.0.0.1", true),
+            ("[::1]", true),
+            ("", false),
+            ("a:80", false),
+            ("[x]", false),
+            ("a/b", false),
+        ] {
+            assert_eq!(is_host(host), expected, "{host}");
+        }
+    }
+
+    fn route(path: &str, host: Option<&str>, methods: &[Method]) -> RouteSpec {
+        RouteSpec {
+            path: path.to_owned(),
+            host: host.map(str::to_owned),
+            methods: (!methods.is_empty()).then(|| methods.iter().copied().collect::<Methods>()),
+            handler: HandlerSpec::Collect,
+            stream: None,
+            body_bytes_max: 1,
+        }
+    }
+
+    #[test]
+    fn routes_of_one_shape_conflict_where_their_methods_meet() {
+        use Method::{Get, Post, Put};
+        let check = |a: RouteSpec, b: RouteSpec, expected: bool| {
+            assert_eq!(!conflicts(&[a.clone(), b.clone()]).is_empty(), expected, "{a:?} {b:?}");
+        };
+        check(route("/a", None, &[]), route("/a", None, &[]), true);
+        check(route("/a", None, &[]), route("/b", None, &[]), false);
+        check(route("/a", None, &[]), route("/a/", None, &[]), false);
+        check(route("/{x}", None, &[]), route("/{y}", None, &[]), true);
+        check(route("/{x}", None, &[]), route("/*", None, &[]), false);
+        check(route("/{x}", None, &[]), route("/x", None, &[]), false);
+        check(route("/a", None, &[Get]), route("/a", None, &[Post]), false);
+        check(route("/a", None, &[Get, Put]), route("/a", None, &[Post, Put]), true);
+        check(route("/a", None, &[Get]), route("/a", None, &[]), true);
+        check(route("/a", Some("x"), &[]), route("/a", None, &[]), false);
+        check(route("/a", Some("x"), &[]), route("/a", Some("x"), &[]), true);
+    }
+
+    #[test]
+    fn a_conflict_names_the_first_of_its_kind() {
+        let all = [
+            route("/a", None, &[]),
+            route("/b", None, &[]),
+            route("/{x}", None, &[]),
+            route("/a", None, &[]),
+        ];
+        assert_eq!(conflicts(&all), [(0, 3)]);
+    }
+}

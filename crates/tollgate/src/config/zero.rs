@@ -1,0 +1,264 @@
+//! Zero configuration: a folder without a file of ours. `DIR/routes/**/*.luau` are routes by their path, each request
+//! is recorded in the stream `requests`.
+
+use std::fs;
+use std::path::{Path, PathBuf, absolute};
+
+use tollgate_log::{ColumnType, Level, LogOptions};
+use tollgate_server::{
+    ColumnSpec, ConnectionLimits, HandlerSpec, HostOptions, RouteSpec, ServerOptions, Source, StreamSpec,
+    UnknownFields,
+};
+
+use super::FILE_NAME;
+use super::fault::{ConfigError, Fault};
+use super::resolved::{self, Config, Sink};
+use super::route::{conflicts, path_problem};
+
+/// How deep `routes/` is looked through: a link that leads back up ends there.
+const DEPTH_MAX: usize = 32;
+
+/// Makes the configuration of a folder.
+///
+/// # Errors
+/// No routes, a file whose name is no path, two files of one path, or a folder that cannot be read.
+pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
+    let folder = absolute(dir).map_err(|error| unreadable(dir, &error))?;
+    let mut faults = Vec::new();
+    let mut files = Vec::new();
+    collect_scripts(&folder.join("routes"), 0, &mut files, &mut faults);
+    files.sort();
+    let routes = routes(&folder, &files, &mut faults);
+    if routes.is_empty() && faults.is_empty() {
+        let text = format!("neither {FILE_NAME} nor routes/*.luau in this folder: nothing to serve");
+        faults.push(Fault::of_file(dir, text));
+    }
+    if !faults.is_empty() {
+        return Err(ConfigError { faults });
+    }
+    let mut log = LogOptions::new(&folder.join(resolved::LOG_DIR));
+    log.node = resolved::host_name();
+    Ok(Config {
+        source: dir.to_owned(),
+        body_bytes_max: resolved::BODY_BYTES_MAX,
+        server: ServerOptions {
+            listen: resolved::listen(),
+            backlog: resolved::BACKLOG,
+            workers: resolved::cores(),
+            connection: ConnectionLimits::default(),
+            script: HostOptions::default(),
+            streams: vec![requests()],
+            routes,
+            drain_timeout: resolved::DRAIN_TIMEOUT,
+        },
+        log,
+        sink: Sink::default_in(&folder),
+    })
+}
+
+/// The stream that every request goes to.
+fn requests() -> StreamSpec {
+    let columns = [
+        ("at", ColumnType::Timestamp, Source::RequestTime),
+        ("method", ColumnType::Text, Source::RequestMethod),
+        ("path", ColumnType::Text, Source::RequestPath),
+        ("status", ColumnType::Int, Source::ReplyStatus),
+        ("took_us", ColumnType::Int, Source::ReplyTimeUs),
+        ("client", ColumnType::Inet, Source::RequestRemoteAddr),
+        ("id", ColumnType::Uuid, Source::RequestId),
+        ("record", ColumnType::Json, Source::Record),
+    ];
+    let columns = columns.map(|(name, kind, source)| ColumnSpec { name: name.to_owned(), kind, source });
+    StreamSpec {
+        name: "requests".to_owned(),
+        ack: Level::Synced,
+        columns: columns.into(),
+        unknown: UnknownFields::default(),
+    }
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Fault {
+    Fault::of_file(path, format!("cannot read the folder: {error}"))
+}
+
+/// Gathers the scripts below a folder. Names with a leading `_` or `.` are left out, folders too.
+fn collect_scripts(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, faults: &mut Vec<Fault>) {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && depth == 0 => return,
+        Err(error) => return faults.push(unreadable(folder, &error)),
+        Ok(_) if depth == DEPTH_MAX => {
+            return faults.push(Fault::of_file(folder, format!("folders lie too deep, limit {DEPTH_MAX}")));
+        }
+        Ok(entries) => entries,
+    };
+    for entry in entries {
+        let path = match entry {
+            Err(error) => return faults.push(unreadable(folder, &error)),
+            Ok(entry) => entry.path(),
+        };
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with(['_', '.']) {
+            continue;
+        }
+        if path.is_dir() {
+            collect_scripts(&path, depth + 1, files, faults);
+        } else if path.extension().is_some_and(|extension| extension == "luau") {
+            files.push(path);
+        }
+    }
+}
+
+fn routes(folder: &Path, files: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<RouteSpec> {
+    let mut routes = Vec::new();
+    for file in files {
+        let below = file.strip_prefix(folder.join("routes")).unwrap_or(file);
+        let path = route_path(&below.to_string_lossy());
+        if let Some(problem) = path_problem(&path) {
+            faults.push(Fault::of_file(file, format!("{problem}: the path comes from the name of the file")));
+        }
+        routes.push(RouteSpec {
+            path,
+            host: None,
+            methods: None,
+            handler: HandlerSpec::Script { file: file.clone(), root: folder.to_owned() },
+            stream: Some(0),
+            body_bytes_max: resolved::BODY_BYTES_MAX,
+        });
+    }
+    for (earlier, later) in conflicts(&routes) {
+        let text = format!("route {:?} is that of {} again", routes[later].path, files[earlier].display());
+        faults.push(Fault::of_file(&files[later], text));
+    }
+    routes
+}
+
+/// The path of a route from the path of its file below `routes/`.
+fn route_path(file: &str) -> String {
+    let below = file.strip_suffix(".luau").unwrap_or(file);
+    let mut segments: Vec<_> = below.split('/').collect();
+    segments.pop_if(|last| *last == "index");
+    let segments: Vec<_> = segments.into_iter().map(route_segment).collect();
+    format!("/{}", segments.join("/"))
+}
+
+fn route_segment(name: &str) -> String {
+    match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+        Some(capture) => format!("{{{capture}}}"),
+        None => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn app(files: &[&str]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = dir.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "return function() return 204 end\n").unwrap();
+        }
+        dir
+    }
+
+    fn faults(files: &[&str]) -> Vec<String> {
+        let dir = app(files);
+        let root = format!("{}/", dir.path().display());
+        let error = resolve(dir.path()).unwrap_err();
+        error.faults.iter().map(|fault| fault.to_string().replace(&root, "")).collect()
+    }
+
+    #[test]
+    fn files_are_routes_by_their_path() {
+        let check = |file, expected| assert_eq!(route_path(file), expected, "{file}");
+        check("index.luau", "/");
+        check("score.luau", "/score");
+        check("users/index.luau", "/users");
+        check("users/[id].luau", "/users/{id}");
+        check("users/[id]/index.luau", "/users/{id}");
+        check("[a]/x/[b].luau", "/{a}/x/{b}");
+        check("index/a.luau", "/index/a");
+        check("a.b.luau", "/a.b");
+    }
+
+    #[test]
+    fn a_folder_is_a_whole_configuration() {
+        let dir = app(&[
+            "routes/index.luau",
+            "routes/users/[id].luau",
+            "routes/_helper.luau",
+            "routes/_lib/x.luau",
+            "routes/.hidden.luau",
+            "routes/notes.txt",
+            "lib/y.luau",
+        ]);
+        let config = Config::load(dir.path()).unwrap();
+        let paths: Vec<_> = config.server.routes.iter().map(|route| route.path.as_str()).collect();
+        assert_eq!(paths, ["/", "/users/{id}"]);
+        assert_eq!(config.log.dir, dir.path().join("data/log"));
+        assert_eq!(config.sink.path, dir.path().join("data/tollgate.sqlite"));
+        for route in &config.server.routes {
+            let HandlerSpec::Script { root, .. } = &route.handler else { panic!("{route:?}") };
+            assert_eq!((root.as_path(), route.stream), (dir.path(), Some(0)));
+        }
+    }
+
+    #[test]
+    fn what_is_resolved_prints_as_a_file_that_means_the_same() {
+        let dir = app(&["routes/index.luau", "routes/users/[id].luau"]);
+        let implied = Config::load(dir.path()).unwrap().to_string();
+        fs::write(dir.path().join(FILE_NAME), &implied).unwrap();
+        let written = Config::load(dir.path()).unwrap();
+        assert_eq!(written.to_string(), implied);
+        assert_eq!(written.source, dir.path().join(FILE_NAME));
+    }
+
+    #[test]
+    fn the_stream_holds_what_the_design_says() {
+        let dir = app(&["routes/index.luau"]);
+        let text = Config::load(dir.path()).unwrap().to_string();
+        let expected = r#"[stream.requests]
+ack = "synced"
+unknown = "reject"
+columns = [
+  { name = "at", type = "timestamp", from = "request.time" },
+  { name = "method", type = "text", from = "request.method" },
+  { name = "path", type = "text", from = "request.path" },
+  { name = "status", type = "int", from = "reply.status" },
+  { name = "took_us", type = "int", from = "reply.time_us" },
+  { name = "client", type = "inet", from = "request.remote_addr" },
+  { name = "id", type = "uuid", from = "request.id" },
+  { name = "record", type = "json", from = "record" },
+]
+"#;
+        assert!(text.contains(expected), "{text}");
+        assert!(requests().schema().is_ok());
+    }
+
+    #[test]
+    fn a_folder_without_routes_says_what_it_lacks() {
+        let dir = app(&["lib/y.luau"]);
+        let error = resolve(dir.path()).unwrap_err().to_string();
+        let expected = "neither tollgate.toml nor routes/*.luau in this folder: nothing to serve";
+        assert_eq!(error, format!("{}: {expected}", dir.path().display()));
+    }
+
+    #[test]
+    fn files_of_one_path_and_names_that_are_no_path_are_all_told() {
+        let found = faults(&[
+            "routes/a/[x].luau",
+            "routes/a/[y].luau",
+            "routes/b*.luau",
+            "routes/b/index.luau",
+            "routes/b.luau",
+        ]);
+        let expected = [
+            "routes/b*.luau: segment \"b*\" of path \"/b*\" is neither literal, nor {name}, nor * at the end; \
+             a name is a letter or _, then letters, digits, _: the path comes from the name of the file",
+            "routes/a/[y].luau: route \"/a/{y}\" is that of routes/a/[x].luau again",
+            "routes/b.luau: route \"/b\" is that of routes/b/index.luau again",
+        ];
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,3 @@
+pub(crate) fn run(_: crate::config::Config) -> anyhow::Result<std::process::ExitCode> {
+    anyhow::bail!("to be built")
+}

@@ -1,0 +1,279 @@
+//! `tollgate sql`: one statement that reads, on the database that the loader fills.
+//!
+//! The connection cannot write: the file is opened read-only, and statements that write are refused by name before.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags, Row, Statement};
+
+use crate::cli::Format;
+use crate::config::Config;
+use crate::print::{
+    blob, printable, push_formatted, push_json_float, push_json_string, table, to_stdout, write_table,
+};
+
+/// Rows of a table, which is held in memory to find the widths of its columns.
+const TABLE_ROWS_MAX: usize = 10_000;
+/// How long a checkpoint of the loader is waited for.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Runs a statement and prints its rows.
+pub(crate) fn run(config: &Config, statement: &str, format: Format) -> anyhow::Result<ExitCode> {
+    to_stdout(|out| {
+        query(&config.sink.path, statement, format, out)?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn query(database: &Path, text: &str, format: Format, out: &mut dyn Write) -> anyhow::Result<()> {
+    answer(database, text, format, out).map_err(plainly)
+}
+
+/// Leaves SQLite's own message where there is one, without the code behind it.
+fn plainly(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref() {
+        Some(rusqlite::Error::SqliteFailure(_, Some(message))) => anyhow::Error::msg(message.clone()),
+        _ => error,
+    }
+}
+
+fn answer(database: &Path, text: &str, format: Format, out: &mut dyn Write) -> anyhow::Result<()> {
+    let connection = open(database)?;
+    let mut statement = prepare(&connection, text)?;
+    let names: Vec<_> = statement.column_names().map(str::to_owned).collect();
+    match format {
+        Format::Table => write_rows_as_table(&mut statement, &names, out),
+        Format::Csv => write_rows_as_csv(&mut statement, &names, out),
+        Format::Json => write_rows_as_json(&mut statement, &names, out),
+    }
+}
+
+fn open(database: &Path) -> anyhow::Result<Connection> {
+    if !database.is_file() {
+        bail!("{} is not there: nothing was loaded yet", database.display());
+    }
+    let context = || format!("cannot open {}", database.display());
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(database, flags).with_context(context)?;
+    connection.busy_timeout(BUSY_TIMEOUT).with_context(context)?;
+    connection.pragma_update(None, "query_only", true).with_context(context)?;
+    Ok(connection)
+}
+
+fn prepare<'a>(connection: &'a Connection, text: &str) -> anyhow::Result<Statement<'a>> {
+    let statement = match connection.prepare(text) {
+        Err(rusqlite::Error::MultipleStatement) => bail!("found more than one statement, allowed is one"),
+        Err(rusqlite::Error::SqlInputError { msg, offset, .. }) => match usize::try_from(offset) {
+            Ok(offset) => bail!("{msg}, at byte {offset} of the statement"),
+            Err(_) => bail!(msg),
+        },
+        statement => statement?,
+    };
+    if !statement.readonly() {
+        bail!("the statement writes, allowed is one that reads: rows come from the log");
+    }
+    if statement.column_count() == 0 {
+        bail!("the statement gives no rows, allowed is one that reads");
+    }
+    Ok(statement)
+}
+
+fn write_rows_as_table(
+    statement: &mut Statement<'_>,
+    names: &[String],
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let header: Vec<_> = names.iter().map(|name| printable(name)).collect();
+    let mut table = table(&header.iter().map(String::as_str).collect::<Vec<_>>());
+    let (mut rows, mut count) = (statement.query([])?, 0);
+    while let Some(row) = rows.next()? {
+        if count == TABLE_ROWS_MAX {
+            write_table(out, &mut table)?;
+            writeln!(out, "({count} rows, and there are more: --format csv or json prints all)")?;
+            return Ok(());
+        }
+        let cells = each(row, names.len(), |value| printable(&plain(value)))?;
+        table.add_row(cells);
+        count += 1;
+    }
+    write_table(out, &mut table)?;
+    writeln!(out, "({count} {})", if count == 1 { "row" } else { "rows" })?;
+    Ok(())
+}
+
+fn write_rows_as_csv(
+    statement: &mut Statement<'_>,
+    names: &[String],
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let header: Vec<_> = names.iter().map(|name| csv_field(name)).collect();
+    writeln!(out, "{}", header.join(","))?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let fields = each(row, names.len(), |value| csv_field(&plain(value)))?;
+        writeln!(out, "{}", fields.join(","))?;
+    }
+    Ok(())
+}
+
+fn write_rows_as_json(
+    statement: &mut Statement<'_>,
+    names: &[String],
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let mut rows = statement.query([])?;
+    let mut line = String::new();
+    while let Some(row) = rows.next()? {
+        line.clear();
+        for (index, name) in names.iter().enumerate() {
+            line.push(if index == 0 { '{' } else { ',' });
+            push_json_string(&mut line, name);
+            line.push(':');
+            push_json(&mut line, row.get_ref(index)?);
+        }
+        writeln!(out, "{line}}}")?;
+    }
+    Ok(())
+}
+
+fn each(
+    row: &Row<'_>,
+    columns: usize,
+    show: impl Fn(ValueRef<'_>) -> String,
+) -> rusqlite::Result<Vec<String>> {
+    (0..columns).map(|index| row.get_ref(index).map(&show)).collect()
+}
+
+fn plain(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Null => String::new(),
+        ValueRef::Integer(number) => number.to_string(),
+        ValueRef::Real(number) => format!("{number:?}"),
+        ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
+        ValueRef::Blob(bytes) => blob(bytes),
+    }
+}
+
+fn push_json(out: &mut String, value: ValueRef<'_>) {
+    match value {
+        ValueRef::Null => out.push_str("null"),
+        ValueRef::Integer(number) => push_formatted(out, format_args!("{number}")),
+        ValueRef::Real(number) => push_json_float(out, number),
+        ValueRef::Text(text) => push_json_string(out, &String::from_utf8_lossy(text)),
+        ValueRef::Blob(bytes) => push_json_string(out, &blob(bytes)),
+    }
+}
+
+/// A field, quoted where RFC 4180 asks for it.
+fn csv_field(text: &str) -> String {
+    if text.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn database() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let connection = Connection::open(dir.path().join("t.sqlite")).unwrap();
+        connection
+            .execute_batch(
+                "PRAGMA journal_mode = WAL;
+                 CREATE TABLE t (i INTEGER, r REAL, s TEXT, b BLOB);
+                 INSERT INTO t VALUES (9007199254740993, 0.5, 'a,\"b\"' || char(10, 27), x'00ff'), (NULL, 1e300, '', NULL);",
+            )
+            .unwrap();
+        dir
+    }
+
+    fn ask(statement: &str, format: Format) -> Result<String, String> {
+        let dir = database();
+        let mut out = Vec::new();
+        query(&dir.path().join("t.sqlite"), statement, format, &mut out)
+            .map_err(|error| format!("{error:#}"))?;
+        Ok(String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn rows_are_printed_in_each_format() {
+        let check = |format, expected: &str| assert_eq!(ask("SELECT * FROM t", format).unwrap(), expected);
+        check(
+            Format::Table,
+            "i                 r      s              b\n\
+             9007199254740993  0.5    a,\"b\"\\n\\u{1b}  x'00ff'\n\
+             \x20                 1e300\n\
+             (2 rows)\n",
+        );
+        check(Format::Csv, "i,r,s,b\n9007199254740993,0.5,\"a,\"\"b\"\"\n\u{1b}\",x'00ff'\n,1e300,,\n");
+        check(
+            Format::Json,
+            "{\"i\":9007199254740993,\"r\":0.5,\"s\":\"a,\\\"b\\\"\\n\\u001b\",\"b\":\"x'00ff'\"}\n\
+             {\"i\":null,\"r\":1e300,\"s\":\"\",\"b\":null}\n",
+        );
+    }
+
+    #[test]
+    fn an_empty_result_has_its_header() {
+        assert_eq!(ask("SELECT i FROM t WHERE 0", Format::Table).unwrap(), "i\n(0 rows)\n");
+        assert_eq!(ask("SELECT i FROM t WHERE 0", Format::Csv).unwrap(), "i\n");
+        assert_eq!(ask("SELECT i FROM t WHERE 0", Format::Json).unwrap(), "");
+    }
+
+    #[test]
+    fn a_long_table_says_that_there_is_more() {
+        let rows = |count: usize| {
+            format!(
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count}) SELECT i FROM n"
+            )
+        };
+        let long = ask(&rows(TABLE_ROWS_MAX + 1), Format::Table).unwrap();
+        assert!(
+            long.ends_with("\n10000\n(10000 rows, and there are more: --format csv or json prints all)\n")
+        );
+        let whole = ask(&rows(TABLE_ROWS_MAX), Format::Table).unwrap();
+        assert!(whole.ends_with("\n10000\n(10000 rows)\n"));
+    }
+
+    #[test]
+    fn what_is_no_single_read_is_refused() {
+        let check =
+            |statement, expected: &str| assert_eq!(ask(statement, Format::Table).unwrap_err(), expected);
+        let writes = "the statement writes, allowed is one that reads: rows come from the log";
+        let no_rows = "the statement gives no rows, allowed is one that reads";
+        check("DELETE FROM t", writes);
+        check("INSERT INTO t (i) VALUES (1) RETURNING i", writes);
+        check("DROP TABLE t", writes);
+        check("SELECT 1; SELECT 2", "found more than one statement, allowed is one");
+        check("SELECT 1; DELETE FROM t", "found more than one statement, allowed is one");
+        check("", no_rows);
+        check("-- nothing", no_rows);
+        check("BEGIN", no_rows);
+        check("ATTACH '/tmp/other.sqlite' AS other", no_rows);
+        check("SELECT x FROM t", "no such column: x, at byte 7 of the statement");
+        check("SELECT * FROM u", "no such table: u");
+    }
+
+    #[test]
+    fn vacuum_into_another_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let copy = dir.path().join("copy.sqlite");
+        assert!(ask(&format!("VACUUM INTO '{}'", copy.display()), Format::Table).is_err());
+        assert!(!copy.exists());
+    }
+
+    #[test]
+    fn a_missing_database_is_named() {
+        let error =
+            query(Path::new("/nowhere/t.sqlite"), "SELECT 1", Format::Table, &mut Vec::new()).unwrap_err();
+        assert_eq!(error.to_string(), "/nowhere/t.sqlite is not there: nothing was loaded yet");
+    }
+}

@@ -104,6 +104,11 @@ impl ChunkedDecoder {
         decoded
     }
 
+    /// Tells whether bytes of the coding were taken.
+    pub fn has_started(&self) -> bool {
+        self.state != (State::Size { digits: 0 }) || self.overhead_bytes > 0
+    }
+
     /// Tells whether the whole body was decoded. At the end of the stream anything else is an incomplete body (rule 15).
     pub fn is_done(&self) -> bool {
         self.state == State::Done

@@ -42,7 +42,7 @@ pub struct Outcome {
 pub struct Record {
     /// One per [`RecordFields::names`], in that order.
     pub values: Vec<FieldValue>,
-    /// The whole table as JSON, where that is wanted and the script returned a record.
+    /// The whole table as JSON, where that is wanted, or keys are unknown, and the script returned a record.
     pub whole: Option<String>,
     /// Keys that no name takes, sorted, at most 32; empty where the whole is wanted.
     pub unknown: Vec<String>,
@@ -216,6 +216,10 @@ impl Reader<'_> {
             })?;
         }
         record.unknown.sort_unstable();
+        if !record.unknown.is_empty() {
+            // For the reject; a record that is no JSON either is told by its unknown keys alone.
+            record.whole = self.json("reply.record", value).ok().map(text_of);
+        }
         Ok(record)
     }
 

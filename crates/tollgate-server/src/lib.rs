@@ -1,1 +1,39 @@
-//! To be built.
+//! The server: sockets, connections, routes, handlers, and the seam to the log. Steps 1 to 5 of the path of a
+//! transaction.
+//!
+//! A request goes through the files in this order: [`listen`] and [`worker`] accept it, [`conn`] reads it, [`route`]
+//! finds its endpoint, [`handler`] answers it, [`transaction`] makes its record, [`recorder`] hands the record to the
+//! log and holds the reply back until the record is where its stream wants it, [`reply`] writes the reply.
+//!
+//! What a request means as bytes is decided in `tollgate-http`, what a record means on disk in `tollgate-log`.
+//!
+//! Invariants:
+//! - a worker shares nothing on the path of a request: its state is `Rc` and `Cell`, the log is a queue away;
+//! - no byte of a reply leaves before its records are where their streams want them;
+//! - replies leave in the order of their requests; after a framing error the connection closes;
+//! - no file is read or written by a worker, but for scripts while it starts.
+
+mod check;
+mod clock;
+mod conn;
+mod error;
+mod handler;
+mod identity;
+mod listen;
+mod options;
+mod recorder;
+mod reply;
+mod route;
+mod server;
+mod transaction;
+mod worker;
+
+pub use check::check_scripts;
+pub use error::StartError;
+pub use listen::Listeners;
+pub use options::{
+    ColumnSpec, ConnectionLimits, HandlerSpec, RouteSpec, ServerOptions, Source, StreamSpec, UnknownFields,
+};
+pub use server::Server;
+pub use tollgate_http::{Method, Methods};
+pub use tollgate_script::HostOptions;

@@ -210,7 +210,9 @@ impl Source {
             | Self::RequestHeader(_)
             | Self::ReplyOutcome => &[ColumnType::Text],
             Self::RequestRemoteAddr => &[ColumnType::Inet, ColumnType::Text],
-            Self::ReplyStatus | Self::ReplyTimeUs | Self::ReplyBytes | Self::LogSequence => &[ColumnType::Int],
+            Self::ReplyStatus | Self::ReplyTimeUs | Self::ReplyBytes | Self::LogSequence => {
+                &[ColumnType::Int]
+            }
             Self::Body => &[ColumnType::Bytes, ColumnType::Text],
             Self::RecordField(_) => &ColumnType::ALL,
             Self::Record => &[ColumnType::Json],
@@ -265,4 +267,34 @@ pub enum HandlerSpec {
         /// The content.
         body: Bytes,
     },
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// One worker on a free port, without routes.
+    pub(crate) fn options() -> ServerOptions {
+        ServerOptions {
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+            backlog: 64,
+            workers: 1,
+            connection: ConnectionLimits::default(),
+            script: HostOptions::default(),
+            streams: Vec::new(),
+            routes: Vec::new(),
+            drain_timeout: Duration::from_secs(5),
+        }
+    }
+
+    #[test]
+    fn every_source_has_a_name_and_types() {
+        for name in Source::NAMES {
+            let source = Source::from_name(&name.replace("NAME", "x"));
+            assert!(source.is_some_and(|source| !source.column_types().is_empty()), "{name}");
+        }
+        for unknown in ["", "request", "record.", "request.header.", "Body"] {
+            assert_eq!(Source::from_name(unknown), None, "{unknown}");
+        }
+    }
 }

@@ -1,3 +1,204 @@
-pub(crate) fn run(_: crate::config::Config) -> anyhow::Result<std::process::ExitCode> {
-    anyhow::bail!("to be built")
+//! `tollgate serve`: wires log, loader and workers, waits for a signal, and takes them down in the opposite order.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+use std::{fs, panic, process, thread};
+
+use anyhow::Context;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tollgate_load::{LoadOptions, LoadStatus, Loader, SinkKind, SinkOptions};
+use tollgate_log::{DiskStorage, Log, RecoveryReport, Storage};
+use tollgate_server::{HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts};
+
+use crate::config::Config;
+use crate::print::{note, to_stdout};
+
+/// How long the loader may take for the rest of the log when the server stops; what is left is the next run's.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why the server stops.
+enum Stop {
+    /// A person or a supervisor asked for it.
+    Signal(i32),
+    /// The log failed: nothing more can be recorded.
+    LogFailed(String),
+}
+
+/// Serves until a signal, or until the log fails.
+pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
+    start_tracing();
+    abort_on_panic();
+    let faults = check_scripts(&config.server);
+    if !faults.is_empty() {
+        faults.iter().for_each(|fault| note(fault));
+        return Ok(ExitCode::from(2));
+    }
+    let (stopper, stops) = channel();
+    listen_for_signals(stopper.clone())?;
+    let listeners = Listeners::bind(&config.server)?;
+    let addresses = listeners.addresses().to_vec();
+    let log = open_log(config, stopper)?;
+    let loader = start_loader(config, &log)?;
+    let drain_timeout = config.server.drain_timeout;
+    let server = Server::start(config.server.clone(), listeners, &log)?;
+    announce(config, &addresses)?;
+    let stop = wait(&stops, drain_timeout);
+    server.drain();
+    let closed = log.close();
+    report_load(loader.finish(FINISH_TIMEOUT));
+    match (stop, closed) {
+        (Stop::LogFailed(reason), _) | (Stop::Signal(_), Err(reason)) => {
+            anyhow::bail!("the log failed: {reason}; a restart keeps all that was acknowledged as synced")
+        }
+        (Stop::Signal(_), Ok(())) => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Text for a person at a terminal, JSON for a machine; RUST_LOG picks what is told.
+fn start_tracing() {
+    use std::io::IsTerminal;
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if std::io::stderr().is_terminal() {
+        lines.with_target(false).init();
+    } else {
+        lines.json().flatten_event(true).init();
+    }
+}
+
+/// A worker or a log thread that panics is in a state that nobody knows: the log makes the end of the process safe.
+/// A loader is restarted by its own watcher.
+fn abort_on_panic() {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        report(info);
+        if !thread::current().name().is_some_and(|name| name.starts_with("load-")) {
+            process::abort();
+        }
+    }));
+}
+
+fn listen_for_signals(stopper: Sender<Stop>) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen for signals")?;
+    let listen = move || {
+        let mut signals = signals.forever();
+        if let Some(signal) = signals.next() {
+            // A server that stops by itself listens no more.
+            let _ = stopper.send(Stop::Signal(signal));
+        }
+        // Whoever asks twice means it.
+        if signals.next().is_some() {
+            note("stopped at once: requests in flight are lost, what was acknowledged is not");
+            process::exit(1);
+        }
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(listen).context("cannot start a thread")?;
+    Ok(())
+}
+
+fn open_log(config: &Config, stopper: Sender<Stop>) -> anyhow::Result<Log> {
+    let schemas = config.server.streams.iter().map(StreamSpec::schema);
+    let schemas = schemas.collect::<Result<Vec<_>, _>>().context("a stream cannot be recorded")?;
+    let on_failure = move |reason: &str| {
+        tracing::error!(reason, "the log failed: nothing more is recorded, the server stops");
+        let _ = stopper.send(Stop::LogFailed(reason.to_owned()));
+    };
+    let (log, report) = Log::open(storage(), config.log.clone(), schemas, on_failure)?;
+    report_recovery(&report);
+    Ok(log)
+}
+
+fn storage() -> Arc<dyn Storage> {
+    Arc::new(DiskStorage)
+}
+
+fn report_recovery(report: &RecoveryReport) {
+    for recovered in &report.logs {
+        let log = &recovered.log;
+        if recovered.sealed > 0 {
+            let (segments, torn_bytes) = (recovered.sealed, recovered.torn_bytes);
+            tracing::info!(%log, segments, torn_bytes, "sealed what an earlier run left");
+        }
+        for (file, reason) in &recovered.set_aside {
+            tracing::error!(%log, file = %file.display(), reason, "damaged segment set aside: its intact records are loaded");
+        }
+        for file in &recovered.unknown {
+            tracing::error!(%log, file = %file.display(), "segment of a newer version left alone");
+        }
+    }
+    for (log, error) in &report.failed {
+        tracing::error!(%log, error = %anyhow::Error::msg(error.to_string()), "log cannot be mended, and is left alone");
+    }
+}
+
+fn start_loader(config: &Config, log: &Log) -> anyhow::Result<Loader> {
+    let sink = &config.sink;
+    let folder = sink.path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let kind = SinkKind::Sqlite { path: sink.path.clone() };
+    let options = LoadOptions::new(&config.log.dir, SinkOptions { name: sink.name.clone(), kind });
+    Ok(Loader::start(options, storage(), Some(log.follower()))?)
+}
+
+/// Waits for the reason to stop. A failed log leaves routes without a stream served for as long as draining may take.
+fn wait(stops: &Receiver<Stop>, drain_timeout: Duration) -> Stop {
+    let stop = stops.recv().unwrap_or(Stop::Signal(SIGTERM));
+    match &stop {
+        Stop::Signal(SIGINT) => tracing::info!("SIGINT: draining"),
+        Stop::Signal(_) => tracing::info!("SIGTERM: draining"),
+        Stop::LogFailed(_) => {
+            // A signal ends this early.
+            let _ = stops.recv_timeout(drain_timeout);
+        }
+    }
+    stop
+}
+
+fn report_load(finished: Result<LoadStatus, tollgate_load::FinishError>) {
+    match finished {
+        Ok(status) => tracing::info!(rows = status.rows, rejects = status.rejects, "loaded"),
+        Err(error) => tracing::warn!("not all is loaded, the next start goes on: {error}"),
+    }
+}
+
+fn announce(config: &Config, addresses: &[std::net::SocketAddr]) -> anyhow::Result<ExitCode> {
+    let url = addresses.first().map(|address| format!("http://{address}")).unwrap_or_default();
+    let example = config.server.routes.iter().find(|route| route.stream.is_some());
+    to_stdout(|out| {
+        for address in addresses {
+            writeln!(out, "serving http://{address}  ({})", config.source.display())?;
+        }
+        if let Some(line) = example.and_then(|route| try_line(route, &url)) {
+            writeln!(out, "  try     {line}")?;
+        }
+        if let Some(stream) = example.and_then(|route| config.server.streams.get(route.stream?)) {
+            let (program, source) = (program(), config.source.display());
+            let (statement, rows) = ("SELECT * FROM", &stream.name);
+            writeln!(out, "  rows    {program} sql --config {source} \"{statement} {rows} LIMIT 10\"")?;
+        }
+        writeln!(out, "  stop    Ctrl-C")?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// A command that reaches a route.
+fn try_line(route: &RouteSpec, url: &str) -> Option<String> {
+    let path = &route.path;
+    if path.contains(['{', '*']) || route.host.is_some() {
+        return None;
+    }
+    Some(match route.handler {
+        HandlerSpec::Collect => format!("curl -d '{{}}' {url}{path}"),
+        HandlerSpec::Script { .. } | HandlerSpec::Reply { .. } => format!("curl {url}{path}"),
+    })
+}
+
+/// How this program was called.
+fn program() -> String {
+    std::env::args().next().unwrap_or_else(|| "tollgate".to_owned())
 }

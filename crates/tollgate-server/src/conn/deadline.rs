@@ -1,0 +1,205 @@
+//! Deadlines of connections: a cell each, looked at by one sweep per tick instead of a timer per read.
+//!
+//! A deadline is kept to within two ticks, never early.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use crate::clock::{Clock, TICK};
+
+/// What a connection is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Between two requests.
+    Idle,
+    Head,
+    Body,
+    /// The handler's time, which has its own bounds.
+    Handling,
+    Writing,
+    Lingering,
+}
+
+/// The connections of one worker.
+pub(crate) struct Deadlines {
+    clock: Rc<Clock>,
+    cells: RefCell<Vec<Rc<Cells>>>,
+    is_draining: Cell<bool>,
+    emptied: Notify,
+}
+
+/// One connection's place, which it leaves when dropped.
+pub(super) struct Slot {
+    cells: Rc<Cells>,
+    deadlines: Rc<Deadlines>,
+}
+
+struct Cells {
+    place: Cell<usize>,
+    phase: Cell<Phase>,
+    due: Cell<Option<Instant>>,
+    is_over: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Deadlines {
+    pub(crate) fn new(clock: Rc<Clock>) -> Self {
+        Self { clock, cells: RefCell::default(), is_draining: Cell::new(false), emptied: Notify::new() }
+    }
+
+    pub(super) fn enter(deadlines: &Rc<Self>) -> Slot {
+        let mut all = deadlines.cells.borrow_mut();
+        let cells = Rc::new(Cells {
+            place: Cell::new(all.len()),
+            phase: Cell::new(Phase::Idle),
+            due: Cell::new(None),
+            is_over: Cell::new(false),
+            waker: RefCell::new(None),
+        });
+        all.push(cells.clone());
+        Slot { cells, deadlines: deadlines.clone() }
+    }
+
+    /// Wakes the connections whose time is over.
+    pub(crate) fn sweep(&self) {
+        let now = self.clock.coarse();
+        let is_draining = self.is_draining();
+        let is_due = |cells: &&Rc<Cells>| {
+            cells.due.get().is_some_and(|due| due <= now) || (is_draining && cells.phase.get() == Phase::Idle)
+        };
+        let due: Vec<_> = self.cells.borrow().iter().filter(is_due).cloned().collect();
+        due.iter().for_each(|cells| cells.end());
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining.get()
+    }
+
+    /// From now on idle connections are closed, and others after their replies.
+    pub(crate) fn drain(&self) {
+        self.is_draining.set(true);
+        self.sweep();
+    }
+
+    /// Waits until no connection is left.
+    pub(crate) async fn emptied(&self) {
+        while !self.cells.borrow().is_empty() {
+            self.emptied.notified().await;
+        }
+    }
+}
+
+impl Slot {
+    /// Enters a phase without a deadline.
+    pub(super) fn set(&self, phase: Phase) {
+        self.cells.phase.set(phase);
+        self.cells.due.set(None);
+    }
+
+    /// Enters a phase with a deadline, or goes on in it with the one it has.
+    pub(super) fn arm(&self, phase: Phase, timeout: Duration) {
+        if self.cells.phase.get() != phase || self.cells.due.get().is_none() {
+            self.cells.phase.set(phase);
+            self.cells.is_over.set(false);
+            self.extend(timeout);
+        }
+    }
+
+    /// Begins the time of a phase anew.
+    pub(super) fn extend(&self, timeout: Duration) {
+        // The coarse clock is up to a tick behind.
+        self.cells.due.set(self.deadlines.clock.coarse().checked_add(timeout + TICK));
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.cells.is_over.get()
+    }
+
+    /// Has `waker` woken when the time is over.
+    pub(super) fn watch(&self, waker: &Waker) {
+        let mut watched = self.cells.waker.borrow_mut();
+        if !watched.as_ref().is_some_and(|watched| watched.will_wake(waker)) {
+            *watched = Some(waker.clone());
+        }
+    }
+}
+
+impl Cells {
+    fn end(&self) {
+        self.due.set(None);
+        self.is_over.set(true);
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut all = self.deadlines.cells.borrow_mut();
+        let place = self.cells.place.get();
+        all.swap_remove(place);
+        if let Some(moved) = all.get(place) {
+            moved.place.set(place);
+        }
+        if all.is_empty() {
+            self.deadlines.emptied.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deadlines() -> (Rc<Clock>, Rc<Deadlines>) {
+        let clock = Rc::new(Clock::new());
+        (clock.clone(), Rc::new(Deadlines::new(clock)))
+    }
+
+    #[test]
+    fn a_deadline_that_passed_ends_its_phase_and_no_other() {
+        let (clock, deadlines) = deadlines();
+        let (late, early) = (Deadlines::enter(&deadlines), Deadlines::enter(&deadlines));
+        late.arm(Phase::Head, Duration::from_secs(60));
+        early.arm(Phase::Head, Duration::ZERO);
+        let begun = clock.coarse();
+        while clock.coarse() - begun <= TICK {
+            assert!(!early.is_over());
+            deadlines.sweep();
+            clock.tick();
+        }
+        deadlines.sweep();
+        assert!(early.is_over() && !late.is_over());
+        early.arm(Phase::Writing, Duration::from_secs(60));
+        assert!(!early.is_over());
+    }
+
+    #[test]
+    fn a_phase_keeps_its_deadline_until_it_is_left() {
+        let (_, deadlines) = deadlines();
+        let slot = Deadlines::enter(&deadlines);
+        slot.arm(Phase::Head, Duration::from_secs(1));
+        let due = slot.cells.due.get();
+        slot.arm(Phase::Head, Duration::from_secs(9));
+        assert_eq!(slot.cells.due.get(), due);
+        slot.set(Phase::Handling);
+        slot.arm(Phase::Head, Duration::from_secs(9));
+        assert!(slot.cells.due.get() > due);
+    }
+
+    #[test]
+    fn draining_ends_the_idle_and_places_stay_true() {
+        let (_, deadlines) = deadlines();
+        let slots: Vec<_> = (0..4).map(|_| Deadlines::enter(&deadlines)).collect();
+        slots[1].arm(Phase::Body, Duration::from_secs(60));
+        deadlines.drain();
+        assert_eq!(slots.iter().map(Slot::is_over).collect::<Vec<_>>(), [true, false, true, true]);
+        drop(slots);
+        assert!(deadlines.cells.borrow().is_empty());
+    }
+}

@@ -1,0 +1,196 @@
+//! Collect: JSON items straight into the columns of a stream, one record each.
+
+use std::fmt::Write;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use tollgate_http::StatusCode;
+use tollgate_log::{RowEncoder, Transaction, Value, ValueError};
+
+use super::items::{Item, split};
+use super::{Answer, Exchange, refused, with_level};
+use crate::options::UnknownFields;
+use crate::recorder::Recorder;
+use crate::reply::Reply;
+use crate::transaction::{ColumnPlan, Facts, Given, StreamPlan, fit};
+
+/// Rejected items that a reply lists; it counts the others.
+const LISTED_MAX: usize = 1000;
+
+/// Records the items of a body, together.
+pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Recorder) -> Answer {
+    let request = &exchange.request;
+    let items = match split(&request.body) {
+        Ok(items) => items,
+        Err(text) => return Reply::text(StatusCode::BAD_REQUEST, text).into(),
+    };
+    let facts = Facts {
+        request,
+        id: exchange.id,
+        status: StatusCode::OK.as_u16(),
+        took_us: exchange.took_us(),
+        reply_bytes: None,
+    };
+    let append = |log: &mut Transaction<'_>| {
+        let rejected = |(index, item)| Some((index, append_item(log, stream, &facts, item)?));
+        items.iter().enumerate().filter_map(rejected).collect()
+    };
+    match recorder.append(stream.ack, append) {
+        Ok((gate, rejected)) => {
+            let rejected: Vec<_> = rejected;
+            Answer { reply: with_level(summary(items.len(), &rejected), stream.ack), gate }
+        }
+        Err(error) => refused(&error).into(),
+    }
+}
+
+/// Appends an item as a row, or as a reject with the reason that it returns.
+fn append_item(
+    log: &mut Transaction<'_>,
+    stream: &StreamPlan,
+    facts: &Facts<'_>,
+    item: &Item<'_>,
+) -> Option<String> {
+    let row = CollectedItem::new(item, stream).and_then(|given| {
+        log.row(stream.id, |row| stream.fill(row, facts, &given)).map_err(|error| error.to_string())
+    });
+    let reason = row.err()?;
+    log.reject(stream.id, &reason, item.text());
+    Some(reason)
+}
+
+fn summary(items: usize, rejected: &[(usize, String)]) -> Reply {
+    let mut json = format!("{{\"recorded\":{}", items - rejected.len());
+    if !rejected.is_empty() {
+        let listed: Vec<_> = rejected.iter().take(LISTED_MAX).map(rejected_item).collect();
+        // A string takes everything.
+        let _ = write!(json, ",\"rejected_count\":{},\"rejected\":[{}]", rejected.len(), listed.join(","));
+    }
+    json.push_str("}\n");
+    Reply::new(StatusCode::OK, "application/json", json.into())
+}
+
+fn rejected_item((index, reason): &(usize, String)) -> String {
+    format!("{{\"index\":{index},\"reason\":{}}}", serde_json::Value::from(reason.as_str()))
+}
+
+/// The fields of an item, by their place in the plan of the stream.
+struct CollectedItem<'a> {
+    whole: &'a RawValue,
+    fields: Vec<Option<&'a RawValue>>,
+}
+
+impl<'a> CollectedItem<'a> {
+    fn new(item: &Item<'a>, plan: &StreamPlan) -> Result<Self, String> {
+        let whole = match item {
+            Item::Json(value) => *value,
+            Item::Unparsable { reason, .. } => return Err(reason.clone()),
+        };
+        if !whole.get().starts_with('{') {
+            return Err("item is no JSON object".to_owned());
+        }
+        let mut fields = vec![None; plan.fields.names.len()];
+        let mut unknown = Vec::new();
+        let reader = FieldReader { plan, fields: &mut fields, unknown: &mut unknown };
+        let mut json = serde_json::Deserializer::from_str(whole.get());
+        reader.deserialize(&mut json).map_err(|error| format!("item: {error}"))?;
+        if unknown.is_empty() {
+            return Ok(Self { whole, fields });
+        }
+        Err(ValueError::UnknownFields { names: unknown.join(", ") }.to_string())
+    }
+}
+
+impl Given for CollectedItem<'_> {
+    fn push_field(
+        &self,
+        field: usize,
+        column: &ColumnPlan,
+        row: &mut RowEncoder<'_>,
+    ) -> Result<(), ValueError> {
+        match self.fields.get(field).copied().flatten() {
+            Some(value) => fit::push_json_value(value, column, row),
+            None => row.push(Value::Null),
+        }
+    }
+
+    fn whole(&self) -> Option<&str> {
+        Some(self.whole.get())
+    }
+}
+
+/// Reads an object's fields to their places, without a copy.
+struct FieldReader<'p, 'f, 'de> {
+    plan: &'p StreamPlan,
+    fields: &'f mut [Option<&'de RawValue>],
+    unknown: &'f mut Vec<String>,
+}
+
+impl<'de> DeserializeSeed<'de> for FieldReader<'_, '_, 'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for FieldReader<'_, '_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key_seed(KeyReader(self.plan))? {
+            let value = map.next_value()?;
+            match key {
+                Key::Field(field) if self.fields[field].replace(value).is_none() => {}
+                Key::Field(field) => {
+                    let name = &self.plan.fields.names[field];
+                    return Err(A::Error::custom(format!("field {name:?} is repeated")));
+                }
+                Key::Unknown(name) if self.unknown.len() < UNKNOWN_MAX => self.unknown.push(name),
+                Key::Unknown(_) | Key::Ignored => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Unknown fields that a reason names.
+const UNKNOWN_MAX: usize = 8;
+
+enum Key {
+    Field(usize),
+    /// Quoted.
+    Unknown(String),
+    Ignored,
+}
+
+struct KeyReader<'p>(&'p StreamPlan);
+
+impl<'de> DeserializeSeed<'de> for KeyReader<'_> {
+    type Value = Key;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Key, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for KeyReader<'_> {
+    type Value = Key;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Key, E> {
+        let plan = self.0;
+        Ok(match plan.fields.names.iter().position(|known| known == name) {
+            Some(field) => Key::Field(field),
+            None if plan.fields.whole || plan.unknown == UnknownFields::Ignore => Key::Ignored,
+            None => Key::Unknown(format!("{name:?}")),
+        })
+    }
+}

@@ -1,0 +1,176 @@
+//! Step 4: what answers on a route, and what it leaves in the log.
+
+mod collect;
+mod items;
+mod script;
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use tollgate_http::{Method, Methods, StatusCode};
+use tollgate_log::{AppendError, Level};
+use tollgate_script::{Host, LoadError, Record, RecordFields, Request};
+use uuid::Uuid;
+
+use crate::options::{HandlerSpec, RouteSpec};
+use crate::recorder::{Gate, Recorder};
+use crate::reply::Reply;
+use crate::transaction::{Facts, StreamPlan};
+use script::ScriptRecord;
+
+/// What a route leads to, in one worker.
+pub(crate) struct Endpoint {
+    /// The pattern, for log lines.
+    pub(crate) path: String,
+    pub(crate) methods: Methods,
+    pub(crate) body_bytes_max: u64,
+    stream: Option<Rc<StreamPlan>>,
+    handler: Handler,
+}
+
+enum Handler {
+    Script(tollgate_script::Handler),
+    Collect(Rc<StreamPlan>),
+    Reply(Reply),
+}
+
+/// A complete request on its way through a handler.
+pub(crate) struct Exchange {
+    pub(crate) request: Rc<Request>,
+    pub(crate) id: Uuid,
+    /// When the head was complete.
+    pub(crate) begun: Instant,
+}
+
+/// A reply, and what it has to wait for.
+pub(crate) struct Answer {
+    pub(crate) reply: Reply,
+    pub(crate) gate: Option<Gate>,
+}
+
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Self {
+        Self { reply, gate: None }
+    }
+}
+
+impl Endpoint {
+    /// Makes the endpoint of a route; loads its script.
+    ///
+    /// # Errors
+    /// The script was not taken.
+    pub(crate) fn new(spec: &RouteSpec, streams: &[Rc<StreamPlan>], host: &Host) -> Result<Self, LoadError> {
+        let stream = spec.stream.and_then(|stream| streams.get(stream)).cloned();
+        let handler = match (&spec.handler, &stream) {
+            (HandlerSpec::Script { file, root }, _) => {
+                let nothing = RecordFields::default();
+                let fields = stream.as_ref().map_or(&nothing, |stream| &stream.fields);
+                Handler::Script(host.load(file, root, fields)?)
+            }
+            (HandlerSpec::Collect, Some(stream)) => Handler::Collect(stream.clone()),
+            (HandlerSpec::Collect, None) => unreachable!("the configuration gives collect a stream"),
+            (HandlerSpec::Reply { status, content_type, body }, _) => {
+                Handler::Reply(fixed_reply(*status, content_type, body))
+            }
+        };
+        let methods = with_head(spec.methods.unwrap_or_else(|| handler.methods()));
+        Ok(Self { path: spec.path.clone(), methods, body_bytes_max: spec.body_bytes_max, stream, handler })
+    }
+
+    /// Answers a request and appends its records. A transaction begins here.
+    pub(crate) async fn answer(&self, exchange: &Exchange, recorder: &Recorder) -> Answer {
+        match &self.handler {
+            Handler::Collect(stream) => collect::answer(stream, exchange, recorder),
+            Handler::Reply(reply) => self.record(reply.clone(), Record::default(), exchange, recorder),
+            Handler::Script(handler) => {
+                let (reply, record) = script::run(handler, self, exchange).await;
+                self.record(reply, record, exchange, recorder)
+            }
+        }
+    }
+
+    /// Appends the one record of a transaction, if its route has a stream.
+    fn record(&self, reply: Reply, record: Record, exchange: &Exchange, recorder: &Recorder) -> Answer {
+        let Some(stream) = &self.stream else { return reply.into() };
+        let facts = Facts {
+            request: &exchange.request,
+            id: exchange.id,
+            status: reply.status.as_u16(),
+            took_us: exchange.took_us(),
+            reply_bytes: Some(reply.content.len()),
+        };
+        let record = ScriptRecord { record, plan: stream };
+        let appended = match recorder.append(stream.ack, |log| record.append(log, &facts)) {
+            Err(AppendError::TooLarge { bytes, limit }) => {
+                let reason = format!("the record has {bytes} bytes, limit {limit} bytes");
+                recorder.append(stream.ack, |log| log.reject(stream.id, &reason, b""))
+            }
+            appended => appended,
+        };
+        match appended {
+            Ok((gate, ())) => Answer { reply: with_level(reply, stream.ack), gate },
+            Err(error) => refused(&error).into(),
+        }
+    }
+}
+
+impl Exchange {
+    fn took_us(&self) -> i64 {
+        i64::try_from(self.begun.elapsed().as_micros()).unwrap_or(i64::MAX)
+    }
+}
+
+impl Handler {
+    fn methods(&self) -> Methods {
+        match self {
+            // A function takes every method; OPTIONS is answered for it, unless the route names that method.
+            Self::Script(handler) => handler.methods().unwrap_or_else(|| {
+                Method::ALL.into_iter().filter(|method| *method != Method::Options).collect()
+            }),
+            Self::Collect(_) => [Method::Post].into_iter().collect(),
+            Self::Reply(_) => [Method::Get].into_iter().collect(),
+        }
+    }
+}
+
+/// RFC 9110 section 9.3.2: HEAD is GET without the content.
+fn with_head(mut methods: Methods) -> Methods {
+    if methods.contains(Method::Get) {
+        methods.insert(Method::Head);
+    }
+    methods
+}
+
+fn fixed_reply(status: u16, content_type: &str, body: &bytes::Bytes) -> Reply {
+    let mut reply = Reply::empty(StatusCode::new(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));
+    if !body.is_empty() {
+        reply = reply.with("Content-Type", content_type.to_owned());
+    }
+    reply.content = body.clone();
+    reply
+}
+
+/// A success that stands on less than the disk says so.
+fn with_level(reply: Reply, level: Level) -> Reply {
+    if level < Level::Synced && reply.status.as_u16() < 400 {
+        return reply.with("Tollgate-Ack", level.name());
+    }
+    reply
+}
+
+fn refused(error: &AppendError) -> Reply {
+    let (status, text) = match error {
+        AppendError::Busy { .. } => {
+            (StatusCode::SERVICE_UNAVAILABLE, "the disk is behind: nothing was recorded")
+        }
+        AppendError::Stopped(_) => (StatusCode::SERVICE_UNAVAILABLE, "the log stopped: nothing was recorded"),
+        AppendError::TooLarge { .. } => {
+            return Reply::text(
+                StatusCode::CONTENT_TOO_LARGE,
+                "the records are too large: nothing was recorded",
+            );
+        }
+    };
+    tracing::warn!(%error, "request refused");
+    Reply::refused(status, text)
+}

@@ -1,0 +1,105 @@
+//! Scripts: runs a call slice by slice, and records what it returned.
+
+use std::borrow::Cow;
+
+use tollgate_http::StatusCode;
+use tollgate_log::{RowEncoder, Transaction, Value, ValueError};
+use tollgate_script::{CallError, FieldValue, Handler, Outcome, Record, Step};
+
+use super::{Endpoint, Exchange};
+use crate::options::UnknownFields;
+use crate::reply::Reply;
+use crate::transaction::{ColumnPlan, Facts, Given, StreamPlan, fit};
+
+/// Runs a script to its end. A failure is a reply too: 500, with the reason in our log.
+pub(super) async fn run(handler: &Handler, endpoint: &Endpoint, exchange: &Exchange) -> (Reply, Record) {
+    match call(handler, exchange).await {
+        Ok(mut outcome) => {
+            let record = std::mem::take(&mut outcome.record);
+            (outcome.into(), record)
+        }
+        Err(error) => {
+            let request = &exchange.request;
+            let (method, path) = (request.head.method(), &request.path);
+            tracing::error!(route = endpoint.path, %method, path, id = request.id, "script failed: {error}");
+            (Reply::text(StatusCode::INTERNAL_SERVER_ERROR, "the script failed"), Record::default())
+        }
+    }
+}
+
+/// Between two slices the worker serves others.
+async fn call(handler: &Handler, exchange: &Exchange) -> Result<Outcome, CallError> {
+    let mut call = handler.call(exchange.request.clone());
+    loop {
+        match call.resume() {
+            Step::Done(result) => return result,
+            Step::Sliced => tokio::task::yield_now().await,
+        }
+    }
+}
+
+/// What a script returned as `record`, for a stream.
+pub(super) struct ScriptRecord<'a> {
+    pub(super) record: Record,
+    pub(super) plan: &'a StreamPlan,
+}
+
+impl ScriptRecord<'_> {
+    /// Appends the row, or a reject that says why there is none.
+    pub(super) fn append(&self, log: &mut Transaction<'_>, facts: &Facts<'_>) {
+        let row =
+            self.check_unknown().and_then(|()| log.row(self.plan.id, |row| self.plan.fill(row, facts, self)));
+        if let Err(error) = row {
+            log.reject(self.plan.id, &error.to_string(), self.item().as_bytes());
+        }
+    }
+
+    /// The record as JSON, for a reject.
+    fn item(&self) -> Cow<'_, str> {
+        if let Some(whole) = &self.record.whole {
+            return whole.into();
+        }
+        let values = self.record.values.iter().map(in_json);
+        let fields: serde_json::Map<_, _> = self.plan.fields.names.iter().cloned().zip(values).collect();
+        serde_json::Value::from(fields).to_string().into()
+    }
+
+    fn check_unknown(&self) -> Result<(), ValueError> {
+        if self.record.unknown.is_empty() || self.plan.unknown == UnknownFields::Ignore {
+            return Ok(());
+        }
+        let names: Vec<_> = self.record.unknown.iter().map(|name| format!("{name:?}")).collect();
+        Err(ValueError::UnknownFields { names: names.join(", ") })
+    }
+}
+
+impl Given for ScriptRecord<'_> {
+    fn push_field(
+        &self,
+        field: usize,
+        column: &ColumnPlan,
+        row: &mut RowEncoder<'_>,
+    ) -> Result<(), ValueError> {
+        match self.record.values.get(field) {
+            Some(value) => fit::push_script_value(value, column, row),
+            None => row.push(Value::Null),
+        }
+    }
+
+    fn whole(&self) -> Option<&str> {
+        self.record.whole.as_deref()
+    }
+}
+
+fn in_json(value: &FieldValue) -> serde_json::Value {
+    match value {
+        FieldValue::Nil => serde_json::Value::Null,
+        FieldValue::Bool(value) => (*value).into(),
+        FieldValue::Int(value) => (*value).into(),
+        FieldValue::Float(value) if value.is_finite() => (*value).into(),
+        FieldValue::Float(value) => value.to_string().into(),
+        FieldValue::Text(bytes) => String::from_utf8_lossy(bytes).into(),
+        FieldValue::Json(json) => serde_json::from_str(json).unwrap_or_else(|_| json.as_str().into()),
+        FieldValue::Unfit(reason) => reason.as_str().into(),
+    }
+}

@@ -1,0 +1,190 @@
+//! Replies: one as a value, and those of a connection that wait to leave, in the order of their requests.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use tollgate_http::{Connection, ReplyBody, StatusCode, begin_reply_head, end_reply_head, push_field};
+use tollgate_script::Outcome;
+
+use crate::recorder::{Gate, Recorder};
+
+/// Memory for replies that an idle connection keeps.
+const KEPT_BYTES_MAX: usize = 16 << 10;
+
+/// A whole reply.
+#[derive(Debug, Clone)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) fields: Vec<(Cow<'static, str>, Bytes)>,
+    pub(crate) content: Bytes,
+}
+
+impl Reply {
+    /// A reply of our own: a line of text.
+    pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Self {
+        let mut content: String = text.into();
+        content.push('\n');
+        Self::new(status, "text/plain; charset=utf-8", content.into())
+    }
+
+    pub(crate) fn new(status: StatusCode, content_type: &'static str, content: Bytes) -> Self {
+        let fields = vec![(Cow::Borrowed("Content-Type"), Bytes::from_static(content_type.as_bytes()))];
+        Self { status, fields, content }
+    }
+
+    pub(crate) fn empty(status: StatusCode) -> Self {
+        Self { status, fields: Vec::new(), content: Bytes::new() }
+    }
+
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<Bytes>) -> Self {
+        self.fields.push((Cow::Borrowed(name), value.into()));
+        self
+    }
+
+    /// Nothing was recorded: a retry is safe.
+    pub(crate) fn refused(status: StatusCode, text: &'static str) -> Self {
+        Self::text(status, text).with("Tollgate-Outcome", "refused").with("Retry-After", "1")
+    }
+
+    /// The log failed while the reply waited for it: the record may be on disk or not.
+    fn unknown() -> Self {
+        let text = "the record of this request may be lost: its outcome is unknown";
+        Self::text(StatusCode::SERVICE_UNAVAILABLE, text).with("Tollgate-Outcome", "unknown")
+    }
+}
+
+impl From<Outcome> for Reply {
+    fn from(outcome: Outcome) -> Self {
+        let fields = outcome.headers.into_iter();
+        Self {
+            status: StatusCode::new(outcome.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            fields: fields.map(|(name, value)| (Cow::Owned(name), Bytes::from(value))).collect(),
+            content: outcome.body,
+        }
+    }
+}
+
+/// How a reply is written on its connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Writing {
+    /// The value of `Date`.
+    pub(crate) date: [u8; 29],
+    /// The content is left out: the request was HEAD.
+    pub(crate) is_head: bool,
+    /// What it says about the connection.
+    pub(crate) connection: Option<Connection>,
+}
+
+/// Replies that wait to leave together.
+#[derive(Debug, Default)]
+pub(crate) struct Replies {
+    bytes: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    end: usize,
+    gate: Option<Gate>,
+    writing: Writing,
+}
+
+impl Replies {
+    /// Appends a reply, which leaves when `gate` is open.
+    pub(crate) fn push(&mut self, reply: &Reply, gate: Option<Gate>, writing: Writing) {
+        write_reply(&mut self.bytes, reply, writing);
+        self.entries.push(Entry { end: self.bytes.len(), gate, writing });
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn bytes_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Waits until every reply may leave, and returns the bytes to send. False: the log failed, and replies that
+    /// waited for it say so instead of what they said.
+    pub(crate) async fn release(&mut self, recorder: &Recorder) -> bool {
+        for entry in &self.entries {
+            if let Some(gate) = entry.gate
+                && recorder.wait(gate).await.is_err()
+            {
+                self.replace_lost(recorder);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn replace_lost(&mut self, recorder: &Recorder) {
+        let mut bytes = Vec::with_capacity(self.bytes.len());
+        let mut start = 0;
+        for entry in &mut self.entries {
+            if entry.gate.is_none_or(|gate| recorder.is_open(gate)) {
+                bytes.extend_from_slice(&self.bytes[start..entry.end]);
+            } else {
+                write_reply(&mut bytes, &Reply::unknown(), entry.writing);
+            }
+            start = entry.end;
+            entry.end = bytes.len();
+            entry.gate = None;
+        }
+        self.bytes = bytes;
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.bytes.clear();
+        if self.bytes.capacity() > KEPT_BYTES_MAX {
+            self.bytes = Vec::new();
+        }
+    }
+}
+
+fn write_reply(out: &mut Vec<u8>, reply: &Reply, writing: Writing) {
+    let body = ReplyBody::Length(reply.content.len() as u64);
+    begin_reply_head(out, reply.status, &writing.date, body, writing.connection);
+    for (name, value) in &reply.fields {
+        push_field(out, name.as_bytes(), value);
+    }
+    end_reply_head(out);
+    if !writing.is_head && !reply.status.is_bodyless() {
+        out.extend_from_slice(&reply.content);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn writing(is_head: bool) -> Writing {
+        Writing { date: *b"Thu, 01 Jan 1970 00:00:00 GMT", is_head, connection: None }
+    }
+
+    #[test]
+    fn head_announces_the_content_and_leaves_it_out() {
+        let reply = Reply::text(StatusCode::OK, "hello");
+        let mut replies = Replies::default();
+        replies.push(&reply, None, writing(true));
+        let head = replies.bytes().to_vec();
+        assert!(String::from_utf8_lossy(&head).contains("Content-Length: 6\r\n"));
+        assert!(head.ends_with(b"\r\n\r\n"));
+        replies.push(&reply, None, writing(false));
+        assert_eq!(&replies.bytes()[head.len()..head.len() * 2], head);
+        assert!(replies.bytes().ends_with(b"\r\n\r\nhello\n"));
+    }
+
+    #[test]
+    fn a_status_without_content_has_none() {
+        let mut replies = Replies::default();
+        replies.push(&Reply::text(StatusCode::NO_CONTENT, "hidden"), None, writing(false));
+        let text = String::from_utf8_lossy(replies.bytes());
+        assert!(text.ends_with("\r\n\r\n") && !text.contains("Content-Length"), "{text}");
+    }
+}

@@ -1,0 +1,81 @@
+//! What the server knows of a transaction by itself.
+
+use std::borrow::Cow;
+
+use tollgate_log::{ColumnType, RowEncoder, Value, ValueError};
+use tollgate_script::Request;
+use uuid::Uuid;
+
+use crate::options::Source;
+
+/// What is known of a transaction when its reply is ready.
+pub(crate) struct Facts<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) id: Uuid,
+    pub(crate) status: u16,
+    pub(crate) took_us: i64,
+    /// None where records are made before the reply is.
+    pub(crate) reply_bytes: Option<usize>,
+}
+
+impl Facts<'_> {
+    /// Appends the value of a source that is neither the record nor a field of it.
+    pub(crate) fn push(
+        &self,
+        source: &Source,
+        kind: ColumnType,
+        row: &mut RowEncoder<'_>,
+    ) -> Result<(), ValueError> {
+        let request = self.request;
+        match source {
+            Source::RequestTime => row.push(Value::Timestamp(request.time_us)),
+            Source::RequestId if kind == ColumnType::Uuid => row.push(Value::Uuid(self.id.into_bytes())),
+            Source::RequestId => row.push(Value::Text(&request.id)),
+            Source::RequestMethod => row.push(Value::Text(request.head.method().as_str())),
+            Source::RequestPath => row.push(Value::Text(&request.path)),
+            Source::RequestQuery => push_text(request.head.query().map(str::as_bytes), row),
+            Source::RequestHost => push_text(request.head.host().map(str::as_bytes), row),
+            Source::RequestHeader(name) => push_text(request.head.field(name), row),
+            Source::RequestRemoteAddr if kind == ColumnType::Inet => {
+                row.push(Value::Inet(request.remote_addr))
+            }
+            Source::RequestRemoteAddr => row.push(Value::Text(&request.remote_addr.to_string())),
+            Source::ReplyStatus => row.push(Value::Int(self.status.into())),
+            Source::ReplyTimeUs => row.push(Value::Int(self.took_us)),
+            Source::ReplyBytes => {
+                row.push(self.reply_bytes.map_or(Value::Null, |bytes| Value::Int(bytes as i64)))
+            }
+            Source::ReplyOutcome => row.push(Value::Text("complete")),
+            Source::Body if kind == ColumnType::Bytes => row.push(Value::Bytes(&request.body)),
+            Source::Body => push_text(Some(&request.body), row),
+            // The log fills its own columns; the plan fills from the record.
+            Source::LogId | Source::LogSequence | Source::Record | Source::RecordField(_) => {
+                row.push(Value::Null)
+            }
+        }
+    }
+}
+
+/// Bytes of the request itself are never a reason to lose its record: what is no text becomes U+FFFD.
+fn push_text(bytes: Option<&[u8]>, row: &mut RowEncoder<'_>) -> Result<(), ValueError> {
+    match bytes {
+        Some(bytes) => row.push(Value::Text(&storable(bytes))),
+        None => row.push(Value::Null),
+    }
+}
+
+fn storable(bytes: &[u8]) -> Cow<'_, str> {
+    let text = String::from_utf8_lossy(bytes);
+    if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_is_replaced() {
+        assert_eq!(storable(b"plain \xc3\xbc"), "plain \u{fc}");
+        assert_eq!(storable(b"a\xffb\0c"), "a\u{fffd}b\u{fffd}c");
+    }
+}

@@ -1,0 +1,172 @@
+//! Values from scripts and clients into the types of columns. What does not fit is an error that says both.
+//!
+//! A number of JSON never passes through a double unless its column is one.
+
+use std::net::IpAddr;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use serde_json::value::RawValue;
+use tollgate_log::{ColumnType, RowEncoder, Value, ValueError};
+use tollgate_script::FieldValue;
+use uuid::Uuid;
+
+use super::ColumnPlan;
+
+/// Characters of an unfit value that an error repeats.
+const SHOWN_CHARS_MAX: usize = 48;
+/// From here on doubles leave out integers.
+const EXACT_MAX: i64 = 1 << 53;
+
+/// Appends JSON text or null, for a column of type json.
+pub(crate) fn push_json(json: Option<&str>, row: &mut RowEncoder<'_>) -> Result<(), ValueError> {
+    row.push(json.map_or(Value::Null, Value::Json))
+}
+
+/// Appends a value that a script gave.
+pub(crate) fn push_script_value(
+    value: &FieldValue,
+    column: &ColumnPlan,
+    row: &mut RowEncoder<'_>,
+) -> Result<(), ValueError> {
+    if column.kind == ColumnType::Json {
+        return push_script_json(value, column, row);
+    }
+    match value {
+        FieldValue::Nil => row.push(Value::Null),
+        FieldValue::Bool(value) => push_bool(*value, column, row),
+        FieldValue::Int(value) => push_int(*value, column, row),
+        FieldValue::Float(value) => push_float(*value, column, row),
+        FieldValue::Text(bytes) if column.kind == ColumnType::Bytes => row.push(Value::Bytes(bytes)),
+        FieldValue::Text(bytes) => push_text(script_text(bytes, column)?, column, row),
+        FieldValue::Json(json) => Err(unfit(column, json)),
+        FieldValue::Unfit(reason) => Err(unfit(column, reason)),
+    }
+}
+
+fn push_script_json(
+    value: &FieldValue,
+    column: &ColumnPlan,
+    row: &mut RowEncoder<'_>,
+) -> Result<(), ValueError> {
+    match value {
+        FieldValue::Nil => row.push(Value::Null),
+        FieldValue::Json(json) => row.push(Value::Json(json)),
+        FieldValue::Unfit(reason) => Err(unfit(column, reason)),
+        FieldValue::Bool(value) => row.push(Value::Json(&value.to_string())),
+        FieldValue::Int(value) => row.push(Value::Json(&value.to_string())),
+        FieldValue::Float(value) if value.is_finite() => row.push(Value::Json(&format!("{value:?}"))),
+        FieldValue::Float(value) => Err(unfit(column, &value.to_string())),
+        FieldValue::Text(bytes) => row.push(Value::Json(&json_string(script_text(bytes, column)?))),
+    }
+}
+
+fn json_string(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn script_text<'a>(bytes: &'a [u8], column: &ColumnPlan) -> Result<&'a str, ValueError> {
+    std::str::from_utf8(bytes)
+        .map_err(|_| unfit(column, &format!("bytes that are no UTF-8: {}", bytes.escape_ascii())))
+}
+
+/// Appends a value of a JSON text.
+pub(crate) fn push_json_value(
+    value: &RawValue,
+    column: &ColumnPlan,
+    row: &mut RowEncoder<'_>,
+) -> Result<(), ValueError> {
+    let json = value.get();
+    match json.as_bytes().first() {
+        Some(b'n') => row.push(Value::Null),
+        _ if column.kind == ColumnType::Json => row.push(Value::Json(json)),
+        Some(b't') => push_bool(true, column, row),
+        Some(b'f') => push_bool(false, column, row),
+        Some(b'"') => {
+            let text: String = serde_json::from_str(json).map_err(|_| unfit(column, json))?;
+            push_json_text(&text, column, row)
+        }
+        Some(b'[' | b'{') | None => Err(unfit(column, json)),
+        Some(_) => push_number(json, column, row),
+    }
+}
+
+fn push_number(json: &str, column: &ColumnPlan, row: &mut RowEncoder<'_>) -> Result<(), ValueError> {
+    match (column.kind, json.parse::<i64>()) {
+        (ColumnType::Float, _) => match json.parse::<f64>() {
+            Ok(value) if value.is_finite() => row.push(Value::Float(value)),
+            _ => Err(unfit(column, json)),
+        },
+        (_, Ok(value)) => push_int(value, column, row),
+        (_, Err(_)) => Err(unfit(column, json)),
+    }
+}
+
+/// JSON has no bytes: they come in base64 (RFC 4648 section 4).
+fn push_json_text(text: &str, column: &ColumnPlan, row: &mut RowEncoder<'_>) -> Result<(), ValueError> {
+    if column.kind != ColumnType::Bytes {
+        return push_text(text, column, row);
+    }
+    match STANDARD.decode(text) {
+        Ok(bytes) => row.push(Value::Bytes(&bytes)),
+        Err(error) => Err(unfit(column, &format!("text that is no base64 ({error})"))),
+    }
+}
+
+fn push_bool(value: bool, column: &ColumnPlan, row: &mut RowEncoder<'_>) -> Result<(), ValueError> {
+    match column.kind {
+        ColumnType::Bool => row.push(Value::Bool(value)),
+        _ => Err(unfit(column, &value.to_string())),
+    }
+}
+
+/// A timestamp as a number counts microseconds since 1970, as `req.time` does.
+fn push_int(value: i64, column: &ColumnPlan, row: &mut RowEncoder<'_>) -> Result<(), ValueError> {
+    match column.kind {
+        ColumnType::Int => row.push(Value::Int(value)),
+        ColumnType::Float if (-EXACT_MAX..=EXACT_MAX).contains(&value) => {
+            row.push(Value::Float(value as f64))
+        }
+        ColumnType::Timestamp if Timestamp::from_microsecond(value).is_ok() => {
+            row.push(Value::Timestamp(value))
+        }
+        _ => Err(unfit(column, &value.to_string())),
+    }
+}
+
+fn push_float(value: f64, column: &ColumnPlan, row: &mut RowEncoder<'_>) -> Result<(), ValueError> {
+    match column.kind {
+        ColumnType::Float if value.is_finite() => row.push(Value::Float(value)),
+        _ => Err(unfit(column, &value.to_string())),
+    }
+}
+
+fn push_text(text: &str, column: &ColumnPlan, row: &mut RowEncoder<'_>) -> Result<(), ValueError> {
+    let quoted = || unfit(column, &json_string(text));
+    match column.kind {
+        ColumnType::Text => row.push(Value::Text(text)),
+        ColumnType::Timestamp => {
+            let time: Timestamp = text.parse().map_err(|_| quoted())?;
+            row.push(Value::Timestamp(time.as_microsecond()))
+        }
+        ColumnType::Uuid => {
+            let id = Uuid::try_parse(text).map_err(|_| quoted())?;
+            row.push(Value::Uuid(id.into_bytes()))
+        }
+        ColumnType::Inet => {
+            let address: IpAddr = text.parse().map_err(|_| quoted())?;
+            row.push(Value::Inet(address))
+        }
+        _ => Err(quoted()),
+    }
+}
+
+#[cold]
+fn unfit(column: &ColumnPlan, found: &str) -> ValueError {
+    let mut shown: String = found.chars().take(SHOWN_CHARS_MAX).collect();
+    if shown.len() < found.len() {
+        shown.push_str("...");
+    }
+    ValueError::Unfit { column: column.name.clone(), found: shown, allowed: column.kind.name() }
+}

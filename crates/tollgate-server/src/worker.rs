@@ -1,0 +1,256 @@
+//! One worker: a thread with its own listeners, script host and end of the log; all it shares is what it was given.
+
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, TcpListener};
+use std::rc::Rc;
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::watch;
+use tollgate_http::{Method, Methods, RequestHead, StatusCode, Target, normalise_path};
+use tollgate_log::SchemaId;
+use tollgate_script::{Host, Request};
+
+use crate::clock::{Clock, TICK};
+use crate::conn::{self, Arrived, Deadlines, Destination};
+use crate::error::StartError;
+use crate::handler::{Answer, Endpoint, Exchange};
+use crate::identity::IdMaker;
+use crate::options::{ConnectionLimits, ServerOptions};
+use crate::recorder::{LogEnd, Recorder};
+use crate::reply::Reply;
+use crate::route::{RouteTable, Routed};
+use crate::server::Order;
+use crate::transaction::StreamPlan;
+
+/// How long accepting pauses after an error, which is one of the system's: no descriptors, no memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the connections of a worker share.
+pub(crate) struct Worker {
+    pub(crate) limits: ConnectionLimits,
+    pub(crate) clock: Rc<Clock>,
+    pub(crate) deadlines: Rc<Deadlines>,
+    pub(crate) recorder: Recorder,
+    routes: RouteTable<Rc<Endpoint>>,
+    ids: IdMaker,
+}
+
+impl Worker {
+    fn new(options: &ServerOptions, log: LogEnd) -> Result<Self, StartError> {
+        let clock = Rc::new(Clock::new());
+        Ok(Self {
+            limits: options.connection.clone(),
+            deadlines: Rc::new(Deadlines::new(clock.clone())),
+            clock,
+            recorder: Recorder::new(log),
+            routes: routes(options)?,
+            ids: IdMaker::new().map_err(StartError::Randomness)?,
+        })
+    }
+
+    /// Finds out where a request leads.
+    pub(crate) fn receive(&self, head: RequestHead) -> Arrived {
+        let (destination, path) = self.find(&head);
+        Arrived { destination, path, begun: Instant::now(), time_us: self.clock.wall_us(), head }
+    }
+
+    fn find(&self, head: &RequestHead) -> (Destination, String) {
+        if head.target() == Target::Asterisk {
+            return (
+                Destination::Reply(allowed(StatusCode::NO_CONTENT, Method::ALL.into_iter().collect())),
+                String::new(),
+            );
+        }
+        let path = match normalise_path(head.path()) {
+            Ok(path) => path,
+            Err(error) => {
+                tracing::debug!("request refused: {error}");
+                return (Destination::Reply(Reply::text(error.status(), error.client_text())), String::new());
+            }
+        };
+        let destination = match self.routes.find(head.host(), &path, head.method()) {
+            Routed::Found(found) => Destination::Endpoint {
+                endpoint: found.endpoint.clone(),
+                params: found
+                    .params
+                    .iter()
+                    .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                    .collect(),
+                path_info: found.path_info.to_owned(),
+            },
+            Routed::MethodNotAllowed(methods) if head.method() == Method::Options => {
+                Destination::Reply(allowed(StatusCode::NO_CONTENT, methods))
+            }
+            Routed::MethodNotAllowed(methods) => {
+                Destination::Reply(allowed(StatusCode::METHOD_NOT_ALLOWED, methods))
+            }
+            Routed::MissingSlash => Destination::Reply(redirect_below(head)),
+            Routed::NotFound => Destination::Reply(Reply::text(StatusCode::NOT_FOUND, "nothing is here")),
+        };
+        (destination, path.into_owned())
+    }
+
+    /// Answers a complete request.
+    pub(crate) async fn answer(&self, arrived: Arrived, body: Bytes, remote_addr: IpAddr) -> Answer {
+        let (endpoint, params, path_info) = match arrived.destination {
+            Destination::Reply(reply) => return reply.into(),
+            Destination::Endpoint { endpoint, params, path_info } => (endpoint, params, path_info),
+        };
+        let id = self.ids.next(arrived.time_us);
+        let request = Rc::new(Request {
+            head: arrived.head,
+            path: arrived.path,
+            params,
+            path_info,
+            remote_addr,
+            id: id.to_string(),
+            time_us: arrived.time_us,
+            body,
+        });
+        endpoint.answer(&Exchange { request, id, begun: arrived.begun }, &self.recorder).await
+    }
+}
+
+fn routes(options: &ServerOptions) -> Result<RouteTable<Rc<Endpoint>>, StartError> {
+    let host = Host::new(options.script.clone()).map_err(|error| StartError::Script(error.to_string()))?;
+    let streams = options.streams.iter().enumerate();
+    let streams: Vec<_> =
+        streams.map(|(id, spec)| Rc::new(StreamPlan::new(SchemaId(id as u16), spec))).collect();
+    let mut routes = RouteTable::default();
+    for spec in &options.routes {
+        let endpoint =
+            Endpoint::new(spec, &streams, &host).map_err(|error| StartError::Script(error.to_string()))?;
+        let methods = endpoint.methods;
+        routes.insert(spec.host.as_deref(), &spec.path, methods, Rc::new(endpoint));
+    }
+    Ok(routes)
+}
+
+/// RFC 9110 section 10.2.1. OPTIONS is always among what is allowed: if no route takes it, we answer it.
+fn allowed(status: StatusCode, mut methods: Methods) -> Reply {
+    methods.insert(Method::Options);
+    let reply = match status {
+        StatusCode::NO_CONTENT => Reply::empty(status),
+        _ => Reply::text(status, "this method is not allowed here"),
+    };
+    reply.with("Allow", methods.to_string())
+}
+
+fn redirect_below(head: &RequestHead) -> Reply {
+    let query = head.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let location = format!("{}/{query}", head.path());
+    Reply::text(StatusCode::PERMANENT_REDIRECT, "it is below, after a slash").with("Location", location)
+}
+
+/// Runs a worker on the calling thread until it is told to drain, and no connection or no time is left.
+///
+/// What becomes of the start is told by `started`.
+pub(crate) fn run(
+    options: &ServerOptions,
+    listeners: Vec<TcpListener>,
+    log: LogEnd,
+    orders: watch::Receiver<Order>,
+    started: &SyncSender<Result<(), StartError>>,
+) {
+    let runtime =
+        Builder::new_current_thread().enable_io().enable_time().build_local(LocalOptions::default());
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return tell(started, Err(StartError::Worker(error))),
+    };
+    runtime.block_on(async {
+        match start(options, listeners, log, &orders) {
+            Ok(worker) => {
+                tell(started, Ok(()));
+                drain(&worker, orders, options.drain_timeout).await;
+            }
+            Err(error) => tell(started, Err(error)),
+        }
+    });
+}
+
+/// Whoever starts us may have given up.
+fn tell(started: &SyncSender<Result<(), StartError>>, result: Result<(), StartError>) {
+    let _ = started.send(result);
+}
+
+fn start(
+    options: &ServerOptions,
+    listeners: Vec<TcpListener>,
+    log: LogEnd,
+    orders: &watch::Receiver<Order>,
+) -> Result<Rc<Worker>, StartError> {
+    let worker = Rc::new(Worker::new(options, log)?);
+    spawn(&worker, |worker| async move { worker.recorder.hand_over().await });
+    spawn(&worker, |worker| async move { worker.recorder.release().await });
+    spawn(&worker, |worker| async move { tick(&worker).await });
+    for listener in listeners {
+        let listener = tokio::net::TcpListener::from_std(listener).map_err(StartError::Worker)?;
+        let orders = orders.clone();
+        spawn(&worker, |worker| accept(worker, listener, orders));
+    }
+    Ok(worker)
+}
+
+fn spawn<F: Future<Output = ()> + 'static>(worker: &Rc<Worker>, task: impl FnOnce(Rc<Worker>) -> F) {
+    tokio::task::spawn_local(task(worker.clone()));
+}
+
+async fn tick(worker: &Worker) {
+    let mut ticks = tokio::time::interval(TICK);
+    loop {
+        ticks.tick().await;
+        worker.clock.tick();
+        worker.deadlines.sweep();
+    }
+}
+
+/// Accepts connections until the worker drains, and then those that are queued already.
+async fn accept(worker: Rc<Worker>, listener: tokio::net::TcpListener, mut orders: watch::Receiver<Order>) {
+    loop {
+        tokio::select! {
+            biased;
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => open(&worker, stream, peer),
+                Err(error) => pause_accepting(&error).await,
+            },
+            _ = orders.wait_for(|order| *order == Order::Drain) => return,
+        }
+    }
+}
+
+fn open(worker: &Rc<Worker>, stream: TcpStream, peer: std::net::SocketAddr) {
+    // A reply is one write: waiting for more to send would only delay it.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%peer, %error, "connection lost as it was accepted");
+        return;
+    }
+    spawn(worker, |worker| conn::serve(worker, stream, peer));
+}
+
+async fn pause_accepting(error: &io::Error) {
+    // A peer that left before it was accepted is no trouble.
+    if error.kind() == io::ErrorKind::ConnectionAborted {
+        return;
+    }
+    tracing::error!(%error, "cannot accept connections");
+    tokio::time::sleep(ACCEPT_PAUSE).await;
+}
+
+async fn drain(worker: &Worker, mut orders: watch::Receiver<Order>, timeout: Duration) {
+    // An owner that is gone wants no more service.
+    let _ = orders.wait_for(|order| *order == Order::Drain).await;
+    worker.deadlines.drain();
+    let emptied = async {
+        worker.deadlines.emptied().await;
+        worker.recorder.hand_over_all().await;
+    };
+    if tokio::time::timeout(timeout, emptied).await.is_err() {
+        tracing::warn!(timeout_ms = timeout.as_millis() as u64, "connections were cut at the drain deadline");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tollgate_http::{Method, Methods, RequestHead, StatusCode, Target, normalise_path};
 use tollgate_log::SchemaId;
 use tollgate_script::{Host, Request};
@@ -165,9 +166,9 @@ pub(crate) fn run(
     };
     runtime.block_on(async {
         match start(options, listeners, log, &orders) {
-            Ok(worker) => {
+            Ok((worker, accepting)) => {
                 tell(started, Ok(()));
-                drain(&worker, orders, options.drain_timeout).await;
+                drain(&worker, accepting, orders, options.drain_timeout).await;
             }
             Err(error) => tell(started, Err(error)),
         }
@@ -184,21 +185,25 @@ fn start(
     listeners: Vec<TcpListener>,
     log: LogEnd,
     orders: &watch::Receiver<Order>,
-) -> Result<Rc<Worker>, StartError> {
+) -> Result<(Rc<Worker>, Vec<JoinHandle<()>>), StartError> {
     let worker = Rc::new(Worker::new(options, log)?);
     spawn(&worker, |worker| async move { worker.recorder.hand_over().await });
     spawn(&worker, |worker| async move { worker.recorder.release().await });
     spawn(&worker, |worker| async move { tick(&worker).await });
+    let mut accepting = Vec::new();
     for listener in listeners {
         let listener = tokio::net::TcpListener::from_std(listener).map_err(StartError::Worker)?;
         let orders = orders.clone();
-        spawn(&worker, |worker| accept(worker, listener, orders));
+        accepting.push(spawn(&worker, |worker| accept(worker, listener, orders)));
     }
-    Ok(worker)
+    Ok((worker, accepting))
 }
 
-fn spawn<F: Future<Output = ()> + 'static>(worker: &Rc<Worker>, task: impl FnOnce(Rc<Worker>) -> F) {
-    tokio::task::spawn_local(task(worker.clone()));
+fn spawn<F>(worker: &Rc<Worker>, task: impl FnOnce(Rc<Worker>) -> F) -> JoinHandle<()>
+where
+    F: Future<Output = ()> + 'static,
+{
+    tokio::task::spawn_local(task(worker.clone()))
 }
 
 async fn tick(worker: &Worker) {
@@ -219,12 +224,30 @@ async fn accept(worker: Rc<Worker>, listener: tokio::net::TcpListener, mut order
                 Ok((stream, peer)) => open(&worker, stream, peer),
                 Err(error) => pause_accepting(&error).await,
             },
-            _ = orders.wait_for(|order| *order == Order::Drain) => return,
+            _ = orders.wait_for(|order| *order == Order::Drain) => break,
+        }
+    }
+    if let Err(error) = accept_queued(&worker, listener) {
+        tracing::warn!(%error, "connections were lost that nobody had accepted yet");
+    }
+}
+
+/// Takes the queue itself: the runtime may not have heard of the last connections.
+fn accept_queued(worker: &Rc<Worker>, listener: tokio::net::TcpListener) -> io::Result<()> {
+    let listener = listener.into_std()?;
+    loop {
+        match listener.accept() {
+            Ok((stream, peer)) => {
+                stream.set_nonblocking(true)?;
+                open(worker, TcpStream::from_std(stream)?, peer);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
         }
     }
 }
 
-fn open(worker: &Rc<Worker>, stream: TcpStream, peer: std::net::SocketAddr) {
+fn open(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
     // A reply is one write: waiting for more to send would only delay it.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%peer, %error, "connection lost as it was accepted");
@@ -242,11 +265,20 @@ async fn pause_accepting(error: &io::Error) {
     tokio::time::sleep(ACCEPT_PAUSE).await;
 }
 
-async fn drain(worker: &Worker, mut orders: watch::Receiver<Order>, timeout: Duration) {
+async fn drain(
+    worker: &Rc<Worker>,
+    accepting: Vec<JoinHandle<()>>,
+    mut orders: watch::Receiver<Order>,
+    timeout: Duration,
+) {
     // An owner that is gone wants no more service.
     let _ = orders.wait_for(|order| *order == Order::Drain).await;
-    worker.deadlines.drain();
     let emptied = async {
+        for listener in accepting {
+            // A task that panicked has ended the process.
+            let _ = listener.await;
+        }
+        worker.deadlines.drain();
         worker.deadlines.emptied().await;
         worker.recorder.hand_over_all().await;
     };

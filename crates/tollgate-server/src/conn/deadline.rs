@@ -102,9 +102,12 @@ impl Slot {
 
     /// Enters a phase with a deadline, or goes on in it with the one it has.
     pub(super) fn arm(&self, phase: Phase, timeout: Duration) {
-        if self.cells.phase.get() != phase || self.cells.due.get().is_none() {
+        let is_new = self.cells.phase.get() != phase;
+        if is_new {
             self.cells.phase.set(phase);
             self.cells.is_over.set(false);
+        }
+        if is_new || (self.cells.due.get().is_none() && !self.is_over()) {
             self.extend(timeout);
         }
     }

@@ -44,11 +44,13 @@ const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 1 << 20;
 
 /// Serves one connection to its end.
-pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+///
+/// It counts as one from the call on, not from the first poll: a worker that drains waits for it.
+pub(crate) fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     worker: Rc<Worker>,
     stream: S,
     peer: SocketAddr,
-) {
+) -> impl Future<Output = ()> {
     let connection = Connection {
         slot: Deadlines::enter(&worker.deadlines),
         worker,
@@ -60,8 +62,10 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         replies: Replies::default(),
         reuse: Reuse::Open,
     };
-    // An error of the stream is the peer's leaving: there is nobody to tell.
-    let _gone = connection.run().await;
+    async move {
+        // An error of the stream is the peer's leaving: there is nobody to tell.
+        let _gone = connection.run().await;
+    }
 }
 
 struct Connection<S> {
@@ -296,10 +300,9 @@ enum Came {
 async fn read<S: AsyncRead + Unpin>(stream: &mut S, slot: &Slot, input: &mut BytesMut) -> io::Result<Came> {
     let mut reading = pin!(stream.read_buf(input));
     poll_fn(|context| {
-        if slot.is_over() {
-            return Poll::Ready(Ok(Came::TooLate));
-        }
         match reading.as_mut().poll(context) {
+            // What came is taken even then: a request that is here when draining begins is answered.
+            Poll::Pending if slot.is_over() => Poll::Ready(Ok(Came::TooLate)),
             Poll::Pending => {
                 slot.watch(context.waker());
                 Poll::Pending

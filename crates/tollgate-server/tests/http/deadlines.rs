@@ -1,0 +1,76 @@
+//! What does not come, or is not taken, in time.
+
+use std::time::{Duration, Instant};
+
+use crate::peer::Peer;
+use crate::site::{Running, Site};
+
+const SHORT: Duration = Duration::from_millis(300);
+const LONG: Duration = Duration::from_secs(60);
+
+fn site(head: Duration, body: Duration, idle: Duration) -> Running {
+    let tune = |options: &mut tollgate_server::ServerOptions| {
+        let limits = &mut options.connection;
+        (limits.head_timeout, limits.body_timeout, limits.idle_timeout) = (head, body, idle);
+    };
+    Site::new().handler("/", "return 'hello'").tune(tune).start()
+}
+
+/// Checks that the end comes after the deadline, not before.
+fn expect_end_after(peer: &mut Peer, begun: Instant) {
+    peer.expect_end();
+    assert!(begun.elapsed() >= SHORT, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_head_that_drips_is_408_although_bytes_keep_coming() {
+    let server = site(SHORT, LONG, LONG);
+    let mut peer = server.connect();
+    let begun = Instant::now();
+    peer.send("GET / HTTP/1.1\r\nHost: a\r\nX: ");
+    while peer.is_silent() {
+        peer.send("x");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(peer.reply(false).status, 408);
+    expect_end_after(&mut peer, begun);
+}
+
+#[test]
+fn a_body_that_does_not_come_is_408() {
+    let server = site(LONG, SHORT, LONG);
+    let mut peer = server.connect();
+    let begun = Instant::now();
+    peer.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhell");
+    let reply = peer.reply(false);
+    assert_eq!((reply.status, reply.field("connection")), (408, Some("close")));
+    expect_end_after(&mut peer, begun);
+}
+
+#[test]
+fn an_idle_connection_is_closed_without_a_word() {
+    let server = site(LONG, LONG, SHORT);
+    let begun = Instant::now();
+    expect_end_after(&mut server.connect(), begun);
+    let mut peer = server.connect();
+    peer.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    peer.expect("200", "hello");
+    let begun = Instant::now();
+    expect_end_after(&mut peer, begun);
+}
+
+#[test]
+fn a_client_that_takes_nothing_of_its_reply_is_cut_off() {
+    let cut = |options: &mut tollgate_server::ServerOptions| {
+        options.connection.write_timeout = SHORT;
+        options.drain_timeout = LONG;
+    };
+    let server = Site::new().handler("/big", "return string.rep('x', 1000000)").tune(cut).start();
+    let mut peer = server.connect();
+    peer.send("GET /big HTTP/1.1\r\nHost: a\r\n\r\n".repeat(32));
+    let begun = Instant::now();
+    // Draining ends when no connection is left: the peer reads nothing, so only its deadline ends it.
+    drop(server.drain());
+    let took = begun.elapsed();
+    assert!((SHORT..LONG).contains(&took), "{took:?}");
+}

@@ -1,0 +1,119 @@
+//! A client that sends what it is told, byte by byte if need be, and reads replies strictly.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Longer than anything here takes: a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Peer {
+    stream: TcpStream,
+    came: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) content: String,
+}
+
+impl Peer {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Self { stream, came: Vec::new() }
+    }
+
+    /// Sends; a server that closed already is no error, its reply is still read.
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        match self.stream.write_all(bytes.as_ref()) {
+            Err(error) if !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                panic!("{error}")
+            }
+            _ => {}
+        }
+    }
+
+    /// Says that nothing more will be sent.
+    pub(crate) fn finish(&mut self) {
+        self.stream.shutdown(Shutdown::Write).unwrap();
+    }
+
+    /// Reads one reply; that to HEAD has no content.
+    pub(crate) fn reply(&mut self, is_head: bool) -> Reply {
+        let end = self.read_until(|came| find(came, b"\r\n\r\n")) + 4;
+        let head = String::from_utf8(self.came.drain(..end).collect()).unwrap();
+        let status = head.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)).expect("a status line");
+        let mut reply = Reply { status: status.parse().unwrap(), head, content: String::new() };
+        if !is_head && let Some(length) = reply.field("content-length") {
+            let length: usize = length.parse().unwrap();
+            self.read_until(|came| (came.len() >= length).then_some(length));
+            reply.content = String::from_utf8(self.came.drain(..length).collect()).unwrap();
+        }
+        reply
+    }
+
+    /// Reads one reply and checks how it begins and ends.
+    pub(crate) fn expect(&mut self, status: &str, content: &str) -> Reply {
+        let reply = self.reply(false);
+        let found = (reply.status.to_string(), reply.content.as_str());
+        assert_eq!(found, (status.to_owned(), content), "{reply:?}");
+        reply
+    }
+
+    /// Reads exactly these bytes.
+    pub(crate) fn expect_bytes(&mut self, bytes: &[u8]) {
+        self.read_until(|came| (came.len() >= bytes.len()).then_some(0));
+        let found: Vec<_> = self.came.drain(..bytes.len()).collect();
+        assert_eq!(found.escape_ascii().to_string(), bytes.escape_ascii().to_string());
+    }
+
+    /// Checks that the server sends nothing more and closes.
+    pub(crate) fn expect_end(&mut self) {
+        let mut rest = Vec::new();
+        match self.stream.read_to_end(&mut rest) {
+            Err(error) if error.kind() != ErrorKind::ConnectionReset => panic!("{error}"),
+            _ => {}
+        }
+        self.came.extend(rest);
+        assert_eq!(self.came.escape_ascii().to_string(), "");
+    }
+
+    /// Whether the server has sent nothing so far that was not read.
+    pub(crate) fn is_silent(&mut self) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        let mut byte = [0];
+        let peeked = self.stream.peek(&mut byte);
+        self.stream.set_nonblocking(false).unwrap();
+        self.came.is_empty() && peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    }
+
+    fn read_until(&mut self, is_there: impl Fn(&[u8]) -> Option<usize>) -> usize {
+        loop {
+            if let Some(at) = is_there(&self.came) {
+                return at;
+            }
+            let mut buffer = [0; 16 << 10];
+            let bytes = self.stream.read(&mut buffer).expect("the server answers in time");
+            let so_far = self.came.escape_ascii();
+            assert!(bytes > 0, "the server closed after: {so_far}");
+            self.came.extend_from_slice(&buffer[..bytes]);
+        }
+    }
+}
+
+impl Reply {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let lines = self.head.split("\r\n").skip(1);
+        let mut fields = lines.filter_map(|line| line.split_once(": "));
+        fields.find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}

@@ -1,0 +1,194 @@
+//! What scripted transactions leave in the log.
+
+use tollgate_log::Level;
+
+use crate::site::Site;
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: example.org:80\r\nX-Tag: t\r\n\r\n")
+}
+
+/// Runs handlers that return `record = { v = VALUE }` into a column of type `kind`, and compares what is recorded.
+fn check_values(kind: &str, values: &[(&str, &str)]) {
+    let mut site = Site::new().stream("all", Level::Written, &[&format!("v {kind} record.v")]);
+    for (index, (value, _)) in values.iter().enumerate() {
+        site = site.handler(&format!("/{index}"), &format!("return {{ record = {{ v = {value} }} }}"));
+    }
+    let server = site.start();
+    for index in 0..values.len() {
+        server.check(&get(&format!("/{index}")), "200", "");
+    }
+    let expect: Vec<_> = values.iter().map(|(_, expect)| (*expect).to_owned()).collect();
+    assert_eq!(server.records(), expect, "{kind}");
+}
+
+#[test]
+fn values_of_scripts_go_into_columns_of_their_type_or_become_rejects() {
+    check_values(
+        "int",
+        &[
+            ("1", "v=1"),
+            ("-2.0", "v=-2"),
+            ("nil", "v=null"),
+            ("1.5", r#"reject column "v" takes int, found 1.5: {"v":1.5}"#),
+            ("'1'", r#"reject column "v" takes int, found "1": {"v":"1"}"#),
+            ("true", r#"reject column "v" takes int, found true: {"v":true}"#),
+            ("{1}", r#"reject column "v" takes int, found [1]: {"v":[1]}"#),
+        ],
+    );
+    check_values(
+        "float",
+        &[
+            ("1", "v=1.0"),
+            ("0.5", "v=0.5"),
+            ("0/0", r#"reject column "v" takes float, found NaN: {"v":"NaN"}"#),
+        ],
+    );
+    check_values("bool", &[("false", "v=false"), ("0", r#"reject column "v" takes bool, found 0: {"v":0}"#)]);
+    check_values(
+        "text",
+        &[
+            ("'\u{fc}'", "v=\u{fc}"),
+            ("''", "v="),
+            ("'\\0'", "reject column \"v\" takes no U+0000, found one at byte 0: {\"v\":\"\\u0000\"}"),
+            (
+                "'\\255'",
+                "reject column \"v\" takes text, found bytes that are no UTF-8: \\xff: {\"v\":\"\u{fffd}\"}",
+            ),
+        ],
+    );
+    check_values("bytes", &[("'\\255'", "v=[255]")]);
+    check_values(
+        "json",
+        &[("{a = 1}", r#"v={"a":1}"#), ("'x'", r#"v="x""#), ("1.5", "v=1.5"), ("true", "v=true")],
+    );
+    check_values(
+        "timestamp",
+        &[
+            ("'2024-01-01T00:00:00.5Z'", "v=1704067200500000"),
+            ("7", "v=7"),
+            ("'soon'", r#"reject column "v" takes timestamp, found "soon": {"v":"soon"}"#),
+        ],
+    );
+    check_values("inet", &[("'::1'", "v=::1"), ("'10.0.0.1'", "v=10.0.0.1")]);
+}
+
+#[test]
+fn columns_are_filled_from_request_reply_and_record() {
+    let columns = [
+        "method text request.method",
+        "path text request.path",
+        "query text request.query",
+        "host text request.host",
+        "tag text request.header.x-tag",
+        "none text request.header.x-none",
+        "client inet request.remote_addr",
+        "body text body",
+        "status int reply.status",
+        "bytes int reply.bytes",
+        "outcome text reply.outcome",
+        "n int record.n",
+        "again int record.n",
+        "seq int log.sequence",
+    ];
+    let server = Site::new()
+        .stream("all", Level::Synced, &columns)
+        .handler("/a/{x}", "return { status = 201, body = 'hi', record = { n = 5 } }")
+        .start();
+    let request = "POST /a/%C3%BC?q=%31 HTTP/1.1\r\nHost: example.org:80\r\nX-Tag: caf\u{e9}\r\nContent-Length: 2\r\n\r\n";
+    let mut peer = server.connect();
+    peer.send(request);
+    peer.send(b"\xffb");
+    peer.expect("201", "hi");
+    let expect = "method=POST path=/a/\u{fc} query=q=%31 host=example.org:80 tag=caf\u{e9} none=null client=127.0.0.1 \
+                  body=\u{fffd}b status=201 bytes=2 outcome=complete n=5 again=5 seq=1";
+    assert_eq!(server.records(), [expect]);
+}
+
+#[test]
+fn every_transaction_on_a_stream_leaves_one_record_whatever_its_status() {
+    let server = Site::new()
+        .stream(
+            "all",
+            Level::Synced,
+            &["method text request.method", "status int reply.status", "n int record.n"],
+        )
+        .handler("/fail", "error('broken')")
+        .handler("/teapot", "return { status = 418, record = { n = 1 } }")
+        .handler("/nothing", "local x = 1")
+        .start();
+    server.check(&get("/fail"), "500", "the script failed\n");
+    server.check(&get("/teapot"), "418", "");
+    server.check(&get("/nothing"), "500", "the script failed\n");
+    let mut peer = server.connect();
+    peer.send("HEAD /teapot HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(peer.reply(true).status, 418);
+    // What the server answers by itself is no transaction.
+    server.check(&get("/else"), "404", "nothing is here\n");
+    let expect = [
+        "method=GET status=500 n=null",
+        "method=GET status=418 n=1",
+        "method=GET status=500 n=null",
+        "method=HEAD status=418 n=1",
+    ];
+    assert_eq!(server.records(), expect);
+}
+
+#[test]
+fn unknown_fields_of_a_record_make_a_reject_that_holds_them() {
+    let script = "return { record = { n = 1, m = 2 } }";
+    let site = || Site::new().stream("all", Level::Synced, &["n int record.n"]).handler("/", script);
+    let server = site().start();
+    server.check(&get("/"), "200", "");
+    assert_eq!(server.records(), [r#"reject record has unknown fields: "m": {"m":2,"n":1}"#]);
+    let ignore = |options: &mut tollgate_server::ServerOptions| {
+        options.streams[0].unknown = tollgate_server::UnknownFields::Ignore;
+    };
+    let server = site().tune(ignore).start();
+    server.check(&get("/"), "200", "");
+    assert_eq!(server.records(), ["n=1"]);
+}
+
+#[test]
+fn a_reply_that_stands_on_less_than_the_disk_says_so() {
+    for (ack, said) in
+        [(Level::Received, Some("received")), (Level::Written, Some("written")), (Level::Synced, None)]
+    {
+        let server = Site::new()
+            .stream("all", ack, &["n int record.n"])
+            .handler("/good", "return 204")
+            .handler("/bad", "return 400")
+            .start();
+        let mut peer = server.connect();
+        peer.send(get("/good"));
+        assert_eq!(peer.reply(false).field("tollgate-ack"), said);
+        peer.send(get("/bad"));
+        assert_eq!(peer.reply(false).field("tollgate-ack"), None);
+    }
+}
+
+#[test]
+fn a_script_that_runs_over_its_budgets_is_500_and_recorded() {
+    let server = Site::new()
+        .stream("all", Level::Synced, &["status int reply.status"])
+        .handler("/loop", "while true do end")
+        .handler("/bomb", "local t = {} while true do table.insert(t, string.rep('x', 100000)) end")
+        .handler("/good", "return 'good'")
+        .start();
+    server.check(&get("/loop"), "500", "the script failed\n");
+    server.check(&get("/bomb"), "500", "the script failed\n");
+    server.check(&get("/good"), "200", "good");
+    assert_eq!(server.records(), ["status=500", "status=500", "status=200"]);
+}
+
+#[test]
+fn a_record_too_large_for_the_log_is_a_reject_that_says_so() {
+    let server = Site::new()
+        .stream("all", Level::Synced, &["t text record.t"])
+        .handler("/", "return { record = { t = string.rep('x', 5000000) } }")
+        .start();
+    server.check(&get("/"), "200", "");
+    let records = server.records();
+    assert_eq!(records.len(), 1);
+    assert!(records[0].starts_with("reject the record has 50000"), "{}", records[0]);
+}

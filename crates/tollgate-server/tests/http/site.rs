@@ -1,0 +1,187 @@
+//! A server of one worker in a folder of its own, with a log on disk and no loader.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tempfile::TempDir;
+use tollgate_log::{
+    ColumnType, Cursor, CursorStep, DiskStorage, Level, Log, LogOptions, RecordBody, Storage, Value,
+};
+use tollgate_server::{
+    ColumnSpec, ConnectionLimits, HandlerSpec, HostOptions, Listeners, RouteSpec, Server, ServerOptions,
+    Source, StreamSpec, UnknownFields,
+};
+
+use crate::peer::Peer;
+
+/// What a server is made of.
+pub(crate) struct Site {
+    folder: TempDir,
+    pub(crate) options: ServerOptions,
+}
+
+/// A server that runs.
+pub(crate) struct Running {
+    folder: TempDir,
+    address: SocketAddr,
+    server: Server,
+    log: Log,
+}
+
+impl Site {
+    pub(crate) fn new() -> Self {
+        let options = ServerOptions {
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+            backlog: 64,
+            workers: 1,
+            connection: ConnectionLimits::default(),
+            script: HostOptions::default(),
+            streams: Vec::new(),
+            routes: Vec::new(),
+            drain_timeout: Duration::from_secs(5),
+        };
+        Self { folder: tempfile::tempdir().unwrap(), options }
+    }
+
+    /// Adds a stream; columns are `name type source`.
+    pub(crate) fn stream(mut self, name: &str, ack: Level, columns: &[&str]) -> Self {
+        let columns = columns.iter().map(|column| column_spec(column)).collect();
+        let stream = StreamSpec { name: name.to_owned(), ack, columns, unknown: UnknownFields::Reject };
+        self.options.streams.push(stream);
+        self
+    }
+
+    pub(crate) fn fixed(self, path: &str, body: &'static str) -> Self {
+        let content_type = "text/plain".to_owned();
+        let body = Bytes::from_static(body.as_bytes());
+        self.route(path, HandlerSpec::Reply { status: 200, content_type, body }, None)
+    }
+
+    /// Adds a script, recorded in the first stream if there is one.
+    pub(crate) fn script(self, path: &str, source: &str) -> Self {
+        let file = self.folder.path().join(format!("route{}.luau", self.options.routes.len()));
+        fs::write(&file, source).unwrap();
+        let root = self.folder.path().to_owned();
+        let stream = (!self.options.streams.is_empty()).then_some(0);
+        self.route(path, HandlerSpec::Script { file, root }, stream)
+    }
+
+    /// Adds a script whose handler for every method is this body.
+    pub(crate) fn handler(self, path: &str, body: &str) -> Self {
+        self.script(path, &format!("return function(req) {body} end"))
+    }
+
+    /// Adds a collect route for the first stream.
+    pub(crate) fn collect(self, path: &str) -> Self {
+        self.route(path, HandlerSpec::Collect, Some(0))
+    }
+
+    fn route(mut self, path: &str, handler: HandlerSpec, stream: Option<usize>) -> Self {
+        let path = path.to_owned();
+        let spec = RouteSpec { path, host: None, methods: None, handler, stream, body_bytes_max: 1 << 20 };
+        self.options.routes.push(spec);
+        self
+    }
+
+    pub(crate) fn tune(mut self, tune: impl FnOnce(&mut ServerOptions)) -> Self {
+        tune(&mut self.options);
+        self
+    }
+
+    pub(crate) fn start(self) -> Running {
+        let schemas = self.options.streams.iter().map(|stream| stream.schema().unwrap()).collect();
+        let log = LogOptions::new(&self.folder.path().join("log"));
+        let (log, _) = Log::open(Arc::new(DiskStorage), log, schemas, |reason| panic!("{reason}")).unwrap();
+        let listeners = Listeners::bind(&self.options).unwrap();
+        let address = listeners.addresses()[0];
+        let server = Server::start(self.options, listeners, &log).unwrap();
+        Running { folder: self.folder, address, server, log }
+    }
+}
+
+impl Running {
+    pub(crate) fn connect(&self) -> Peer {
+        Peer::connect(self.address)
+    }
+
+    /// Sends `request` on a new connection and checks that its reply begins with `status` and ends with `content`.
+    pub(crate) fn check(&self, request: &str, status: &str, content: &str) {
+        let mut peer = self.connect();
+        peer.send(request);
+        peer.expect(status, content);
+    }
+
+    /// Sends `request` on a new connection and checks that it is refused, and the connection closed.
+    pub(crate) fn check_refused(&self, request: impl AsRef<[u8]>, status: u16) {
+        let request = request.as_ref();
+        let mut peer = self.connect();
+        peer.send(request);
+        let shown = request.escape_ascii().to_string();
+        let reply = peer.reply(false);
+        assert_eq!(reply.status, status, "{shown}: {reply:?}");
+        assert_eq!(reply.field("connection"), Some("close"), "{shown}: {reply:?}");
+        peer.expect_end();
+    }
+
+    pub(crate) fn drain(self) -> TempDir {
+        self.server.drain();
+        self.log.close().unwrap();
+        self.folder
+    }
+
+    /// Stops the server and returns its records in their order: rows as `name=value` by column, rejects as
+    /// `reject reason: item`.
+    pub(crate) fn records(self) -> Vec<String> {
+        let id = self.log.id();
+        let folder = self.drain();
+        let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+        let mut cursor = Cursor::new(storage, &folder.path().join("log"), id, None);
+        let mut records = Vec::new();
+        loop {
+            match cursor.step(None).unwrap() {
+                CursorStep::Batch(batch) => {
+                    records.extend(batch.records().map(|record| shown(record.unwrap())));
+                }
+                CursorStep::Gap(gap) => panic!("{gap:?}"),
+                CursorStep::CaughtUp => return records,
+            }
+        }
+    }
+}
+
+fn shown(record: tollgate_log::Record<'_>) -> String {
+    match record.body {
+        RecordBody::Reject { reason, item } => format!("reject {reason}: {}", String::from_utf8_lossy(item)),
+        RecordBody::Row(values) => {
+            let columns = record.schema.columns().iter();
+            let named =
+                columns.zip(values.iter()).map(|(column, value)| format!("{}={}", column.name, text(value)));
+            named.collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+fn text(value: &Value<'_>) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Int(value) | Value::Timestamp(value) => value.to_string(),
+        Value::Float(value) => format!("{value:?}"),
+        Value::Text(value) | Value::Json(value) => (*value).to_owned(),
+        Value::Bytes(value) => format!("{value:?}"),
+        Value::Uuid(value) => format!("{value:?}"),
+        Value::Inet(value) => value.to_string(),
+    }
+}
+
+fn column_spec(column: &str) -> ColumnSpec {
+    let words: Vec<_> = column.split(' ').collect();
+    ColumnSpec {
+        name: words[0].to_owned(),
+        kind: ColumnType::from_name(words[1]).unwrap(),
+        source: Source::from_name(words[2]).unwrap(),
+    }
+}

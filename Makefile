@@ -1,0 +1,37 @@
+# The commands of this repository; CI calls `make check`.
+
+CARGO ?= cargo
+APP ?= examples/score
+
+.PHONY: run build test check fmt lint doc tools crash
+
+# Builds the release binary and serves the example app; Ctrl-C drains and ends it.
+run: build
+	@exec target/release/tollgate serve $(APP)
+
+build:
+	$(CARGO) build --release --locked -p tollgate
+
+# All tests. Those of faults need strace and curl: `make tools` installs them.
+test:
+	$(CARGO) test --workspace --locked
+
+check: fmt lint test doc
+
+fmt:
+	$(CARGO) fmt --all --check
+
+lint:
+	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
+
+doc:
+	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
+
+# What the tests need beside Rust and a C++ compiler, on Debian.
+tools:
+	@command -v strace >/dev/null && command -v curl >/dev/null || \
+	  { apt-get update && apt-get install -y --no-install-recommends strace curl; }
+
+# The crash tests of the log with many more seeds.
+crash:
+	TOLLGATE_CRASH_SEEDS=$${SEEDS:-2000} $(CARGO) test --release --locked -p tollgate-log --test log -- --nocapture

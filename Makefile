@@ -25,7 +25,7 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
 
 doc:
-	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
+	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private-intra-doc-links" $(CARGO) doc --workspace --no-deps --document-private-items --locked
 
 # What the tests need beside Rust and a C++ compiler, on Debian.
 tools:

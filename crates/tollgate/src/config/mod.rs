@@ -1,6 +1,6 @@
 //! The configuration: one TOML file or a folder without one, checked as a whole before anything starts.
 //!
-//! [`file`] reads what is written and [`zero`] what a folder implies; both give [`Config`], which prints itself as TOML
+//! [`mod@file`] reads what is written and [`zero`] what a folder implies; both give [`Config`], which prints itself as TOML
 //! that reads back to the same. Every fault is told at once, each with its place, what was found and what is allowed.
 
 mod env;

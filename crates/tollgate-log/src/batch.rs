@@ -116,11 +116,19 @@ impl BatchHeader {
     fn check_bounds(&self) -> Result<(), FormatError> {
         let payload = u64::from(self.payload_bytes);
         if payload > BATCH_BYTES_MAX as u64 {
-            return Err(FormatError::Value { what: "payload bytes", found: payload, allowed: "0 to 16777216" });
+            return Err(FormatError::Value {
+                what: "payload bytes",
+                found: payload,
+                allowed: "0 to 16777216",
+            });
         }
         if self.count == 0 || self.first.0 == 0 {
             let found = self.count.into();
-            return Err(FormatError::Value { what: "record count", found, allowed: "at least 1, from number 1" });
+            return Err(FormatError::Value {
+                what: "record count",
+                found,
+                allowed: "at least 1, from number 1",
+            });
         }
         if self.first.0.checked_add(u64::from(self.count)).is_none() {
             return Err(FormatError::Value {

@@ -284,12 +284,16 @@ impl Cursor {
     fn check_position(&self, reader: &SegmentReader, position: Position) -> Result<(), LogError> {
         let is_at_first = reader.next == reader.header.first;
         match position.chain {
-            Some(expected) if !is_at_first && reader.next == position.last.after(1) && reader.chain != expected => {
+            Some(expected)
+                if !is_at_first && reader.next == position.last.after(1) && reader.chain != expected =>
+            {
                 let found = reader.chain;
                 let error = FormatError::Chain { found, expected };
                 Err(LogError::damaged(reader.path(), reader.offset, error))
             }
-            Some(expected) if is_at_first && reader.header.chain != expected && position.last != Sequence(0) => {
+            Some(expected)
+                if is_at_first && reader.header.chain != expected && position.last != Sequence(0) =>
+            {
                 let found = reader.header.chain;
                 Err(LogError::damaged(reader.path(), 0, FormatError::Chain { found, expected }))
             }

@@ -2,7 +2,7 @@
 //!
 //! A record goes through the files in this order: [`schema`] says what a stream's rows look like, [`record`] encodes
 //! one, [`append`] gathers those of one pass of a worker into a batch, [`commit`] runs the threads that write, sync
-//! and seal through [`segment_writer`], [`batch`] and [`segment`] are the bytes. [`recover`] mends what a dead run
+//! and seal through [`segment_writer`], [`batch`] and [`segment`] are the bytes. [`mod@recover`] mends what a dead run
 //! left, [`cursor`] reads a log in order, [`verify`] checks a whole one. [`storage`] is the file system, as a trait.
 //!
 //! The contract is `docs/log-format.md`. Absent here: HTTP, scripts, sinks, any async runtime.
@@ -34,7 +34,8 @@ pub use recover::{LogRecovery, RecoveryReport, recover};
 pub use scan::{Failure, SegmentScan, scan_segment};
 pub use schema::{Column, ColumnOrigin, ColumnType, Schema, SchemaError, SchemaId};
 pub use segment::{
-    Digest, DigestAlgorithm, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader, SegmentName, SegmentState, StreamCount,
+    Digest, DigestAlgorithm, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader, SegmentName, SegmentState,
+    StreamCount,
 };
 pub use segment_writer::{ClosedSegment, Handover, SegmentWriter, SyncWork};
 pub use storage::{DiskStorage, Storage, StorageFile, StorageLock};

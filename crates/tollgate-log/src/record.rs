@@ -76,6 +76,22 @@ pub enum ValueError {
         /// Where.
         at: usize,
     },
+    /// A value that its source found unfit before it became a [`Value`].
+    #[error("column {column:?} takes {allowed}, found {found}")]
+    Unfit {
+        /// The column.
+        column: String,
+        /// What was found, cut short.
+        found: String,
+        /// What the column takes.
+        allowed: &'static str,
+    },
+    /// The record has fields that no column takes.
+    #[error("record has unknown fields: {names}")]
+    UnknownFields {
+        /// Their names, quoted.
+        names: String,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -347,11 +363,7 @@ mod tests {
     fn everything() -> Schema {
         let columns = ColumnType::ALL
             .iter()
-            .map(|kind| Column {
-                name: kind.name().to_owned(),
-                kind: *kind,
-                origin: ColumnOrigin::Stored,
-            })
+            .map(|kind| Column { name: kind.name().to_owned(), kind: *kind, origin: ColumnOrigin::Stored })
             .collect();
         Schema::new("everything", columns).unwrap()
     }

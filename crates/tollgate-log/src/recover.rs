@@ -58,7 +58,11 @@ enum Verdict {
 ///
 /// # Errors
 /// `dir` cannot be listed. What goes wrong with one log is in the report, and the others go on.
-pub fn recover(storage: &Arc<dyn Storage>, dir: &Path, digest: DigestAlgorithm) -> Result<RecoveryReport, LogError> {
+pub fn recover(
+    storage: &Arc<dyn Storage>,
+    dir: &Path,
+    digest: DigestAlgorithm,
+) -> Result<RecoveryReport, LogError> {
     let mut report = RecoveryReport::default();
     let names = storage.list(dir).map_err(LogError::io("list", dir))?;
     let mut ids: Vec<LogId> = names.iter().filter_map(|name| name.parse().ok()).collect();
@@ -91,10 +95,8 @@ fn recover_log(
     };
     let mut recovery =
         LogRecovery { log, sealed: 0, torn_bytes: 0, set_aside: Vec::new(), unknown: Vec::new() };
-    let files = open
-        .iter()
-        .map(|name| Unsealed::read(storage, folder, *name))
-        .collect::<Result<Vec<_>, _>>()?;
+    let files =
+        open.iter().map(|name| Unsealed::read(storage, folder, *name)).collect::<Result<Vec<_>, _>>()?;
     let durable = files.iter().map(|file| file.scan.durable).max().unwrap_or_default();
     let mut end = SealedEnd::before(storage, folder, &names, open[0].first)?;
     let mut is_torn = false;
@@ -159,10 +161,9 @@ impl SealedEnd {
         let path = name.path(folder);
         let file = storage.open_read(&path).map_err(LogError::io("open", &path))?;
         Ok(match read_footer(&*file, &path)? {
-            Some(footer) => Self {
-                continues: Some((footer.last.after(1), footer.chain)),
-                digest: footer.digest_bytes(),
-            },
+            Some(footer) => {
+                Self { continues: Some((footer.last.after(1), footer.chain)), digest: footer.digest_bytes() }
+            }
             None => nothing,
         })
     }
@@ -246,12 +247,8 @@ fn seal_recovered(
     digest: DigestAlgorithm,
     recovery: &mut LogRecovery,
 ) -> Result<SealedEnd, LogError> {
-    let segment = ClosedSegment {
-        file: file.file,
-        folder: folder.to_owned(),
-        name: file.name,
-        last: file.scan.last,
-    };
+    let segment =
+        ClosedSegment { file: file.file, folder: folder.to_owned(), name: file.name, last: file.scan.last };
     let footer = seal(storage, &segment, digest, end.digest)?;
     recovery.sealed += 1;
     Ok(SealedEnd { continues: Some((footer.last.after(1), footer.chain)), digest: footer.digest_bytes() })

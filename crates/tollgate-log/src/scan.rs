@@ -66,7 +66,8 @@ impl SegmentReader {
     /// Opens a segment whose header is whole. `schemas` are those of the segments before it.
     pub(crate) fn open(storage: &dyn Storage, path: &Path, schemas: Schemas) -> Result<Self, LogError> {
         let file = storage.open_read(path).map_err(LogError::io("open", path))?;
-        let (header, checksum) = read_header(&*file, path)?.map_err(|error| LogError::damaged(path, 0, error))?;
+        let (header, checksum) =
+            read_header(&*file, path)?.map_err(|error| LogError::damaged(path, 0, error))?;
         Ok(Self::at_start(path, file, header, checksum, schemas))
     }
 
@@ -167,7 +168,8 @@ impl SegmentReader {
         let size = self.file.size().map_err(|error| self.io("read the size of", error))?;
         let footer_bytes = size.saturating_sub(self.offset).min(BATCH_BYTES_MAX as u64) as usize;
         let start = self.window_of(self.offset, footer_bytes)?;
-        let footer = SegmentFooter::decode(&self.window[start..start + footer_bytes.min(self.window.len() - start)])?;
+        let footer =
+            SegmentFooter::decode(&self.window[start..start + footer_bytes.min(self.window.len() - start)])?;
         self.batches.map_or(Ok(()), |batches| self.check_footer(&footer, batches))?;
         Ok(footer)
     }
@@ -183,7 +185,9 @@ impl SegmentReader {
             ("footer chain", footer.chain.into(), self.chain.into()),
         ];
         match checks.into_iter().find(|(_, found, expected)| found != expected) {
-            Some((what, found, _)) => Err(FormatError::Value { what, found, allowed: "what the batches say" }),
+            Some((what, found, _)) => {
+                Err(FormatError::Value { what, found, allowed: "what the batches say" })
+            }
             None => Ok(()),
         }
     }

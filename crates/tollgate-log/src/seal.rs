@@ -78,7 +78,11 @@ pub(crate) fn digest_of(
         let read = file.read_at(offset, &mut piece[..wanted]).map_err(LogError::io("read", path))?;
         if read < wanted {
             let (found, needed) = (offset + read as u64, bytes);
-            return Err(LogError::damaged(path, found, FormatError::CutOff { what: "segment", found, needed }));
+            return Err(LogError::damaged(
+                path,
+                found,
+                FormatError::CutOff { what: "segment", found, needed },
+            ));
         }
         digester.update(&piece[..wanted]);
         offset += wanted as u64;
@@ -90,10 +94,12 @@ pub(crate) fn digest_of(
 pub(crate) fn read_footer(file: &dyn StorageFile, path: &Path) -> Result<Option<SegmentFooter>, LogError> {
     let size = file.size().map_err(LogError::io("read the size of", path))?;
     let mut tail = [0; 8];
-    if size < tail.len() as u64 || file.read_at(size - 8, &mut tail).map_err(LogError::io("read", path))? < 8 {
+    if size < tail.len() as u64 || file.read_at(size - 8, &mut tail).map_err(LogError::io("read", path))? < 8
+    {
         return Ok(None);
     }
-    let Some(footer_bytes) = SegmentFooter::bytes_from_tail(tail).filter(|bytes| *bytes as u64 <= size) else {
+    let Some(footer_bytes) = SegmentFooter::bytes_from_tail(tail).filter(|bytes| *bytes as u64 <= size)
+    else {
         return Ok(None);
     };
     let mut bytes = vec![0; footer_bytes];

@@ -331,7 +331,8 @@ impl SegmentFooter {
 
     /// Writes the footer.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(FOOTER_FIXED_BYTES + COUNT_BYTES * self.counts.len() + FOOTER_TAIL_BYTES);
+        let mut bytes =
+            Vec::with_capacity(FOOTER_FIXED_BYTES + COUNT_BYTES * self.counts.len() + FOOTER_TAIL_BYTES);
         bytes.extend_from_slice(FOOTER_MAGIC);
         for number in [self.nonce, self.batches, self.records, self.last.0, self.content_bytes] {
             bytes.extend_from_slice(&number.to_le_bytes());
@@ -358,7 +359,9 @@ impl SegmentFooter {
     /// The length of the footer whose last eight bytes these are, if it can be one.
     pub(crate) fn bytes_from_tail(tail: [u8; FOOTER_TAIL_BYTES]) -> Option<usize> {
         let footer_bytes = u32_at(&tail, 0) as usize;
-        (FOOTER_FIXED_BYTES + FOOTER_TAIL_BYTES..=FOOTER_BYTES_MAX).contains(&footer_bytes).then_some(footer_bytes)
+        (FOOTER_FIXED_BYTES + FOOTER_TAIL_BYTES..=FOOTER_BYTES_MAX)
+            .contains(&footer_bytes)
+            .then_some(footer_bytes)
     }
 
     /// Reads a whole footer.
@@ -382,7 +385,11 @@ impl SegmentFooter {
         let counted = u32_at(bytes, 184) as usize;
         if bytes.len() != least + COUNT_BYTES * counted || u32_at(bytes, end - 4) as usize != bytes.len() {
             let found = bytes.len() as u64;
-            return Err(FormatError::Value { what: "footer bytes", found, allowed: "200 and 24 for each schema" });
+            return Err(FormatError::Value {
+                what: "footer bytes",
+                found,
+                allowed: "200 and 24 for each schema",
+            });
         }
         Ok(Self {
             nonce: u64_at(bytes, 8),
@@ -487,10 +494,7 @@ mod tests {
             assert_eq!(digester.finish().to_string(), expected);
         };
         check(DigestAlgorithm::None, "none");
-        check(
-            DigestAlgorithm::Sha224,
-            "sha224:23097d223405d8228642a477bda255b32aadbce4bda0b3f7e36c9da7",
-        );
+        check(DigestAlgorithm::Sha224, "sha224:23097d223405d8228642a477bda255b32aadbce4bda0b3f7e36c9da7");
         check(
             DigestAlgorithm::Sha256,
             "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",

@@ -141,7 +141,12 @@ impl SegmentWriter {
     ///
     /// # Errors
     /// Any error of the disk; the log must not be written any more.
-    pub fn write(&mut self, batches: &[Handover], durable: Sequence, stamp_us: i64) -> Result<Sequence, LogError> {
+    pub fn write(
+        &mut self,
+        batches: &[Handover],
+        durable: Sequence,
+        stamp_us: i64,
+    ) -> Result<Sequence, LogError> {
         if self.active.is_none() {
             self.open_segment(durable, stamp_us)?;
         }
@@ -202,7 +207,8 @@ impl SegmentWriter {
         }
         let path = folder.join("lock");
         let lock = self.storage.try_lock(&path).map_err(LogError::io("lock", &path))?;
-        self.lock = Some(lock.ok_or_else(|| LogError::io("lock", &path)(std::io::ErrorKind::WouldBlock.into()))?);
+        self.lock =
+            Some(lock.ok_or_else(|| LogError::io("lock", &path)(std::io::ErrorKind::WouldBlock.into()))?);
         Ok(())
     }
 
@@ -272,7 +278,9 @@ fn gather<'a>(headers: &'a [[u8; BATCH_HEADER_BYTES]], batches: &'a [Handover]) 
 /// A nonce that no footer begins with.
 fn random_nonce(path: &Path) -> Result<u64, LogError> {
     loop {
-        let nonce = getrandom::u64().map_err(std::io::Error::other).map_err(LogError::io("draw a nonce for", path))?;
+        let nonce = getrandom::u64()
+            .map_err(std::io::Error::other)
+            .map_err(LogError::io("draw a nonce for", path))?;
         if nonce.to_le_bytes() != *FOOTER_MAGIC {
             return Ok(nonce);
         }

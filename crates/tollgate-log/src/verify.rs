@@ -25,7 +25,11 @@ pub fn log_ids(storage: &dyn Storage, dir: &Path) -> Result<Vec<LogId>, LogError
 ///
 /// # Errors
 /// The folder cannot be listed.
-pub fn segments(storage: &dyn Storage, dir: &Path, log: LogId) -> Result<Vec<(SegmentName, PathBuf)>, LogError> {
+pub fn segments(
+    storage: &dyn Storage,
+    dir: &Path,
+    log: LogId,
+) -> Result<Vec<(SegmentName, PathBuf)>, LogError> {
     let folder = dir.join(log.to_string());
     let names = segment_names(storage, &folder)?;
     Ok(names.into_iter().map(|name| (name, name.path(&folder))).collect())
@@ -74,7 +78,11 @@ pub fn verify_segment(
     Ok(SegmentVerdict { scan, problem })
 }
 
-fn problem_of(scan: &SegmentScan, name: SegmentName, before: Option<(Sequence, u32)>) -> Option<SegmentProblem> {
+fn problem_of(
+    scan: &SegmentScan,
+    name: SegmentName,
+    before: Option<(Sequence, u32)>,
+) -> Option<SegmentProblem> {
     let problem = |offset, first, reason| Some(SegmentProblem { offset, first, last: None, reason });
     if let Some(failure) = &scan.failure {
         return problem(failure.offset, failure.first.max(name.first), failure.error.to_string());
@@ -82,7 +90,11 @@ fn problem_of(scan: &SegmentScan, name: SegmentName, before: Option<(Sequence, u
     if let (Some(header), Some((first, chain))) = (&scan.header, before)
         && (header.first, header.chain) != (first, chain)
     {
-        return problem(0, first, format!("does not continue the segment before, which ends at {}", first.before()));
+        return problem(
+            0,
+            first,
+            format!("does not continue the segment before, which ends at {}", first.before()),
+        );
     }
     if name.state == SegmentState::Sealed && scan.footer.is_none() {
         return problem(scan.end, scan.last.after(1), "sealed segment has no footer".to_owned());

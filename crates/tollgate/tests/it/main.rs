@@ -1,0 +1,11 @@
+//! The program as its users meet it: the real binary, real sockets, real files, SQLite.
+
+// clippy knows test functions, but not the helpers between them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod client;
+mod commands;
+mod crash;
+mod end_to_end;
+mod faults;
+mod program;

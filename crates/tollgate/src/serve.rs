@@ -188,10 +188,11 @@ fn announce(config: &Config, addresses: &[std::net::SocketAddr]) -> anyhow::Resu
 
 /// A command that reaches a route.
 fn try_line(route: &RouteSpec, url: &str) -> Option<String> {
-    let path = &route.path;
-    if path.contains(['{', '*']) || route.host.is_some() {
+    if route.host.is_some() {
         return None;
     }
+    let segments = route.path.split('/').map(|segment| if segment.starts_with('{') { "1" } else { segment });
+    let path = segments.collect::<Vec<_>>().join("/").replace('*', "");
     Some(match route.handler {
         HandlerSpec::Collect => format!("curl -d '{{}}' {url}{path}"),
         HandlerSpec::Script { .. } | HandlerSpec::Reply { .. } => format!("curl {url}{path}"),

@@ -13,6 +13,7 @@ mod commit;
 mod cursor;
 mod error;
 mod id;
+mod reader;
 mod record;
 mod recover;
 mod scan;
@@ -33,10 +34,11 @@ pub use record::{Record, RecordBody, RowEncoder, Value, ValueError};
 pub use recover::{LogRecovery, RecoveryReport, recover};
 pub use scan::{Failure, SegmentScan, scan_segment};
 pub use schema::{Column, ColumnOrigin, ColumnType, Schema, SchemaError, SchemaId};
+pub use seal::read_footer;
 pub use segment::{
     Digest, DigestAlgorithm, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader, SegmentName, SegmentState,
     StreamCount,
 };
 pub use segment_writer::{ClosedSegment, Handover, SegmentWriter, SyncWork};
-pub use storage::{DiskStorage, Storage, StorageFile, StorageLock};
+pub use storage::{DiskStorage, Storage, StorageFile, StorageLock, make_folder};
 pub use verify::{SegmentProblem, SegmentVerdict, log_ids, segments, verify_segment};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::error::FormatError;
 use crate::id::Sequence;
+use crate::reader::{Reader, utf8};
 use crate::schema::{ColumnOrigin, ColumnType, Schema, SchemaId};
 
 /// Bytes before the body of a record.
@@ -262,9 +263,9 @@ pub(crate) fn split_record(payload: &[u8]) -> Result<(RawRecord<'_>, &[u8]), For
 }
 
 pub(crate) fn decode_reject(body: &[u8]) -> Result<RecordBody<'_>, FormatError> {
-    let mut reader = ValueReader { rest: body };
-    let reason = reader.text("reason")?;
-    Ok(RecordBody::Reject { reason, item: reader.rest })
+    let mut reader = Reader::new("reject", body);
+    let reason = utf8("reason", reader.sized()?)?;
+    Ok(RecordBody::Reject { reason, item: reader.rest() })
 }
 
 /// Reads the values of a row. `log` and `sequence` fill the columns that are not stored.
@@ -274,7 +275,7 @@ pub(crate) fn decode_row<'a>(
     log: [u8; 16],
     sequence: Sequence,
 ) -> Result<Vec<Value<'a>>, FormatError> {
-    let mut reader = ValueReader { rest: body };
+    let mut reader = Reader::new("value", body);
     let bitmap = reader.take(schema.bitmap_bytes())?;
     let mut values = Vec::with_capacity(schema.columns().len());
     for (index, column) in schema.columns().iter().enumerate() {
@@ -282,76 +283,42 @@ pub(crate) fn decode_row<'a>(
         values.push(match column.origin {
             ColumnOrigin::LogId => Value::Uuid(log),
             ColumnOrigin::Sequence => Value::Int(sequence.0.cast_signed()),
-            ColumnOrigin::Stored if is_present => reader.value(column.kind)?,
+            ColumnOrigin::Stored if is_present => decode_value(&mut reader, column.kind)?,
             ColumnOrigin::Stored => Value::Null,
         });
     }
-    if !reader.rest.is_empty() {
-        let found = reader.rest.len() as u64;
-        return Err(FormatError::Value { what: "bytes after a row", found, allowed: "0" });
-    }
+    reader.finish("bytes after a row")?;
     Ok(values)
 }
 
-struct ValueReader<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> ValueReader<'a> {
-    fn take(&mut self, count: usize) -> Result<&'a [u8], FormatError> {
-        let (head, rest) = self.rest.split_at_checked(count).ok_or(FormatError::CutOff {
-            what: "value",
-            found: self.rest.len() as u64,
-            needed: count as u64,
-        })?;
-        self.rest = rest;
-        Ok(head)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], FormatError> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
-    }
-
-    fn sized(&mut self) -> Result<&'a [u8], FormatError> {
-        let count = u32::from_le_bytes(self.array()?);
-        self.take(count as usize)
-    }
-
-    fn text(&mut self, what: &'static str) -> Result<&'a str, FormatError> {
-        std::str::from_utf8(self.sized()?).map_err(|_| FormatError::Utf8 { what })
-    }
-
-    fn value(&mut self, kind: ColumnType) -> Result<Value<'a>, FormatError> {
-        Ok(match kind {
-            ColumnType::Bool => match self.array()? {
-                [0] => Value::Bool(false),
-                [1] => Value::Bool(true),
-                [found] => {
-                    return Err(FormatError::Value { what: "bool", found: found.into(), allowed: "0 or 1" });
-                }
-            },
-            ColumnType::Int => Value::Int(i64::from_le_bytes(self.array()?)),
-            ColumnType::Float => Value::Float(f64::from_le_bytes(self.array()?)),
-            ColumnType::Text => Value::Text(self.text("text value")?),
-            ColumnType::Bytes => Value::Bytes(self.sized()?),
-            ColumnType::Timestamp => Value::Timestamp(i64::from_le_bytes(self.array()?)),
-            ColumnType::Json => Value::Json(self.text("json value")?),
-            ColumnType::Uuid => Value::Uuid(self.array()?),
-            ColumnType::Inet => Value::Inet(match self.array()? {
-                [4] => IpAddr::from(self.array::<4>()?),
-                [16] => IpAddr::from(self.array::<16>()?),
-                [found] => {
-                    return Err(FormatError::Value {
-                        what: "address bytes",
-                        found: found.into(),
-                        allowed: "4 or 16",
-                    });
-                }
-            }),
-        })
-    }
+fn decode_value<'a>(reader: &mut Reader<'a>, kind: ColumnType) -> Result<Value<'a>, FormatError> {
+    Ok(match kind {
+        ColumnType::Bool => match reader.array()? {
+            [0] => Value::Bool(false),
+            [1] => Value::Bool(true),
+            [found] => {
+                return Err(FormatError::Value { what: "bool", found: found.into(), allowed: "0 or 1" });
+            }
+        },
+        ColumnType::Int => Value::Int(i64::from_le_bytes(reader.array()?)),
+        ColumnType::Float => Value::Float(f64::from_le_bytes(reader.array()?)),
+        ColumnType::Text => Value::Text(utf8("text value", reader.sized()?)?),
+        ColumnType::Bytes => Value::Bytes(reader.sized()?),
+        ColumnType::Timestamp => Value::Timestamp(i64::from_le_bytes(reader.array()?)),
+        ColumnType::Json => Value::Json(utf8("json value", reader.sized()?)?),
+        ColumnType::Uuid => Value::Uuid(reader.array()?),
+        ColumnType::Inet => Value::Inet(match reader.array()? {
+            [4] => IpAddr::from(reader.array::<4>()?),
+            [16] => IpAddr::from(reader.array::<16>()?),
+            [found] => {
+                return Err(FormatError::Value {
+                    what: "address bytes",
+                    found: found.into(),
+                    allowed: "4 or 16",
+                });
+            }
+        }),
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What the rows of a stream look like: the schema, which the log holds as a record of its own.
 
 use crate::error::FormatError;
+use crate::reader::{Reader, utf8};
 
 /// Longest name of a stream or column, in bytes: PostgreSQL cuts identifiers there.
 const NAME_BYTES_MAX: usize = 63;
@@ -204,22 +205,19 @@ impl Schema {
 
     /// Reads the body of a schema record.
     pub(crate) fn decode(body: &[u8]) -> Result<Self, FormatError> {
-        let mut reader = Reader { rest: body };
+        let mut reader = Reader::new("schema", body);
         let count = u16::from_le_bytes(reader.array()?);
-        let stream = reader.name()?;
+        let stream = decode_name(&mut reader)?;
         let mut columns = Vec::with_capacity(usize::from(count).min(COLUMNS_MAX));
         for _ in 0..count {
             let [kind, origin] = reader.array()?;
             columns.push(Column {
                 kind: ColumnType::from_number(kind)?,
                 origin: ColumnOrigin::from_number(origin)?,
-                name: reader.name()?,
+                name: decode_name(&mut reader)?,
             });
         }
-        if !reader.rest.is_empty() {
-            let found = reader.rest.len() as u64;
-            return Err(FormatError::Value { what: "bytes after a schema", found, allowed: "0" });
-        }
+        reader.finish("bytes after a schema")?;
         Self::new(&stream, columns).map_err(|_| FormatError::Value {
             what: "schema columns",
             found: count.into(),
@@ -240,32 +238,9 @@ fn encode_name(name: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(name.as_bytes());
 }
 
-struct Reader<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, count: usize) -> Result<&'a [u8], FormatError> {
-        let (head, rest) = self.rest.split_at_checked(count).ok_or(FormatError::CutOff {
-            what: "schema",
-            found: self.rest.len() as u64,
-            needed: count as u64,
-        })?;
-        self.rest = rest;
-        Ok(head)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], FormatError> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
-    }
-
-    fn name(&mut self) -> Result<String, FormatError> {
-        let [length] = self.array()?;
-        let bytes = self.take(usize::from(length))?;
-        String::from_utf8(bytes.to_vec()).map_err(|_| FormatError::Utf8 { what: "name" })
-    }
+fn decode_name(reader: &mut Reader<'_>) -> Result<String, FormatError> {
+    let [length] = reader.array()?;
+    utf8("name", reader.take(usize::from(length))?).map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -21,10 +21,9 @@ use crate::error::LogError;
 use crate::id::{LogId, Sequence};
 use crate::recover::{RecoveryReport, recover};
 use crate::schema::{Schema, SchemaId};
-use crate::seal::seal;
 use crate::segment::DigestAlgorithm;
 use crate::segment_writer::{ClosedSegment, SegmentWriter, SyncWork};
-use crate::storage::{Storage, StorageLock};
+use crate::storage::{Storage, StorageLock, make_folder};
 
 /// Batches that may wait for the writer.
 const QUEUE_BATCHES_MAX: usize = 1024;
@@ -120,6 +119,8 @@ pub(crate) struct Shared {
     seal_wake: Condvar,
     /// The watermark moved.
     watermark_wake: Condvar,
+    /// Held until the last thread is done.
+    _lock: StorageLock,
 }
 
 #[derive(Default)]
@@ -194,7 +195,6 @@ pub struct Log {
     shared: Arc<Shared>,
     sender: Option<SyncSender<Message>>,
     threads: Vec<JoinHandle<()>>,
-    _lock: StorageLock,
 }
 
 impl Log {
@@ -239,6 +239,7 @@ impl Log {
             sync_wake: Condvar::new(),
             seal_wake: Condvar::new(),
             watermark_wake: Condvar::new(),
+            _lock: lock,
         });
         let (sender, receiver) = sync_channel(QUEUE_BATCHES_MAX);
         let threads = vec![
@@ -246,7 +247,7 @@ impl Log {
             spawn("log-syncer", &shared, sync_loop)?,
             spawn("log-sealer", &shared, seal_loop)?,
         ];
-        Ok((Self { shared, sender: Some(sender), threads, _lock: lock }, report))
+        Ok((Self { shared, sender: Some(sender), threads }, report))
     }
 
     /// The id of this log.
@@ -306,7 +307,7 @@ impl Follower {
 }
 
 fn lock_folder(storage: &dyn Storage, dir: &Path) -> Result<StorageLock, OpenError> {
-    storage.create_folder(dir).map_err(LogError::io("create", dir))?;
+    make_folder(storage, dir)?;
     let path = dir.join("lock");
     let lock = storage.try_lock(&path).map_err(LogError::io("lock", &path))?;
     lock.ok_or_else(|| OpenError::Locked(dir.to_owned()))
@@ -431,6 +432,8 @@ fn wall_clock_us() -> i64 {
 fn sync_loop(shared: &Shared) {
     while let Some((work, tickets)) = next_sync(shared) {
         match work.run(&*shared.storage) {
+            // Another thread failed meanwhile: its word, that nothing more is acknowledged, stands.
+            Ok(_) if shared.failure().is_some() => break,
             Ok(last) => publish_synced(shared, last, &tickets),
             Err(error) => {
                 shared.fail(&error);
@@ -486,7 +489,7 @@ fn seal_loop(shared: &Shared) {
     let _ = rustix::process::nice(SEALER_NICENESS);
     let mut digest_before = [0; 64];
     while let Some(segment) = next_closed(shared) {
-        match seal(&*shared.storage, &segment, shared.options.digest, digest_before) {
+        match segment.seal(&*shared.storage, shared.options.digest, digest_before) {
             Ok(footer) => digest_before = footer.digest_bytes(),
             Err(error) => return shared.fail(&error),
         }

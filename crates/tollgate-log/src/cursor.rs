@@ -13,6 +13,7 @@ use crate::record::{Record, RecordBody, RecordKind, decode_reject, decode_row, s
 use crate::recover::segment_names;
 use crate::scan::{Found, Schemas, SegmentReader, StepError, scan_segment};
 use crate::schema::{Schema, SchemaId};
+use crate::seal::read_footer;
 use crate::segment::{SegmentName, SegmentState};
 use crate::storage::Storage;
 
@@ -144,7 +145,14 @@ pub struct Cursor {
 
 /// What the reader of the present segment came to.
 enum Advance {
-    Batch { first: Sequence, last: Sequence, stamp_us: i64 },
+    Batch {
+        first: Sequence,
+        last: Sequence,
+        stamp_us: i64,
+    },
+    /// The reader stands behind it.
+    Jumped(Gap),
+    /// The segment has nothing behind it.
     Gap(Gap),
     CaughtUp,
     NextSegment,
@@ -187,10 +195,10 @@ impl Cursor {
             };
             match advance {
                 Advance::Batch { first, last, stamp_us } => return Ok(self.batch(first, last, stamp_us)),
+                Advance::Jumped(gap) => return Ok(self.gap(gap, limit)),
                 Advance::Gap(gap) => {
                     self.close_segment();
-                    self.position = Some(Position { last: gap.last, chain: None });
-                    return Ok(CursorStep::Gap(gap));
+                    return Ok(self.gap(gap, limit));
                 }
                 Advance::CaughtUp => return Ok(CursorStep::CaughtUp),
                 Advance::NextSegment => self.close_segment(),
@@ -217,6 +225,13 @@ impl Cursor {
                 schemas: &reader.schemas,
             }),
         }
+    }
+
+    /// Moves over a gap, but not above the limit: what is there is not known yet.
+    fn gap(&mut self, gap: Gap, limit: Option<Sequence>) -> CursorStep<'static> {
+        let last = limit.map_or(gap.last, |limit| gap.last.min(limit));
+        self.position = Some(Position { last, chain: None });
+        CursorStep::Gap(Gap { last, ..gap })
     }
 
     fn close_segment(&mut self) {
@@ -269,9 +284,10 @@ impl Cursor {
                 Ok(Found::Batch(_)) => {}
                 Ok(Found::Footer(_) | Found::End) => return Ok(Opened::EndsBefore),
                 Err(StepError::Io(error)) => return Err(error),
-                Err(StepError::Format(_)) => {
-                    if !reader.skip_damage()? {
-                        return Ok(Opened::EndsBefore);
+                Err(StepError::Format(error)) => {
+                    let reason = error.to_string();
+                    if !self.pass_damage(&mut reader, error)? {
+                        return Ok(Opened::Unreadable(reason));
                     }
                 }
             }
@@ -284,6 +300,7 @@ impl Cursor {
     fn check_position(&self, reader: &SegmentReader, position: Position) -> Result<(), LogError> {
         let is_at_first = reader.next == reader.header.first;
         match position.chain {
+            Some(_) if is_at_first && !reader.is_header_whole => Ok(()),
             Some(expected)
                 if !is_at_first && reader.next == position.last.after(1) && reader.chain != expected =>
             {
@@ -317,13 +334,17 @@ impl Cursor {
     }
 
     fn advance(&mut self, limit: Option<Sequence>) -> Result<Advance, LogError> {
-        let Some(reader) = &mut self.reader else { return Ok(Advance::CaughtUp) };
+        let first = self.next();
         let mut is_last_look = false;
         loop {
+            let Some(reader) = &mut self.reader else { return Ok(Advance::CaughtUp) };
+            if reader.next > first {
+                let reason = reader.damage.as_ref().map_or_else(String::new, ToString::to_string);
+                return Ok(Advance::Jumped(Gap { first, last: reader.next.before(), reason }));
+            }
             if limit.is_some_and(|limit| reader.next > limit) {
                 return Ok(Advance::CaughtUp);
             }
-            let first = reader.next;
             match reader.step() {
                 Ok(Found::Batch(header)) if header.kind == BatchKind::Records => {
                     return Ok(Advance::Batch { first, last: header.last(), stamp_us: header.stamp_us });
@@ -343,31 +364,62 @@ impl Cursor {
                     is_last_look = true;
                 }
                 Err(StepError::Io(error)) => return Err(error),
-                Err(StepError::Format(error)) => return self.around_damage(first, &error, limit),
+                Err(StepError::Format(error)) => {
+                    if let Some(end) = self.around_damage(first, error)? {
+                        return Ok(end);
+                    }
+                }
             }
         }
     }
 
-    fn around_damage(
-        &mut self,
-        first: Sequence,
-        error: &FormatError,
-        limit: Option<Sequence>,
-    ) -> Result<Advance, LogError> {
-        let Some(reader) = &mut self.reader else { return Ok(Advance::CaughtUp) };
-        let (path, segment) = (reader.path().to_owned(), reader.header.first);
-        if reader.skip_damage()? {
-            if reader.next == first {
-                return self.advance(limit);
+    /// None: the reader stands before the next intact batch.
+    fn around_damage(&mut self, first: Sequence, error: FormatError) -> Result<Option<Advance>, LogError> {
+        let Some(mut reader) = self.reader.take() else { return Ok(Some(Advance::CaughtUp)) };
+        let (path, segment, reason) = (reader.path().to_owned(), reader.header.first, error.to_string());
+        let is_passed = self.pass_damage(&mut reader, error);
+        self.reader = Some(reader);
+        if is_passed? {
+            return Ok(None);
+        }
+        Ok(Some(match self.end_of_segment(first, &path)? {
+            Some(last) if last >= first => Advance::Gap(Gap { first, last, reason }),
+            Some(_) => go_on(&segment_names(&*self.storage, &self.folder)?, first, segment),
+            None => Advance::CaughtUp,
+        }))
+    }
+
+    /// Brings a reader before the next batch that can be read. False: there is none.
+    ///
+    /// A segment that lost its schemas is helped by the others of the log, whichever of them this cursor has read.
+    fn pass_damage(&self, reader: &mut SegmentReader, error: FormatError) -> Result<bool, LogError> {
+        let is_schema_missing = matches!(error, FormatError::UnknownSchema(_));
+        reader.damage = Some(error);
+        if !reader.has_foreign_schemas {
+            reader.has_foreign_schemas = true;
+            for (id, schema) in self.foreign_schemas(reader)? {
+                reader.schemas.entry(id).or_insert(schema);
             }
-            let last = reader.next.before();
-            return Ok(Advance::Gap(Gap { first, last, reason: error.to_string() }));
+            if is_schema_missing {
+                return Ok(true);
+            }
         }
-        match self.end_of_segment(first, &path)? {
-            Some(last) if last >= first => Ok(Advance::Gap(Gap { first, last, reason: error.to_string() })),
-            Some(_) => Ok(go_on(&segment_names(&*self.storage, &self.folder)?, first, segment)),
-            None => Ok(Advance::CaughtUp),
+        reader.skip_damage()
+    }
+
+    /// The schemas of the nearest other segment that shows its own.
+    fn foreign_schemas(&self, reader: &SegmentReader) -> Result<Schemas, LogError> {
+        let mut names = segment_names(&*self.storage, &self.folder)?;
+        names.retain(|name| name.first != reader.header.first);
+        names.sort_by_key(|name| name.first.0.abs_diff(reader.header.first.0));
+        for name in names {
+            let path = name.path(&self.folder);
+            let Ok(mut other) = SegmentReader::open(&*self.storage, &path, Schemas::new()) else { continue };
+            if matches!(other.step(), Ok(Found::Batch(header)) if header.kind == BatchKind::Schemas) {
+                return Ok(other.schemas);
+            }
         }
+        Ok(Schemas::new())
     }
 
     /// The last record that the damaged segment should hold. None: that is not known yet, because it is being written.
@@ -379,8 +431,7 @@ impl Cursor {
         if names.iter().any(|name| name.state == SegmentState::Open) {
             return Ok(None);
         }
-        let file = self.storage.open_read(path).map_err(LogError::io("open", path))?;
-        if let Some(footer) = crate::seal::read_footer(&*file, path)? {
+        if let Some(footer) = read_footer(&*self.storage, path)? {
             return Ok(Some(footer.last));
         }
         Ok(Some(scan_segment(&*self.storage, path)?.durable))

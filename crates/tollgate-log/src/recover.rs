@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::error::{FormatError, LogError};
 use crate::id::{LogId, Sequence};
 use crate::scan::{Failure, SegmentScan, scan_segment};
-use crate::seal::{read_footer, seal};
+use crate::seal::read_footer;
 use crate::segment::{DigestAlgorithm, SegmentName, SegmentState};
 use crate::segment_writer::ClosedSegment;
 use crate::storage::{Storage, StorageFile};
@@ -57,7 +57,7 @@ enum Verdict {
 /// Mends every log in `dir` whose lock is free.
 ///
 /// # Errors
-/// `dir` cannot be listed. What goes wrong with one log is in the report, and the others go on.
+/// `dir` cannot be listed or synced. What goes wrong with one log is in the report, and the others go on.
 pub fn recover(
     storage: &Arc<dyn Storage>,
     dir: &Path,
@@ -68,6 +68,8 @@ pub fn recover(
     let mut ids: Vec<LogId> = names.iter().filter_map(|name| name.parse().ok()).collect();
     ids.sort_unstable();
     report.newest = ids.last().copied();
+    // A dead run may have ended before it synced the name of its log.
+    storage.sync_folder(dir).map_err(LogError::io("sync", dir))?;
     for log in ids {
         match recover_log(&**storage, &dir.join(log.to_string()), log, digest) {
             Ok(Some(recovery)) => report.logs.push(recovery),
@@ -100,9 +102,11 @@ fn recover_log(
     let durable = files.iter().map(|file| file.scan.durable).max().unwrap_or_default();
     let mut end = SealedEnd::before(storage, folder, &names, open[0].first)?;
     let mut is_torn = false;
-    for file in files {
-        let verdict = judge(&file, &end, durable, is_torn);
-        is_torn |= matches!(verdict, Verdict::Cut | Verdict::Remove);
+    let mut files = files.into_iter().peekable();
+    while let Some(file) = files.next() {
+        let is_complete = files.peek().is_some_and(|next| next.continues(&file.scan));
+        let verdict = judge(&file, &end, durable, is_torn, is_complete);
+        is_torn |= matches!(verdict, Verdict::Cut | Verdict::Remove) && !is_complete;
         end = carry_out(storage, folder, file, verdict, end, digest, &mut recovery)?;
     }
     Ok(Some(recovery))
@@ -133,6 +137,12 @@ impl Unsealed {
         let scan = scan_segment(storage, &path)?;
         Ok(Self { name, path, file, scan })
     }
+
+    /// Whether this segment begins where the intact batches of another end: that one has lost none of its own.
+    fn continues(&self, before: &SegmentScan) -> bool {
+        let expected = (before.last.after(1), before.chain);
+        self.scan.header.as_ref().is_some_and(|header| (header.first, header.chain) == expected)
+    }
 }
 
 /// Where the sealed part of the log ends: what the next segment has to continue.
@@ -159,8 +169,7 @@ impl SealedEnd {
             return Ok(nothing);
         }
         let path = name.path(folder);
-        let file = storage.open_read(&path).map_err(LogError::io("open", &path))?;
-        Ok(match read_footer(&*file, &path)? {
+        Ok(match read_footer(storage, &path)? {
             Some(footer) => {
                 Self { continues: Some((footer.last.after(1), footer.chain)), digest: footer.digest_bytes() }
             }
@@ -169,8 +178,9 @@ impl SealedEnd {
     }
 }
 
-/// Decides one row of the table. `is_torn`: the log was already cut before this file.
-fn judge(file: &Unsealed, end: &SealedEnd, durable: Sequence, is_torn: bool) -> Verdict {
+/// Decides one row of the table. `is_torn`: the log was already cut before this file. `is_complete`: the next file
+/// says that this one has all its batches, so that nothing but a footer can be torn.
+fn judge(file: &Unsealed, end: &SealedEnd, durable: Sequence, is_torn: bool, is_complete: bool) -> Verdict {
     let scan = &file.scan;
     if let Some(Failure { error: FormatError::Version { .. }, .. }) = scan.failure {
         return Verdict::Leave;
@@ -194,6 +204,7 @@ fn judge(file: &Unsealed, end: &SealedEnd, durable: Sequence, is_torn: bool) -> 
     };
     match broken {
         _ if is_torn && durable < header.first => Verdict::Remove,
+        Some((first, _)) if is_complete && first > header.first => Verdict::Cut,
         Some((first, error)) if first <= durable => Verdict::SetAside(error.to_string()),
         Some((first, _)) if first == header.first => Verdict::Remove,
         _ if scan.records() == 0 => Verdict::Remove,
@@ -249,7 +260,7 @@ fn seal_recovered(
 ) -> Result<SealedEnd, LogError> {
     let segment =
         ClosedSegment { file: file.file, folder: folder.to_owned(), name: file.name, last: file.scan.last };
-    let footer = seal(storage, &segment, digest, end.digest)?;
+    let footer = segment.seal(storage, digest, end.digest)?;
     recovery.sealed += 1;
     Ok(SealedEnd { continues: Some((footer.last.after(1), footer.chain)), digest: footer.digest_bytes() })
 }

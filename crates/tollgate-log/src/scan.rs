@@ -12,7 +12,10 @@ use crate::error::{FormatError, LogError};
 use crate::id::Sequence;
 use crate::record::{RecordKind, split_record};
 use crate::schema::{Schema, SchemaId};
-use crate::segment::{FOOTER_MAGIC, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader, StreamCount};
+use crate::seal::footer_at_end;
+use crate::segment::{
+    FOOTER_MAGIC, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader, SegmentName, StreamCount,
+};
 use crate::storage::{Storage, StorageFile};
 
 /// Read ahead by this much: batches are small, reads are not.
@@ -57,18 +60,53 @@ pub(crate) struct SegmentReader {
     pub(crate) next: Sequence,
     /// Batches so far; none once the reader jumped.
     batches: Option<u64>,
+    /// Whether the segment header is whole; if not, `header` only stands in for it.
+    pub(crate) is_header_whole: bool,
+    /// The last damage that was met.
+    pub(crate) damage: Option<FormatError>,
+    /// Whether the schemas of other segments were added.
+    pub(crate) has_foreign_schemas: bool,
+    /// Of it, `window_bytes` are bytes of the file, from `window_start` on.
     window: Vec<u8>,
+    window_bytes: usize,
     window_start: u64,
     payload: std::ops::Range<usize>,
 }
 
 impl SegmentReader {
-    /// Opens a segment whose header is whole. `schemas` are those of the segments before it.
+    /// Opens a segment. `schemas` are those of the segments before it.
+    ///
+    /// Where its header is damaged, it is read all the same if its nonce can be told.
     pub(crate) fn open(storage: &dyn Storage, path: &Path, schemas: Schemas) -> Result<Self, LogError> {
         let file = storage.open_read(path).map_err(LogError::io("open", path))?;
-        let (header, checksum) =
-            read_header(&*file, path)?.map_err(|error| LogError::damaged(path, 0, error))?;
-        Ok(Self::at_start(path, file, header, checksum, schemas))
+        let error = match read_header(&*file, path)? {
+            Ok((header, checksum)) => return Ok(Self::at_start(path, file, header, checksum, schemas)),
+            Err(error) => error,
+        };
+        if !matches!(error, FormatError::Version { .. })
+            && let Some(reader) = Self::behind_damaged_header(path, &file, schemas)?
+        {
+            return Ok(Self { damage: Some(error), ..reader });
+        }
+        Err(LogError::damaged(path, 0, error))
+    }
+
+    /// Reads a segment without its header. None: no batch of a nonce that can be told is in it.
+    fn behind_damaged_header(
+        path: &Path,
+        file: &Arc<dyn StorageFile>,
+        schemas: Schemas,
+    ) -> Result<Option<Self>, LogError> {
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(SegmentName::parse);
+        let first = name.map_or(Sequence::FIRST, |name| name.first);
+        for nonce in nonces_of_damaged(&**file, path)? {
+            let header = SegmentHeader::stand_in(nonce, first);
+            let mut reader = Self::at_start(path, file.clone(), header, 0, schemas.clone());
+            if let Some((_, batch)) = reader.find_header(SEGMENT_HEADER_BYTES as u64)? {
+                return Ok(Some(Self { chain: batch.previous, is_header_whole: false, ..reader }));
+            }
+        }
+        Ok(None)
     }
 
     fn at_start(
@@ -87,7 +125,11 @@ impl SegmentReader {
             header,
             schemas,
             batches: Some(0),
+            is_header_whole: true,
+            damage: None,
+            has_foreign_schemas: false,
             window: Vec::new(),
+            window_bytes: 0,
             window_start: 0,
             payload: 0..0,
         }
@@ -105,7 +147,7 @@ impl SegmentReader {
     /// Reads what stands at the offset and, if it is a batch, steps over it.
     pub(crate) fn step(&mut self) -> Result<Found, StepError> {
         let start = self.window_of(self.offset, BATCH_HEADER_BYTES)?;
-        let bytes = &self.window[start..];
+        let bytes = &self.window[start..self.window_bytes];
         if bytes.is_empty() {
             return Ok(Found::End);
         }
@@ -137,7 +179,7 @@ impl SegmentReader {
     fn read_payload(&mut self, header: &BatchHeader) -> Result<(), StepError> {
         let batch_bytes = header.batch_bytes() as usize;
         let start = self.window_of(self.offset, batch_bytes)?;
-        let found = self.window.len() - start;
+        let found = self.window_bytes - start;
         if found < batch_bytes {
             let (found, needed) = (found as u64, batch_bytes as u64);
             return Err(FormatError::CutOff { what: "batch", found, needed }.into());
@@ -169,7 +211,7 @@ impl SegmentReader {
         let footer_bytes = size.saturating_sub(self.offset).min(BATCH_BYTES_MAX as u64) as usize;
         let start = self.window_of(self.offset, footer_bytes)?;
         let footer =
-            SegmentFooter::decode(&self.window[start..start + footer_bytes.min(self.window.len() - start)])?;
+            SegmentFooter::decode(&self.window[start..start + footer_bytes.min(self.window_bytes - start)])?;
         self.batches.map_or(Ok(()), |batches| self.check_footer(&footer, batches))?;
         Ok(footer)
     }
@@ -194,8 +236,9 @@ impl SegmentReader {
 
     /// Looks past damage for the next batch whose header and payload are intact, and stands before it.
     ///
-    /// Returns false where there is none. Numbers that it jumps over are a gap.
+    /// Returns false where there is none, and stays where it is. Numbers that it jumps over are a gap.
     pub(crate) fn skip_damage(&mut self) -> Result<bool, LogError> {
+        let (place, batches) = ((self.offset, self.chain, self.next), self.batches.take());
         let mut from = self.offset;
         while let Some((offset, header)) = self.find_header(from)? {
             from = offset + 8;
@@ -204,14 +247,12 @@ impl SegmentReader {
             }
             (self.offset, self.chain, self.next) = (offset, header.previous, header.first);
             match self.read_payload(&header) {
-                Ok(()) => {
-                    self.batches = None;
-                    return Ok(true);
-                }
+                Ok(()) => return Ok(true),
                 Err(StepError::Format(_)) => {}
                 Err(StepError::Io(error)) => return Err(error),
             }
         }
+        ((self.offset, self.chain, self.next), self.batches) = (place, batches);
         Ok(false)
     }
 
@@ -220,11 +261,11 @@ impl SegmentReader {
         let nonce = self.header.nonce;
         let mut at = from.next_multiple_of(8);
         loop {
-            let start = self.window_of(at, WINDOW_BYTES).map_err(|error| self.unwrap_io(error))?;
-            if self.window.len() - start < BATCH_HEADER_BYTES {
+            let start = self.window_of(at, BATCH_HEADER_BYTES).map_err(|error| self.unwrap_io(error))?;
+            if self.window_bytes - start < BATCH_HEADER_BYTES {
                 return Ok(None);
             }
-            let last = self.window.len() - BATCH_HEADER_BYTES;
+            let last = self.window_bytes - BATCH_HEADER_BYTES;
             for place in (start..=last).step_by(8) {
                 if u64_at(&self.window, place) == nonce
                     && let Some(bytes) = self.window[place..].first_chunk()
@@ -239,13 +280,17 @@ impl SegmentReader {
 
     /// Brings `count` bytes at an offset into the window, fewer where the file ends, and says where they begin.
     fn window_of(&mut self, at: u64, count: usize) -> Result<usize, StepError> {
-        let window_end = self.window_start + self.window.len() as u64;
+        let window_end = self.window_start + self.window_bytes as u64;
         if at >= self.window_start && at + count as u64 <= window_end {
             return Ok((at - self.window_start) as usize);
         }
-        self.window.resize(count.max(WINDOW_BYTES), 0);
-        let read = self.file.read_at(at, &mut self.window).map_err(|error| self.io("read", error))?;
-        self.window.truncate(read);
+        if self.window.len() < count.max(WINDOW_BYTES) {
+            self.window = vec![0; count.max(WINDOW_BYTES)];
+        }
+        // After a read that fails nothing is in the window.
+        self.window_bytes = 0;
+        self.window_bytes =
+            self.file.read_at(at, &mut self.window).map_err(|error| self.io("read", error))?;
         self.window_start = at;
         Ok(0)
     }
@@ -273,6 +318,18 @@ fn read_header(
         return Ok(Err(FormatError::CutOff { what: "segment header", found, needed }));
     }
     Ok(SegmentHeader::decode(&bytes))
+}
+
+/// What the nonce of a segment with a damaged header may be: as the header, the first batch and the footer say.
+///
+/// A batch elsewhere is not asked: its place could be a payload, and what a client sent.
+fn nonces_of_damaged(file: &dyn StorageFile, path: &Path) -> Result<Vec<u64>, LogError> {
+    let mut bytes = [0; SEGMENT_HEADER_BYTES + 8];
+    file.read_at(0, &mut bytes).map_err(LogError::io("read", path))?;
+    let footer = footer_at_end(file, path)?;
+    let nonces =
+        [Some(u64_at(&bytes, 48)), Some(u64_at(&bytes, SEGMENT_HEADER_BYTES)), footer.map(|one| one.nonce)];
+    Ok(nonces.into_iter().flatten().collect())
 }
 
 /// Walks the records of a payload; returns the schemas that it brings.
@@ -383,7 +440,7 @@ pub fn scan_segment(storage: &dyn Storage, path: &Path) -> Result<SegmentScan, L
         }
         Err(error) => {
             scan.failure = Some(Failure { offset: 0, first: Sequence(0), error });
-            look_behind_damaged_header(path, file, &mut scan)?;
+            look_behind_damaged_header(path, &file, &mut scan)?;
         }
     }
     Ok(scan)
@@ -448,25 +505,41 @@ fn look_behind(reader: &mut SegmentReader, from: u64, scan: &mut SegmentScan) ->
     Ok(())
 }
 
-/// Searches the segment for batches with the nonce that its broken header still shows.
+/// Searches the segment for the batches that its broken header leaves behind.
 fn look_behind_damaged_header(
     path: &Path,
-    file: Arc<dyn StorageFile>,
+    file: &Arc<dyn StorageFile>,
     scan: &mut SegmentScan,
 ) -> Result<(), LogError> {
-    let mut bytes = [0; SEGMENT_HEADER_BYTES];
-    let read = file.read_at(0, &mut bytes).map_err(LogError::io("read", path))?;
-    if read < bytes.len() {
-        return Ok(());
+    if let Some(mut reader) = SegmentReader::behind_damaged_header(path, file, Schemas::new())? {
+        return look_behind(&mut reader, SEGMENT_HEADER_BYTES as u64, scan);
     }
-    let header = SegmentHeader {
-        log: crate::id::LogId::from_bytes([0; 16]),
-        log_before: None,
-        nonce: SegmentHeader::nonce_of_damaged(&bytes),
-        first: Sequence(0),
-        chain: 0,
-        node: String::new(),
-    };
-    let mut reader = SegmentReader::at_start(path, file, header, 0, Schemas::new());
-    look_behind(&mut reader, SEGMENT_HEADER_BYTES as u64, scan)
+    // A header of any nonce is no batch to be read, but a reason not to call the file empty.
+    if let Some(nonce) = any_nonce(&**file, path)? {
+        let header = SegmentHeader::stand_in(nonce, Sequence::FIRST);
+        let mut reader = SegmentReader::at_start(path, file.clone(), header, 0, Schemas::new());
+        look_behind(&mut reader, 0, scan)?;
+    }
+    Ok(())
+}
+
+/// The nonce of the first bytes that would be a batch header, were the nonce right.
+fn any_nonce(file: &dyn StorageFile, path: &Path) -> Result<Option<u64>, LogError> {
+    let mut window = vec![0; WINDOW_BYTES];
+    let mut at = 0;
+    loop {
+        let read = file.read_at(at, &mut window).map_err(LogError::io("read", path))?;
+        if read < BATCH_HEADER_BYTES {
+            return Ok(None);
+        }
+        for place in (0..=read - BATCH_HEADER_BYTES).step_by(8) {
+            let nonce = u64_at(&window, place);
+            if let Some(bytes) = window[place..].first_chunk()
+                && BatchHeader::decode(bytes, nonce).is_ok()
+            {
+                return Ok(Some(nonce));
+            }
+        }
+        at += (read - BATCH_HEADER_BYTES + 8) as u64 / 8 * 8;
+    }
 }

@@ -9,29 +9,31 @@ use crate::segment::{Digest, DigestAlgorithm, Digester, SegmentFooter, SegmentSt
 use crate::segment_writer::ClosedSegment;
 use crate::storage::{Storage, StorageFile};
 
-/// Seals a closed segment whose batches are synced, and returns its footer.
-///
-/// The order survives a crash at any point: see the table in `docs/log-format.md`.
-///
-/// # Errors
-/// Any error of the disk, or bytes that read back otherwise than they were written.
-pub(crate) fn seal(
-    storage: &dyn Storage,
-    segment: &ClosedSegment,
-    algorithm: DigestAlgorithm,
-    digest_before: [u8; 64],
-) -> Result<SegmentFooter, LogError> {
-    let open = segment.name.path(&segment.folder);
-    let scan = scan_segment(storage, &open)?;
-    let footer = match scan.footer.clone() {
-        Some(footer) => footer,
-        None => write_footer(&*segment.file, &open, &scan, algorithm, digest_before)?,
-    };
-    segment.file.sync().map_err(LogError::io("sync", &open))?;
-    let sealed = segment.name.with_state(SegmentState::Sealed).path(&segment.folder);
-    storage.rename(&open, &sealed).map_err(LogError::io("rename", &open))?;
-    storage.sync_folder(&segment.folder).map_err(LogError::io("sync", &segment.folder))?;
-    Ok(footer)
+impl ClosedSegment {
+    /// Seals the segment, whose batches are synced, and returns its footer.
+    ///
+    /// The order survives a crash at any point: see the table in `docs/log-format.md`.
+    ///
+    /// # Errors
+    /// Any error of the disk, or bytes that read back otherwise than they were written.
+    pub fn seal(
+        &self,
+        storage: &dyn Storage,
+        algorithm: DigestAlgorithm,
+        digest_before: [u8; 64],
+    ) -> Result<SegmentFooter, LogError> {
+        let open = self.name.path(&self.folder);
+        let scan = scan_segment(storage, &open)?;
+        let footer = match scan.footer.clone() {
+            Some(footer) => footer,
+            None => write_footer(&*self.file, &open, &scan, algorithm, digest_before)?,
+        };
+        self.file.sync().map_err(LogError::io("sync", &open))?;
+        let sealed = self.name.with_state(SegmentState::Sealed).path(&self.folder);
+        storage.rename(&open, &sealed).map_err(LogError::io("rename", &open))?;
+        storage.sync_folder(&self.folder).map_err(LogError::io("sync", &self.folder))?;
+        Ok(footer)
+    }
 }
 
 fn write_footer(
@@ -90,8 +92,19 @@ pub(crate) fn digest_of(
     Ok(digester.finish())
 }
 
+/// Reads the footer of a segment by its last eight bytes. None: there is no whole one.
+///
+/// The batches before it are not looked at.
+///
+/// # Errors
+/// Those of the disk; a segment that is gone is one of them.
+pub fn read_footer(storage: &dyn Storage, path: &Path) -> Result<Option<SegmentFooter>, LogError> {
+    let file = storage.open_read(path).map_err(LogError::io("open", path))?;
+    footer_at_end(&*file, path)
+}
+
 /// Reads the footer at the end of a file. None: there is no whole one.
-pub(crate) fn read_footer(file: &dyn StorageFile, path: &Path) -> Result<Option<SegmentFooter>, LogError> {
+pub(crate) fn footer_at_end(file: &dyn StorageFile, path: &Path) -> Result<Option<SegmentFooter>, LogError> {
     let size = file.size().map_err(LogError::io("read the size of", path))?;
     let mut tail = [0; 8];
     if size < tail.len() as u64 || file.read_at(size - 8, &mut tail).map_err(LogError::io("read", path))? < 8

@@ -136,10 +136,10 @@ impl SegmentHeader {
             return Err(FormatError::Magic { what: "segment" });
         }
         let version = u16::from_le_bytes([bytes[8], bytes[9]]);
-        if version > FORMAT_VERSION {
+        let (found, stored) = (crc32c::crc32c(&bytes[..124]), u32_at(bytes, 124));
+        if version > FORMAT_VERSION && !Self::is_known_below_its_version(bytes, stored) {
             return Err(FormatError::Version { found: version, known: FORMAT_VERSION });
         }
-        let (found, stored) = (crc32c::crc32c(&bytes[..124]), u32_at(bytes, 124));
         if found != stored {
             return Err(FormatError::Checksum { what: "segment header", found, stored });
         }
@@ -156,9 +156,17 @@ impl SegmentHeader {
         Ok((header, found))
     }
 
-    /// Reads the nonce of a header whose checksum does not hold, to look for batches behind it.
-    pub(crate) fn nonce_of_damaged(bytes: &[u8; SEGMENT_HEADER_BYTES]) -> u64 {
-        u64_at(bytes, 48)
+    /// Whether the checksum holds once the version is this program's: then only the version is damaged.
+    fn is_known_below_its_version(bytes: &[u8; SEGMENT_HEADER_BYTES], stored: u32) -> bool {
+        let mut restored = *bytes;
+        restored[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        crc32c::crc32c(&restored[..124]) == stored
+    }
+
+    /// Stands in for a header that is damaged, to read the batches behind it.
+    pub(crate) fn stand_in(nonce: u64, first: Sequence) -> Self {
+        let log = LogId::from_bytes([0; 16]);
+        Self { log, log_before: None, nonce, first, chain: 0, node: String::new() }
     }
 }
 
@@ -462,6 +470,10 @@ mod tests {
     fn a_later_version_is_told_apart_from_damage() {
         let (mut bytes, _) = header().encode();
         bytes[8] = 2;
+        let damaged = SegmentHeader::decode(&bytes);
+        assert!(matches!(damaged, Err(FormatError::Checksum { .. })), "{damaged:?}");
+        let checksum = crc32c::crc32c(&bytes[..124]);
+        bytes[124..].copy_from_slice(&checksum.to_le_bytes());
         assert_eq!(SegmentHeader::decode(&bytes), Err(FormatError::Version { found: 2, known: 1 }));
     }
 

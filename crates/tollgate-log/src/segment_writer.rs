@@ -1,6 +1,6 @@
 //! Writing a log, without threads: stamp batches, open and close segments, say what has to be synced.
 //!
-//! Writing and syncing are two halves that may run at the same time: [`SegmentWriter::write`] never syncs, and
+//! Writing and syncing are two halves that may run at the same time: [`SegmentWriter::write`] syncs no file, and
 //! [`SyncWork::run`] syncs what was written up to the moment the work was taken. Tests drive both, step by step.
 
 use std::io::IoSlice;
@@ -13,7 +13,7 @@ use crate::id::{LogId, Sequence};
 use crate::record::encode_schema;
 use crate::schema::{Schema, SchemaId};
 use crate::segment::{FOOTER_MAGIC, SegmentHeader, SegmentName, SegmentState};
-use crate::storage::{Storage, StorageFile, StorageLock};
+use crate::storage::{Storage, StorageFile, StorageLock, make_folder};
 
 /// A batch as a worker hands it over: the payload is done, the header is not.
 #[derive(Debug, Clone)]
@@ -36,6 +36,13 @@ pub struct ClosedSegment {
     pub(crate) name: SegmentName,
     /// Number of its last record.
     pub(crate) last: Sequence,
+}
+
+impl ClosedSegment {
+    /// Number of its last record.
+    pub const fn last(&self) -> Sequence {
+        self.last
+    }
 }
 
 /// What has to be synced before the records up to `last` may be acknowledged.
@@ -95,6 +102,8 @@ pub struct SegmentWriter {
     node: String,
     schemas: Vec<(SchemaId, Arc<Schema>)>,
     active: Option<Active>,
+    /// First number of the segment before the active one.
+    first_before: Option<Sequence>,
     lock: Option<StorageLock>,
     next: Sequence,
     chain: u32,
@@ -118,6 +127,7 @@ impl SegmentWriter {
             node: node.to_owned(),
             schemas,
             active: None,
+            first_before: None,
             lock: None,
             next: Sequence::FIRST,
             chain: 0,
@@ -162,6 +172,7 @@ impl SegmentWriter {
     /// Ends the active segment; the next write opens another. None if no segment is open.
     pub fn close_segment(&mut self) -> Option<ClosedSegment> {
         let active = self.active.take()?;
+        self.first_before = Some(active.name.first);
         let folder = self.folder();
         Some(ClosedSegment { file: active.file, folder, name: active.name, last: self.next.before() })
     }
@@ -174,6 +185,10 @@ impl SegmentWriter {
         let folder = self.folder();
         if self.lock.is_none() {
             self.create_folder(&folder)?;
+        }
+        if self.first_before.is_some_and(|first| durable < first) {
+            // Nothing of the segment before was ever synced: after a power cut this one would stand alone.
+            self.storage.sync_folder(&folder).map_err(LogError::io("sync", &folder))?;
         }
         let name = SegmentName { first: self.next, state: SegmentState::Open };
         let path = name.path(&folder);
@@ -195,16 +210,9 @@ impl SegmentWriter {
         self.append(&[schemas], BatchKind::Schemas, durable, stamp_us)
     }
 
-    /// Makes and locks the folder of the log; every folder made for it is to be synced.
+    /// Makes and locks the folder of the log.
     fn create_folder(&mut self, folder: &Path) -> Result<(), LogError> {
-        let existed = folder.ancestors().find(|path| self.storage.is_folder(path)).map(Path::to_owned);
-        self.storage.create_folder(folder).map_err(LogError::io("create", folder))?;
-        for path in folder.ancestors().skip(1) {
-            self.unsynced.folders.push(path.to_owned());
-            if existed.as_deref() == Some(path) {
-                break;
-            }
-        }
+        make_folder(&*self.storage, folder)?;
         let path = folder.join("lock");
         let lock = self.storage.try_lock(&path).map_err(LogError::io("lock", &path))?;
         self.lock =

@@ -7,6 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::error::LogError;
+
 /// Held as long as the lock is to be held.
 pub type StorageLock = Box<dyn Any + Send + Sync>;
 
@@ -102,6 +104,36 @@ impl Storage for DiskStorage {
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
+}
+
+/// Makes a folder and those above it that are missing; their names are on disk when it returns.
+///
+/// Each level is synced before the next is made, and so is the lowest that was there: a run that made it may have
+/// ended before it synced the name. A folder that this process may not read was made by somebody else, who synced it.
+///
+/// # Errors
+/// A folder cannot be made or synced.
+pub fn make_folder(storage: &dyn Storage, path: &Path) -> Result<(), LogError> {
+    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !storage.is_folder(path);
+    let mut missing: Vec<_> = path.ancestors().take_while(is_missing).collect();
+    if let Some(existing) = path.ancestors().nth(missing.len()) {
+        match sync_name(storage, existing) {
+            Err(LogError::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {}
+            result => result?,
+        }
+    }
+    while let Some(folder) = missing.pop() {
+        storage.create_folder(folder).map_err(LogError::io("create", folder))?;
+        sync_name(storage, folder)?;
+    }
+    Ok(())
+}
+
+/// Syncs the folder that a folder's name is in.
+fn sync_name(storage: &dyn Storage, folder: &Path) -> Result<(), LogError> {
+    let Some(above) = folder.parent() else { return Ok(()) };
+    let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+    storage.sync_folder(above).map_err(LogError::io("sync", above))
 }
 
 struct DiskFile(File);

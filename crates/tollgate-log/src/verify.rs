@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use crate::error::LogError;
 use crate::id::{LogId, Sequence};
 use crate::recover::segment_names;
-use crate::scan::{SegmentScan, scan_segment};
-use crate::seal::digest_of;
+use crate::scan::{Schemas, SegmentReader, SegmentScan, scan_segment};
+use crate::seal::{digest_of, read_footer};
 use crate::segment::{SegmentName, SegmentState};
 use crate::storage::Storage;
 
@@ -70,7 +70,7 @@ pub fn verify_segment(
     let scan = scan_segment(storage, path)?;
     let problem = match problem_of(&scan, name, before) {
         Some(mut problem) => {
-            problem.last = end_of_damage(storage, path, &problem)?;
+            problem.last = end_of_damage(storage, path, &scan, &problem)?;
             Some(problem)
         }
         None => digest_problem(storage, path, &scan)?,
@@ -106,20 +106,21 @@ fn problem_of(
 fn end_of_damage(
     storage: &dyn Storage,
     path: &Path,
+    scan: &SegmentScan,
     problem: &SegmentProblem,
 ) -> Result<Option<Sequence>, LogError> {
-    let Ok(mut reader) = crate::scan::SegmentReader::open(storage, path, Default::default()) else {
-        return Ok(None);
-    };
-    let mut from = problem.offset + 8;
-    while let Some((offset, header)) = reader.find_header(from)? {
-        if header.first > problem.first {
-            return Ok(Some(header.first.before()));
+    // Without a header nothing vouches for the first batch, nor for those that continue it.
+    if scan.header.is_some() {
+        let mut reader = SegmentReader::open(storage, path, Schemas::new())?;
+        let mut from = problem.offset + 8;
+        while let Some((offset, header)) = reader.find_header(from)? {
+            if header.first > problem.first {
+                return Ok(Some(header.first.before()));
+            }
+            from = offset + 8;
         }
-        from = offset + 8;
     }
-    let file = storage.open_read(path).map_err(LogError::io("open", path))?;
-    Ok(crate::seal::read_footer(&*file, path)?.map(|footer| footer.last))
+    Ok(read_footer(storage, path)?.map(|footer| footer.last))
 }
 
 fn digest_problem(

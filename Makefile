@@ -3,7 +3,7 @@
 CARGO ?= cargo
 APP ?= examples/score
 
-.PHONY: run build test check fmt lint doc tools crash
+.PHONY: run build test check fmt lint doc tools crash bench bench-smoke
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -35,3 +35,11 @@ tools:
 # The crash tests of the log with many more seeds.
 crash:
 	TOLLGATE_CRASH_SEEDS=$${SEEDS:-2000} $(CARGO) test --release --locked -p tollgate-log --test log -- --nocapture
+
+# Tollgate beside its peers; installs them as root. `make bench CASE=recorded` for one case.
+bench: build
+	bench/run.py $(if $(CASE),--case $(CASE))
+
+# Does the bench run? Asserts nothing about speed.
+bench-smoke: build
+	bench/run.py --smoke --case recorded --out target/bench/smoke

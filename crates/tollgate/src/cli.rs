@@ -33,6 +33,9 @@ pub(crate) enum Command {
         /// A configuration file, or the folder of an app
         #[arg(value_name = "CONFIG|DIR", default_value = ".")]
         config: PathBuf,
+        /// Record only: a later start without this loads the rows
+        #[arg(long)]
+        no_load: bool,
     },
     /// Check the configuration and compile all scripts, without serving
     Check {
@@ -117,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_folder_here_is_the_default() {
-        let Command::Serve { config } = Cli::parse_from(["tollgate", "serve"]).command else { panic!() };
+        let Command::Serve { config, .. } = Cli::parse_from(["tollgate", "serve"]).command else { panic!() };
         assert_eq!(config, PathBuf::from("."));
     }
 

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Serve { config } => serve::run(&Config::load(&config)?),
+        Command::Serve { config, no_load } => serve::run(&Config::load(&config)?, !no_load),
         Command::Check { config, print } => check::run(&Config::load(&config)?, print),
         Command::Log(LogCommand::Ls { dir }) => log::ls(&dir),
         Command::Log(LogCommand::Cat { dir, stream, log }) => log::cat(&dir, stream.as_deref(), log),

@@ -28,8 +28,8 @@ enum Stop {
     LogFailed(String),
 }
 
-/// Serves until a signal, or until the log fails.
-pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
+/// Serves until a signal, or until the log fails; loads rows meanwhile, or leaves them to a later start.
+pub(crate) fn run(config: &Config, is_loading: bool) -> anyhow::Result<ExitCode> {
     start_tracing();
     abort_on_panic();
     let faults = check_scripts(&config.server);
@@ -42,14 +42,16 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     let listeners = Listeners::bind(&config.server)?;
     let addresses = listeners.addresses().to_vec();
     let log = open_log(config, stopper)?;
-    let loader = start_loader(config, &log)?;
+    let loader = if is_loading { Some(start_loader(config, &log)?) } else { None };
     let drain_timeout = config.server.drain_timeout;
     let server = Server::start(config.server.clone(), listeners, &log)?;
     announce(config, &addresses)?;
     let stop = wait(&stops, drain_timeout);
     server.drain();
     let closed = log.close();
-    report_load(loader.finish(FINISH_TIMEOUT));
+    if let Some(loader) = loader {
+        report_load(loader.finish(FINISH_TIMEOUT));
+    }
     match (stop, closed) {
         (Stop::LogFailed(reason), _) | (Stop::Signal(_), Err(reason)) => {
             anyhow::bail!("the log failed: {reason}; a restart keeps all that was acknowledged as synced")

@@ -1,0 +1,14 @@
+"""From one connection to ten thousand."""
+
+from case import Case, Probe
+from load import Wrk
+from servers import Nginx, tollgate
+
+CASE = Case(
+    title="From one connection to ten thousand",
+    text="The recorded reply again. One connection waits for each of its syncs alone; the more there are, the more share one.",
+    loads={f"{count:,} connections": Wrk("/recorded?x=20", connections=count) for count in (1, 10, 100, 1_000, 10_000)},
+    servers=[tollgate("written"), tollgate("synced"), Nginx],
+    probe=Probe("GET", "/recorded?x=20", b'{"score":41}'),
+    records_per_request=1,
+)

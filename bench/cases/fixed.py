@@ -1,0 +1,18 @@
+"""A fixed reply: what a connection costs before anything is computed."""
+
+from case import Case, Probe
+from load import Ab, Wrk
+from servers import Epoll, H2o, Lighttpd, Nginx, Yaws, tollgate
+
+CASE = Case(
+    title="A fixed reply",
+    text="Thirteen bytes of text, the same for every request. Nothing is recorded.",
+    loads={
+        "64 connections": Wrk("/fixed"),
+        "pipelined 16 deep": Wrk("/fixed", depth=16),
+        "a connection each": Ab("/fixed", connections=253),
+    },
+    servers=[tollgate(), Nginx, Lighttpd, H2o, Yaws],
+    limit=Epoll,
+    probe=Probe("GET", "/fixed", b"hello, world\n"),
+)

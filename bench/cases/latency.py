@@ -1,0 +1,17 @@
+"""Latency at a fixed rate, counted from when each request was due."""
+
+from case import Case, Probe
+from load import Oha
+from servers import Lighttpd, Nginx, tollgate
+
+CASE = Case(
+    title="Latency at 20,000 requests a second",
+    text=(
+        "An open loop: oha sends at this rate whatever the server does, and counts latency from when a request was due, so a server that "
+        "stalls cannot hide it (coordinated omission corrected)."
+    ),
+    loads={"20,000/s": Oha("/recorded?x=20", connections=64)},
+    servers=[tollgate("received"), tollgate("written"), tollgate("synced"), tollgate("synced", loads=True), Nginx, Lighttpd],
+    probe=Probe("GET", "/recorded?x=20", b'{"score":41}'),
+    records_per_request=1,
+)

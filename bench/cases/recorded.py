@@ -1,0 +1,23 @@
+"""A scripted reply with a record: the work that Tollgate exists for."""
+
+from case import Case, Probe
+from load import Ab, Wrk
+from servers import Epoll, Lighttpd, Nginx, tollgate
+
+CASE = Case(
+    title="A scripted reply with its record",
+    text=(
+        "The same script, and each request is kept: time, client, path, status, duration, score. The peers write a line of text into a "
+        "buffer of their process; what is in it is gone when the process is. Tollgate at each of its levels, and once more with SQLite "
+        "loading on the same core."
+    ),
+    loads={
+        "64 connections": Wrk("/recorded?x=20"),
+        "pipelined 16 deep": Wrk("/recorded?x=20", depth=16),
+        "a connection each": Ab("/recorded?x=20", connections=253),
+    },
+    servers=[tollgate("received"), tollgate("written"), tollgate("synced"), tollgate("synced", loads=True), Nginx, Lighttpd],
+    limit=Epoll,
+    probe=Probe("GET", "/recorded?x=20", b'{"score":41}'),
+    records_per_request=1,
+)

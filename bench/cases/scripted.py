@@ -1,0 +1,18 @@
+"""A reply that a script computes."""
+
+from case import Case, Probe
+from load import Ab, Wrk
+from servers import Epoll, Lighttpd, Nginx, Yaws, tollgate
+
+CASE = Case(
+    title="A scripted reply",
+    text="A number of the query is read, doubled, and sent as JSON. Nothing is recorded. h2o has no script handler in Debian's build.",
+    loads={
+        "64 connections": Wrk("/score?x=20"),
+        "pipelined 16 deep": Wrk("/score?x=20", depth=16),
+        "a connection each": Ab("/score?x=20", connections=253),
+    },
+    servers=[tollgate(), Nginx, Lighttpd, Yaws],
+    limit=Epoll,
+    probe=Probe("GET", "/score?x=20", b'{"score":41}'),
+)

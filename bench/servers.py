@@ -1,0 +1,271 @@
+"""The servers that are compared: how each is set up in a folder, started on one core, asked and counted."""
+
+import http.client
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+BENCH = Path(__file__).parent
+ROOT = BENCH.parent
+PEERS = BENCH / "peers"
+SERVER_CORE = "0"
+LOAD_CORE = "1"
+START_TIMEOUT_S = 20
+
+
+class Server:
+    """One server. `name` is shown, `durable` says what a reply promises of the record."""
+
+    name = ""
+    durable = "nothing is recorded"
+    port = 0
+    files: dict[str, str] = {}
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.process: subprocess.Popen | None = None
+
+    def command(self) -> list[str]:
+        raise NotImplementedError
+
+    def version(self) -> str:
+        return ""
+
+    def substitutions(self) -> dict[str, str]:
+        return {"@DIR@": str(self.folder), "@PORT@": str(self.port)}
+
+    def prepare(self):
+        """Writes the configuration into an empty folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        for source, target in self.files.items():
+            text = (PEERS / source).read_text()
+            for mark, value in self.substitutions().items():
+                text = text.replace(mark, value)
+            (self.folder / target).write_text(text)
+
+    def start(self):
+        self.prepare()
+        log = open(self.folder / "output.txt", "wb")
+        command = ["taskset", "-c", SERVER_CORE, *self.command()]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=self.folder, start_new_session=True
+        )
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self.answers():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{self.name} does not start: {(self.folder / 'output.txt').read_text()[-2000:]}")
+            time.sleep(0.02)
+
+    def answers(self) -> bool:
+        try:
+            return self.ask("GET", "/fixed")[0] == 200
+        except OSError:
+            return False
+
+    def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request(method, path, body)
+            reply = connection.getresponse()
+            return reply.status, reply.read()
+        except http.client.HTTPException as error:
+            raise OSError(str(error)) from error
+        finally:
+            connection.close()
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+
+    def cpu_s(self) -> float:
+        """Processor time of the server and its children so far, user and system."""
+        return sum(process_cpu_s(pid) for pid in process_tree(self.process.pid))
+
+    def records(self) -> int:
+        """Records that were kept; asked after a stop."""
+        return 0
+
+    def bytes_on_disk(self) -> int:
+        return 0
+
+
+def process_tree(pid: int) -> list[int]:
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    return [pid, *(below for child in children for below in process_tree(int(child)))]
+
+
+def process_cpu_s(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def first_line(command: list[str]) -> str:
+    output = subprocess.run(command, capture_output=True, text=True, check=False)
+    return (output.stdout + output.stderr).strip().split("\n")[0]
+
+
+class Tollgate(Server):
+    name = "tollgate"
+    port = 8210
+    ack = "synced"
+    loads = False
+    files = {
+        "tollgate.toml": "tollgate.toml",
+        "tollgate-score.luau": "score.luau",
+        "tollgate-recorded.luau": "recorded.luau",
+    }
+    binary = ROOT / "target/release/tollgate"
+
+    def substitutions(self):
+        return super().substitutions() | {"@ACK@": self.ack}
+
+    def command(self):
+        return [str(self.binary), "serve", str(self.folder), *([] if self.loads else ["--no-load"])]
+
+    def version(self):
+        return first_line([str(self.binary), "--version"])
+
+    def audit(self) -> dict[str, int]:
+        """Records by what became of them, of all logs."""
+        output = subprocess.run([str(self.binary), "audit", str(self.folder)], capture_output=True, text=True, check=False)
+        names, counts = [], {}
+        for line in output.stdout.splitlines():
+            words = line.split()
+            if words[:1] == ["log"]:
+                names = words[2:]
+            elif words[:1] == ["all"]:
+                for name, count in zip(names, words[2:]):
+                    counts[name] = counts.get(name, 0) + int(count)
+        return counts
+
+    def records(self):
+        return self.audit().get("ingested", 0)
+
+    def bytes_on_disk(self):
+        return sum(file.stat().st_size for file in (self.folder / "data/log").rglob("*") if file.is_file())
+
+
+def tollgate(ack: str = "synced", loads: bool = False) -> type[Tollgate]:
+    """Tollgate with an ack level, with the loader on the server's core or stopped."""
+    suffix = " + SQLite" if loads else ""
+    durable = {
+        "received": "in memory", "written": "written to the operating system", "synced": "synced to disk",
+    }[ack]
+    members = {"name": f"tollgate, {ack}{suffix}", "ack": ack, "loads": loads, "durable": durable}
+    return type(f"Tollgate_{ack}_{loads}", (Tollgate,), members)
+
+
+class Logged(Server):
+    """A peer that records into a buffered log file, a line for each record."""
+
+    durable = "in a buffer of the process"
+
+    def records(self):
+        log = self.folder / "record.log"
+        return sum(1 for line in log.open("rb") if line.strip()) if log.exists() else 0
+
+    def bytes_on_disk(self):
+        log = self.folder / "record.log"
+        return log.stat().st_size if log.exists() else 0
+
+
+class Nginx(Logged):
+    name = "nginx + Lua"
+    port = 8211
+    files = {"nginx.conf": "nginx.conf", "nginx-score.lua": "score.lua", "nginx-event.lua": "event.lua"}
+
+    def command(self):
+        return ["nginx", "-c", str(self.folder / "nginx.conf")]
+
+    def version(self):
+        return first_line(["nginx", "-v"])
+
+
+class Lighttpd(Logged):
+    name = "lighttpd + mod_magnet"
+    port = 8212
+    files = {
+        "lighttpd.conf": "lighttpd.conf",
+        "lighttpd-fixed.lua": "fixed.lua",
+        "lighttpd-score.lua": "score.lua",
+        "lighttpd-recorded.lua": "recorded.lua",
+    }
+
+    def command(self):
+        return ["lighttpd", "-D", "-f", str(self.folder / "lighttpd.conf")]
+
+    def version(self):
+        return first_line(["lighttpd", "-v"])
+
+
+class H2o(Server):
+    name = "h2o"
+    port = 8213
+    files = {"h2o.conf": "h2o.conf"}
+
+    def prepare(self):
+        super().prepare()
+        (self.folder / "fixed.txt").write_text("hello, world\n")
+
+    def command(self):
+        return ["h2o", "-c", str(self.folder / "h2o.conf")]
+
+    def version(self):
+        return first_line(["h2o", "--version"])
+
+
+class Yaws(Server):
+    name = "Yaws appmod"
+    port = 8214
+    files = {"yaws.conf": "yaws.conf", "yaws-score.erl": "score.erl", "yaws-fixed.erl": "fixed.erl"}
+
+    def prepare(self):
+        super().prepare()
+        subprocess.run(["erlc", "score.erl"], cwd=self.folder, check=True)
+        subprocess.run(["erlc", "fixed.erl"], cwd=self.folder, check=True)
+
+    def command(self):
+        return ["yaws", "-i", "--conf", str(self.folder / "yaws.conf")]
+
+    def version(self):
+        return first_line(["yaws", "--version"])
+
+
+class Epoll(Server):
+    name = "bare epoll loop"
+    port = 8215
+
+    def command(self):
+        return [str(built("epoll")), str(self.port)]
+
+
+def built(program: str, *libraries: str) -> Path:
+    """Compiles one of the bare loops."""
+    target = ROOT / "target/bench" / program
+    source = PEERS / f"{program}.c"
+    if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cc", "-O2", "-o", str(target), str(source), *libraries], check=True)
+    return target
+
+
+def rate_of_loop(program: str, arguments: list[str], *libraries: str) -> float:
+    """Runs a bare loop on the server's core; it prints its rate."""
+    command = ["taskset", "-c", SERVER_CORE, str(built(program, *libraries)), *arguments]
+    return float(re.findall(r"[\d.]+", subprocess.run(command, capture_output=True, text=True, check=True).stdout)[0])

@@ -1,8 +1,8 @@
 //! The log of this process run and its three threads: writer, syncer, sealer.
 //!
-//! The writer takes batches from the workers, stamps and writes them, and never waits for a sync. The syncer syncs what
-//! was written when it began, publishes the watermark and wakes each worker once; while it syncs, the next batches
-//! gather: group commit without a timer. The sealer reads closed segments back, digests and renames them.
+//! The writer takes batches from the workers, stamps and writes them, and waits for no sync of a file. The syncer
+//! syncs what was written when it began, publishes the watermark and wakes each worker once; while it syncs, the next
+//! batches gather: group commit without a timer. The sealer reads closed segments back, digests and renames them.
 //!
 //! Any error of any of them stops the log for good: nothing more is acknowledged, waiters learn that their records are
 //! in an unknown state, and the owner is told through `on_failure`. A start afterwards makes a new log.

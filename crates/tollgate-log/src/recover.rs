@@ -99,15 +99,27 @@ fn recover_log(
         LogRecovery { log, sealed: 0, torn_bytes: 0, set_aside: Vec::new(), unknown: Vec::new() };
     let files =
         open.iter().map(|name| Unsealed::read(storage, folder, *name)).collect::<Result<Vec<_>, _>>()?;
+    // The dead run may not have synced the names; a later recovery looks at none that is sealed.
+    storage.sync_folder(folder).map_err(LogError::io("sync", folder))?;
     let durable = files.iter().map(|file| file.scan.durable).max().unwrap_or_default();
     let mut end = SealedEnd::before(storage, folder, &names, open[0].first)?;
     let mut is_torn = false;
+    let mut to_remove = Vec::new();
     let mut files = files.into_iter().peekable();
     while let Some(file) = files.next() {
         let is_complete = files.peek().is_some_and(|next| next.continues(&file.scan));
         let verdict = judge(&file, &end, durable, is_torn, is_complete);
         is_torn |= matches!(verdict, Verdict::Cut | Verdict::Remove) && !is_complete;
-        end = carry_out(storage, folder, file, verdict, end, digest, &mut recovery)?;
+        match verdict {
+            Verdict::Remove => to_remove.push(file),
+            verdict => end = carry_out(storage, folder, file, verdict, end, digest, &mut recovery)?,
+        }
+    }
+    // From the last to the first: one that a crash leaves alone would look like the rest of a longer log.
+    for file in to_remove.iter().rev() {
+        storage.remove(&file.path).map_err(LogError::io("remove", &file.path))?;
+        storage.sync_folder(folder).map_err(LogError::io("sync", folder))?;
+        recovery.torn_bytes += file.scan.file_bytes;
     }
     Ok(Some(recovery))
 }
@@ -185,6 +197,9 @@ fn judge(file: &Unsealed, end: &SealedEnd, durable: Sequence, is_torn: bool, is_
     if let Some(Failure { error: FormatError::Version { .. }, .. }) = scan.failure {
         return Verdict::Leave;
     }
+    if is_torn && durable < file.name.first {
+        return Verdict::Remove;
+    }
     let Some(header) = &scan.header else {
         return match &scan.failure {
             Some(failure) if scan.headers_behind > 0 || durable >= file.name.first => {
@@ -195,7 +210,8 @@ fn judge(file: &Unsealed, end: &SealedEnd, durable: Sequence, is_torn: bool, is_
     };
     let broken = match end.continues {
         Some((first, _)) if header.first != first => {
-            Some((header.first, FormatError::Order { found: header.first.0, expected: first.0 }))
+            let error = FormatError::Order { found: header.first.0, expected: first.0 };
+            Some((first.min(header.first), error))
         }
         Some((_, chain)) if header.chain != chain => {
             Some((header.first, FormatError::Chain { found: header.chain, expected: chain }))
@@ -203,16 +219,19 @@ fn judge(file: &Unsealed, end: &SealedEnd, durable: Sequence, is_torn: bool, is_
         _ => scan.failure.as_ref().map(|failure| (failure.first, failure.error.clone())),
     };
     match broken {
-        _ if is_torn && durable < header.first => Verdict::Remove,
         Some((first, _)) if is_complete && first > header.first => Verdict::Cut,
         Some((first, error)) if first <= durable => Verdict::SetAside(error.to_string()),
-        Some((first, _)) if first == header.first => Verdict::Remove,
+        Some((first, _)) if first <= header.first => Verdict::Remove,
+        _ if scan.records() == 0 && durable >= header.first => {
+            Verdict::SetAside("its records are missing".to_owned())
+        }
         _ if scan.records() == 0 => Verdict::Remove,
         Some(_) => Verdict::Cut,
         None => Verdict::Seal,
     }
 }
 
+/// Does what was decided. What is to be removed is left to the caller, who removes it last.
 fn carry_out(
     storage: &dyn Storage,
     folder: &Path,
@@ -224,6 +243,7 @@ fn carry_out(
 ) -> Result<SealedEnd, LogError> {
     let nothing = SealedEnd { continues: None, digest: [0; 64] };
     match verdict {
+        Verdict::Remove => Ok(end),
         Verdict::Leave => {
             recovery.unknown.push(file.path);
             Ok(nothing)
@@ -234,12 +254,6 @@ fn carry_out(
             storage.sync_folder(folder).map_err(LogError::io("sync", folder))?;
             recovery.set_aside.push((aside, reason));
             Ok(nothing)
-        }
-        Verdict::Remove => {
-            storage.remove(&file.path).map_err(LogError::io("remove", &file.path))?;
-            storage.sync_folder(folder).map_err(LogError::io("sync", folder))?;
-            recovery.torn_bytes += file.scan.file_bytes;
-            Ok(end)
         }
         Verdict::Cut => {
             file.file.truncate(file.scan.end).map_err(LogError::io("cut", &file.path))?;

@@ -84,7 +84,7 @@ impl SegmentReader {
             Err(error) => error,
         };
         if !matches!(error, FormatError::Version { .. })
-            && let Some(reader) = Self::behind_damaged_header(path, &file, schemas)?
+            && let Some(reader) = Self::behind_damaged_header(path, &file, &schemas)?
         {
             return Ok(Self { damage: Some(error), ..reader });
         }
@@ -95,7 +95,7 @@ impl SegmentReader {
     fn behind_damaged_header(
         path: &Path,
         file: &Arc<dyn StorageFile>,
-        schemas: Schemas,
+        schemas: &Schemas,
     ) -> Result<Option<Self>, LogError> {
         let name = path.file_name().and_then(|name| name.to_str()).and_then(SegmentName::parse);
         let first = name.map_or(Sequence::FIRST, |name| name.first);
@@ -511,7 +511,7 @@ fn look_behind_damaged_header(
     file: &Arc<dyn StorageFile>,
     scan: &mut SegmentScan,
 ) -> Result<(), LogError> {
-    if let Some(mut reader) = SegmentReader::behind_damaged_header(path, file, Schemas::new())? {
+    if let Some(mut reader) = SegmentReader::behind_damaged_header(path, file, &Schemas::new())? {
         return look_behind(&mut reader, SEGMENT_HEADER_BYTES as u64, scan);
     }
     // A header of any nonce is no batch to be read, but a reason not to call the file empty.

@@ -1,0 +1,13 @@
+//! The log against a simulated disk: crashes, rot, failing calls, and what its threads promise meanwhile.
+
+// clippy knows test functions, but not the helpers between them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod commit;
+mod crash;
+mod limits;
+mod model;
+mod recovery;
+mod rot;
+mod sim;
+mod workload;

@@ -22,8 +22,6 @@ use crate::sink::{LogCounts, SinkOptions};
 
 /// The stream of records whose stream is not known. No stream has this name in parentheses of its own.
 pub const STREAM_UNKNOWN: &str = "(unknown)";
-/// Most bytes of a footer: 200, and 24 for each of 65,536 schemas.
-const FOOTER_BYTES_MAX: u64 = 200 + 24 * 65_536;
 
 /// The account of one stream of one log in one sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -238,18 +236,8 @@ impl Counter<'_> {
 
 /// Reads the footer of a segment. None: there is no whole one, or the segment is gone.
 pub(crate) fn read_footer(storage: &dyn Storage, path: &Path) -> Result<Option<SegmentFooter>, LogError> {
-    let file = match storage.open_read(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        file => file.map_err(LogError::io("open", path))?,
-    };
-    let size = file.size().map_err(LogError::io("read the size of", path))?;
-    let mut tail = [0; 8];
-    let read = file.read_at(size.saturating_sub(8), &mut tail).map_err(LogError::io("read", path))?;
-    let footer_bytes = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
-    if read < tail.len() || footer_bytes > size.min(FOOTER_BYTES_MAX) {
-        return Ok(None);
+    match tollgate_log::read_footer(storage, path) {
+        Err(LogError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        footer => footer,
     }
-    let mut bytes = vec![0; footer_bytes as usize];
-    file.read_at(size - footer_bytes, &mut bytes).map_err(LogError::io("read", path))?;
-    Ok(SegmentFooter::decode(&bytes).ok())
 }

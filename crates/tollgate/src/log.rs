@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use tollgate_log::{
-    Cursor, CursorStep, DiskStorage, LogError, LogId, Record, RecordBatch, RecordBody, SegmentFooter,
-    SegmentName, SegmentState, SegmentVerdict, Sequence, Storage, Value, log_ids, scan_segment, segments,
+    Cursor, CursorStep, DiskStorage, LogError, LogId, Record, RecordBatch, RecordBody, SegmentName,
+    SegmentState, SegmentVerdict, Sequence, Storage, Value, log_ids, read_footer, scan_segment, segments,
     verify_segment,
 };
 
@@ -16,10 +16,6 @@ use crate::config::{Config, FILE_NAME};
 use crate::print::{
     base64, note, push_formatted, push_json_float, push_json_string, table, to_stdout, write_table,
 };
-
-/// More bytes than a footer can have: 65,536 schemas of 24 bytes and what is around them.
-const FOOTER_BYTES_MAX: u64 = 2 << 20;
-const FOOTER_TAIL_BYTES: u64 = 8;
 
 /// Finds the log folder that a path of the command line means.
 fn log_dir(path: &Path) -> anyhow::Result<PathBuf> {
@@ -99,10 +95,11 @@ impl Content {
     /// Reads the footer of a sealed segment, and all of another one.
     fn of(name: SegmentName, path: &Path) -> Result<Self, LogError> {
         let sealed = match name.state {
-            SegmentState::Sealed => read_footer(path).map_err(LogError::io("read", path))?,
+            SegmentState::Sealed => read_footer(&DiskStorage, path)?,
             SegmentState::Open | SegmentState::Damaged => None,
         };
-        if let Some((footer, bytes)) = sealed {
+        if let Some(footer) = sealed {
+            let bytes = path.metadata().map_err(LogError::io("read the size of", path))?.len();
             let digest = footer.digest.to_string();
             return Ok(Self { first: name.first, last: footer.last, records: footer.records, bytes, digest });
         }
@@ -115,22 +112,6 @@ impl Content {
     fn sequence(&self) -> String {
         if self.records == 0 { "-".to_owned() } else { format!("{}..{}", self.first, self.last) }
     }
-}
-
-/// Reads the footer of a segment by its last eight bytes, and the size of the file. None: it has no whole one.
-fn read_footer(path: &Path) -> std::io::Result<Option<(SegmentFooter, u64)>> {
-    let file = DiskStorage.open_read(path)?;
-    let size = file.size()?;
-    let Some(tail_start) = size.checked_sub(FOOTER_TAIL_BYTES) else { return Ok(None) };
-    let mut tail = [0; 4];
-    file.read_at(tail_start, &mut tail)?;
-    let footer_bytes = u64::from(u32::from_le_bytes(tail));
-    if footer_bytes > size.min(FOOTER_BYTES_MAX) {
-        return Ok(None);
-    }
-    let mut footer = vec![0; footer_bytes as usize];
-    file.read_at(size - footer_bytes, &mut footer)?;
-    Ok(SegmentFooter::decode(&footer).ok().map(|footer| (footer, size)))
 }
 
 /// Prints the records of every log, or of one, as JSON lines.

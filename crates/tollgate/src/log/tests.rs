@@ -175,7 +175,7 @@ fn damage_is_named_with_its_place_and_its_records() {
     let log = log_of(dir.path(), &[3, 2]);
     let path = segment(dir.path(), log, 1);
     // The last bytes before the footer are the payload of the last batch.
-    let (footer, _) = read_footer(&path).unwrap().unwrap();
+    let footer = read_footer(&DiskStorage, &path).unwrap().unwrap();
     flip(&path, footer.content_bytes - 17);
     let (counts, text) = verified(dir.path(), log);
     assert_eq!(counts.summary(1), "2 segments in 1 logs: 1 ok, 0 open, 0 torn, 1 bad");
@@ -270,7 +270,7 @@ fn a_listing_takes_sealed_segments_from_their_footers() {
     assert!(content.digest.starts_with("sha256:"));
     // Without a whole footer it is read through.
     flip(&path, content.bytes - 1);
-    assert!(read_footer(&path).unwrap().is_none());
+    assert!(read_footer(&DiskStorage, &path).unwrap().is_none());
     assert_eq!(Content::of(name, &path).unwrap().records, 2);
 }
 

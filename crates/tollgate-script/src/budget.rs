@@ -1,8 +1,10 @@
 //! Answers for time: how long a call may run at a stretch and in all. Leaves memory to the allocator's limit ([`crate::call`]).
 //!
 //! One ticker thread of the process raises a counter each millisecond; Luau's interrupt compares it with the end of
-//! the slice and of the budget, so that no clock is read while a script runs. A tick is counted per wake-up of the
-//! ticker, not per elapsed millisecond: while the whole process is stopped, no call grows older.
+//! the slice and of the budget, so that no clock is read while a script runs. Ticks pass while another thread has the
+//! core, too, so what they say is checked: before a call ends by its budget, and from its second slice on, the thread's
+//! processor time is asked. A tick is counted per wake-up of the ticker, not per elapsed millisecond: while the whole
+//! process is stopped, no call grows older.
 //!
 //! An interrupt comes with each call, return and turn of a loop, and costs 13 ns (mlua's callback, not the comparison).
 //! Pattern matching has one for each step of a match, so that one which explodes ends at the budget too.
@@ -22,6 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mlua::{Lua, Thread, VmState};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::api::unlimited;
 
@@ -49,11 +52,16 @@ pub(crate) fn start_ticker() -> io::Result<()> {
 /// The time limits of a host, and where the call that runs now stands against them.
 pub(crate) struct Budget {
     slice_ticks: u64,
-    cpu_ticks: u64,
+    cpu_budget: Duration,
     /// The next tick at which the interrupt has something to decide.
     next: Cell<u64>,
+    /// The tick before which the budget cannot be used up.
     cpu_end: Cell<u64>,
     entered: Cell<u64>,
+    /// What the call used before this stretch.
+    spent: Cell<Duration>,
+    /// The thread's processor time when the stretch began; none while no tick asked for it.
+    began: Cell<Option<Duration>>,
     /// The coroutine that a slice may suspend, as an address to compare with.
     coroutine: Cell<*const c_void>,
     /// Whether the latest interrupt asked for a yield.
@@ -64,7 +72,8 @@ pub(crate) struct Budget {
 
 /// What one stretch of running came to.
 pub(crate) struct Stretch {
-    pub(crate) ticks: u64,
+    /// The processor time of the call so far; of one that ended within its first slice it is not known.
+    pub(crate) spent: Duration,
     /// Where the script was when it ran over its budget.
     pub(crate) over: Option<String>,
 }
@@ -73,10 +82,12 @@ impl Budget {
     pub(crate) fn new(cpu_budget: Duration, slice: Duration) -> Self {
         Self {
             slice_ticks: in_ticks(slice),
-            cpu_ticks: in_ticks(cpu_budget),
+            cpu_budget,
             next: Cell::new(NEVER),
             cpu_end: Cell::new(NEVER),
             entered: Cell::new(0),
+            spent: Cell::new(Duration::ZERO),
+            began: Cell::new(None),
             coroutine: Cell::new(ptr::null()),
             asked_yield: Cell::new(false),
             is_over: Cell::new(false),
@@ -85,12 +96,14 @@ impl Budget {
     }
 
     /// Starts to count. `spent` is what the call used in earlier slices; without a coroutine nothing is suspended.
-    pub(crate) fn enter(&self, spent: u64, coroutine: Option<&Thread>) {
+    pub(crate) fn enter(&self, spent: Duration, coroutine: Option<&Thread>) {
         let now = TICKS.load(Ordering::Relaxed);
         // One more, as the running tick is partly gone: nobody gets less than the budget.
-        let cpu_end = now + self.cpu_ticks.saturating_sub(spent) + 1;
+        let cpu_end = now + in_ticks(self.cpu_budget.saturating_sub(spent)) + 1;
         let slice_end = if coroutine.is_some() { now + self.slice_ticks } else { NEVER };
         self.entered.set(now);
+        self.spent.set(spent);
+        self.began.set(if spent.is_zero() { None } else { Some(thread_time()) });
         self.cpu_end.set(cpu_end);
         self.next.set(slice_end.min(cpu_end));
         self.coroutine.set(coroutine.map_or(ptr::null(), Thread::to_pointer));
@@ -100,11 +113,11 @@ impl Budget {
 
     /// Ends the stretch that `enter` began.
     pub(crate) fn leave(&self) -> Stretch {
-        let ticks = TICKS.load(Ordering::Relaxed) - self.entered.get();
         self.next.set(NEVER);
         self.cpu_end.set(NEVER);
+        let since = self.began.take().map_or(Duration::ZERO, |began| thread_time().saturating_sub(began));
         let over = self.is_over.replace(false).then(|| self.traceback.take());
-        Stretch { ticks, over }
+        Stretch { spent: self.spent.get() + since, over }
     }
 
     /// Says whether the yield just seen was the interrupt's.
@@ -114,11 +127,35 @@ impl Budget {
 
     /// Says whether the budget is gone; for our own long loops, where no interrupt comes by.
     pub(crate) fn is_exhausted(&self) -> bool {
-        let is_over = TICKS.load(Ordering::Relaxed) >= self.cpu_end.get();
+        let is_over = self.is_used_up(TICKS.load(Ordering::Relaxed));
         if is_over {
             self.is_over.set(true);
         }
         is_over
+    }
+
+    /// Says whether the budget is used up at a tick: asks the thread's clock once the ticks say so.
+    fn is_used_up(&self, now: u64) -> bool {
+        if now < self.cpu_end.get() {
+            return false;
+        }
+        let left = self.cpu_budget.saturating_sub(self.used(now));
+        if left.is_zero() {
+            return true;
+        }
+        self.cpu_end.set(now + in_ticks(left));
+        false
+    }
+
+    /// The processor time of the call. Of a first stretch, what passed before anybody asked counts as at most a slice.
+    fn used(&self, now: u64) -> Duration {
+        let time = thread_time();
+        let began = self.began.get().unwrap_or_else(|| {
+            let ticks = (now - self.entered.get()).min(self.slice_ticks);
+            time.saturating_sub(TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX)))
+        });
+        self.began.set(Some(began));
+        self.spent.get() + time.saturating_sub(began)
     }
 
     /// Decides at an interrupt of the VM.
@@ -131,7 +168,7 @@ impl Budget {
 
     #[cold]
     fn decide(&self, lua: &Lua, now: u64) -> mlua::Result<VmState> {
-        if now >= self.cpu_end.get() {
+        if self.is_used_up(now) {
             self.next.set(now);
             if !self.is_over.replace(true) {
                 let traceback = unlimited(lua, || lua.traceback(None, 0));
@@ -139,7 +176,8 @@ impl Budget {
             }
             return Err(mlua::Error::runtime("cpu budget of the call is used up"));
         }
-        // Where Luau cannot yield now the next tick asks again.
+        // A call that is suspended here has its time from now on; where Luau cannot yield the next tick asks again.
+        self.used(now);
         self.next.set(now + 1);
         if lua.current_thread().to_pointer() == self.coroutine.get() {
             self.asked_yield.set(true);
@@ -147,6 +185,12 @@ impl Budget {
         }
         Ok(VmState::Continue)
     }
+}
+
+/// The processor time of the calling thread.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 fn in_ticks(duration: Duration) -> u64 {

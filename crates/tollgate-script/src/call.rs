@@ -13,6 +13,7 @@
 
 use std::mem;
 use std::rc::Rc;
+use std::time::Duration;
 
 use mlua::thread::ThreadStatus;
 use mlua::{Table, Thread, Value};
@@ -26,7 +27,7 @@ use crate::request::{Active, Request};
 pub struct Call {
     script: Rc<Script>,
     state: State,
-    spent_ticks: u64,
+    spent: Duration,
     grown_bytes: isize,
 }
 
@@ -55,7 +56,7 @@ pub enum Step {
 
 impl Call {
     pub(crate) fn new(script: Rc<Script>, request: Rc<Request>) -> Self {
-        Self { script, state: State::Ready(request), spent_ticks: 0, grown_bytes: 0 }
+        Self { script, state: State::Ready(request), spent: Duration::ZERO, grown_bytes: 0 }
     }
 
     /// Runs the call until it is over or its slice is.
@@ -73,7 +74,7 @@ impl Call {
     fn run(&mut self, running: Running, is_first: bool) -> Step {
         let Running { thread, req, active } = running;
         let vm = Rc::clone(&self.script.vm);
-        vm.budget.enter(self.spent_ticks, Some(&thread));
+        vm.budget.enter(self.spent, Some(&thread));
         vm.active.replace(Some(active));
         let returned = self.limited(&vm, &thread, is_first.then_some(&req));
         let active = vm.active.take();
@@ -83,7 +84,7 @@ impl Call {
             Err(error) => Some(Err(vm.call_error(&error))),
         };
         let stretch = vm.budget.leave();
-        self.spent_ticks += stretch.ticks;
+        self.spent = stretch.spent;
         if let Some(traceback) = stretch.over {
             return Step::Done(Err(vm.cpu_error(traceback)));
         }

@@ -122,7 +122,7 @@ impl Vm {
 
     /// Runs `f` under the budgets of a call, in one go.
     fn charged<R>(&self, f: impl FnOnce(&Lua) -> mlua::Result<R>) -> Result<R, Charged> {
-        self.budget.enter(0, None);
+        self.budget.enter(Duration::ZERO, None);
         // A limit is refused only by a VM that mlua did not make.
         let _ = self.lua.set_memory_limit(self.lua.used_memory() + self.options.memory_bytes_max);
         let result = f(&self.lua);

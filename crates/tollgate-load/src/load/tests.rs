@@ -666,7 +666,9 @@ fn a_finish_that_has_no_time_says_so_and_the_next_run_goes_on() {
     let error = site.start().finish(Duration::from_millis(20)).err().unwrap();
     assert!(matches!(error, FinishError::Timeout { .. }), "{error}");
     blocker.execute_batch("COMMIT").unwrap();
-    assert_eq!(site.load().rows, 5);
+    // The loader that was given up may still have its turn: whichever it is, each row comes once.
+    site.load();
+    assert_eq!(site.numbers(), (0..5).collect::<Vec<_>>());
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Scripts that never end, grow without bound, or try to hide either.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tollgate_script::{CallError, HostOptions, LoadError, RecordFields, Step};
@@ -200,4 +202,27 @@ fn the_writing_of_a_reply_counts_too() {
     let app = App::with(HostOptions { reply_bytes_max: 4 << 30, ..HostOptions::default() });
     runs_out_of_time(&app, "local t = {} for i = 1, 60 do t = { t, t } end return { json = t }");
     runs_out_of_time(&app, "local t = {} for i = 1, 60 do t = { t, t } end return tollgate.json.encode(t)");
+}
+
+#[test]
+fn time_that_other_threads_have_does_not_count() {
+    let app = App::new();
+    let spin = |turns: u64| format!("local n = 0 for _ = 1, {turns} do n += 1 end return 204");
+    let begin = Instant::now();
+    assert!(app.run(&spin(100_000)).is_ok());
+    // As many turns as take 20 ms of the 50 ms, if nobody else wants the core.
+    let turns = 100_000 * 20_000 / u64::try_from(begin.elapsed().as_micros()).unwrap().max(1);
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().unwrap().get() * 8 {
+            scope.spawn(|| while !is_done.load(Ordering::Relaxed) {});
+        }
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(1) {
+            let result = app.run(&spin(turns));
+            is_done.fetch_or(result.is_err(), Ordering::Relaxed);
+            assert!(result.is_ok(), "{result:?}");
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
 }

@@ -215,7 +215,11 @@ fn time_that_other_threads_have_does_not_count() {
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().unwrap().get() * 8 {
-            scope.spawn(|| while !is_done.load(Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
         }
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(1) {

@@ -2,6 +2,7 @@
 """Runs the cases and writes the report: `bench/run.py [--case NAME] [--rounds N] [--seconds S] [--smoke]`."""
 
 import argparse
+import dataclasses
 import importlib
 import os
 import subprocess
@@ -15,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import report
 from case import run_case
 from load import Oha
-from servers import BENCH, ROOT, rate_of_loop
+from servers import BENCH, ROOT, Tollgate, rate_of_loop
 
 # In the order of the report. A case is one file in `cases/`.
 CASES = ["fixed", "scripted", "recorded", "latency", "events", "lines", "connections", "sizes"]
@@ -25,14 +26,15 @@ PROGRAMS = ["nginx", "lighttpd", "h2o", "yaws", "wrk", "ab", "taskset"]
 
 def main():
     arguments = parse()
-    check_programs()
+    names = [arguments.case] if arguments.case else CASES
+    cases = {name: importlib.import_module(f"cases.{name}").CASE for name in names}
+    check_programs(cases)
     folder = Path(arguments.folder or tempfile.mkdtemp(prefix="tollgate-bench-"))
     # Peers that are started as root give themselves another user.
     folder.chmod(0o755)
     begun = time.monotonic()
     results = {}
-    for name in [arguments.case] if arguments.case else CASES:
-        case = importlib.import_module(f"cases.{name}").CASE
+    for name, case in cases.items():
         if arguments.smoke:
             case = smoke(case)
         tell(f"{name}: {case.title}")
@@ -60,7 +62,9 @@ def parse():
 def smoke(case):
     """The first load, on our server and the first peer."""
     label = next(iter(case.loads))
-    return type(case)(**{**vars(case), "loads": {label: case.loads[label]}, "servers": case.servers[-2:], "limit": None})
+    peers = [server for server in case.servers if not issubclass(server, Tollgate)]
+    servers = [case.servers[0], *peers[:1]]
+    return dataclasses.replace(case, loads={label: case.loads[label]}, servers=servers, limit=None)
 
 
 def measure_limits(folder: Path, seconds: float) -> dict[str, float]:
@@ -75,8 +79,8 @@ def measure_limits(folder: Path, seconds: float) -> dict[str, float]:
     }
 
 
-def check_programs():
-    """Tells what is missing and how it is had; as root it is installed."""
+def check_programs(cases: dict):
+    """Installs what is missing, as root; tells others how it is had."""
     found = lambda program: subprocess.run(["which", program], capture_output=True, check=False).returncode == 0
     missing = [program for program in PROGRAMS if not found(program)]
     oha = ROOT / "target/bench/oha"
@@ -85,7 +89,8 @@ def check_programs():
         subprocess.run([str(BENCH / "install")], check=True, stdout=subprocess.DEVNULL)
     elif missing:
         sys.exit(f"missing: {', '.join(missing)}; install as root: apt-get install {DEBIAN_PACKAGES}")
-    if not (oha / "bin/oha").exists():
+    needs_oha = any(isinstance(load, Oha) for case in cases.values() for load in case.loads.values())
+    if needs_oha and not (oha / "bin/oha").exists():
         tell(f"building oha into {oha}")
         subprocess.run(Oha.install + [str(oha)], check=True, capture_output=True)
 

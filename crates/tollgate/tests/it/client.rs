@@ -1,10 +1,10 @@
-//! A client that can pipeline, and reads replies strictly.
+//! A client that can pipeline, and reads replies strictly: exactly one length, and a deadline on every read.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Longer than any reply takes.
+/// Longer than any reply takes: a test that waits so long has failed.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Client {
@@ -20,7 +20,7 @@ pub(crate) struct Reply {
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        Self::try_connect(address).unwrap()
+        Self::try_connect(address).expect("a server that listens")
     }
 
     /// None: nobody listens.
@@ -34,21 +34,21 @@ impl Client {
 
     /// Sends bytes; false: the server is gone.
     pub(crate) fn send(&mut self, bytes: &str) -> bool {
-        self.stream.get_mut().write_all(bytes.as_bytes()).is_ok()
+        unless_gone(self.stream.get_mut().write_all(bytes.as_bytes())).is_some()
     }
 
     /// Reads a whole reply. None: the server went away before its end.
     pub(crate) fn reply(&mut self) -> Option<Reply> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
-            if self.stream.read_line(&mut head).ok()? == 0 {
+            if unless_gone(self.stream.read_line(&mut head))? == 0 {
                 return None;
             }
         }
-        let status = head.strip_prefix("HTTP/1.1 ").expect("a status line")[..3].parse().unwrap();
-        let mut reply = Reply { status, head, content: String::new() };
-        let mut content = vec![0; reply.field("content-length").unwrap_or("0").parse().unwrap()];
-        self.stream.read_exact(&mut content).ok()?;
+        let status = head.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)).expect("a status line");
+        let mut reply = Reply { status: status.parse().unwrap(), head, content: String::new() };
+        let mut content = vec![0; reply.content_bytes()];
+        unless_gone(self.stream.read_exact(&mut content))?;
         reply.content = String::from_utf8(content).unwrap();
         Some(reply)
     }
@@ -57,9 +57,24 @@ impl Client {
         if self.send(&get(path)) { self.reply() } else { None }
     }
 
-    /// Reads until the server closes; true: it sent nothing more.
+    pub(crate) fn post(&mut self, path: &str, body: &str) -> Option<Reply> {
+        if self.send(&post(path, body)) { self.reply() } else { None }
+    }
+
+    /// Waits until the server closes; true: it sent nothing more.
     pub(crate) fn ends(&mut self) -> bool {
-        self.stream.read(&mut [0]).is_ok_and(|bytes| bytes == 0)
+        unless_gone(self.stream.read(&mut [0])).is_none_or(|bytes| bytes == 0)
+    }
+}
+
+/// None: the server is gone. One that says nothing in time is a failure of the test.
+fn unless_gone<T>(result: io::Result<T>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error) => match error.kind() {
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof => None,
+            _ => panic!("no answer: {error}"),
+        },
     }
 }
 
@@ -68,9 +83,22 @@ impl Reply {
         (200..300).contains(&self.status)
     }
 
+    /// The value of a field that is there once at most.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
-        let mut fields = self.head.split("\r\n").filter_map(|line| line.split_once(": "));
-        fields.find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        let fields = self.head.split("\r\n").filter_map(|line| line.split_once(": "));
+        let mut values = fields.filter(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value);
+        let value = values.next();
+        assert!(values.next().is_none(), "{name} twice: {}", self.head);
+        value
+    }
+
+    /// RFC 9112 section 6.3, for a server that always knows the length.
+    fn content_bytes(&self) -> usize {
+        assert_eq!(self.field("transfer-encoding"), None, "{}", self.head);
+        match self.field("content-length") {
+            None if self.status == 204 => 0,
+            length => length.expect("a length").parse().unwrap(),
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! The commands beside `serve`, and what `serve` refuses.
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
 
 use rustix::process::Signal;
 
+use crate::client::{get, post};
 use crate::program::{App, told};
 
 const CONFIG: &str = r#"
@@ -46,25 +48,59 @@ fn verify_says_that_a_clean_log_is_clean_with_counts_and_digests() {
 }
 
 #[test]
-fn verify_names_file_offset_and_records_of_one_flipped_bit() {
-    // The segment header is 128 bytes, a batch header 64; the footer is the last 200 or so.
-    for (place, offset) in
-        [("segment header", 20), ("batch header", 128 + 20), ("payload", 128 + 64 + 40), ("footer", -100)]
-    {
-        let app = app_with_log();
-        let segment = app.segments().swap_remove(1);
-        flip_bit(&segment, offset);
-        let output = app.run(&["log", "verify"]);
-        let text = told(&output);
-        assert_eq!(output.status.code(), Some(1), "{place}: {text}");
-        let bad = text.lines().find(|line| line.starts_with("BAD ")).expect(&text);
-        let file = segment.file_name().unwrap().to_str().unwrap();
-        assert!(
-            bad.contains(file) && bad.contains(" at byte ") && bad.contains(" records 1"),
-            "{place}: {bad}"
-        );
-        assert!(text.contains("2 ok, 0 open, 0 torn, 1 bad"), "{place}: {text}");
-    }
+fn verify_names_file_offset_and_records_of_one_flipped_bit_and_a_start_loads_the_rest() {
+    // A segment header has 128 bytes, a batch header 64. The first batch holds the schema; one for each record follows.
+    check_flipped_bit("segment header", 20, 0, 1);
+    check_flipped_bit("header of the first batch", 128 + 20, 128, 1);
+    check_flipped_bit("payload of the first batch", 128 + 64 + 4, 128, 1);
+    let first = first_record_batch();
+    check_flipped_bit("header of a batch of records", first + 20, first, 1);
+    check_flipped_bit("payload of a batch of records", first + 64 + 9, first, 1);
+    check_flipped_bit("footer", -100, -1, 11);
+}
+
+/// Where the batch after that of the schemas begins: behind its header and payload, at a multiple of eight.
+fn first_record_batch() -> i64 {
+    let app = app_with_log();
+    let bytes = fs::read(&app.segments()[0]).unwrap();
+    let payload_bytes = u32::from_le_bytes(bytes[136..140].try_into().unwrap());
+    (128 + 64 + u64::from(payload_bytes)).next_multiple_of(8).cast_signed()
+}
+
+/// Flips a bit in the second of three segments that nobody has loaded; checks what is told, and what is loaded.
+fn check_flipped_bit(place: &str, flipped: i64, told_offset: i64, told_first: u64) {
+    let app = app_with_log();
+    let segment = app.segments().swap_remove(1);
+    flip_bit(&segment, flipped);
+    let output = app.run(&["log", "verify"]);
+    let text = told(&output);
+    assert_eq!(output.status.code(), Some(1), "{place}: {text}");
+    let bad = text.lines().find(|line| line.starts_with("BAD ")).expect(&text);
+    let begins = match told_offset {
+        // The footer begins where the batches end.
+        -1 => format!("BAD   {} at byte ", segment.display()),
+        _ => format!("BAD   {} at byte {told_offset}: records {told_first}-", segment.display()),
+    };
+    assert!(bad.starts_with(&begins) && bad.contains(&format!(": records {told_first}-")), "{place}: {bad}");
+    assert!(text.ends_with("3 segments in 3 logs: 2 ok, 0 open, 0 torn, 1 bad\n"), "{place}: {text}");
+    check_intact_is_loaded(&app, place);
+}
+
+/// Loads into a new database: what is not there is a gap with a name.
+fn check_intact_is_loaded(app: &App, place: &str) {
+    fs::remove_file(app.path().join("data/tollgate.sqlite")).unwrap();
+    let server = app.start();
+    assert!(server.connect().get("/keep?n=30").unwrap().is_success(), "{place}: it serves");
+    let (status, log) = server.stop();
+    assert!(status.success(), "{place}: {log}");
+    let one = |sql: &str| app.query::<i64>(sql)[0];
+    let intact = one("SELECT count(DISTINCT n) FROM \"all\" WHERE n < 10 OR n >= 20");
+    let damaged = one("SELECT count(DISTINCT n) FROM \"all\" WHERE n BETWEEN 10 AND 19");
+    let missing = one("SELECT coalesce(sum(last - first + 1), 0) FROM tollgate_gaps");
+    assert_eq!((intact, damaged + missing), (21, 10), "{place}: {damaged} of ten loaded, {missing} missing");
+    assert_eq!(one("SELECT count(*) FROM \"all\""), intact + damaged, "{place}: none twice");
+    let audit = app.run(&["audit"]);
+    assert_eq!(audit.status.code(), Some(i32::from(missing > 0)), "{place}: {}", told(&audit));
 }
 
 /// Flips a bit; a negative offset counts from the end.
@@ -87,63 +123,63 @@ fn a_damaged_log_stops_no_start_and_loses_no_row_that_was_loaded() {
 }
 
 #[test]
-fn damage_before_it_was_loaded_is_a_gap_that_has_a_name() {
-    let app = app_with_log();
-    fs::remove_file(app.path().join("data/tollgate.sqlite")).unwrap();
-    flip_bit(&app.segments()[1], 128 + 64 + 40);
-    let (status, log) = app.start().stop();
-    assert!(status.success(), "{log}");
-    let rows = app.query::<i64>("SELECT count(*) FROM \"all\"")[0];
-    let missing = app.query::<i64>("SELECT sum(last - first + 1) FROM tollgate_gaps")[0];
-    assert!(missing > 0 && rows + missing == 30, "{rows} rows, {missing} missing");
-    let audit = app.run(&["audit"]);
-    assert_eq!(audit.status.code(), Some(1), "{}", told(&audit));
-}
-
-#[test]
 fn a_script_that_does_not_compile_stops_the_start_with_file_line_and_text() {
     let app = App::new(CONFIG, &[("keep.luau", "return function(req)\n  retrun 204\nend")]);
-    for command in ["check", "serve"] {
-        let output = app.run(&[command]);
-        let text = told(&output);
-        assert_eq!(output.status.code(), Some(2), "{command}: {text}");
-        assert!(text.contains("keep.luau") && text.contains("line 2"), "{command}: {text}");
+    let told: Vec<_> = ["check", "serve"].map(|command| refusal(&app, command, 2)).into();
+    for text in &told {
+        assert!(text.contains("keep.luau") && text.contains("line 2"), "{text}");
+        assert!(text.contains("Incomplete statement"), "{text}");
     }
+    assert_eq!(told[0].trim_start_matches("tollgate: "), told[1].trim_start_matches("tollgate: "));
+    assert!(!app.log_dir().exists(), "nothing was begun");
+}
+
+/// What a command says that has to fail.
+fn refusal(app: &App, command: &str, code: i32) -> String {
+    let output = app.run(&[command]);
+    let text = told(&output);
+    assert_eq!(output.status.code(), Some(code), "{command}: {text}");
+    assert!(output.stdout.is_empty(), "{command}: {text}");
+    text
 }
 
 #[test]
 fn faults_of_a_configuration_are_told_all_at_once_with_their_place() {
     let app =
         App::new("prot = 1\n[log]\nsegment_bytes_max = \"1\"\n[[route]]\npath = \"keep\"\nreply = {}\n", &[]);
-    for command in ["check", "serve"] {
-        let output = app.run(&[command]);
-        let text = told(&output);
-        assert_eq!(output.status.code(), Some(2), "{text}");
-        for place in ["tollgate.toml:3:", "tollgate.toml:5:", "tollgate.toml:7:"] {
-            assert!(text.contains(place), "{place} in {text}");
-        }
+    let told: Vec<_> = ["check", "serve"].map(|command| refusal(&app, command, 2)).into();
+    for place in ["tollgate.toml:3:", "tollgate.toml:5:", "tollgate.toml:7:"] {
+        assert!(told[0].contains(place), "{place} in {}", told[0]);
     }
+    assert!(told[0].contains("prot") && told[0].contains("segment_bytes_max"), "{}", told[0]);
+    assert_eq!(told[0], told[1]);
 }
 
 #[test]
 fn a_second_server_is_refused_on_the_same_address_and_on_the_same_log() {
     let app = App::new(CONFIG, &[("keep.luau", KEEP)]);
     let server = app.start();
-    let output = app.run(&["serve"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(told(&output).contains("is locked: another server uses it"), "{}", told(&output));
+    let text = refusal(&app, "serve", 1);
+    assert!(
+        text.contains(&format!("{} is locked: another server uses it", app.log_dir().display())),
+        "{text}"
+    );
     let other = App::new("", &[("keep.luau", KEEP)]);
     other.write("tollgate.toml", &format!("[server]\nlisten = [\"{}\"]\n{CONFIG}", server.address()));
-    let output = other.run(&["serve"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(told(&output).contains(&format!("cannot listen on {}", server.address())), "{}", told(&output));
-    assert!(server.connect().get("/keep?n=1").unwrap().is_success());
+    let text = refusal(&other, "serve", 1);
+    assert!(text.contains(&format!("cannot listen on {}", server.address())), "{text}");
+    assert!(server.connect().get("/keep?n=1").unwrap().is_success(), "the first is not disturbed");
+    assert!(server.stop().0.success());
+    assert_eq!(app.query::<i64>("SELECT n FROM \"all\""), [1]);
 }
 
 #[test]
 fn a_folder_of_scripts_is_a_service_without_a_configuration() {
-    // The default address is fixed, so this looks at what would be served.
     let app = App::bare(&[("routes/users/[id].luau", "return { GET = function() return 204 end }")]);
+    // The default address is fixed and may be taken: here it is, and everything before that is in order.
+    let _taken = TcpListener::bind("127.0.0.1:8080");
+    let text = refusal(&app, "serve", 1);
+    assert!(text.contains("cannot listen on 127.0.0.1:8080"), "{text}");
     let text = app.succeed(&["check", "--print"]);
     assert!(text.contains("path = \"/users/{id}\"") && text.contains("[stream.requests]"), "{text}");
     app.write("tollgate.toml", &text.replace("127.0.0.1:8080", "127.0.0.1:0"));
@@ -154,16 +190,62 @@ fn a_folder_of_scripts_is_a_service_without_a_configuration() {
 }
 
 #[test]
-fn ctrl_c_drains_and_exits_with_success() {
+fn ctrl_c_drains_and_exits_with_success_while_connections_are_idle() {
     let app = App::new(CONFIG, &[("keep.luau", KEEP)]);
     let server = app.start();
     let mut idle = server.connect();
+    let mut silent = server.connect();
     assert!(idle.get("/keep?n=1").unwrap().is_success());
     server.signal(Signal::INT);
     let (status, log) = server.wait();
     assert_eq!(status.code(), Some(0), "{log}");
-    assert!(idle.ends());
+    assert!(idle.ends() && silent.ends());
     assert_eq!(app.query::<i64>("SELECT n FROM \"all\""), [1]);
+}
+
+#[test]
+fn requests_in_flight_at_sigterm_are_answered_and_loaded() {
+    // One worker: when it has closed one connection, the others know of the end too.
+    let app = App::new(&format!("workers = 1\n{CONFIG}"), &[("keep.luau", KEEP)]);
+    let server = app.start();
+    let (head, body) = (get("/keep?n=7"), post("/keep?n=8", "a body"));
+    let (head, body) = (head.split_at(head.len() - 2), body.split_at(body.len() - 3));
+    let mut clients = [server.connect(), server.connect()];
+    assert!(clients[0].send(head.0) && clients[1].send(body.0));
+    let mut idle = server.connect();
+    assert!(idle.get("/keep?n=9").unwrap().is_success());
+    server.signal(Signal::TERM);
+    assert!(idle.ends(), "an idle connection is closed");
+    assert!(clients[0].send(head.1) && clients[1].send(body.1));
+    for client in &mut clients {
+        let reply = client.reply().expect("a reply");
+        assert_eq!((reply.status, reply.field("connection")), (200, Some("close")));
+        assert!(client.ends());
+    }
+    let (status, log) = server.wait();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert_eq!(app.query::<i64>("SELECT n FROM \"all\" ORDER BY n"), [7, 8, 9]);
+}
+
+#[test]
+fn listing_and_printing_show_what_is_in_the_log() {
+    let app = app_with_log();
+    let listed = app.succeed(&["log", "ls"]);
+    assert_eq!(
+        listed.lines().filter(|line| line.contains(" sealed ") && line.contains(" 1..10 ")).count(),
+        3
+    );
+    let printed = app.succeed(&["log", "cat", "--stream", "all"]);
+    let numbers: Vec<_> = printed.lines().map(|line| number(line, "n")).collect();
+    assert_eq!(numbers, (0..30).collect::<Vec<_>>());
+    let sequences: Vec<_> = printed.lines().map(|line| number(line, "sequence")).collect();
+    assert_eq!(sequences, (1..=10).collect::<Vec<_>>().repeat(3));
+}
+
+/// A field of a JSON line.
+fn number(line: &str, field: &str) -> i64 {
+    let line: serde_json::Value = serde_json::from_str(line).unwrap();
+    line[field].as_i64().unwrap()
 }
 
 #[test]

@@ -1,23 +1,33 @@
-//! SIGKILL at random points under load: what was acknowledged as synced is a row, once.
+//! SIGKILL at random points under load and at chosen calls: what was acknowledged is a row, once.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tollgate_log::{Cursor, CursorStep, DiskStorage, LogId, RecordBody, Sequence, Value, log_ids};
 
 use crate::client::{Client, get, post};
-use crate::program::{App, eventually};
+use crate::program::{App, Running, eventually, in_lanes};
 
 const KILLS: u64 = 20;
 const CLIENTS: u64 = 6;
 /// Requests that a run answers before it is killed: at random up to this many.
-const REPLIES_BEFORE_KILL_MAX: u64 = 1500;
+const REPLIES_BEFORE_KILL_MAX: u64 = 4000;
+/// A start that is killed lives at random up to this long: about as long as it takes.
+const START_US_MAX: u64 = 20_000;
+/// Chosen calls at which runs are killed at the same time.
+const LANES: usize = 4;
 
 const CONFIG: &str = r#"
 workers = 2
 [log]
-segment_bytes_max = "32KiB"
+segment_bytes_max = "8KiB"
 [stream.synced]
 columns = [
   { name = "n", type = "int", from = "record.n" },
@@ -54,7 +64,8 @@ impl Random {
     fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        (mixed ^ (mixed >> 27)) % limit
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % limit
     }
 }
 
@@ -67,95 +78,178 @@ fn request(n: u64) -> String {
     }
 }
 
-/// Sends requests, four at once, until the server is gone; returns the numbers that were answered with success.
-fn drive(address: SocketAddr, numbers: &AtomicU64, answered: &AtomicU64) -> Vec<u64> {
+/// What the clients of all runs share: the next number, and how many requests were answered.
+#[derive(Default)]
+struct Load {
+    numbers: AtomicU64,
+    answered: AtomicU64,
+}
+
+/// Sends requests, `depth` at once, until the server is gone; returns the numbers that were answered with success.
+fn drive(address: SocketAddr, depth: u64, load: &Load) -> Vec<u64> {
     let mut acknowledged = Vec::new();
     let Some(mut client) = Client::try_connect(address) else { return acknowledged };
     loop {
-        let batch: Vec<_> = (0..4).map(|_| numbers.fetch_add(1, Ordering::Relaxed)).collect();
+        let batch: Vec<_> = (0..depth).map(|_| load.numbers.fetch_add(1, Ordering::Relaxed)).collect();
         if !client.send(&batch.iter().map(|n| request(*n)).collect::<String>()) {
             return acknowledged;
         }
         for n in batch {
             let Some(reply) = client.reply() else { return acknowledged };
             assert!(reply.is_success(), "{reply:?}");
-            answered.fetch_add(1, Ordering::Relaxed);
             acknowledged.push(n);
+            load.answered.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-/// Runs the server once, kills it after some replies, and returns what was acknowledged.
-fn run_and_kill(app: &App, replies: u64, numbers: &Arc<AtomicU64>) -> Vec<u64> {
-    let server = app.start();
-    let answered = Arc::new(AtomicU64::new(0));
+/// Drives a server, kills it after some replies, and returns what was acknowledged.
+fn drive_and_kill(server: Running, replies: u64, load: &Arc<Load>) -> Vec<u64> {
+    let enough = load.answered.load(Ordering::Relaxed) + replies;
     let drivers: Vec<_> = (0..CLIENTS)
-        .map(|_| {
-            let (address, numbers, answered) = (server.address(), numbers.clone(), answered.clone());
-            thread::spawn(move || drive(address, &numbers, &answered))
+        .map(|client| {
+            let (address, load) = (server.address(), load.clone());
+            thread::spawn(move || drive(address, 1 << client, &load))
         })
         .collect();
-    eventually("enough replies", || (answered.load(Ordering::Relaxed) >= replies).then_some(()));
+    eventually("enough replies", || (load.answered.load(Ordering::Relaxed) >= enough).then_some(()));
     server.kill();
     drivers.into_iter().flat_map(|driver| driver.join().unwrap()).collect()
 }
 
 #[test]
-fn what_was_acknowledged_as_synced_survives_sigkill_exactly_once() {
+fn what_was_acknowledged_survives_sigkill_exactly_once() {
     let seed = std::env::var("TOLLGATE_SEED").map_or(20_261_121, |seed| seed.parse().unwrap());
     println!("TOLLGATE_SEED={seed}");
     let mut random = Random(seed);
     let app = App::new(CONFIG, &[("keep.luau", KEEP)]);
-    let numbers = Arc::new(AtomicU64::new(0));
+    let load = Arc::new(Load::default());
     let mut acknowledged = Vec::new();
     for _ in 0..KILLS {
         let replies = random.below(REPLIES_BEFORE_KILL_MAX);
-        acknowledged.extend(run_and_kill(&app, replies, &numbers));
+        acknowledged.extend(drive_and_kill(app.start(), replies, &load));
+        // A start that mends what the last run left is killed as well.
+        let starting = app.begin();
+        thread::sleep(Duration::from_micros(random.below(START_US_MAX)));
+        starting.kill();
     }
     app.settle();
-    let rows = rows_by_number(&app);
-    for n in &acknowledged {
-        // SIGKILL leaves the page cache: what was written is there as well.
-        assert_eq!(rows.get(n), Some(&1), "number {n}");
-    }
-    assert!(rows.values().all(|count| *count == 1), "no record is loaded twice");
-    assert!(acknowledged.len() as u64 > KILLS, "{} acknowledged", acknowledged.len());
-    assert_no_gaps(&app);
+    assert!(acknowledged.len() as u64 > KILLS * 100, "{} acknowledged", acknowledged.len());
+    check_exactly_once(&app, &acknowledged, &load);
+    let (logs, segments) = (log_ids(&DiskStorage, &app.log_dir()).unwrap().len(), app.segments().len());
+    println!("{} acknowledged in {logs} logs, {segments} segments", acknowledged.len());
+    assert!(logs as u64 > KILLS / 2, "most runs made a log: {logs}");
+    assert!(segments > logs, "some of them rolled: {segments} segments in {logs} logs");
+}
+
+/// What was acknowledged is a row, no number is twice, and the database has exactly what the logs have.
+fn check_exactly_once(app: &App, acknowledged: &[u64], load: &Load) {
+    let rows = rows_by_number(app);
+    // SIGKILL leaves the page cache: what was written is there as well.
+    let lost: Vec<_> = acknowledged.iter().filter(|n| !rows.contains_key(n)).collect();
+    assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
+    let twice: Vec<_> = rows.iter().filter(|(_, count)| **count != 1).collect();
+    assert!(twice.is_empty(), "more than once: {twice:?}");
+    let last = load.numbers.load(Ordering::Relaxed);
+    assert!(rows.keys().all(|n| *n < last), "nobody sent these");
+    let logged: BTreeMap<_, _> = logged_by_sequence(app).into_values().map(|n| (n, 1)).collect();
+    assert_eq!(logged, rows, "the database and the logs hold the same");
+    assert_eq!(app.query::<i64>("SELECT count(*) FROM tollgate_gaps"), [0]);
+    assert_eq!(app.query::<i64>("SELECT count(*) FROM tollgate_rejects"), [0]);
+    check_identities(app);
 }
 
 fn rows_by_number(app: &App) -> BTreeMap<u64, u64> {
     let mut rows = BTreeMap::new();
-    for n in app.query::<i64>("SELECT n FROM synced UNION ALL SELECT n FROM written") {
-        *rows.entry(n.cast_unsigned()).or_default() += 1;
+    for table in ["synced", "written"].into_iter().filter(|table| app.has_table(table)) {
+        for n in app.query::<i64>(&format!("SELECT n FROM {table}")) {
+            *rows.entry(n.cast_unsigned()).or_default() += 1;
+        }
     }
     rows
 }
 
-/// The numbers of each log run from 1 without a gap, and the database saw none.
-fn assert_no_gaps(app: &App) {
-    let all = "(SELECT log, sequence FROM synced UNION ALL SELECT log, sequence FROM written)";
-    let broken = format!(
-        "SELECT log FROM {all} GROUP BY log HAVING min(sequence) <> 1 OR max(sequence) <> count(DISTINCT sequence)"
-    );
-    assert_eq!(app.query::<String>(&broken), [""; 0]);
-    assert_eq!(app.query::<i64>("SELECT count(*) FROM tollgate_gaps"), [0]);
-    let logs = app.query::<i64>(&format!("SELECT count(DISTINCT log) FROM {all}"));
-    assert!(logs[0] > 1, "{logs:?} logs");
+/// Reads every log by the library; its numbers have to run from 1 without a gap.
+fn logged_by_sequence(app: &App) -> BTreeMap<(LogId, Sequence), u64> {
+    let mut records = BTreeMap::new();
+    for log in log_ids(&DiskStorage, &app.log_dir()).unwrap() {
+        let mut cursor = Cursor::new(Arc::new(DiskStorage), &app.log_dir(), log, None);
+        let mut next = Sequence::FIRST;
+        loop {
+            let batch = match cursor.step(None).unwrap() {
+                CursorStep::Batch(batch) => batch,
+                CursorStep::CaughtUp => break,
+                CursorStep::Gap(gap) => panic!("{log}: {gap:?}"),
+            };
+            for record in batch.records().map(Result::unwrap) {
+                assert_eq!(record.sequence, next, "{log}");
+                next = next.after(1);
+                let RecordBody::Row(values) = &record.body else { panic!("{log}: {record:?}") };
+                let Value::Int(n) = values[0] else { panic!("{log}: {record:?}") };
+                records.insert((log, record.sequence), n.cast_unsigned());
+            }
+        }
+    }
+    records
+}
+
+/// The identity of a record is a column too: each is there once, and numbers run from 1 in the database as well.
+fn check_identities(app: &App) {
+    let tables = ["synced", "written"].into_iter().filter(|table| app.has_table(table));
+    let all = tables
+        .map(|table| format!("SELECT log, sequence FROM {table}"))
+        .collect::<Vec<_>>()
+        .join(" UNION ALL ");
+    if !all.is_empty() {
+        let broken = format!(
+            "SELECT log FROM ({all}) GROUP BY log HAVING min(sequence) <> 1 \
+             OR max(sequence) <> count(*) OR max(sequence) <> count(DISTINCT sequence)"
+        );
+        assert_eq!(app.query::<String>(&broken), [""; 0]);
+    }
 }
 
 #[test]
-fn a_request_in_flight_at_sigterm_is_answered_and_loaded() {
-    let app = App::new(CONFIG, &[("keep.luau", KEEP)]);
-    let server = app.start();
-    let mut client = server.connect();
-    let request = get("/synced?n=7");
-    assert!(client.send(&request[..request.len() - 2]));
-    let mut idle = server.connect();
-    assert!(idle.get("/synced?n=8").unwrap().is_success());
-    server.signal(rustix::process::Signal::TERM);
-    assert!(idle.ends(), "an idle connection is closed");
-    assert!(client.send(&request[request.len() - 2..]));
-    assert_eq!(client.reply().map(|reply| reply.status), Some(200));
-    assert!(server.wait().0.success());
-    assert_eq!(app.query::<i64>("SELECT n FROM synced ORDER BY n"), [7, 8]);
+fn a_kill_at_any_call_that_the_log_makes_loses_nothing() {
+    // Each thread counts its own calls: the first of them to get so far takes the process down.
+    let calls =
+        [("writev", 6), ("fdatasync", 4), ("fsync", 24), ("rename", 2), ("mkdir", 3), ("pwrite64", 40)];
+    let points: Vec<_> =
+        calls.into_iter().flat_map(|(call, last)| (1..=last).map(move |n| (call, n))).collect();
+    in_lanes(LANES, &points, |(call, n)| check_kill_at(call, *n));
+}
+
+fn check_kill_at(call: &str, n: u32) {
+    println!("kill at {call} {n}");
+    let app = App::new(&CONFIG.replace("8KiB", "4KiB"), &[("keep.luau", KEEP)]);
+    let load = Load::default();
+    let mut acknowledged = Vec::new();
+    match app.begin_with_fault(call, &format!("signal=KILL:when={n}")).serving() {
+        Ok(server) => {
+            acknowledged = drive_until_gone(server.address(), &load);
+            check_killed(server.wait());
+        }
+        Err(end) => check_killed(end),
+    }
+    app.settle();
+    check_exactly_once(&app, &acknowledged, &load);
+}
+
+fn check_killed((status, log): (ExitStatus, String)) {
+    assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "{status}: {log}");
+}
+
+/// Sends requests, one after the other, until the server is gone.
+fn drive_until_gone(address: SocketAddr, load: &Load) -> Vec<u64> {
+    let mut acknowledged = Vec::new();
+    let Some(mut client) = Client::try_connect(address) else { return acknowledged };
+    eventually("the kill", || {
+        let n = load.numbers.fetch_add(1, Ordering::Relaxed);
+        let reply = if client.send(&request(n)) { client.reply() } else { None };
+        let Some(reply) = reply else { return Some(()) };
+        assert!(reply.is_success(), "{reply:?}");
+        acknowledged.push(n);
+        None
+    });
+    acknowledged
 }

@@ -1,7 +1,7 @@
 //! Twenty thousand requests: every reply fits its request, every record is a row, once.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,11 @@ const REQUESTS_PER_CONNECTION: i64 = 1250;
 const PIPELINE_DEPTH: i64 = 16;
 /// Beyond what doubles tell apart.
 const BIG: i64 = 1 << 53;
+/// A moderate load: one request each so long, on one connection.
+const PACE: Duration = Duration::from_millis(5);
+const PACED_REQUESTS: usize = 600;
+/// How old a row may be when it can be seen; usually it is some tens of milliseconds.
+const FRESH: Duration = Duration::from_secs(1);
 
 const CONFIG: &str = r#"
 workers = 2
@@ -58,6 +63,7 @@ end
 return {
   GET = function(req)
     if req.query.fail then error("asked to fail") end
+    if req.query.unfit then return { status = 202, record = { n = "many" } } end
     return answer(tonumber(req.query.n))
   end,
   POST = function(req) return answer(req:json().n) end,
@@ -78,14 +84,57 @@ fn scored(n: i64) -> Call {
     Call { request, expect: format!("{{\"score\":{}.5}}", n * 2) }
 }
 
+/// What an item holds, and its row: every type, and each way to hold nothing.
+struct Event {
+    n: i64,
+}
+
+impl Event {
+    /// Positive and negative, and odd ones that a double would round.
+    fn big(&self) -> i64 {
+        if self.n % 2 == 0 { BIG + 1 + self.n } else { -BIG - self.n }
+    }
+
+    fn note(&self) -> Option<String> {
+        (self.n % 5 != 0).then(|| format!("grüße 🦀 {}", self.n))
+    }
+
+    fn raw(&self) -> Option<[u8; 2]> {
+        (self.n % 7 != 0).then_some([0, self.n as u8])
+    }
+
+    fn ip(&self) -> String {
+        match self.n % 2 {
+            0 => format!("10.0.0.{}", self.n % 256),
+            _ => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1 + (self.n % 999) as u16).to_string(),
+        }
+    }
+
+    /// One text is null, bytes are absent.
+    fn json(&self) -> String {
+        let n = self.n;
+        let note = self.note().map_or("null".to_owned(), |note| format!("\"{note}\""));
+        let raw = self.raw().map_or(String::new(), |raw| format!(r#""raw":"{}","#, base64(raw)));
+        format!(
+            r#"{{"n":{n},"big":{},"note":{note},"flag":{},"extra":{{"deep":[{n},null]}},"id":"00000000-0000-0000-0000-{n:012}","at":"2024-01-01T01:00:00.{:06}+01:00",{raw}"ip":"{}"}}"#,
+            self.big(),
+            n % 3 == 0,
+            n % 1_000_000,
+            self.ip(),
+        )
+    }
+}
+
+/// Two bytes are three digits and a pad (RFC 4648 section 4).
+fn base64([high, low]: [u8; 2]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let bits = (usize::from(high) << 16) | (usize::from(low) << 8);
+    let digits = [18, 12, 6].map(|shift| char::from(DIGITS[(bits >> shift) & 63]));
+    format!("{}=", digits.iter().collect::<String>())
+}
+
 fn item(n: i64) -> String {
-    format!(
-        r#"{{"n":{n},"big":{big},"note":"grüße {n}","flag":{flag},"extra":{{"deep":[{n},null]}},"id":"00000000-0000-0000-0000-{n:012}","at":"2024-01-01T00:00:00.{micros:06}Z","raw":"AP8=","ip":"10.0.0.{low}"}}"#,
-        big = BIG + n,
-        flag = n % 3 == 0,
-        micros = n % 1_000_000,
-        low = n % 256,
-    )
+    Event { n }.json()
 }
 
 /// An object, an array of two, or two lines; the items after the first have numbers far above all others.
@@ -133,8 +182,22 @@ fn every_reply_fits_its_request_and_every_record_is_one_row() {
     assert!(app.segments().len() > 3, "the log rolled");
     check_scores(&app);
     check_events(&app);
-    assert!(app.succeed(&["audit"]).contains("\nexact:"));
-    app.succeed(&["log", "verify"]);
+    check_nothing_else(&app);
+    let audit = app.succeed(&["audit"]);
+    assert!(audit.contains("\nexact:"), "{audit}");
+    let verify = app.succeed(&["log", "verify"]);
+    assert!(verify.ends_with(" 0 open, 0 torn, 0 bad\n"), "{verify}");
+}
+
+/// No rejects, no gaps, no tables but those of the streams and ours.
+fn check_nothing_else(app: &App) {
+    let tables = app
+        .query::<String>("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'");
+    let (ours, of_streams): (Vec<_>, Vec<_>) = tables.iter().partition(|name| name.starts_with("tollgate_"));
+    assert_eq!((ours.len(), of_streams.len()), (5, 2), "{tables:?}");
+    for table in ["tollgate_rejects", "tollgate_gaps"] {
+        assert_eq!(app.query::<i64>(&format!("SELECT count(*) FROM {table}")), [0], "{table}");
+    }
 }
 
 fn numbers() -> impl Iterator<Item = i64> {
@@ -163,80 +226,161 @@ fn check_scores(app: &App) {
 
 fn check_events(app: &App) {
     let database = app.database();
-    let columns = "n, big, note, flag, extra, id, at, hex(raw), ip";
+    let columns = "n, big, note, flag, extra, id, at, raw, ip";
     let mut statement = database.prepare(&format!("SELECT {columns} FROM events ORDER BY n")).unwrap();
     let mut rows = statement.query([]).unwrap();
     let collected = || numbers().filter(|n| n % 4 >= 2);
     let extra = collected().filter(|n| n % 3 != 0).map(|n| n + EXTRA);
     for n in collected().chain(extra) {
-        let row = rows.next().unwrap().expect("a row");
+        let (row, event) = (rows.next().unwrap().expect("a row"), Event { n });
         let integers: Vec<i64> = [0, 1, 3].iter().map(|column| row.get(*column).unwrap()).collect();
-        assert_eq!(integers, [n, BIG + n, i64::from(n % 3 == 0)]);
-        let texts: Vec<String> = [2, 4, 5, 6, 7, 8].iter().map(|column| row.get(*column).unwrap()).collect();
+        assert_eq!(integers, [n, event.big(), i64::from(n % 3 == 0)]);
+        assert_eq!(row.get::<_, Option<String>>(2).unwrap(), event.note());
+        let texts: Vec<String> = [4, 5, 6, 8].iter().map(|column| row.get(*column).unwrap()).collect();
         let expect = [
-            format!("grüße {n}"),
             format!("{{\"deep\":[{n},null]}}"),
             format!("00000000-0000-0000-0000-{n:012}"),
             format!("2024-01-01T00:00:00.{:06}Z", n % 1_000_000),
-            "00FF".to_owned(),
-            format!("10.0.0.{}", n % 256),
+            event.ip(),
         ];
         assert_eq!(texts, expect);
+        assert_eq!(row.get::<_, Option<Vec<u8>>>(7).unwrap(), event.raw().map(Vec::from));
     }
     assert!(rows.next().unwrap().is_none(), "no further row");
 }
 
+/// The rejects, as stream, reason and the item's bytes.
+fn rejects(app: &App) -> Vec<(String, String, Vec<u8>)> {
+    let database = app.database();
+    let mut statement =
+        database.prepare("SELECT stream, reason, item FROM tollgate_rejects ORDER BY sequence").unwrap();
+    let rows = statement.query_map([], |row| {
+        let item = row.get_ref(2)?.as_bytes().unwrap().to_vec();
+        Ok((row.get(0)?, row.get(1)?, item))
+    });
+    rows.unwrap().map(Result::unwrap).collect()
+}
+
+fn reject(stream: &str, reason: &str, item: &str) -> (String, String, Vec<u8>) {
+    (stream.to_owned(), reason.to_owned(), item.as_bytes().to_vec())
+}
+
 #[test]
-fn items_that_do_not_fit_are_told_and_kept_beside_those_that_do() {
+fn items_that_do_not_fit_are_told_by_index_and_kept_beside_those_that_do() {
     let app = App::new(CONFIG, &[("score.luau", SCORE)]);
     let server = app.start();
-    let mut client = server.connect();
-    assert!(client.send(&post("/collect", r#"[{"n":1},{"n":"one"},{"m":2}]"#)));
-    let reply = client.reply().unwrap();
+    let reply = server.connect().post("/collect", r#"[{"n":1},{"n":"grüße"},{"m":2},{"n":3}]"#).unwrap();
+    let told = concat!(
+        r#"{"recorded":2,"rejected_count":2,"rejected":[{"index":1,"reason":"column \"n\" takes int, found \"grüße\""},"#,
+        r#"{"index":2,"reason":"record has unknown fields: \"m\""}]}"#,
+        "\n"
+    );
+    assert_eq!((reply.status, reply.content.as_str()), (200, told));
+    let reply = server.connect().post("/collect", "{\"n\":4}\nno JSON\n").unwrap();
+    assert_eq!(reply.status, 200);
     assert!(
-        reply.content.contains(r#""recorded":1,"#) && reply.content.contains(r#""index":1"#),
+        reply.content.contains(r#""recorded":1,"rejected_count":1,"rejected":[{"index":1,"#),
         "{reply:?}"
     );
-    assert!(server.stop().0.success());
-    assert_eq!(app.query::<i64>("SELECT n FROM events"), [1]);
-    let rejects = app.query::<String>("SELECT stream || ': ' || reason || ': ' || CAST(item AS TEXT) FROM tollgate_rejects ORDER BY sequence");
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log}");
+    assert_eq!(app.query::<i64>("SELECT n FROM events ORDER BY n"), [1, 3, 4]);
+    let mut kept = rejects(&app);
+    let line = kept.pop().unwrap();
     let expect = [
-        r#"events: column "n" takes int, found "one": {"n":"one"}"#,
-        r#"events: record has unknown fields: "m": {"m":2}"#,
+        reject("events", r#"column "n" takes int, found "grüße""#, r#"{"n":"grüße"}"#),
+        reject("events", r#"record has unknown fields: "m""#, r#"{"m":2}"#),
     ];
-    assert_eq!(rejects, expect);
+    assert_eq!(kept, expect);
+    assert!(line.1.starts_with("item is no JSON") && line.2 == b"no JSON", "{line:?}");
+    assert!(app.succeed(&["audit"]).contains("\nexact:"));
+}
+
+#[test]
+fn a_body_that_is_no_json_is_refused_and_leaves_nothing() {
+    let app = App::new(CONFIG, &[("score.luau", SCORE)]);
+    let server = app.start();
+    let reply = server.connect().post("/collect", "no JSON").unwrap();
+    assert_eq!(reply.status, 400, "{reply:?}");
+    assert!(server.stop().0.success());
+    assert!(!app.has_table("events"));
+    assert_eq!(rejects(&app), []);
+}
+
+#[test]
+fn a_record_of_a_script_that_does_not_fit_is_kept_as_a_reject_and_the_reply_stands() {
+    let app = App::new(CONFIG, &[("score.luau", SCORE)]);
+    let server = app.start();
+    assert_eq!(server.connect().get("/score?unfit=1").unwrap().status, 202);
+    assert!(server.stop().0.success());
+    let expect = reject("scores", r#"column "n" takes int, found "many""#, r#"{"n":"many","score":null}"#);
+    assert_eq!(rejects(&app), [expect]);
 }
 
 #[test]
 fn a_script_that_fails_is_a_500_a_traceback_and_a_row() {
     let app = App::new(CONFIG, &[("score.luau", SCORE)]);
     let server = app.start();
-    let reply = server.connect().get("/score?n=1&fail=1").unwrap();
+    let mut client = server.connect();
+    let reply = client.get("/score?n=1&fail=1").unwrap();
     assert_eq!((reply.status, reply.content.as_str()), (500, "the script failed\n"));
+    assert_eq!(client.get("/score?n=1").unwrap().status, 200, "the next call is not harmed");
     let (status, log) = server.stop();
-    assert!(status.success());
-    assert!(log.contains("score.luau:7: asked to fail"), "{log}");
-    assert_eq!(app.query::<i64>("SELECT status FROM scores WHERE n IS NULL"), [500]);
+    assert!(status.success(), "{log}");
+    let failed = log.lines().find(|line| line.contains("score.luau:7: asked to fail")).expect(&log);
+    assert!(failed.contains("stack traceback") || failed.contains("\\n"), "{failed}");
+    let rows = app.query::<String>("SELECT status || ' ' || coalesce(n, 'null') FROM scores ORDER BY status");
+    assert_eq!(rows, ["200 1", "500 null"]);
+}
+
+/// Sends at an even pace and tells each number with the moment of its reply.
+fn drive_at_pace(address: SocketAddr) -> Receiver<Instant> {
+    let (sender, answered) = channel();
+    thread::spawn(move || {
+        let mut client = Client::connect(address);
+        let begun = Instant::now();
+        for n in 0..PACED_REQUESTS {
+            thread::sleep((PACE * n as u32).saturating_sub(begun.elapsed()));
+            assert!(client.get(&format!("/score?n={n}")).expect("a reply").is_success());
+            sender.send(Instant::now()).unwrap();
+        }
+    });
+    answered
+}
+
+/// Looks into the table until all numbers are there; returns when each was seen first.
+fn watch_rows(app: &App) -> Vec<Instant> {
+    let database = app.database();
+    let mut statement = database.prepare("SELECT n FROM scores WHERE n >= ?1 ORDER BY n").unwrap();
+    let mut seen = Vec::new();
+    eventually("all rows are there", || {
+        let new: Vec<i64> =
+            statement.query_map([seen.len() as i64], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        assert!(
+            new.iter().copied().eq(seen.len() as i64..(seen.len() + new.len()) as i64),
+            "in the order of the log: {new:?}"
+        );
+        seen.resize(seen.len() + new.len(), Instant::now());
+        (seen.len() == PACED_REQUESTS).then_some(())
+    });
+    seen
 }
 
 #[test]
 fn rows_are_there_within_a_second_of_the_reply_at_moderate_load() {
     let app = App::new(CONFIG, &[("score.luau", SCORE)]);
     let server = app.start();
-    let mut client = server.connect();
-    assert!(client.get("/score?n=-1").unwrap().is_success());
+    assert!(server.connect().get("/score?n=-1").unwrap().is_success());
     eventually("the table is there", || app.has_table("scores").then_some(()));
-    let mut delays = BTreeMap::new();
-    for n in 0..30 {
-        for filler in 0..10 {
-            assert!(client.get(&format!("/score?n={}", 1000 + n * 10 + filler)).unwrap().is_success());
-        }
-        assert!(client.get(&format!("/score?n={n}")).unwrap().is_success());
-        let begun = Instant::now();
-        let count = format!("SELECT count(*) FROM scores WHERE n = {n}");
-        eventually("the row is there", || (app.query::<i64>(&count) == [1]).then_some(()));
-        delays.insert(n, begun.elapsed());
-    }
-    let slowest = delays.values().max().unwrap();
-    assert!(*slowest < Duration::from_secs(1), "{delays:?}");
+    let answered = drive_at_pace(server.address());
+    let seen = watch_rows(&app);
+    let mut delays: Vec<_> =
+        seen.iter().zip(answered).map(|(seen, answered)| seen.saturating_duration_since(answered)).collect();
+    delays.sort_unstable();
+    assert_eq!(delays.len(), PACED_REQUESTS);
+    let (median, slowest) = (delays[PACED_REQUESTS / 2], delays[PACED_REQUESTS - 1]);
+    println!("from reply to row: median {median:?}, slowest {slowest:?}");
+    assert!(slowest < FRESH, "median {median:?}, slowest {slowest:?}");
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log}");
 }

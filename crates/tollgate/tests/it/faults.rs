@@ -1,19 +1,36 @@
-//! A disk that fails or is slow, by strace: SIGKILL keeps the page cache, these do not need it.
+//! A disk that fails or is slow, by strace, which is needed here: SIGKILL keeps the page cache, these do not need it.
+//!
+//! strace counts the calls of each thread by itself: `when=3` fails the third call of every thread that makes so many.
 
 use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use crate::client::{Client, Reply, get};
-use crate::program::{App, Running, eventually};
+use crate::program::{App, Running, eventually, in_lanes};
 
 const DELAY: Duration = Duration::from_millis(300);
+/// A reply that waits for nothing.
+const AT_ONCE: Duration = Duration::from_millis(100);
+const QUICK_REQUESTS: usize = 200;
 /// Fault points that are tried at the same time.
-const LANES: u32 = 4;
+const LANES: usize = 4;
+const CLIENTS: usize = 6;
+const PIPELINE_DEPTH: usize = 8;
+/// Far more requests than a fault needs to come.
+const REQUESTS_MAX: i64 = 10_000;
+/// Requests after a fault: one that the log heard of has stopped it by then.
+const REQUESTS_AFTER_FAULT: usize = 50;
 
 const CONFIG: &str = r#"
-workers = 1
-drain_timeout = "1s"
+workers = 2
+drain_timeout = "2s"
 [stream.synced]
 columns = [{ name = "n", type = "int", from = "record.n" }]
 [stream.written]
@@ -32,55 +49,13 @@ path = "/fixed"
 reply = { status = 200, body = "fixed" }
 "#;
 
+/// So that faults meet rolls and seals too.
+const SMALL_SEGMENTS: &str = "[log]\nsegment_bytes_max = \"4KiB\"\n";
+
 const KEEP: &str = "return function(req) return { record = { n = tonumber(req.query.n) } } end";
 
 fn app(log: &str) -> App {
     App::new(&format!("{CONFIG}{log}"), &[("keep.luau", KEEP)])
-}
-
-#[test]
-fn after_a_failed_sync_nothing_is_acknowledged_and_a_restart_needs_no_hand() {
-    thread::scope(|scope| {
-        for lane in 0..LANES {
-            scope.spawn(move || (1..=20).filter(|n| n % LANES == lane).for_each(check_failure_at));
-        }
-    });
-}
-
-/// Fails the `n`th fdatasync of the process, whoever makes it.
-fn check_failure_at(n: u32) {
-    // Small segments, so that the fault meets rolls and seals too.
-    let app = app("[log]\nsegment_bytes_max = \"4KiB\"\n");
-    let server = app.start_with_fault(&format!("error=EIO:when={n}"));
-    let (acknowledged, ended_with) = drive_until_failure(server);
-    assert_eq!(ended_with, Some(1), "fault {n}");
-    app.settle();
-    let rows = app.query::<i64>("SELECT n FROM synced");
-    let distinct: BTreeSet<_> = rows.iter().copied().collect();
-    assert_eq!(rows.len(), distinct.len(), "fault {n}: no record is loaded twice");
-    assert!(acknowledged.iter().all(|n| distinct.contains(n)), "fault {n}: {acknowledged:?} in {rows:?}");
-}
-
-/// Sends requests one after the other until the log has failed; checks that none succeeds afterwards while routes without a
-/// stream do; returns the numbers that were acknowledged, and the exit code.
-fn drive_until_failure(server: Running) -> (Vec<i64>, Option<i32>) {
-    let mut client = server.connect();
-    let mut acknowledged = Vec::new();
-    let failed = (0..)
-        .find_map(|n| {
-            let reply = client.get(&format!("/synced?n={n}")).expect("a reply");
-            if reply.is_success() {
-                acknowledged.push(n);
-                return None;
-            }
-            Some(reply)
-        })
-        .expect("a failure");
-    assert_eq!(outcome(&failed), (503, Some("unknown")));
-    let later = server.connect().get("/synced?n=-1").expect("a reply");
-    assert_eq!((outcome(&later), later.field("retry-after")), ((503, Some("refused")), Some("1")));
-    assert_eq!(server.connect().get("/fixed").expect("a reply").content, "fixed");
-    (acknowledged, server.wait().0.code())
 }
 
 fn outcome(reply: &Reply) -> (u16, Option<&str>) {
@@ -88,39 +63,323 @@ fn outcome(reply: &Reply) -> (u16, Option<&str>) {
 }
 
 #[test]
-fn no_synced_reply_comes_before_its_sync_and_other_replies_do_not_wait() {
-    let app = app("");
-    let server = app.start_with_fault("delay_enter=300000");
-    let address = server.address();
-    let slow = thread::spawn(move || {
-        let mut client = Client::connect(address);
-        for n in 0..5 {
-            let begun = Instant::now();
-            assert!(
-                client
-                    .send(&[get(&format!("/synced?n={n}")), get(&format!("/synced?n={}", n + 100))].concat())
-            );
-            for _ in 0..2 {
-                assert!(client.reply().expect("a reply").is_success());
-                let waited = begun.elapsed();
-                assert!(waited >= DELAY, "{waited:?}");
-            }
+fn after_a_failed_sync_no_request_is_acknowledged() {
+    let points: Vec<_> = (1..=20).collect();
+    in_lanes(LANES, &points, |n| check_failed_sync(*n, one_after_the_other));
+}
+
+#[test]
+fn after_a_failed_sync_no_request_of_many_at_once_is_acknowledged() {
+    let points: Vec<_> = (1..=20).collect();
+    in_lanes(LANES, &points, |n| check_failed_sync(*n, many_at_once));
+}
+
+/// Fails the `n`th fdatasync of the thread that syncs records: the others make far fewer.
+fn check_failed_sync(n: usize, drive: fn(SocketAddr) -> Vec<i64>) {
+    let app = app(SMALL_SEGMENTS);
+    let server = app.begin_with_fault("fdatasync", &format!("error=EIO:when={n}")).serving().unwrap();
+    let acknowledged = drive(server.address());
+    check_failed_log(&server);
+    let (status, log) = server.stop();
+    assert_eq!(status.code(), Some(1), "fault {n}: {log}");
+    assert!(log.contains("cannot sync") && log.contains(".open: Input/output error"), "fault {n}: {log}");
+    let syncs: Vec<_> = app.calls().into_iter().filter(|(thread, _)| thread == "log-syncer").collect();
+    let begun = syncs.iter().filter(|(_, call)| call.starts_with("fdatasync(")).count();
+    assert_eq!(begun, n, "the thread syncs no file again after it failed: {syncs:?}");
+    assert!(syncs.last().is_some_and(|(_, call)| call.ends_with("(INJECTED)")), "fault {n}: {syncs:?}");
+    app.settle();
+    check_rows(&app, &acknowledged, &format!("fault {n}"));
+}
+
+/// One request waits at a time: the one whose sync fails is unknown, and each success had a sync of its own.
+fn one_after_the_other(address: SocketAddr) -> Vec<i64> {
+    let mut client = Client::connect(address);
+    let mut acknowledged = Vec::new();
+    for n in 0..REQUESTS_MAX {
+        let reply = client.get(&format!("/synced?n={n}")).expect("a reply");
+        if !reply.is_success() {
+            assert_eq!(outcome(&reply), (503, Some("unknown")));
+            assert_eq!(reply.field("retry-after"), None);
+            return acknowledged;
         }
-    });
-    let mut client = server.connect();
-    let mut quick = 0;
-    while !slow.is_finished() {
-        for path in ["/fixed", "/written?n=1"] {
-            let begun = Instant::now();
-            assert!(client.get(path).expect("a reply").is_success());
-            let waited = begun.elapsed();
-            assert!(waited < DELAY, "{path}: {waited:?}");
-            quick += 1;
+        acknowledged.push(n);
+    }
+    panic!("no sync failed in {REQUESTS_MAX} requests");
+}
+
+/// Many wait at a time; some of them are unknown when the sync fails, and none that is sent afterwards succeeds.
+fn many_at_once(address: SocketAddr) -> Vec<i64> {
+    let (next, has_failed) = (AtomicI64::new(0), AtomicBool::new(false));
+    let ends = in_lanes(CLIENTS, &[(); CLIENTS], |()| drive_until_failure(address, &next, &has_failed));
+    let (acknowledged, unknown): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
+    assert!(unknown.iter().sum::<usize>() > 0, "whoever waited for the sync is told that it is unknown");
+    acknowledged.concat()
+}
+
+/// Drives one connection; returns the numbers that were acknowledged and how many are unknown.
+fn drive_until_failure(address: SocketAddr, next: &AtomicI64, has_failed: &AtomicBool) -> (Vec<i64>, usize) {
+    let mut client = Client::connect(address);
+    let (mut acknowledged, mut unknown, mut failed) = (Vec::new(), 0, 0);
+    while failed == 0 {
+        let was_failed = has_failed.load(Ordering::SeqCst);
+        let batch: Vec<_> = (0..PIPELINE_DEPTH).map(|_| next.fetch_add(1, Ordering::Relaxed)).collect();
+        assert!(batch[0] < REQUESTS_MAX, "no sync failed in {REQUESTS_MAX} requests");
+        assert!(client.send(&batch.iter().map(|n| get(&format!("/synced?n={n}"))).collect::<String>()));
+        for n in batch {
+            let reply = client.reply().expect("a reply");
+            if reply.is_success() {
+                assert!(!was_failed && failed == 0, "{n} succeeds after a failure");
+                acknowledged.push(n);
+                continue;
+            }
+            has_failed.store(true, Ordering::SeqCst);
+            let (status, told) = outcome(&reply);
+            assert!(status == 503 && matches!(told, Some("unknown" | "refused")), "{reply:?}");
+            unknown += usize::from(told == Some("unknown"));
+            failed += 1;
         }
     }
-    slow.join().unwrap();
-    assert!(quick > 10, "{quick} quick replies");
-    assert!(server.stop().0.success());
-    let count = || app.query::<i64>("SELECT count(*) FROM synced");
-    eventually("all rows", || (count() == [10]).then_some(()));
+    (acknowledged, unknown)
+}
+
+/// A log that failed takes nothing, at any level, and routes without a stream are served.
+fn check_failed_log(server: &Running) {
+    let mut client = server.connect();
+    for path in ["/synced?n=-1", "/written?n=-1"] {
+        let reply = client.get(path).expect("a reply");
+        assert_eq!(outcome(&reply), (503, Some("refused")), "{path}");
+        assert_eq!(reply.field("retry-after"), Some("1"));
+    }
+    assert_eq!(client.get("/fixed").expect("a reply").content, "fixed");
+}
+
+/// Every acknowledged number is a row, no number is there twice, and none was made up.
+fn check_rows(app: &App, acknowledged: &[i64], what: &str) {
+    let rows = if app.has_table("synced") { app.query::<i64>("SELECT n FROM synced") } else { Vec::new() };
+    let distinct: BTreeSet<_> = rows.iter().copied().collect();
+    assert_eq!(rows.len(), distinct.len(), "{what}: no record is loaded twice");
+    let lost: Vec<_> = acknowledged.iter().filter(|n| !distinct.contains(n)).collect();
+    assert!(lost.is_empty(), "{what}: acknowledged and lost: {lost:?}");
+    assert!(!distinct.contains(&-1), "{what}: what was refused is no row");
+}
+
+#[test]
+fn routes_without_a_stream_are_served_until_a_failed_log_ends_the_process() {
+    let app = app("");
+    let server = app.begin_with_fault("fdatasync", "error=EIO:when=2").serving().unwrap();
+    let address = server.address();
+    assert_eq!(one_after_the_other(address), [0]);
+    let (begun, mut served_for) = (Instant::now(), Duration::ZERO);
+    while let Some(reply) = Client::try_connect(address).and_then(|mut client| client.get("/fixed")) {
+        assert_eq!((reply.status, reply.content.as_str()), (200, "fixed"));
+        served_for = begun.elapsed();
+        thread::sleep(Duration::from_millis(10));
+    }
+    // Two seconds are the deadline; a slow machine sees less of them.
+    assert!(served_for > Duration::from_millis(500), "{served_for:?}");
+    let (status, log) = server.wait();
+    assert_eq!(status.code(), Some(1), "{log}");
+}
+
+/// Where a fault is injected: the call, what becomes of it, and its number in each thread.
+type Point = (&'static str, &'static str, u32);
+
+fn points(ranges: &[(&'static str, &'static str, std::ops::RangeInclusive<u32>)]) -> Vec<Point> {
+    let ranges = ranges.iter().cloned();
+    ranges.flat_map(|(call, error, numbers)| numbers.map(move |n| (call, error, n))).collect()
+}
+
+#[test]
+fn whatever_call_fails_what_was_acknowledged_is_a_row_once() {
+    let points = points(&[
+        ("fdatasync", "EIO", 1..=1),
+        ("fsync", "EIO", 1..=24),
+        ("rename", "EIO", 1..=2),
+        ("writev", "ENOSPC", 1..=5),
+        ("mkdir", "ENOSPC", 1..=3),
+        ("pwrite64", "ENOSPC", 35..=46),
+    ]);
+    let ends = in_lanes(LANES, &points, |point| check_fault(&app(SMALL_SEGMENTS), *point, Vec::new()));
+    let hit: BTreeSet<_> = ends.into_iter().flat_map(|end| end.threads_hit).collect();
+    for thread in ["tollgate", "log-writer", "log-syncer", "log-sealer", "load-main"] {
+        assert!(hit.contains(thread), "no fault hit {thread}: {hit:?}");
+    }
+}
+
+#[test]
+fn a_start_that_cannot_mend_a_dead_log_leaves_it_whole_for_the_next() {
+    let points = points(&[
+        ("fdatasync", "EIO", 1..=2),
+        ("fsync", "EIO", 1..=4),
+        ("fadvise64", "EIO", 1..=1),
+        ("ftruncate", "EIO", 1..=1),
+        ("writev", "ENOSPC", 1..=1),
+        ("rename", "EIO", 1..=1),
+    ]);
+    let ends = in_lanes(LANES, &points, |point| {
+        let app = app(SMALL_SEGMENTS);
+        let acknowledged = leave_torn_log(&app);
+        check_fault(&app, *point, acknowledged)
+    });
+    for end in &ends {
+        assert!(end.threads_hit.contains("tollgate"), "the start was hit: {end:?}");
+        let is_told = end.log.contains("log cannot be mended, and is left alone");
+        assert!(is_told || !end.has_served, "{end:?}");
+    }
+    assert!(ends.iter().any(|end| end.has_served), "some damage stops no start");
+}
+
+/// Kills a run and adds what a power cut might leave behind the last batch.
+fn leave_torn_log(app: &App) -> Vec<i64> {
+    let server = app.start();
+    let mut client = server.connect();
+    let numbers: Vec<_> = (1_000_000..1_000_100).collect();
+    for n in &numbers {
+        assert!(client.get(&format!("/synced?n={n}")).expect("a reply").is_success());
+    }
+    server.kill();
+    let segments = app.segments();
+    let open = segments.iter().rfind(|path| path.extension().is_some_and(|state| state == "open"));
+    let mut file = OpenOptions::new().append(true).open(open.expect("an open segment")).unwrap();
+    file.write_all(&[0x5a; 200]).unwrap();
+    numbers
+}
+
+/// How a run with one fault went.
+#[derive(Debug)]
+struct Faulted {
+    /// It came to serving.
+    has_served: bool,
+    log: String,
+    threads_hit: BTreeSet<String>,
+}
+
+/// Runs with one fault, wherever it hits: a start that is refused says why, a run that goes on ends as it should, and
+/// nothing acknowledged is lost.
+fn check_fault(app: &App, (call, error, n): Point, mut acknowledged: Vec<i64>) -> Faulted {
+    println!("{error} from {call} {n}");
+    let (has_served, (status, log)) =
+        match app.begin_with_fault(call, &format!("error={error}:when={n}")).serving() {
+            Ok(server) => {
+                acknowledged.extend(drive_beyond_fault(app, &server));
+                (true, server.stop())
+            }
+            Err(end) => (false, end),
+        };
+    let has_failed = !has_served || log.contains("the log failed");
+    assert_eq!(status.code(), Some(i32::from(has_failed)), "{log}");
+    let folder = std::env::temp_dir();
+    let is_clear = log.lines().any(|line| {
+        line.starts_with("tollgate: ")
+            && line.contains("cannot ")
+            && line.contains(&*folder.to_string_lossy())
+    });
+    assert_eq!(is_clear, has_failed, "the last word names the file: {log}");
+    app.settle();
+    check_rows(app, &acknowledged, call);
+    Faulted { has_served, log, threads_hit: app.threads_hit() }
+}
+
+/// Sends requests one after the other until the fault came and some more, or the log failed.
+fn drive_beyond_fault(app: &App, server: &Running) -> Vec<i64> {
+    let mut client = server.connect();
+    let (mut acknowledged, mut enough) = (Vec::new(), None);
+    eventually("the fault", || {
+        let n = acknowledged.len();
+        let reply = client.get(&format!("/synced?n={n}")).expect("a reply");
+        if !reply.is_success() {
+            let (status, told) = outcome(&reply);
+            assert!(status == 503 && matches!(told, Some("unknown" | "refused")), "{reply:?}");
+            check_failed_log(server);
+            return Some(());
+        }
+        acknowledged.push(n as i64);
+        if enough.is_none() && !app.threads_hit().is_empty() {
+            enough = Some(n + REQUESTS_AFTER_FAULT);
+        }
+        (Some(n) == enough).then_some(())
+    });
+    acknowledged
+}
+
+#[test]
+fn rows_are_loaded_by_the_same_run_after_the_database_refused_a_write() {
+    let app = app("");
+    // The start makes fewer writes than that.
+    let server = app.begin_with_fault("pwrite64", "error=ENOSPC:when=60").serving().unwrap();
+    let acknowledged = drive_beyond_fault(&app, &server);
+    let (status, log) = server.stop();
+    assert_eq!(status.code(), Some(0), "the log does not care: {log}");
+    assert_eq!(app.threads_hit(), BTreeSet::from(["load-main".to_owned()]));
+    assert!(log.contains("the sink does not take rows, trying again"), "{log}");
+    assert_eq!(app.query::<i64>("SELECT n FROM synced ORDER BY n"), acknowledged);
+}
+
+/// Sends two synced requests at once, at least five times; each reply has to come a whole sync later. Returns the numbers.
+fn drive_slowly(address: SocketAddr, is_enough: &AtomicBool) -> Vec<i64> {
+    let mut client = Client::connect(address);
+    let mut numbers = Vec::new();
+    while numbers.len() < 10 || !is_enough.load(Ordering::Relaxed) {
+        let pair = [numbers.len() as i64, numbers.len() as i64 + 1];
+        let begun = Instant::now();
+        assert!(client.send(&pair.map(|n| get(&format!("/synced?n={n}"))).concat()));
+        for _ in pair {
+            assert!(client.reply().expect("a reply").is_success());
+            let waited = begun.elapsed();
+            assert!(waited >= DELAY, "a reply before its sync: {waited:?}");
+        }
+        numbers.extend(pair);
+    }
+    numbers
+}
+
+/// Asks for a path again and again; no reply may take as long as a sync, and most come at once.
+fn check_quick(server: &Running, path: &str) {
+    let mut client = server.connect();
+    let mut waits = Vec::new();
+    while waits.len() < QUICK_REQUESTS {
+        let begun = Instant::now();
+        assert!(client.get(path).expect("a reply").is_success());
+        waits.push(begun.elapsed());
+    }
+    waits.sort_unstable();
+    // Whoever waits for a sync waits for a whole one at least; a busy machine may hold up a few others.
+    let (most, all) = (waits[QUICK_REQUESTS * 9 / 10], waits[QUICK_REQUESTS - 1]);
+    assert!(most < AT_ONCE && all < DELAY, "{path}: nine in ten within {most:?}, all within {all:?}");
+}
+
+#[test]
+fn no_synced_reply_comes_before_its_sync_and_other_replies_do_not_wait() {
+    let app = app("");
+    let server = app.begin_with_fault("fdatasync", "delay_enter=300000").serving().unwrap();
+    let (address, is_enough) = (server.address(), AtomicBool::new(false));
+    let numbers = thread::scope(|scope| {
+        let slow = scope.spawn(|| drive_slowly(address, &is_enough));
+        check_quick(&server, "/fixed");
+        check_quick(&server, "/written?n=1");
+        is_enough.store(true, Ordering::Relaxed);
+        slow.join().expect("slow replies")
+    });
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log}");
+    assert_eq!(app.query::<i64>("SELECT n FROM synced ORDER BY n"), numbers);
+    assert_eq!(app.query::<i64>("SELECT count(*) FROM written"), [QUICK_REQUESTS as i64]);
+}
+
+#[test]
+fn a_reply_that_waits_for_a_slow_sync_at_sigterm_is_sent() {
+    let app = app("");
+    let server = app.begin_with_fault("fdatasync", "delay_enter=300000").serving().unwrap();
+    let mut client = server.connect();
+    let begun = Instant::now();
+    assert!(client.send(&get("/synced?n=1")));
+    // Answered behind the synced request, on the same worker or not: the first one has arrived.
+    assert!(server.connect().get("/written?n=2").expect("a reply").is_success());
+    server.signal(Signal::TERM);
+    assert!(client.reply().expect("a reply").is_success());
+    assert!(begun.elapsed() >= DELAY);
+    assert!(client.ends(), "the connection is closed");
+    let (status, log) = server.wait();
+    assert!(status.success(), "{log}");
+    assert_eq!(app.query::<i64>("SELECT n FROM synced"), [1]);
 }

@@ -1,10 +1,12 @@
-//! The binary in a folder of its own: started, stopped, killed, asked.
+//! The binary in a folder of its own: started, stopped, killed, asked. Nothing here waits without a deadline.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -17,18 +19,18 @@ use crate::client::Client;
 /// Longer than anything here takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+const POLL_PAUSE: Duration = Duration::from_millis(1);
+
 /// A folder with a configuration and scripts.
 pub(crate) struct App {
     folder: TempDir,
 }
 
 impl App {
-    /// Writes the configuration, on a free port of one worker, and the scripts by name.
+    /// Writes the configuration, on a free port, and the scripts by name.
     pub(crate) fn new(config: &str, scripts: &[(&str, &str)]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let app = Self { folder };
+        let app = Self::bare(scripts);
         app.write("tollgate.toml", &format!("[server]\nlisten = [\"127.0.0.1:0\"]\n{config}"));
-        scripts.iter().for_each(|(name, text)| app.write(name, text));
         app
     }
 
@@ -50,21 +52,43 @@ impl App {
     }
 
     pub(crate) fn start(&self) -> Running {
-        Running::start(Command::new(BINARY), self.path())
+        self.begin().serving().unwrap_or_else(|end| panic!("no start: {end:?}"))
     }
 
-    /// Starts under strace, which injects faults as `inject` says and reports to a file in the folder.
-    pub(crate) fn start_with_fault(&self, inject: &str) -> Running {
+    /// Starts without waiting until it serves.
+    pub(crate) fn begin(&self) -> Starting {
+        Starting::new(Command::new(BINARY), self.path())
+    }
+
+    /// Begins under strace, which makes calls of the name fail as it is told; each thread counts its own calls.
+    pub(crate) fn begin_with_fault(&self, call: &str, fault: &str) -> Starting {
         let mut strace = Command::new("strace");
-        let report = self.path().join("strace.txt");
-        strace.arg("-f").arg("-qq").arg("-o").arg(report);
-        strace.args(["-e", "trace=fdatasync", "-e", &format!("inject=fdatasync:{inject}"), BINARY]);
-        Running::start(strace, self.path())
+        strace.args(["-f", "--decode-pids=comm", "-qq", "-o"]).arg(self.path().join(STRACE_REPORT));
+        strace.args(["-e", &format!("trace={call}"), "-e", &format!("inject={call}:{fault}"), BINARY]);
+        Starting::new(strace, self.path())
+    }
+
+    /// The calls that strace saw begin, in order: the name of the thread and the rest of the line.
+    pub(crate) fn calls(&self) -> Vec<(String, String)> {
+        let report = fs::read_to_string(self.path().join(STRACE_REPORT)).unwrap();
+        let lines = report.lines().filter_map(|line| line.split_once('<')?.1.split_once("> "));
+        lines.map(|(thread, call)| (thread.to_owned(), call.trim_start().to_owned())).collect()
+    }
+
+    /// The threads in which strace made a call fail.
+    pub(crate) fn threads_hit(&self) -> BTreeSet<String> {
+        let hit = self.calls().into_iter().filter(|(_, call)| call.ends_with("(INJECTED)"));
+        hit.map(|(thread, _)| thread).collect()
     }
 
     /// Runs the binary to its end.
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(BINARY).args(arguments).current_dir(self.path()).output().unwrap()
+        let mut command = Command::new(BINARY);
+        command.args(arguments).current_dir(self.path());
+        let mut process = Process::spawn(&mut command);
+        let stdout = read_whole(process.child.stdout.take().unwrap());
+        let (status, stderr) = process.wait();
+        Output { status, stdout: stdout.join().unwrap().into_bytes(), stderr: stderr.into_bytes() }
     }
 
     /// Runs a command that must succeed, and returns what it printed.
@@ -89,9 +113,13 @@ impl App {
         self.database().table_exists(None, name).unwrap()
     }
 
+    pub(crate) fn log_dir(&self) -> PathBuf {
+        self.path().join("data/log")
+    }
+
     /// The segment files, in order.
     pub(crate) fn segments(&self) -> Vec<PathBuf> {
-        let folders = fs::read_dir(self.path().join("data/log")).unwrap().map(|entry| entry.unwrap().path());
+        let folders = fs::read_dir(self.log_dir()).unwrap().map(|entry| entry.unwrap().path());
         let files = folders.filter(|path| path.is_dir()).flat_map(|log| fs::read_dir(log).unwrap());
         let mut files: Vec<_> =
             files.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some()).collect();
@@ -99,44 +127,100 @@ impl App {
         files
     }
 
-    /// Starts and stops it once more, so that all that is in the log is loaded.
+    /// Starts and stops it once more, so that all that is in the log is loaded; nothing may be missing, open or damaged.
     pub(crate) fn settle(&self) {
         let (status, log) = self.start().stop();
         assert!(status.success(), "{log}");
         let audit = self.succeed(&["audit"]);
-        assert!(audit.contains("\nexact:"), "{audit}");
-        self.succeed(&["log", "verify"]);
+        assert!(audit.contains("exact: "), "{audit}");
+        let verify = self.succeed(&["log", "verify"]);
+        assert!(verify.ends_with(" 0 open, 0 torn, 0 bad\n"), "{verify}");
     }
 }
 
-/// A server that runs. It is killed when dropped.
-pub(crate) struct Running {
+/// A child of this test. It is killed when dropped, whatever happens.
+struct Process {
     child: Child,
-    address: SocketAddr,
     stderr: Option<JoinHandle<String>>,
 }
 
-impl Running {
-    fn start(mut command: Command, folder: &Path) -> Self {
-        let command = command.arg("serve").arg(folder).env_remove("RUST_LOG");
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("strace is installed: make tools");
-        let stderr = child.stderr.take().unwrap();
-        let mut running =
-            Self { child, address: SocketAddr::from(([0; 4], 0)), stderr: Some(collect(stderr)) };
-        let stdout = running.child.stdout.take().unwrap();
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line).unwrap();
-        match line.strip_prefix("serving http://").and_then(|rest| rest.split(' ').next()) {
-            Some(address) => running.address = address.parse().unwrap(),
-            None => panic!("{line:?}: {}", running.wait().1),
-        }
-        running
+impl Process {
+    fn spawn(command: &mut Command) -> Self {
+        let spawned = command.env_remove("RUST_LOG").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = spawned.unwrap_or_else(|error| {
+            panic!("cannot run {}: {error}: `make tools` installs strace", command.get_program().display())
+        });
+        let stderr = read_whole(child.stderr.take().unwrap());
+        Self { child, stderr: Some(stderr) }
     }
 
+    /// Signals the program, also below strace.
+    fn signal(&self, signal: Signal) {
+        let children = format!("/proc/{0}/task/{0}/children", self.child.id());
+        let below = fs::read_to_string(children).unwrap_or_default();
+        let id = below.split_whitespace().next().map_or(self.child.id(), |id| id.parse().unwrap());
+        // What has just ended needs no signal.
+        let _ = kill_process(Pid::from_raw(id.cast_signed()).unwrap(), signal);
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Waits for the end; returns it and all that came on stderr.
+    fn wait(mut self) -> (ExitStatus, String) {
+        let status = eventually("the program ends", || self.child.try_wait().unwrap());
+        (status, self.stderr.take().unwrap().join().unwrap())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if !self.has_ended() {
+            self.signal(Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// A server that may serve soon.
+pub(crate) struct Starting {
+    process: Process,
+    first_line: Receiver<String>,
+}
+
+impl Starting {
+    fn new(mut command: Command, folder: &Path) -> Self {
+        let mut process = Process::spawn(command.arg("serve").arg(folder));
+        let first_line = follow(process.child.stdout.take().unwrap());
+        Self { process, first_line }
+    }
+
+    /// Waits until it serves. An error: it ended before, and that is what it logged.
+    pub(crate) fn serving(self) -> Result<Running, (ExitStatus, String)> {
+        let line = match self.first_line.recv_timeout(PATIENCE) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Disconnected) => return Err(self.process.wait()),
+            Err(RecvTimeoutError::Timeout) => panic!("not in time: the first line"),
+        };
+        let address = line.strip_prefix("serving http://").and_then(|rest| rest.split(' ').next());
+        let address = address.unwrap_or_else(|| panic!("{line:?}")).parse().unwrap();
+        Ok(Running { process: self.process, address })
+    }
+
+    pub(crate) fn kill(self) {
+        self.process.signal(Signal::KILL);
+        self.process.wait();
+    }
+}
+
+/// A server that serves.
+pub(crate) struct Running {
+    process: Process,
+    address: SocketAddr,
+}
+
+impl Running {
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -145,42 +229,24 @@ impl Running {
         Client::connect(self.address)
     }
 
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
+    }
+
     /// Sends SIGTERM and waits; returns how it ended and what it logged.
     pub(crate) fn stop(self) -> (ExitStatus, String) {
         self.signal(Signal::TERM);
         self.wait()
     }
 
-    /// Signals the server, also below strace.
-    pub(crate) fn signal(&self, signal: Signal) {
-        let children = format!("/proc/{0}/task/{0}/children", self.child.id());
-        let below = fs::read_to_string(children).unwrap_or_default();
-        let id = below.split_whitespace().next().map_or(self.child.id(), |id| id.parse().unwrap());
-        let _ = kill_process(Pid::from_raw(id.cast_signed()).unwrap(), signal);
-    }
-
     /// Waits until it ends by itself.
-    pub(crate) fn wait(mut self) -> (ExitStatus, String) {
-        let status = eventually("the server ends", || self.child.try_wait().unwrap());
-        (status, self.stderr.take().unwrap().join().unwrap())
-    }
-
-    pub(crate) fn has_ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
+    pub(crate) fn wait(self) -> (ExitStatus, String) {
+        self.process.wait()
     }
 
     pub(crate) fn kill(self) {
         self.signal(Signal::KILL);
         self.wait();
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if !self.has_ended() {
-            self.signal(Signal::KILL);
-            let _ = self.child.wait();
-        }
     }
 }
 
@@ -192,8 +258,22 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
             return found;
         }
         assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
-        thread::sleep(Duration::from_millis(2));
+        thread::sleep(POLL_PAUSE);
     }
+}
+
+/// Runs a check for each item, `lanes` at the same time.
+pub(crate) fn in_lanes<T: Sync, R: Send>(
+    lanes: usize,
+    items: &[T],
+    check: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    let lane = |number| items.iter().skip(number).step_by(lanes).map(&check).collect::<Vec<_>>();
+    thread::scope(|scope| {
+        let lane = &lane;
+        let running: Vec<_> = (0..lanes).map(|number| scope.spawn(move || lane(number))).collect();
+        running.into_iter().flat_map(|lane| lane.join().expect("a lane without a failure")).collect()
+    })
 }
 
 /// What a command printed, for messages of failed checks.
@@ -201,12 +281,23 @@ pub(crate) fn told(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-fn collect(mut stderr: ChildStderr) -> JoinHandle<String> {
+fn read_whole(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
     thread::spawn(move || {
         let mut text = String::new();
-        stderr.read_to_string(&mut text).unwrap();
+        pipe.read_to_string(&mut text).unwrap();
         text
     })
 }
 
+/// Gives the first line as soon as it is there, and reads the rest so that the program is never stopped by a full pipe.
+fn follow(stdout: ChildStdout) -> Receiver<String> {
+    let (sender, lines) = channel();
+    thread::spawn(move || {
+        // Nobody waits for the lines after the first.
+        BufReader::new(stdout).lines().map_while(Result::ok).for_each(|line| drop(sender.send(line)));
+    });
+    lines
+}
+
 const BINARY: &str = env!("CARGO_BIN_EXE_tollgate");
+const STRACE_REPORT: &str = "strace.txt";

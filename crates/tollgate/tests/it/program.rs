@@ -63,7 +63,9 @@ impl App {
     /// Begins under strace, which makes calls of the name fail as it is told; each thread counts its own calls.
     pub(crate) fn begin_with_fault(&self, call: &str, fault: &str) -> Starting {
         let mut strace = Command::new("strace");
-        strace.args(["-f", "--decode-pids=comm", "-qq", "-o"]).arg(self.path().join(STRACE_REPORT));
+        strace
+            .args(["-f", "--decode-pids=comm", "-qq", "-e", "signal=none", "-o"])
+            .arg(self.path().join(STRACE_REPORT));
         strace.args(["-e", &format!("trace={call}"), "-e", &format!("inject={call}:{fault}"), BINARY]);
         Starting::new(strace, self.path())
     }

@@ -121,6 +121,10 @@ impl Replies {
     fn replace_lost(&mut self, recorder: &Recorder) {
         let mut bytes = Vec::with_capacity(self.bytes.len());
         let mut start = 0;
+        // The connection ends behind these replies, and the last one says so (RFC 9112 section 9.6).
+        if let Some(last) = self.entries.last_mut() {
+            last.writing.connection = Some(Connection::Close);
+        }
         for entry in &mut self.entries {
             if entry.gate.is_none_or(|gate| recorder.is_open(gate)) {
                 bytes.extend_from_slice(&self.bytes[start..entry.end]);

@@ -111,7 +111,7 @@ fn open_log(config: &Config, stopper: Sender<Stop>) -> anyhow::Result<Log> {
         let _ = stopper.send(Stop::LogFailed(reason.to_owned()));
     };
     let (log, report) = Log::open(storage(), config.log.clone(), schemas, on_failure)?;
-    report_recovery(&report);
+    report_recovery(report);
     Ok(log)
 }
 
@@ -119,7 +119,7 @@ fn storage() -> Arc<dyn Storage> {
     Arc::new(DiskStorage)
 }
 
-fn report_recovery(report: &RecoveryReport) {
+fn report_recovery(report: RecoveryReport) {
     for recovered in &report.logs {
         let log = &recovered.log;
         if recovered.sealed > 0 {
@@ -133,8 +133,9 @@ fn report_recovery(report: &RecoveryReport) {
             tracing::error!(%log, file = %file.display(), "segment of a newer version left alone");
         }
     }
-    for (log, error) in &report.failed {
-        tracing::error!(%log, error = %anyhow::Error::msg(error.to_string()), "log cannot be mended, and is left alone");
+    for (log, error) in report.failed {
+        let error = anyhow::Error::new(error);
+        tracing::error!(%log, error = format!("{error:#}"), "log cannot be mended, and is left alone");
     }
 }
 

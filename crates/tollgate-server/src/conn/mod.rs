@@ -206,7 +206,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return Ok(());
         }
         if !self.replies.release(&self.worker.recorder).await {
-            self.reuse = Reuse::Close;
+            self.reuse = Reuse::Linger;
         }
         write_all(&mut self.stream, &self.slot, self.replies.bytes(), self.worker.limits.write_timeout)
             .await?;

@@ -383,3 +383,18 @@ fn a_reply_that_waits_for_a_slow_sync_at_sigterm_is_sent() {
     assert!(status.success(), "{log}");
     assert_eq!(app.query::<i64>("SELECT n FROM synced"), [1]);
 }
+
+#[test]
+fn a_reply_whose_record_was_lost_says_that_its_connection_ends() {
+    let app = app("");
+    let fault = "error=EIO:delay_enter=300000:when=1";
+    let server = app.begin_with_fault("fdatasync", fault).serving().unwrap();
+    let mut client = server.connect();
+    assert!(client.send(&get("/synced?n=1")));
+    assert!(server.connect().get("/written?n=2").expect("a reply").is_success());
+    // This one waits in the kernel: a close that does not linger would become a reset, and take the reply with it.
+    assert!(client.send(&get("/synced?n=3")));
+    let reply = client.reply().expect("a reply");
+    assert_eq!((outcome(&reply), reply.field("connection")), ((503, Some("unknown")), Some("close")));
+    assert!(client.ends());
+}

@@ -12,7 +12,7 @@ run: build
 build:
 	$(CARGO) build --release --locked -p tollgate
 
-# All tests. Those of faults need strace and curl: `make tools` installs them.
+# All tests. Those of faults need strace: `make tools` installs it.
 test:
 	$(CARGO) test --workspace --locked
 
@@ -29,8 +29,7 @@ doc:
 
 # What the tests need beside Rust and a C++ compiler, on Debian.
 tools:
-	@command -v strace >/dev/null && command -v curl >/dev/null || \
-	  { apt-get update && apt-get install -y --no-install-recommends strace curl; }
+	@command -v strace >/dev/null || { apt-get update && apt-get install -y --no-install-recommends strace; }
 
 # The crash tests of the log with many more seeds.
 crash:

@@ -12,8 +12,8 @@ run: build
 build:
 	$(CARGO) build --release --locked -p tollgate
 
-# All tests. Those of faults need strace: `make tools` installs it.
-test:
+# All tests. Those of faults need strace, which is installed if it is missing (as root).
+test: tools
 	$(CARGO) test --workspace --locked
 
 check: fmt lint test doc

@@ -217,12 +217,16 @@ async fn tick(worker: &Worker) {
 
 /// Accepts connections until the worker drains, and then those that are queued already.
 async fn accept(worker: Rc<Worker>, listener: tokio::net::TcpListener, mut orders: watch::Receiver<Order>) {
+    let mut accepting = Accepting::Well;
     loop {
         tokio::select! {
             biased;
             accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => open(&worker, stream, peer),
-                Err(error) => pause_accepting(&error).await,
+                Ok((stream, peer)) => {
+                    accepting.succeeded();
+                    open(&worker, stream, peer);
+                }
+                Err(error) => accepting.failed(&error).await,
             },
             _ = orders.wait_for(|order| *order == Order::Drain) => break,
         }
@@ -256,13 +260,32 @@ fn open(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
     spawn(worker, |worker| conn::serve(worker, stream, peer));
 }
 
-async fn pause_accepting(error: &io::Error) {
-    // A peer that left before it was accepted is no trouble.
-    if error.kind() == io::ErrorKind::ConnectionAborted {
-        return;
+/// Whether connections can be accepted: a change is told, once.
+enum Accepting {
+    Well,
+    Failing,
+}
+
+impl Accepting {
+    fn succeeded(&mut self) {
+        if let Self::Failing = self {
+            tracing::info!("connections are accepted again");
+            *self = Self::Well;
+        }
     }
-    tracing::error!(%error, "cannot accept connections");
-    tokio::time::sleep(ACCEPT_PAUSE).await;
+
+    /// Waits a little: the error is one of the system's, and the connection is still in its queue.
+    async fn failed(&mut self, error: &io::Error) {
+        // A peer that left before it was accepted is no trouble.
+        if error.kind() == io::ErrorKind::ConnectionAborted {
+            return;
+        }
+        if let Self::Well = self {
+            tracing::error!(%error, "cannot accept connections, trying again");
+            *self = Self::Failing;
+        }
+        tokio::time::sleep(ACCEPT_PAUSE).await;
+    }
 }
 
 async fn drain(

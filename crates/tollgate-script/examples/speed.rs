@@ -11,6 +11,7 @@ use bytes::{Bytes, BytesMut};
 use tempfile::TempDir;
 use tollgate_http::{HeadReader, Limits};
 use tollgate_script::{Handler, Host, HostOptions, RecordFields, Request, Step};
+use uuid::Uuid;
 
 const CALLS: u32 = 100_000;
 const ROUNDS: u32 = 7;
@@ -68,7 +69,7 @@ fn request() -> Result<Rc<Request>, Box<dyn Error>> {
         params: Vec::new(),
         path_info: String::new(),
         remote_addr: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        id: "id-1".to_owned(),
+        id: Uuid::from_u128(1),
         time_us: 1_700_000_000_123_456,
         body: Bytes::new(),
         head: head.ok_or("the head is not whole")?,

@@ -6,7 +6,7 @@
 //! processor time is asked. A tick is counted per wake-up of the ticker, not per elapsed millisecond: while the whole
 //! process is stopped, no call grows older.
 //!
-//! An interrupt comes with each call, return and turn of a loop, and costs 13 ns (mlua's callback, not the comparison).
+//! An interrupt comes with each call, return and turn of a loop, and costs 1 ns while it decides nothing ([`crate::sys`]).
 //! Pattern matching has one for each step of a match, so that one which explodes ends at the budget too.
 //!
 //! Invariants:
@@ -19,20 +19,32 @@ use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::io;
 use std::ptr;
+use std::rc::Rc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use mlua::{Lua, Thread, VmState};
+use mlua::{Lua, VmState};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::api::unlimited;
+use crate::sys::interrupt;
 
 /// Counts wake-ups of the ticker since the first host was made.
 static TICKS: AtomicU64 = AtomicU64::new(0);
 static TICKER_RUNS: Mutex<bool> = Mutex::new(false);
 const TICK: Duration = Duration::from_millis(1);
 const NEVER: u64 = u64::MAX;
+
+thread_local! {
+    /// The tick from which on interrupts of this thread are looked at: [`Budget::next`] of the call that runs, or 0.
+    static DUE: Cell<u64> = const { Cell::new(NEVER) };
+}
+
+/// Says whether an interrupt has to be looked at.
+fn is_due() -> bool {
+    TICKS.load(Ordering::Relaxed) >= DUE.get()
+}
 
 /// Starts the ticker thread unless it runs already.
 pub(crate) fn start_ticker() -> io::Result<()> {
@@ -95,8 +107,20 @@ impl Budget {
         }
     }
 
+    /// Has the interrupts of a VM decided by its budget.
+    pub(crate) fn watch(self: &Rc<Self>, lua: &Lua) -> mlua::Result<()> {
+        let budget = Rc::clone(self);
+        lua.set_interrupt(move |lua| budget.interrupt(lua));
+        interrupt::shorten(lua, is_due)
+    }
+
+    fn set_next(&self, tick: u64) {
+        self.next.set(tick);
+        DUE.set(tick);
+    }
+
     /// Starts to count. `spent` is what the call used in earlier slices; without a coroutine nothing is suspended.
-    pub(crate) fn enter(&self, spent: Duration, coroutine: Option<&Thread>) {
+    pub(crate) fn enter(&self, spent: Duration, coroutine: Option<*const c_void>) {
         let now = TICKS.load(Ordering::Relaxed);
         // One more, as the running tick is partly gone: nobody gets less than the budget.
         let cpu_end = now + in_ticks(self.cpu_budget.saturating_sub(spent)) + 1;
@@ -105,15 +129,15 @@ impl Budget {
         self.spent.set(spent);
         self.began.set(if spent.is_zero() { None } else { Some(thread_time()) });
         self.cpu_end.set(cpu_end);
-        self.next.set(slice_end.min(cpu_end));
-        self.coroutine.set(coroutine.map_or(ptr::null(), Thread::to_pointer));
+        self.set_next(slice_end.min(cpu_end));
+        self.coroutine.set(coroutine.unwrap_or(ptr::null()));
         self.asked_yield.set(false);
         self.is_over.set(false);
     }
 
     /// Ends the stretch that `enter` began.
     pub(crate) fn leave(&self) -> Stretch {
-        self.next.set(NEVER);
+        self.set_next(NEVER);
         self.cpu_end.set(NEVER);
         let since = self.began.take().map_or(Duration::ZERO, |began| thread_time().saturating_sub(began));
         let over = self.is_over.replace(false).then(|| self.traceback.take());
@@ -159,17 +183,16 @@ impl Budget {
     }
 
     /// Decides at an interrupt of the VM.
-    #[inline]
-    pub(crate) fn interrupt(&self, lua: &Lua) -> mlua::Result<VmState> {
+    fn interrupt(&self, lua: &Lua) -> mlua::Result<VmState> {
         self.asked_yield.set(false);
+        DUE.set(self.next.get());
         let now = TICKS.load(Ordering::Relaxed);
         if now < self.next.get() { Ok(VmState::Continue) } else { self.decide(lua, now) }
     }
 
-    #[cold]
     fn decide(&self, lua: &Lua, now: u64) -> mlua::Result<VmState> {
         if self.is_used_up(now) {
-            self.next.set(now);
+            self.set_next(now);
             if !self.is_over.replace(true) {
                 let traceback = unlimited(lua, || lua.traceback(None, 0));
                 self.traceback.replace(traceback.map(|text| text.to_string_lossy()).unwrap_or_default());
@@ -178,9 +201,11 @@ impl Budget {
         }
         // A call that is suspended here has its time from now on; where Luau cannot yield the next tick asks again.
         self.used(now);
-        self.next.set(now + 1);
+        self.set_next(now + 1);
         if lua.current_thread().to_pointer() == self.coroutine.get() {
             self.asked_yield.set(true);
+            // Where Luau cannot yield it goes on; then the next interrupt takes the request back.
+            DUE.set(0);
             return Ok(VmState::Yield);
         }
         Ok(VmState::Continue)

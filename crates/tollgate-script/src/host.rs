@@ -9,9 +9,10 @@ use std::rc::Rc;
 use std::sync::Once;
 use std::time::Duration;
 
-use mlua::{Function, Lua, LuaOptions, StdLib, Table, Thread, Value};
+use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 use tollgate_http::{Method, Methods};
 
+use crate::api::json::Scratch;
 use crate::api::{self, Marks};
 use crate::budget::{self, Budget};
 use crate::call::Call;
@@ -21,6 +22,7 @@ use crate::nearest::hint;
 use crate::reply::{PARTS, RecordFields};
 use crate::request::{self, ActiveCell, Request};
 use crate::require::{Loader, Modules};
+use crate::sys::coroutine::Coroutine;
 
 /// The bounds of a host.
 #[derive(Debug, Clone)]
@@ -58,9 +60,10 @@ pub(crate) struct Vm {
     pub(crate) marks: Rc<Marks>,
     pub(crate) req_metatable: Table,
     pub(crate) reply_parts: Interned,
+    pub(crate) scratch: RefCell<Scratch>,
     modules: Rc<Modules>,
     /// Coroutines whose calls ended well, for the next ones.
-    pub(crate) idle: RefCell<Vec<Thread>>,
+    pub(crate) idle: RefCell<Vec<Coroutine>>,
 }
 
 impl Host {
@@ -113,11 +116,20 @@ impl Vm {
         let marks = api::install(&lua, &budget, options.reply_bytes_max)?;
         let req_metatable = request::metatable(&lua, &active, &marks, &budget)?;
         let reply_parts = Interned::new(&lua, PARTS)?;
-        let ticking = Rc::clone(&budget);
-        lua.set_interrupt(move |lua| ticking.interrupt(lua));
+        budget.watch(&lua)?;
         let modules = Rc::default();
-        let idle = RefCell::default();
-        Ok(Self { lua, options, budget, active, marks, req_metatable, reply_parts, modules, idle })
+        Ok(Self {
+            lua,
+            options,
+            budget,
+            active,
+            marks,
+            req_metatable,
+            reply_parts,
+            scratch: RefCell::default(),
+            modules,
+            idle: RefCell::default(),
+        })
     }
 
     /// Runs `f` under the budgets of a call, in one go.

@@ -18,9 +18,9 @@ impl Interned {
         Ok(Self { addresses: held.iter().map(LuaString::to_pointer).collect(), _held: held })
     }
 
-    /// Returns the place of `name` among the known ones.
-    pub(crate) fn position(&self, name: &LuaString) -> Option<usize> {
-        let address = name.to_pointer();
+    /// Returns the place of a text of the VM, as it lies there, among the known ones.
+    pub(crate) fn position(&self, text: &[u8]) -> Option<usize> {
+        let address = text.as_ptr().cast::<c_void>();
         self.addresses.iter().position(|&known| known == address)
     }
 
@@ -40,7 +40,7 @@ mod tests {
             Interned::new(&lua, ["status", "a name that is longer than any inline text could be"]).unwrap();
         let check = |expression: &str, expect: Option<usize>| {
             let text: LuaString = lua.load(expression).eval().unwrap();
-            assert_eq!(known.position(&text), expect, "{expression}");
+            assert_eq!(known.position(&text.as_bytes()), expect, "{expression}");
         };
         check("'status'", Some(0));
         check("('sta' .. 'tus'):lower()", Some(0));

@@ -23,9 +23,10 @@ mod nearest;
 mod reply;
 mod request;
 mod require;
+mod sys;
 
 pub use call::{Call, Step};
 pub use error::{CallError, HostError, LoadError};
 pub use host::{Handler, Host, HostOptions};
-pub use reply::{FieldValue, Outcome, Record, RecordFields};
+pub use reply::{FieldValue, HeaderLine, Outcome, Record, RecordFields};
 pub use request::Request;

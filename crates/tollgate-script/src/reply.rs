@@ -4,16 +4,19 @@
 //! A number is a status without content; a text is 200 with `text/plain; charset=utf-8`; a table has the fields
 //! below, and any other is an error. All reading is raw: no metamethod of the script runs here.
 
+use std::borrow::Cow;
+use std::cell::RefCell;
+
 use bytes::Bytes;
-use mlua::{LuaString, Table, Value};
 use tollgate_http::{is_field_name, is_field_value, is_framing_field};
 
 use crate::api::Marks;
-use crate::api::json::{Encoder, Fault};
+use crate::api::json::{Encoder, Fault, Scratch};
 use crate::budget::Budget;
 use crate::error::{CallError, shown};
 use crate::interned::Interned;
 use crate::nearest::hint;
+use crate::sys::seen::{Entries, Seen};
 
 /// Which fields of the `record` table a route keeps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,13 +27,16 @@ pub struct RecordFields {
     pub whole: bool,
 }
 
+/// The name and the value of a header field.
+pub type HeaderLine = (Cow<'static, str>, Bytes);
+
 /// What a handler decided: the reply, and what is to be recorded of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// The status, 200 to 599.
     pub status: u16,
     /// The header fields, valid for the wire, `content-type` among them where there is content.
-    pub headers: Vec<(String, Vec<u8>)>,
+    pub headers: Vec<HeaderLine>,
     /// The content.
     pub body: Bytes,
     /// The values for the log.
@@ -71,6 +77,7 @@ pub enum FieldValue {
 pub(crate) struct Reader<'a> {
     pub(crate) marks: &'a Marks,
     pub(crate) budget: &'a Budget,
+    pub(crate) scratch: &'a RefCell<Scratch>,
     pub(crate) reply_bytes_max: usize,
     /// [`PARTS`].
     pub(crate) parts: &'a Interned,
@@ -80,17 +87,6 @@ pub(crate) struct Reader<'a> {
     pub(crate) whole: bool,
 }
 
-/// The fields of a reply table as they stand there.
-#[derive(Default)]
-struct Parts {
-    status: Value,
-    headers: Value,
-    body: Value,
-    json: Value,
-    html: Value,
-    record: Value,
-}
-
 type Result<T> = std::result::Result<T, CallError>;
 
 impl Reader<'_> {
@@ -98,39 +94,40 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// `Reply` names the field, what was found and what is allowed.
-    pub(crate) fn outcome(&self, value: &Value, second: &Value) -> Result<Outcome> {
-        if !matches!(second, Value::Nil) {
+    pub(crate) fn outcome(&self, value: Seen<'_>, second: Seen<'_>) -> Result<Outcome> {
+        if !matches!(second, Seen::Nil) {
             return Err(reply(
                 "handler returned more than one value: put status, headers and body into one table",
             ));
         }
         match value {
-            Value::Table(table) => self.table(table),
-            Value::Integer(_) | Value::Number(_) => Ok(Outcome {
+            Seen::Table(table) => self.table(table),
+            Seen::Integer(_) | Seen::Number(_) => Ok(Outcome {
                 status: status(value)?,
                 headers: Vec::new(),
                 body: Bytes::new(),
-                record: self.record(&Value::Nil)?,
+                record: self.record(Seen::Nil)?,
             }),
-            Value::String(text) => Ok(Outcome {
+            Seen::Text(text) => Ok(Outcome {
                 status: 200,
-                headers: vec![content_type(TEXT)],
-                body: self.content("reply", &text.as_bytes())?,
-                record: self.record(&Value::Nil)?,
+                headers: Vec::from([content_type(TEXT)]),
+                body: self.content("reply", text)?,
+                record: self.record(Seen::Nil)?,
             }),
-            Value::Nil => Err(reply("handler returned nothing: return a status, a text or a table")),
+            Seen::Nil => Err(reply("handler returned nothing: return a status, a text or a table")),
             other => Err(reply(format!(
                 "handler returned a {}: allowed are a status, a text, a table",
-                kind(other)
+                other.kind()
             ))),
         }
     }
 
-    fn table(&self, table: &Table) -> Result<Outcome> {
-        let parts = Parts::of(table, self.parts)?;
-        let status = if let Value::Nil = parts.status { 200 } else { status(&parts.status)? };
-        let mut headers = headers(&parts.headers)?;
-        let (body, default_type) = self.body(&parts)?;
+    fn table(&self, table: Entries<'_>) -> Result<Outcome> {
+        let parts = table.pick(self.parts).map_err(|key| unknown_part(&key))?;
+        let [given_status, given_headers, body, json, html, record] = parts;
+        let status = if let Seen::Nil = given_status { 200 } else { status(given_status)? };
+        let mut headers = headers(given_headers)?;
+        let (body, default_type) = self.body([("body", body), ("json", json), ("html", html)])?;
         if !body.is_empty() && matches!(status, 204 | 304) {
             return Err(reply(format!(
                 "reply.status is {status}, which has no content, beside {} bytes",
@@ -142,12 +139,11 @@ impl Reader<'_> {
         {
             headers.insert(0, content_type(default_type));
         }
-        Ok(Outcome { status, headers, body, record: self.record(&parts.record)? })
+        Ok(Outcome { status, headers, body, record: self.record(record)? })
     }
 
-    fn body(&self, parts: &Parts) -> Result<(Bytes, Option<&'static str>)> {
-        let kinds = [("body", &parts.body), ("json", &parts.json), ("html", &parts.html)];
-        let mut given = kinds.into_iter().filter(|(_, value)| !matches!(value, Value::Nil));
+    fn body(&self, kinds: [(&str, Seen<'_>); 3]) -> Result<(Bytes, Option<&'static str>)> {
+        let mut given = kinds.into_iter().filter(|(_, value)| !matches!(value, Seen::Nil));
         let Some((name, value)) = given.next() else { return Ok((Bytes::new(), None)) };
         if let Some((other, _)) = given.next() {
             return Err(reply(format!(
@@ -155,20 +151,16 @@ impl Reader<'_> {
             )));
         }
         match name {
-            "json" => Ok((Bytes::from(self.json("reply.json", value)?), Some(JSON))),
+            "json" => Ok((self.json("reply.json", value, Bytes::copy_from_slice)?, Some(JSON))),
             "html" => Ok((self.text("reply.html", value)?, Some(HTML))),
             _ => Ok((self.text("reply.body", value)?, Some(TEXT))),
         }
     }
 
-    fn text(&self, what: &str, value: &Value) -> Result<Bytes> {
+    fn text(&self, what: &str, value: Seen<'_>) -> Result<Bytes> {
         match value {
-            Value::String(text) => self.content(what, &text.as_bytes()),
-            Value::Buffer(buffer) => {
-                self.check_size(what, buffer.len())?;
-                Ok(Bytes::from(buffer.to_vec()))
-            }
-            other => Err(reply(format!("{what} is a {}: allowed are a string, a buffer", kind(other)))),
+            Seen::Text(bytes) | Seen::Buffer(bytes) => self.content(what, bytes),
+            other => Err(reply(format!("{what} is a {}: allowed are a string, a buffer", other.kind()))),
         }
     }
 
@@ -187,74 +179,70 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn json(&self, what: &str, value: &Value) -> Result<Vec<u8>> {
-        self.encode(value).map_err(|fault| reply(fault.in_words(what)))
+    fn json<R>(&self, what: &str, value: Seen<'_>, take: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        self.encode(value, take).map_err(|fault| reply(fault.in_words(what)))
     }
 
-    fn encode(&self, value: &Value) -> std::result::Result<Vec<u8>, Fault> {
-        let mut encoder =
-            Encoder::new(Vec::with_capacity(JSON_CAPACITY), self.reply_bytes_max, self.marks, self.budget);
-        encoder.value(value)?;
-        Ok(encoder.into_bytes())
+    fn encode<R>(&self, value: Seen<'_>, take: impl FnOnce(&[u8]) -> R) -> std::result::Result<R, Fault> {
+        let mut scratch = self.scratch.borrow_mut();
+        Encoder::new(&mut scratch, self.reply_bytes_max, self.marks, self.budget).encode(value).map(take)
     }
 
-    fn record(&self, value: &Value) -> Result<Record> {
+    fn record(&self, value: Seen<'_>) -> Result<Record> {
         let mut record =
             Record { values: vec![FieldValue::Nil; self.columns.len()], whole: None, unknown: Vec::new() };
         let table = match value {
-            Value::Table(table) => table,
-            Value::Nil => return Ok(record),
-            other => return Err(reply(format!("reply.record is a {}: allowed is a table", kind(other)))),
+            Seen::Table(table) => table,
+            Seen::Nil => return Ok(record),
+            other => return Err(reply(format!("reply.record is a {}: allowed is a table", other.kind()))),
         };
         if self.whole {
-            record.whole = Some(text_of(self.json("reply.record", value)?));
+            record.whole = Some(self.json("reply.record", value, text_of)?);
         }
         if self.columns.len() > 0 || !self.whole {
-            each(table, |key, value| {
-                self.record_item(&mut record, &key, &value);
+            table.each(|key, value| {
+                self.record_item(&mut record, key, value);
                 Ok(())
             })?;
         }
         record.unknown.sort_unstable();
         if !record.unknown.is_empty() {
             // For the reject; a record that is no JSON either is told by its unknown keys alone.
-            record.whole = self.json("reply.record", value).ok().map(text_of);
+            record.whole = self.json("reply.record", value, text_of).ok();
         }
         Ok(record)
     }
 
-    fn record_item(&self, record: &mut Record, key: &Value, value: &Value) {
+    fn record_item(&self, record: &mut Record, key: Seen<'_>, value: Seen<'_>) {
         let index = match key {
-            Value::String(name) => self.columns.position(name),
+            Seen::Text(name) => self.columns.position(name),
             _ => None,
         };
         match index {
             Some(index) => record.values[index] = self.field_value(value),
             None if !self.whole && record.unknown.len() < UNKNOWN_MAX => {
-                record.unknown.push(key_text(key));
+                record.unknown.push(key_text(&key));
             }
             None => {}
         }
     }
 
-    fn field_value(&self, value: &Value) -> FieldValue {
+    fn field_value(&self, value: Seen<'_>) -> FieldValue {
         match value {
-            Value::Nil => FieldValue::Nil,
-            Value::Boolean(flag) => FieldValue::Bool(*flag),
-            Value::Integer(number) => FieldValue::Int(*number),
-            Value::Number(number) => FieldValue::Float(*number),
-            Value::String(text) => self.bytes_value(text.as_bytes().to_vec()),
-            Value::Buffer(buffer) => self.bytes_value(buffer.to_vec()),
-            Value::Table(_) => match self.encode(value) {
-                Ok(json) => FieldValue::Json(text_of(json)),
+            Seen::Nil | Seen::Null => FieldValue::Nil,
+            Seen::Boolean(flag) => FieldValue::Bool(flag),
+            Seen::Integer(number) => FieldValue::Int(number),
+            Seen::Number(number) => FieldValue::Float(number),
+            Seen::Text(bytes) | Seen::Buffer(bytes) => self.bytes_value(bytes),
+            Seen::Table(_) => match self.encode(value, text_of) {
+                Ok(json) => FieldValue::Json(json),
                 Err(fault) => FieldValue::Unfit(fault.in_words("value")),
             },
-            other if *other == Value::NULL => FieldValue::Nil,
-            other => FieldValue::Unfit(format!("a {} cannot be recorded", kind(other))),
+            Seen::Other(kind) => FieldValue::Unfit(format!("a {kind} cannot be recorded")),
         }
     }
 
-    fn bytes_value(&self, bytes: Vec<u8>) -> FieldValue {
+    fn bytes_value(&self, bytes: &[u8]) -> FieldValue {
         if bytes.len() > self.reply_bytes_max {
             return FieldValue::Unfit(format!(
                 "text exceeds limit: {} bytes, limit {} bytes",
@@ -262,93 +250,64 @@ impl Reader<'_> {
                 self.reply_bytes_max
             ));
         }
-        FieldValue::Text(bytes)
-    }
-}
-
-impl Parts {
-    fn of(table: &Table, names: &Interned) -> Result<Self> {
-        let mut parts = Self::default();
-        each(table, |key, value| {
-            let name = match &key {
-                Value::String(name) => names.position(name).map(|index| PARTS[index]),
-                _ => None,
-            };
-            let slot = match name {
-                Some("status") => &mut parts.status,
-                Some("headers") => &mut parts.headers,
-                Some("body") => &mut parts.body,
-                Some("json") => &mut parts.json,
-                Some("html") => &mut parts.html,
-                Some("record") => &mut parts.record,
-                _ => return Err(unknown_part(&key)),
-            };
-            *slot = value;
-            Ok(())
-        })?;
-        Ok(parts)
+        FieldValue::Text(bytes.to_vec())
     }
 }
 
 #[cold]
-fn unknown_part(key: &Value) -> CallError {
+fn unknown_part(key: &Seen<'_>) -> CallError {
     let name = key_text(key);
     let hint = hint(&name, PARTS);
     reply(format!("reply has an unknown field \"{name}\"{hint}: allowed are {}", PARTS.join(", ")))
 }
 
-fn status(value: &Value) -> Result<u16> {
+fn status(value: Seen<'_>) -> Result<u16> {
     let found = match value {
-        Value::Integer(number) => match u16::try_from(*number) {
+        Seen::Integer(number) => match u16::try_from(number) {
             Ok(status @ 200..=599) => return Ok(status),
             _ => number.to_string(),
         },
-        Value::Number(number) => number.to_string(),
-        other => format!("a {}", kind(other)),
+        Seen::Number(number) => number.to_string(),
+        other => format!("a {}", other.kind()),
     };
     Err(reply(format!("reply.status is {found}: allowed is a whole number from 200 to 599")))
 }
 
-fn headers(value: &Value) -> Result<Vec<(String, Vec<u8>)>> {
-    let mut lines = Vec::new();
+fn headers(value: Seen<'_>) -> Result<Vec<HeaderLine>> {
+    let mut lines = Vec::with_capacity(HEADERS_EXPECTED);
     match value {
-        Value::Nil => {}
-        Value::Table(table) => each(table, |name, value| header(&mut lines, &name, &value))?,
-        other => return Err(reply(format!("reply.headers is a {}: allowed is a table", kind(other)))),
+        Seen::Nil => {}
+        Seen::Table(table) => table.each(|name, value| header(&mut lines, name, value))?,
+        other => return Err(reply(format!("reply.headers is a {}: allowed is a table", other.kind()))),
     }
     // A table has no order, so that of the names; lines of one list keep theirs.
     lines.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(lines)
 }
 
-fn header(lines: &mut Vec<(String, Vec<u8>)>, name: &Value, value: &Value) -> Result<()> {
-    let Value::String(name) = name else {
-        return Err(reply(format!("reply.headers has a key {}: allowed are field names", key_text(name))));
+fn header(lines: &mut Vec<HeaderLine>, name: Seen<'_>, value: Seen<'_>) -> Result<()> {
+    let Seen::Text(name) = name else {
+        return Err(reply(format!("reply.headers has a key {}: allowed are field names", key_text(&name))));
     };
     let name = header_name(name)?;
-    let Value::Table(list) = value else { return push_line(lines, &name, value) };
+    let Seen::Table(list) = value else { return push_line(lines, &name, value) };
     let mut count = 0;
-    each(list, |_, _| {
+    list.each(|_, _| {
         count += 1;
         Ok(())
     })?;
-    if count != list.raw_len() {
+    if count != list.len() {
         return Err(reply(format!(
             "reply.headers[\"{name}\"] is a table: allowed are a string, a number, a list of them"
         )));
     }
-    for index in 1..=count {
-        let value: Value = list.raw_get(index).map_err(|error| reply(error.to_string()))?;
-        push_line(lines, &name, &value)?;
-    }
-    Ok(())
+    (1..=count).try_for_each(|index| list.with_index(index, |value| push_line(lines, &name, value)))
 }
 
-fn header_name(name: &LuaString) -> Result<String> {
-    let bytes = name.as_bytes();
-    let text = match std::str::from_utf8(&bytes) {
-        Ok(text) if is_field_name(&bytes) => text,
-        _ => return Err(reply(format!("reply.headers has \"{}\", which is no field name", shown(&bytes)))),
+fn header_name(bytes: &[u8]) -> Result<String> {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) if is_field_name(bytes) => text,
+        _ => return Err(reply(format!("reply.headers has \"{}\", which is no field name", shown(bytes)))),
     };
     if is_framing_field(text) {
         return Err(reply(format!("reply.headers has \"{text}\", which the server decides by itself")));
@@ -356,16 +315,16 @@ fn header_name(name: &LuaString) -> Result<String> {
     Ok(text.to_owned())
 }
 
-fn push_line(lines: &mut Vec<(String, Vec<u8>)>, name: &str, value: &Value) -> Result<()> {
+fn push_line(lines: &mut Vec<HeaderLine>, name: &str, value: Seen<'_>) -> Result<()> {
     if lines.len() == HEADERS_MAX {
         return Err(reply(format!("reply.headers exceeds limit: {HEADERS_MAX} lines")));
     }
     let line = match value {
-        Value::String(text) => text.as_bytes().to_vec(),
-        Value::Integer(number) => number.to_string().into_bytes(),
-        Value::Number(number) => number.to_string().into_bytes(),
+        Seen::Text(text) => text.to_vec(),
+        Seen::Integer(number) => number.to_string().into_bytes(),
+        Seen::Number(number) => number.to_string().into_bytes(),
         other => {
-            let found = kind(other);
+            let found = other.kind();
             return Err(reply(format!(
                 "reply.headers[\"{name}\"] is a {found}: allowed are a string, a number, a list of them"
             )));
@@ -377,45 +336,25 @@ fn push_line(lines: &mut Vec<(String, Vec<u8>)>, name: &str, value: &Value) -> R
             "reply.headers[\"{name}\"] is \"{found}\", which is no field value (RFC 9110 section 5.5)"
         )));
     }
-    lines.push((name.to_owned(), line));
+    lines.push((Cow::Owned(name.to_owned()), Bytes::from(line)));
     Ok(())
 }
 
-/// Visits each pair of a table, without its metamethods.
-fn each(table: &Table, mut visit: impl FnMut(Value, Value) -> Result<()>) -> Result<()> {
-    let mut end = Ok(());
-    let walked = table.for_each::<Value, Value>(|key, value| {
-        end = visit(key, value);
-        // The error only ends the walk; what happened is in `end`.
-        if end.is_ok() { Ok(()) } else { Err(mlua::Error::StackError) }
-    });
-    end?;
-    walked.map_err(|error| reply(error.to_string()))
-}
-
-fn key_text(key: &Value) -> String {
+fn key_text(key: &Seen<'_>) -> String {
     match key {
-        Value::String(text) => shown(&text.as_bytes()),
-        Value::Integer(number) => format!("[{number}]"),
-        Value::Number(number) => format!("[{number}]"),
-        other => format!("of type {}", kind(other)),
+        Seen::Text(text) => shown(text),
+        Seen::Integer(number) => format!("[{number}]"),
+        Seen::Number(number) => format!("[{number}]"),
+        other => format!("of type {}", other.kind()),
     }
 }
 
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Integer(_) => "number",
-        Value::LightUserData(_) => "userdata",
-        other => other.type_name(),
-    }
+fn text_of(json: &[u8]) -> String {
+    std::str::from_utf8(json).unwrap_or_default().to_owned()
 }
 
-fn text_of(json: Vec<u8>) -> String {
-    String::from_utf8(json).unwrap_or_default()
-}
-
-fn content_type(value: &str) -> (String, Vec<u8>) {
-    ("content-type".to_owned(), value.as_bytes().to_vec())
+fn content_type(value: &'static str) -> HeaderLine {
+    (Cow::Borrowed("content-type"), Bytes::from_static(value.as_bytes()))
 }
 
 #[cold]
@@ -428,6 +367,7 @@ pub(crate) const PARTS: [&str; 6] = ["status", "headers", "body", "json", "html"
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
-const JSON_CAPACITY: usize = 128;
+/// The content type, and what a server adds.
+const HEADERS_EXPECTED: usize = 4;
 const HEADERS_MAX: usize = 256;
 const UNKNOWN_MAX: usize = 32;

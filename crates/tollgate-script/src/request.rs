@@ -1,7 +1,8 @@
 //! Answers for `req`, the first argument of each handler.
 //!
 //! `req` is an empty read-only table of its own for each call; its metatable, shared by all calls of a host, asks
-//! for each field when it is touched. Query, headers and params become tables at the first touch and stay for the call.
+//! for each field when it is touched. Query, headers and params become tables at the first touch, and then are fields
+//! of `req` itself until the call ends.
 //!
 //! Invariant: a `req` answers only while its own call runs. One that a script kept answers with an error,
 //! not with another client's data.
@@ -13,13 +14,15 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use mlua::{Function, Lua, LuaString, Table, Value};
-use tollgate_http::{Method, RequestHead, query_pairs};
+use tollgate_http::{RequestHead, query_pairs};
+use uuid::Uuid;
 
 use crate::api::{Marks, json, unlimited, watched};
 use crate::budget::Budget;
 use crate::error::shown;
 use crate::interned::Interned;
 use crate::nearest::hint;
+use crate::sys::stack::{self, Fields, Stack};
 
 /// One complete request as a handler gets it.
 #[derive(Debug)]
@@ -35,7 +38,7 @@ pub struct Request {
     /// The client, as far as the server trusts what it was told.
     pub remote_addr: IpAddr,
     /// The request's id, for logs and records.
-    pub id: String,
+    pub id: Uuid,
     /// When the head was complete: microseconds since 1970, UTC. A script sees the same number (exact until 2255).
     pub time_us: i64,
     /// The content.
@@ -45,17 +48,8 @@ pub struct Request {
 /// The request of a call, while that call runs.
 pub(crate) struct Active {
     pub(crate) request: Rc<Request>,
-    /// The address of its `req`, which the call holds on to.
-    req: *const c_void,
-    query: Option<Table>,
-    headers: Option<Table>,
-    params: Option<Table>,
-}
-
-impl Active {
-    pub(crate) fn new(request: Rc<Request>, req: &Table) -> Self {
-        Self { request, req: req.to_pointer(), query: None, headers: None, params: None }
-    }
+    /// The address of its `req`, which the coroutine of the call holds on to.
+    pub(crate) req: *const c_void,
 }
 
 /// Where the call that runs now keeps its request.
@@ -68,13 +62,13 @@ pub(crate) fn metatable(
     marks: &Rc<Marks>,
     budget: &Rc<Budget>,
 ) -> mlua::Result<Table> {
-    let fields = Fields::new(lua, active, marks, budget)?;
-    let active = Rc::clone(active);
-    let index = move |lua: &Lua, (req, key): (Table, Value)| {
-        unlimited(lua, || with_active(&active, &req, |active| fields.get(lua, active, &key)))
-    };
+    let fields = RequestFields { names: Interned::new(lua, FIELDS)?, active: Rc::clone(active) };
+    let own = Rc::clone(active);
+    let refuse = lua.create_function(move |_, (req, key): (Table, Value)| refuse(&own, &req, &key))?;
+    let functions = functions(lua, active, marks, budget)?;
+    let index = stack::index(lua, Rc::new(fields), &refuse, &functions, &fold_metatable(lua)?)?;
     let metatable = lua.create_table()?;
-    metatable.raw_set("__index", lua.create_function(index)?)?;
+    metatable.raw_set("__index", index)?;
     metatable.raw_set("__metatable", "request")?;
     metatable.raw_set("__type", "request")?;
     metatable.set_readonly(true);
@@ -94,119 +88,85 @@ fn with_active<R>(
     }
 }
 
-/// What is made once and handed out to each call.
-struct Fields {
+/// The fields of `req`.
+struct RequestFields {
     names: Interned,
-    methods: Vec<(Method, LuaString)>,
-    body: Function,
-    json: Function,
-    all: Function,
-    fold: Table,
+    active: Rc<ActiveCell>,
 }
 
-impl Fields {
-    fn new(lua: &Lua, active: &Rc<ActiveCell>, marks: &Rc<Marks>, budget: &Rc<Budget>) -> mlua::Result<Self> {
-        let methods = Method::ALL.iter().map(|method| Ok((*method, lua.create_string(method.as_str())?)));
-        let own = Rc::clone(active);
-        let body = move |lua: &Lua, req: Table| {
-            watched(lua, |memory_max| with_active(&own, &req, |active| body(lua, active, memory_max)))
-        };
-        let (own, marks, budget) = (Rc::clone(active), Rc::clone(marks), Rc::clone(budget));
-        let json = move |lua: &Lua, req: Table| {
-            let body = with_active(&own, &req, |active| Ok(active.request.body.clone()))?;
-            watched(lua, |memory_max| json::answer(lua, &body, &marks, &budget, memory_max))
-        };
-        let own = Rc::clone(active);
-        let all = move |lua: &Lua, (req, part, name): (Table, LuaString, LuaString)| {
-            unlimited(lua, || with_active(&own, &req, |active| all(lua, &active.request, &part, &name)))
-        };
-        Ok(Self {
-            names: Interned::new(lua, FIELDS)?,
-            methods: methods.collect::<mlua::Result<_>>()?,
-            body: lua.create_function(body)?,
-            json: lua.create_function(json)?,
-            all: lua.create_function(all)?,
-            fold: fold_metatable(lua)?,
-        })
+impl Fields for RequestFields {
+    fn push(&self, table: *const c_void, key: &[u8], stack: &Stack) -> bool {
+        let active = self.active.borrow();
+        let Some(active) = active.as_ref().filter(|active| active.req == table) else { return false };
+        let Some(index) = self.names.position(key) else { return false };
+        let request = &active.request;
+        match FIELDS[index] {
+            "method" => stack.text(request.head.method().as_str().as_bytes()),
+            "path" => stack.text(request.path.as_bytes()),
+            "path_info" => stack.text(request.path_info.as_bytes()),
+            "id" => stack.text(request.id.hyphenated().encode_lower(&mut Uuid::encode_buffer()).as_bytes()),
+            "remote_addr" => stack.text(request.remote_addr.to_string().as_bytes()),
+            // Exact until 2255.
+            "time" => stack.number(request.time_us as f64),
+            "query" => {
+                let raw = request.head.query().unwrap_or_default();
+                let expected = raw.bytes().filter(|&byte| byte == b'=').count();
+                stack.texts(query_pairs(raw), expected, false)
+            }
+            "params" => {
+                let pairs = request.params.iter().map(|(name, value)| (name, value));
+                stack.texts(pairs, request.params.len(), false)
+            }
+            "headers" => {
+                let fields = request.head.fields().map(|(name, value)| (name.to_ascii_lowercase(), value));
+                stack.texts(fields, request.head.fields().count(), true)
+            }
+            "body" => stack.function(BODY),
+            "json" => stack.function(JSON),
+            _ => stack.function(ALL),
+        }
     }
+}
 
-    fn get(&self, lua: &Lua, active: &mut Active, key: &Value) -> mlua::Result<Value> {
+/// Says why a field cannot be had.
+#[cold]
+fn refuse(active: &ActiveCell, req: &Table, key: &Value) -> mlua::Result<()> {
+    with_active(active, req, |_| {
         let Value::String(name) = key else {
             return Err(mlua::Error::runtime(format!("req has no field of type {}", key.type_name())));
         };
-        let Some(index) = self.names.position(name) else { return Err(unknown_field(name)) };
-        let request = &active.request;
-        let text = |text: &str| Ok(Value::String(lua.create_string(text)?));
-        match FIELDS[index] {
-            "method" => Ok(self.method(request.head.method())),
-            "path" => text(&request.path),
-            "path_info" => text(&request.path_info),
-            "id" => text(&request.id),
-            "remote_addr" => text(&request.remote_addr.to_string()),
-            "time" => Ok(Value::Integer(request.time_us)),
-            "query" => once(&mut active.query, || query(lua, request)),
-            "headers" => once(&mut active.headers, || headers(lua, request, &self.fold)),
-            "params" => once(&mut active.params, || params(lua, request)),
-            "body" => Ok(Value::Function(self.body.clone())),
-            "json" => Ok(Value::Function(self.json.clone())),
-            _ => Ok(Value::Function(self.all.clone())),
-        }
-    }
-
-    fn method(&self, method: Method) -> Value {
-        let known = self.methods.iter().find(|(known, _)| *known == method);
-        known.map_or(Value::Nil, |(_, text)| Value::String(text.clone()))
-    }
+        let name = shown(&name.as_bytes());
+        let hint = hint(&name, FIELDS);
+        Err(mlua::Error::runtime(format!("req has no field \"{name}\"{hint}")))
+    })
 }
 
-#[cold]
-fn unknown_field(name: &LuaString) -> mlua::Error {
-    let name = shown(&name.as_bytes());
-    let hint = hint(&name, FIELDS);
-    mlua::Error::runtime(format!("req has no field \"{name}\"{hint}"))
-}
-
-fn once(slot: &mut Option<Table>, make: impl FnOnce() -> mlua::Result<Table>) -> mlua::Result<Value> {
-    let table = match slot.take() {
-        Some(table) => table,
-        None => {
-            let table = make()?;
-            table.set_readonly(true);
-            table
-        }
+/// Makes the methods of `req`, at [`BODY`], [`JSON`] and [`ALL`].
+fn functions(
+    lua: &Lua,
+    active: &Rc<ActiveCell>,
+    marks: &Rc<Marks>,
+    budget: &Rc<Budget>,
+) -> mlua::Result<[Function; 3]> {
+    let own = Rc::clone(active);
+    let body = move |lua: &Lua, req: Table| {
+        watched(lua, |memory_max| with_active(&own, &req, |active| body(lua, active, memory_max)))
     };
-    *slot = Some(table.clone());
-    Ok(Value::Table(table))
+    let (own, marks, budget) = (Rc::clone(active), Rc::clone(marks), Rc::clone(budget));
+    let json = move |lua: &Lua, req: Table| {
+        let body = with_active(&own, &req, |active| Ok(active.request.body.clone()))?;
+        watched(lua, |memory_max| json::answer(lua, &body, &marks, &budget, memory_max))
+    };
+    let own = Rc::clone(active);
+    let all = move |lua: &Lua, (req, part, name): (Table, LuaString, LuaString)| {
+        unlimited(lua, || with_active(&own, &req, |active| all(lua, &active.request, &part, &name)))
+    };
+    Ok([lua.create_function(body)?, lua.create_function(json)?, lua.create_function(all)?])
 }
 
-fn query(lua: &Lua, request: &Request) -> mlua::Result<Table> {
-    let table = lua.create_table()?;
-    // From the last to the first, so that the first value of a name stays.
-    let pairs: Vec<_> = request.head.query().into_iter().flat_map(query_pairs).collect();
-    for (name, value) in pairs.iter().rev() {
-        table.raw_set(name.as_ref(), value.as_ref())?;
-    }
-    Ok(table)
-}
-
-fn params(lua: &Lua, request: &Request) -> mlua::Result<Table> {
-    let table = lua.create_table()?;
-    for (name, value) in &request.params {
-        table.raw_set(name.as_str(), value.as_str())?;
-    }
-    Ok(table)
-}
-
-/// Makes the table of header fields, with names in lower case; its metatable finds other cases.
-fn headers(lua: &Lua, request: &Request, fold: &Table) -> mlua::Result<Table> {
-    let table = lua.create_table()?;
-    let fields: Vec<_> = request.head.fields().collect();
-    for (name, value) in fields.iter().rev() {
-        table.raw_set(name.to_ascii_lowercase(), lua.create_string(value)?)?;
-    }
-    table.set_metatable(Some(fold.clone()))?;
-    Ok(table)
-}
+const BODY: u8 = 0;
+const JSON: u8 = 1;
+const ALL: u8 = 2;
 
 fn fold_metatable(lua: &Lua) -> mlua::Result<Table> {
     let index = |lua: &Lua, (headers, name): (Table, Value)| {

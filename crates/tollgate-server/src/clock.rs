@@ -13,16 +13,25 @@ pub(crate) const TICK: Duration = Duration::from_millis(250);
 pub(crate) struct Clock {
     date: Cell<[u8; 29]>,
     coarse: Cell<Instant>,
+    /// Wall time at the coarse instant, in microseconds since 1970.
+    wall_us: Cell<i64>,
 }
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        Self { date: Cell::new(http_date(wall_clock())), coarse: Cell::new(Instant::now()) }
+        let (wall, coarse) = (wall_clock(), Instant::now());
+        Self {
+            date: Cell::new(http_date(wall)),
+            coarse: Cell::new(coarse),
+            wall_us: Cell::new(since_epoch_us(wall)),
+        }
     }
 
-    /// Moves `Date` and the coarse instant on.
+    /// Moves `Date`, wall time and the coarse instant on.
     pub(crate) fn tick(&self) {
-        self.date.set(http_date(wall_clock()));
+        let wall = wall_clock();
+        self.date.set(http_date(wall));
+        self.wall_us.set(since_epoch_us(wall));
         self.coarse.set(Instant::now());
     }
 
@@ -36,11 +45,17 @@ impl Clock {
         self.coarse.get()
     }
 
-    /// Wall time in microseconds since 1970.
-    pub(crate) fn wall_us(&self) -> i64 {
-        let since = wall_clock().duration_since(UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+    /// Wall time at an instant, in microseconds since 1970. Counted on from the last tick: one clock is read less, and
+    /// a clock that is set is followed within a tick.
+    pub(crate) fn wall_us(&self, at: Instant) -> i64 {
+        let since = at.saturating_duration_since(self.coarse.get());
+        self.wall_us.get().saturating_add(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
     }
+}
+
+fn since_epoch_us(wall: SystemTime) -> i64 {
+    let since = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one wall clock of the server")]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use tollgate_http::{Connection, ReplyBody, StatusCode, begin_reply_head, end_reply_head, push_field};
-use tollgate_script::Outcome;
+use tollgate_script::{HeaderLine, Outcome};
 
 use crate::recorder::{Gate, Recorder};
 
@@ -15,7 +15,7 @@ const KEPT_BYTES_MAX: usize = 16 << 10;
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
-    pub(crate) fields: Vec<(Cow<'static, str>, Bytes)>,
+    pub(crate) fields: Vec<HeaderLine>,
     pub(crate) content: Bytes,
 }
 
@@ -55,10 +55,9 @@ impl Reply {
 
 impl From<Outcome> for Reply {
     fn from(outcome: Outcome) -> Self {
-        let fields = outcome.headers.into_iter();
         Self {
             status: StatusCode::new(outcome.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-            fields: fields.map(|(name, value)| (Cow::Owned(name), Bytes::from(value))).collect(),
+            fields: outcome.headers,
             content: outcome.body,
         }
     }

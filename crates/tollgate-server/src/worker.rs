@@ -57,7 +57,8 @@ impl Worker {
     /// Finds out where a request leads.
     pub(crate) fn receive(&self, head: RequestHead) -> Arrived {
         let (destination, path) = self.find(&head);
-        Arrived { destination, path, begun: Instant::now(), time_us: self.clock.wall_us(), head }
+        let begun = Instant::now();
+        Arrived { destination, path, begun, time_us: self.clock.wall_us(begun), head }
     }
 
     fn find(&self, head: &RequestHead) -> (Destination, String) {
@@ -102,18 +103,17 @@ impl Worker {
             Destination::Reply(reply) => return reply.into(),
             Destination::Endpoint { endpoint, params, path_info } => (endpoint, params, path_info),
         };
-        let id = self.ids.next(arrived.time_us);
         let request = Rc::new(Request {
             head: arrived.head,
             path: arrived.path,
             params,
             path_info,
             remote_addr,
-            id: id.to_string(),
+            id: self.ids.next(arrived.time_us),
             time_us: arrived.time_us,
             body,
         });
-        endpoint.answer(&Exchange { request, id, begun: arrived.begun }, &self.recorder).await
+        endpoint.answer(&Exchange { request, begun: arrived.begun }, &self.recorder).await
     }
 }
 

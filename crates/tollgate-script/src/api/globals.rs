@@ -1,5 +1,6 @@
 //! Answers for the table of globals as scripts find it: what is taken away, what is put in, then closed for good.
 
+use std::ffi::c_void;
 use std::rc::Rc;
 
 use mlua::{Function, Lua, Table, Value};
@@ -11,6 +12,8 @@ use crate::budget::Budget;
 pub(crate) struct Marks {
     /// The metatable that says "this table is a JSON array".
     pub(crate) array: Table,
+    /// Where that one lies, to compare with.
+    pub(crate) array_address: *const c_void,
     /// `(table, key, digits)`: stores a Luau 64-bit integer; what passes through Rust becomes a double.
     pub(crate) store_integer: Function,
 }
@@ -26,7 +29,7 @@ pub(crate) fn install(lua: &Lua, budget: &Rc<Budget>, reply_bytes_max: usize) ->
     let array = lua.create_table()?;
     array.raw_set("__metatable", "array")?;
     array.set_readonly(true);
-    let marks = Rc::new(Marks { array, store_integer });
+    let marks = Rc::new(Marks { array_address: array.to_pointer(), array, store_integer });
 
     let tollgate = lua.create_table()?;
     tollgate.raw_set("json", json::install(lua, &marks, budget, reply_bytes_max)?)?;

@@ -13,7 +13,7 @@ mod decode;
 mod encode;
 
 pub(crate) use decode::decode;
-pub(crate) use encode::{Encoder, Fault};
+pub(crate) use encode::{Encoder, Fault, Scratch};
 
 use std::rc::Rc;
 
@@ -21,6 +21,7 @@ use mlua::{Lua, LuaString, Table, Value};
 
 use super::{Marks, unlimited, watched};
 use crate::budget::Budget;
+use crate::sys::seen;
 
 const DEPTH_MAX: usize = 128;
 
@@ -36,9 +37,10 @@ pub(super) fn install(
     let (own_marks, own_budget) = (Rc::clone(marks), Rc::clone(budget));
     let encode = move |lua: &Lua, value: Value| {
         unlimited(lua, || {
-            let mut encoder = Encoder::new(Vec::new(), bytes_max, &own_marks, &own_budget);
-            encoder.value(&value).map_err(|fault| mlua::Error::runtime(fault.in_words("value")))?;
-            lua.create_string(encoder.into_bytes())
+            let mut scratch = Scratch::default();
+            let encoder = Encoder::new(&mut scratch, bytes_max, &own_marks, &own_budget);
+            let encoded = seen::look(lua, &value, |value| encoder.encode(value))?;
+            lua.create_string(encoded.map_err(|fault| mlua::Error::runtime(fault.in_words("value")))?)
         })
     };
     json.raw_set("encode", lua.create_function(encode)?)?;

@@ -11,6 +11,7 @@ use tollgate_http::{HeadReader, Limits, RequestHead};
 use tollgate_script::{
     Call, CallError, FieldValue, Handler, Host, HostOptions, LoadError, Outcome, RecordFields, Request, Step,
 };
+use uuid::Uuid;
 
 pub(crate) struct App {
     folder: TempDir,
@@ -93,7 +94,7 @@ pub(crate) fn request(head_text: &str, body: &[u8]) -> Rc<Request> {
         params: vec![("id".to_owned(), "42".to_owned())],
         path_info: "rest".to_owned(),
         remote_addr: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        id: "id-1".to_owned(),
+        id: Uuid::from_u128(1),
         time_us: 1_700_000_000_123_456,
         body: Bytes::copy_from_slice(body),
         head,

@@ -1,6 +1,6 @@
 //! What a handler may return, and what becomes of it.
 
-use tollgate_script::{FieldValue, RecordFields};
+use tollgate_script::{FieldValue, HeaderLine, RecordFields};
 
 use crate::app::{App, fields, finish, get, handler_of, recorded, text};
 
@@ -17,7 +17,7 @@ fn a_number_is_a_status_and_a_text_is_plain_text() {
 #[test]
 fn the_kind_of_body_decides_the_content_type_unless_headers_do() {
     let app = App::new();
-    let check = |body: &str, expect: &str| {
+    let check = |body: &str, expect: &'static str| {
         let outcome = app.run(body).unwrap();
         assert_eq!(outcome.headers, [header("content-type", expect)], "{body}");
     };
@@ -145,6 +145,6 @@ fn error_values_of_every_type_are_put_into_words() {
     check("local function f() return 1 + f() end return f()", "stack overflow");
 }
 
-fn header(name: &str, value: &str) -> (String, Vec<u8>) {
-    (name.to_owned(), value.as_bytes().to_vec())
+fn header(name: &'static str, value: &'static str) -> HeaderLine {
+    (name.into(), value.into())
 }

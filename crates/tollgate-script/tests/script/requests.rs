@@ -23,7 +23,7 @@ fn every_field_of_req_answers() {
     check("req.params.id", "42");
     check("req.params.other", "nil");
     check("req.remote_addr", "127.0.0.1");
-    check("req.id", "id-1");
+    check("req.id", "00000000-0000-0000-0000-000000000001");
     check("string.format('%d', req.time)", "1700000000123456");
     check("req:body()", r#"{"n": [1, null]}"#);
     check("req:json().n[2] == tollgate.json.null", "true");

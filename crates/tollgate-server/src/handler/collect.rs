@@ -24,13 +24,8 @@ pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Record
         Ok(items) => items,
         Err(text) => return Reply::text(StatusCode::BAD_REQUEST, text).into(),
     };
-    let facts = Facts {
-        request,
-        id: exchange.id,
-        status: StatusCode::OK.as_u16(),
-        took_us: exchange.took_us(),
-        reply_bytes: None,
-    };
+    let facts =
+        Facts { request, status: StatusCode::OK.as_u16(), took_us: exchange.took_us(), reply_bytes: None };
     let append = |log: &mut Transaction<'_>| {
         let rejected = |(index, item)| Some((index, append_item(log, stream, &facts, item)?));
         items.iter().enumerate().filter_map(rejected).collect()

@@ -10,7 +10,6 @@ use std::time::Instant;
 use tollgate_http::{Method, Methods, StatusCode};
 use tollgate_log::{AppendError, Level};
 use tollgate_script::{Host, LoadError, Record, RecordFields, Request};
-use uuid::Uuid;
 
 use crate::options::{HandlerSpec, RouteSpec};
 use crate::recorder::{Gate, Recorder};
@@ -37,7 +36,6 @@ enum Handler {
 /// A complete request on its way through a handler.
 pub(crate) struct Exchange {
     pub(crate) request: Rc<Request>,
-    pub(crate) id: Uuid,
     /// When the head was complete.
     pub(crate) begun: Instant,
 }
@@ -94,7 +92,6 @@ impl Endpoint {
         let Some(stream) = &self.stream else { return reply.into() };
         let facts = Facts {
             request: &exchange.request,
-            id: exchange.id,
             status: reply.status.as_u16(),
             took_us: exchange.took_us(),
             reply_bytes: Some(reply.content.len()),

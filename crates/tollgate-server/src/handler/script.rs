@@ -21,7 +21,7 @@ pub(super) async fn run(handler: &Handler, endpoint: &Endpoint, exchange: &Excha
         Err(error) => {
             let request = &exchange.request;
             let (method, path) = (request.head.method(), &request.path);
-            tracing::error!(route = endpoint.path, %method, path, id = request.id, "script failed: {error}");
+            tracing::error!(route = endpoint.path, %method, path, id = %request.id, "script failed: {error}");
             (Reply::text(StatusCode::INTERNAL_SERVER_ERROR, "the script failed"), Record::default())
         }
     }

@@ -11,7 +11,6 @@ use crate::options::Source;
 /// What is known of a transaction when its reply is ready.
 pub(crate) struct Facts<'a> {
     pub(crate) request: &'a Request,
-    pub(crate) id: Uuid,
     pub(crate) status: u16,
     pub(crate) took_us: i64,
     /// None where records are made before the reply is.
@@ -29,8 +28,10 @@ impl Facts<'_> {
         let request = self.request;
         match source {
             Source::RequestTime => row.push(Value::Timestamp(request.time_us)),
-            Source::RequestId if kind == ColumnType::Uuid => row.push(Value::Uuid(self.id.into_bytes())),
-            Source::RequestId => row.push(Value::Text(&request.id)),
+            Source::RequestId if kind == ColumnType::Uuid => row.push(Value::Uuid(request.id.into_bytes())),
+            Source::RequestId => {
+                row.push(Value::Text(request.id.hyphenated().encode_lower(&mut Uuid::encode_buffer())))
+            }
             Source::RequestMethod => row.push(Value::Text(request.head.method().as_str())),
             Source::RequestPath => row.push(Value::Text(&request.path)),
             Source::RequestQuery => push_text(request.head.query().map(str::as_bytes), row),

@@ -2,23 +2,28 @@
 
 use std::io::Write as _;
 
-use mlua::{Table, Value};
-
 use super::DEPTH_MAX;
 use crate::api::Marks;
 use crate::budget::Budget;
 use crate::error::shown;
+use crate::sys::seen::{Entries, Seen};
 
-/// Writes values into one buffer. After a fault the buffer holds a part and is of no use.
-pub(crate) struct Encoder<'a> {
+/// What an encoder writes into, kept from value to value.
+#[derive(Default)]
+pub(crate) struct Scratch {
     out: Vec<u8>,
+    /// The members of all objects that are open, the innermost last.
+    members: Vec<Member>,
+    sorted: Vec<u8>,
+}
+
+/// Writes one value as text.
+pub(crate) struct Encoder<'a> {
+    scratch: &'a mut Scratch,
     bytes_max: usize,
     marks: &'a Marks,
     budget: &'a Budget,
     depth: usize,
-    /// The members of all objects that are open, the innermost last.
-    members: Vec<Member>,
-    scratch: Vec<u8>,
 }
 
 /// Where `"key":value,` stands in the output.
@@ -56,40 +61,44 @@ impl Fault {
 }
 
 impl<'a> Encoder<'a> {
-    pub(crate) fn new(out: Vec<u8>, bytes_max: usize, marks: &'a Marks, budget: &'a Budget) -> Self {
-        Self { out, bytes_max, marks, budget, depth: 0, members: Vec::new(), scratch: Vec::new() }
+    pub(crate) fn new(
+        scratch: &'a mut Scratch,
+        bytes_max: usize,
+        marks: &'a Marks,
+        budget: &'a Budget,
+    ) -> Self {
+        scratch.clear();
+        Self { scratch, bytes_max, marks, budget, depth: 0 }
     }
 
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
-        self.out
+    /// Returns `value` as JSON.
+    pub(crate) fn encode(mut self, value: Seen<'_>) -> Result<&'a [u8], Fault> {
+        self.value(value)?;
+        Ok(&self.scratch.out)
     }
 
-    /// Appends `value`.
-    pub(crate) fn value(&mut self, value: &Value) -> Result<(), Fault> {
+    fn value(&mut self, value: Seen<'_>) -> Result<(), Fault> {
+        let out = &mut self.scratch.out;
         match value {
-            Value::Table(table) => self.table(table)?,
-            Value::String(text) => self.string(&text.as_bytes())?,
-            Value::Integer(number) => self.integer(*number),
-            Value::Number(number) => self.number(*number)?,
-            Value::Boolean(true) => self.out.extend_from_slice(b"true"),
-            Value::Boolean(false) => self.out.extend_from_slice(b"false"),
-            Value::Nil => self.out.extend_from_slice(b"null"),
-            other if *other == Value::NULL => self.out.extend_from_slice(b"null"),
-            other => return Err(Fault::new(format!("a {} has no form in JSON", other.type_name()))),
+            Seen::Table(table) => self.table(table)?,
+            Seen::Text(text) => self.string(text)?,
+            Seen::Integer(number) => {
+                out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+            }
+            Seen::Number(number) => self.number(number)?,
+            Seen::Boolean(true) => out.extend_from_slice(b"true"),
+            Seen::Boolean(false) => out.extend_from_slice(b"false"),
+            Seen::Nil | Seen::Null => out.extend_from_slice(b"null"),
+            other => return Err(Fault::new(format!("a {} has no form in JSON", other.kind()))),
         }
         self.check_size()
     }
 
     fn check_size(&self) -> Result<(), Fault> {
-        if self.out.len() > self.bytes_max {
+        if self.scratch.out.len() > self.bytes_max {
             return Err(Fault::new(format!("JSON exceeds limit: {} bytes", self.bytes_max)));
         }
         Ok(())
-    }
-
-    fn integer(&mut self, number: i64) {
-        // A Vec takes every write.
-        let _ = write!(self.out, "{number}");
     }
 
     fn number(&mut self, number: f64) -> Result<(), Fault> {
@@ -97,9 +106,10 @@ impl<'a> Encoder<'a> {
             return Err(Fault::new(format!("{number} has no form in JSON")));
         }
         if number == 0.0 {
-            self.out.push(b'0');
+            self.scratch.out.push(b'0');
         } else {
-            serde_json::to_writer(&mut self.out, &number).map_err(|error| Fault::new(error.to_string()))?;
+            serde_json::to_writer(&mut self.scratch.out, &number)
+                .map_err(|error| Fault::new(error.to_string()))?;
         }
         Ok(())
     }
@@ -110,15 +120,15 @@ impl<'a> Encoder<'a> {
         if bytes.len() > self.bytes_max {
             return Err(Fault::new(format!("JSON exceeds limit: {} bytes", self.bytes_max)));
         }
-        self.out.push(b'"');
+        self.scratch.out.push(b'"');
         let mut rest = text.as_bytes();
         while let Some(at) = rest.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
-            self.out.extend_from_slice(&rest[..at]);
+            self.scratch.out.extend_from_slice(&rest[..at]);
             self.escaped(rest[at]);
             rest = &rest[at + 1..];
         }
-        self.out.extend_from_slice(rest);
-        self.out.push(b'"');
+        self.scratch.out.extend_from_slice(rest);
+        self.scratch.out.push(b'"');
         Ok(())
     }
 
@@ -131,14 +141,14 @@ impl<'a> Encoder<'a> {
             0x08 => b'b',
             0x0c => b'f',
             _ => {
-                let _ = write!(self.out, "\\u{byte:04x}");
+                let _ = write!(self.scratch.out, "\\u{byte:04x}");
                 return;
             }
         };
-        self.out.extend_from_slice(&[b'\\', letter]);
+        self.scratch.out.extend_from_slice(&[b'\\', letter]);
     }
 
-    fn table(&mut self, table: &Table) -> Result<(), Fault> {
+    fn table(&mut self, table: Entries<'_>) -> Result<(), Fault> {
         if self.depth == DEPTH_MAX {
             return Err(Fault::new(format!(
                 "tables are nested deeper than {DEPTH_MAX}, or contain themselves"
@@ -148,7 +158,7 @@ impl<'a> Encoder<'a> {
             return Err(Fault::new("cpu budget of the call is used up"));
         }
         self.depth += 1;
-        if table.raw_len() > 0 {
+        if table.len() > 0 {
             self.array(table)?;
         } else {
             self.object(table)?;
@@ -157,100 +167,104 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
-    fn array(&mut self, table: &Table) -> Result<(), Fault> {
-        let start = self.out.len();
+    fn array(&mut self, table: Entries<'_>) -> Result<(), Fault> {
+        let start = self.scratch.out.len();
         let mut expected: i64 = 1;
-        let in_order = each(table, |key, value| {
-            if !matches!(key, Value::Integer(index) if *index == expected) {
-                return Ok(false);
+        let walked = table.each(|key, value| {
+            if !matches!(key, Seen::Integer(index) if index == expected) {
+                return Err(Stop::OutOfOrder);
             }
-            self.out.push(if expected == 1 { b'[' } else { b',' });
-            self.value(value).map_err(|fault| fault.below(&format!("[{expected}]")))?;
+            self.scratch.out.push(if expected == 1 { b'[' } else { b',' });
+            self.value(value).map_err(|fault| Stop::Fault(fault.below(&format!("[{expected}]"))))?;
             expected += 1;
-            Ok(true)
-        })?;
-        if !in_order {
-            // Some elements live in the hash part, where no order is.
-            self.out.truncate(start);
-            self.array_by_index(table)?;
+            Ok(())
+        });
+        match walked {
+            Ok(()) => {}
+            Err(Stop::Fault(fault)) => return Err(fault),
+            Err(Stop::OutOfOrder) => {
+                // Some elements live in the hash part, where no order is.
+                self.scratch.out.truncate(start);
+                self.array_by_index(table)?;
+            }
         }
-        self.out.push(b']');
+        self.scratch.out.push(b']');
         Ok(())
     }
 
-    fn array_by_index(&mut self, table: &Table) -> Result<(), Fault> {
-        let len = table.raw_len();
+    fn array_by_index(&mut self, table: Entries<'_>) -> Result<(), Fault> {
+        let len = table.len();
         let mut count = 0;
-        each(table, |key, _| {
+        table.each(|key, _| {
             count += 1;
             match key {
-                Value::Integer(index)
-                    if usize::try_from(*index).is_ok_and(|index| (1..=len).contains(&index)) =>
+                Seen::Integer(index)
+                    if usize::try_from(index).is_ok_and(|index| (1..=len).contains(&index)) =>
                 {
-                    Ok(true)
+                    Ok(())
                 }
-                Value::Integer(index) => {
+                Seen::Integer(index) => {
                     Err(Fault::new(format!("a list of {len} with a hole before key {index}")))
                 }
-                other => Err(Fault::new(format!("mixed keys: 1 and {}", key_in_words(other)))),
+                other => Err(Fault::new(format!("mixed keys: 1 and {}", key_in_words(&other)))),
             }
         })?;
         if count != len {
             return Err(Fault::new(format!("a list of {len} with {} holes", len.saturating_sub(count))));
         }
         for index in 1..=len {
-            self.out.push(if index == 1 { b'[' } else { b',' });
-            let value: Value = table.raw_get(index).map_err(|error| Fault::new(error.to_string()))?;
-            self.value(&value).map_err(|fault| fault.below(&format!("[{index}]")))?;
+            self.scratch.out.push(if index == 1 { b'[' } else { b',' });
+            let written = table.with_index(index, |value| self.value(value));
+            written.map_err(|fault| fault.below(&format!("[{index}]")))?;
         }
         Ok(())
     }
 
-    fn object(&mut self, table: &Table) -> Result<(), Fault> {
-        let first = self.members.len();
-        self.out.push(b'{');
-        each(table, |key, value| {
-            let Value::String(name) = key else {
+    fn object(&mut self, table: Entries<'_>) -> Result<(), Fault> {
+        let first = self.scratch.members.len();
+        self.scratch.out.push(b'{');
+        table.each(|key, value| {
+            let Seen::Text(name) = key else {
                 return Err(Fault::new(format!(
                     "key {} is neither text nor part of 1..n",
-                    key_in_words(key)
+                    key_in_words(&key)
                 )));
             };
-            let start = self.out.len();
-            self.string(&name.as_bytes())?;
-            let key_end = self.out.len();
-            self.out.push(b':');
-            self.value(value).map_err(|fault| fault.below(&step(&name.as_bytes())))?;
-            self.out.push(b',');
-            self.members.push(Member { start, key_end, end: self.out.len() });
-            Ok(true)
+            let start = self.scratch.out.len();
+            self.string(name)?;
+            let key_end = self.scratch.out.len();
+            self.scratch.out.push(b':');
+            self.value(value).map_err(|fault| fault.below(&step(name)))?;
+            self.scratch.out.push(b',');
+            self.scratch.members.push(Member { start, key_end, end: self.scratch.out.len() });
+            Ok(())
         })?;
-        match self.members.len() - first {
-            0 if table.metatable().is_some_and(|mark| mark == self.marks.array) => {
-                self.out.pop();
-                self.out.extend_from_slice(b"[]");
+        match self.scratch.members.len() - first {
+            0 if table.has_metatable(self.marks.array_address) => {
+                self.scratch.out.pop();
+                self.scratch.out.extend_from_slice(b"[]");
             }
-            0 => self.out.push(b'}'),
+            0 => self.scratch.out.push(b'}'),
             _ => self.close_object(first),
         }
-        self.members.truncate(first);
+        self.scratch.members.truncate(first);
         Ok(())
     }
 
     /// Puts the members from `first` on in the order of their keys; the last comma becomes the brace.
     fn close_object(&mut self, first: usize) {
-        let Self { out, members, scratch, .. } = self;
+        let Scratch { out, members, sorted } = &mut *self.scratch;
         let members = &mut members[first..];
         let key = |member: &Member| &out[member.start..member.key_end];
         if !members.is_sorted_by(|a, b| key(a) <= key(b)) {
             let begin = members[0].start;
             members.sort_unstable_by(|a, b| key(a).cmp(key(b)));
-            scratch.clear();
+            sorted.clear();
             for member in members.iter() {
-                scratch.extend_from_slice(&out[member.start..member.end]);
+                sorted.extend_from_slice(&out[member.start..member.end]);
             }
             out.truncate(begin);
-            out.extend_from_slice(scratch);
+            out.extend_from_slice(sorted);
         }
         if let Some(comma) = out.last_mut() {
             *comma = b'}';
@@ -258,31 +272,35 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Visits the pairs until `visit` says no, and returns whether it never did.
-fn each(table: &Table, mut visit: impl FnMut(&Value, &Value) -> Result<bool, Fault>) -> Result<bool, Fault> {
-    let mut end = Ok(true);
-    let walked = table.for_each::<Value, Value>(|key, value| {
-        end = visit(&key, &value);
-        // The error only ends the walk; what happened is in `end`.
-        if matches!(end, Ok(true)) { Ok(()) } else { Err(mlua::Error::StackError) }
-    });
-    match (end, walked) {
-        (Ok(true), Err(error)) => Err(Fault::new(error.to_string())),
-        (end, _) => end,
+impl Scratch {
+    fn clear(&mut self) {
+        self.out.clear();
+        self.members.clear();
+        self.out.shrink_to(KEPT_BYTES_MAX);
+        self.sorted.shrink_to(KEPT_BYTES_MAX);
+        self.members.shrink_to(KEPT_MEMBERS_MAX);
     }
+}
+
+/// Why a walk over an array ended early.
+enum Stop {
+    OutOfOrder,
+    Fault(Fault),
 }
 
 fn step(name: &[u8]) -> String {
     format!(".{}", shown(name))
 }
 
-fn key_in_words(key: &Value) -> String {
+fn key_in_words(key: &Seen<'_>) -> String {
     match key {
-        Value::String(name) => format!("\"{}\"", shown(&name.as_bytes())),
-        Value::Integer(number) => number.to_string(),
-        Value::Number(number) => number.to_string(),
-        other => format!("of type {}", other.type_name()),
+        Seen::Text(name) => format!("\"{}\"", shown(name)),
+        Seen::Integer(number) => number.to_string(),
+        Seen::Number(number) => number.to_string(),
+        other => format!("of type {}", other.kind()),
     }
 }
 
 const PATH_BYTES_MAX: usize = 200;
+const KEPT_BYTES_MAX: usize = 64 << 10;
+const KEPT_MEMBERS_MAX: usize = 1 << 10;

@@ -1,0 +1,139 @@
+//! Answers for tables whose fields come from Rust when they are touched: an `__index` without handles.
+//!
+//! A push may meet the memory limit of the call. Luau then throws through our frames, which drops what they own, and
+//! the call ends with an error of memory.
+
+use std::ffi::{c_int, c_void};
+use std::ops::Deref;
+use std::rc::Rc;
+
+use mlua::{AnyUserData, Function, Lua, Table, ffi};
+
+use super::seen::Seen;
+
+/// What answers for the fields of tables.
+pub(crate) trait Fields: 'static {
+    /// Pushes the field `key` of the table at `table`; false, and nothing pushed, if there is none to be had.
+    fn push(&self, table: *const c_void, key: &[u8], stack: &Stack) -> bool;
+}
+
+/// The stack of an `__index` under way.
+pub(crate) struct Stack {
+    state: *mut ffi::lua_State,
+}
+
+/// Makes the `__index` of `fields`. Where those have no answer, `refuse` gets the table and the key, and raises an error;
+/// `functions` and `metatables` are there for [`Stack::function`] and [`Stack::texts`].
+///
+/// # Errors
+/// Out of memory.
+pub(crate) fn index<F: Fields>(
+    lua: &Lua,
+    fields: Rc<F>,
+    refuse: &Function,
+    functions: &[Function],
+    metatable: &Table,
+) -> mlua::Result<Function> {
+    let address = Rc::as_ptr(&fields).cast_mut().cast::<c_void>();
+    let owner: AnyUserData = lua.create_any_userdata(fields)?;
+    let functions = mlua::Variadic::from_iter(functions.iter().cloned());
+    // SAFETY: the upvalues are the values in the order of `upvalue`; the owner among them keeps the address valid.
+    unsafe {
+        lua.exec_raw((owner, mlua::LightUserData(address), refuse, metatable, functions), |state| {
+            ffi::lua_pushcclosure(state, run::<F>, ffi::lua_gettop(state));
+        })
+    }
+}
+
+/// The places of upvalues; that of the owner is 1.
+mod upvalue {
+    pub(super) const FIELDS: i32 = 2;
+    pub(super) const REFUSE: i32 = 3;
+    pub(super) const METATABLE: i32 = 4;
+    pub(super) const FUNCTIONS: i32 = 5;
+}
+
+unsafe extern "C-unwind" fn run<F: Fields>(state: *mut ffi::lua_State) -> c_int {
+    // SAFETY: `index` made the upvalues. Luau calls `__index` with a table and a key.
+    unsafe {
+        ffi::lua_settop(state, 2);
+        let fields = ffi::lua_tolightuserdata(state, ffi::lua_upvalueindex(upvalue::FIELDS)).cast::<F>();
+        let table = ffi::lua_topointer(state, 1);
+        let is_pushed = match Seen::at(state, 2) {
+            Seen::Text(key) => (*fields).push(table, key, &Stack { state }),
+            _ => false,
+        };
+        if !is_pushed {
+            ffi::lua_pushvalue(state, ffi::lua_upvalueindex(upvalue::REFUSE));
+            ffi::lua_insert(state, 1);
+            ffi::lua_call(state, 2, 1);
+        }
+    }
+    1
+}
+
+impl Stack {
+    /// Pushes a string.
+    pub(crate) fn text(&self, text: &[u8]) -> bool {
+        // SAFETY: Luau copies the bytes.
+        unsafe { ffi::lua_pushlstring_(self.state, text.as_ptr().cast(), text.len()) };
+        true
+    }
+
+    /// Pushes a number.
+    pub(crate) fn number(&self, number: f64) -> bool {
+        // SAFETY: nothing is read.
+        unsafe { ffi::lua_pushnumber(self.state, number) };
+        true
+    }
+
+    /// Pushes one of the functions.
+    pub(crate) fn function(&self, place: u8) -> bool {
+        // SAFETY: Luau gives nil for an upvalue that is not there.
+        unsafe {
+            ffi::lua_pushvalue(self.state, ffi::lua_upvalueindex(upvalue::FUNCTIONS + i32::from(place)));
+        };
+        true
+    }
+
+    /// Pushes a read-only table of names and values, in which the first value of a name counts, and keeps it as the
+    /// field: the next touch finds it without us. The table has room for `expected` of them.
+    pub(crate) fn texts<N, V>(
+        &self,
+        pairs: impl Iterator<Item = (N, V)>,
+        expected: usize,
+        with_metatable: bool,
+    ) -> bool
+    where
+        N: Deref<Target: AsRef<[u8]>>,
+        V: Deref<Target: AsRef<[u8]>>,
+    {
+        let state = self.state;
+        // SAFETY: the table is pushed first and stays at `table`; each turn leaves the stack as it was.
+        unsafe {
+            ffi::lua_createtable(state, 0, c_int::try_from(expected).unwrap_or(0));
+            let table = ffi::lua_gettop(state);
+            for (name, value) in pairs {
+                self.text((*name).as_ref());
+                ffi::lua_pushvalue(state, -1);
+                if ffi::lua_rawget(state, table) == ffi::LUA_TNIL {
+                    ffi::lua_settop(state, table + 1);
+                    self.text((*value).as_ref());
+                    ffi::lua_rawset(state, table);
+                }
+                ffi::lua_settop(state, table);
+            }
+            if with_metatable {
+                ffi::lua_pushvalue(state, ffi::lua_upvalueindex(upvalue::METATABLE));
+                ffi::lua_setmetatable(state, table);
+            }
+            ffi::lua_setreadonly(state, table, 1);
+            ffi::lua_setreadonly(state, 1, 0);
+            ffi::lua_pushvalue(state, 2);
+            ffi::lua_pushvalue(state, table);
+            ffi::lua_rawset(state, 1);
+            ffi::lua_setreadonly(state, 1, 1);
+        }
+        true
+    }
+}

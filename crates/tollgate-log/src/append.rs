@@ -197,9 +197,9 @@ impl Appender {
         Ok(())
     }
 
-    /// Whether records wait to be handed over.
-    pub fn has_pending(&self) -> bool {
-        self.count > 0
+    /// How many records wait to be handed over.
+    pub fn pending(&self) -> u32 {
+        self.count
     }
 
     /// Hands what was gathered to the writer. Returns false if the writer's queue is full: call again soon.

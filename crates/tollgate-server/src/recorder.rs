@@ -14,6 +14,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tollgate_log::{AppendError, Appender, Level, Log, Ticket, Transaction};
 
+/// How often requests that came meanwhile may join a batch.
+const GATHER_ROUNDS_MAX: usize = 4;
 /// How long to wait for a place in the queue of the log's writer.
 const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(1);
 
@@ -71,9 +73,9 @@ impl Recorder {
         fill: impl FnOnce(&mut Transaction<'_>) -> R,
     ) -> Result<(Option<Gate>, R), AppendError> {
         let mut appender = self.appender.borrow_mut();
-        let is_first = !appender.has_pending();
+        let before = appender.pending();
         let (ticket, result) = appender.append(level, fill)?;
-        if is_first && appender.has_pending() {
+        if before == 0 && appender.pending() > 0 {
             self.pending.notify_one();
         }
         Ok((ticket.map(|ticket| Gate { ticket, level }), result))
@@ -111,7 +113,21 @@ impl Recorder {
     pub(crate) async fn hand_over(&self) {
         loop {
             self.pending.notified().await;
+            self.gather().await;
             self.hand_over_all().await;
+        }
+    }
+
+    /// Lets requests that came meanwhile join the batch, as long as there are any: no longer than it takes to answer
+    /// them, and a lone request waits for one look at the sockets.
+    async fn gather(&self) {
+        let pending = || self.appender.borrow().pending();
+        for _ in 0..GATHER_ROUNDS_MAX {
+            let before = pending();
+            tokio::task::yield_now().await;
+            if pending() <= before {
+                return;
+            }
         }
     }
 

@@ -87,7 +87,7 @@ fn a_transaction_of_no_record_has_no_ticket() {
     let log = open(&sim, |_| {});
     let mut appender = log.appender(|| {});
     let (ticket, ()) = appender.append(Level::Synced, |_| {}).unwrap();
-    assert_eq!((ticket, appender.has_pending()), (None, false));
+    assert_eq!((ticket, appender.pending()), (None, 0));
     drop(appender);
     log.close().unwrap();
 }

@@ -44,13 +44,13 @@ class Load:
 
 
 class Wrk(Load):
-    """wrk: a closed loop, so a slow server is asked less (coordinated omission); pipelines by a script of ours."""
+    """wrk: a closed loop, so a slow server is asked less (coordinated omission). A pipeline's latency is that of its last reply."""
 
     generator = "wrk"
 
     def run(self, port, seconds):
         with tempfile.NamedTemporaryFile() as body:
-            arguments = [str(self.depth)]
+            arguments = [str(self.connections), str(self.depth)]
             if self.body is not None:
                 body.write(self.body)
                 body.flush()

@@ -1,5 +1,5 @@
-// A bare epoll loop: finds the end of each head, parses nothing, and answers with the same bytes. The limit of a thread that reads and
-// writes sockets.
+// A bare epoll loop: finds the end of each head, parses nothing but the version (1.0 ends the connection), and answers
+// with the same bytes. The limit of a thread that reads and writes sockets.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -25,6 +25,11 @@ static void accept_all(int epoll, int listener) {
   }
 }
 
+static int is_last(size_t bytes) {
+  char *line_end = memchr(in, '\r', bytes);
+  return line_end && line_end[-1] == '0';
+}
+
 static void answer(int peer) {
   ssize_t bytes = read(peer, in, sizeof in);
   if (bytes <= 0) {
@@ -37,7 +42,7 @@ static void answer(int peer) {
     memcpy(out + length, reply, sizeof reply - 1);
     length += sizeof reply - 1;
   }
-  if (length && write(peer, out, length) < 0) close(peer);
+  if (length && (write(peer, out, length) < 0 || is_last(bytes))) close(peer);
 }
 
 int main(int count, char **words) {

@@ -62,6 +62,8 @@ fn bind(address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
         socket.set_reuse_port(true)?;
     }
     socket.set_nonblocking(true)?;
+    // A reply is one write: waiting for more to send would only delay it. Connections inherit this (Linux).
+    socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
     Ok(socket)
 }
@@ -83,6 +85,9 @@ mod tests {
         let address = listeners.addresses()[0];
         assert_ne!(address.port(), 0);
         assert_eq!(listeners.by_worker.len(), 3);
+        let _peer = std::net::TcpStream::connect(address).unwrap();
+        let accepted = listeners.by_worker.iter().flatten().find_map(|listener| listener.accept().ok());
+        assert!(accepted.unwrap().0.nodelay().unwrap());
         options.listen = vec![address];
         let Err(StartError::Listen { address: named, source }) = Listeners::bind(&options) else { panic!() };
         assert_eq!((named, source.kind()), (address, io::ErrorKind::AddrInUse));

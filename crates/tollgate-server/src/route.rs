@@ -6,11 +6,12 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
 use tollgate_http::{Method, Methods};
 
 /// Routes with something of type `T` behind each.
 pub(crate) struct RouteTable<T> {
-    hosts: HashMap<String, Node<T>>,
+    hosts: HashMap<String, Node<T>, RandomState>,
     any_host: Node<T>,
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct Match<'t, 'p, T> {
 }
 
 struct Node<T> {
-    literals: HashMap<String, Node<T>>,
+    literals: HashMap<String, Node<T>, RandomState>,
     capture: Option<Box<Node<T>>>,
     /// Routes that end in `*` here.
     rest: Vec<Entry<T>>,
@@ -56,13 +57,13 @@ struct Entry<T> {
 
 impl<T> Default for Node<T> {
     fn default() -> Self {
-        Self { literals: HashMap::new(), capture: None, rest: Vec::new(), here: Vec::new() }
+        Self { literals: HashMap::default(), capture: None, rest: Vec::new(), here: Vec::new() }
     }
 }
 
 impl<T> Default for RouteTable<T> {
     fn default() -> Self {
-        Self { hosts: HashMap::new(), any_host: Node::default() }
+        Self { hosts: HashMap::default(), any_host: Node::default() }
     }
 }
 
@@ -90,14 +91,14 @@ impl<T> RouteTable<T> {
         node.here.push(Entry { methods, names, endpoint });
     }
 
-    /// Looks up a decoded, normalised path; `host` may have a port.
-    pub(crate) fn find<'t, 'p>(
+    /// Looks up a decoded, normalised path. The host, which may have a port, is asked for only if a route names one.
+    pub(crate) fn find<'t, 'p, 'h>(
         &'t self,
-        host: Option<&str>,
+        host: impl FnOnce() -> Option<&'h str>,
         path: &'p str,
         method: Method,
     ) -> Routed<'t, 'p, T> {
-        let named = host.filter(|_| !self.hosts.is_empty()).and_then(|host| self.host(host));
+        let named = if self.hosts.is_empty() { None } else { host().and_then(|host| self.host(host)) };
         let routed = named.map_or(Routed::NotFound, |node| node.find(path, method));
         match routed {
             Routed::NotFound => self.any_host.find(path, method),
@@ -218,7 +219,7 @@ mod tests {
     fn check(routes: &[&'static str], host: Option<&str>, request: &str, expect: &str) {
         let (method, path) = request.split_once(' ').unwrap();
         let table = table(routes);
-        let routed = table.find(host, path, Method::from_bytes(method.as_bytes()).unwrap());
+        let routed = table.find(|| host, path, Method::from_bytes(method.as_bytes()).unwrap());
         let found = match routed {
             Routed::Found(Match { endpoint, params, path_info, .. }) => {
                 let params: Vec<_> = params.iter().map(|(name, value)| format!("{name}={value}")).collect();

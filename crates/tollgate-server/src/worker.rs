@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tollgate_http::{Method, Methods, RequestHead, StatusCode, Target, normalise_path};
+use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path};
 use tollgate_log::SchemaId;
 use tollgate_script::{Host, Request};
 
@@ -62,20 +62,21 @@ impl Worker {
     }
 
     fn find(&self, head: &RequestHead) -> (Destination, String) {
-        if head.target() == Target::Asterisk {
+        let raw_path = head.path();
+        if raw_path == "*" {
             return (
                 Destination::Reply(allowed(StatusCode::NO_CONTENT, Method::ALL.into_iter().collect())),
                 String::new(),
             );
         }
-        let path = match normalise_path(head.path()) {
+        let path = match normalise_path(raw_path) {
             Ok(path) => path,
             Err(error) => {
                 tracing::debug!("request refused: {error}");
                 return (Destination::Reply(Reply::text(error.status(), error.client_text())), String::new());
             }
         };
-        let destination = match self.routes.find(head.host(), &path, head.method()) {
+        let destination = match self.routes.find(|| head.host(), &path, head.method()) {
             Routed::Found(found) => Destination::Endpoint {
                 endpoint: found.endpoint.clone(),
                 params: found
@@ -252,11 +253,6 @@ fn accept_queued(worker: &Rc<Worker>, listener: tokio::net::TcpListener) -> io::
 }
 
 fn open(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
-    // A reply is one write: waiting for more to send would only delay it.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%peer, %error, "connection lost as it was accepted");
-        return;
-    }
     spawn(worker, |worker| conn::serve(worker, stream, peer));
 }
 

@@ -10,3 +10,4 @@ mod loading;
 mod replies;
 mod requests;
 mod sandbox;
+mod hostile;

@@ -19,7 +19,7 @@ use tollgate_script::{Host, Request};
 use crate::clock::{Clock, TICK};
 use crate::conn::{self, Arrived, Deadlines, Destination};
 use crate::error::StartError;
-use crate::handler::{Answer, Endpoint, Exchange};
+use crate::handler::{Endpoint, Exchange};
 use crate::identity::IdMaker;
 use crate::options::{ConnectionLimits, ServerOptions};
 use crate::recorder::{LogEnd, Recorder};
@@ -98,23 +98,29 @@ impl Worker {
         (destination, path.into_owned())
     }
 
-    /// Answers a complete request.
-    pub(crate) async fn answer(&self, arrived: Arrived, body: Bytes, remote_addr: IpAddr) -> Answer {
-        let (endpoint, params, path_info) = match arrived.destination {
-            Destination::Reply(reply) => return reply.into(),
-            Destination::Endpoint { endpoint, params, path_info } => (endpoint, params, path_info),
-        };
-        let request = Rc::new(Request {
-            head: arrived.head,
-            path: arrived.path,
-            params,
-            path_info,
-            remote_addr,
-            id: self.ids.next(arrived.time_us),
-            time_us: arrived.time_us,
-            body,
-        });
-        endpoint.answer(&Exchange { request, begun: arrived.begun }, &self.recorder).await
+    /// Makes what a handler gets of a complete request; or the reply, where no handler is asked.
+    pub(crate) fn exchange(
+        &self,
+        arrived: Arrived,
+        body: Bytes,
+        remote_addr: IpAddr,
+    ) -> Result<Exchange, Reply> {
+        match arrived.destination {
+            Destination::Reply(reply) => Err(reply),
+            Destination::Endpoint { endpoint, params, path_info } => {
+                let request = Request {
+                    head: arrived.head,
+                    path: arrived.path,
+                    params,
+                    path_info,
+                    remote_addr,
+                    id: self.ids.next(arrived.time_us),
+                    time_us: arrived.time_us,
+                    body,
+                };
+                Ok(Exchange { endpoint, request: Rc::new(request), begun: arrived.begun })
+            }
+        }
     }
 }
 

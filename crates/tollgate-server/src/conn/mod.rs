@@ -24,7 +24,7 @@ use tollgate_http::{
     CONTINUE, Connection as ConnectionOption, HeadReader, Method, RequestError, StatusCode, Version,
 };
 
-use crate::handler::Answer;
+use crate::handler::{Answer, Exchange};
 use crate::options::ConnectionLimits;
 use crate::reply::{Replies, Reply, Writing};
 use crate::worker::Worker;
@@ -88,6 +88,14 @@ enum Reading {
     Body(Box<BodyReader>),
 }
 
+/// A whole request on the way to its reply, and what that has to look like.
+struct Complete {
+    exchange: Result<Exchange, Reply>,
+    is_head: bool,
+    version: Version,
+    is_persistent: bool,
+}
+
 /// What becomes of the connection when the replies at hand are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reuse {
@@ -127,7 +135,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn answer_what_came(&mut self) {
         while self.reuse == Reuse::Open && !self.is_full() {
             match self.next_request() {
-                Ok(Some((arrived, body))) => self.answer(arrived, body).await,
+                Ok(Some(complete)) => self.answer(complete).await,
                 Ok(None) => return,
                 Err(error) => self.refuse(&error),
             }
@@ -144,18 +152,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Takes the next complete request off the buffer. None: more bytes are needed.
-    fn next_request(&mut self) -> Result<Option<(Arrived, Bytes)>, RequestError> {
+    fn next_request(&mut self) -> Result<Option<Complete>, RequestError> {
         if let Reading::Head = &self.reading {
             let limits = &self.worker.limits.head;
             let Some(head) = self.head_reader.read(&mut self.input, limits)? else { return Ok(None) };
             let arrived = self.worker.receive(head);
             if !arrived.head.framing().has_content() {
-                return Ok(Some((arrived, Bytes::new())));
+                return Ok(Some(self.complete(arrived, Bytes::new())));
             }
             if arrived.is_refused_before_body() {
                 // RFC 9110 section 10.1.1: the client asked before it sent, and is told.
                 self.reuse = Reuse::Linger;
-                return Ok(Some((arrived, Bytes::new())));
+                return Ok(Some(self.complete(arrived, Bytes::new())));
             }
             let body = BodyReader::new(arrived, limits)?;
             self.reading = Reading::Body(Box::new(body));
@@ -163,19 +171,30 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let Reading::Body(body) = &mut self.reading else { return Ok(None) };
         let Some(content) = body.read(&mut self.input)? else { return Ok(None) };
         match std::mem::replace(&mut self.reading, Reading::Head) {
-            Reading::Body(body) => Ok(Some((body.arrived, content))),
+            Reading::Body(body) => Ok(Some(self.complete(body.arrived, content))),
             Reading::Head => Ok(None),
         }
     }
 
-    async fn answer(&mut self, arrived: Arrived, body: Bytes) {
+    fn complete(&self, arrived: Arrived, body: Bytes) -> Complete {
+        Complete {
+            is_head: arrived.head.method() == Method::Head,
+            version: arrived.head.version(),
+            is_persistent: arrived.head.is_persistent(),
+            exchange: self.worker.exchange(arrived, body, self.peer),
+        }
+    }
+
+    async fn answer(&mut self, complete: Complete) {
+        let Complete { exchange, is_head, version, is_persistent } = complete;
         self.slot.set(Phase::Handling);
-        let is_head = arrived.head.method() == Method::Head;
-        let version = arrived.head.version();
-        if !arrived.head.is_persistent() && self.reuse == Reuse::Open {
+        if !is_persistent && self.reuse == Reuse::Open {
             self.reuse = Reuse::Close;
         }
-        let Answer { reply, gate } = self.worker.answer(arrived, body, self.peer).await;
+        let Answer { reply, gate } = match exchange {
+            Ok(exchange) => exchange.answer(&self.worker.recorder).await,
+            Err(reply) => reply.into(),
+        };
         if self.reuse == Reuse::Open && self.worker.deadlines.is_draining() {
             self.reuse = Reuse::Close;
         }

@@ -35,6 +35,7 @@ enum Handler {
 
 /// A complete request on its way through a handler.
 pub(crate) struct Exchange {
+    pub(crate) endpoint: Rc<Endpoint>,
     pub(crate) request: Rc<Request>,
     /// When the head was complete.
     pub(crate) begun: Instant,
@@ -75,18 +76,6 @@ impl Endpoint {
         Ok(Self { path: spec.path.clone(), methods, body_bytes_max: spec.body_bytes_max, stream, handler })
     }
 
-    /// Answers a request and appends its records. A transaction begins here.
-    pub(crate) async fn answer(&self, exchange: &Exchange, recorder: &Recorder) -> Answer {
-        match &self.handler {
-            Handler::Collect(stream) => collect::answer(stream, exchange, recorder),
-            Handler::Reply(reply) => self.record(reply.clone(), Record::default(), exchange, recorder),
-            Handler::Script(handler) => {
-                let (reply, record) = script::run(handler, self, exchange).await;
-                self.record(reply, record, exchange, recorder)
-            }
-        }
-    }
-
     /// Appends the one record of a transaction, if its route has a stream.
     fn record(&self, reply: Reply, record: Record, exchange: &Exchange, recorder: &Recorder) -> Answer {
         let Some(stream) = &self.stream else { return reply.into() };
@@ -112,6 +101,19 @@ impl Endpoint {
 }
 
 impl Exchange {
+    /// Answers the request and appends its records. A transaction begins here.
+    pub(crate) async fn answer(&self, recorder: &Recorder) -> Answer {
+        let endpoint = &self.endpoint;
+        match &endpoint.handler {
+            Handler::Collect(stream) => collect::answer(stream, self, recorder),
+            Handler::Reply(reply) => endpoint.record(reply.clone(), Record::default(), self, recorder),
+            Handler::Script(handler) => {
+                let (reply, record) = script::run(handler, self).await;
+                endpoint.record(reply, record, self, recorder)
+            }
+        }
+    }
+
     fn took_us(&self) -> i64 {
         i64::try_from(self.begun.elapsed().as_micros()).unwrap_or(i64::MAX)
     }

@@ -6,13 +6,13 @@ use tollgate_http::StatusCode;
 use tollgate_log::{RowEncoder, Transaction, Value, ValueError};
 use tollgate_script::{CallError, FieldValue, Handler, Outcome, Record, Step};
 
-use super::{Endpoint, Exchange};
+use super::Exchange;
 use crate::options::UnknownFields;
 use crate::reply::Reply;
 use crate::transaction::{ColumnPlan, Facts, Given, StreamPlan, fit};
 
 /// Runs a script to its end. A failure is a reply too: 500, with the reason in our log.
-pub(super) async fn run(handler: &Handler, endpoint: &Endpoint, exchange: &Exchange) -> (Reply, Record) {
+pub(super) async fn run(handler: &Handler, exchange: &Exchange) -> (Reply, Record) {
     match call(handler, exchange).await {
         Ok(mut outcome) => {
             let record = std::mem::take(&mut outcome.record);
@@ -21,7 +21,7 @@ pub(super) async fn run(handler: &Handler, endpoint: &Endpoint, exchange: &Excha
         Err(error) => {
             let request = &exchange.request;
             let (method, path) = (request.head.method(), &request.path);
-            tracing::error!(route = endpoint.path, %method, path, id = %request.id, "script failed: {error}");
+            tracing::error!(route = exchange.endpoint.path, %method, path, id = %request.id, "script failed: {error}");
             (Reply::text(StatusCode::INTERNAL_SERVER_ERROR, "the script failed"), Record::default())
         }
     }

@@ -3,7 +3,7 @@
 CARGO ?= cargo
 APP ?= examples/score
 
-.PHONY: run build test check fmt lint doc tools crash bench bench-smoke
+.PHONY: run build test check fmt lint doc tools crash bench bench-smoke where
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -38,6 +38,10 @@ crash:
 # Tollgate beside its peers; installs them as root. `make bench CASE=recorded` for one case.
 bench: build
 	bench/run.py $(if $(CASE),--case $(CASE))
+
+# Where the time of a request goes, by perf, as a picture.
+where: build
+	bench/where.py --out docs/where.svg
 
 # Does the bench run? Asserts nothing about speed.
 bench-smoke: build

@@ -33,6 +33,8 @@ class Case:
     limit: type[Server] | None = None
     #: Records that one request makes; 0: nothing is recorded.
     records_per_request: int = 0
+    #: Why rows of ours are behind, where they are.
+    lost: str = ""
 
 
 @dataclass
@@ -70,6 +72,10 @@ class Row:
     @property
     def cpu_us(self) -> float:
         return self.mid(lambda turn: turn.cpu_us)
+
+    @property
+    def p99_us(self) -> float:
+        return self.mid(lambda turn: turn.figures.p99_us)
 
 
 def run_case(case: Case, folder: Path, rounds: int, seconds: float, tell) -> list[Row]:

@@ -36,6 +36,9 @@ class Load:
     depth: int = 1
     body: bytes | None = None
 
+    #: Debian's packages that the generator comes in.
+    packages = ()
+
     def run(self, port: int, seconds: float) -> Figures:
         raise NotImplementedError
 
@@ -47,6 +50,7 @@ class Wrk(Load):
     """wrk: a closed loop, so a slow server is asked less (coordinated omission). A pipeline's latency is that of its last reply."""
 
     generator = "wrk"
+    packages = ("wrk",)
 
     def run(self, port, seconds):
         with tempfile.NamedTemporaryFile() as body:
@@ -70,6 +74,7 @@ class Ab(Load):
     """ab: a connection for each request."""
 
     generator = "ab"
+    packages = ("apache2-utils",)
 
     def run(self, port, seconds):
         with tempfile.NamedTemporaryFile("r") as table:
@@ -90,13 +95,14 @@ class Oha(Load):
     """oha at a fixed rate: latency counts from when a request was due (coordinated omission corrected)."""
 
     generator = "oha"
+    program = ROOT / "target/bench/oha/bin/oha"
     #: Followed by the folder to install into.
     install = ["cargo", "install", "oha", "--locked", "--no-default-features", "--features", "rustls", "--root"]
     rate_per_s = 20_000
 
     def run(self, port, seconds):
         output = run([
-            str(ROOT / "target/bench/oha/bin/oha"), "--no-tui", "--output-format", "json", "-z", f"{max(1, round(seconds))}s",
+            str(self.program), "--no-tui", "--output-format", "json", "-z", f"{max(1, round(seconds))}s",
             "-c", str(self.connections), "-q", str(self.rate_per_s), "--latency-correction", self.url(port),
         ])
         result = json.loads(output)

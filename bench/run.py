@@ -20,26 +20,26 @@ from servers import BENCH, ROOT, Tollgate, rate_of_loop
 
 # In the order of the report. A case is one file in `cases/`.
 CASES = ["fixed", "scripted", "recorded", "latency", "events", "lines", "connections", "sizes"]
-DEBIAN_PACKAGES = "nginx-light libnginx-mod-http-lua lighttpd lighttpd-modules-lua yaws h2o wrk apache2-utils libsqlite3-dev"
-PROGRAMS = ["nginx", "lighttpd", "h2o", "yaws", "wrk", "ab", "taskset"]
+# For the loops that are the limits, and for pinning.
+PACKAGES = {"gcc", "libc6-dev", "libsqlite3-dev", "util-linux"}
 
 
 def main():
     arguments = parse()
     names = [arguments.case] if arguments.case else CASES
     cases = {name: importlib.import_module(f"cases.{name}").CASE for name in names}
-    check_programs(cases)
+    if arguments.smoke:
+        cases = {name: smoke(case) for name, case in cases.items()}
+    install(cases)
     folder = Path(arguments.folder or tempfile.mkdtemp(prefix="tollgate-bench-"))
     # Peers that are started as root give themselves another user.
     folder.chmod(0o755)
     begun = time.monotonic()
+    limits = measure_limits(folder, arguments.seconds)
     results = {}
     for name, case in cases.items():
-        if arguments.smoke:
-            case = smoke(case)
         tell(f"{name}: {case.title}")
         results[name] = (case, run_case(case, folder, arguments.rounds, arguments.seconds, tell))
-    limits = measure_limits(folder, arguments.seconds)
     settings = {"rounds": arguments.rounds, "seconds": arguments.seconds, "took_s": time.monotonic() - begun}
     written = report.write(Path(arguments.out), results, limits, settings)
     tell(f"wrote {written} after {settings['took_s']:.0f} s")
@@ -68,31 +68,36 @@ def smoke(case):
 
 
 def measure_limits(folder: Path, seconds: float) -> dict[str, float]:
+    """What the machine gives to loops that do nothing else, times or rows a second."""
     folder.mkdir(parents=True, exist_ok=True)
     base = folder / "insert.sqlite"
     base.unlink(missing_ok=True)
     return {
-        "write + fdatasync of 128 bytes, one after the other, times a second":
-            rate_of_loop("sync", [str(folder / "sync"), "128", str(seconds)]),
-        "prepared INSERT into SQLite, a thousand to a transaction, rows a second":
-            rate_of_loop("insert", [str(base), str(seconds)], "-lsqlite3"),
+        report.SYNC_LOOP: rate_of_loop("sync", [str(folder / "sync"), "128", str(seconds)]),
+        report.INSERT_LOOP: rate_of_loop("insert", [str(base), str(seconds)], "-lsqlite3"),
     }
 
 
-def check_programs(cases: dict):
-    """Installs what is missing, as root; tells others how it is had."""
-    found = lambda program: subprocess.run(["which", program], capture_output=True, check=False).returncode == 0
-    missing = [program for program in PROGRAMS if not found(program)]
-    oha = ROOT / "target/bench/oha"
-    if missing and os.geteuid() == 0:
-        tell(f"installing {DEBIAN_PACKAGES}")
-        subprocess.run([str(BENCH / "install")], check=True, stdout=subprocess.DEVNULL)
-    elif missing:
-        sys.exit(f"missing: {', '.join(missing)}; install as root: apt-get install {DEBIAN_PACKAGES}")
-    needs_oha = any(isinstance(load, Oha) for case in cases.values() for load in case.loads.values())
-    if needs_oha and not (oha / "bin/oha").exists():
-        tell(f"building oha into {oha}")
-        subprocess.run(Oha.install + [str(oha)], check=True, capture_output=True)
+def install(cases: dict):
+    """Installs what is missing, as root on Debian; tells others how it is had."""
+    servers = {server for case in cases.values() for server in [*case.servers, case.limit] if server}
+    loads = {load for case in cases.values() for load in case.loads.values()}
+    wanted = PACKAGES.union(*(part.packages for part in [*servers, *loads]))
+    missing = sorted(package for package in wanted if not is_installed(package))
+    if missing and os.geteuid() != 0:
+        sys.exit(f"missing: install as root: apt-get install {' '.join(missing)}")
+    if missing:
+        tell(f"installing {' '.join(missing)}")
+        subprocess.run([str(BENCH / "install"), *missing], check=True, stdout=subprocess.DEVNULL)
+    if any(isinstance(load, Oha) for load in loads) and not Oha.program.exists():
+        folder = Oha.program.parent.parent
+        tell(f"building oha into {folder}")
+        subprocess.run(Oha.install + [str(folder)], check=True, capture_output=True)
+
+
+def is_installed(package: str) -> bool:
+    asked = subprocess.run(["dpkg-query", "-W", "-f=${Status}", package], capture_output=True, text=True, check=False)
+    return asked.stdout == "install ok installed"
 
 
 def tell(text: str):

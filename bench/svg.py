@@ -1,9 +1,12 @@
-"""Bar charts as SVG: one group of horizontal bars for each load, all to one scale within the group."""
+"""Charts as SVG: groups of horizontal bars, to one scale within the group; and stacks, all to one scale."""
 
 from html import escape
 
 WIDTH, LABEL, BAR, GAP, HEAD = 860, 230, 18, 6, 44
 COLOURS = {"ours": "#1f6f78", "peer": "#b8b8b8", "limit": "#e3c16f"}
+STACK_COLOURS = [
+    "#8c4a3c", "#b8705f", "#d9a08f", "#1f6f78", "#3f9aa3", "#7cc0c6", "#a9d6da", "#e3c16f", "#f0dca8", "#5b5b8c", "#9a9ac0", "#b8b8b8",
+]
 
 
 def bars(title: str, unit: str, groups: dict[str, list[tuple[str, float, str]]]) -> str:
@@ -20,9 +23,38 @@ def bars(title: str, unit: str, groups: dict[str, list[tuple[str, float, str]]])
             parts.append(text(LABEL + length + 6, y + 13, f"{value:,.0f}"))
             y += BAR + GAP
         y += 16
+    return document(y, parts)
+
+
+def stacks(title: str, unit: str, bars: dict[str, list[tuple[str, float]]]) -> str:
+    """Draws one bar for each entry, of (name, value) parts, and a legend of the names in their order."""
+    names = list(dict.fromkeys(name for parts in bars.values() for name, _ in parts))
+    colour = {name: STACK_COLOURS[index % len(STACK_COLOURS)] for index, name in enumerate(names)}
+    longest = max(sum(value for _, value in parts) for parts in bars.values())
+    parts, y = [text(10, 24, f"{title} ({unit})", size=17, weight="bold")], HEAD
+    for label, values in bars.items():
+        x = float(LABEL)
+        parts.append(text(LABEL - 8, y + 18, label, anchor="end"))
+        for name, value in values:
+            length = (WIDTH - LABEL - 70) * value / longest
+            parts.append(f'<rect x="{x:.1f}" y="{y}" width="{length:.1f}" height="26" fill="{colour[name]}"><title>{escape(name)}: {value:.2f} {unit}</title></rect>')
+            if length > 30:
+                parts.append(text(x + length / 2, y + 18, f"{value:.2f}", anchor="middle"))
+            x += length
+        parts.append(text(x + 6, y + 18, f"{sum(value for _, value in values):.2f}", weight="bold"))
+        y += 26 + GAP
+    y += 10
+    for index, name in enumerate(names):
+        x, row = 10 + (index % 3) * 285, y + index // 3 * 20
+        parts.append(f'<rect x="{x}" y="{row}" width="13" height="13" fill="{colour[name]}"/>')
+        parts.append(text(x + 19, row + 11, name))
+    return document(y + (len(names) + 2) // 3 * 20 + 10, parts)
+
+
+def document(height: float, parts: list[str]) -> str:
     body = "\n".join(parts)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{y}" viewBox="0 0 {WIDTH} {y}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
         f'font-family="sans-serif" font-size="12">\n<rect width="100%" height="100%" fill="white"/>\n{body}\n</svg>\n'
     )
 

@@ -2,7 +2,7 @@
 
 from case import Case, Probe
 from load import Ab, Wrk
-from servers import Epoll, H2o, Lighttpd, Nginx, Yaws, tollgate
+from servers import Epoll, H2o, Lighttpd, Nginx, Tollgate, Yaws
 
 CASE = Case(
     title="A fixed reply",
@@ -12,7 +12,7 @@ CASE = Case(
         "pipelined 16 deep": Wrk("/fixed", depth=16),
         "a connection each": Ab("/fixed", connections=253),
     },
-    servers=[tollgate(), Nginx, Lighttpd, H2o, Yaws],
+    servers=[Tollgate, Nginx, Lighttpd, H2o, Yaws],
     limit=Epoll,
     probe=Probe("GET", "/fixed", b"hello, world\n"),
 )

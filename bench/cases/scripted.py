@@ -2,7 +2,7 @@
 
 from case import Case, Probe
 from load import Ab, Wrk
-from servers import Epoll, Lighttpd, Nginx, Yaws, tollgate
+from servers import Epoll, Lighttpd, Nginx, Tollgate, Yaws
 
 CASE = Case(
     title="A scripted reply",
@@ -12,7 +12,7 @@ CASE = Case(
         "pipelined 16 deep": Wrk("/score?x=20", depth=16),
         "a connection each": Ab("/score?x=20", connections=253),
     },
-    servers=[tollgate(), Nginx, Lighttpd, Yaws],
+    servers=[Tollgate, Nginx, Lighttpd, Yaws],
     limit=Epoll,
     probe=Probe("GET", "/score?x=20", b'{"score":41}'),
 )

@@ -12,7 +12,7 @@ run: build
 build:
 	$(CARGO) build --release --locked -p tollgate
 
-# All tests. Those of faults need strace, which is installed if it is missing (as root).
+# All tests. What those of faults and power cuts need is installed if it is missing (as root).
 test: tools
 	$(CARGO) test --workspace --locked
 
@@ -27,13 +27,18 @@ lint:
 doc:
 	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private-intra-doc-links" $(CARGO) doc --workspace --no-deps --document-private-items --locked
 
-# What the tests need beside Rust and a C++ compiler, on Debian.
+# What the tests need beside Rust and a C++ compiler, on Debian: faults of system calls, power cuts of a mounted image.
 tools:
-	@command -v strace >/dev/null || { apt-get update && apt-get install -y --no-install-recommends strace; }
+	@PATH="$$PATH:/usr/sbin" which strace mkfs.ext4 mkfs.xfs >/dev/null || \
+	{ apt-get update && apt-get install -y --no-install-recommends strace e2fsprogs xfsprogs; }
 
-# The crash tests of the log with many more seeds.
-crash:
+# The crash tests of the log with many more seeds, and many more power cuts, on ext4 and XFS (as root).
+crash: tools
 	TOLLGATE_CRASH_SEEDS=$${SEEDS:-2000} $(CARGO) test --release --locked -p tollgate-log --test log -- --nocapture
+	for disk in ext4 xfs; do \
+	  TOLLGATE_DISK=$$disk TOLLGATE_POWER_CUTS=$${CUTS:-200} TOLLGATE_SEED=$$(date +%N) \
+	  $(CARGO) test --locked -p tollgate --test it power -- --nocapture || exit 1; \
+	done
 
 # Tollgate beside its peers; installs them as root. `make bench CASE=recorded` for one case.
 bench: build

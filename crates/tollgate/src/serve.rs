@@ -19,6 +19,8 @@ use crate::print::{note, to_stdout};
 
 /// How long the loader may take for the rest of the log when the server stops; what is left is the next run's.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same after the log failed: the restart that is needed then is worth more.
+const FINISH_TIMEOUT_FAILED: Duration = Duration::from_secs(1);
 
 /// Why the server stops.
 enum Stop {
@@ -48,15 +50,19 @@ pub(crate) fn run(config: &Config, is_loading: bool) -> anyhow::Result<ExitCode>
     announce(config, &addresses)?;
     let stop = wait(&stops, drain_timeout);
     server.drain();
-    let closed = log.close();
+    let failure = match (stop, log.close()) {
+        (Stop::LogFailed(reason), _) => Some(reason),
+        (Stop::Signal(_), closed) => closed.err().map(|error| error.to_string()),
+    };
     if let Some(loader) = loader {
-        report_load(loader.finish(FINISH_TIMEOUT));
+        let timeout = if failure.is_some() { FINISH_TIMEOUT_FAILED } else { FINISH_TIMEOUT };
+        report_load(loader.finish(timeout));
     }
-    match (stop, closed) {
-        (Stop::LogFailed(reason), _) | (Stop::Signal(_), Err(reason)) => {
+    match failure {
+        Some(reason) => {
             anyhow::bail!("the log failed: {reason}; a restart keeps all that was acknowledged as synced")
         }
-        (Stop::Signal(_), Ok(())) => Ok(ExitCode::SUCCESS),
+        None => Ok(ExitCode::SUCCESS),
     }
 }
 

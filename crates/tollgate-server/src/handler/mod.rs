@@ -170,6 +170,10 @@ fn refused(error: &AppendError) -> Reply {
             );
         }
     };
-    tracing::warn!(%error, "request refused");
+    // That the log stopped was told once, when it did.
+    match error {
+        AppendError::Stopped(_) => tracing::debug!(%error, "request refused"),
+        _ => tracing::warn!(%error, "request refused"),
+    }
     Reply::refused(status, text)
 }

@@ -24,7 +24,7 @@ const START_US_MAX: u64 = 20_000;
 /// Chosen calls at which runs are killed at the same time.
 const LANES: usize = 4;
 
-const CONFIG: &str = r#"
+pub(crate) const CONFIG: &str = r#"
 workers = 2
 [log]
 segment_bytes_max = "8KiB"
@@ -55,13 +55,13 @@ collect = true
 stream = "synced"
 "#;
 
-const KEEP: &str = "return function(req) return { record = { n = tonumber(req.query.n) } } end";
+pub(crate) const KEEP: &str = "return function(req) return { record = { n = tonumber(req.query.n) } } end";
 
 /// SplitMix64: all that a crash point needs of randomness, and replayable.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -69,8 +69,15 @@ impl Random {
     }
 }
 
+/// The seed of this run, told so that it can be had again.
+pub(crate) fn seed() -> u64 {
+    let seed = std::env::var("TOLLGATE_SEED").map_or(20_261_121, |seed| seed.parse().unwrap());
+    println!("TOLLGATE_SEED={seed}");
+    seed
+}
+
 /// The request for a number, by its kind; each number is used once.
-fn request(n: u64) -> String {
+pub(crate) fn request(n: u64) -> String {
     match n % 3 {
         0 => get(&format!("/synced?n={n}")),
         1 => get(&format!("/written?n={n}")),
@@ -80,9 +87,9 @@ fn request(n: u64) -> String {
 
 /// What the clients of all runs share: the next number, and how many requests were answered.
 #[derive(Default)]
-struct Load {
-    numbers: AtomicU64,
-    answered: AtomicU64,
+pub(crate) struct Load {
+    pub(crate) numbers: AtomicU64,
+    pub(crate) answered: AtomicU64,
 }
 
 /// Sends requests, `depth` at once, until the server is gone; returns the numbers that were answered with success.
@@ -104,7 +111,7 @@ fn drive(address: SocketAddr, depth: u64, load: &Load) -> Vec<u64> {
 }
 
 /// Drives a server, kills it after some replies, and returns what was acknowledged.
-fn drive_and_kill(server: Running, replies: u64, load: &Arc<Load>) -> Vec<u64> {
+pub(crate) fn drive_and_kill(server: Running, replies: u64, load: &Arc<Load>) -> Vec<u64> {
     let enough = load.answered.load(Ordering::Relaxed) + replies;
     let drivers: Vec<_> = (0..CLIENTS)
         .map(|client| {
@@ -119,9 +126,7 @@ fn drive_and_kill(server: Running, replies: u64, load: &Arc<Load>) -> Vec<u64> {
 
 #[test]
 fn what_was_acknowledged_survives_sigkill_exactly_once() {
-    let seed = std::env::var("TOLLGATE_SEED").map_or(20_261_121, |seed| seed.parse().unwrap());
-    println!("TOLLGATE_SEED={seed}");
-    let mut random = Random(seed);
+    let mut random = Random(seed());
     let app = App::new(CONFIG, &[("keep.luau", KEEP)]);
     let load = Arc::new(Load::default());
     let mut acknowledged = Vec::new();
@@ -135,18 +140,18 @@ fn what_was_acknowledged_survives_sigkill_exactly_once() {
     }
     app.settle();
     assert!(acknowledged.len() as u64 > KILLS * 100, "{} acknowledged", acknowledged.len());
-    check_exactly_once(&app, &acknowledged, &load);
+    // SIGKILL leaves the page cache: what was written is there as well.
+    check_kept(&app, &acknowledged, &load);
     let (logs, segments) = (log_ids(&DiskStorage, &app.log_dir()).unwrap().len(), app.segments().len());
     println!("{} acknowledged in {logs} logs, {segments} segments", acknowledged.len());
     assert!(logs as u64 > KILLS / 2, "most runs made a log: {logs}");
     assert!(segments > logs, "some of them rolled: {segments} segments in {logs} logs");
 }
 
-/// What was acknowledged is a row, no number is twice, and the database has exactly what the logs have.
-fn check_exactly_once(app: &App, acknowledged: &[u64], load: &Load) {
+/// What had to be kept is a row, no number is twice, and the database has exactly what the logs have.
+pub(crate) fn check_kept(app: &App, kept: &[u64], load: &Load) {
     let rows = rows_by_number(app);
-    // SIGKILL leaves the page cache: what was written is there as well.
-    let lost: Vec<_> = acknowledged.iter().filter(|n| !rows.contains_key(n)).collect();
+    let lost: Vec<_> = kept.iter().filter(|n| !rows.contains_key(n)).collect();
     assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
     let twice: Vec<_> = rows.iter().filter(|(_, count)| **count != 1).collect();
     assert!(twice.is_empty(), "more than once: {twice:?}");
@@ -232,7 +237,7 @@ fn check_kill_at(call: &str, n: u32) {
         Err(end) => check_killed(end),
     }
     app.settle();
-    check_exactly_once(&app, &acknowledged, &load);
+    check_kept(&app, &acknowledged, &load);
 }
 
 fn check_killed((status, log): (ExitStatus, String)) {

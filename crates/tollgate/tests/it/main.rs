@@ -6,6 +6,8 @@
 mod client;
 mod commands;
 mod crash;
+mod disk;
 mod end_to_end;
 mod faults;
+mod power;
 mod program;

@@ -30,13 +30,28 @@ impl App {
     /// Writes the configuration, on a free port, and the scripts by name.
     pub(crate) fn new(config: &str, scripts: &[(&str, &str)]) -> Self {
         let app = Self::bare(scripts);
-        app.write("tollgate.toml", &format!("[server]\nlisten = [\"127.0.0.1:0\"]\n{config}"));
+        app.configure(config);
+        app
+    }
+
+    fn configure(&self, config: &str) {
+        self.write("tollgate.toml", &format!("[server]\nlisten = [\"127.0.0.1:0\"]\n{config}"));
+    }
+
+    /// The same in a folder below `parent`.
+    pub(crate) fn new_in(parent: &Path, config: &str, scripts: &[(&str, &str)]) -> Self {
+        let app = Self::with(tempfile::tempdir_in(parent).unwrap(), scripts);
+        app.configure(config);
         app
     }
 
     /// A folder without a configuration.
     pub(crate) fn bare(scripts: &[(&str, &str)]) -> Self {
-        let app = Self { folder: tempfile::tempdir().unwrap() };
+        Self::with(tempfile::tempdir().unwrap(), scripts)
+    }
+
+    fn with(folder: TempDir, scripts: &[(&str, &str)]) -> Self {
+        let app = Self { folder };
         scripts.iter().for_each(|(name, text)| app.write(name, text));
         app
     }

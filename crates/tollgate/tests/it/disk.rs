@@ -1,0 +1,87 @@
+//! A disk of its own: a file system in an image, mounted by loop, whose power can be cut. Needs root.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// A mounted file system. Dropping it unmounts it.
+pub(crate) struct Disk {
+    kind: String,
+    folder: TempDir,
+}
+
+impl Disk {
+    /// Makes and mounts one; None, and a line that cannot be overheard, where this machine allows none.
+    pub(crate) fn new(kind: &str, mebibytes: u64) -> Option<Self> {
+        let disk = Self { kind: kind.to_owned(), folder: tempfile::tempdir().unwrap() };
+        let image = disk.image();
+        std::fs::File::create(&image).unwrap().set_len(mebibytes << 20).unwrap();
+        std::fs::create_dir(disk.path()).unwrap();
+        let made = run(Command::new(format!("mkfs.{kind}")).arg("-q").arg(&image));
+        match made.and_then(|()| disk.mount()).and_then(|()| run(Command::new("xfs_io").arg("-V"))) {
+            Ok(()) => Some(disk),
+            Err(error) => {
+                // Past the harness, which hides what a test prints that passes.
+                let _ = writeln!(std::io::stderr(), "\n!!! NOT TESTED: power cuts on {kind}: {error}\n");
+                None
+            }
+        }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("mounted")
+    }
+
+    fn image(&self) -> PathBuf {
+        self.folder.path().join("image")
+    }
+
+    fn mount(&self) -> Result<(), String> {
+        run(Command::new("mount").args(["-o", "loop"]).arg(self.image()).arg(self.path()))
+    }
+
+    /// Has all that was written so far on the disk.
+    pub(crate) fn sync(&self) {
+        run(Command::new("sync").arg("-f").arg(self.path())).unwrap();
+    }
+
+    /// Nothing that is not synced will ever reach the disk, and every call from now on is an error (the shutdown of
+    /// ext4 and XFS, without a flush of the journal).
+    pub(crate) fn cut_power(&self) {
+        run(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(self.path())).unwrap();
+    }
+
+    /// Whether an fdatasync that returns 0 while the power is cut can be believed. That of ext4 cannot: a bare loop of
+    /// write and fdatasync on Linux 6.18 misses its last record after one in sixty cuts; XFS loses none.
+    pub(crate) fn is_cut_at_once(&self) -> bool {
+        self.kind == "xfs"
+    }
+
+    /// After a power cut: the file system comes back as its journal has it.
+    pub(crate) fn come_back(&self) {
+        unmount(&self.path()).unwrap();
+        self.mount().unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // One that was never mounted cannot be unmounted.
+        let _ = unmount(&self.path());
+    }
+}
+
+fn unmount(path: &Path) -> Result<(), String> {
+    run(Command::new("umount").arg(path))
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let program = command.get_program().display().to_string();
+    match command.output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        Err(error) => Err(format!("{program}: {error}")),
+    }
+}

@@ -202,7 +202,8 @@ impl Budget {
         // A call that is suspended here has its time from now on; where Luau cannot yield the next tick asks again.
         self.used(now);
         self.set_next(now + 1);
-        if lua.current_thread().to_pointer() == self.coroutine.get() {
+        // Not by `current_thread`, which panics if memory is out.
+        if lua.exec_raw_lua(|raw| raw.state().cast_const().cast()) == self.coroutine.get() {
             self.asked_yield.set(true);
             // Where Luau cannot yield it goes on; then the next interrupt takes the request back.
             DUE.set(0);

@@ -83,6 +83,7 @@ impl Call {
             Ran::Failed(error) => Some(Err(vm.call_error(&error))),
         };
         let active = vm.active.take();
+        vm.kept.take_out();
         let stretch = vm.budget.leave();
         self.spent = stretch.spent;
         if let Some(traceback) = stretch.over {
@@ -155,8 +156,8 @@ fn yielded(vm: &Vm) -> Option<Result<Outcome, CallError>> {
     )))
 }
 
+/// Keeps the coroutine of a call that ended well for the next one.
 fn keep(vm: &Vm, coroutine: Coroutine) {
-    coroutine.retire();
     let mut idle = vm.idle.borrow_mut();
     if idle.len() < IDLE_MAX {
         idle.push(coroutine);

@@ -23,6 +23,7 @@ use crate::reply::{PARTS, RecordFields};
 use crate::request::{self, ActiveCell, Request};
 use crate::require::{Loader, Modules};
 use crate::sys::coroutine::Coroutine;
+use crate::sys::stack::Kept;
 
 /// The bounds of a host.
 #[derive(Debug, Clone)]
@@ -57,6 +58,8 @@ pub(crate) struct Vm {
     pub(crate) options: HostOptions,
     pub(crate) budget: Rc<Budget>,
     pub(crate) active: Rc<ActiveCell>,
+    /// Where the `req` of the call that runs now keeps fields.
+    pub(crate) kept: Rc<Kept>,
     pub(crate) marks: Rc<Marks>,
     pub(crate) req_metatable: Table,
     pub(crate) reply_parts: Interned,
@@ -88,7 +91,7 @@ impl Host {
         let loader = Loader::new(root, &vm.modules)?;
         let source = loader.read(file)?;
         let path = source.path.clone();
-        let returned = vm.charged(|lua| loader.run(&path, &loader.compile(lua, source)?));
+        let returned = vm.charged(|lua| loader.run(lua, &path, &loader.compile(lua, source)?));
         let value = returned.map_err(|error| load_error(file, error))?;
         let shape = Shape::of(&value).map_err(|text| LoadError::Shape { file: file.to_path_buf(), text })?;
         let columns = Interned::new(&vm.lua, fields.names.iter().map(String::as_str))
@@ -114,7 +117,8 @@ impl Vm {
         let budget = Rc::new(Budget::new(options.cpu_budget, options.slice));
         let active = Rc::new(ActiveCell::default());
         let marks = api::install(&lua, &budget, options.reply_bytes_max)?;
-        let req_metatable = request::metatable(&lua, &active, &marks, &budget)?;
+        let kept = Rc::new(Kept::new(&lua, &marks.store_integer)?);
+        let req_metatable = request::metatable(&lua, &active, &marks, &budget, &kept)?;
         let reply_parts = Interned::new(&lua, PARTS)?;
         budget.watch(&lua)?;
         let modules = Rc::default();
@@ -123,6 +127,7 @@ impl Vm {
             options,
             budget,
             active,
+            kept,
             marks,
             req_metatable,
             reply_parts,

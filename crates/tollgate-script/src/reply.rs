@@ -126,7 +126,7 @@ impl Reader<'_> {
         let parts = table.pick(self.parts).map_err(|key| unknown_part(&key))?;
         let [given_status, given_headers, body, json, html, record] = parts;
         let status = if let Seen::Nil = given_status { 200 } else { status(given_status)? };
-        let mut headers = headers(given_headers)?;
+        let mut headers = headers(given_headers, self.budget)?;
         let (body, default_type) = self.body([("body", body), ("json", json), ("html", html)])?;
         if !body.is_empty() && matches!(status, 204 | 304) {
             return Err(reply(format!(
@@ -273,11 +273,11 @@ fn status(value: Seen<'_>) -> Result<u16> {
     Err(reply(format!("reply.status is {found}: allowed is a whole number from 200 to 599")))
 }
 
-fn headers(value: Seen<'_>) -> Result<Vec<HeaderLine>> {
+fn headers(value: Seen<'_>, budget: &Budget) -> Result<Vec<HeaderLine>> {
     let mut lines = Vec::with_capacity(HEADERS_EXPECTED);
     match value {
         Seen::Nil => {}
-        Seen::Table(table) => table.each(|name, value| header(&mut lines, name, value))?,
+        Seen::Table(table) => table.each(|name, value| header(&mut lines, name, value, budget))?,
         other => return Err(reply(format!("reply.headers is a {}: allowed is a table", other.kind()))),
     }
     // A table has no order, so that of the names; lines of one list keep theirs.
@@ -285,12 +285,16 @@ fn headers(value: Seen<'_>) -> Result<Vec<HeaderLine>> {
     Ok(lines)
 }
 
-fn header(lines: &mut Vec<HeaderLine>, name: Seen<'_>, value: Seen<'_>) -> Result<()> {
+fn header(lines: &mut Vec<HeaderLine>, name: Seen<'_>, value: Seen<'_>, budget: &Budget) -> Result<()> {
     let Seen::Text(name) = name else {
         return Err(reply(format!("reply.headers has a key {}: allowed are field names", key_text(&name))));
     };
     let name = header_name(name)?;
     let Seen::Table(list) = value else { return push_line(lines, &name, value) };
+    // A list of nothing but holes makes no line, and takes its time.
+    if budget.is_exhausted() {
+        return Err(reply("cpu budget of the call is used up"));
+    }
     let mut count = 0;
     list.each(|_, _| {
         count += 1;

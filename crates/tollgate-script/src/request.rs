@@ -2,7 +2,7 @@
 //!
 //! `req` is an empty read-only table of its own for each call; its metatable, shared by all calls of a host, asks
 //! for each field when it is touched. Query, headers and params become tables at the first touch, and then are fields
-//! of `req` itself until the call ends.
+//! of `req` itself until the slice ends.
 //!
 //! Invariant: a `req` answers only while its own call runs. One that a script kept answers with an error,
 //! not with another client's data.
@@ -17,12 +17,12 @@ use mlua::{Function, Lua, LuaString, Table, Value};
 use tollgate_http::{RequestHead, query_pairs};
 use uuid::Uuid;
 
-use crate::api::{Marks, json, unlimited, watched};
+use crate::api::{Marks, check_memory, json, string_within, unlimited, watched};
 use crate::budget::Budget;
 use crate::error::shown;
 use crate::interned::Interned;
 use crate::nearest::hint;
-use crate::sys::stack::{self, Fields, Stack};
+use crate::sys::stack::{self, Fields, Kept, Stack};
 
 /// One complete request as a handler gets it.
 #[derive(Debug)]
@@ -61,8 +61,10 @@ pub(crate) fn metatable(
     active: &Rc<ActiveCell>,
     marks: &Rc<Marks>,
     budget: &Rc<Budget>,
+    kept: &Rc<Kept>,
 ) -> mlua::Result<Table> {
-    let fields = RequestFields { names: Interned::new(lua, FIELDS)?, active: Rc::clone(active) };
+    let (names, own, kept) = (Interned::new(lua, FIELDS)?, Rc::clone(active), Rc::clone(kept));
+    let fields = RequestFields { names, active: own, kept };
     let own = Rc::clone(active);
     let refuse = lua.create_function(move |_, (req, key): (Table, Value)| refuse(&own, &req, &key))?;
     let functions = functions(lua, active, marks, budget)?;
@@ -92,6 +94,7 @@ fn with_active<R>(
 struct RequestFields {
     names: Interned,
     active: Rc<ActiveCell>,
+    kept: Rc<Kept>,
 }
 
 impl Fields for RequestFields {
@@ -111,15 +114,15 @@ impl Fields for RequestFields {
             "query" => {
                 let raw = request.head.query().unwrap_or_default();
                 let expected = raw.bytes().filter(|&byte| byte == b'=').count();
-                stack.texts(query_pairs(raw), expected, false)
+                stack.texts(&self.kept, query_pairs(raw), expected, false)
             }
             "params" => {
                 let pairs = request.params.iter().map(|(name, value)| (name, value));
-                stack.texts(pairs, request.params.len(), false)
+                stack.texts(&self.kept, pairs, request.params.len(), false)
             }
             "headers" => {
                 let fields = request.head.fields().map(|(name, value)| (name.to_ascii_lowercase(), value));
-                stack.texts(fields, request.head.fields().count(), true)
+                stack.texts(&self.kept, fields, request.head.fields().count(), true)
             }
             "body" => stack.function(BODY),
             "json" => stack.function(JSON),
@@ -150,7 +153,9 @@ fn functions(
 ) -> mlua::Result<[Function; 3]> {
     let own = Rc::clone(active);
     let body = move |lua: &Lua, req: Table| {
-        watched(lua, |memory_max| with_active(&own, &req, |active| body(lua, active, memory_max)))
+        watched(lua, |memory_max| {
+            with_active(&own, &req, |active| string_within(lua, &active.request.body, memory_max))
+        })
     };
     let (own, marks, budget) = (Rc::clone(active), Rc::clone(marks), Rc::clone(budget));
     let json = move |lua: &Lua, req: Table| {
@@ -159,7 +164,10 @@ fn functions(
     };
     let own = Rc::clone(active);
     let all = move |lua: &Lua, (req, part, name): (Table, LuaString, LuaString)| {
-        unlimited(lua, || with_active(&own, &req, |active| all(lua, &active.request, &part, &name)))
+        watched(lua, |memory_max| {
+            check_memory(lua, 0, memory_max)?;
+            with_active(&own, &req, |active| all(lua, &active.request, &part, &name))
+        })
     };
     Ok([lua.create_function(body)?, lua.create_function(json)?, lua.create_function(all)?])
 }
@@ -182,14 +190,6 @@ fn fold_metatable(lua: &Lua) -> mlua::Result<Table> {
     metatable.raw_set("__metatable", "headers")?;
     metatable.set_readonly(true);
     Ok(metatable)
-}
-
-fn body(lua: &Lua, active: &Active, memory_max: usize) -> mlua::Result<LuaString> {
-    let body = &active.request.body;
-    if lua.used_memory().saturating_add(body.len()) > memory_max {
-        return Err(mlua::Error::MemoryError("not enough memory".to_owned()));
-    }
-    lua.create_string(body)
 }
 
 /// Lists all values of `name`, in the order they came.

@@ -16,7 +16,8 @@ use std::rc::Rc;
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, Value};
 
-use crate::error::{LoadError, shown};
+use crate::api::unlimited;
+use crate::error::{LoadError, flat, shown};
 
 /// The modules of a host.
 #[derive(Default)]
@@ -63,23 +64,27 @@ impl Loader {
         let require = self.require_function(lua)?;
         // Luau ties a chunk to the globals of the coroutine that loads it.
         let text = RefCell::new(source.text);
-        let load = lua.create_function(move |lua, ()| {
-            lua.globals().raw_set("require", &require)?;
+        let load = move |lua: &Lua, ()| {
+            unlimited(lua, || lua.globals().raw_set("require", &require))?;
             lua.load(text.take()).set_name(&name).set_mode(ChunkMode::Text).into_function()
+        };
+        // With the limit of a call, mlua panics where it runs out of memory for globals, and Luau asserts in `sandbox`.
+        let thread = unlimited(lua, || {
+            let thread = lua.create_thread(lua.create_function(load)?)?;
+            thread.sandbox()?;
+            mlua::Result::Ok(thread)
         })?;
-        let thread = lua.create_thread(load)?;
-        thread.sandbox()?;
         thread.resume(())
     }
 
     /// Runs a compiled file and closes its globals.
-    pub(crate) fn run(&self, path: &Path, chunk: &Function) -> mlua::Result<Value> {
+    pub(crate) fn run(&self, lua: &Lua, path: &Path, chunk: &Function) -> mlua::Result<Value> {
         let _loading = self.begin(path)?;
         let (value, second): (Value, Value) = chunk.call(())?;
         if !matches!(second, Value::Nil) {
             return Err(mlua::Error::runtime(format!("{} returned more than one value", self.name_of(path))));
         }
-        if let Some(environment) = chunk.environment() {
+        if let Some(environment) = unlimited(lua, || chunk.environment()) {
             environment.set_readonly(true);
         }
         Ok(value)
@@ -107,7 +112,7 @@ impl Loader {
                 mlua::Error::RuntimeError(text) => {
                     mlua::Error::RuntimeError(format!("require \"{}\": {text}", shown(&name)))
                 }
-                other => other,
+                other => flat(other),
             })
         })
     }
@@ -120,7 +125,7 @@ impl Loader {
         }
         let path = &key.1;
         let source = self.read(path).map_err(|error| mlua::Error::runtime(in_full(&error)))?;
-        let value = self.run(path, &self.compile(lua, source)?)?;
+        let value = self.run(lua, path, &self.compile(lua, source)?)?;
         if matches!(value, Value::Nil) {
             return Err(mlua::Error::runtime("the module returned nothing"));
         }

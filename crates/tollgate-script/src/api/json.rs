@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 use mlua::{Lua, LuaString, Table, Value};
 
-use super::{Marks, unlimited, watched};
+use super::{Marks, string_within, watched};
 use crate::budget::Budget;
 use crate::sys::seen;
 
@@ -36,11 +36,12 @@ pub(super) fn install(
     json.raw_set("null", Value::NULL)?;
     let (own_marks, own_budget) = (Rc::clone(marks), Rc::clone(budget));
     let encode = move |lua: &Lua, value: Value| {
-        unlimited(lua, || {
+        watched(lua, |memory_max| {
             let mut scratch = Scratch::default();
             let encoder = Encoder::new(&mut scratch, bytes_max, &own_marks, &own_budget);
             let encoded = seen::look(lua, &value, |value| encoder.encode(value))?;
-            lua.create_string(encoded.map_err(|fault| mlua::Error::runtime(fault.in_words("value")))?)
+            let encoded = encoded.map_err(|fault| mlua::Error::runtime(fault.in_words("value")))?;
+            string_within(lua, encoded, memory_max)
         })
     };
     json.raw_set("encode", lua.create_function(encode)?)?;

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use mlua::{Lua, Table, Value, Variadic};
 use tracing::Level;
 
+use crate::error::flat;
+
 /// Makes the table with `debug`, `info`, `warn` and `error`, and `print` (which is `info`).
 pub(super) fn install(lua: &Lua) -> mlua::Result<Table> {
     let log = lua.create_table()?;
@@ -40,7 +42,7 @@ fn joined(values: &[Value]) -> mlua::Result<String> {
         }
         match value {
             Value::String(text) => line.push_str(&text.to_string_lossy()),
-            other => line.push_str(&other.to_string()?),
+            other => line.push_str(&other.to_string().map_err(flat)?),
         }
         if line.len() > LINE_BYTES_MAX {
             while line.len() > LINE_BYTES_MAX {

@@ -6,7 +6,7 @@ mod log;
 
 pub(crate) use globals::{Marks, install};
 
-use mlua::Lua;
+use mlua::{Lua, LuaString};
 
 /// Runs `f` without the memory limit of the call.
 ///
@@ -26,4 +26,18 @@ pub(crate) fn watched<R>(lua: &Lua, f: impl FnOnce(usize) -> R) -> R {
     let result = f(if limit == 0 { usize::MAX } else { limit });
     let _ = lua.set_memory_limit(limit);
     result
+}
+
+/// Makes a string under [`watched`].
+pub(crate) fn string_within(lua: &Lua, bytes: &[u8], memory_max: usize) -> mlua::Result<LuaString> {
+    check_memory(lua, bytes.len(), memory_max)?;
+    lua.create_string(bytes)
+}
+
+/// Says whether `bytes` more are within what [`watched`] told.
+pub(crate) fn check_memory(lua: &Lua, bytes: usize, memory_max: usize) -> mlua::Result<()> {
+    if lua.used_memory().saturating_add(bytes) > memory_max {
+        return Err(mlua::Error::MemoryError("not enough memory".to_owned()));
+    }
+    Ok(())
 }

@@ -29,7 +29,7 @@ impl Coroutine {
     /// Out of memory.
     pub(crate) fn new(lua: &Lua, any: &Function) -> mlua::Result<Self> {
         let thread = lua.create_thread(any.clone())?;
-        Ok(Self { state: thread.to_pointer().cast_mut().cast(), _thread: thread })
+        Ok(Self { state: thread.state(), _thread: thread })
     }
 
     /// An address to know it by.
@@ -119,20 +119,19 @@ impl Coroutine {
         }
     }
 
-    /// Shows `f` the first two values that the handler returned. It must not run the VM: see [`super::seen`].
+    /// Shows `f` the first two values that the handler returned, and drops them; a flood of values counts as two, whatever
+    /// they are. `f` must not run the VM: see [`super::seen`].
     pub(crate) fn look<R>(&self, f: impl for<'a> FnOnce(Seen<'a>, Seen<'a>) -> R) -> R {
-        // SAFETY: the slots were made sure of by `prepare`; the values stand still while `f` reads them.
-        unsafe { f(Seen::at(self.state, REQ + 1), Seen::at(self.state, REQ + 2)) }
-    }
-
-    /// Empties the `req` of a call that returned: fields that lie in it would outlive the call with it.
-    pub(crate) fn retire(&self) {
-        // SAFETY: `req` is at its place until the next `prepare`.
+        // SAFETY: `prepare` made sure of the slots, which the values above the second one no longer take; the two stand
+        // still while `f` reads them.
         unsafe {
-            ffi::lua_setreadonly(self.state, REQ, 0);
-            ffi::lua_cleartable(self.state, REQ);
-            ffi::lua_setreadonly(self.state, REQ, 1);
+            let is_flood = ffi::lua_gettop(self.state) > SLOTS;
+            ffi::lua_settop(self.state, REQ + 2);
+            let second = if is_flood { Seen::Other("flood") } else { Seen::at(self.state, REQ + 2) };
+            let result = f(Seen::at(self.state, REQ + 1), second);
+            // A script that kept the coroutine finds it dead; with values on its stack it could be resumed.
             ffi::lua_settop(self.state, 0);
+            result
         }
     }
 }

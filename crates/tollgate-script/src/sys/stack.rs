@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::ops::Deref;
 use std::rc::Rc;
 
-use mlua::{AnyUserData, Function, Lua, Table, ffi};
+use mlua::{AnyUserData, Function, Lua, Table, Thread, ffi};
 
 use super::seen::Seen;
 
@@ -15,6 +15,42 @@ use super::seen::Seen;
 pub(crate) trait Fields: 'static {
     /// Pushes the field `key` of the table at `table`; false, and nothing pushed, if there is none to be had.
     fn push(&self, table: *const c_void, key: &[u8], stack: &Stack) -> bool;
+}
+
+/// Has an eye on the table in which [`Stack::texts`] keeps fields now: however its call ends, or is set aside, the fields
+/// can be taken out of it.
+pub(crate) struct Kept {
+    /// The stack of a coroutine that never runs.
+    state: *mut ffi::lua_State,
+    /// Keeps it from being collected.
+    _thread: Thread,
+}
+
+impl Kept {
+    /// `any` function does.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub(crate) fn new(lua: &Lua, any: &Function) -> mlua::Result<Self> {
+        let thread = lua.create_thread(any.clone())?;
+        let state = thread.state();
+        // SAFETY: the coroutine is new, with the function on its stack.
+        unsafe { ffi::lua_settop(state, 0) };
+        Ok(Self { state, _thread: thread })
+    }
+
+    /// Empties the table.
+    pub(crate) fn take_out(&self) {
+        // SAFETY: nothing but `texts` pushes here, and that a table; nothing below allocates.
+        unsafe {
+            if ffi::lua_gettop(self.state) > 0 {
+                ffi::lua_setreadonly(self.state, 1, 0);
+                ffi::lua_cleartable(self.state, 1);
+                ffi::lua_setreadonly(self.state, 1, 1);
+                ffi::lua_settop(self.state, 0);
+            }
+        }
+    }
 }
 
 /// The stack of an `__index` under way.
@@ -97,9 +133,11 @@ impl Stack {
     }
 
     /// Pushes a read-only table of names and values, in which the first value of a name counts, and keeps it as the
-    /// field: the next touch finds it without us. The table has room for `expected` of them.
+    /// field until [`Kept::take_out`]: the next touch finds it without us. The table has room for `expected` of them.
+    /// Between two `take_out` all must be for one table.
     pub(crate) fn texts<N, V>(
         &self,
+        kept: &Kept,
         pairs: impl Iterator<Item = (N, V)>,
         expected: usize,
         with_metatable: bool,
@@ -128,6 +166,10 @@ impl Stack {
                 ffi::lua_setmetatable(state, table);
             }
             ffi::lua_setreadonly(state, table, 1);
+            if ffi::lua_gettop(kept.state) == 0 {
+                ffi::lua_xpush(state, kept.state, 1);
+            }
+            // Out of memory here leaves it open to its own call, until it is emptied.
             ffi::lua_setreadonly(state, 1, 0);
             ffi::lua_pushvalue(state, 2);
             ffi::lua_pushvalue(state, table);

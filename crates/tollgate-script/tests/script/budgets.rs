@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_script::{CallError, HostOptions, LoadError, RecordFields, Step};
 
-use crate::app::{App, finish, get, handler_of, text};
+use crate::app::{App, finish, get, handler_of, request, text};
 
 /// Runs the body, which must end at the CPU budget well before anybody loses patience.
 fn runs_out_of_time(app: &App, body: &str) {
@@ -229,4 +229,96 @@ fn time_that_other_threads_have_does_not_count() {
         }
         is_done.store(true, Ordering::Relaxed);
     });
+}
+
+#[test]
+fn lists_of_holes_among_the_headers_end_at_the_budget() {
+    let body = "local holes, headers = table.create(500000), {}
+        for i = 1, 20000 do headers[`h{i}`] = holes end
+        return { headers = headers }";
+    runs_out_of_time(&App::new(), body);
+}
+
+#[test]
+fn functions_of_ours_do_not_lead_past_the_memory_limit() {
+    let app = App::with(HostOptions { cpu_budget: Duration::from_secs(5), ..HostOptions::default() });
+    let begin = Instant::now();
+    for make in [
+        "local encode, value = tollgate.json.encode, { ('x'):rep(1000000) } local function make(i) value[2] = i return encode(value) end",
+        "local decode, text = tollgate.json.decode, `[{('1,'):rep(60)}1]` local function make() return decode(text) end",
+        "local all = req.all local function make() return all(req, 'headers', 'host') end",
+    ] {
+        let body = "local keep = table.create(500000) for i = 1, 500000 do keep[i] = make(i) end return 204";
+        runs_out_of_memory(&app, &format!("{make}\n{body}"));
+    }
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+}
+
+/// Takes all memory that is left, in blocks no smaller than `block`.
+const TAKE_MEMORY: &str = "local taken, count = table.create(1000), 0
+    local function take(block)
+        local size = 1000000
+        while size >= block do
+            local ok, got = pcall(buffer.create, size)
+            if ok then count += 1 taken[count] = got else size = size // 2 end
+        end
+    end";
+
+#[test]
+fn a_call_without_any_memory_left_runs_on() {
+    let app = App::with(HostOptions {
+        cpu_budget: Duration::from_secs(10),
+        memory_bytes_max: 1 << 20,
+        slice: Duration::from_millis(1),
+        ..HostOptions::default()
+    });
+    let spin = "local function spin(depth)
+            if depth > 0 then return (spin(depth - 1)) end
+            take(16)
+            local stop = os.clock() + 0.3 while os.clock() < stop do end
+            return 204
+        end
+        return spin(150)";
+    assert_eq!(app.run(&format!("{TAKE_MEMORY}\n{spin}")).unwrap().status, 204);
+}
+
+#[test]
+fn memory_that_ends_inside_a_field_of_req_harms_nothing() {
+    let app = App::with(HostOptions {
+        cpu_budget: Duration::from_secs(10),
+        memory_bytes_max: 1 << 20,
+        ..HostOptions::default()
+    });
+    let query: String = (0..200).map(|i| format!("name{i}=value{i}&")).collect();
+    let touch = handler_of(&format!(
+        "{TAKE_MEMORY}
+        local get = function() return req.query.name7 end
+        take(tonumber(req:body()))
+        local had = pcall(get)
+        table.clear(taken)
+        return if had then 200 else 201"
+    ));
+    let touch = app.handler(&touch);
+    let mut statuses = [0, 0];
+    for block in (16..30_000).step_by(301) {
+        let head = format!("GET /?{query} HTTP/1.1\r\nHost: test\r\n\r\n");
+        let outcome = finish(touch.call(request(&head, block.to_string().as_bytes()))).unwrap();
+        statuses[usize::from(outcome.status - 200)] += 1;
+        assert_eq!(app.text("return req.path"), "/a path");
+    }
+    assert!(statuses.iter().all(|&count| count > 5), "{statuses:?}");
+}
+
+#[test]
+fn memory_that_ends_while_a_module_is_loaded_is_an_error() {
+    for block in [1000, 3000] {
+        let app = App::with(HostOptions { memory_bytes_max: 1_000_000, ..HostOptions::default() });
+        app.file("fails.luau", "error('x')");
+        for pad in 0..400 {
+            let pad = format!("local pad = table.create({})", pad * 5);
+            let end = format!("take({block}) pcall(require, 'fails') return 204");
+            let _ = app.run(&format!("{TAKE_MEMORY}\n{pad} {end}"));
+        }
+        assert_eq!(app.text("return 'alive'"), "alive");
+    }
 }

@@ -18,6 +18,7 @@ fn values_are_encoded_by_the_rules() {
     check("false", "false");
     check("tollgate.json.null", "null");
     check("integer.fromstring('-9223372036854775808')", "-9223372036854775808");
+    check("integer.fromstring('9223372036854775807')", "9223372036854775807");
     check("{}", "{}");
     check("tollgate.json.array({})", "[]");
     check("tollgate.json.array()", "[]");

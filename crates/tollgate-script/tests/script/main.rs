@@ -10,4 +10,3 @@ mod loading;
 mod replies;
 mod requests;
 mod sandbox;
-mod hostile;

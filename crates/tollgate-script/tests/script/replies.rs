@@ -148,3 +148,14 @@ fn error_values_of_every_type_are_put_into_words() {
 fn header(name: &'static str, value: &'static str) -> HeaderLine {
     (name.into(), value.into())
 }
+
+#[test]
+fn a_flood_of_values_is_refused_whatever_they_are() {
+    let app = App::new();
+    let nested = "local t = {} for i = 1, 100 do t = { t } end";
+    for count in [1_000, 999_990] {
+        let error = app.error(&format!("{nested} return {{ json = t }}, table.unpack({{}}, 1, {count})"));
+        assert!(error.contains("more than one value"), "{count}: {error}");
+    }
+    assert_eq!(app.text("return 'alive'"), "alive");
+}

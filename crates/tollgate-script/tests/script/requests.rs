@@ -1,5 +1,9 @@
 //! What a handler sees of its request.
 
+use std::time::Duration;
+
+use tollgate_script::{HostOptions, Step};
+
 use crate::app::{App, finish, get, handler_of, request, text};
 
 const HEAD: &str = "POST /x?a=1&b=two+words&a=2 HTTP/1.1\r\nHost: test\r\nX-Twice: one\r\nx-twice: two\r\nContent-Length: 0\r\n\r\n";
@@ -87,4 +91,29 @@ fn head_is_answered_by_get_unless_it_has_a_function_of_its_own() {
     assert_eq!(text(&finish(handler.call(head())).unwrap()), "head");
     let error = finish(app.handler("return { POST = print }").call(head())).unwrap_err().to_string();
     assert!(error.contains("no function for HEAD"), "{error}");
+}
+
+#[test]
+fn a_req_tells_nothing_once_its_call_failed_and_nothing_while_it_waits() {
+    let app = App::with(HostOptions { cpu_budget: Duration::from_secs(5), ..HostOptions::default() });
+    let source = |end: &str| {
+        format!(
+            "local kept return function(req)
+                if kept then return tostring(pcall(function() return kept.query.x end)) end
+                kept = req
+                local x = req.query.x
+                {end}
+                return x .. req.query.x
+            end"
+        )
+    };
+    let handler = app.handler(&source("error('no')"));
+    assert!(finish(handler.call(get("/?x=first"))).is_err());
+    assert_eq!(text(&finish(handler.call(get("/?x=second"))).unwrap()), "false");
+
+    let handler = app.handler(&source("local stop = os.clock() + 0.02 while os.clock() < stop do end"));
+    let mut first = handler.call(get("/?x=first"));
+    assert!(matches!(first.resume(), Step::Sliced));
+    assert_eq!(text(&finish(handler.call(get("/?x=second"))).unwrap()), "false");
+    assert_eq!(text(&finish(first).unwrap()), "firstfirst");
 }

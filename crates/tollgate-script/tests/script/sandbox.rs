@@ -1,6 +1,9 @@
 //! What a script cannot reach, write or end.
 
-use tollgate_script::{RecordFields, Step};
+use std::thread;
+use std::time::Duration;
+
+use tollgate_script::{HostOptions, RecordFields, Step};
 
 use crate::app::{App, finish, get, text};
 
@@ -146,4 +149,45 @@ fn deep_nesting_of_source_is_an_error() {
     let app = App::new();
     let source = format!("return {}1{}", "(".repeat(100_000), ")".repeat(100_000));
     assert!(app.load(&source, &RecordFields::default()).is_err());
+}
+
+#[test]
+fn a_coroutine_that_was_kept_is_dead_after_its_call() {
+    let app = App::new();
+    let handler = app.handler(
+        "local kept = {} return function(req)
+            if req.query.slow then local stop = os.clock() + 0.01 while os.clock() < stop do end end
+            local states = {}
+            for other in kept do
+                table.insert(states, `{coroutine.status(other)} {coroutine.resume(other)}`)
+                pcall(coroutine.close, other)
+            end
+            kept[coroutine.running()] = true
+            table.sort(states)
+            return if req.query.bad then print else table.concat(states, ', ')
+        end",
+    );
+    let mut slow = handler.call(get("/?slow=1"));
+    assert!(matches!(slow.resume(), Step::Sliced));
+    assert_eq!(text(&finish(handler.call(get("/"))).unwrap()), "");
+    assert_eq!(text(&finish(slow).unwrap()), "dead false");
+    assert!(finish(handler.call(get("/?bad=1"))).is_err());
+    assert_eq!(text(&finish(handler.call(get("/"))).unwrap()), "dead false, running false");
+}
+
+#[test]
+fn an_error_that_passes_through_callbacks_again_and_again_does_not_pile_up() {
+    // To drop a pile would take more native stack than there is.
+    let small = thread::Builder::new().stack_size(128 << 10).spawn(|| {
+        let app = App::with(HostOptions { cpu_budget: Duration::from_secs(20), ..HostOptions::default() });
+        app.file("raise.luau", "error(require('held').error)");
+        app.file("held.luau", "return {}");
+        let body = "local held, ok = require('held')
+            local raise = setmetatable({}, { __tostring = function() error(held.error) end })
+            for _ = 1, 10000 do ok, held.error = pcall(print, raise) end
+            for _ = 1, 10000 do ok, held.error = pcall(require, 'raise') end
+            return typeof(held.error)";
+        assert_eq!(app.text(body), "error");
+    });
+    small.unwrap().join().unwrap();
 }

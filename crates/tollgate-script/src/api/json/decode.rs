@@ -3,7 +3,7 @@
 use mlua::{Lua, Table, Value};
 
 use super::DEPTH_MAX;
-use crate::api::Marks;
+use crate::api::{Marks, check_memory};
 use crate::budget::Budget;
 
 /// Why a text gave no value.
@@ -117,13 +117,12 @@ impl Decoder<'_> {
 
     /// Looks at the clock and the memory each few values: both are too dear for each.
     fn check_budgets(&mut self) -> Result<()> {
+        let is_turn = self.values.is_multiple_of(VALUES_PER_CHECK);
         self.values += 1;
-        if !self.values.is_multiple_of(VALUES_PER_CHECK) {
+        if !is_turn {
             return Ok(());
         }
-        if self.lua.used_memory() > self.memory_max {
-            return Err(mlua::Error::MemoryError("not enough memory".to_owned()).into());
-        }
+        check_memory(self.lua, 0, self.memory_max)?;
         if self.budget.is_exhausted() {
             return Err(mlua::Error::runtime("cpu budget of the call is used up").into());
         }

@@ -124,8 +124,21 @@ impl CallError {
         if is_memory(error) || message.ends_with("not enough memory") {
             return Self::Memory { limit_bytes };
         }
-        Self::Script { message, traceback }
+        Self::Script {
+            message: shortened(message, MESSAGE_BYTES_MAX),
+            traceback: shortened(traceback, TRACEBACK_BYTES_MAX),
+        }
     }
+}
+
+/// Bounds a text that a script made as long as it liked.
+fn shortened(mut text: String, bytes_max: usize) -> String {
+    if text.len() > bytes_max {
+        let bytes = text.len();
+        text.truncate(text.floor_char_boundary(bytes_max));
+        let _ = write!(text, "... ({bytes} bytes)");
+    }
+    text
 }
 
 /// Takes the layers of callback errors off; the innermost traceback is the fullest.
@@ -224,3 +237,5 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
 
 const TRACEBACK: &str = "\nstack traceback:\n";
 const SHOWN_BYTES_MAX: usize = 80;
+const MESSAGE_BYTES_MAX: usize = 4 << 10;
+const TRACEBACK_BYTES_MAX: usize = 8 << 10;

@@ -200,8 +200,9 @@ impl Reader<'_> {
             record.whole = Some(self.json("reply.record", value, text_of)?);
         }
         if self.columns.len() > 0 || !self.whole {
+            let mut left = self.reply_bytes_max;
             table.each(|key, value| {
-                self.record_item(&mut record, key, value);
+                self.record_item(&mut record, key, value, &mut left);
                 Ok(())
             })?;
         }
@@ -213,13 +214,14 @@ impl Reader<'_> {
         Ok(record)
     }
 
-    fn record_item(&self, record: &mut Record, key: Seen<'_>, value: Seen<'_>) {
+    /// `left` is how many bytes the texts of this record may still have.
+    fn record_item(&self, record: &mut Record, key: Seen<'_>, value: Seen<'_>, left: &mut usize) {
         let index = match key {
             Seen::Text(name) => self.columns.position(name),
             _ => None,
         };
         match index {
-            Some(index) => record.values[index] = self.field_value(value),
+            Some(index) => record.values[index] = self.field_value(value, left),
             None if !self.whole && record.unknown.len() < UNKNOWN_MAX => {
                 record.unknown.push(key_text(&key));
             }
@@ -227,30 +229,36 @@ impl Reader<'_> {
         }
     }
 
-    fn field_value(&self, value: Seen<'_>) -> FieldValue {
+    fn field_value(&self, value: Seen<'_>, left: &mut usize) -> FieldValue {
         match value {
             Seen::Nil | Seen::Null => FieldValue::Nil,
             Seen::Boolean(flag) => FieldValue::Bool(flag),
             Seen::Integer(number) => FieldValue::Int(number),
             Seen::Number(number) => FieldValue::Float(number),
-            Seen::Text(bytes) | Seen::Buffer(bytes) => self.bytes_value(bytes),
-            Seen::Table(_) => match self.encode(value, text_of) {
-                Ok(json) => FieldValue::Json(json),
-                Err(fault) => FieldValue::Unfit(fault.in_words("value")),
+            Seen::Text(bytes) | Seen::Buffer(bytes) => match self.take(bytes.len(), left) {
+                Ok(()) => FieldValue::Text(bytes.to_vec()),
+                Err(unfit) => unfit,
             },
+            Seen::Table(_) => {
+                match self.encode(value, |json| self.take(json.len(), left).map(|()| text_of(json))) {
+                    Ok(Ok(json)) => FieldValue::Json(json),
+                    Ok(Err(unfit)) => unfit,
+                    Err(fault) => FieldValue::Unfit(fault.in_words("value")),
+                }
+            }
             Seen::Other(kind) => FieldValue::Unfit(format!("a {kind} cannot be recorded")),
         }
     }
 
-    fn bytes_value(&self, bytes: &[u8]) -> FieldValue {
-        if bytes.len() > self.reply_bytes_max {
-            return FieldValue::Unfit(format!(
-                "text exceeds limit: {} bytes, limit {} bytes",
-                bytes.len(),
+    /// Takes the bytes of a text off what its record may still have. A script may name one long text for many columns.
+    fn take(&self, bytes: usize, left: &mut usize) -> std::result::Result<(), FieldValue> {
+        *left = left.checked_sub(bytes).ok_or_else(|| {
+            FieldValue::Unfit(format!(
+                "texts of the record exceed limit: {bytes} bytes more, limit {} bytes",
                 self.reply_bytes_max
-            ));
-        }
-        FieldValue::Text(bytes.to_vec())
+            ))
+        })?;
+        Ok(())
     }
 }
 

@@ -159,3 +159,20 @@ fn a_flood_of_values_is_refused_whatever_they_are() {
     }
     assert_eq!(app.text("return 'alive'"), "alive");
 }
+
+#[test]
+fn an_error_of_any_length_is_told_shortly() {
+    let error = App::new().error("error(('\u{fc}'):rep(1000000))");
+    assert!(error.len() < 5000 && error.contains("... (20000"), "{}", error.len());
+}
+
+#[test]
+fn the_texts_of_a_record_are_bounded_together() {
+    let app = App::new();
+    let body = "local x = ('x'):rep(9000000) return { record = { a = x, b = x } }";
+    let handler = app.load(&handler_of(body), &fields(&["a", "b"])).unwrap();
+    let outcome = finish(handler.call(get("/"))).unwrap();
+    let texts = outcome.record.values.iter().filter(|value| matches!(value, FieldValue::Text(_))).count();
+    assert_eq!(texts, 1);
+    assert!(outcome.record.values.iter().any(|value| matches!(value, FieldValue::Unfit(_))));
+}

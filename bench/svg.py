@@ -5,7 +5,7 @@ from html import escape
 WIDTH, LABEL, BAR, GAP, HEAD = 860, 230, 18, 6, 44
 COLOURS = {"ours": "#1f6f78", "peer": "#b8b8b8", "limit": "#e3c16f"}
 STACK_COLOURS = [
-    "#8c4a3c", "#b8705f", "#d9a08f", "#1f6f78", "#3f9aa3", "#7cc0c6", "#a9d6da", "#e3c16f", "#f0dca8", "#5b5b8c", "#9a9ac0", "#b8b8b8",
+    "#8c4a3c", "#b8705f", "#d9a08f", "#1f6f78", "#3f9aa3", "#7cc0c6", "#a9d6da", "#e3c16f", "#f0dca8", "#5b5b8c", "#9a9ac0", "#b8b8b8", "#6b6b6b",
 ]
 
 

@@ -20,7 +20,7 @@ import svg
 from load import Wrk
 from servers import ROOT, process_tree, tollgate
 
-LOADS = {"one at a time": Wrk("/recorded?x=20"), "pipelined 16 deep": Wrk("/recorded?x=20", depth=16)}
+LOADS = {"64 connections": Wrk("/recorded?x=20"), "pipelined 16 deep": Wrk("/recorded?x=20", depth=16)}
 ACKS = ["written", "synced"]
 
 # The first pattern that is found decides. Kernel stacks are told by their system call, our own code by its function:

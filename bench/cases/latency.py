@@ -12,6 +12,10 @@ CASE = Case(
     ),
     loads={"20,000/s": Oha("/recorded?x=20", connections=64)},
     servers=[tollgate("received"), tollgate("written"), tollgate("synced"), tollgate("synced", loads=True), Nginx, Lighttpd],
+    lost=(
+        "a synced reply waits for the disk, and its p99 is that of fdatasync; a written one waits for another thread. The peers answer "
+        "when a line is in a buffer, as `received` does."
+    ),
     probe=Probe("GET", "/recorded?x=20", b'{"score":41}'),
     records_per_request=1,
 )

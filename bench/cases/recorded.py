@@ -1,6 +1,7 @@
 """A scripted reply with a record: the work that Tollgate exists for."""
 
 from case import Case, Probe
+from cases.fixed import EACH
 from load import Ab, Wrk
 from servers import Epoll, Lighttpd, Nginx, tollgate
 
@@ -18,6 +19,11 @@ CASE = Case(
     },
     servers=[tollgate("received"), tollgate("written"), tollgate("synced"), tollgate("synced", loads=True), Nginx, Lighttpd],
     limit=Epoll,
+    lost=(
+        "a reply at `written` waits for the log's writer, a thread of its own, and one at `synced` for the disk, which no peer does: "
+        "they have copied a line into a buffer. Without pipelining, few requests share that wait. "
+        f"And {EACH}"
+    ),
     probe=Probe("GET", "/recorded?x=20", b'{"score":41}'),
     records_per_request=1,
 )

@@ -1,6 +1,7 @@
 """A reply that a script computes."""
 
 from case import Case, Probe
+from cases.fixed import EACH
 from load import Ab, Wrk
 from servers import Epoll, Lighttpd, Nginx, Tollgate, Yaws
 
@@ -14,5 +15,6 @@ CASE = Case(
     },
     servers=[Tollgate, Nginx, Lighttpd, Yaws],
     limit=Epoll,
+    lost=EACH,
     probe=Probe("GET", "/score?x=20", b'{"score":41}'),
 )

@@ -49,7 +49,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", choices=CASES, help="only this one")
     parser.add_argument("--rounds", type=int, default=3, help="how often each row is run; medians are reported")
-    parser.add_argument("--seconds", type=float, default=3, help="how long one run takes")
+    parser.add_argument("--seconds", type=float, default=2, help="how long one run takes")
     parser.add_argument("--smoke", action="store_true", help="one load of two servers for a second: does it run?")
     parser.add_argument("--out", default=str(ROOT / "target/bench/report"), help="the folder of the report")
     parser.add_argument("--folder", help="where servers keep their files: its disk is what is measured")

@@ -3,7 +3,7 @@
 CARGO ?= cargo
 APP ?= examples/score
 
-.PHONY: run build test check fmt lint doc tools crash bench bench-smoke where
+.PHONY: run build test check fmt lint doc tools crash bench bench-smoke disks where
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -47,6 +47,10 @@ bench: build
 # Where the time of a request goes, by perf, as a picture.
 where: build
 	bench/where.py --out docs/where.svg
+
+# File systems side by side, each in a mounted image (as root).
+disks: build
+	bench/disks.py
 
 # Does the bench run? Asserts nothing about speed.
 bench-smoke: build

@@ -9,7 +9,8 @@ use tollgate_script::{HeaderLine, Outcome};
 use crate::recorder::{Gate, Recorder};
 
 /// Memory for replies that an idle connection keeps.
-const KEPT_BYTES_MAX: usize = 16 << 10;
+const KEPT_BYTES_MAX: usize = 512;
+const KEPT_ENTRIES_MAX: usize = 4;
 
 /// A whole reply.
 #[derive(Debug, Clone)]
@@ -79,6 +80,8 @@ pub(crate) struct Writing {
 pub(crate) struct Replies {
     bytes: Vec<u8>,
     entries: Vec<Entry>,
+    /// Bytes and replies that left together last time: as many are expected.
+    expected: (usize, usize),
 }
 
 #[derive(Debug)]
@@ -91,6 +94,10 @@ struct Entry {
 impl Replies {
     /// Appends a reply, which leaves when `gate` is open.
     pub(crate) fn push(&mut self, reply: &Reply, gate: Option<Gate>, writing: Writing) {
+        if self.entries.is_empty() {
+            self.bytes.reserve(self.expected.0);
+            self.entries.reserve(self.expected.1);
+        }
         write_reply(&mut self.bytes, reply, writing);
         self.entries.push(Entry { end: self.bytes.len(), gate, writing });
     }
@@ -142,10 +149,14 @@ impl Replies {
     }
 
     pub(crate) fn clear(&mut self) {
+        self.expected = (self.bytes.len(), self.entries.len());
         self.entries.clear();
         self.bytes.clear();
         if self.bytes.capacity() > KEPT_BYTES_MAX {
             self.bytes = Vec::new();
+        }
+        if self.entries.capacity() > KEPT_ENTRIES_MAX {
+            self.entries = Vec::new();
         }
     }
 }

@@ -17,7 +17,7 @@ use tollgate_log::SchemaId;
 use tollgate_script::{Host, Request};
 
 use crate::clock::{Clock, TICK};
-use crate::conn::{self, Arrived, Deadlines, Destination};
+use crate::conn::{self, Arrived, Deadlines, Destination, Scratch};
 use crate::error::StartError;
 use crate::handler::{Endpoint, Exchange};
 use crate::identity::IdMaker;
@@ -37,6 +37,7 @@ pub(crate) struct Worker {
     pub(crate) clock: Rc<Clock>,
     pub(crate) deadlines: Rc<Deadlines>,
     pub(crate) recorder: Recorder,
+    pub(crate) scratch: Scratch,
     routes: RouteTable<Rc<Endpoint>>,
     ids: IdMaker,
 }
@@ -49,6 +50,7 @@ impl Worker {
             deadlines: Rc::new(Deadlines::new(clock.clone())),
             clock,
             recorder: Recorder::new(log),
+            scratch: Scratch::default(),
             routes: routes(options)?,
             ids: IdMaker::new().map_err(StartError::Randomness)?,
         })

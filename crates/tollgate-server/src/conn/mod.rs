@@ -10,6 +10,7 @@ mod body;
 mod deadline;
 mod exchange;
 
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -19,7 +20,7 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_http::{
     CONTINUE, Connection as ConnectionOption, HeadReader, Method, RequestError, StatusCode, Version,
 };
@@ -33,10 +34,8 @@ pub(crate) use deadline::Deadlines;
 use deadline::{Phase, Slot};
 pub(crate) use exchange::{Arrived, Destination};
 
-/// What one read asks for, at least.
-const READ_BYTES: usize = 4 << 10;
-/// What one read of a body asks for, at most.
-const BODY_READ_BYTES_MAX: usize = 64 << 10;
+/// What one read takes, at most.
+const READ_BYTES_MAX: usize = 64 << 10;
 /// Replies that wait are sent when they are this large, even if more requests are there.
 const REPLIES_BYTES_MAX: usize = 256 << 10;
 /// RFC 9112 section 9.6: how long, and how many bytes, a peer may still send to a connection that ends.
@@ -236,26 +235,28 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Reads more of what the connection waits for; what does not come in time or at all ends it.
     async fn read_on(&mut self) -> Result<(), Gone> {
         self.ask_for_body().await?;
-        let (phase, timeout, wanted) = self.awaited();
+        let (phase, timeout) = self.awaited();
         self.slot.arm(phase, timeout);
-        self.input.reserve(wanted);
-        match read(&mut self.stream, &self.slot, &mut self.input).await? {
+        match &self.reading {
+            Reading::Body(body) => self.input.reserve(body.missing_bytes(&self.input).min(READ_BYTES_MAX)),
+            // A connection that waits for a request holds no buffer.
+            Reading::Head if self.input.is_empty() => self.input = BytesMut::new(),
+            Reading::Head => {}
+        }
+        match read(&mut self.stream, &self.slot, &self.worker.scratch, &mut self.input).await? {
             Came::Bytes => Ok(()),
             Came::End => self.end_of_stream(),
             Came::TooLate => self.too_late(),
         }
     }
 
-    /// What is waited for, how long, and how many bytes of it are read at once.
-    fn awaited(&self) -> (Phase, Duration, usize) {
+    /// What is waited for, and how long.
+    fn awaited(&self) -> (Phase, Duration) {
         let limits = self.limits();
         match &self.reading {
-            Reading::Head if self.head_reader.has_started() => (Phase::Head, limits.head_timeout, READ_BYTES),
-            Reading::Head => (Phase::Idle, limits.idle_timeout, READ_BYTES),
-            Reading::Body(body) => {
-                let wanted = body.missing_bytes(&self.input).clamp(READ_BYTES, BODY_READ_BYTES_MAX);
-                (Phase::Body, limits.body_timeout, wanted)
-            }
+            Reading::Head if self.head_reader.has_started() => (Phase::Head, limits.head_timeout),
+            Reading::Head => (Phase::Idle, limits.idle_timeout),
+            Reading::Body(_) => (Phase::Body, limits.body_timeout),
         }
     }
 
@@ -299,8 +300,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut discarded = self.input.len();
         while discarded < LINGER_BYTES_MAX {
             self.input.clear();
-            self.input.reserve(READ_BYTES);
-            match read(&mut self.stream, &self.slot, &mut self.input).await? {
+            match read(&mut self.stream, &self.slot, &self.worker.scratch, &mut self.input).await? {
                 Came::Bytes => discarded += self.input.len(),
                 Came::End | Came::TooLate => break,
             }
@@ -315,19 +315,38 @@ enum Came {
     TooLate,
 }
 
+/// What the connections of a worker read into, one at a time.
+pub(crate) struct Scratch(RefCell<Box<[u8]>>);
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self(RefCell::new(vec![0; READ_BYTES_MAX].into()))
+    }
+}
+
 /// Appends what comes to `input`, until the deadline of `slot`.
-async fn read<S: AsyncRead + Unpin>(stream: &mut S, slot: &Slot, input: &mut BytesMut) -> io::Result<Came> {
-    let mut reading = pin!(stream.read_buf(input));
+async fn read<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    slot: &Slot,
+    scratch: &Scratch,
+    input: &mut BytesMut,
+) -> io::Result<Came> {
     poll_fn(|context| {
-        match reading.as_mut().poll(context) {
+        let mut scratch = scratch.0.borrow_mut();
+        let mut came = ReadBuf::new(&mut scratch);
+        match Pin::new(&mut *stream).poll_read(context, &mut came) {
             // What came is taken even then: a request that is here when draining begins is answered.
             Poll::Pending if slot.is_over() => Poll::Ready(Ok(Came::TooLate)),
             Poll::Pending => {
                 slot.watch(context.waker());
                 Poll::Pending
             }
-            Poll::Ready(Ok(0)) => Poll::Ready(Ok(Came::End)),
-            Poll::Ready(result) => Poll::Ready(result.map(|_| Came::Bytes)),
+            Poll::Ready(Ok(())) if came.filled().is_empty() => Poll::Ready(Ok(Came::End)),
+            Poll::Ready(Ok(())) => {
+                input.extend_from_slice(came.filled());
+                Poll::Ready(Ok(Came::Bytes))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
         }
     })
     .await

@@ -5,6 +5,9 @@
 
 mod commit;
 mod crash;
+mod every_bit;
+mod every_workload;
+mod fixtures;
 mod limits;
 mod model;
 mod recovery;

@@ -1,11 +1,12 @@
 //! The recovery table of `docs/log-format.md`, row by row.
 
-use tollgate_log::{LogId, SegmentHeader, Sequence};
+use tollgate_log::{Level, Log, LogId, LogOptions, SegmentHeader, Sequence};
 
 use crate::sim::{Call, EIO, Sim};
 use crate::workload::Step::{Close, Seal, Sync, Write};
 use crate::workload::{
-    Driver, Step, batches_in, dead_log, dir, file_bytes, mend, names_of, read, segment_path, segments_of,
+    Driver, Step, append, batches_in, dead_log, dir, file_bytes, mend, names_of, read, schema, segment_path,
+    segments_of,
 };
 
 /// What a disk holds before recovery, and what has to be there afterwards.
@@ -328,13 +329,35 @@ fn check(row: &Row) {
     assert!(sim.files() == files, "{name}: a second recovery");
 }
 
-#[test]
-fn a_later_format_version_is_named_and_left_untouched() {
-    let (sim, log) = edited(HALF_ACKNOWLEDGED, 0, |bytes| {
+/// A dead log of a version that is to come.
+fn of_a_later_version() -> (Sim, LogId) {
+    edited(HALF_ACKNOWLEDGED, 0, |bytes| {
         bytes[8] = 2;
         let checksum = crc32c::crc32c(&bytes[..124]);
         bytes[124..128].copy_from_slice(&checksum.to_le_bytes());
-    });
+    })
+}
+
+#[test]
+fn a_later_format_version_does_not_stop_a_start() {
+    let (sim, later) = of_a_later_version();
+    let path = segment_path(&sim, later, 0);
+    let untouched = file_bytes(&sim, &path);
+    let (log, report) = Log::open(sim.storage(), LogOptions::new(&dir()), vec![schema()], |_| {}).unwrap();
+    assert_eq!((report.logs[0].log, report.logs[0].unknown.as_slice()), (later, [path.clone()].as_slice()));
+    let mut appender = log.appender(|| {});
+    append(&mut appender, Level::Synced, 1..=2).unwrap();
+    assert!(appender.hand_over());
+    let id = log.id();
+    drop(appender);
+    log.close().unwrap();
+    assert_eq!(read(&sim, id).numbers, [1, 2]);
+    assert!(file_bytes(&sim, &path) == untouched);
+}
+
+#[test]
+fn a_later_format_version_is_named_and_left_untouched() {
+    let (sim, log) = of_a_later_version();
     let files = sim.files();
     for _ in 0..2 {
         let report = mend(&sim);

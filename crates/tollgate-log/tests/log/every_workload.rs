@@ -10,7 +10,7 @@ use crate::workload::{Driver, Law, Step, mend, try_mend};
 const OPERATIONS: [Step; 5] = [Write(2), Take, Sync, Close, Seal];
 
 /// All workloads of one operation up to `longest`.
-fn workloads(longest: usize) -> Vec<Vec<Step>> {
+pub(crate) fn workloads(longest: usize) -> Vec<Vec<Step>> {
     let mut all = vec![Vec::new()];
     let mut begun = 0;
     for _ in 0..longest {
@@ -24,7 +24,7 @@ fn workloads(longest: usize) -> Vec<Vec<Step>> {
 }
 
 /// Calls `check` with every disk that a crash at any point of any of the workloads may leave.
-fn after_every_crash(workloads: &[Vec<Step>], check: impl Fn(&Sim, &Law, &str)) -> usize {
+pub(crate) fn after_every_crash(workloads: &[Vec<Step>], check: impl Fn(&Sim, &Law, &str)) -> usize {
     let mut disks = 0;
     for steps in workloads {
         for count in 0..=operations(steps) {

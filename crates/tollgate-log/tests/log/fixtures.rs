@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use tollgate_log::{
     Column, ColumnOrigin, ColumnType, Cursor, CursorStep, DigestAlgorithm, Level, Log, LogId, LogOptions,
-    Record, RecordBody, Schema, SchemaId, SegmentHeader, Sequence, Transaction, Value, read_footer, recover,
-    scan_segment, verify_segment,
+    Record, RecordBody, Schema, SchemaId, SegmentEnd, SegmentHeader, Sequence, Transaction, Value,
+    read_footer, recover, scan_segment, verify_segment,
 };
 
 use crate::sim::Sim;
@@ -151,7 +151,7 @@ fn sealed_segments_of_version_1_read_value_by_value_and_their_digests_hold() {
         let (sim, log) = on_disk(name);
         assert_eq!(check_records(&sim, log, name), ROUNDS * ROUND_RECORDS, "{name}");
         let (segment, path) = segments_of(&sim, log).remove(0);
-        let verdict = verify_segment(&sim, segment, &path, Some((Sequence::FIRST, 0))).unwrap();
+        let verdict = verify_segment(&sim, segment, &path, Some(SegmentEnd::OF_NOTHING)).unwrap();
         assert_eq!(verdict.problem, None, "{name}");
         let footer = read_footer(&sim, &path).unwrap().unwrap();
         assert_eq!((footer.digest.algorithm(), footer.digest_before), (algorithm, [0; 64]), "{name}");

@@ -11,6 +11,7 @@ mod fixtures;
 mod limits;
 mod model;
 mod recovery;
+mod repair;
 mod rot;
 mod sim;
 mod workload;

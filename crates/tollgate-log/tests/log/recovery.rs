@@ -10,17 +10,17 @@ use crate::workload::{
 };
 
 /// What a disk holds before recovery, and what has to be there afterwards.
-struct Row {
-    name: &'static str,
-    disk: fn() -> (Sim, LogId),
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) disk: fn() -> (Sim, LogId),
     /// First numbers and states, as `1.sealed`.
-    names: &'static [&'static str],
+    pub(crate) names: &'static [&'static str],
     sealed: u64,
     is_torn: bool,
     set_aside: usize,
     /// Numbers that can be read, and those that a gap names.
-    found: &'static [u64],
-    missing: &'static [u64],
+    pub(crate) found: &'static [u64],
+    pub(crate) missing: &'static [u64],
 }
 
 const NOTHING: Row = Row {
@@ -37,7 +37,7 @@ const NOTHING: Row = Row {
 /// Records 1 to 3 are acknowledged, and the headers of 4 to 6 say so.
 const HALF_ACKNOWLEDGED: &[Step] = &[Write(2), Sync, Write(2)];
 
-const TABLE: &[Row] = &[
+pub(crate) const TABLE: &[Row] = &[
     Row { name: "an empty folder", disk: || (empty_folder(), LogId::from_bytes([7; 16])), ..NOTHING },
     Row {
         name: "created, header not whole",
@@ -330,7 +330,7 @@ fn check(row: &Row) {
 }
 
 /// A dead log of a version that is to come.
-fn of_a_later_version() -> (Sim, LogId) {
+pub(crate) fn of_a_later_version() -> (Sim, LogId) {
     edited(HALF_ACKNOWLEDGED, 0, |bytes| {
         bytes[8] = 2;
         let checksum = crc32c::crc32c(&bytes[..124]);

@@ -94,7 +94,7 @@ pub fn verify_segment(
     before: Option<SegmentEnd>,
 ) -> Result<SegmentVerdict, LogError> {
     let scan = scan_segment(storage, path)?;
-    let problem = match problem_of(&scan, name, before) {
+    let problem = match problem_of(&scan, name, before).or_else(|| stranger(&scan, name, path)) {
         Some(mut problem) => {
             problem.last = end_of_damage(storage, path, &scan, &problem)?;
             Some(problem)
@@ -125,6 +125,20 @@ fn problem_of(scan: &SegmentScan, name: SegmentName, before: Option<SegmentEnd>)
         return problem(scan.end, scan.last.after(1), "sealed segment has no footer".to_owned());
     }
     None
+}
+
+/// A segment that is whole, but not the one that its place says.
+fn stranger(scan: &SegmentScan, name: SegmentName, path: &Path) -> Option<SegmentProblem> {
+    let header = scan.header.as_ref()?;
+    let folder = path.parent().and_then(Path::file_name).and_then(|folder| folder.to_str()?.parse().ok());
+    let reason = if folder.is_some_and(|log: LogId| log != header.log) {
+        format!("is a segment of log {}", header.log)
+    } else if header.first != name.first {
+        format!("is the segment that begins with {}", header.first)
+    } else {
+        return None;
+    };
+    Some(SegmentProblem { offset: 0, first: name.first, last: None, reason })
 }
 
 /// The record before the next intact batch: the damage ends there.

@@ -8,6 +8,7 @@ mod crash;
 mod every_bit;
 mod every_workload;
 mod fixtures;
+mod inspect;
 mod limits;
 mod model;
 mod recovery;

@@ -133,6 +133,21 @@ fn a_missing_segment_is_a_gap() {
     assert_eq!(found.gaps[0].reason, "segment is missing");
 }
 
+#[test]
+fn a_segment_unlinked_behind_the_position_of_a_reader_is_no_gap_and_none_of_its_records_comes_again() {
+    let (sim, law) = dead_log(THREE_SEALED);
+    let path = segment_path(&sim, law.log, 1);
+    Storage::remove(&sim, &path).unwrap();
+    let position = Some(Position { last: Sequence(8), chain: None });
+    for disk in [sim.restart(), sim.power_cut(0)] {
+        let is_back = disk.files().contains_key(&path);
+        mend(&disk);
+        let found = read_from(&disk, law.log, position);
+        assert_eq!((found.numbers, found.gaps.len()), (vec![9, 10, 11], 0), "the file is back: {is_back}");
+    }
+    assert!(sim.power_cut(0).files().contains_key(&path), "an unlink that was not synced");
+}
+
 /// A live log: 1 to 3 are synced, 4 to 6 are written; the batches of those numbers are damaged.
 fn live_with_damage(firsts: &[u64]) -> (Sim, Driver) {
     let sim = Sim::new();

@@ -17,8 +17,8 @@ use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use tollgate_log::{
-    Cursor, CursorStep, DiskStorage, LogError, LogId, Position, SegmentState, Sequence, Watermark, log_ids,
-    read_footer, segments,
+    Cursor, CursorStep, DiskStorage, Gap, LogError, LogId, Position, SegmentState, Sequence, Watermark,
+    log_ids, read_footer, segments,
 };
 
 use super::format::Printer;
@@ -54,36 +54,42 @@ pub(super) fn run(
     })
 }
 
-/// How far a log may be shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    /// The server says that it is synced up to here.
-    Synced(Sequence),
-    /// Sealed up to here.
-    Sealed(Sequence),
-}
-
-impl Reach {
-    const fn last(self) -> Sequence {
-        match self {
-            Self::Synced(last) | Self::Sealed(last) => last,
-        }
-    }
-}
-
 /// One log that is followed.
 struct Followed {
-    position: Option<Position>,
+    cursor: Cursor,
     /// Records before this number are not shown.
     from: Sequence,
-    cursor: Option<Cursor>,
-    reach: Reach,
 }
 
 impl Followed {
-    /// Begins at the start of a log.
-    const fn showing_from(from: Sequence) -> Self {
-        Self { position: None, from, cursor: None, reach: Reach::Sealed(Sequence(0)) }
+    /// Follows a log from a record on: its cursor begins before the segment that holds it.
+    fn from(dir: &Path, log: LogId, from: Sequence) -> Result<Self, LogError> {
+        let segments = segments(&DiskStorage, dir, log)?;
+        let holding = segments.iter().rev().find(|(name, _)| name.first <= from);
+        let position = holding.map(|(name, _)| Position { last: name.first.before(), chain: None });
+        Ok(Self { cursor: Cursor::new(Arc::new(DiskStorage), dir, log, position), from })
+    }
+
+    /// Follows a log from its beginning.
+    fn whole(dir: &Path, log: LogId) -> Self {
+        Self { cursor: Cursor::new(Arc::new(DiskStorage), dir, log, None), from: Sequence::FIRST }
+    }
+
+    /// Prints what lies between the last look and the record that may be shown last.
+    fn print(&mut self, reach: Sequence, printer: &mut Printer, out: &mut dyn Write) -> anyhow::Result<()> {
+        let log = self.cursor.log();
+        loop {
+            match self.cursor.step(Some(reach))? {
+                CursorStep::CaughtUp => return Ok(()),
+                CursorStep::Batch(batch) => {
+                    printer.print(log, &batch, self.from, out)?;
+                }
+                CursorStep::Gap(Gap { first, last, reason }) => {
+                    out.flush()?;
+                    note(&format!("log {log}: records {first}-{last} are missing: {reason}"));
+                }
+            }
+        }
     }
 }
 
@@ -102,10 +108,8 @@ impl Tail {
         tail.logs.extend(ids.iter().map(|log| (*log, None)));
         if let Some(newest) = ids.last() {
             let reach = reach(dir, *newest, ask(dir))?;
-            let from = Sequence(reach.last().0.saturating_sub(lines)).after(1);
-            let mut followed = Followed::showing_from(from);
-            followed.position = position_before(dir, *newest, from)?;
-            tail.logs.insert(*newest, Some(followed));
+            let from = Sequence(reach.0.saturating_sub(lines)).after(1);
+            tail.logs.insert(*newest, Some(Followed::from(dir, *newest, from)?));
         }
         Ok(tail)
     }
@@ -118,72 +122,28 @@ impl Tail {
         };
         let watermark = ask(&self.dir);
         for log in ids {
-            let followed =
-                self.logs.entry(log).or_insert_with(|| Some(Followed::showing_from(Sequence::FIRST)));
-            if let Some(followed) = followed {
-                follow(&self.dir, log, followed, watermark, printer, out)
-                    .with_context(|| format!("log {log}"))?;
+            let followed = self.logs.entry(log).or_insert_with(|| Some(Followed::whole(&self.dir, log)));
+            let Some(followed) = followed else { continue };
+            match reach(&self.dir, log, watermark) {
+                // Deleted since it was listed.
+                Err(error) if is_gone(&error) => {}
+                reach => followed.print(reach?, printer, out).with_context(|| format!("log {log}"))?,
             }
         }
         Ok(())
     }
 }
 
-fn follow(
-    dir: &Path,
-    log: LogId,
-    followed: &mut Followed,
-    watermark: Option<Watermark>,
-    printer: &mut Printer,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let reach = match reach(dir, log, watermark) {
-        // Deleted since it was listed.
-        Err(error) if is_gone(&error) => return Ok(()),
-        reach => reach?,
-    };
-    if matches!((followed.reach, reach), (Reach::Synced(_), Reach::Sealed(_))) {
-        // The writer is gone, and what it left may have been cut and sealed: what was read ahead counts no more.
-        followed.cursor = None;
-    }
-    followed.reach = reach;
-    let position = followed.position;
-    let cursor =
-        followed.cursor.get_or_insert_with(|| Cursor::new(Arc::new(DiskStorage), dir, log, position));
-    loop {
-        match cursor.step(Some(reach.last()))? {
-            CursorStep::CaughtUp => return Ok(()),
-            CursorStep::Batch(batch) => {
-                followed.position = Some(batch.end());
-                printer.print(log, &batch, followed.from, out)?;
-            }
-            CursorStep::Gap(gap) => {
-                followed.position = Some(Position { last: gap.last, chain: None });
-                out.flush()?;
-                note(&format!("log {log}: records {}-{} are missing: {}", gap.first, gap.last, gap.reason));
-            }
-        }
-    }
-}
-
-/// How far a log may be shown: as its server says, or else to the end of what is sealed or set aside.
-fn reach(dir: &Path, log: LogId, watermark: Option<Watermark>) -> Result<Reach, LogError> {
+/// The last record of a log that may be shown: as its server says, or else the end of what is sealed or set aside.
+fn reach(dir: &Path, log: LogId, watermark: Option<Watermark>) -> Result<Sequence, LogError> {
     if let Some(watermark) = watermark.filter(|watermark| watermark.log == log) {
-        return Ok(Reach::Synced(watermark.synced));
+        return Ok(watermark.synced);
     }
     let segments = segments(&DiskStorage, dir, log)?;
     if let Some((name, _)) = segments.iter().find(|(name, _)| name.state == SegmentState::Open) {
-        return Ok(Reach::Sealed(name.first.before()));
+        return Ok(name.first.before());
     }
-    let Some((_, path)) = segments.last() else { return Ok(Reach::Sealed(Sequence(0))) };
+    let Some((_, path)) = segments.last() else { return Ok(Sequence(0)) };
     // One without a footer is damaged: the cursor knows where it ends.
-    let footer = read_footer(&DiskStorage, path)?;
-    Ok(Reach::Sealed(footer.map_or(Sequence(u64::MAX), |footer| footer.last)))
-}
-
-/// Where a cursor begins that is to reach a record: before the segment that holds it.
-fn position_before(dir: &Path, log: LogId, from: Sequence) -> Result<Option<Position>, LogError> {
-    let segments = segments(&DiskStorage, dir, log)?;
-    let holding = segments.iter().rev().find(|(name, _)| name.first <= from);
-    Ok(holding.map(|(name, _)| Position { last: name.first.before(), chain: None }))
+    Ok(read_footer(&DiskStorage, path)?.map_or(Sequence(u64::MAX), |footer| footer.last))
 }

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::batch::{BATCH_HEADER_BYTES, BatchHeader, BatchKind};
+use crate::batch::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, u32_at};
 use crate::error::{FormatError, LogError};
 use crate::id::{LogId, Sequence};
 use crate::record::{RawRecord, RecordKind, decode_reject, decode_row, split_record};
@@ -23,8 +23,12 @@ use crate::storage::{Storage, StorageFile};
 pub enum Part {
     /// The first 128 bytes.
     Header {
-        /// The fields as they stand there; none if the file is shorter, or of another version.
+        /// The format version as it stands there; none if the file is shorter.
+        version: Option<u16>,
+        /// The fields as they stand there; none if the file is shorter, or of a later version.
         header: Option<SegmentHeader>,
+        /// The checksum as it stands there.
+        checksum: Option<u32>,
         /// What does not hold.
         problem: Option<FormatError>,
     },
@@ -188,21 +192,23 @@ impl Inspector {
         let Some(bytes) = bytes.first_chunk() else {
             let (found, needed) = (bytes.len() as u64, SEGMENT_HEADER_BYTES as u64);
             let problem = FormatError::CutOff { what: "segment header", found, needed };
-            return Part::Header { header: None, problem: Some(problem) };
+            return Part::Header { version: None, header: None, checksum: None, problem: Some(problem) };
         };
         let header = SegmentHeader::as_it_stands(bytes);
         self.log = header.log;
-        match SegmentHeader::decode(bytes) {
+        let (version, checksum) = (u16::from_le_bytes([bytes[8], bytes[9]]), u32_at(bytes, 124));
+        let (header, problem) = match SegmentHeader::decode(bytes) {
             Ok((_, chain)) => {
                 self.expected = Some(Expected { chain, next: header.first });
-                Part::Header { header: Some(header), problem: None }
+                (Some(header), None)
             }
             Err(problem @ FormatError::Version { .. }) => {
                 self.offset = self.file_bytes;
-                Part::Header { header: None, problem: Some(problem) }
+                (None, Some(problem))
             }
-            Err(problem) => Part::Header { header: Some(header), problem: Some(problem) },
-        }
+            Err(problem) => (Some(header), Some(problem)),
+        };
+        Part::Header { version: Some(version), header, checksum: Some(checksum), problem }
     }
 
     fn batch_header(&self, bytes: &[u8]) -> Result<(BatchHeader, u32), FormatError> {

@@ -219,6 +219,20 @@ fn a_damaged_header_names_the_whole_segment() {
 }
 
 #[test]
+fn a_whole_segment_in_the_place_of_another_is_told() {
+    let (sim, law) = dead_log(THREE_SEALED);
+    let bytes = file_bytes(&sim, &segment_path(&sim, law.log, 1));
+    let other = LogId::from_bytes([9; 16]);
+    for (log, number) in [(other, 4), (law.log, 40)] {
+        sim.put(&dir().join(log.to_string()).join(format!("{number:020}.sealed")), &bytes);
+    }
+    let problem = problem_of(&sim, other, 0).unwrap();
+    assert_eq!(problem.reason, format!("is a segment of log {}", law.log));
+    let problem = problem_of(&sim, law.log, 3).unwrap();
+    assert_eq!(problem.reason, "is the segment that begins with 4");
+}
+
+#[test]
 fn a_digest_that_is_not_of_these_bytes_is_told() {
     let (sim, law) = dead_log(THREE_SEALED);
     let path = segment_path(&sim, law.log, 1);

@@ -28,7 +28,11 @@ pub(super) fn write_parts(inspector: &mut Inspector, out: &mut dyn Write) -> any
     let mut problems = 0;
     while let Some(part) = inspector.next_part()? {
         problems += match &part {
-            Part::Header { header, problem } => write_header(out, header.as_ref(), problem.as_ref())?,
+            Part::Header { version, header, checksum, problem } => {
+                writeln!(out, "{:<10}segment header, 128 bytes", 0)?;
+                write_header(out, *version, header.as_ref(), *checksum)?;
+                write_problems(out, problem)?
+            }
             Part::Batch(batch) => write_batch(out, batch)?,
             Part::Damage { offset, bytes, problem } => {
                 writeln!(out, "{offset:<10}PROBLEM: {bytes} bytes that are no batch: {problem}")?;
@@ -59,20 +63,22 @@ fn write_problems<'a>(
 
 fn write_header(
     out: &mut dyn Write,
+    version: Option<u16>,
     header: Option<&SegmentHeader>,
-    problem: Option<&FormatError>,
-) -> io::Result<usize> {
-    writeln!(out, "{:<10}segment header, 128 bytes", 0)?;
-    if let Some(header) = header {
-        let before = header.log_before.map_or_else(|| "none".to_owned(), |log| log.to_string());
-        field(out, 16, "log", header.log)?;
-        field(out, 32, "log before", before)?;
-        field(out, 48, "nonce", "(8 bytes, never shown)")?;
-        field(out, 56, "first sequence number", header.first)?;
-        field(out, 64, "chain", format_args!("{:08x}", header.chain))?;
-        field(out, 72, "node", printable(&header.node))?;
+    checksum: Option<u32>,
+) -> io::Result<()> {
+    if let Some(version) = version {
+        field(out, 8, "format version", version)?;
     }
-    write_problems(out, problem)
+    let Some(header) = header else { return Ok(()) };
+    let before = header.log_before.map_or_else(|| "none".to_owned(), |log| log.to_string());
+    field(out, 16, "log", header.log)?;
+    field(out, 32, "log before", before)?;
+    field(out, 48, "nonce", "(8 bytes, never shown)")?;
+    field(out, 56, "first sequence number", header.first)?;
+    field(out, 64, "chain", format_args!("{:08x}", header.chain))?;
+    field(out, 72, "node", printable(&header.node))?;
+    checksum.map_or(Ok(()), |checksum| field(out, 124, "checksum", format_args!("{checksum:08x}")))
 }
 
 fn write_batch(out: &mut dyn Write, batch: &BatchPart) -> io::Result<usize> {

@@ -136,6 +136,8 @@ impl Verify<'_> {
         };
         *count += 1;
         writeln!(self.out, "{line}")?;
+        // A check of many gigabytes shows what it found as it goes.
+        self.out.flush()?;
         Ok(())
     }
 

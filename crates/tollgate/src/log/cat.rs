@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
-use tollgate_log::{Cursor, CursorStep, DiskStorage, LogId, Sequence};
+use anyhow::bail;
+use tollgate_log::{Cursor, CursorStep, DiskStorage, LogError, LogId, Sequence};
 
 use super::format::Printer;
 use super::{Place, bytes_of, logs_in};
@@ -32,7 +32,15 @@ pub(super) fn run(
         let _progress = progress(&dir, &ids);
         let mut is_whole = true;
         for log in ids {
-            is_whole &= cat_log(&dir, log, &mut printer, out).with_context(|| format!("log {log}"))?;
+            is_whole &= match cat_log(&dir, log, &mut printer, out) {
+                // Of a later version, say: the others are read all the same.
+                Err(error) if error.is::<LogError>() => {
+                    out.flush()?;
+                    note(&format!("log {log}: {error:#}"));
+                    false
+                }
+                result => result?,
+            };
         }
         Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })

@@ -123,11 +123,20 @@ impl Tail {
         let watermark = ask(&self.dir);
         for log in ids {
             let followed = self.logs.entry(log).or_insert_with(|| Some(Followed::whole(&self.dir, log)));
-            let Some(followed) = followed else { continue };
-            match reach(&self.dir, log, watermark) {
+            let Some(one) = followed else { continue };
+            let result = match reach(&self.dir, log, watermark) {
                 // Deleted since it was listed.
-                Err(error) if is_gone(&error) => {}
-                reach => followed.print(reach?, printer, out).with_context(|| format!("log {log}"))?,
+                Err(error) if is_gone(&error) => continue,
+                reach => reach.map_err(anyhow::Error::new),
+            };
+            match result.and_then(|reach| one.print(reach, printer, out)) {
+                // Of a later version, say: the others are followed all the same.
+                Err(error) if error.is::<LogError>() => {
+                    out.flush()?;
+                    note(&format!("log {log} is not followed any further: {error:#}"));
+                    *followed = None;
+                }
+                result => result?,
             }
         }
         Ok(())

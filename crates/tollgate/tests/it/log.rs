@@ -198,6 +198,37 @@ fn what_is_no_database_is_told_and_the_log_is_checked_all_the_same() {
     assert!(told(&output).contains("nothing is compared with the database"), "{}", told(&output));
 }
 
+#[test]
+fn a_log_of_a_later_version_is_named_and_the_others_are_read_followed_and_served() {
+    let app = app("", "");
+    for n in 0..2 {
+        let server = app.start();
+        send(&server, "a", [n]);
+        assert!(server.stop().0.success());
+    }
+    for segment in app.segments() {
+        edit(&segment, |bytes| {
+            bytes[8] = 2;
+            let checksum = crc32c::crc32c(&bytes[..124]);
+            bytes[124..128].copy_from_slice(&checksum.to_le_bytes());
+        });
+    }
+    let left = files(&app);
+    let tail = app.follow(&["log", "tail", "--format", "json"]);
+    let server = app.start();
+    send(&server, "a", [2]);
+    assert_eq!(next(&tail, "n"), 2);
+    assert!(server.stop().0.success());
+    let output = app.run(&["log", "cat"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = told(&output);
+    assert!(text.contains("\"n\":2") && text.contains("segment has format version 2"), "{text}");
+    assert!(tail.end(Signal::INT).1.contains("is not followed any further"));
+    assert!(app.succeed(&["log", "repair"]).ends_with("3 segments: 3 as they were, 0 mended\n"));
+    let now = files(&app);
+    assert!(left.iter().all(|(path, bytes)| now[path] == *bytes), "left untouched");
+}
+
 /// Every file of the log folder with its bytes, but locks.
 fn files(app: &App) -> BTreeMap<PathBuf, Vec<u8>> {
     let folders = fs::read_dir(app.log_dir()).unwrap().map(|entry| entry.unwrap().path());

@@ -3,7 +3,8 @@
 //! A record goes through the files in this order: [`schema`] says what a stream's rows look like, [`record`] encodes
 //! one, [`append`] gathers those of one pass of a worker into a batch, [`commit`] runs the threads that write, sync
 //! and seal through [`segment_writer`], [`batch`] and [`segment`] are the bytes. [`mod@recover`] mends what a dead run
-//! left, [`cursor`] reads a log in order, [`verify`] checks a whole one. [`storage`] is the file system, as a trait.
+//! left, [`mod@repair`] does it by hand, [`cursor`] reads a log in order, [`verify`] checks a whole one,
+//! [`inspect`] takes one file apart for a person. [`storage`] is the file system, as a trait.
 //!
 //! The contract is `docs/log-format.md`. Absent here: HTTP, scripts, sinks, any async runtime.
 
@@ -13,9 +14,11 @@ mod commit;
 mod cursor;
 mod error;
 mod id;
+mod inspect;
 mod reader;
 mod record;
 mod recover;
+mod repair;
 mod scan;
 mod schema;
 mod seal;
@@ -30,8 +33,10 @@ pub use commit::{Follower, Log, LogOptions, OpenError, Watermark};
 pub use cursor::{Cursor, CursorStep, Gap, Position, RecordBatch};
 pub use error::{FormatError, LogError};
 pub use id::{LogId, Sequence};
+pub use inspect::{BatchPart, FooterPart, Inspector, Part, RecordContent, RecordPart};
 pub use record::{Record, RecordBody, RowEncoder, Value, ValueError};
 pub use recover::{LogRecovery, RecoveryReport, recover};
+pub use repair::{RepairError, RepairMode, RepairReport, SegmentRepair, Treatment, repair};
 pub use scan::{Failure, SegmentScan, scan_segment};
 pub use schema::{Column, ColumnOrigin, ColumnType, Schema, SchemaError, SchemaId};
 pub use seal::read_footer;
@@ -41,4 +46,7 @@ pub use segment::{
 };
 pub use segment_writer::{ClosedSegment, Handover, SegmentWriter, SyncWork};
 pub use storage::{DiskStorage, Storage, StorageFile, StorageLock, make_folder};
-pub use verify::{SegmentProblem, SegmentVerdict, log_ids, segments, verify_segment};
+pub use verify::{
+    BatchEnd, SegmentEnd, SegmentProblem, SegmentVerdict, batch_that_ends_at, log_ids, segments,
+    verify_segment,
+};

@@ -3,6 +3,7 @@
 //! The decisions are the table in `docs/log-format.md`; [`Verdict`] is its right column. Only `.open` files are read
 //! batch by batch. What was acknowledged as synced is never cut: `durable` in the headers tells how far that reached.
 
+use std::io::{ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -41,7 +42,8 @@ pub struct LogRecovery {
 }
 
 /// What becomes of one `.open` file.
-enum Verdict {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
     /// Whole: footer and name.
     Seal,
     /// Cut at the end of the last whole batch, then footer and name.
@@ -52,6 +54,15 @@ enum Verdict {
     SetAside(String),
     /// A later version: leave it.
     Leave,
+}
+
+/// What becomes of bytes that no reply stood on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unacknowledged {
+    /// They are counted and gone.
+    Remove,
+    /// They are kept beside the segment, under a name that no reader takes for one.
+    Keep,
 }
 
 /// Mends every log in `dir` whose lock is free.
@@ -95,33 +106,76 @@ fn recover_log(
     let Some(_lock) = storage.try_lock(&lock).map_err(LogError::io("lock", &lock))? else {
         return Ok(None);
     };
-    let mut recovery =
-        LogRecovery { log, sealed: 0, torn_bytes: 0, set_aside: Vec::new(), unknown: Vec::new() };
     let files =
         open.iter().map(|name| Unsealed::read(storage, folder, *name)).collect::<Result<Vec<_>, _>>()?;
     // The dead run may not have synced the names; a later recovery looks at none that is sealed.
     storage.sync_folder(folder).map_err(LogError::io("sync", folder))?;
-    let durable = files.iter().map(|file| file.scan.durable).max().unwrap_or_default();
-    let mut end = SealedEnd::before(storage, folder, &names, open[0].first)?;
-    let mut is_torn = false;
-    let mut to_remove = Vec::new();
-    let mut files = files.into_iter().peekable();
-    while let Some(file) = files.next() {
-        let is_complete = files.peek().is_some_and(|next| next.continues(&file.scan));
-        let verdict = judge(&file, &end, durable, is_torn, is_complete);
-        is_torn |= matches!(verdict, Verdict::Cut | Verdict::Remove) && !is_complete;
-        match verdict {
-            Verdict::Remove => to_remove.push(file),
-            verdict => end = carry_out(storage, folder, file, verdict, end, digest, &mut recovery)?,
+    Plan::new(storage, folder, &names, files)?
+        .carry_out(storage, folder, log, digest, Unacknowledged::Remove)
+        .map(Some)
+}
+
+/// What is to be done to one log, decided before anything is done.
+pub(crate) struct Plan {
+    pub(crate) files: Vec<(Unsealed, Verdict)>,
+    /// The digest of the sealed segment before them.
+    digest_before: [u8; 64],
+}
+
+impl Plan {
+    /// Decides what becomes of the `.open` files of a log, which are all given, in order.
+    ///
+    /// # Errors
+    /// The sealed segment before them cannot be read.
+    pub(crate) fn new(
+        storage: &dyn Storage,
+        folder: &Path,
+        names: &[SegmentName],
+        files: Vec<Unsealed>,
+    ) -> Result<Self, LogError> {
+        let first = files.first().map_or(Sequence::FIRST, |file| file.name.first);
+        let SealedEnd { mut continues, digest } = SealedEnd::before(storage, folder, names, first)?;
+        let durable = files.iter().map(|file| file.scan.durable).max().unwrap_or_default();
+        let mut is_torn = false;
+        let mut judged = Vec::with_capacity(files.len());
+        let mut files = files.into_iter().peekable();
+        while let Some(file) = files.next() {
+            let is_complete = files.peek().is_some_and(|next| next.continues(&file.scan));
+            let verdict = judge(&file, continues, durable, is_torn, is_complete);
+            is_torn |= matches!(verdict, Verdict::Cut | Verdict::Remove) && !is_complete;
+            continues = match verdict {
+                Verdict::Remove => continues,
+                Verdict::Leave | Verdict::SetAside(_) => None,
+                Verdict::Cut | Verdict::Seal => Some((file.scan.last.after(1), file.scan.chain)),
+            };
+            judged.push((file, verdict));
         }
+        Ok(Self { files: judged, digest_before: digest })
     }
-    // From the last to the first: one that a crash leaves alone would look like the rest of a longer log.
-    for file in to_remove.iter().rev() {
-        storage.remove(&file.path).map_err(LogError::io("remove", &file.path))?;
-        storage.sync_folder(folder).map_err(LogError::io("sync", folder))?;
-        recovery.torn_bytes += file.scan.file_bytes;
+
+    /// Does what was decided.
+    ///
+    /// # Errors
+    /// The first error of the disk; the rest is left to a later recovery.
+    pub(crate) fn carry_out(
+        self,
+        storage: &dyn Storage,
+        folder: &Path,
+        log: LogId,
+        digest: DigestAlgorithm,
+        unacknowledged: Unacknowledged,
+    ) -> Result<LogRecovery, LogError> {
+        let recovery =
+            LogRecovery { log, sealed: 0, torn_bytes: 0, set_aside: Vec::new(), unknown: Vec::new() };
+        let digest_before = self.digest_before;
+        let mut mender = Mender { storage, folder, digest, unacknowledged, digest_before, recovery };
+        let (to_remove, to_keep): (Vec<_>, Vec<_>) =
+            self.files.into_iter().partition(|(_, verdict)| *verdict == Verdict::Remove);
+        to_keep.into_iter().try_for_each(|(file, verdict)| mender.mend(file, verdict))?;
+        // From the last to the first: one that a crash leaves alone would look like the rest of a longer log.
+        to_remove.iter().rev().try_for_each(|(file, _)| mender.remove(file))?;
+        Ok(mender.recovery)
     }
-    Ok(Some(recovery))
 }
 
 /// The names of the segments of a log, in the order of their records.
@@ -132,20 +186,29 @@ pub(crate) fn segment_names(storage: &dyn Storage, folder: &Path) -> Result<Vec<
     Ok(names)
 }
 
-struct Unsealed {
-    name: SegmentName,
-    path: PathBuf,
+/// A segment that is written no more and not sealed.
+pub(crate) struct Unsealed {
+    pub(crate) name: SegmentName,
+    pub(crate) path: PathBuf,
     file: Arc<dyn StorageFile>,
-    scan: SegmentScan,
+    pub(crate) scan: SegmentScan,
 }
 
 impl Unsealed {
     /// Reads the disk, not the cache: what is only in memory is put on disk first, then the pages are dropped.
-    fn read(storage: &dyn Storage, folder: &Path, name: SegmentName) -> Result<Self, LogError> {
+    pub(crate) fn read(storage: &dyn Storage, folder: &Path, name: SegmentName) -> Result<Self, LogError> {
         let path = name.path(folder);
         let file = storage.open(&path).map_err(LogError::io("open", &path))?;
         file.sync().map_err(LogError::io("sync", &path))?;
         file.drop_cache().map_err(LogError::io("drop the cached pages of", &path))?;
+        let scan = scan_segment(storage, &path)?;
+        Ok(Self { name, path, file, scan })
+    }
+
+    /// Reads what there is, and changes nothing.
+    pub(crate) fn look(storage: &dyn Storage, folder: &Path, name: SegmentName) -> Result<Self, LogError> {
+        let path = name.path(folder);
+        let file = storage.open_read(&path).map_err(LogError::io("open", &path))?;
         let scan = scan_segment(storage, &path)?;
         Ok(Self { name, path, file, scan })
     }
@@ -192,7 +255,13 @@ impl SealedEnd {
 
 /// Decides one row of the table. `is_torn`: the log was already cut before this file. `is_complete`: the next file
 /// says that this one has all its batches, so that nothing but a footer can be torn.
-fn judge(file: &Unsealed, end: &SealedEnd, durable: Sequence, is_torn: bool, is_complete: bool) -> Verdict {
+fn judge(
+    file: &Unsealed,
+    continues: Option<(Sequence, u32)>,
+    durable: Sequence,
+    is_torn: bool,
+    is_complete: bool,
+) -> Verdict {
     let scan = &file.scan;
     if let Some(Failure { error: FormatError::Version { .. }, .. }) = scan.failure {
         return Verdict::Leave;
@@ -208,7 +277,7 @@ fn judge(file: &Unsealed, end: &SealedEnd, durable: Sequence, is_torn: bool, is_
             _ => Verdict::Remove,
         };
     };
-    let broken = match end.continues {
+    let broken = match continues {
         Some((first, _)) if header.first != first => {
             let error = FormatError::Order { found: header.first.0, expected: first.0 };
             Some((first.min(header.first), error))
@@ -231,50 +300,119 @@ fn judge(file: &Unsealed, end: &SealedEnd, durable: Sequence, is_torn: bool, is_
     }
 }
 
-/// Does what was decided. What is to be removed is left to the caller, who removes it last.
-fn carry_out(
-    storage: &dyn Storage,
-    folder: &Path,
-    file: Unsealed,
-    verdict: Verdict,
-    end: SealedEnd,
+/// Does to the files of one log what was decided.
+struct Mender<'a> {
+    storage: &'a dyn Storage,
+    folder: &'a Path,
     digest: DigestAlgorithm,
-    recovery: &mut LogRecovery,
-) -> Result<SealedEnd, LogError> {
-    let nothing = SealedEnd { continues: None, digest: [0; 64] };
-    match verdict {
-        Verdict::Remove => Ok(end),
-        Verdict::Leave => {
-            recovery.unknown.push(file.path);
-            Ok(nothing)
+    unacknowledged: Unacknowledged,
+    /// The digest that the next footer repeats; zeros behind a segment that has none.
+    digest_before: [u8; 64],
+    recovery: LogRecovery,
+}
+
+impl Mender<'_> {
+    fn mend(&mut self, file: Unsealed, verdict: Verdict) -> Result<(), LogError> {
+        match verdict {
+            Verdict::Remove => self.remove(&file),
+            Verdict::Leave => {
+                self.recovery.unknown.push(file.path);
+                self.digest_before = [0; 64];
+                Ok(())
+            }
+            Verdict::SetAside(reason) => {
+                let aside = set_aside(self.storage, self.folder, file.name)?;
+                self.recovery.set_aside.push((aside, reason));
+                self.digest_before = [0; 64];
+                Ok(())
+            }
+            Verdict::Cut => {
+                self.cut(&file)?;
+                self.seal(file)
+            }
+            Verdict::Seal => self.seal(file),
         }
-        Verdict::SetAside(reason) => {
-            let aside = file.name.with_state(SegmentState::Damaged).path(folder);
-            storage.rename(&file.path, &aside).map_err(LogError::io("rename", &file.path))?;
-            storage.sync_folder(folder).map_err(LogError::io("sync", folder))?;
-            recovery.set_aside.push((aside, reason));
-            Ok(nothing)
+    }
+
+    fn cut(&mut self, file: &Unsealed) -> Result<(), LogError> {
+        if self.unacknowledged == Unacknowledged::Keep {
+            let torn = torn_path(self.folder, file.name);
+            keep_tail(self.storage, &*file.file, &file.path, file.scan.end, &torn)?;
+            self.storage.sync_folder(self.folder).map_err(LogError::io("sync", self.folder))?;
         }
-        Verdict::Cut => {
-            file.file.truncate(file.scan.end).map_err(LogError::io("cut", &file.path))?;
-            recovery.torn_bytes += file.scan.file_bytes - file.scan.end;
-            seal_recovered(storage, folder, file, end, digest, recovery)
+        file.file.truncate(file.scan.end).map_err(LogError::io("cut", &file.path))?;
+        self.recovery.torn_bytes += file.scan.file_bytes - file.scan.end;
+        Ok(())
+    }
+
+    fn remove(&mut self, file: &Unsealed) -> Result<(), LogError> {
+        match self.unacknowledged {
+            Unacknowledged::Remove => {
+                self.storage.remove(&file.path).map_err(LogError::io("remove", &file.path))?;
+            }
+            Unacknowledged::Keep => {
+                let torn = torn_path(self.folder, file.name);
+                self.storage.rename(&file.path, &torn).map_err(LogError::io("rename", &file.path))?;
+            }
         }
-        Verdict::Seal => seal_recovered(storage, folder, file, end, digest, recovery),
+        self.storage.sync_folder(self.folder).map_err(LogError::io("sync", self.folder))?;
+        self.recovery.torn_bytes += file.scan.file_bytes;
+        Ok(())
+    }
+
+    fn seal(&mut self, file: Unsealed) -> Result<(), LogError> {
+        let (folder, last) = (self.folder.to_owned(), file.scan.last);
+        let segment = ClosedSegment { file: file.file, folder, name: file.name, last };
+        let footer = segment.seal(self.storage, self.digest, self.digest_before)?;
+        self.digest_before = footer.digest_bytes();
+        self.recovery.sealed += 1;
+        Ok(())
     }
 }
 
-fn seal_recovered(
+/// Gives a segment the name that says that it is damaged.
+pub(crate) fn set_aside(
     storage: &dyn Storage,
     folder: &Path,
-    file: Unsealed,
-    end: SealedEnd,
-    digest: DigestAlgorithm,
-    recovery: &mut LogRecovery,
-) -> Result<SealedEnd, LogError> {
-    let segment =
-        ClosedSegment { file: file.file, folder: folder.to_owned(), name: file.name, last: file.scan.last };
-    let footer = segment.seal(storage, digest, end.digest)?;
-    recovery.sealed += 1;
-    Ok(SealedEnd { continues: Some((footer.last.after(1), footer.chain)), digest: footer.digest_bytes() })
+    name: SegmentName,
+) -> Result<PathBuf, LogError> {
+    let (path, aside) = (name.path(folder), name.with_state(SegmentState::Damaged).path(folder));
+    storage.rename(&path, &aside).map_err(LogError::io("rename", &path))?;
+    storage.sync_folder(folder).map_err(LogError::io("sync", folder))?;
+    Ok(aside)
+}
+
+/// Where bytes of a segment are kept that no reply stood on. No reader takes the name for that of a segment.
+pub(crate) fn torn_path(folder: &Path, name: SegmentName) -> PathBuf {
+    folder.join(format!("{:020}.torn", name.first.0))
+}
+
+/// Copies a file from an offset to its end into another, and puts that on disk.
+fn keep_tail(
+    storage: &dyn Storage,
+    file: &dyn StorageFile,
+    path: &Path,
+    from: u64,
+    to: &Path,
+) -> Result<(), LogError> {
+    const PIECE_BYTES: usize = 256 << 10;
+    let copy = match storage.create(to) {
+        // A repair before this one did not come to its end: the tail is still there to be copied.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let begun = storage.open(to).map_err(LogError::io("open", to))?;
+            begun.truncate(0).map_err(LogError::io("cut", to))?;
+            begun
+        }
+        created => created.map_err(LogError::io("create", to))?,
+    };
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut offset = from;
+    loop {
+        let read = file.read_at(offset, &mut piece).map_err(LogError::io("read", path))?;
+        if read == 0 {
+            return copy.sync().map_err(LogError::io("sync", to));
+        }
+        copy.append(&mut [IoSlice::new(&piece[..read])]).map_err(LogError::io("write", to))?;
+        offset += read as u64;
+    }
 }

@@ -21,7 +21,7 @@ const FOOTER_FIXED_BYTES: usize = 192;
 const COUNT_BYTES: usize = 24;
 const FOOTER_TAIL_BYTES: usize = 8;
 /// More schemas than numbers for them cannot be.
-const FOOTER_BYTES_MAX: usize = FOOTER_FIXED_BYTES + COUNT_BYTES * 65_536 + FOOTER_TAIL_BYTES;
+pub(crate) const FOOTER_BYTES_MAX: usize = FOOTER_FIXED_BYTES + COUNT_BYTES * 65_536 + FOOTER_TAIL_BYTES;
 
 /// Whether a segment still changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -143,17 +143,21 @@ impl SegmentHeader {
         if found != stored {
             return Err(FormatError::Checksum { what: "segment header", found, stored });
         }
+        Ok((Self::as_it_stands(bytes), found))
+    }
+
+    /// Reads the fields without asking whether they hold.
+    pub(crate) fn as_it_stands(bytes: &[u8; SEGMENT_HEADER_BYTES]) -> Self {
         let node = bytes[72..72 + NODE_BYTES].split(|byte| *byte == 0).next().unwrap_or_default();
         let before = id_at(bytes, 32);
-        let header = Self {
+        Self {
             log: id_at(bytes, 16),
             log_before: (before.as_bytes() != &[0; 16]).then_some(before),
             nonce: u64_at(bytes, 48),
             first: Sequence(u64_at(bytes, 56)),
             chain: u32_at(bytes, 64),
             node: String::from_utf8_lossy(node).into_owned(),
-        };
-        Ok((header, found))
+        }
     }
 
     /// Whether the checksum holds once the version is this program's: then only the version is damaged.

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::batch::BatchKind;
 use crate::error::LogError;
 use crate::id::{LogId, Sequence};
 use crate::recover::segment_names;
-use crate::scan::{Schemas, SegmentReader, SegmentScan, scan_segment};
+use crate::scan::{Found, Schemas, SegmentReader, SegmentScan, StepError, scan_segment};
 use crate::seal::{digest_of, read_footer};
-use crate::segment::{SegmentName, SegmentState};
+use crate::segment::{SegmentFooter, SegmentName, SegmentState};
 use crate::storage::Storage;
 
 /// The logs in a folder, by id.
@@ -57,7 +58,32 @@ pub struct SegmentProblem {
     pub reason: String,
 }
 
-/// Checks every checksum of a segment, its digest, and that it continues `before` (next number, chain).
+/// Where a segment ends: what the one behind it has to continue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentEnd {
+    /// Number of the next record.
+    pub next: Sequence,
+    /// Header checksum of the last batch.
+    pub chain: u32,
+    /// The digest in the footer, which the next footer repeats; none where there is no footer.
+    pub digest: Option<[u8; 64]>,
+}
+
+impl SegmentEnd {
+    /// What the first segment of a log continues.
+    pub const OF_NOTHING: Self = Self { next: Sequence::FIRST, chain: 0, digest: Some([0; 64]) };
+}
+
+impl SegmentVerdict {
+    /// Where the segment ends; none if it is damaged, so that nobody can say.
+    pub fn end(&self) -> Option<SegmentEnd> {
+        let digest = self.scan.footer.as_ref().map(SegmentFooter::digest_bytes);
+        let end = SegmentEnd { next: self.scan.last.after(1), chain: self.scan.chain, digest };
+        self.problem.is_none().then_some(end)
+    }
+}
+
+/// Checks every checksum of a segment, its digest, and that it continues `before`, where that is known.
 ///
 /// # Errors
 /// Only those of the disk.
@@ -65,10 +91,10 @@ pub fn verify_segment(
     storage: &dyn Storage,
     name: SegmentName,
     path: &Path,
-    before: Option<(Sequence, u32)>,
+    before: Option<SegmentEnd>,
 ) -> Result<SegmentVerdict, LogError> {
     let scan = scan_segment(storage, path)?;
-    let problem = match problem_of(&scan, name, before) {
+    let problem = match problem_of(&scan, name, before).or_else(|| stranger(&scan, name, path)) {
         Some(mut problem) => {
             problem.last = end_of_damage(storage, path, &scan, &problem)?;
             Some(problem)
@@ -78,28 +104,41 @@ pub fn verify_segment(
     Ok(SegmentVerdict { scan, problem })
 }
 
-fn problem_of(
-    scan: &SegmentScan,
-    name: SegmentName,
-    before: Option<(Sequence, u32)>,
-) -> Option<SegmentProblem> {
+fn problem_of(scan: &SegmentScan, name: SegmentName, before: Option<SegmentEnd>) -> Option<SegmentProblem> {
     let problem = |offset, first, reason| Some(SegmentProblem { offset, first, last: None, reason });
     if let Some(failure) = &scan.failure {
         return problem(failure.offset, failure.first.max(name.first), failure.error.to_string());
     }
-    if let (Some(header), Some((first, chain))) = (&scan.header, before)
-        && (header.first, header.chain) != (first, chain)
+    if let (Some(header), Some(before)) = (&scan.header, before)
+        && (header.first, header.chain) != (before.next, before.chain)
     {
-        return problem(
-            0,
-            first,
-            format!("does not continue the segment before, which ends at {}", first.before()),
-        );
+        let reason = format!("does not continue the segment before, which ends at {}", before.next.before());
+        return problem(0, before.next, reason);
+    }
+    if let (Some(footer), Some(digest)) = (&scan.footer, before.and_then(|before| before.digest))
+        && footer.digest_before != digest
+    {
+        let reason = "its footer repeats another digest than the segment before has".to_owned();
+        return problem(scan.end, name.first, reason);
     }
     if name.state == SegmentState::Sealed && scan.footer.is_none() {
         return problem(scan.end, scan.last.after(1), "sealed segment has no footer".to_owned());
     }
     None
+}
+
+/// A segment that is whole, but not the one that its place says.
+fn stranger(scan: &SegmentScan, name: SegmentName, path: &Path) -> Option<SegmentProblem> {
+    let header = scan.header.as_ref()?;
+    let folder = path.parent().and_then(Path::file_name).and_then(|folder| folder.to_str()?.parse().ok());
+    let reason = if folder.is_some_and(|log: LogId| log != header.log) {
+        format!("is a segment of log {}", header.log)
+    } else if header.first != name.first {
+        format!("is the segment that begins with {}", header.first)
+    } else {
+        return None;
+    };
+    Some(SegmentProblem { offset: 0, first: name.first, last: None, reason })
 }
 
 /// The record before the next intact batch: the damage ends there.
@@ -121,6 +160,42 @@ fn end_of_damage(
         }
     }
     Ok(read_footer(storage, path)?.map(|footer| footer.last))
+}
+
+/// Where a record ends a batch of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchEnd {
+    /// Where the batch begins.
+    pub offset: u64,
+    /// Its header checksum: the log's chained checksum there.
+    pub chain: u32,
+}
+
+/// Finds the batch that ends with a record. None: no batch does, or damage lies before it.
+///
+/// # Errors
+/// Only those of the disk.
+pub fn batch_that_ends_at(
+    storage: &dyn Storage,
+    path: &Path,
+    last: Sequence,
+) -> Result<Option<BatchEnd>, LogError> {
+    let mut reader = match SegmentReader::open(storage, path, Schemas::new()) {
+        Err(LogError::Damaged { .. }) => return Ok(None),
+        reader => reader?,
+    };
+    loop {
+        let offset = reader.offset;
+        match reader.step() {
+            Ok(Found::Batch(header)) if header.kind == BatchKind::Records && header.last() >= last => {
+                let end = BatchEnd { offset, chain: reader.chain };
+                return Ok((header.last() == last).then_some(end));
+            }
+            Ok(Found::Batch(_)) => {}
+            Ok(Found::Footer(_) | Found::End) | Err(StepError::Format(_)) => return Ok(None),
+            Err(StepError::Io(error)) => return Err(error),
+        }
+    }
 }
 
 fn digest_problem(

@@ -11,6 +11,7 @@ Examples:
   tollgate serve shop/                 serve an app folder
   tollgate check --print               show the whole configuration with its defaults
   tollgate log cat --stream scores     what was recorded, as JSON lines
+  tollgate log tail                    follow what a server records
   tollgate log verify data/log         check every checksum and digest
   tollgate sql \"SELECT count(*) FROM requests\"
   tollgate audit                       is every record that was taken in the database?
@@ -46,7 +47,7 @@ pub(crate) enum Command {
         #[arg(long)]
         print: bool,
     },
-    /// Look into the record log; a running server is not disturbed
+    /// Look into the record log, follow, check and mend it; a running server is not disturbed
     #[command(subcommand)]
     Log(LogCommand),
     /// Ask the database by one statement that reads
@@ -77,7 +78,7 @@ pub(crate) enum LogCommand {
         #[arg(default_value = ".")]
         dir: PathBuf,
     },
-    /// Print records as JSON lines
+    /// Print records
     Cat {
         /// A log folder, the folder of an app, or a configuration file
         #[arg(default_value = ".")]
@@ -88,13 +89,56 @@ pub(crate) enum LogCommand {
         /// Only this log
         #[arg(long, value_name = "ID")]
         log: Option<LogId>,
+        /// How records are printed
+        #[arg(long, value_enum, default_value_t = RecordFormat::Json)]
+        format: RecordFormat,
     },
-    /// Check every checksum, chain and digest
+    /// Print the last records and follow what a server writes, as far as it is synced, until Ctrl-C
+    Tail {
+        /// A log folder, the folder of an app, or a configuration file
+        #[arg(default_value = ".")]
+        dir: PathBuf,
+        /// Only records of this stream
+        #[arg(long, value_name = "NAME")]
+        stream: Option<String>,
+        /// How records are printed
+        #[arg(long, value_enum, default_value_t = RecordFormat::Text)]
+        format: RecordFormat,
+        /// Begin so many records before the end, those of other streams counted
+        #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 10)]
+        lines: u64,
+    },
+    /// Check every checksum, chain and digest, and compare with what was loaded
     Verify {
         /// A log folder, the folder of an app, or a configuration file
         #[arg(default_value = ".")]
         dir: PathBuf,
     },
+    /// Show one segment file field by field, with what holds and what does not
+    Dump {
+        /// The segment
+        file: PathBuf,
+    },
+    /// Mend what dead servers left, as a start would, and set damage aside; nothing is deleted
+    Repair {
+        /// A log folder, the folder of an app, or a configuration file
+        #[arg(default_value = ".")]
+        dir: PathBuf,
+        /// Only say what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+/// How records are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RecordFormat {
+    /// One readable line per record
+    Text,
+    /// One JSON object per line
+    Json,
+    /// The combined access-log format of Apache and nginx
+    Combined,
 }
 
 /// How rows are printed.

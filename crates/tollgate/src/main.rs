@@ -6,8 +6,10 @@ mod audit;
 mod check;
 mod cli;
 mod config;
+mod control;
 mod log;
 mod print;
+mod progress;
 mod serve;
 mod sql;
 
@@ -16,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::{Cli, Command, LogCommand};
+use cli::{Cli, Command};
 use config::{Config, ConfigError};
 
 fn main() -> ExitCode {
@@ -27,9 +29,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve { config, no_load } => serve::run(&Config::load(&config)?, !no_load),
         Command::Check { config, print } => check::run(&Config::load(&config)?, print),
-        Command::Log(LogCommand::Ls { dir }) => log::ls(&dir),
-        Command::Log(LogCommand::Cat { dir, stream, log }) => log::cat(&dir, stream.as_deref(), log),
-        Command::Log(LogCommand::Verify { dir }) => log::verify(&dir),
+        Command::Log(command) => log::run(command),
         Command::Sql { statement, config, format } => sql::run(&Config::load(&config)?, &statement, format),
         Command::Audit { config } => audit::run(&Config::load(&config)?),
     }

@@ -15,6 +15,7 @@ use tollgate_log::{DiskStorage, Log, RecoveryReport, Storage};
 use tollgate_server::{HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts};
 
 use crate::config::Config;
+use crate::control::Control;
 use crate::print::{note, to_stdout};
 
 /// How long the loader may take for the rest of the log when the server stops; what is left is the next run's.
@@ -44,12 +45,14 @@ pub(crate) fn run(config: &Config, is_loading: bool) -> anyhow::Result<ExitCode>
     let listeners = Listeners::bind(&config.server)?;
     let addresses = listeners.addresses().to_vec();
     let log = open_log(config, stopper)?;
+    let control = start_control(config, &log);
     let loader = if is_loading { Some(start_loader(config, &log)?) } else { None };
     let drain_timeout = config.server.drain_timeout;
     let server = Server::start(config.server.clone(), listeners, &log)?;
     announce(config, &addresses)?;
     let stop = wait(&stops, drain_timeout);
     server.drain();
+    drop(control);
     let failure = match (stop, log.close()) {
         (Stop::LogFailed(reason), _) => Some(reason),
         (Stop::Signal(_), closed) => closed.err().map(|error| error.to_string()),
@@ -119,6 +122,15 @@ fn open_log(config: &Config, stopper: Sender<Stop>) -> anyhow::Result<Log> {
     let (log, report) = Log::open(storage(), config.log.clone(), schemas, on_failure)?;
     report_recovery(report);
     Ok(log)
+}
+
+/// Tells other processes how far the log is synced; a server that cannot serves all the same.
+fn start_control(config: &Config, log: &Log) -> Option<Control> {
+    Control::serve(&config.log.dir, log.follower())
+        .inspect_err(|error| {
+            tracing::warn!(error = format!("{error:#}"), "`log tail` shows sealed segments only");
+        })
+        .ok()
 }
 
 fn storage() -> Arc<dyn Storage> {

@@ -5,6 +5,7 @@
 
 mod sqlite;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema};
@@ -38,6 +39,16 @@ impl SinkOptions {
     pub(crate) fn open(&self) -> Result<Box<dyn Sink>, SinkError> {
         match &self.kind {
             SinkKind::Sqlite { path } => Ok(Box::new(SqliteSink::open(path)?)),
+        }
+    }
+
+    /// Reads how far each log is loaded, changing nothing. None: the database is not there, or nothing was loaded yet.
+    ///
+    /// # Errors
+    /// It is there and cannot be read.
+    pub fn positions(&self) -> Result<Option<BTreeMap<LogId, Position>>, SinkError> {
+        match &self.kind {
+            SinkKind::Sqlite { path } => sqlite::read_positions(path),
         }
     }
 

@@ -9,6 +9,7 @@
 
 mod bind;
 mod counts;
+mod positions;
 mod reject;
 mod table;
 
@@ -29,6 +30,7 @@ use bind::{BindError, bind, timestamp_text};
 use table::{BOOKKEEPING, EnsureError, ensure};
 
 pub(crate) use counts::{LogCounts, read_counts};
+pub(crate) use positions::read_positions;
 
 /// The first version without the WAL-reset bug that could corrupt a database with several connections.
 const VERSION_MIN: i32 = 3_051_003;

@@ -43,7 +43,7 @@ const WORKLOADS: &[&[Step]] = &[
     &[Write(1), Close, Write(2), Close, Write(1), Sync, Write(1), Seal, Seal],
 ];
 
-fn operations(steps: &[Step]) -> usize {
+pub(crate) fn operations(steps: &[Step]) -> usize {
     let sim = Sim::new();
     Driver::new(&sim).run(steps).unwrap();
     sim.calls().len()

@@ -5,9 +5,14 @@
 
 mod commit;
 mod crash;
+mod every_bit;
+mod every_workload;
+mod fixtures;
+mod inspect;
 mod limits;
 mod model;
 mod recovery;
+mod repair;
 mod rot;
 mod sim;
 mod workload;

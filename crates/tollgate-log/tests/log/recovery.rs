@@ -1,25 +1,26 @@
 //! The recovery table of `docs/log-format.md`, row by row.
 
-use tollgate_log::{LogId, SegmentHeader, Sequence};
+use tollgate_log::{Level, Log, LogId, LogOptions, SegmentHeader, Sequence};
 
 use crate::sim::{Call, EIO, Sim};
 use crate::workload::Step::{Close, Seal, Sync, Write};
 use crate::workload::{
-    Driver, Step, batches_in, dead_log, dir, file_bytes, mend, names_of, read, segment_path, segments_of,
+    Driver, Step, append, batches_in, dead_log, dir, file_bytes, mend, names_of, read, schema, segment_path,
+    segments_of,
 };
 
 /// What a disk holds before recovery, and what has to be there afterwards.
-struct Row {
-    name: &'static str,
-    disk: fn() -> (Sim, LogId),
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) disk: fn() -> (Sim, LogId),
     /// First numbers and states, as `1.sealed`.
-    names: &'static [&'static str],
+    pub(crate) names: &'static [&'static str],
     sealed: u64,
     is_torn: bool,
     set_aside: usize,
     /// Numbers that can be read, and those that a gap names.
-    found: &'static [u64],
-    missing: &'static [u64],
+    pub(crate) found: &'static [u64],
+    pub(crate) missing: &'static [u64],
 }
 
 const NOTHING: Row = Row {
@@ -36,7 +37,7 @@ const NOTHING: Row = Row {
 /// Records 1 to 3 are acknowledged, and the headers of 4 to 6 say so.
 const HALF_ACKNOWLEDGED: &[Step] = &[Write(2), Sync, Write(2)];
 
-const TABLE: &[Row] = &[
+pub(crate) const TABLE: &[Row] = &[
     Row { name: "an empty folder", disk: || (empty_folder(), LogId::from_bytes([7; 16])), ..NOTHING },
     Row {
         name: "created, header not whole",
@@ -328,13 +329,35 @@ fn check(row: &Row) {
     assert!(sim.files() == files, "{name}: a second recovery");
 }
 
-#[test]
-fn a_later_format_version_is_named_and_left_untouched() {
-    let (sim, log) = edited(HALF_ACKNOWLEDGED, 0, |bytes| {
+/// A dead log of a version that is to come.
+pub(crate) fn of_a_later_version() -> (Sim, LogId) {
+    edited(HALF_ACKNOWLEDGED, 0, |bytes| {
         bytes[8] = 2;
         let checksum = crc32c::crc32c(&bytes[..124]);
         bytes[124..128].copy_from_slice(&checksum.to_le_bytes());
-    });
+    })
+}
+
+#[test]
+fn a_later_format_version_does_not_stop_a_start() {
+    let (sim, later) = of_a_later_version();
+    let path = segment_path(&sim, later, 0);
+    let untouched = file_bytes(&sim, &path);
+    let (log, report) = Log::open(sim.storage(), LogOptions::new(&dir()), vec![schema()], |_| {}).unwrap();
+    assert_eq!((report.logs[0].log, report.logs[0].unknown.as_slice()), (later, [path.clone()].as_slice()));
+    let mut appender = log.appender(|| {});
+    append(&mut appender, Level::Synced, 1..=2).unwrap();
+    assert!(appender.hand_over());
+    let id = log.id();
+    drop(appender);
+    log.close().unwrap();
+    assert_eq!(read(&sim, id).numbers, [1, 2]);
+    assert!(file_bytes(&sim, &path) == untouched);
+}
+
+#[test]
+fn a_later_format_version_is_named_and_left_untouched() {
+    let (sim, log) = of_a_later_version();
     let files = sim.files();
     for _ in 0..2 {
         let report = mend(&sim);

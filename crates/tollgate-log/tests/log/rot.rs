@@ -133,6 +133,21 @@ fn a_missing_segment_is_a_gap() {
     assert_eq!(found.gaps[0].reason, "segment is missing");
 }
 
+#[test]
+fn a_segment_unlinked_behind_the_position_of_a_reader_is_no_gap_and_none_of_its_records_comes_again() {
+    let (sim, law) = dead_log(THREE_SEALED);
+    let path = segment_path(&sim, law.log, 1);
+    Storage::remove(&sim, &path).unwrap();
+    let position = Some(Position { last: Sequence(8), chain: None });
+    for disk in [sim.restart(), sim.power_cut(0)] {
+        let is_back = disk.files().contains_key(&path);
+        mend(&disk);
+        let found = read_from(&disk, law.log, position);
+        assert_eq!((found.numbers, found.gaps.len()), (vec![9, 10, 11], 0), "the file is back: {is_back}");
+    }
+    assert!(sim.power_cut(0).files().contains_key(&path), "an unlink that was not synced");
+}
+
 /// A live log: 1 to 3 are synced, 4 to 6 are written; the batches of those numbers are damaged.
 fn live_with_damage(firsts: &[u64]) -> (Sim, Driver) {
     let sim = Sim::new();
@@ -201,6 +216,20 @@ fn a_damaged_header_names_the_whole_segment() {
     sim.edit(&segment_path(&sim, law.log, 1), |bytes| bytes[0] = 0);
     let problem = problem_of(&sim, law.log, 1).unwrap();
     assert_eq!((problem.offset, problem.first, problem.last), (0, Sequence(4), Some(Sequence(8))));
+}
+
+#[test]
+fn a_whole_segment_in_the_place_of_another_is_told() {
+    let (sim, law) = dead_log(THREE_SEALED);
+    let bytes = file_bytes(&sim, &segment_path(&sim, law.log, 1));
+    let other = LogId::from_bytes([9; 16]);
+    for (log, number) in [(other, 4), (law.log, 40)] {
+        sim.put(&dir().join(log.to_string()).join(format!("{number:020}.sealed")), &bytes);
+    }
+    let problem = problem_of(&sim, other, 0).unwrap();
+    assert_eq!(problem.reason, format!("is a segment of log {}", law.log));
+    let problem = problem_of(&sim, law.log, 3).unwrap();
+    assert_eq!(problem.reason, "is the segment that begins with 4");
 }
 
 #[test]

@@ -87,6 +87,15 @@ impl Change {
         }
     }
 
+    /// What a power cut may leave of a change: nothing, all, and of a write its first half.
+    fn every_fate(&self) -> Vec<Option<Self>> {
+        let mut fates = vec![None, Some(self.clone())];
+        if let Self::Write(offset, bytes) = self {
+            fates.push(Some(Self::Write(*offset, bytes[..bytes.len() / 2].to_vec())));
+        }
+        fates
+    }
+
     /// What a power cut leaves of a change that was not synced.
     fn survivor(self, random: &mut Random) -> Option<Self> {
         match self {
@@ -252,14 +261,34 @@ impl Sim {
             }
         }
         let nodes = state.nodes.iter().map(|node| survivor(node, seed, &mut random)).collect();
-        // A name is found only below folders that are.
-        let whole = |path: &Path| path.ancestors().all(|above| names.contains_key(above));
-        let live: BTreeMap<_, _> = names
-            .iter()
-            .filter(|(path, _)| whole(path))
-            .map(|(path, inode)| (path.clone(), *inode))
-            .collect();
+        let live = reachable(&names);
         Self::with(State { nodes, durable: live.clone(), live, ..State::default() })
+    }
+
+    /// Every disk that may be found after the power came back: each change that was not synced is kept, lost, or, if it
+    /// is a write, torn in its middle; each name that was not synced is there or not. Names of locks are lost.
+    pub(crate) fn every_power_cut(&self) -> Vec<Self> {
+        let state = self.state();
+        let nodes: Vec<Vec<Node>> = state.nodes.iter().map(every_survivor).collect();
+        let is_segment =
+            |change: &&NameChange| !matches!(change, NameChange::Link(path, _) if path.ends_with("lock"));
+        let names: Vec<_> = state.pending.iter().filter(is_segment).collect();
+        let mut disks = Vec::new();
+        for kept in 0..1_u32 << names.len() {
+            let mut found = state.durable.clone();
+            let is_kept = |(index, _): &(usize, _)| kept >> index & 1 == 1;
+            names.iter().enumerate().filter(is_kept).for_each(|(_, change)| change.apply(&mut found));
+            let live = reachable(&found);
+            for nodes in every_choice(&nodes) {
+                disks.push(Self::with(State {
+                    nodes,
+                    durable: live.clone(),
+                    live: live.clone(),
+                    ..State::default()
+                }));
+            }
+        }
+        disks
     }
 
     /// The same system after the end of the process: no lock, no fault, nothing lost.
@@ -291,7 +320,7 @@ impl Sim {
         let inode = state.live[path];
         let Node::File(content) = &mut state.nodes[inode] else { panic!("{} is a folder", path.display()) };
         edit(&mut content.live);
-        content.durable = content.live.clone();
+        content.durable.clone_from(&content.live);
         content.pending.clear();
     }
 
@@ -329,6 +358,46 @@ impl Sim {
         let inode = *state.live.get(path).ok_or(io::ErrorKind::NotFound)?;
         Ok(Arc::new(SimFile { sim: self.clone(), inode, path: path.to_owned() }))
     }
+}
+
+/// The names that are found: those below folders that are.
+fn reachable(names: &BTreeMap<PathBuf, Inode>) -> BTreeMap<PathBuf, Inode> {
+    let is_reachable = |path: &Path| path.ancestors().all(|above| names.contains_key(above));
+    let found = names.iter().filter(|(path, _)| is_reachable(path));
+    found.map(|(path, inode)| (path.clone(), *inode)).collect()
+}
+
+/// All that a power cut may leave of a node, each content once.
+fn every_survivor(node: &Node) -> Vec<Node> {
+    let Node::File(content) = node else { return vec![Node::Folder] };
+    let mut found = vec![content.durable.clone()];
+    for (_, change) in &content.pending {
+        for bytes in std::mem::take(&mut found) {
+            for fate in change.every_fate() {
+                let mut bytes = bytes.clone();
+                fate.iter().for_each(|change| change.apply(&mut bytes));
+                found.push(bytes);
+            }
+        }
+    }
+    found.sort();
+    found.dedup();
+    let file =
+        |bytes: Vec<u8>| Node::File(Content { live: bytes.clone(), durable: bytes, pending: Vec::new() });
+    found.into_iter().map(file).collect()
+}
+
+/// Every way to take one of each.
+fn every_choice(options: &[Vec<Node>]) -> Vec<Vec<Node>> {
+    options.iter().fold(vec![Vec::new()], |begun, options| {
+        let with = |one: &Node| {
+            begun
+                .iter()
+                .map(|begun| [begun.as_slice(), std::slice::from_ref(one)].concat())
+                .collect::<Vec<_>>()
+        };
+        options.iter().flat_map(with).collect()
+    })
 }
 
 fn survivor(node: &Node, seed: u64, random: &mut Random) -> Node {

@@ -2,15 +2,22 @@
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use tempfile::TempDir;
 use tollgate_log::{
-    Appender, Column, ColumnOrigin, ColumnType, Level, Log, LogOptions, Schema, SchemaId, Transaction,
+    Appender, Column, ColumnOrigin, ColumnType, Level, Log, LogOptions, Schema, SchemaId, Transaction, Value,
+    read_footer,
 };
 
+use super::cat::cat_log;
+use super::format::Printer;
+use super::ls::Content;
+use super::verify::{Counts, Verify};
 use super::*;
+use crate::cli::RecordFormat;
 
-fn schema() -> Schema {
+pub(super) fn schema() -> Schema {
     let column = |(name, kind, origin): &(&str, ColumnType, ColumnOrigin)| Column {
         name: (*name).to_owned(),
         kind: *kind,
@@ -31,12 +38,12 @@ fn schema() -> Schema {
     Schema::new("all", columns.iter().map(column).collect()).unwrap()
 }
 
-fn small() -> Schema {
+pub(super) fn small() -> Schema {
     let column = Column { name: "n".to_owned(), kind: ColumnType::Int, origin: ColumnOrigin::Stored };
     Schema::new("small", vec![column]).unwrap()
 }
 
-fn open(dir: &Path) -> (Log, Appender) {
+pub(super) fn open(dir: &Path) -> (Log, Appender) {
     let mut options = LogOptions::new(dir);
     options.segment_bytes_max = 1;
     let (log, _) = Log::open(Arc::new(DiskStorage), options, vec![schema(), small()], |_| {}).unwrap();
@@ -45,7 +52,7 @@ fn open(dir: &Path) -> (Log, Appender) {
 }
 
 /// Appends one transaction and waits until it is on disk; the segment after it is a new one.
-fn append<R>(appender: &mut Appender, fill: impl FnOnce(&mut Transaction<'_>) -> R) -> R {
+pub(super) fn append<R>(appender: &mut Appender, fill: impl FnOnce(&mut Transaction<'_>) -> R) -> R {
     let (ticket, result) = appender.append(Level::Synced, fill).unwrap();
     assert!(appender.hand_over());
     while appender.reached(ticket.unwrap(), Level::Synced).is_none() {
@@ -54,7 +61,7 @@ fn append<R>(appender: &mut Appender, fill: impl FnOnce(&mut Transaction<'_>) ->
     result
 }
 
-fn append_rows(appender: &mut Appender, rows: i64) {
+pub(super) fn append_rows(appender: &mut Appender, rows: i64) {
     append(appender, |transaction| {
         for row in 0..rows {
             transaction.row(SchemaId(1), |values| values.push(Value::Int(row))).unwrap();
@@ -63,7 +70,7 @@ fn append_rows(appender: &mut Appender, rows: i64) {
 }
 
 /// Writes and closes a log of one segment per entry of `rows`.
-fn log_of(dir: &Path, rows: &[i64]) -> LogId {
+pub(super) fn log_of(dir: &Path, rows: &[i64]) -> LogId {
     let (log, mut appender) = open(dir);
     let id = log.id();
     rows.iter().for_each(|rows| append_rows(&mut appender, *rows));
@@ -72,11 +79,11 @@ fn log_of(dir: &Path, rows: &[i64]) -> LogId {
     id
 }
 
-fn segment(dir: &Path, log: LogId, index: usize) -> PathBuf {
+pub(super) fn segment(dir: &Path, log: LogId, index: usize) -> PathBuf {
     segments(&DiskStorage, dir, log).unwrap()[index].1.clone()
 }
 
-fn flip(path: &Path, at: u64) {
+pub(super) fn flip(path: &Path, at: u64) {
     let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
     let mut byte = [0];
     file.read_exact_at(&mut byte, at).unwrap();
@@ -84,15 +91,18 @@ fn flip(path: &Path, at: u64) {
 }
 
 fn verified(dir: &Path, log: LogId) -> (Counts, String) {
-    let (mut counts, mut out) = (Counts::default(), Vec::new());
-    verify_log(dir, log, &mut counts, &mut out).unwrap();
+    let mut out = Vec::new();
+    let mut verify = Verify { dir, loaded: None, counts: Counts::default(), out: &mut out };
+    verify.log(log).unwrap();
+    let counts = verify.counts;
     let text = String::from_utf8(out).unwrap();
     (counts, text.replace(&log.to_string(), "LOG").replace(&dir.display().to_string(), "DIR"))
 }
 
 fn printed(dir: &Path, log: LogId, stream: Option<&str>) -> (bool, String) {
     let mut out = Vec::new();
-    let is_whole = cat_log(dir, log, stream, &mut out).unwrap();
+    let mut printer = Printer::new(RecordFormat::Json, stream, None).unwrap();
+    let is_whole = cat_log(dir, log, &mut printer, &mut out).unwrap();
     (is_whole, String::from_utf8(out).unwrap().replace(&log.to_string(), "LOG"))
 }
 
@@ -293,13 +303,13 @@ fn a_folder_means_its_log() {
         path
     };
     let plain = app("plain");
-    assert_eq!(log_dir(&plain).unwrap(), plain.join("data/log"));
-    assert_eq!(log_dir(&plain.join("data/log")).unwrap(), plain.join("data/log"));
+    assert_eq!(Place::find(&plain).unwrap().dir, plain.join("data/log"));
+    assert_eq!(Place::find(&plain.join("data/log")).unwrap().dir, plain.join("data/log"));
     let written = app("written");
     fs::create_dir(written.join("other")).unwrap();
     fs::write(written.join(FILE_NAME), "[log]\ndir = \"other\"\n").unwrap();
-    assert_eq!(log_dir(&written).unwrap(), written.join("other"));
-    assert_eq!(log_dir(&written.join(FILE_NAME)).unwrap(), written.join("other"));
-    let error = log_dir(&dir.path().join("none")).unwrap_err().to_string();
+    assert_eq!(Place::find(&written).unwrap().dir, written.join("other"));
+    assert_eq!(Place::find(&written.join(FILE_NAME)).unwrap().dir, written.join("other"));
+    let error = Place::find(&dir.path().join("none")).err().unwrap().to_string();
     assert!(error.ends_with("none is no folder: nothing was recorded yet"), "{error}");
 }

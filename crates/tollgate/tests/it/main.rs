@@ -9,5 +9,7 @@ mod crash;
 mod disk;
 mod end_to_end;
 mod faults;
+mod forger;
+mod log;
 mod power;
 mod program;

@@ -108,6 +108,15 @@ impl App {
         Output { status, stdout: stdout.join().unwrap().into_bytes(), stderr: stderr.into_bytes() }
     }
 
+    /// Runs a command that prints until it is told to end.
+    pub(crate) fn follow(&self, arguments: &[&str]) -> Following {
+        let mut command = Command::new(BINARY);
+        command.args(arguments).current_dir(self.path());
+        let mut process = Process::spawn(&mut command);
+        let lines = follow(process.child.stdout.take().unwrap());
+        Following { process, lines }
+    }
+
     /// Runs a command that must succeed, and returns what it printed.
     pub(crate) fn succeed(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
@@ -197,6 +206,30 @@ impl Drop for Process {
             self.signal(Signal::KILL);
             let _ = self.child.wait();
         }
+    }
+}
+
+/// A command that prints until it is told to end.
+pub(crate) struct Following {
+    process: Process,
+    lines: Receiver<String>,
+}
+
+impl Following {
+    /// The next line, as soon as it is there.
+    pub(crate) fn line(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("a line in time")
+    }
+
+    /// Whether nothing more comes for a while.
+    pub(crate) fn is_silent_for(&self, time: Duration) -> bool {
+        self.lines.recv_timeout(time).is_err()
+    }
+
+    /// Sends a signal and waits; returns how it ended and what it told on stderr.
+    pub(crate) fn end(self, signal: Signal) -> (ExitStatus, String) {
+        self.process.signal(signal);
+        self.process.wait()
     }
 }
 

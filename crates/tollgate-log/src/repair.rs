@@ -1,0 +1,223 @@
+//! Mending by hand: what a start would do to the logs of a folder, without a start and without losing a byte.
+//!
+//! Two things differ from recovery. Bytes that no reply stood on are kept in `N.torn` instead of removed, and sealed
+//! segments are read too: one that rotted is set aside as `N.damaged`. What was mended once is not touched again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{FormatError, LogError};
+use crate::id::LogId;
+use crate::recover::{Plan, Unacknowledged, Unsealed, Verdict, segment_names, set_aside, torn_path};
+use crate::segment::{DigestAlgorithm, SegmentName, SegmentState};
+use crate::storage::{Storage, StorageLock};
+use crate::verify::{SegmentProblem, log_ids, verify_segment};
+
+/// Whether a repair changes anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RepairMode {
+    /// It only says what it would do.
+    DryRun,
+    /// It does it.
+    Mend,
+}
+
+/// What a repair found and did, log by log.
+#[derive(Debug, Default)]
+pub struct RepairReport {
+    /// Every segment, in order.
+    pub segments: Vec<SegmentRepair>,
+    /// Logs that another process writes: left to it.
+    pub held: Vec<LogId>,
+    /// Logs that could not be mended, and stay as they are.
+    pub failed: Vec<(LogId, LogError)>,
+}
+
+/// What was found of one segment, and what is done about it.
+#[derive(Debug)]
+pub struct SegmentRepair {
+    /// The segment, under the name that it was found by.
+    pub path: PathBuf,
+    /// What becomes of it.
+    pub treatment: Treatment,
+}
+
+/// What becomes of one segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Treatment {
+    /// Sealed and whole: nothing.
+    Whole,
+    /// Set aside before: nothing.
+    AsideAlready,
+    /// A later format version, or none that is known: nothing.
+    Left,
+    /// Whole, but not sealed: it gets its footer and its name.
+    Seal,
+    /// Its end is torn: cut there and sealed.
+    Cut {
+        /// Where it is cut.
+        at: u64,
+        /// Bytes that are cut off.
+        bytes: u64,
+        /// Where they are kept.
+        kept: PathBuf,
+    },
+    /// No reply stood on anything in it: renamed.
+    Torn {
+        /// Its new name.
+        kept: PathBuf,
+    },
+    /// Damaged: renamed, and read around from now on.
+    SetAside {
+        /// Its new name.
+        aside: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl Treatment {
+    /// Whether the segment is as it should be, or nothing can be done.
+    pub const fn is_nothing(&self) -> bool {
+        matches!(self, Self::Whole | Self::AsideAlready | Self::Left)
+    }
+}
+
+/// Why nothing was repaired.
+#[derive(Debug, thiserror::Error)]
+pub enum RepairError {
+    /// A server uses the folder.
+    #[error("{} is locked: a server uses it, stop it first", .0.display())]
+    Locked(PathBuf),
+    /// The folder cannot be locked or listed.
+    #[error("cannot repair the logs")]
+    Log(#[from] LogError),
+}
+
+/// Mends every log in `dir`, or says what it would do.
+///
+/// # Errors
+/// A server holds the lock of the folder, or it cannot be listed. What goes wrong with one log is in the report.
+pub fn repair(
+    storage: &Arc<dyn Storage>,
+    dir: &Path,
+    digest: DigestAlgorithm,
+    mode: RepairMode,
+) -> Result<RepairReport, RepairError> {
+    let Ok(_lock) = lock(&**storage, dir, mode)? else { return Err(RepairError::Locked(dir.to_owned())) };
+    let mut report = RepairReport::default();
+    for log in log_ids(&**storage, dir)? {
+        let repair = LogRepair { storage: &**storage, folder: dir.join(log.to_string()), log, digest, mode };
+        match repair.run(&mut report.segments) {
+            Ok(Outcome::Done) => {}
+            Ok(Outcome::Held) => report.held.push(log),
+            Err(error) => report.failed.push((log, error)),
+        }
+    }
+    Ok(report)
+}
+
+/// Somebody else has the lock.
+struct Taken;
+
+/// Locks a folder. A dry run makes no lock file: where there is none, nobody holds it.
+fn lock(
+    storage: &dyn Storage,
+    folder: &Path,
+    mode: RepairMode,
+) -> Result<Result<Option<StorageLock>, Taken>, LogError> {
+    const NAME: &str = "lock";
+    let names = storage.list(folder).map_err(LogError::io("list", folder))?;
+    if mode == RepairMode::DryRun && !names.iter().any(|name| name == NAME) {
+        return Ok(Ok(None));
+    }
+    let path = folder.join(NAME);
+    let lock = storage.try_lock(&path).map_err(LogError::io("lock", &path))?;
+    Ok(lock.map(Some).ok_or(Taken))
+}
+
+enum Outcome {
+    Done,
+    Held,
+}
+
+/// The repair of one log.
+struct LogRepair<'a> {
+    storage: &'a dyn Storage,
+    folder: PathBuf,
+    log: LogId,
+    digest: DigestAlgorithm,
+    mode: RepairMode,
+}
+
+impl LogRepair<'_> {
+    fn run(&self, segments: &mut Vec<SegmentRepair>) -> Result<Outcome, LogError> {
+        let Ok(_lock) = lock(self.storage, &self.folder, self.mode)? else { return Ok(Outcome::Held) };
+        let names = segment_names(self.storage, &self.folder)?;
+        let open: Vec<_> = names.iter().copied().filter(|name| name.state == SegmentState::Open).collect();
+        let plan = self.plan(&names, &open)?;
+        let mut treatments: Vec<_> =
+            plan.files.iter().map(|(file, verdict)| (file.name, self.treatment(file, verdict))).collect();
+        if self.mode == RepairMode::Mend && !open.is_empty() {
+            plan.carry_out(self.storage, &self.folder, self.log, self.digest, Unacknowledged::Keep)?;
+        }
+        for name in names.into_iter().filter(|name| name.state != SegmentState::Open) {
+            treatments.push((name, self.treat_settled(name)?));
+        }
+        treatments.sort_by_key(|(name, _)| *name);
+        let repairs = treatments
+            .into_iter()
+            .map(|(name, treatment)| SegmentRepair { path: name.path(&self.folder), treatment });
+        segments.extend(repairs);
+        Ok(Outcome::Done)
+    }
+
+    fn plan(&self, names: &[SegmentName], open: &[SegmentName]) -> Result<Plan, LogError> {
+        let read = |name: &SegmentName| match self.mode {
+            RepairMode::DryRun => Unsealed::look(self.storage, &self.folder, *name),
+            RepairMode::Mend => Unsealed::read(self.storage, &self.folder, *name),
+        };
+        let files = open.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        if self.mode == RepairMode::Mend && !open.is_empty() {
+            // The dead run may not have synced the names.
+            self.storage.sync_folder(&self.folder).map_err(LogError::io("sync", &self.folder))?;
+        }
+        Plan::new(self.storage, &self.folder, names, files)
+    }
+
+    fn treatment(&self, file: &Unsealed, verdict: &Verdict) -> Treatment {
+        let kept = torn_path(&self.folder, file.name);
+        match verdict {
+            Verdict::Seal => Treatment::Seal,
+            Verdict::Cut => {
+                Treatment::Cut { at: file.scan.end, bytes: file.scan.file_bytes - file.scan.end, kept }
+            }
+            Verdict::Remove => Treatment::Torn { kept },
+            Verdict::SetAside(reason) => self.aside(file.name, reason.clone()),
+            Verdict::Leave => Treatment::Left,
+        }
+    }
+
+    fn aside(&self, name: SegmentName, reason: String) -> Treatment {
+        let aside = name.with_state(SegmentState::Damaged).path(&self.folder);
+        Treatment::SetAside { aside, reason }
+    }
+
+    /// A segment that is sealed or set aside: all of it is read, and rot is set aside.
+    fn treat_settled(&self, name: SegmentName) -> Result<Treatment, LogError> {
+        if name.state == SegmentState::Damaged {
+            return Ok(Treatment::AsideAlready);
+        }
+        let path = name.path(&self.folder);
+        // Alone: that it does not continue another is not its own fault.
+        let verdict = verify_segment(self.storage, name, &path, None)?;
+        if let Some(FormatError::Version { .. }) = verdict.scan.failure.map(|failure| failure.error) {
+            return Ok(Treatment::Left);
+        }
+        let Some(SegmentProblem { reason, .. }) = verdict.problem else { return Ok(Treatment::Whole) };
+        if self.mode == RepairMode::Mend {
+            set_aside(self.storage, &self.folder, name)?;
+        }
+        Ok(self.aside(name, reason))
+    }
+}

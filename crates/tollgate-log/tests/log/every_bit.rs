@@ -1,0 +1,103 @@
+//! Every single bit of a sealed segment of 64 KiB flipped, and every truncation of it: none goes unseen.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+use tollgate_log::{
+    DigestAlgorithm, Handover, SchemaId, SegmentName, SegmentState, SegmentWriter, Sequence, verify_segment,
+};
+
+use crate::sim::Sim;
+use crate::workload::{dir, file_bytes, schema, segments_of};
+
+const SEGMENT_BYTES: usize = 64 << 10;
+/// A footer that counts one schema.
+const FOOTER_BYTES: usize = 224;
+const BATCH_BYTES: usize = 2 << 10;
+/// Bytes of a row before its text: frame, bitmap, number, length.
+const ROW_BYTES: usize = 8 + 1 + 8 + 4;
+
+/// A batch that takes exactly so many bytes, a multiple of eight, with its header and three bytes of padding.
+fn batch_of(bytes: usize) -> Handover {
+    const ROWS: usize = 4;
+    let text_bytes = bytes - 64 - 3 - ROWS * ROW_BYTES;
+    let mut payload = Vec::new();
+    for row in 0..ROWS {
+        let text_bytes = text_bytes / ROWS + if row == 0 { text_bytes % ROWS } else { 0 };
+        payload.extend_from_slice(&((ROW_BYTES - 8 + text_bytes) as u32).to_le_bytes());
+        payload.extend_from_slice(&[0, 0, 0, 0, 0b11]);
+        payload.extend_from_slice(&(row as u64).to_le_bytes());
+        payload.extend_from_slice(&(text_bytes as u32).to_le_bytes());
+        payload.extend((0..text_bytes).map(|at| b'a' + (at % 26) as u8));
+    }
+    let payload_checksum = crc32c::crc32c(&payload);
+    Handover { payload, count: ROWS as u32, schema_mask: SchemaId(0).mask(), payload_checksum }
+}
+
+/// A disk with one sealed segment of exactly that size.
+fn sealed() -> (Sim, SegmentName, PathBuf) {
+    let sim = Sim::new();
+    let schemas = vec![(SchemaId(0), Arc::new(schema()))];
+    let mut writer = SegmentWriter::new(sim.storage(), &dir(), None, "node", schemas);
+    let content = SEGMENT_BYTES - FOOTER_BYTES;
+    writer.write(&[batch_of(BATCH_BYTES)], Sequence(0), 0).unwrap();
+    loop {
+        let left = content - writer.active_bytes() as usize;
+        let bytes = if left < 2 * BATCH_BYTES { left } else { BATCH_BYTES };
+        writer.write(&[batch_of(bytes)], Sequence(0), 0).unwrap();
+        if bytes == left {
+            break;
+        }
+    }
+    writer.take_sync_work().run(&sim).unwrap();
+    writer.close_segment().unwrap().seal(&sim, DigestAlgorithm::Sha256, [0; 64]).unwrap();
+    let (name, path) = segments_of(&sim, writer.log()).remove(0);
+    assert_eq!(file_bytes(&sim, &path).len(), SEGMENT_BYTES);
+    assert_eq!(name.state, SegmentState::Sealed);
+    (sim, name, path)
+}
+
+/// Runs `check` for all cases, each lane with a segment of its own.
+fn in_lanes(cases: usize, check: impl Fn(&Sim, SegmentName, &Path, usize) + Sync) {
+    let lanes = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for lane in 0..lanes {
+            let check = &check;
+            scope.spawn(move || {
+                let (sim, name, path) = sealed();
+                (lane..cases).step_by(lanes).for_each(|case| check(&sim, name, &path, case));
+            });
+        }
+    });
+}
+
+fn is_whole(sim: &Sim, name: SegmentName, path: &Path) -> bool {
+    verify_segment(sim, name, path, None).unwrap().problem.is_none()
+}
+
+#[test]
+fn the_segment_itself_is_whole() {
+    let (sim, name, path) = sealed();
+    assert!(is_whole(&sim, name, &path));
+}
+
+#[test]
+fn every_flipped_bit_of_a_sealed_segment_is_detected() {
+    in_lanes(8 * SEGMENT_BYTES, |sim, name, path, bit| {
+        let flip = |bytes: &mut Vec<u8>| bytes[bit / 8] ^= 1 << (bit % 8);
+        sim.edit(path, flip);
+        assert!(!is_whole(sim, name, path), "bit {bit}");
+        sim.edit(path, flip);
+    });
+}
+
+#[test]
+fn every_truncation_of_a_sealed_segment_is_detected() {
+    in_lanes(SEGMENT_BYTES, |sim, name, path, size| {
+        let whole = file_bytes(sim, path);
+        sim.edit(path, |bytes| bytes.truncate(size));
+        assert!(!is_whole(sim, name, path), "cut to {size}");
+        sim.edit(path, |bytes| *bytes = whole);
+    });
+}

@@ -1,0 +1,215 @@
+//! Segments that were written by a version of this program and have to be read by all later ones.
+//!
+//! `tests/fixtures/README.md` says what each file is. A version that changes the format adds a folder and leaves the
+//! others as they are.
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use tollgate_log::{
+    Column, ColumnOrigin, ColumnType, Cursor, CursorStep, DigestAlgorithm, Level, Log, LogId, LogOptions,
+    Record, RecordBody, Schema, SchemaId, SegmentEnd, SegmentHeader, Sequence, Transaction, Value,
+    read_footer, recover, scan_segment, verify_segment,
+};
+
+use crate::sim::Sim;
+use crate::workload::{dir, file_bytes, segments_of};
+
+/// The segments that are sealed, and the digest of each.
+const SEALED: [(&str, DigestAlgorithm); 5] = [
+    ("none.sealed", DigestAlgorithm::None),
+    ("sha224.sealed", DigestAlgorithm::Sha224),
+    ("sha256.sealed", DigestAlgorithm::Sha256),
+    ("sha384.sealed", DigestAlgorithm::Sha384),
+    ("sha512.sealed", DigestAlgorithm::Sha512),
+];
+/// Not sealed, all of it whole.
+const UNSEALED: &str = "unsealed.open";
+/// Not sealed, and cut in its last batch.
+const TORN: &str = "torn.open";
+/// Bytes that are missing at the end of the torn one.
+const TORN_BYTES: usize = 13;
+const NODE: &str = "fixture";
+/// Rounds of records; each is a batch.
+const ROUNDS: u64 = 3;
+/// Records of a round: two rows of every type, one of the small stream, one reject.
+const ROUND_RECORDS: u64 = 4;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1")
+}
+
+fn fixture(name: &str) -> Vec<u8> {
+    fs::read(folder().join(name)).unwrap()
+}
+
+/// A column of every type, and those that are not stored.
+fn everything() -> Schema {
+    let stored = ColumnType::ALL.map(|kind| (kind.name(), kind, ColumnOrigin::Stored));
+    let filled =
+        [("log", ColumnType::Uuid, ColumnOrigin::LogId), ("number", ColumnType::Int, ColumnOrigin::Sequence)];
+    let columns = stored.into_iter().chain(filled);
+    let column = |(name, kind, origin): (&str, _, _)| Column { name: name.to_owned(), kind, origin };
+    Schema::new("everything", columns.map(column).collect()).unwrap()
+}
+
+fn small() -> Schema {
+    let column = Column { name: "n".to_owned(), kind: ColumnType::Int, origin: ColumnOrigin::Stored };
+    Schema::new("small", vec![column]).unwrap()
+}
+
+/// Texts of a round.
+fn texts(round: u64) -> [String; 2] {
+    [
+        format!("round {round}: \u{fc}\u{1f600} \"quoted\"\n"),
+        format!("{{\"round\":{round},\"list\":[1,null]}}"),
+    ]
+}
+
+/// A value of every type, in the order of the columns.
+fn values(round: u64, texts: &[String; 2]) -> [Value<'_>; 9] {
+    let address: [IpAddr; 2] = [[192, 0, 2, 7].into(), [0x2001, 0xdb8, 0, 0, 0, 0, 0, 9].into()];
+    [
+        Value::Bool(round.is_multiple_of(2)),
+        Value::Int(i64::MIN + round as i64),
+        Value::Float(0.1 + round as f64),
+        Value::Text(&texts[0]),
+        Value::Bytes(&[0, 255, b'T', b'O', b'L']),
+        Value::Timestamp(1_700_000_000_123_456 + round as i64),
+        Value::Json(&texts[1]),
+        Value::Uuid([round as u8; 16]),
+        Value::Inet(address[round as usize % 2]),
+    ]
+}
+
+fn append_round(transaction: &mut Transaction<'_>, round: u64) {
+    let texts = texts(round);
+    transaction
+        .row(SchemaId(0), |row| values(round, &texts).iter().try_for_each(|value| row.push(*value)))
+        .unwrap();
+    transaction.row(SchemaId(0), |_| Ok(())).unwrap();
+    transaction.row(SchemaId(1), |row| row.push(Value::Int(round as i64))).unwrap();
+    transaction.reject(SchemaId(1), "column \"n\" takes int, found \"many\"", b"{\"n\":\"many\"}\xff");
+}
+
+/// Puts a fixture into a log of its own, under the name that it had.
+fn on_disk(name: &str) -> (Sim, LogId) {
+    let bytes = fixture(name);
+    let (header, _) = SegmentHeader::decode(bytes.first_chunk().unwrap()).unwrap();
+    assert_eq!((header.first, header.chain, header.node.as_str()), (Sequence::FIRST, 0, NODE), "{name}");
+    let state = Path::new(name).extension().unwrap().to_str().unwrap();
+    let sim = Sim::new();
+    let folder = dir().join(header.log.to_string());
+    sim.put(&folder.join(format!("{:020}.{state}", header.first.0)), &bytes);
+    (sim, header.log)
+}
+
+/// Reads every record and compares every value; returns how many there are.
+fn check_records(sim: &Sim, log: LogId, name: &str) -> u64 {
+    let mut cursor = Cursor::new(sim.storage(), &dir(), log, None);
+    let mut records = 0;
+    loop {
+        match cursor.step(None).unwrap() {
+            CursorStep::CaughtUp => return records,
+            CursorStep::Gap(gap) => panic!("{name}: {gap:?}"),
+            CursorStep::Batch(batch) => {
+                for record in batch.records() {
+                    check_record(&record.unwrap(), log, name);
+                    records += 1;
+                }
+            }
+        }
+    }
+}
+
+fn check_record(record: &Record<'_>, log: LogId, name: &str) {
+    let (round, place) = ((record.sequence.0 - 1) / ROUND_RECORDS, (record.sequence.0 - 1) % ROUND_RECORDS);
+    let texts = texts(round);
+    let filled = [Value::Uuid(*log.as_bytes()), Value::Int(record.sequence.0 as i64)];
+    let row = |stored: &[Value<'static>]| stored.to_vec();
+    let schema = if place < 2 { everything() } else { small() };
+    assert_eq!(**record.schema, schema, "{name}: {}", record.sequence);
+    match (&record.body, place) {
+        (RecordBody::Row(found), 0) => {
+            assert_eq!(found[..9], values(round, &texts), "{name}: {}", record.sequence);
+            assert_eq!(found[9..], filled, "{name}: {}", record.sequence);
+        }
+        (RecordBody::Row(found), 1) => assert_eq!(*found, [row(&[Value::Null; 9]), filled.to_vec()].concat()),
+        (RecordBody::Row(found), 2) => assert_eq!(*found, [Value::Int(round as i64)]),
+        (RecordBody::Reject { reason, item }, 3) => {
+            assert_eq!(*reason, "column \"n\" takes int, found \"many\"");
+            assert_eq!(*item, b"{\"n\":\"many\"}\xff");
+        }
+        (body, _) => panic!("{name}: {} is {body:?}", record.sequence),
+    }
+}
+
+#[test]
+fn sealed_segments_of_version_1_read_value_by_value_and_their_digests_hold() {
+    for (name, algorithm) in SEALED {
+        let (sim, log) = on_disk(name);
+        assert_eq!(check_records(&sim, log, name), ROUNDS * ROUND_RECORDS, "{name}");
+        let (segment, path) = segments_of(&sim, log).remove(0);
+        let verdict = verify_segment(&sim, segment, &path, Some(SegmentEnd::OF_NOTHING)).unwrap();
+        assert_eq!(verdict.problem, None, "{name}");
+        let footer = read_footer(&sim, &path).unwrap().unwrap();
+        assert_eq!((footer.digest.algorithm(), footer.digest_before), (algorithm, [0; 64]), "{name}");
+        assert_eq!((footer.batches, footer.records), (ROUNDS + 1, ROUNDS * ROUND_RECORDS), "{name}");
+        let counts: Vec<_> =
+            footer.counts.iter().map(|count| (count.schema.0, count.rows, count.rejects)).collect();
+        assert_eq!(counts, [(0, 2 * ROUNDS, 0), (1, ROUNDS, ROUNDS)], "{name}");
+    }
+}
+
+#[test]
+fn an_unsealed_segment_of_version_1_reads_and_is_sealed() {
+    let (sim, log) = on_disk(UNSEALED);
+    assert_eq!(check_records(&sim, log, UNSEALED), ROUNDS * ROUND_RECORDS);
+    let report = recover(&sim.storage(), &dir(), DigestAlgorithm::Sha256).unwrap();
+    assert_eq!((report.logs[0].sealed, report.logs[0].torn_bytes), (1, 0));
+    assert_eq!(check_records(&sim, log, UNSEALED), ROUNDS * ROUND_RECORDS);
+}
+
+#[test]
+fn a_torn_tail_of_version_1_is_cut_behind_the_last_whole_batch() {
+    let (sim, log) = on_disk(TORN);
+    let path = segments_of(&sim, log).remove(0).1;
+    let end = scan_segment(&sim, &path).unwrap().end;
+    let report = recover(&sim.storage(), &dir(), DigestAlgorithm::Sha256).unwrap();
+    assert_eq!(report.logs[0].torn_bytes, fixture(TORN).len() as u64 - end);
+    assert_eq!(check_records(&sim, log, TORN), (ROUNDS - 1) * ROUND_RECORDS);
+}
+
+/// Writes the fixtures anew: `cargo test -p tollgate-log --test log -- --ignored rewrite_the_fixtures`.
+#[test]
+#[ignore = "the committed files are those of the version that wrote them"]
+fn rewrite_the_fixtures() {
+    fs::create_dir_all(folder()).unwrap();
+    for (name, algorithm) in SEALED {
+        fs::write(folder().join(name), written(algorithm, true)).unwrap();
+    }
+    fs::write(folder().join(UNSEALED), written(DigestAlgorithm::Sha256, false)).unwrap();
+    let whole = written(DigestAlgorithm::Sha256, false);
+    fs::write(folder().join(TORN), &whole[..whole.len() - TORN_BYTES]).unwrap();
+}
+
+/// The bytes of a segment that the log itself wrote, with its threads.
+fn written(digest: DigestAlgorithm, is_sealed: bool) -> Vec<u8> {
+    let sim = Sim::new();
+    let options = LogOptions { digest, node: NODE.to_owned(), ..LogOptions::new(&dir()) };
+    let (log, _) = Log::open(sim.storage(), options, vec![everything(), small()], |_| {}).unwrap();
+    let id = log.id();
+    let mut appender = log.appender(|| {});
+    for round in 0..ROUNDS {
+        let (ticket, ()) =
+            appender.append(Level::Synced, |transaction| append_round(transaction, round)).unwrap();
+        assert!(appender.hand_over());
+        sim.wait_until("it is synced", || appender.reached(ticket.unwrap(), Level::Synced).is_some());
+    }
+    let bytes = |sim: &Sim| file_bytes(sim, &segments_of(sim, id)[0].1);
+    let unsealed = bytes(&sim);
+    drop(appender);
+    log.close().unwrap();
+    if is_sealed { bytes(&sim) } else { unsealed }
+}

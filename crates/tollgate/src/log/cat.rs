@@ -1,0 +1,75 @@
+//! `tollgate log cat`: prints what is in the logs now.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::bail;
+use tollgate_log::{Cursor, CursorStep, DiskStorage, LogError, LogId, Sequence};
+
+use super::format::Printer;
+use super::{Place, bytes_of, logs_in};
+use crate::cli::RecordFormat;
+use crate::print::{note, to_stdout};
+use crate::progress::Progress;
+
+/// Prints the records of every log, or of one.
+pub(super) fn run(
+    path: &Path,
+    stream: Option<&str>,
+    only: Option<LogId>,
+    format: RecordFormat,
+) -> anyhow::Result<ExitCode> {
+    let Place { dir, config } = Place::find(path)?;
+    let ids = match only {
+        Some(log) if !dir.join(log.to_string()).is_dir() => bail!("no log {log} in {}", dir.display()),
+        Some(log) => vec![log],
+        None => logs_in(&dir)?,
+    };
+    let mut printer = Printer::new(format, stream, config.as_ref())?;
+    to_stdout(|out| {
+        let _progress = progress(&dir, &ids);
+        let mut is_whole = true;
+        for log in ids {
+            is_whole &= match cat_log(&dir, log, &mut printer, out) {
+                // Of a later version, say: the others are read all the same.
+                Err(error) if error.is::<LogError>() => {
+                    out.flush()?;
+                    note(&format!("log {log}: {error:#}"));
+                    false
+                }
+                result => result?,
+            };
+        }
+        Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    })
+}
+
+/// Records on a terminal are progress enough.
+fn progress(dir: &Path, ids: &[LogId]) -> Option<Progress> {
+    use std::io::IsTerminal;
+    if std::io::stdout().is_terminal() { None } else { Some(Progress::of("cat", bytes_of(dir, ids))) }
+}
+
+/// Prints one log to its present end; returns whether nothing was missing.
+pub(super) fn cat_log(
+    dir: &Path,
+    log: LogId,
+    printer: &mut Printer,
+    out: &mut dyn Write,
+) -> anyhow::Result<bool> {
+    let mut cursor = Cursor::new(Arc::new(DiskStorage), dir, log, None);
+    let mut is_whole = true;
+    loop {
+        match cursor.step(None)? {
+            CursorStep::CaughtUp => return Ok(is_whole),
+            CursorStep::Batch(batch) => is_whole &= printer.print(log, &batch, Sequence::FIRST, out)?,
+            CursorStep::Gap(gap) => {
+                is_whole = false;
+                out.flush()?;
+                note(&format!("log {log}: records {}-{} are missing: {}", gap.first, gap.last, gap.reason));
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! How records are printed: one line each, as JSON, as text, or as an access log.
+
+mod combined;
+mod json;
+mod text;
+
+use std::io::{self, Write};
+
+use anyhow::bail;
+use tollgate_log::{LogId, RecordBatch, Sequence, Value};
+
+use crate::cli::RecordFormat;
+use crate::config::Config;
+use crate::print::{base64, note, push_formatted, push_json_float, push_json_string};
+use combined::Combined;
+use text::Text;
+
+/// Prints records in one format.
+pub(super) struct Printer {
+    format: Format,
+    /// Only records of this stream.
+    stream: Option<String>,
+    line: String,
+}
+
+enum Format {
+    Json,
+    Text(Text),
+    Combined(Combined),
+}
+
+impl Printer {
+    /// Makes a printer.
+    ///
+    /// # Errors
+    /// The combined format without a configuration, which alone says what columns hold.
+    pub(super) fn new(
+        format: RecordFormat,
+        stream: Option<&str>,
+        config: Option<&Config>,
+    ) -> anyhow::Result<Self> {
+        let format = match (format, config) {
+            (RecordFormat::Json, _) => Format::Json,
+            (RecordFormat::Text, _) => Format::Text(Text::default()),
+            (RecordFormat::Combined, Some(config)) => Format::Combined(Combined::new(&config.server.streams)),
+            (RecordFormat::Combined, None) => bail!(
+                "the format combined needs a configuration, which says what each column holds: \
+                 name the configuration or the folder of the app, not the log folder"
+            ),
+        };
+        Ok(Self { format, stream: stream.map(str::to_owned), line: String::new() })
+    }
+
+    /// Prints the records of a batch from a number on; returns whether all could be read.
+    pub(super) fn print(
+        &mut self,
+        log: LogId,
+        batch: &RecordBatch<'_>,
+        from: Sequence,
+        out: &mut dyn Write,
+    ) -> io::Result<bool> {
+        let mut is_whole = true;
+        for record in batch.records() {
+            let record = match record {
+                Ok(record) => record,
+                Err(error) => {
+                    is_whole = false;
+                    let first = batch.first();
+                    note(&format!("log {log}: a record from {first} on cannot be read: {error}"));
+                    continue;
+                }
+            };
+            let is_wanted = self.stream.as_deref().is_none_or(|stream| record.schema.stream() == stream);
+            if !is_wanted || record.sequence < from {
+                continue;
+            }
+            self.line.clear();
+            match &mut self.format {
+                Format::Json => json::push_record(&mut self.line, log, &record),
+                Format::Text(text) => text.push_record(&mut self.line, log, batch.stamp_us(), &record),
+                Format::Combined(combined) => combined.push_record(&mut self.line, &record),
+            }
+            writeln!(out, "{}", self.line)?;
+        }
+        Ok(is_whole)
+    }
+}
+
+/// Appends a value as JSON.
+fn push_value(out: &mut String, value: Value<'_>) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(value) => push_formatted(out, format_args!("{value}")),
+        Value::Int(number) => push_formatted(out, format_args!("{number}")),
+        Value::Float(number) => push_json_float(out, number),
+        Value::Text(text) => push_json_string(out, text),
+        Value::Bytes(bytes) => push_formatted(out, format_args!("\"{}\"", base64(bytes))),
+        Value::Timestamp(us) => match jiff::Timestamp::from_microsecond(us) {
+            Ok(time) => push_formatted(out, format_args!("\"{time}\"")),
+            // Beyond the year 9999 RFC 3339 has no name for it.
+            Err(_) => push_formatted(out, format_args!("{us}")),
+        },
+        // A line end in JSON text is blank between tokens: one in a string is written as an escape.
+        Value::Json(text) => out.push_str(&text.replace(['\n', '\r'], " ")),
+        // A log id is a UUID, written as one.
+        Value::Uuid(bytes) => push_formatted(out, format_args!("\"{}\"", LogId::from_bytes(bytes))),
+        Value::Inet(address) => push_formatted(out, format_args!("\"{address}\"")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

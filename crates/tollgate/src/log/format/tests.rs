@@ -1,0 +1,145 @@
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use tollgate_log::{Column, ColumnOrigin, ColumnType, DiskStorage, Log, LogId, LogOptions, Schema, SchemaId};
+use tollgate_server::StreamSpec;
+
+use super::*;
+use crate::log::cat::cat_log;
+use crate::log::tests::append;
+
+const CONFIG: &str = r#"
+[stream.visits]
+columns = [
+  { name = "at", type = "timestamp", from = "request.time" },
+  { name = "verb", type = "text", from = "request.method" },
+  { name = "where", type = "text", from = "request.path" },
+  { name = "query", type = "text", from = "request.query" },
+  { name = "who", type = "inet", from = "request.remote_addr" },
+  { name = "status", type = "int", from = "reply.status" },
+  { name = "size", type = "int", from = "reply.bytes" },
+  { name = "from", type = "text", from = "request.header.Referer" },
+  { name = "agent", type = "text", from = "request.header.user-agent" },
+  { name = "note", type = "text", from = "record.note" },
+]
+[stream.small]
+columns = [
+  { name = "status", type = "int", from = "record.status" },
+  { name = "path", type = "text", from = "request.path" },
+]
+[[route]]
+path = "/"
+reply = {}
+"#;
+
+fn config(dir: &Path) -> Config {
+    let file = dir.join("tollgate.toml");
+    std::fs::write(&file, CONFIG).unwrap();
+    Config::load(&file).unwrap()
+}
+
+/// Writes rows of both streams and a reject; returns what the format makes of them, the clock replaced.
+fn printed(format: RecordFormat) -> String {
+    let dir = TempDir::new().unwrap();
+    let config = config(dir.path());
+    let schemas = config.server.streams.iter().map(|stream| StreamSpec::schema(stream).unwrap()).collect();
+    let (log, _) = Log::open(Arc::new(DiskStorage), LogOptions::new(dir.path()), schemas, |_| {}).unwrap();
+    let id = log.id();
+    let mut appender = log.appender(|| {});
+    let visit = [
+        Value::Timestamp(1_700_000_000_123_456),
+        Value::Text("GET"),
+        Value::Text("/a b/\u{fc}\"\n"),
+        Value::Text("q=\"1\""),
+        Value::Inet("192.0.2.7".parse::<IpAddr>().unwrap()),
+        Value::Int(200),
+        Value::Int(0),
+        Value::Text("https://example.com/?\"x\""),
+        Value::Text("agent \\ \u{1b}[2J"),
+        Value::Text("plain"),
+    ];
+    append(&mut appender, |transaction| {
+        transaction.row(SchemaId(0), |row| visit.iter().try_for_each(|value| row.push(*value))).unwrap();
+        transaction.row(SchemaId(0), |_| Ok(())).unwrap();
+        transaction
+            .row(SchemaId(1), |row| row.push(Value::Int(7)).and_then(|()| row.push(Value::Text("/p"))))
+            .unwrap();
+        transaction.reject(SchemaId(1), "column \"status\" takes int", b"{\"status\":\"x\"}\xff");
+    });
+    drop(appender);
+    log.close().unwrap();
+    let mut printer = Printer::new(format, None, Some(&config)).unwrap();
+    let mut out = Vec::new();
+    assert!(cat_log(dir.path(), id, &mut printer, &mut out).unwrap());
+    String::from_utf8(out).unwrap().replace(&id.to_string(), "LOG")
+}
+
+#[test]
+fn combined_is_the_line_of_an_access_log_and_what_a_stream_lacks_is_a_dash() {
+    let expected = concat!(
+        r#"192.0.2.7 - - [14/Nov/2023:22:13:20 +0000] "GET /a%20b/%C3%BC%22%0A?q=%221%22 HTTP/1.1" 200 0 "#,
+        r#""https://example.com/?\x22x\x22" "agent \x5C \x1B[2J""#,
+        "\n",
+        r#"- - - [-] "-" - - "-" "-""#,
+        "\n",
+        // A column of the record is none of the reply, whatever its name.
+        r#"- - - [-] "- /p HTTP/1.1" - - "-" "-""#,
+        "\n",
+        r#"- - - [-] "-" - - "-" "-""#,
+        "\n",
+    );
+    assert_eq!(printed(RecordFormat::Combined), expected);
+}
+
+#[test]
+fn text_is_one_line_per_record_in_columns_that_steers_no_terminal() {
+    let text = printed(RecordFormat::Text);
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (5, "==> log LOG <=="));
+    let stamp = lines[1].split(' ').next().unwrap();
+    assert_eq!((stamp.len(), stamp.matches([':', '-', '.', 'T', 'Z']).count()), (27, 7), "{stamp}");
+    let behind: Vec<_> = lines[1..].iter().map(|line| &line[27..]).collect();
+    assert_eq!(
+        behind[0],
+        concat!(
+            r#"         1  visits    at=2023-11-14T22:13:20.123456Z  verb=GET  where="/a b/ü\"\n"  query="q=\"1\""  "#,
+            r#"who=192.0.2.7  status=200  size=0  from="https://example.com/?\"x\""  "#,
+            r#"agent="agent \\ \u001b[2J"  note=plain"#,
+        )
+    );
+    assert!(behind[1].starts_with("         2  visits    at=-  verb=-  "), "{}", behind[1]);
+    assert_eq!(behind[2], "         3  small     status=7  path=/p");
+    assert_eq!(
+        behind[3],
+        "         4  small     REJECT \"column \\\"status\\\" takes int\"  item=\"{\\\"status\\\":\\\"x\\\"}\u{fffd}\""
+    );
+}
+
+#[test]
+fn combined_without_a_configuration_says_what_it_needs() {
+    let error = Printer::new(RecordFormat::Combined, None, None).err().unwrap().to_string();
+    assert!(error.contains("needs a configuration"), "{error}");
+}
+
+#[test]
+fn each_log_has_its_line_once_in_text() {
+    let column = Column { name: "n".to_owned(), kind: ColumnType::Int, origin: ColumnOrigin::Stored };
+    let schema = Arc::new(Schema::new("small", vec![column]).unwrap());
+    let mut text = text::Text::default();
+    let mut out = String::new();
+    for (log, sequence) in [(1, 1), (1, 2), (2, 1)] {
+        let body = tollgate_log::RecordBody::Row(vec![Value::Null]);
+        let record = tollgate_log::Record {
+            sequence: Sequence(sequence),
+            schema_id: SchemaId(0),
+            schema: &schema,
+            body,
+        };
+        text.push_record(&mut out, LogId::from_bytes([log; 16]), 0, &record);
+        out.push('\n');
+    }
+    assert_eq!(out.matches("==> log").count(), 2, "{out}");
+    assert_eq!(out.lines().count(), 5, "{out}");
+}

@@ -1,0 +1,74 @@
+//! Lines for people: when the record was written, its number, its stream, then `name=value`.
+
+use tollgate_log::{LogId, Record, RecordBody, Value};
+
+use super::push_value;
+use crate::print::{printable, push_formatted, push_json_string};
+
+/// Least widths, so that the usual records stand in columns.
+const SEQUENCE_WIDTH: usize = 8;
+const STREAM_WIDTH: usize = 8;
+
+/// Prints records as text, with a line before those of another log.
+#[derive(Default)]
+pub(super) struct Text {
+    log: Option<LogId>,
+    /// That of the longest name so far.
+    stream_width: usize,
+}
+
+impl Text {
+    /// Appends one record; `stamp_us` is the wall clock when its batch was written.
+    pub(super) fn push_record(&mut self, out: &mut String, log: LogId, stamp_us: i64, record: &Record<'_>) {
+        if self.log.replace(log) != Some(log) {
+            push_formatted(out, format_args!("==> log {log} <==\n"));
+        }
+        let stream = printable(record.schema.stream());
+        self.stream_width = self.stream_width.max(STREAM_WIDTH).max(stream.chars().count());
+        push_stamp(out, stamp_us);
+        let (number, width) = (record.sequence.0, self.stream_width);
+        push_formatted(out, format_args!("  {number:>SEQUENCE_WIDTH$}  {stream:<width$}"));
+        match &record.body {
+            RecordBody::Row(values) => {
+                for (column, value) in record.schema.columns().iter().zip(values) {
+                    push_formatted(out, format_args!("  {}=", printable(&column.name)));
+                    push_readable(out, *value);
+                }
+            }
+            RecordBody::Reject { reason, item } => {
+                out.push_str("  REJECT ");
+                push_json_string(out, reason);
+                out.push_str("  item=");
+                push_json_string(out, &String::from_utf8_lossy(item));
+            }
+        }
+    }
+}
+
+/// Six digits always, so that what follows stands in columns.
+fn push_stamp(out: &mut String, stamp_us: i64) {
+    match jiff::Timestamp::from_microsecond(stamp_us) {
+        Ok(time) => push_formatted(out, format_args!("{time:.6}")),
+        Err(_) => push_formatted(out, format_args!("{stamp_us}")),
+    }
+}
+
+/// Quotes only what would not be one word.
+fn push_readable(out: &mut String, value: Value<'_>) {
+    let is_word = |text: &str| {
+        let is_plain = |character: char| !character.is_whitespace() && !character.is_control();
+        !text.is_empty() && text != "-" && !text.contains(['"', '=']) && text.chars().all(is_plain)
+    };
+    match value {
+        Value::Null => out.push('-'),
+        Value::Text(text) if is_word(text) => out.push_str(text),
+        Value::Timestamp(us) => push_stamp(out, us),
+        Value::Uuid(_) | Value::Inet(_) | Value::Bytes(_) => {
+            let mut quoted = String::new();
+            push_value(&mut quoted, value);
+            out.push_str(quoted.trim_matches('"'));
+        }
+        Value::Json(text) => out.push_str(&printable(&text.replace(['\n', '\r'], " "))),
+        value => push_value(out, value),
+    }
+}

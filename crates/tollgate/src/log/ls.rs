@@ -1,0 +1,73 @@
+//! `tollgate log ls`: lists logs and their segments.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use tollgate_log::{
+    DiskStorage, LogError, SegmentName, SegmentState, Sequence, read_footer, scan_segment, segments,
+};
+
+use super::{Place, is_gone, logs_in, settled};
+use crate::print::{table, to_stdout, write_table};
+
+/// Lists the segments of every log.
+pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
+    let dir = Place::find(path)?.dir;
+    let mut table = table(&["log", "segment", "state", "sequence", "records", "bytes", "digest"]);
+    for log in logs_in(&dir)? {
+        for (name, path) in segments(&DiskStorage, &dir, log)? {
+            let (name, path) = settled(name, path);
+            let content = match Content::of(name, &path) {
+                // Deleted since it was listed.
+                Err(error) if is_gone(&error) => continue,
+                content => content.with_context(|| path.display().to_string())?,
+            };
+            table.add_row([
+                log.to_string(),
+                format!("{:020}", name.first.0),
+                name.state.to_string(),
+                content.sequence(),
+                content.records.to_string(),
+                content.bytes.to_string(),
+                content.digest,
+            ]);
+        }
+    }
+    to_stdout(|out| {
+        write_table(out, &mut table)?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// What a listing shows of a segment.
+pub(super) struct Content {
+    first: Sequence,
+    last: Sequence,
+    pub(super) records: u64,
+    pub(super) bytes: u64,
+    pub(super) digest: String,
+}
+
+impl Content {
+    /// Reads the footer of a sealed segment, and all of another one.
+    pub(super) fn of(name: SegmentName, path: &Path) -> Result<Self, LogError> {
+        let sealed = match name.state {
+            SegmentState::Sealed => read_footer(&DiskStorage, path)?,
+            SegmentState::Open | SegmentState::Damaged => None,
+        };
+        if let Some(footer) = sealed {
+            let bytes = path.metadata().map_err(LogError::io("read the size of", path))?.len();
+            let digest = footer.digest.to_string();
+            return Ok(Self { first: name.first, last: footer.last, records: footer.records, bytes, digest });
+        }
+        let scan = scan_segment(&DiskStorage, path)?;
+        let digest = scan.footer.as_ref().map_or_else(|| "-".to_owned(), |footer| footer.digest.to_string());
+        let (last, records) = (scan.last, scan.records());
+        Ok(Self { first: name.first, last, records, bytes: scan.file_bytes, digest })
+    }
+
+    pub(super) fn sequence(&self) -> String {
+        if self.records == 0 { "-".to_owned() } else { format!("{}..{}", self.first, self.last) }
+    }
+}

@@ -1,0 +1,99 @@
+//! `tollgate log`: looks into logs, follows them, checks them, and mends them by hand.
+//!
+//! Only `repair` changes anything; a server that writes is disturbed by none of it.
+
+mod cat;
+mod dump;
+mod format;
+mod ls;
+mod repair;
+mod tail;
+mod verify;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::bail;
+use tollgate_log::{DiskStorage, LogError, LogId, SegmentName, SegmentState, log_ids, segments};
+
+use crate::cli::LogCommand;
+use crate::config::{Config, FILE_NAME};
+use crate::print::note;
+
+/// Runs one of the commands.
+pub(crate) fn run(command: LogCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        LogCommand::Ls { dir } => ls::run(&dir),
+        LogCommand::Cat { dir, stream, log, format } => cat::run(&dir, stream.as_deref(), log, format),
+        LogCommand::Tail { dir, stream, format, lines } => tail::run(&dir, stream.as_deref(), format, lines),
+        LogCommand::Verify { dir } => verify::run(&dir),
+        LogCommand::Dump { file } => dump::run(&file),
+        LogCommand::Repair { dir, dry_run } => repair::run(&dir, dry_run),
+    }
+}
+
+/// What a path of the command line means.
+struct Place {
+    /// The log folder.
+    dir: PathBuf,
+    /// The configuration that names it; none where a bare log folder was given.
+    config: Option<Config>,
+}
+
+impl Place {
+    fn find(path: &Path) -> anyhow::Result<Self> {
+        let is_configured = path.is_file() || path.join(FILE_NAME).is_file();
+        let is_app = path.join("routes").is_dir();
+        let below = path.join("data/log");
+        let config = match (is_configured, is_app) {
+            (true, _) => Some(Config::load(path)?),
+            // A folder whose routes are faulty has a log all the same.
+            (false, true) => Config::load(path).ok(),
+            (false, false) => None,
+        };
+        let dir = match &config {
+            Some(config) => config.log.dir.clone(),
+            None if is_app || below.is_dir() => below,
+            None => path.to_owned(),
+        };
+        if !dir.is_dir() {
+            bail!("{} is no folder: nothing was recorded yet", dir.display());
+        }
+        Ok(Self { dir, config })
+    }
+}
+
+/// The logs in a folder; says so if there is none.
+fn logs_in(dir: &Path) -> Result<Vec<LogId>, LogError> {
+    let ids = log_ids(&DiskStorage, dir)?;
+    if ids.is_empty() {
+        note(&format!("no log in {}", dir.display()));
+    }
+    Ok(ids)
+}
+
+/// The sealer may have renamed a segment since it was listed.
+fn settled(name: SegmentName, path: PathBuf) -> (SegmentName, PathBuf) {
+    let sealed = name.with_state(SegmentState::Sealed);
+    match path.parent().map(|folder| sealed.path(folder)) {
+        Some(renamed) if name.state == SegmentState::Open && !path.exists() && renamed.exists() => {
+            (sealed, renamed)
+        }
+        _ => (name, path),
+    }
+}
+
+/// Whether a file or folder is not there any more.
+fn is_gone(error: &LogError) -> bool {
+    matches!(error, LogError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
+}
+
+/// Bytes of all segments of some logs, for progress: what cannot be read counts nothing.
+fn bytes_of(dir: &Path, logs: &[LogId]) -> u64 {
+    let files = logs.iter().filter_map(|log| segments(&DiskStorage, dir, *log).ok()).flatten();
+    files.filter_map(|(_, path)| fs::metadata(path).ok()).map(|file| file.len()).sum()
+}
+
+#[cfg(test)]
+mod tests;

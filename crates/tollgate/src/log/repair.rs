@@ -1,0 +1,70 @@
+//! `tollgate log repair`: mends by hand what a start would, and keeps what it cuts off.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use tollgate_log::{
+    DigestAlgorithm, DiskStorage, RepairMode, RepairReport, SegmentRepair, Storage, Treatment, repair,
+};
+
+use super::{Place, bytes_of, logs_in};
+use crate::print::{note, to_stdout};
+use crate::progress::Progress;
+
+/// Mends every log of a folder that no server uses, or says what it would do.
+pub(super) fn run(path: &Path, is_dry_run: bool) -> anyhow::Result<ExitCode> {
+    let Place { dir, config } = Place::find(path)?;
+    let digest = config.map_or_else(DigestAlgorithm::default, |config| config.log.digest);
+    let mode = if is_dry_run { RepairMode::DryRun } else { RepairMode::Mend };
+    let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+    let report = {
+        let _progress = Progress::of("repair", bytes_of(&dir, &logs_in(&dir)?));
+        repair(&storage, &dir, digest, mode)?
+    };
+    to_stdout(|out| tell(report, mode, out))
+}
+
+fn tell(report: RepairReport, mode: RepairMode, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    for segment in &report.segments {
+        writeln!(out, "{}", line(segment))?;
+    }
+    let changed = report.segments.iter().filter(|segment| !segment.treatment.is_nothing()).count();
+    let (segments, verb) =
+        (report.segments.len(), if mode == RepairMode::DryRun { "to mend" } else { "mended" });
+    writeln!(out, "{segments} segments: {} as they were, {changed} {verb}", segments - changed)?;
+    out.flush()?;
+    let is_done = report.held.is_empty() && report.failed.is_empty();
+    for log in report.held {
+        note(&format!("log {log} is written by another process, and left to it"));
+    }
+    for (log, error) in report.failed {
+        note(&format!("log {log} cannot be mended: {:#}", anyhow::Error::new(error)));
+    }
+    Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What was found of a segment, and what is done: the same words before and after.
+fn line(SegmentRepair { path, treatment }: &SegmentRepair) -> String {
+    let path = path.display();
+    let name = |path: &Path| path.file_name().unwrap_or_default().display().to_string();
+    match treatment {
+        Treatment::Whole => format!("ok    {path}  sealed and whole"),
+        Treatment::AsideAlready => format!("ok    {path}  set aside before"),
+        Treatment::Left => format!("left  {path}  of a format version that is not known here"),
+        Treatment::Seal => format!("seal  {path}  whole, without its footer or name"),
+        Treatment::Cut { at, bytes, kept } => {
+            let kept = name(kept);
+            format!(
+                "cut   {path} at byte {at}: {bytes} bytes that no synced reply stood on, kept as {kept}; sealed"
+            )
+        }
+        Treatment::Torn { kept } => {
+            format!("torn  {path}  nothing that a synced reply stood on, kept as {}", name(kept))
+        }
+        Treatment::SetAside { aside, reason } => {
+            format!("aside {path}  {reason}; its intact records are read as {}", name(aside))
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! `tollgate log verify`: every checksum and digest, the chain through segments and logs, and what was loaded.
+//!
+//! A database beside the log remembers how far each log is loaded and the chained checksum there. A log that was
+//! changed since, with all its own checksums and digests made to fit, has another checksum at that place.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use tollgate_load::{SinkKind, SinkOptions};
+use tollgate_log::{
+    BatchEnd, DiskStorage, LogError, LogId, Position, SegmentEnd, SegmentName, SegmentState, SegmentVerdict,
+    Sequence, Storage, batch_that_ends_at, log_ids, segments, verify_segment,
+};
+
+use super::{Place, bytes_of, is_gone, logs_in, settled};
+use crate::config::Config;
+use crate::print::{note, to_stdout};
+use crate::progress::Progress;
+
+/// Checks every segment of every log.
+pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
+    let Place { dir, config } = Place::find(path)?;
+    // Before the logs: what is loaded meanwhile is not asked for.
+    let loaded = config.as_ref().and_then(loaded);
+    let ids = logs_in(&dir)?;
+    to_stdout(|out| {
+        // Sealed segments are read twice: once batch by batch, once for the digest.
+        let _progress = Progress::of("verify", 2 * bytes_of(&dir, &ids));
+        let mut verify = Verify { dir: &dir, loaded: loaded.as_ref(), counts: Counts::default(), out };
+        let mut heads = BTreeMap::new();
+        for log in &ids {
+            heads.extend(verify.log(*log)?.map(|before| (*log, before)));
+        }
+        verify.heads(&heads)?;
+        verify.end(ids.len())
+    })
+}
+
+/// How far each log is loaded.
+pub(super) type Positions = BTreeMap<LogId, Position>;
+
+/// Asks the database of a configuration. None: there is none yet, or it cannot be read, which is told.
+fn loaded(config: &Config) -> Option<Positions> {
+    let kind = SinkKind::Sqlite { path: config.sink.path.clone() };
+    let sink = SinkOptions { name: config.sink.name.clone(), kind };
+    sink.positions().unwrap_or_else(|error| {
+        note(&format!("nothing is compared with the database: {:#}", anyhow::Error::new(error)));
+        None
+    })
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) ok: u64,
+    pub(super) open: u64,
+    pub(super) torn: u64,
+    pub(super) bad: u64,
+    /// Logs that are the same as when they were loaded.
+    pub(super) same: u64,
+    /// Logs that are not.
+    pub(super) differ: u64,
+}
+
+impl Counts {
+    pub(super) fn summary(&self, logs: usize) -> String {
+        let Self { ok, open, torn, bad, .. } = self;
+        format!(
+            "{} segments in {logs} logs: {ok} ok, {open} open, {torn} torn, {bad} bad",
+            ok + open + torn + bad
+        )
+    }
+}
+
+/// What a check of one segment comes to.
+enum Verdict {
+    Ok(String),
+    /// It is written right now, or whole and not sealed yet.
+    Open(String),
+    /// Its end was never acknowledged as synced; the next start cuts it.
+    Torn(String),
+    Bad(String),
+}
+
+/// A segment that was checked.
+struct Checked {
+    name: SegmentName,
+    path: PathBuf,
+    /// None: it could not be read.
+    verdict: Option<SegmentVerdict>,
+}
+
+/// A check of all logs of a folder.
+pub(super) struct Verify<'a> {
+    pub(super) dir: &'a Path,
+    /// None: there is no database to compare with.
+    pub(super) loaded: Option<&'a Positions>,
+    pub(super) counts: Counts,
+    pub(super) out: &'a mut dyn Write,
+}
+
+impl Verify<'_> {
+    /// Checks one log; returns the log before it, as its head names it.
+    pub(super) fn log(&mut self, log: LogId) -> anyhow::Result<Option<LogId>> {
+        let is_live = is_written(&self.dir.join(log.to_string()));
+        let mut before = None;
+        let mut segments_checked = Vec::new();
+        for (index, (name, path)) in segments(&DiskStorage, self.dir, log)?.into_iter().enumerate() {
+            let (name, path) = settled(name, path);
+            if index == 0 && name.first == Sequence::FIRST {
+                before = Some(SegmentEnd::OF_NOTHING);
+            }
+            let checked = verify_segment(&DiskStorage, name, &path, before);
+            before = checked.as_ref().ok().and_then(SegmentVerdict::end);
+            if checked.as_ref().is_err_and(is_gone) {
+                // Deleted since it was listed.
+                continue;
+            }
+            self.tell(log, name, &path, judge(name, &checked, is_live))?;
+            segments_checked.push(Checked { name, path, verdict: checked.ok() });
+        }
+        if let Some(position) = self.loaded.and_then(|loaded| loaded.get(&log)) {
+            self.compare(*position, &segments_checked)?;
+        }
+        let headers = segments_checked.iter().filter_map(|one| one.verdict.as_ref()?.scan.header.as_ref());
+        Ok(headers.filter_map(|header| header.log_before).next())
+    }
+
+    fn tell(&mut self, log: LogId, name: SegmentName, path: &Path, verdict: Verdict) -> anyhow::Result<()> {
+        let (count, line) = match verdict {
+            Verdict::Ok(text) => (&mut self.counts.ok, format!("ok    {log}/{name}  {text}")),
+            Verdict::Open(text) => (&mut self.counts.open, format!("open  {log}/{name}  {text}")),
+            Verdict::Torn(text) => (&mut self.counts.torn, format!("torn  {} {text}", path.display())),
+            Verdict::Bad(text) => (&mut self.counts.bad, format!("BAD   {} {text}", path.display())),
+        };
+        *count += 1;
+        writeln!(self.out, "{line}")?;
+        // A check of many gigabytes shows what it found as it goes.
+        self.out.flush()?;
+        Ok(())
+    }
+
+    /// Compares a log with what the database remembers of it.
+    fn compare(&mut self, position: Position, segments: &[Checked]) -> anyhow::Result<()> {
+        match comparison(position, segments)? {
+            Comparison::Same => self.counts.same += 1,
+            Comparison::Unknown => {}
+            Comparison::Differs { path, offset, reason } => {
+                self.counts.differ += 1;
+                let first = segments.first().map_or(Sequence::FIRST, |segment| segment.name.first);
+                let (path, last) = (path.display(), position.last);
+                writeln!(self.out, "BAD   {path} at byte {offset}: records {first}-{last}: {reason}")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for logs that a later one names as the one before it, and that are not here.
+    ///
+    /// The oldest may have been deleted when every record was loaded. One between others, of which the database has
+    /// nothing, is a loss.
+    pub(super) fn heads(&mut self, heads: &BTreeMap<LogId, LogId>) -> anyhow::Result<()> {
+        let here = log_ids(&DiskStorage, self.dir)?;
+        for (log, before) in heads.iter().filter(|(_, before)| !here.contains(before)) {
+            let position = self.loaded.map(|loaded| loaded.get(before));
+            let is_between = here.iter().any(|other| other < before);
+            let (word, known) = match position {
+                None => ("gone", "no database says how far it was loaded".to_owned()),
+                Some(Some(position)) => ("gone", format!("it was loaded up to {}", position.last)),
+                Some(None) if is_between => ("BAD ", "the database has nothing of it".to_owned()),
+                Some(None) => ("gone", "the database has nothing of it".to_owned()),
+            };
+            self.counts.differ += u64::from(word == "BAD ");
+            writeln!(self.out, "{word}  {before}  the log before {log} is not here: {known}")?;
+        }
+        Ok(())
+    }
+
+    fn end(self, logs: usize) -> anyhow::Result<ExitCode> {
+        let Counts { same, differ, .. } = self.counts;
+        if self.loaded.is_some() {
+            writeln!(self.out, "{same} logs are as they were loaded, {differ} are not")?;
+        }
+        writeln!(self.out, "{}", self.counts.summary(logs))?;
+        let is_good = self.counts.bad == 0 && differ == 0;
+        Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+/// What a database says of a log, beside the log itself.
+enum Comparison {
+    Same,
+    /// The place cannot be compared: it is in damage, behind a gap, or deleted.
+    Unknown,
+    Differs {
+        path: PathBuf,
+        offset: u64,
+        reason: String,
+    },
+}
+
+fn comparison(position: Position, segments: &[Checked]) -> Result<Comparison, LogError> {
+    let holding = segments.iter().rev().find(|segment| segment.name.first <= position.last);
+    let Some(Checked { name, path, verdict: Some(verdict) }) = holding else {
+        return Ok(Comparison::Unknown);
+    };
+    let (path, scan) = (path.clone(), &verdict.scan);
+    if scan.failure.is_some() || name.state == SegmentState::Damaged {
+        return Ok(Comparison::Unknown);
+    }
+    let differs = |offset, reason| Ok(Comparison::Differs { path: path.clone(), offset, reason });
+    if scan.last < position.last {
+        let (loaded, last) = (position.last, scan.last);
+        return differs(scan.end, format!("the database has records up to {loaded}, the log ends at {last}"));
+    }
+    let Some(expected) = position.chain else { return Ok(Comparison::Unknown) };
+    match batch_that_ends_at(&DiskStorage, &path, position.last)? {
+        Some(BatchEnd { chain, .. }) if chain == expected => Ok(Comparison::Same),
+        Some(BatchEnd { offset, chain }) => differs(
+            offset,
+            format!(
+                "changed since they were loaded: the checksum there is {chain:08x}, the database has {expected:08x}"
+            ),
+        ),
+        None => differs(0, format!("changed since they were loaded: no batch ends at {}", position.last)),
+    }
+}
+
+/// Whether a process writes the log now. Where that cannot be told it may be.
+fn is_written(folder: &Path) -> bool {
+    let lock = folder.join("lock");
+    // The lock file is not made here: nothing is changed.
+    lock.is_file() && !matches!(DiskStorage.try_lock(&lock), Ok(Some(_)))
+}
+
+fn judge(name: SegmentName, checked: &Result<SegmentVerdict, LogError>, is_live: bool) -> Verdict {
+    let SegmentVerdict { scan, problem } = match checked {
+        Err(error) => return Verdict::Bad(format!(": {}", chain(error))),
+        Ok(checked) => checked,
+    };
+    let records = match scan.records() {
+        0 => "no records".to_owned(),
+        _ => format!("records {}-{}", name.first, scan.last),
+    };
+    let Some(problem) = problem else {
+        let digest =
+            scan.footer.as_ref().map_or_else(|| "not sealed".to_owned(), |footer| footer.digest.to_string());
+        return match name.state {
+            SegmentState::Sealed => Verdict::Ok(format!("{records}  {digest}")),
+            SegmentState::Open => Verdict::Open(format!("{records}  {digest}")),
+            SegmentState::Damaged => Verdict::Bad(format!("{records}: set aside by recovery")),
+        };
+    };
+    let is_unacknowledged = name.state == SegmentState::Open && problem.first > scan.durable;
+    if is_unacknowledged && is_live {
+        return Verdict::Open(format!("{records}  being written"));
+    }
+    let last = problem.last.map_or_else(|| "?".to_owned(), |last| last.to_string());
+    let text = format!("at byte {}: records {}-{last}: {}", problem.offset, problem.first, problem.reason);
+    if is_unacknowledged { Verdict::Torn(text) } else { Verdict::Bad(text) }
+}
+
+/// An error with its cause.
+fn chain(error: &LogError) -> String {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    format!("{error}{}", cause.unwrap_or_default())
+}

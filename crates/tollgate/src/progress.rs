@@ -1,0 +1,100 @@
+//! Progress of long work, on stderr if that is a terminal, and nowhere else.
+//!
+//! What the work reads is what the system counts of this process, so the work itself knows nothing of it. The line ends
+//! where it began: whatever is printed next covers it.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Nobody waits for what is done before that.
+const PATIENCE: Duration = Duration::from_millis(500);
+const PERIOD: Duration = Duration::from_millis(200);
+
+/// Shows how far the work is until it is dropped.
+pub(crate) struct Progress(Option<(Sender<()>, JoinHandle<()>)>);
+
+impl Progress {
+    /// Begins to show work that will read about so many bytes.
+    pub(crate) fn of(work: &'static str, total_bytes: u64) -> Self {
+        let shown = io::stderr().is_terminal().then(|| {
+            let (end, ended) = channel::<()>();
+            let (begun, before) = (Instant::now(), bytes_read());
+            let show = move || {
+                let mut period = PATIENCE;
+                while ended.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
+                    let done = bytes_read().saturating_sub(before).min(total_bytes);
+                    draw(&format!("{work}  {}", state(done, total_bytes, begun.elapsed())));
+                    period = PERIOD;
+                }
+                draw("");
+            };
+            thread::Builder::new().name("progress".to_owned()).spawn(show).ok().map(|thread| (end, thread))
+        });
+        Self(shown.flatten())
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some((end, thread)) = self.0.take() {
+            drop(end);
+            // It only draws; a failure of it is nobody's.
+            drop(thread.join());
+        }
+    }
+}
+
+/// Draws over the line and goes back to its beginning. A terminal that is gone needs no progress.
+fn draw(text: &str) {
+    drop(write!(io::stderr().lock(), "{text}\x1b[K\r"));
+}
+
+/// Bytes that this process has read from files so far (proc(5), `rchar`).
+fn bytes_read() -> u64 {
+    let counters = fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let read = counters.lines().find_map(|line| line.strip_prefix("rchar: "));
+    read.and_then(|count| count.parse().ok()).unwrap_or_default()
+}
+
+/// Bytes done, of how many, and the rate.
+fn state(done: u64, total: u64, time: Duration) -> String {
+    let percent = (done * 100).checked_div(total).unwrap_or(100);
+    let per_second = done as f64 / time.as_secs_f64().max(0.001);
+    format!("{} of {}  {percent}%  {}/s", size(done), size(total), size(per_second as u64))
+}
+
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let mut shown = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while shown >= 1024.0 && unit < UNITS.len() - 1 {
+        shown /= 1024.0;
+        unit += 1;
+    }
+    if bytes < 1024 { format!("{bytes} B") } else { format!("{shown:.1} {}", UNITS[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_done_of_how_many_and_the_rate_are_told() {
+        let second = Duration::from_secs(2);
+        assert_eq!(state(512 << 20, 2 << 30, second), "512.0 MiB of 2.0 GiB  25%  256.0 MiB/s");
+        assert_eq!(state(0, 0, Duration::ZERO), "0 B of 0 B  100%  0 B/s");
+        assert_eq!(size(3 << 50), "3072.0 TiB");
+    }
+
+    #[test]
+    fn what_is_read_is_counted() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), [0; 50_000]).unwrap();
+        let before = bytes_read();
+        fs::read(file.path()).unwrap();
+        assert!(bytes_read() - before >= 50_000);
+    }
+}

@@ -23,6 +23,14 @@ pub enum SinkError {
         /// Why not.
         source: rusqlite::Error,
     },
+    /// What an earlier run left in the write-ahead log could not be put on disk.
+    #[error("cannot sync {}", path.display())]
+    Sync {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// The transaction ended under the loader's feet.
     #[error(
         "a trigger on table {table:?} rolled the load back: use RAISE(ABORT), then the row becomes a reject"
@@ -84,7 +92,11 @@ impl SinkError {
     pub fn is_retriable(&self) -> bool {
         matches!(
             self,
-            Self::Locked { .. } | Self::Database { .. } | Self::RolledBack { .. } | Self::Lost { .. }
+            Self::Locked { .. }
+                | Self::Database { .. }
+                | Self::Sync { .. }
+                | Self::RolledBack { .. }
+                | Self::Lost { .. }
         )
     }
 }

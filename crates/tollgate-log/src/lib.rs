@@ -3,7 +3,8 @@
 //! A record goes through the files in this order: [`schema`] says what a stream's rows look like, [`record`] encodes
 //! one, [`append`] gathers those of one pass of a worker into a batch, [`commit`] runs the threads that write, sync
 //! and seal through [`segment_writer`], [`batch`] and [`segment`] are the bytes. [`mod@recover`] mends what a dead run
-//! left, [`cursor`] reads a log in order, [`verify`] checks a whole one. [`storage`] is the file system, as a trait.
+//! left, [`cursor`] reads a log in order, [`verify`] checks a whole one. [`retain`] deletes what every sink has, as
+//! [`shelf`] decides. [`storage`] is the file system, as a trait.
 //!
 //! The contract is `docs/log-format.md`. Absent here: HTTP, scripts, sinks, any async runtime.
 
@@ -12,15 +13,18 @@ mod batch;
 mod commit;
 mod cursor;
 mod error;
+mod event;
 mod id;
 mod reader;
 mod record;
 mod recover;
+mod retain;
 mod scan;
 mod schema;
 mod seal;
 mod segment;
 mod segment_writer;
+mod shelf;
 mod storage;
 mod verify;
 
@@ -29,6 +33,7 @@ pub use batch::{BATCH_BYTES_MAX, BATCH_HEADER_BYTES, BatchHeader, BatchKind};
 pub use commit::{Follower, Log, LogOptions, OpenError, Watermark};
 pub use cursor::{Cursor, CursorStep, Gap, Position, RecordBatch};
 pub use error::{FormatError, LogError};
+pub use event::{DeleteReason, LogEvent};
 pub use id::{LogId, Sequence};
 pub use record::{Record, RecordBody, RowEncoder, Value, ValueError};
 pub use recover::{LogRecovery, RecoveryReport, recover};
@@ -40,5 +45,5 @@ pub use segment::{
     StreamCount,
 };
 pub use segment_writer::{ClosedSegment, Handover, SegmentWriter, SyncWork};
-pub use storage::{DiskStorage, Storage, StorageFile, StorageLock, make_folder};
+pub use storage::{DiskStorage, Space, Storage, StorageFile, StorageLock, make_folder};
 pub use verify::{SegmentProblem, SegmentVerdict, log_ids, segments, verify_segment};

@@ -50,7 +50,11 @@ pub(crate) fn ls(path: &Path) -> anyhow::Result<ExitCode> {
     for log in logs_in(&dir)? {
         for (name, path) in segments(&DiskStorage, &dir, log)? {
             let (name, path) = settled(name, path);
-            let content = Content::of(name, &path).with_context(|| path.display().to_string())?;
+            let content = match Content::of(name, &path) {
+                // Deleted since it was listed.
+                Err(error) if error.is_not_found() => continue,
+                content => content.with_context(|| path.display().to_string())?,
+            };
             let (segment, state, bytes) =
                 (format!("{:020}", name.first.0), name.state.to_string(), content.bytes);
             let (sequence, records) = (content.sequence(), content.records.to_string());
@@ -133,7 +137,7 @@ pub(crate) fn cat(path: &Path, stream: Option<&str>, only: Option<LogId>) -> any
 
 /// Prints one log to its present end; returns whether nothing was missing.
 fn cat_log(dir: &Path, log: LogId, stream: Option<&str>, out: &mut dyn Write) -> anyhow::Result<bool> {
-    let mut cursor = Cursor::new(Arc::new(DiskStorage), dir, log, None);
+    let mut cursor = Cursor::over_kept(Arc::new(DiskStorage), dir, log);
     let mut is_whole = true;
     loop {
         match cursor.step(None)? {
@@ -273,6 +277,11 @@ fn verify_log(dir: &Path, log: LogId, counts: &mut Counts, out: &mut dyn Write) 
             before = Some((Sequence::FIRST, 0));
         }
         let checked = verify_segment(&DiskStorage, name, &path, before);
+        if matches!(&checked, Err(error) if error.is_not_found()) {
+            // Deleted since it was listed.
+            before = None;
+            continue;
+        }
         before = checked.as_ref().ok().and_then(end_of);
         let line = match judge(name, checked, is_live) {
             Verdict::Ok(text) => {

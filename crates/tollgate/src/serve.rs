@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
-use std::{fs, panic, process, thread};
+use std::{panic, process, thread};
 
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tollgate_load::{LoadOptions, LoadStatus, Loader, SinkKind, SinkOptions};
-use tollgate_log::{DiskStorage, Log, RecoveryReport, Storage};
+use tollgate_log::{DiskStorage, Log, LogError, LogEvent, RecoveryReport, Storage, make_folder};
 use tollgate_server::{HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts};
 
 use crate::config::Config;
@@ -106,17 +106,40 @@ fn listen_for_signals(stopper: Sender<Stop>) -> anyhow::Result<()> {
 fn open_log(config: &Config, stopper: Sender<Stop>) -> anyhow::Result<Log> {
     let schemas = config.server.streams.iter().map(StreamSpec::schema);
     let schemas = schemas.collect::<Result<Vec<_>, _>>().context("a stream cannot be recorded")?;
-    let on_failure = move |reason: &str| {
-        tracing::error!(reason, "the log failed: nothing more is recorded, the server stops");
-        let _ = stopper.send(Stop::LogFailed(reason.to_owned()));
+    let on_event = move |event: &LogEvent| {
+        report_event(event);
+        if let LogEvent::Failed(reason) = event {
+            // A server that stops by itself listens no more.
+            let _ = stopper.send(Stop::LogFailed(reason.clone()));
+        }
     };
-    let (log, report) = Log::open(storage(), config.log.clone(), schemas, on_failure)?;
+    let (log, report) = Log::open(storage(), config.log.clone(), schemas, on_event)?;
     report_recovery(report);
     Ok(log)
 }
 
 fn storage() -> Arc<dyn Storage> {
     Arc::new(DiskStorage)
+}
+
+fn report_event(event: &LogEvent) {
+    match event {
+        LogEvent::Failed(reason) => {
+            tracing::error!(reason, "the log failed: nothing more is recorded, the server stops");
+        }
+        LogEvent::Deleted { log, segment, bytes, reason } => {
+            tracing::debug!(%log, %segment, bytes, due = reason.name(), "segment deleted");
+        }
+        LogEvent::NotDeleted(error) => {
+            let reason = join_chain(error);
+            tracing::warn!(reason, "a segment that every sink has cannot be deleted, trying again");
+        }
+    }
+}
+
+fn join_chain(error: &LogError) -> String {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    format!("{error}{}", cause.unwrap_or_default())
 }
 
 fn report_recovery(report: RecoveryReport) {
@@ -142,10 +165,12 @@ fn report_recovery(report: RecoveryReport) {
 fn start_loader(config: &Config, log: &Log) -> anyhow::Result<Loader> {
     let sink = &config.sink;
     let folder = sink.path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    // Segments are deleted because the database has them: its own name has to be as durable.
+    make_folder(&DiskStorage, folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     let kind = SinkKind::Sqlite { path: sink.path.clone() };
     let options = LoadOptions::new(&config.log.dir, SinkOptions { name: sink.name.clone(), kind });
-    Ok(Loader::start(options, storage(), Some(log.follower()))?)
+    Ok(Loader::start(options, storage(), log.sink_followers(1).pop())?)
 }
 
 /// Waits for the reason to stop. A failed log leaves routes without a stream served for as long as draining may take.

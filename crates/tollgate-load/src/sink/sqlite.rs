@@ -10,6 +10,7 @@
 mod bind;
 mod counts;
 mod reject;
+mod sync;
 mod table;
 
 use std::collections::{BTreeMap, HashMap};
@@ -26,6 +27,7 @@ use crate::audit::STREAM_UNKNOWN;
 use crate::clock::now_us;
 use crate::error::SinkError;
 use bind::{BindError, bind, timestamp_text};
+use sync::{left_wal, sync_wal};
 use table::{BOOKKEEPING, EnsureError, ensure};
 
 pub(crate) use counts::{LogCounts, read_counts};
@@ -89,6 +91,7 @@ impl SqliteSink {
         if rusqlite::version_number() < VERSION_MIN {
             return Err(SinkError::Version { found: rusqlite::version(), needed: VERSION_MIN_TEXT });
         }
+        let left_wal = left_wal(path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -100,6 +103,9 @@ impl SqliteSink {
             return Err(SinkError::JournalMode { path: path.to_owned(), found: mode });
         }
         connection.execute_batch(BOOKKEEPING).map_err(failed("make the bookkeeping tables", path))?;
+        if let Some(wal) = left_wal {
+            sync_wal(&wal)?;
+        }
         Ok(Self {
             path: path.to_owned(),
             connection,

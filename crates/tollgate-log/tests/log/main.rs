@@ -8,6 +8,7 @@ mod crash;
 mod limits;
 mod model;
 mod recovery;
+mod retain;
 mod rot;
 mod sim;
 mod workload;

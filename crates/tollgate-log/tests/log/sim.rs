@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use tollgate_log::{Storage, StorageFile, StorageLock};
+use tollgate_log::{Space, Storage, StorageFile, StorageLock};
 
 /// How long a test waits for something that has to happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -31,6 +31,7 @@ pub(crate) enum Call {
     Sync,
     Rename,
     Remove,
+    RemoveFolder,
     SyncFolder,
     Lock,
 }
@@ -155,6 +156,8 @@ struct State {
     /// Paused syncs that may end.
     permits: usize,
     syncs_waiting: usize,
+    /// Deleted at the moment when somebody is about to open it.
+    vanishing: Option<PathBuf>,
 }
 
 /// The disk and the system above it. Clones are the same disk.
@@ -226,6 +229,11 @@ impl Sim {
     pub(crate) fn release_one_sync(&self) {
         self.state().permits += 1;
         self.0.1.notify_all();
+    }
+
+    /// Deletes a file when it is opened the next time: after it was listed.
+    pub(crate) fn delete_before_open(&self, path: &Path) {
+        self.state().vanishing = Some(path.to_owned());
     }
 
     /// Bytes that were read from files so far.
@@ -324,8 +332,11 @@ impl Sim {
     }
 
     fn file(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
-        let state = self.state();
+        let mut state = self.state();
         state.check_alive()?;
+        if state.vanishing.take_if(|vanishing| vanishing == path).is_some() {
+            state.change_name(NameChange::Unlink(path.to_owned()));
+        }
         let inode = *state.live.get(path).ok_or(io::ErrorKind::NotFound)?;
         Ok(Arc::new(SimFile { sim: self.clone(), inode, path: path.to_owned() }))
     }
@@ -446,6 +457,15 @@ impl Storage for Sim {
         Ok(())
     }
 
+    fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.begin(Call::RemoveFolder, path)?;
+        if state.live.keys().any(|name| name.parent() == Some(path)) {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        state.change_name(NameChange::Unlink(path.to_owned()));
+        Ok(())
+    }
+
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
         let mut state = self.begin(Call::SyncFolder, path)?;
         if !state.live.contains_key(path) {
@@ -470,6 +490,10 @@ impl Storage for Sim {
             return Ok(None);
         }
         Ok(Some(Box::new(SimLock { sim: self.clone(), path: path.to_owned() })))
+    }
+
+    fn space(&self, _: &Path) -> io::Result<Space> {
+        Ok(Space { total_bytes: u64::MAX, free_bytes: u64::MAX, free_inodes: u64::MAX })
     }
 }
 

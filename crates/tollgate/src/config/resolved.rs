@@ -143,6 +143,8 @@ fn write_log(log: &LogOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "segment_bytes_max = \"{}\"", show_size(log.segment_bytes_max))?;
     writeln!(f, "segment_age_max = \"{}\"", show_duration(log.segment_age_max))?;
     writeln!(f, "sync_age_max = \"{}\"", show_duration(log.sync_age_max))?;
+    writeln!(f, "retain = \"{}\"", show_duration(log.retain))?;
+    writeln!(f, "retain_bytes_max = \"{}\"", show_size(log.retain_bytes_max))?;
     writeln!(f, "queue_bytes_max = \"{}\"", show_size(log.queue_bytes_max))?;
     writeln!(f, "transaction_bytes_max = \"{}\"", show_size(log.transaction_bytes_max as u64))?;
     writeln!(f, "digest = \"{}\"", log.digest.name())?;

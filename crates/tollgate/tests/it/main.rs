@@ -9,3 +9,4 @@ mod crash;
 mod end_to_end;
 mod faults;
 mod program;
+mod retention;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use rusqlite::ErrorCode;
+use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use tollgate_log::{LogError, LogId};
 
 /// Why a sink did not do what it was asked. Rows refused for their content are no error: they become rejects.
@@ -99,6 +101,21 @@ impl SinkError {
                 | Self::Lost { .. }
         )
     }
+
+    /// Whether a start goes on without the sink for now: nothing is wrong with what it was told.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        match self {
+            Self::Locked { .. } => true,
+            Self::Database { source, .. } => is_disk_full(source),
+            _ => false,
+        }
+    }
+}
+
+/// Shared memory that does not fit is told as a failed read or write.
+fn is_disk_full(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    error.sqlite_error_code() == Some(ErrorCode::DiskFull) || code == Some(SQLITE_IOERR_SHMSIZE)
 }
 
 /// Why a loader did not start.

@@ -22,11 +22,12 @@ use crate::event::LogEvent;
 use crate::id::{LogId, Sequence};
 use crate::recover::{RecoveryReport, recover};
 use crate::retain::{SealedSegment, retain_loop};
+use crate::room::Room;
 use crate::schema::{Schema, SchemaId};
 use crate::segment::DigestAlgorithm;
 use crate::segment_writer::{ClosedSegment, SegmentWriter, SyncWork};
 use crate::shelf::Loaded;
-use crate::storage::{Storage, StorageLock, make_folder};
+use crate::storage::{Space, Storage, StorageLock, make_folder};
 
 /// Batches that may wait for the writer.
 const QUEUE_BATCHES_MAX: usize = 1024;
@@ -60,6 +61,8 @@ pub struct LogOptions {
     pub retain: Duration,
     /// Sealed segments that every sink has are deleted, oldest first, when all of them have more bytes than this.
     pub retain_bytes_max: u64,
+    /// Bytes that are to stay free on the disk: with less, records are refused.
+    pub reserve_bytes: u64,
 }
 
 impl LogOptions {
@@ -76,6 +79,7 @@ impl LogOptions {
             node: String::new(),
             retain: Duration::from_hours(24),
             retain_bytes_max: 10 << 30,
+            reserve_bytes: 1 << 30,
         }
     }
 }
@@ -116,6 +120,7 @@ pub(crate) struct Shared {
     pub(crate) options: LogOptions,
     pub(crate) schemas: Vec<Arc<Schema>>,
     pub(crate) queued_bytes: AtomicU64,
+    pub(crate) room: Room,
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) log: LogId,
     synced: AtomicU64,
@@ -129,7 +134,7 @@ pub(crate) struct Shared {
     seal_wake: Condvar,
     /// The watermark moved.
     watermark_wake: Condvar,
-    /// The log is closing.
+    /// The log is closing, or room is wanted.
     retain_wake: Condvar,
     /// Held until the last thread is done.
     _lock: StorageLock,
@@ -148,6 +153,8 @@ struct Progress {
     is_writer_done: bool,
     is_syncer_done: bool,
     is_sealer_done: bool,
+    /// The retainer is to look for room at once.
+    is_room_wanted: bool,
 }
 
 impl Shared {
@@ -186,12 +193,24 @@ impl Shared {
         (self.on_event)(event);
     }
 
+    /// Asks the file system how much is free. None: it does not tell, and what was known stands.
+    pub(crate) fn look_for_room(&self) -> Option<Space> {
+        let space = self.storage.space(&self.options.dir).ok()?;
+        if let Some(state) = self.room.note(space) {
+            let reserve_bytes = self.options.reserve_bytes;
+            self.tell(&LogEvent::Room { state, space, reserve_bytes });
+        }
+        Some(space)
+    }
+
     /// Waits, and returns what was sealed meanwhile. None: the log is closed or has failed.
     pub(crate) fn next_sealed(&self, pause: Duration) -> Option<Vec<SealedSegment>> {
         let progress = self.progress();
         let is_over = |progress: &Progress| progress.is_sealer_done || self.failure().is_some();
-        let waited = self.retain_wake.wait_timeout_while(progress, pause, |progress| !is_over(progress));
+        let is_idle = |progress: &mut Progress| !is_over(progress) && !progress.is_room_wanted;
+        let waited = self.retain_wake.wait_timeout_while(progress, pause, is_idle);
         let (mut progress, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        progress.is_room_wanted = false;
         (!is_over(&progress)).then(|| std::mem::take(&mut progress.sealed))
     }
 
@@ -259,10 +278,12 @@ impl Log {
             &options.node,
             numbered.collect(),
         );
+        let room = Room::new(options.reserve_bytes);
         let shared = Arc::new(Shared {
             options,
             schemas,
             queued_bytes: AtomicU64::new(0),
+            room,
             storage,
             log: writer.log(),
             synced: AtomicU64::new(0),
@@ -276,12 +297,14 @@ impl Log {
             retain_wake: Condvar::new(),
             _lock: lock,
         });
+        shared.look_for_room();
+        let is_mending_due = report.failed.iter().any(|(_, error)| error.is_storage_full());
         let (sender, receiver) = sync_channel(QUEUE_BATCHES_MAX);
         let threads = vec![
             spawn("log-writer", &shared, move |shared| write_loop(shared, writer, &receiver))?,
             spawn("log-syncer", &shared, sync_loop)?,
             spawn("log-sealer", &shared, seal_loop)?,
-            spawn("log-retainer", &shared, retain_loop)?,
+            spawn("log-retainer", &shared, move |shared| retain_loop(shared, is_mending_due))?,
         ];
         Ok((Self { shared, sender: Some(sender), threads }, report))
     }
@@ -402,7 +425,9 @@ fn write_until_closed(
             0 => Duration::MAX,
             _ => shared.options.segment_age_max.saturating_sub(opened_at.elapsed()),
         };
-        if age_left.is_zero() || writer.active_bytes() >= shared.options.segment_bytes_max {
+        let is_full = writer.active_bytes() >= shared.options.segment_bytes_max;
+        // What is sealed can be loaded and deleted: that makes room.
+        if age_left.is_zero() || is_full || shared.room.is_short() {
             close_segment(shared, writer);
         }
         let first = match receiver.recv_timeout(age_left.min(Duration::from_secs(1))) {
@@ -413,6 +438,7 @@ fn write_until_closed(
         if writer.active_bytes() == 0 {
             opened_at = Instant::now();
             wait_for_sealer(shared);
+            shared.look_for_room();
         }
         write_gathered(shared, writer, first, receiver)?;
     }
@@ -435,6 +461,7 @@ fn write_gathered(
         tickets.push((message.marks, message.ticket, message.is_written_wanted, message.is_sync_wanted));
     }
     writer.write(&batches, shared.synced(), wall_clock_us())?;
+    let is_room_wanted = shared.room.take(bytes);
     shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
     let mut is_sync_wanted = false;
     {
@@ -446,6 +473,7 @@ fn write_gathered(
         }
         progress.work.merge(writer.take_sync_work());
         progress.is_sync_wanted |= is_sync_wanted;
+        progress.is_room_wanted |= is_room_wanted;
         if progress.oldest_unsynced.is_none() {
             progress.oldest_unsynced = Some(Instant::now());
             is_sync_wanted = true;
@@ -453,6 +481,9 @@ fn write_gathered(
     }
     if is_sync_wanted {
         shared.sync_wake.notify_all();
+    }
+    if is_room_wanted {
+        shared.retain_wake.notify_all();
     }
     for (marks, _, is_written_wanted, _) in tickets {
         if is_written_wanted {

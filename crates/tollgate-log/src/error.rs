@@ -120,6 +120,11 @@ impl LogError {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
+    /// Whether the disk had no room for it.
+    pub fn is_storage_full(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
+    }
+
     /// Names the place of a format error.
     pub fn damaged(path: &Path, offset: u64, source: FormatError) -> Self {
         Self::Damaged { path: path.to_owned(), offset, source }

@@ -2,13 +2,27 @@
 
 use crate::error::LogError;
 use crate::id::LogId;
+use crate::recover::RecoveryReport;
+use crate::room::RoomState;
 use crate::segment::SegmentName;
+use crate::storage::Space;
 
 /// Something that an operator should know.
 #[derive(Debug)]
 pub enum LogEvent {
     /// The log stopped for good, and why.
     Failed(String),
+    /// Records are refused from now on, because the disk is nearly full, or taken again.
+    Room {
+        /// What is so now.
+        state: RoomState,
+        /// What is free.
+        space: Space,
+        /// What is to stay free. Bytes.
+        reserve_bytes: u64,
+    },
+    /// Logs that the start had to leave alone were looked at again, once there was room.
+    Mended(RecoveryReport),
     /// A sealed segment that every sink has was deleted.
     Deleted {
         /// The log.

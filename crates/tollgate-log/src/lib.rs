@@ -4,7 +4,7 @@
 //! one, [`append`] gathers those of one pass of a worker into a batch, [`commit`] runs the threads that write, sync
 //! and seal through [`segment_writer`], [`batch`] and [`segment`] are the bytes. [`mod@recover`] mends what a dead run
 //! left, [`cursor`] reads a log in order, [`verify`] checks a whole one. [`retain`] deletes what every sink has, as
-//! [`shelf`] decides. [`storage`] is the file system, as a trait.
+//! [`shelf`] decides, and [`room`] refuses records before the disk is full. [`storage`] is the file system, as a trait.
 //!
 //! The contract is `docs/log-format.md`. Absent here: HTTP, scripts, sinks, any async runtime.
 
@@ -19,6 +19,7 @@ mod reader;
 mod record;
 mod recover;
 mod retain;
+mod room;
 mod scan;
 mod schema;
 mod seal;
@@ -37,6 +38,7 @@ pub use event::{DeleteReason, LogEvent};
 pub use id::{LogId, Sequence};
 pub use record::{Record, RecordBody, RowEncoder, Value, ValueError};
 pub use recover::{LogRecovery, RecoveryReport, recover};
+pub use room::{RoomState, reserve_bytes};
 pub use scan::{Failure, SegmentScan, scan_segment};
 pub use schema::{Column, ColumnOrigin, ColumnType, Schema, SchemaError, SchemaId};
 pub use seal::read_footer;

@@ -5,6 +5,8 @@
 //! whoever has it open reads it to its end. Segments that are open, set aside as damaged, or sealed without a footer
 //! that holds are never deleted.
 //!
+//! The same thread looks how much room there is, so that no worker does.
+//!
 //! What is known of segments is found at the start and heard from the sealer; no folder is listed while nothing goes.
 
 use std::collections::BTreeSet;
@@ -16,7 +18,7 @@ use crate::commit::Shared;
 use crate::error::LogError;
 use crate::event::LogEvent;
 use crate::id::{LogId, Sequence};
-use crate::recover::segment_names;
+use crate::recover::{recover, segment_names};
 use crate::seal::read_footer;
 use crate::segment::{SegmentFooter, SegmentName, SegmentState};
 use crate::shelf::{Kept, Loaded, RetainRules, SegmentKey, Shelf};
@@ -28,8 +30,10 @@ const PASS_PAUSE: Duration = Duration::from_millis(100);
 /// How long after an unlink that failed the next is tried.
 const RETRY_PAUSE: Duration = Duration::from_secs(10);
 
-/// The thread: looks what is due until the log is closed or has failed.
-pub(crate) fn retain_loop(shared: &Shared) {
+/// The thread: looks for room and for what is due until the log is closed or has failed.
+///
+/// `is_mending_due`: the start had no room to mend some log.
+pub(crate) fn retain_loop(shared: &Shared, mut is_mending_due: bool) {
     let options = &shared.options;
     let rules = RetainRules { retain: options.retain, bytes_max: options.retain_bytes_max };
     let mut retainer = Retainer::new(shared.storage.clone(), options.dir.clone(), shared.log, rules);
@@ -39,19 +43,38 @@ pub(crate) fn retain_loop(shared: &Shared) {
         if let Err(error) = pass(shared, &mut retainer) {
             return shared.fail(&error);
         }
+        if is_mending_due && !shared.room.is_short() {
+            mend(shared, &mut retainer);
+            is_mending_due = false;
+        }
     }
 }
 
 fn pass(shared: &Shared, retainer: &mut Retainer) -> Result<(), LogError> {
     let now = Instant::now();
     retainer.note_loaded(&shared.loaded(), now);
-    while let Some(event) = retainer.delete_due(false, now)? {
+    while let Some(event) = retainer.delete_due(is_room_tight(shared), now)? {
         shared.tell(&event);
     }
+    // Only now: what could be deleted is no reason to refuse.
+    shared.look_for_room();
     for log in retainer.remove_empty()? {
         shared.loaded().forget(log);
     }
     Ok(())
+}
+
+fn is_room_tight(shared: &Shared) -> bool {
+    let space = shared.storage.space(&shared.options.dir);
+    space.is_ok_and(|space| shared.room.is_tight(space))
+}
+
+/// Tries once more to mend what the start had no room for.
+fn mend(shared: &Shared, retainer: &mut Retainer) {
+    if let Ok(report) = recover(&shared.storage, &shared.options.dir, shared.options.digest) {
+        report.logs.iter().for_each(|recovery| retainer.find_kept_of(recovery.log));
+        shared.tell(&LogEvent::Mended(report));
+    }
 }
 
 /// A sealed segment as the sealer hands it on.

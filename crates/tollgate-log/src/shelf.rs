@@ -67,7 +67,11 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
+    /// Adds a segment; one that is known stays as it is.
     pub(crate) fn add(&mut self, key: SegmentKey, kept: Kept) {
+        if self.waiting.contains_key(&key) || self.loaded.keys().any(|(_, known)| *known == key) {
+            return;
+        }
         self.bytes += kept.bytes;
         *self.counts.entry(key.0).or_default() += 1;
         self.waiting.insert(key, kept);

@@ -11,7 +11,9 @@ use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tollgate_load::{LoadOptions, LoadStatus, Loader, SinkKind, SinkOptions};
-use tollgate_log::{DiskStorage, Log, LogError, LogEvent, RecoveryReport, Storage, make_folder};
+use tollgate_log::{
+    DiskStorage, Log, LogError, LogEvent, RecoveryReport, RoomState, Space, Storage, make_folder,
+};
 use tollgate_server::{HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts};
 
 use crate::config::Config;
@@ -114,7 +116,7 @@ fn open_log(config: &Config, stopper: Sender<Stop>) -> anyhow::Result<Log> {
         }
     };
     let (log, report) = Log::open(storage(), config.log.clone(), schemas, on_event)?;
-    report_recovery(report);
+    report_recovery(&report);
     Ok(log)
 }
 
@@ -127,6 +129,8 @@ fn report_event(event: &LogEvent) {
         LogEvent::Failed(reason) => {
             tracing::error!(reason, "the log failed: nothing more is recorded, the server stops");
         }
+        LogEvent::Room { state, space, reserve_bytes } => report_room(*state, *space, *reserve_bytes),
+        LogEvent::Mended(report) => report_recovery(report),
         LogEvent::Deleted { log, segment, bytes, reason } => {
             tracing::debug!(%log, %segment, bytes, due = reason.name(), "segment deleted");
         }
@@ -137,12 +141,30 @@ fn report_event(event: &LogEvent) {
     }
 }
 
+fn report_room(state: RoomState, space: Space, reserve_bytes: u64) {
+    let Space { free_bytes, free_inodes, .. } = space;
+    match state {
+        RoomState::Short => tracing::error!(
+            free_bytes,
+            free_inodes,
+            reserve_bytes,
+            "the disk is nearly full: requests that are recorded are refused"
+        ),
+        RoomState::Enough => tracing::info!(
+            free_bytes,
+            free_inodes,
+            reserve_bytes,
+            "there is room on the disk again: requests are recorded"
+        ),
+    }
+}
+
 fn join_chain(error: &LogError) -> String {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
     format!("{error}{}", cause.unwrap_or_default())
 }
 
-fn report_recovery(report: RecoveryReport) {
+fn report_recovery(report: &RecoveryReport) {
     for recovered in &report.logs {
         let log = &recovered.log;
         if recovered.sealed > 0 {
@@ -156,9 +178,8 @@ fn report_recovery(report: RecoveryReport) {
             tracing::error!(%log, file = %file.display(), "segment of a newer version left alone");
         }
     }
-    for (log, error) in report.failed {
-        let error = anyhow::Error::new(error);
-        tracing::error!(%log, error = format!("{error:#}"), "log cannot be mended, and is left alone");
+    for (log, error) in &report.failed {
+        tracing::error!(%log, error = join_chain(error), "log cannot be mended, and is left alone");
     }
 }
 
@@ -169,7 +190,8 @@ fn start_loader(config: &Config, log: &Log) -> anyhow::Result<Loader> {
     make_folder(&DiskStorage, folder)
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     let kind = SinkKind::Sqlite { path: sink.path.clone() };
-    let options = LoadOptions::new(&config.log.dir, SinkOptions { name: sink.name.clone(), kind });
+    let mut options = LoadOptions::new(&config.log.dir, SinkOptions { name: sink.name.clone(), kind });
+    options.tuning = options.tuning.within(config.log.reserve_bytes);
     Ok(Loader::start(options, storage(), log.sink_followers(1).pop())?)
 }
 

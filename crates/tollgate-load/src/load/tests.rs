@@ -239,8 +239,8 @@ impl Sink for KillSink {
         self.inner.rollback();
     }
 
-    fn tidy(&mut self) -> Result<(), SinkError> {
-        self.inner.tidy()
+    fn tidy(&mut self, bytes: u64) -> Result<(), SinkError> {
+        self.inner.tidy(bytes)
     }
 }
 

@@ -326,7 +326,7 @@ impl Worker {
         following.position = Some(end);
         self.confirm(log, end.last);
         self.committed(&chunk, tally);
-        if let Err(error) = self.sink()?.tidy() {
+        if let Err(error) = self.sink()?.tidy(tuning.tidy_bytes) {
             tracing::debug!(sink = self.options.sink.name, reason = join_chain(&error), "checkpoint put off");
         }
         Ok(true)

@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use tollgate_log::{
-    Cursor, CursorStep, DeleteReason, Follower, Level, Log, LogEvent, LogId, LogOptions, Position, Sequence,
-    Storage,
+    AppendError, Appender, Cursor, CursorStep, DeleteReason, Follower, Level, Log, LogEvent, LogId,
+    LogOptions, Position, Sequence, Storage,
 };
 
 use crate::sim::{Call, EIO, PATIENCE, Sim};
@@ -56,6 +56,8 @@ fn told(event: &LogEvent) -> String {
     match event {
         LogEvent::Failed(reason) => format!("failed: {reason}"),
         LogEvent::Deleted { segment, reason, .. } => format!("{segment} by {}", reason.name()),
+        LogEvent::Room { state, .. } => format!("room: {state:?}"),
+        LogEvent::Mended(report) => format!("mended: {}", report.logs.len()),
         LogEvent::NotDeleted(error) => format!("not deleted: {error}"),
     }
 }
@@ -281,4 +283,89 @@ fn a_reader_at_the_end_of_a_log_is_caught_up_when_its_last_segment_is_deleted_as
     sim.delete_before_open(&segment_path(&sim, law.log, 0));
     let found = read_from(&sim, law.log, Some(Position { last: Sequence(9), chain: None }));
     assert_eq!(found, Found::default());
+}
+
+/// Records one at a time until that is refused; returns how many were taken.
+fn fill(site: &Site, appender: &mut Appender, taken: &mut u64) {
+    while let Ok(ticket) = append(appender, Level::Synced, *taken + 1..=*taken + 1) {
+        assert!(appender.hand_over());
+        *taken += 1;
+        site.sim
+            .wait_until("it is synced", || matches!(appender.reached(ticket, Level::Synced), Some(Ok(()))));
+        assert!(*taken < 10_000, "never refused");
+    }
+}
+
+const RESERVE_BYTES: u64 = 100_000;
+
+/// A log on a disk that soon is nearly full.
+fn on_small_disk() -> (Site, Appender) {
+    let sim = Sim::new();
+    sim.set_capacity(300_000);
+    let site = Site::open(&sim, |options| {
+        options.segment_bytes_max = 10_000;
+        options.retain = Duration::from_hours(1);
+        options.reserve_bytes = RESERVE_BYTES;
+    });
+    let appender = site.log.appender(|| {});
+    (site, appender)
+}
+
+#[test]
+fn records_are_refused_while_less_than_the_reserve_is_free_and_taken_again_by_itself() {
+    let (site, mut appender) = on_small_disk();
+    let mut taken = 0;
+    fill(&site, &mut appender, &mut taken);
+    assert_eq!(append(&mut appender, Level::Received, 1..=1), Err(AppendError::NoRoom));
+    assert_eq!(site.next_event(), "room: Short");
+    let files = site.sim.files().values().map(|bytes| bytes.len() as u64).sum::<u64>();
+    assert!((190_000..=220_000).contains(&files), "{files}");
+    // What was full is sealed, so that it can be loaded and go.
+    site.sink.confirm(site.log.id(), Sequence(taken));
+    site.sim.wait_until("records are taken", || {
+        append(&mut appender, Level::Received, taken + 1..=taken + 1).is_ok()
+    });
+    let events: Vec<_> = site.events.try_iter().collect();
+    assert_eq!(events.iter().filter(|event| *event == "room: Enough").count(), 1, "{events:?}");
+    assert!(events.iter().any(|event| event.ends_with("by room")), "{events:?}");
+    assert!(appender.hand_over());
+    let log = site.log.id();
+    drop(appender);
+    site.log.close().unwrap();
+    assert_eq!(read(&site.sim, log).last(), taken + 1);
+}
+
+#[test]
+fn room_is_made_before_records_are_refused_however_long_they_are_to_be_retained() {
+    let (site, mut appender) = on_small_disk();
+    for n in 1..=2000 {
+        let ticket = append(&mut appender, Level::Synced, n..=n).unwrap();
+        assert!(appender.hand_over());
+        site.sim.wait_until("it is synced", || appender.reached(ticket, Level::Synced).is_some());
+        site.sink.confirm(site.log.id(), Sequence(n));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(appender);
+    site.log.close().unwrap();
+    let events: Vec<_> = site.events.try_iter().collect();
+    assert!(!events.is_empty() && events.iter().all(|event| event.ends_with("by room")), "{events:?}");
+}
+
+#[test]
+fn a_log_that_a_full_disk_left_unmended_is_mended_when_there_is_room() {
+    let (sim, law) = dead_log(&[Write(2), Sync]);
+    let used = sim.files().values().map(|bytes| bytes.len() as u64).sum::<u64>();
+    sim.set_capacity(used);
+    let site = Site::open(&sim, |options| options.reserve_bytes = 1000);
+    assert_eq!(site.next_event(), "room: Short");
+    let mut appender = site.log.appender(|| {});
+    assert_eq!(append(&mut appender, Level::Synced, 1..=1), Err(AppendError::NoRoom));
+    assert_eq!(names_of(&sim, law.log), ["00000000000000000001.open"]);
+    sim.set_capacity(1_000_000);
+    assert_eq!([site.next_event(), site.next_event()], ["room: Enough", "mended: 1"]);
+    assert_eq!(names_of(&sim, law.log), ["00000000000000000001.sealed"]);
+    assert_eq!(read(&sim, law.log).numbers, [1, 2, 3]);
+    append(&mut appender, Level::Synced, 1..=1).unwrap();
+    drop(appender);
+    site.log.close().unwrap();
 }

@@ -156,6 +156,8 @@ struct State {
     /// Paused syncs that may end.
     permits: usize,
     syncs_waiting: usize,
+    /// Bytes that all files together may have; none: no bound.
+    capacity: Option<u64>,
     /// Deleted at the moment when somebody is about to open it.
     vanishing: Option<PathBuf>,
 }
@@ -229,6 +231,11 @@ impl Sim {
     pub(crate) fn release_one_sync(&self) {
         self.state().permits += 1;
         self.0.1.notify_all();
+    }
+
+    /// Bounds the bytes of all files together: a write beyond fails, as on a full disk.
+    pub(crate) fn set_capacity(&self, bytes: u64) {
+        self.state().capacity = Some(bytes);
     }
 
     /// Deletes a file when it is opened the next time: after it was listed.
@@ -368,6 +375,15 @@ impl State {
         if self.is_frozen { Err(io::Error::other("the system is gone")) } else { Ok(()) }
     }
 
+    /// Bytes of all files that have a name.
+    fn bytes(&self) -> u64 {
+        let sizes = self.live.values().map(|inode| match &self.nodes[*inode] {
+            Node::File(content) => content.live.len() as u64,
+            Node::Folder => 0,
+        });
+        sizes.sum()
+    }
+
     /// The error that the call that was counted last is to end in.
     fn fault(&self, call: Call) -> Option<io::Error> {
         let nth = self.calls.iter().filter(|(one, _)| *one == call).count() - 1;
@@ -493,7 +509,10 @@ impl Storage for Sim {
     }
 
     fn space(&self, _: &Path) -> io::Result<Space> {
-        Ok(Space { total_bytes: u64::MAX, free_bytes: u64::MAX, free_inodes: u64::MAX })
+        let state = self.state();
+        let total_bytes = state.capacity.unwrap_or(u64::MAX);
+        let free_bytes = total_bytes.saturating_sub(state.bytes());
+        Ok(Space { total_bytes, free_bytes, free_inodes: u64::MAX })
     }
 }
 
@@ -528,7 +547,9 @@ impl StorageFile for SimFile {
     fn append(&self, slices: &mut [IoSlice<'_>]) -> io::Result<()> {
         let mut state = self.sim.begin(Call::Write, &self.path)?;
         let mut bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
-        let fault = state.fault(Call::Write);
+        let is_full = state.capacity.is_some_and(|most| state.bytes() + bytes.len() as u64 > most);
+        let no_space = || io::Error::from_raw_os_error(ENOSPC);
+        let fault = state.fault(Call::Write).or_else(|| is_full.then(no_space));
         if fault.is_some() {
             bytes.truncate(bytes.len() / 2);
         }

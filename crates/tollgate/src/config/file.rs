@@ -160,6 +160,8 @@ fn log(mut section: Section<'_>, folder: &Path) -> LogOptions {
     log.sync_age_max = section.duration("sync_age_max", 1..=MINUTE_MS, log.sync_age_max);
     log.retain = section.duration("retain", 0..=RETAIN_MS_MAX, log.retain);
     log.retain_bytes_max = section.size("retain_bytes_max", 0..=RETAIN_BYTES_MAX, log.retain_bytes_max);
+    let wanted = section.size("reserve", 0..=RETAIN_BYTES_MAX, resolved::reserve_wanted(&log));
+    log.reserve_bytes = resolved::reserve_bytes(&log, wanted);
     log.queue_bytes_max = section.size("queue_bytes_max", 64 * KIB..=16 * GIB, log.queue_bytes_max);
     log.transaction_bytes_max =
         section.size("transaction_bytes_max", KIB..=8 * MIB, log.transaction_bytes_max);

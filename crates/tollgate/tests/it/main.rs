@@ -10,3 +10,4 @@ mod end_to_end;
 mod faults;
 mod program;
 mod retention;
+mod room;

@@ -172,3 +172,15 @@ fn a_live_log_is_deleted_behind_the_loader_and_loses_nothing() {
     next.finish();
     assert_eq!(only_row(&site.audit()).ingested, 2000);
 }
+
+#[test]
+fn one_load_and_what_it_leaves_to_tidy_fit_into_the_reserve() {
+    let tuning = LoadTuning::default();
+    let bytes = |reserve_bytes| {
+        let within = tuning.within(reserve_bytes);
+        (within.chunk_bytes_max, within.tidy_bytes)
+    };
+    assert_eq!(bytes(1 << 30), (tuning.chunk_bytes_max, tuning.tidy_bytes));
+    assert_eq!(bytes(8 << 20), (1 << 20, 2 << 20));
+    assert_eq!(bytes(0), (1, 0));
+}

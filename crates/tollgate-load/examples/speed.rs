@@ -10,8 +10,8 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 use tollgate_load::{LoadOptions, Loader, SinkKind, SinkOptions};
 use tollgate_log::{
-    AppendError, Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogOptions, RowEncoder,
-    Schema, SchemaId, Value, ValueError,
+    AppendError, Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogEvent, LogOptions,
+    RowEncoder, Schema, SchemaId, Value, ValueError,
 };
 
 const ROWS: i64 = 1_000_000;
@@ -46,7 +46,7 @@ fn path_of(n: i64) -> String {
 }
 
 fn write_log(dir: &Path) -> Result<(), Box<dyn Error>> {
-    let failed = |reason: &str| eprintln!("log failed: {reason}");
+    let failed = |event: &LogEvent| eprintln!("{event:?}");
     let (log, _) = Log::open(Arc::new(DiskStorage), LogOptions::new(dir), vec![visits()?], failed)?;
     let mut appender = log.appender(|| {});
     for n in 0..ROWS {

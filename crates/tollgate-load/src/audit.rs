@@ -5,11 +5,14 @@
 //! whatever the gap table says: the two are independent.
 //!
 //! A record whose stream nobody can tell any more (its segment is gone or lost its footer) is in a row of the stream
-//! [`STREAM_UNKNOWN`]. Segments that are not there any more are no loss: what the sink has of them counts as ingested.
+//! [`STREAM_UNKNOWN`].
+//!
+//! Segments that retention deleted are no loss, and no hole in the account: records are numbered without gaps, so the
+//! position itself says how many the log has given, and the sink counts in each transaction what became of them. What
+//! the sink says it has beyond that number is taken off what counts as ingested: then the account does not add up.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tollgate_log::{
@@ -22,6 +25,9 @@ use crate::sink::{LogCounts, SinkOptions};
 
 /// The stream of records whose stream is not known. No stream has this name in parentheses of its own.
 pub const STREAM_UNKNOWN: &str = "(unknown)";
+
+/// How often sink and segments are read until nothing was deleted in between.
+const LOOKS_MAX: usize = 3;
 
 /// The account of one stream of one log in one sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,24 +59,52 @@ pub fn audit(
 ) -> Result<Vec<AuditRow>, AuditError> {
     // A cursor keeps its storage.
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
-    let mut in_sink: BTreeMap<_, _> = sink.counts()?.into_iter().map(|counts| (counts.log, counts)).collect();
-    let logs = match log_ids(&*storage, dir) {
-        Err(LogError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Vec::new(),
-        logs => logs?,
-    };
-    let mut rows = Vec::new();
-    for log in logs {
-        let counts = in_sink.remove(&log);
-        let last = counts.as_ref().map_or(Sequence(0), |counts| counts.last);
-        let written = count_log(&storage, dir, log, last)?;
-        rows.extend(account(log, counts.as_ref(), &written));
+    let mut look = Look::take(&storage, dir, sink)?;
+    for _ in 1..LOOKS_MAX {
+        if !look.is_outrun {
+            break;
+        }
+        look = Look::take(&storage, dir, sink)?;
     }
-    // Logs whose folder is gone.
-    for (log, counts) in &in_sink {
-        rows.extend(account(*log, Some(counts), &BTreeMap::new()));
+    look.rows.sort_by(|a, b| (a.log, &a.stream).cmp(&(b.log, &b.stream)));
+    Ok(look.rows)
+}
+
+/// One look at the sink, then at the segments.
+struct Look {
+    rows: Vec<AuditRow>,
+    /// What was pending is not there any more: it was loaded and deleted between the two, or it is lost.
+    is_outrun: bool,
+}
+
+impl Look {
+    fn take(storage: &Arc<dyn Storage>, dir: &Path, sink: &SinkOptions) -> Result<Self, AuditError> {
+        let counts = sink.counts()?.into_iter().map(|counts| (counts.log, counts));
+        let mut in_sink: BTreeMap<_, _> = counts.collect();
+        let logs = match log_ids(&**storage, dir) {
+            Err(error) if error.is_not_found() => Vec::new(),
+            logs => logs?,
+        };
+        let mut look = Self { rows: Vec::new(), is_outrun: false };
+        for log in logs {
+            let counts = in_sink.remove(&log);
+            let position = counts.as_ref().map_or(Sequence(0), |counts| counts.last);
+            let names = segments(&**storage, dir, log)?;
+            look.is_outrun |= is_outrun(&names, position);
+            let written = count_log(storage, dir, log, position, &names)?;
+            look.rows.extend(account(log, counts.as_ref(), &written));
+        }
+        // Logs whose folder is gone.
+        for (log, counts) in &in_sink {
+            look.rows.extend(account(*log, Some(counts), &BTreeMap::new()));
+        }
+        Ok(look)
     }
-    rows.sort_by(|a, b| (a.log, &a.stream).cmp(&(b.log, &b.stream)));
-    Ok(rows)
+}
+
+/// Whether all segments that are left begin behind the record that is to be loaded next.
+fn is_outrun(names: &[(SegmentName, PathBuf)], position: Sequence) -> bool {
+    names.first().is_some_and(|(oldest, _)| position > Sequence(0) && oldest.first > position.after(1))
 }
 
 /// Records of one stream in the segments that are there.
@@ -100,10 +134,17 @@ fn account(log: LogId, counts: Option<&LogCounts>, written: &WrittenByStream) ->
         row_of(&mut rows, log, STREAM_UNKNOWN).missing += missing;
     }
     let mut rows: Vec<_> = rows.into_values().collect();
-    for row in &mut rows {
-        row.ingested = row.pending + row.loaded + row.rejected + row.missing;
-    }
+    count_ingested(&mut rows, told.saturating_sub(passed));
     rows
+}
+
+/// Sums up each row, but for the records that the sink says it has and the log never gave.
+fn count_ingested(rows: &mut [AuditRow], mut never_given: u64) {
+    for row in rows {
+        let taken_off = never_given.min(row.loaded + row.rejected);
+        never_given -= taken_off;
+        row.ingested = row.pending + row.loaded + row.rejected + row.missing - taken_off;
+    }
 }
 
 fn row_of<'a>(rows: &'a mut BTreeMap<String, AuditRow>, log: LogId, stream: &str) -> &'a mut AuditRow {
@@ -124,13 +165,17 @@ fn count_log(
     dir: &Path,
     log: LogId,
     position: Sequence,
+    names: &[(SegmentName, PathBuf)],
 ) -> Result<WrittenByStream, LogError> {
-    let names = segments(&**storage, dir, log)?;
     let mut counter =
         Counter { storage, dir, log, position, streams: HashMap::new(), written: WrittenByStream::new() };
     for (index, (name, path)) in names.iter().enumerate() {
         let end = names.get(index + 1).map(|(next, _)| next.first.before());
-        counter.segment(*name, path, end)?;
+        match counter.segment(*name, path, end) {
+            // Deleted since it was listed: what it held, the sink counts.
+            Err(error) if error.is_not_found() => {}
+            result => result?,
+        }
     }
     Ok(counter.written)
 }
@@ -237,7 +282,7 @@ impl Counter<'_> {
 /// Reads the footer of a segment. None: there is no whole one, or the segment is gone.
 pub(crate) fn read_footer(storage: &dyn Storage, path: &Path) -> Result<Option<SegmentFooter>, LogError> {
     match tollgate_log::read_footer(storage, path) {
-        Err(LogError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) if error.is_not_found() => Ok(None),
         footer => footer,
     }
 }

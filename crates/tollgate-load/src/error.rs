@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use rusqlite::ErrorCode;
+use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use tollgate_log::{LogError, LogId};
 
 /// Why a sink did not do what it was asked. Rows refused for their content are no error: they become rejects.
@@ -22,6 +24,14 @@ pub enum SinkError {
         path: PathBuf,
         /// Why not.
         source: rusqlite::Error,
+    },
+    /// What an earlier run left in the write-ahead log could not be put on disk.
+    #[error("cannot sync {}", path.display())]
+    Sync {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
     },
     /// The transaction ended under the loader's feet.
     #[error(
@@ -84,9 +94,28 @@ impl SinkError {
     pub fn is_retriable(&self) -> bool {
         matches!(
             self,
-            Self::Locked { .. } | Self::Database { .. } | Self::RolledBack { .. } | Self::Lost { .. }
+            Self::Locked { .. }
+                | Self::Database { .. }
+                | Self::Sync { .. }
+                | Self::RolledBack { .. }
+                | Self::Lost { .. }
         )
     }
+
+    /// Whether a start goes on without the sink for now: nothing is wrong with what it was told.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        match self {
+            Self::Locked { .. } => true,
+            Self::Database { source, .. } => is_disk_full(source),
+            _ => false,
+        }
+    }
+}
+
+/// Shared memory that does not fit is told as a failed read or write.
+fn is_disk_full(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    error.sqlite_error_code() == Some(ErrorCode::DiskFull) || code == Some(SQLITE_IOERR_SHMSIZE)
 }
 
 /// Why a loader did not start.

@@ -40,6 +40,8 @@ pub struct LoadTuning {
     pub chunk_rows_max: u64,
     /// A chunk ends with the batch that reaches this many bytes.
     pub chunk_bytes_max: u64,
+    /// What was written to the sink is tidied up when it has about this many bytes.
+    pub tidy_bytes: u64,
     /// How long records of a live log gather before they are committed together.
     pub gather: Duration,
     /// How often new logs are looked for.
@@ -55,10 +57,23 @@ impl Default for LoadTuning {
         Self {
             chunk_rows_max: 20_000,
             chunk_bytes_max: 8 << 20,
+            tidy_bytes: 16 << 20,
             gather: Duration::from_millis(100),
             poll: Duration::from_secs(1),
             backoff_min: Duration::from_millis(100),
             backoff_max: Duration::from_secs(30),
+        }
+    }
+}
+
+impl LoadTuning {
+    /// Keeps what a load needs on the sink's disk, beside its rows, within the free bytes that are kept for it.
+    #[must_use]
+    pub fn within(self, reserve_bytes: u64) -> Self {
+        Self {
+            chunk_bytes_max: self.chunk_bytes_max.min(reserve_bytes / 8).max(1),
+            tidy_bytes: self.tidy_bytes.min(reserve_bytes / 4),
+            ..self
         }
     }
 }
@@ -173,7 +188,7 @@ pub struct Loader {
 impl Loader {
     /// Opens the sink and starts to load: dead logs to their end, the live one up to its synced watermark.
     ///
-    /// A sink that is locked by somebody else is no error: it is waited for.
+    /// A sink that is locked by somebody else, or whose disk is full, is no error: it is waited for.
     ///
     /// # Errors
     /// The sink cannot be used, or no thread started.
@@ -195,7 +210,7 @@ impl Loader {
         let name = options.sink.name.clone();
         let sink = match open() {
             Ok(sink) => Some(sink),
-            Err(SinkError::Locked { .. }) => None,
+            Err(error) if error.is_waited_for() => None,
             Err(error) => return Err(StartError::Sink { name, source: Box::new(error) }),
         };
         let shared = Arc::new(Shared::default());

@@ -64,6 +64,9 @@ pub enum AppendError {
         /// What is allowed.
         limit: u64,
     },
+    /// The disk is nearly full; retry later.
+    #[error("the disk is nearly full")]
+    NoRoom,
     /// The log stopped after a failed write or sync; the process ends.
     #[error("the log stopped: {0}")]
     Stopped(String),
@@ -157,7 +160,7 @@ impl Appender {
     /// call [`Self::hand_over`] before waiting.
     ///
     /// # Errors
-    /// `TooLarge`: never retry. `Busy`: retry later. `Stopped`: the process ends. Nothing was recorded.
+    /// `TooLarge`: never retry. `Busy`, `NoRoom`: retry later. `Stopped`: the process ends. Nothing was recorded.
     pub fn append<R>(
         &mut self,
         level: Level,
@@ -191,6 +194,9 @@ impl Appender {
         }
         let limit = self.shared.options.queue_bytes_max;
         let queued = self.shared.queued_bytes.load(Ordering::Relaxed) + self.pending.len() as u64;
+        if !self.shared.room.has_room_behind(queued) {
+            return Err(AppendError::NoRoom);
+        }
         if queued > limit || self.pending.len() > BATCH_BYTES_MAX / 2 {
             return Err(AppendError::Busy { queued, limit });
         }

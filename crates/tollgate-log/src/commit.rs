@@ -1,11 +1,11 @@
-//! The log of this process run and its three threads: writer, syncer, sealer.
+//! The log of this process run and its threads: writer, syncer, sealer, and the retainer of [`mod@crate::retain`].
 //!
 //! The writer takes batches from the workers, stamps and writes them, and waits for no sync of a file. The syncer
 //! syncs what was written when it began, publishes the watermark and wakes each worker once; while it syncs, the next
 //! batches gather: group commit without a timer. The sealer reads closed segments back, digests and renames them.
 //!
 //! Any error of any of them stops the log for good: nothing more is acknowledged, waiters learn that their records are
-//! in an unknown state, and the owner is told through `on_failure`. A start afterwards makes a new log.
+//! in an unknown state, and the owner is told through `on_event`. A start afterwards makes a new log.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -18,12 +18,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::append::{Appender, Message, WorkerMarks};
 use crate::batch::BATCH_BYTES_MAX;
 use crate::error::LogError;
+use crate::event::LogEvent;
 use crate::id::{LogId, Sequence};
 use crate::recover::{RecoveryReport, recover};
+use crate::retain::{SealedSegment, retain_loop};
+use crate::room::Room;
 use crate::schema::{Schema, SchemaId};
 use crate::segment::DigestAlgorithm;
 use crate::segment_writer::{ClosedSegment, SegmentWriter, SyncWork};
-use crate::storage::{Storage, StorageLock, make_folder};
+use crate::shelf::Loaded;
+use crate::storage::{Space, Storage, StorageLock, make_folder};
 
 /// Batches that may wait for the writer.
 const QUEUE_BATCHES_MAX: usize = 1024;
@@ -53,6 +57,12 @@ pub struct LogOptions {
     pub digest: DigestAlgorithm,
     /// The name of this machine, written into segments.
     pub node: String,
+    /// How long a sealed segment is kept after every sink has it, while there is room.
+    pub retain: Duration,
+    /// Sealed segments that every sink has are deleted, oldest first, when all of them have more bytes than this.
+    pub retain_bytes_max: u64,
+    /// Bytes that are to stay free on the disk: with less, records are refused.
+    pub reserve_bytes: u64,
 }
 
 impl LogOptions {
@@ -67,6 +77,9 @@ impl LogOptions {
             transaction_bytes_max: 4 << 20,
             digest: DigestAlgorithm::default(),
             node: String::new(),
+            retain: Duration::from_hours(24),
+            retain_bytes_max: 10 << 30,
+            reserve_bytes: 1 << 30,
         }
     }
 }
@@ -107,18 +120,22 @@ pub(crate) struct Shared {
     pub(crate) options: LogOptions,
     pub(crate) schemas: Vec<Arc<Schema>>,
     pub(crate) queued_bytes: AtomicU64,
-    storage: Arc<dyn Storage>,
-    log: LogId,
+    pub(crate) room: Room,
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) log: LogId,
     synced: AtomicU64,
     failure: OnceLock<String>,
-    on_failure: Box<dyn Fn(&str) + Send + Sync>,
+    on_event: Box<dyn Fn(&LogEvent) + Send + Sync>,
     progress: Mutex<Progress>,
+    loaded: Mutex<Loaded>,
     /// There is something to sync.
     sync_wake: Condvar,
     /// There is something to seal, or the sealer is done with one.
     seal_wake: Condvar,
     /// The watermark moved.
     watermark_wake: Condvar,
+    /// The log is closing, or room is wanted.
+    retain_wake: Condvar,
     /// Held until the last thread is done.
     _lock: StorageLock,
 }
@@ -131,8 +148,13 @@ struct Progress {
     oldest_unsynced: Option<Instant>,
     /// Closed segments in order; the first is with the sealer as soon as it is synced.
     closed: VecDeque<ClosedSegment>,
+    /// What was sealed since the retainer looked.
+    sealed: Vec<SealedSegment>,
     is_writer_done: bool,
     is_syncer_done: bool,
+    is_sealer_done: bool,
+    /// The retainer is to look for room at once.
+    is_room_wanted: bool,
 }
 
 impl Shared {
@@ -162,8 +184,38 @@ impl Shared {
         Sequence(self.synced.load(Ordering::Acquire))
     }
 
+    /// How far the sinks are. The map is whole after every statement.
+    pub(crate) fn loaded(&self) -> MutexGuard<'_, Loaded> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn tell(&self, event: &LogEvent) {
+        (self.on_event)(event);
+    }
+
+    /// Asks the file system how much is free. None: it does not tell, and what was known stands.
+    pub(crate) fn look_for_room(&self) -> Option<Space> {
+        let space = self.storage.space(&self.options.dir).ok()?;
+        if let Some(state) = self.room.note(space) {
+            let reserve_bytes = self.options.reserve_bytes;
+            self.tell(&LogEvent::Room { state, space, reserve_bytes });
+        }
+        Some(space)
+    }
+
+    /// Waits, and returns what was sealed meanwhile. None: the log is closed or has failed.
+    pub(crate) fn next_sealed(&self, pause: Duration) -> Option<Vec<SealedSegment>> {
+        let progress = self.progress();
+        let is_over = |progress: &Progress| progress.is_sealer_done || self.failure().is_some();
+        let is_idle = |progress: &mut Progress| !is_over(progress) && !progress.is_room_wanted;
+        let waited = self.retain_wake.wait_timeout_while(progress, pause, is_idle);
+        let (mut progress, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        progress.is_room_wanted = false;
+        (!is_over(&progress)).then(|| std::mem::take(&mut progress.sealed))
+    }
+
     /// Stops the log: the first reason counts.
-    fn fail(&self, error: &LogError) {
+    pub(crate) fn fail(&self, error: &LogError) {
         let reason = join_chain(error);
         if self.failure.set(reason.clone()).is_err() {
             return;
@@ -172,10 +224,10 @@ impl Shared {
         for worker in workers {
             worker.wake();
         }
-        for wake in [&self.sync_wake, &self.seal_wake, &self.watermark_wake] {
+        for wake in [&self.sync_wake, &self.seal_wake, &self.watermark_wake, &self.retain_wake] {
             wake.notify_all();
         }
-        (self.on_failure)(&reason);
+        self.tell(&LogEvent::Failed(reason));
     }
 }
 
@@ -209,7 +261,7 @@ impl Log {
         storage: Arc<dyn Storage>,
         options: LogOptions,
         schemas: Vec<Schema>,
-        on_failure: impl Fn(&str) + Send + Sync + 'static,
+        on_event: impl Fn(&LogEvent) + Send + Sync + 'static,
     ) -> Result<(Self, RecoveryReport), OpenError> {
         let limit = BATCH_BYTES_MAX / 2;
         if options.transaction_bytes_max > limit {
@@ -226,26 +278,33 @@ impl Log {
             &options.node,
             numbered.collect(),
         );
+        let room = Room::new(options.reserve_bytes);
         let shared = Arc::new(Shared {
             options,
             schemas,
             queued_bytes: AtomicU64::new(0),
+            room,
             storage,
             log: writer.log(),
             synced: AtomicU64::new(0),
             failure: OnceLock::new(),
-            on_failure: Box::new(on_failure),
+            on_event: Box::new(on_event),
             progress: Mutex::default(),
+            loaded: Mutex::default(),
             sync_wake: Condvar::new(),
             seal_wake: Condvar::new(),
             watermark_wake: Condvar::new(),
+            retain_wake: Condvar::new(),
             _lock: lock,
         });
+        shared.look_for_room();
+        let is_mending_due = report.failed.iter().any(|(_, error)| error.is_storage_full());
         let (sender, receiver) = sync_channel(QUEUE_BATCHES_MAX);
         let threads = vec![
             spawn("log-writer", &shared, move |shared| write_loop(shared, writer, &receiver))?,
             spawn("log-syncer", &shared, sync_loop)?,
             spawn("log-sealer", &shared, seal_loop)?,
+            spawn("log-retainer", &shared, move |shared| retain_loop(shared, is_mending_due))?,
         ];
         Ok((Self { shared, sender: Some(sender), threads }, report))
     }
@@ -266,7 +325,15 @@ impl Log {
 
     /// A handle that tells how far the log is on disk.
     pub fn follower(&self) -> Follower {
-        Follower { shared: self.shared.clone() }
+        Follower { shared: self.shared.clone(), sink: None }
+    }
+
+    /// Handles of all the sinks that there are: from now on segments are deleted that each of them confirmed.
+    ///
+    /// Without this call nothing is ever deleted. Call it once: what was confirmed before is forgotten.
+    pub fn sink_followers(&self, count: usize) -> Vec<Follower> {
+        *self.shared.loaded() = Loaded::of_sinks(count);
+        (0..count).map(|sink| Follower { shared: self.shared.clone(), sink: Some(sink) }).collect()
     }
 
     /// Writes, syncs and seals what the appenders handed over, and ends the threads. All appenders must be gone.
@@ -284,16 +351,26 @@ impl Log {
     }
 }
 
-/// Follows the watermark of the log of this run.
+/// Follows the watermark of the log of this run, and says what its sink has.
 #[derive(Clone)]
 pub struct Follower {
     shared: Arc<Shared>,
+    sink: Option<usize>,
 }
 
 impl Follower {
     /// How far the log is on disk.
     pub fn watermark(&self) -> Watermark {
         Watermark { log: self.shared.log, synced: self.shared.synced() }
+    }
+
+    /// Confirms that the sink of this handle has all records of a log up to `last`, durably: their segments may go.
+    ///
+    /// A later call may name a lower number, when the sink has less than before. A handle of no sink confirms nothing.
+    pub fn confirm(&self, log: LogId, last: Sequence) {
+        if let Some(sink) = self.sink {
+            self.shared.loaded().confirm(sink, log, last);
+        }
     }
 
     /// Waits until the log is on disk beyond `seen`, or the time is over.
@@ -348,7 +425,9 @@ fn write_until_closed(
             0 => Duration::MAX,
             _ => shared.options.segment_age_max.saturating_sub(opened_at.elapsed()),
         };
-        if age_left.is_zero() || writer.active_bytes() >= shared.options.segment_bytes_max {
+        let is_full = writer.active_bytes() >= shared.options.segment_bytes_max;
+        // What is sealed can be loaded and deleted: that makes room.
+        if age_left.is_zero() || is_full || shared.room.is_short() {
             close_segment(shared, writer);
         }
         let first = match receiver.recv_timeout(age_left.min(Duration::from_secs(1))) {
@@ -359,6 +438,7 @@ fn write_until_closed(
         if writer.active_bytes() == 0 {
             opened_at = Instant::now();
             wait_for_sealer(shared);
+            shared.look_for_room();
         }
         write_gathered(shared, writer, first, receiver)?;
     }
@@ -381,6 +461,7 @@ fn write_gathered(
         tickets.push((message.marks, message.ticket, message.is_written_wanted, message.is_sync_wanted));
     }
     writer.write(&batches, shared.synced(), wall_clock_us())?;
+    let is_room_wanted = shared.room.take(bytes);
     shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
     let mut is_sync_wanted = false;
     {
@@ -392,6 +473,7 @@ fn write_gathered(
         }
         progress.work.merge(writer.take_sync_work());
         progress.is_sync_wanted |= is_sync_wanted;
+        progress.is_room_wanted |= is_room_wanted;
         if progress.oldest_unsynced.is_none() {
             progress.oldest_unsynced = Some(Instant::now());
             is_sync_wanted = true;
@@ -399,6 +481,9 @@ fn write_gathered(
     }
     if is_sync_wanted {
         shared.sync_wake.notify_all();
+    }
+    if is_room_wanted {
+        shared.retain_wake.notify_all();
     }
     for (marks, _, is_written_wanted, _) in tickets {
         if is_written_wanted {
@@ -490,12 +575,23 @@ fn seal_loop(shared: &Shared) {
     let mut digest_before = [0; 64];
     while let Some(segment) = next_closed(shared) {
         match segment.seal(&*shared.storage, shared.options.digest, digest_before) {
-            Ok(footer) => digest_before = footer.digest_bytes(),
+            Ok(footer) => {
+                digest_before = footer.digest_bytes();
+                sealed(shared, SealedSegment::new(shared.log, segment.first(), &footer));
+            }
             Err(error) => return shared.fail(&error),
         }
-        shared.progress().closed.pop_front();
-        shared.seal_wake.notify_all();
     }
+    shared.progress().is_sealer_done = true;
+    shared.retain_wake.notify_all();
+}
+
+fn sealed(shared: &Shared, segment: SealedSegment) {
+    let mut progress = shared.progress();
+    progress.closed.pop_front();
+    progress.sealed.push(segment);
+    drop(progress);
+    shared.seal_wake.notify_all();
 }
 
 /// Waits for a closed segment whose records are synced; it stays in the queue while it is sealed.

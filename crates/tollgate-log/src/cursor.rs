@@ -1,7 +1,8 @@
 //! Reading one log in order, from a position, across segments, around damage.
 //!
 //! A cursor yields record batches and gaps; both move its position. It needs no lock and sees renames by the sealer
-//! as what they are: the same bytes under another name.
+//! as what they are: the same bytes under another name. A segment that retention deletes is read to its end by whoever
+//! has it open; one that is gone when it is to be opened makes the cursor look again for where the log goes on.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -141,6 +142,16 @@ pub struct Cursor {
     position: Option<Position>,
     reader: Option<SegmentReader>,
     schemas: Schemas,
+    deleted: Deleted,
+}
+
+/// What becomes of records whose segment is gone, where no earlier segment is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Deleted {
+    /// They are a gap: whoever has a position waits for what follows it.
+    Missing,
+    /// They are passed: whoever looks at what is kept begins where that begins.
+    Passed,
 }
 
 /// What the reader of the present segment came to.
@@ -162,7 +173,13 @@ impl Cursor {
     /// Starts behind `position`, or at the oldest kept record.
     pub fn new(storage: Arc<dyn Storage>, dir: &Path, log: LogId, position: Option<Position>) -> Self {
         let folder = dir.join(log.to_string());
-        Self { storage, folder, log, position, reader: None, schemas: Schemas::new() }
+        let (reader, schemas, deleted) = (None, Schemas::new(), Deleted::Missing);
+        Self { storage, folder, log, position, reader, schemas, deleted }
+    }
+
+    /// Reads what is kept behind `position`, for people: what retention deletes meanwhile is passed without a gap.
+    pub fn over_kept(storage: Arc<dyn Storage>, dir: &Path, log: LogId, position: Option<Position>) -> Self {
+        Self { deleted: Deleted::Passed, ..Self::new(storage, dir, log, position) }
     }
 
     /// The log that is read.
@@ -242,24 +259,22 @@ impl Cursor {
 
     /// Opens the segment that holds the next record. Some: there is none, or records before it cannot be had.
     fn open_next(&mut self) -> Result<Option<Advance>, LogError> {
-        let names = match segment_names(&*self.storage, &self.folder) {
-            Err(LogError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Some(Advance::CaughtUp));
-            }
-            names => names?,
-        };
-        if let (Some(name), None) = (names.first(), self.position) {
-            // The oldest kept record is where a new reader starts: what was deleted before is nobody's loss.
-            self.position = Some(Position { last: name.first.before(), chain: None });
-        }
+        let names = segment_names(&*self.storage, &self.folder)?;
+        let before = self.position;
+        self.start_at_oldest(&names);
         let next = self.next();
         let Some(name) = names.iter().rev().find(|name| name.first <= next).copied() else {
             return Ok(Some(go_on(&names, next, Sequence(0))));
         };
-        match self.open_at(name)? {
-            Opened::Ready => Ok(None),
-            Opened::EndsBefore => Ok(Some(go_on(&names, next, name.first))),
-            Opened::Unreadable(reason) => {
+        match self.open_at(name) {
+            Err(error) if error.is_not_found() && self.is_gone(name)? => {
+                self.position = before;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+            Ok(Opened::Ready) => Ok(None),
+            Ok(Opened::EndsBefore) => Ok(Some(go_on(&names, next, name.first))),
+            Ok(Opened::Unreadable(reason)) => {
                 let last = self.end_of_segment(next, &name.path(&self.folder))?;
                 Ok(Some(match last {
                     Some(last) if last >= next => Advance::Gap(Gap { first: next, last, reason }),
@@ -268,6 +283,21 @@ impl Cursor {
                 }))
             }
         }
+    }
+
+    /// The oldest kept record is where a new reader starts: what was deleted before is nobody's loss.
+    fn start_at_oldest(&mut self, names: &[SegmentName]) {
+        let Some(oldest) = names.first() else { return };
+        let is_deleted = self.deleted == Deleted::Passed && oldest.first > self.next();
+        if self.position.is_none() || is_deleted {
+            self.position = Some(Position { last: oldest.first.before(), chain: None });
+        }
+    }
+
+    /// Whether a segment was deleted since it was listed: under no name is it there any more.
+    fn is_gone(&self, name: SegmentName) -> Result<bool, LogError> {
+        let names = segment_names(&*self.storage, &self.folder)?;
+        Ok(names.iter().all(|kept| kept.first != name.first))
     }
 
     /// Opens a segment and stands behind the position in it.
@@ -351,13 +381,13 @@ impl Cursor {
                 }
                 Ok(Found::Batch(_)) => {}
                 Ok(Found::Footer(_)) => {
-                    let names = segment_names(&*self.storage, &self.folder)?;
-                    return Ok(go_on(&names, first, reader.header.first));
+                    let passed = reader.header.first;
+                    return self.go_on_behind(passed, first);
                 }
                 Ok(Found::End) => {
                     // Once a later segment is there, this one has all its batches: look a last time.
-                    let names = segment_names(&*self.storage, &self.folder)?;
-                    let end = go_on(&names, first, reader.header.first);
+                    let passed = reader.header.first;
+                    let end = self.go_on_behind(passed, first)?;
                     if is_last_look || matches!(end, Advance::CaughtUp) {
                         return Ok(end);
                     }
@@ -370,6 +400,18 @@ impl Cursor {
                     }
                 }
             }
+        }
+    }
+
+    /// Where the log goes on behind a segment that was read to its end.
+    fn go_on_behind(&self, passed: Sequence, next: Sequence) -> Result<Advance, LogError> {
+        let names = segment_names(&*self.storage, &self.folder)?;
+        match go_on(&names, next, passed) {
+            // The next look decides: it starts at the oldest that is kept.
+            Advance::Gap(_) if self.deleted == Deleted::Passed && names[0].first > next => {
+                Ok(Advance::NextSegment)
+            }
+            end => Ok(end),
         }
     }
 
@@ -431,9 +473,11 @@ impl Cursor {
         if names.iter().any(|name| name.state == SegmentState::Open) {
             return Ok(None);
         }
-        if let Some(footer) = read_footer(&*self.storage, path)? {
-            return Ok(Some(footer.last));
+        match read_footer(&*self.storage, path) {
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+            Ok(Some(footer)) => Ok(Some(footer.last)),
+            Ok(None) => Ok(Some(scan_segment(&*self.storage, path)?.durable)),
         }
-        Ok(Some(scan_segment(&*self.storage, path)?.durable))
     }
 }

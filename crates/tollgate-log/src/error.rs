@@ -115,6 +115,16 @@ impl LogError {
         move |source| Self::Io { action, path, source }
     }
 
+    /// Whether the file or folder is not there: retention may delete it between a look and an opening.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Whether the disk had no room for it.
+    pub fn is_storage_full(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
+    }
+
     /// Names the place of a format error.
     pub fn damaged(path: &Path, offset: u64, source: FormatError) -> Self {
         Self::Damaged { path: path.to_owned(), offset, source }

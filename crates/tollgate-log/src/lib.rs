@@ -4,7 +4,8 @@
 //! one, [`append`] gathers those of one pass of a worker into a batch, [`commit`] runs the threads that write, sync
 //! and seal through [`segment_writer`], [`batch`] and [`segment`] are the bytes. [`mod@recover`] mends what a dead run
 //! left, [`mod@repair`] does it by hand, [`cursor`] reads a log in order, [`verify`] checks a whole one,
-//! [`inspect`] takes one file apart for a person. [`storage`] is the file system, as a trait.
+//! [`inspect`] takes one file apart for a person. [`retain`] deletes what every sink has, as [`shelf`] decides, and
+//! [`room`] refuses records before the disk is full. [`storage`] is the file system, as a trait.
 //!
 //! The contract is `docs/log-format.md`. Absent here: HTTP, scripts, sinks, any async runtime.
 
@@ -13,17 +14,21 @@ mod batch;
 mod commit;
 mod cursor;
 mod error;
+mod event;
 mod id;
 mod inspect;
 mod reader;
 mod record;
 mod recover;
 mod repair;
+mod retain;
+mod room;
 mod scan;
 mod schema;
 mod seal;
 mod segment;
 mod segment_writer;
+mod shelf;
 mod storage;
 mod verify;
 
@@ -32,11 +37,13 @@ pub use batch::{BATCH_BYTES_MAX, BATCH_HEADER_BYTES, BatchHeader, BatchKind};
 pub use commit::{Follower, Log, LogOptions, OpenError, Watermark};
 pub use cursor::{Cursor, CursorStep, Gap, Position, RecordBatch};
 pub use error::{FormatError, LogError};
+pub use event::{DeleteReason, LogEvent};
 pub use id::{LogId, Sequence};
 pub use inspect::{BatchPart, FooterPart, Inspector, Part, RecordContent, RecordPart};
 pub use record::{Record, RecordBody, RowEncoder, Value, ValueError};
 pub use recover::{LogRecovery, RecoveryReport, recover};
 pub use repair::{RepairError, RepairMode, RepairReport, SegmentRepair, Treatment, repair};
+pub use room::{RoomState, reserve_bytes};
 pub use scan::{Failure, SegmentScan, scan_segment};
 pub use schema::{Column, ColumnOrigin, ColumnType, Schema, SchemaError, SchemaId};
 pub use seal::read_footer;
@@ -45,7 +52,7 @@ pub use segment::{
     StreamCount,
 };
 pub use segment_writer::{ClosedSegment, Handover, SegmentWriter, SyncWork};
-pub use storage::{DiskStorage, Storage, StorageFile, StorageLock, make_folder};
+pub use storage::{DiskStorage, Space, Storage, StorageFile, StorageLock, make_folder};
 pub use verify::{
     BatchEnd, SegmentEnd, SegmentProblem, SegmentVerdict, batch_that_ends_at, log_ids, segments,
     verify_segment,

@@ -178,9 +178,12 @@ impl Plan {
     }
 }
 
-/// The names of the segments of a log, in the order of their records.
+/// The names of the segments of a log, in the order of their records. A folder that is gone holds none.
 pub(crate) fn segment_names(storage: &dyn Storage, folder: &Path) -> Result<Vec<SegmentName>, LogError> {
-    let names = storage.list(folder).map_err(LogError::io("list", folder))?;
+    let names = match storage.list(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        names => names.map_err(LogError::io("list", folder))?,
+    };
     let mut names: Vec<_> = names.iter().filter_map(|name| SegmentName::parse(name)).collect();
     names.sort_unstable();
     Ok(names)

@@ -341,10 +341,15 @@ impl SegmentFooter {
         self.digest.bytes
     }
 
+    /// Bytes of the whole file that it ends.
+    pub fn file_bytes(&self) -> u64 {
+        let footer_bytes = FOOTER_FIXED_BYTES + COUNT_BYTES * self.counts.len() + FOOTER_TAIL_BYTES;
+        self.content_bytes + footer_bytes as u64
+    }
+
     /// Writes the footer.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes =
-            Vec::with_capacity(FOOTER_FIXED_BYTES + COUNT_BYTES * self.counts.len() + FOOTER_TAIL_BYTES);
+        let mut bytes = Vec::with_capacity((self.file_bytes() - self.content_bytes) as usize);
         bytes.extend_from_slice(FOOTER_MAGIC);
         for number in [self.nonce, self.batches, self.records, self.last.0, self.content_bytes] {
             bytes.extend_from_slice(&number.to_le_bytes());

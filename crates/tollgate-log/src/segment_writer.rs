@@ -39,6 +39,11 @@ pub struct ClosedSegment {
 }
 
 impl ClosedSegment {
+    /// Number of its first record.
+    pub const fn first(&self) -> Sequence {
+        self.name.first
+    }
+
     /// Number of its last record.
     pub const fn last(&self) -> Sequence {
         self.last

@@ -30,10 +30,25 @@ pub trait Storage: Send + Sync {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Unlinks a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Removes an empty folder.
+    fn remove_folder(&self, path: &Path) -> io::Result<()>;
     /// Puts the names in a folder on disk.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
     /// Takes the lock on a file, made if missing. None: somebody else has it.
     fn try_lock(&self, path: &Path) -> io::Result<Option<StorageLock>>;
+    /// How much room the file system of a folder has.
+    fn space(&self, folder: &Path) -> io::Result<Space>;
+}
+
+/// Room on a file system, as a user without privileges has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes of the whole.
+    pub total_bytes: u64,
+    /// Bytes that may still be written.
+    pub free_bytes: u64,
+    /// Files that may still be made; the highest number where the file system has no bound.
+    pub free_inodes: u64,
 }
 
 /// The calls that the log makes on one file.
@@ -92,6 +107,10 @@ impl Storage for DiskStorage {
         fs::remove_file(path)
     }
 
+    fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
         File::open(path)?.sync_all()
     }
@@ -103,6 +122,16 @@ impl Storage for DiskStorage {
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
+    }
+
+    fn space(&self, folder: &Path) -> io::Result<Space> {
+        let found = rustix::fs::statvfs(folder)?;
+        Ok(Space {
+            total_bytes: found.f_blocks.saturating_mul(found.f_frsize),
+            free_bytes: found.f_bavail.saturating_mul(found.f_frsize),
+            // btrfs counts no inodes and says 0 of 0.
+            free_inodes: if found.f_files == 0 { u64::MAX } else { found.f_favail },
+        })
     }
 }
 

@@ -22,7 +22,7 @@ pub fn log_ids(storage: &dyn Storage, dir: &Path) -> Result<Vec<LogId>, LogError
     Ok(ids)
 }
 
-/// The segments of a log, in the order of their records.
+/// The segments of a log, in the order of their records; none if the log is gone.
 ///
 /// # Errors
 /// The folder cannot be listed.

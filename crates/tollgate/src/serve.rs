@@ -5,13 +5,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
-use std::{fs, panic, process, thread};
+use std::{panic, process, thread};
 
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tollgate_load::{LoadOptions, LoadStatus, Loader, SinkKind, SinkOptions};
-use tollgate_log::{DiskStorage, Log, RecoveryReport, Storage};
+use tollgate_log::{
+    DiskStorage, Log, LogError, LogEvent, RecoveryReport, RoomState, Space, Storage, make_folder,
+};
 use tollgate_server::{HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts};
 
 use crate::config::Config;
@@ -115,12 +117,15 @@ fn listen_for_signals(stopper: Sender<Stop>) -> anyhow::Result<()> {
 fn open_log(config: &Config, stopper: Sender<Stop>) -> anyhow::Result<Log> {
     let schemas = config.server.streams.iter().map(StreamSpec::schema);
     let schemas = schemas.collect::<Result<Vec<_>, _>>().context("a stream cannot be recorded")?;
-    let on_failure = move |reason: &str| {
-        tracing::error!(reason, "the log failed: nothing more is recorded, the server stops");
-        let _ = stopper.send(Stop::LogFailed(reason.to_owned()));
+    let on_event = move |event: &LogEvent| {
+        report_event(event);
+        if let LogEvent::Failed(reason) = event {
+            // A server that stops by itself listens no more.
+            let _ = stopper.send(Stop::LogFailed(reason.clone()));
+        }
     };
-    let (log, report) = Log::open(storage(), config.log.clone(), schemas, on_failure)?;
-    report_recovery(report);
+    let (log, report) = Log::open(storage(), config.log.clone(), schemas, on_event)?;
+    report_recovery(&report);
     Ok(log)
 }
 
@@ -137,7 +142,47 @@ fn storage() -> Arc<dyn Storage> {
     Arc::new(DiskStorage)
 }
 
-fn report_recovery(report: RecoveryReport) {
+fn report_event(event: &LogEvent) {
+    match event {
+        LogEvent::Failed(reason) => {
+            tracing::error!(reason, "the log failed: nothing more is recorded, the server stops");
+        }
+        LogEvent::Room { state, space, reserve_bytes } => report_room(*state, *space, *reserve_bytes),
+        LogEvent::Mended(report) => report_recovery(report),
+        LogEvent::Deleted { log, segment, bytes, reason } => {
+            tracing::debug!(%log, %segment, bytes, due = reason.name(), "segment deleted");
+        }
+        LogEvent::NotDeleted(error) => {
+            let reason = join_chain(error);
+            tracing::warn!(reason, "a segment that every sink has cannot be deleted, trying again");
+        }
+    }
+}
+
+fn report_room(state: RoomState, space: Space, reserve_bytes: u64) {
+    let Space { free_bytes, free_inodes, .. } = space;
+    match state {
+        RoomState::Short => tracing::error!(
+            free_bytes,
+            free_inodes,
+            reserve_bytes,
+            "the disk is nearly full: requests that are recorded are refused"
+        ),
+        RoomState::Enough => tracing::info!(
+            free_bytes,
+            free_inodes,
+            reserve_bytes,
+            "there is room on the disk again: requests are recorded"
+        ),
+    }
+}
+
+fn join_chain(error: &LogError) -> String {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    format!("{error}{}", cause.unwrap_or_default())
+}
+
+fn report_recovery(report: &RecoveryReport) {
     for recovered in &report.logs {
         let log = &recovered.log;
         if recovered.sealed > 0 {
@@ -151,19 +196,21 @@ fn report_recovery(report: RecoveryReport) {
             tracing::error!(%log, file = %file.display(), "segment of a newer version left alone");
         }
     }
-    for (log, error) in report.failed {
-        let error = anyhow::Error::new(error);
-        tracing::error!(%log, error = format!("{error:#}"), "log cannot be mended, and is left alone");
+    for (log, error) in &report.failed {
+        tracing::error!(%log, error = join_chain(error), "log cannot be mended, and is left alone");
     }
 }
 
 fn start_loader(config: &Config, log: &Log) -> anyhow::Result<Loader> {
     let sink = &config.sink;
     let folder = sink.path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    // Segments are deleted because the database has them: its own name has to be as durable.
+    make_folder(&DiskStorage, folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     let kind = SinkKind::Sqlite { path: sink.path.clone() };
-    let options = LoadOptions::new(&config.log.dir, SinkOptions { name: sink.name.clone(), kind });
-    Ok(Loader::start(options, storage(), Some(log.follower()))?)
+    let mut options = LoadOptions::new(&config.log.dir, SinkOptions { name: sink.name.clone(), kind });
+    options.tuning = options.tuning.within(config.log.reserve_bytes);
+    Ok(Loader::start(options, storage(), log.sink_followers(1).pop())?)
 }
 
 /// Waits for the reason to stop. A failed log leaves routes without a stream served for as long as draining may take.

@@ -30,7 +30,7 @@ impl Reach {
     }
 }
 
-/// How far a log that is not this process's may be read: what is sealed, or set aside.
+/// How far a log that is not this process's may be read: what is sealed, or set aside. Nothing, if it is gone.
 ///
 /// An open segment belongs to another process, which alone knows what is synced, or waits for recovery.
 pub(super) fn reach_of_sealed(storage: &dyn Storage, dir: &Path, log: LogId) -> Result<Reach, LogError> {
@@ -40,10 +40,34 @@ pub(super) fn reach_of_sealed(storage: &dyn Storage, dir: &Path, log: LogId) -> 
     }
     match segments.last() {
         None => Ok(Reach::Nothing),
+        // Set aside by a start: the run is over. What lay behind it may be loaded and deleted.
+        Some((name, _)) if name.state == SegmentState::Damaged => Ok(Reach::End),
         // Its writer may open another segment at any moment: stop at the end of this one.
         Some((_, path)) => {
             Ok(read_footer(storage, path)?.map_or(Reach::End, |footer| Reach::UpTo(footer.last)))
         }
+    }
+}
+
+/// Whether the log here is the one that the position was made with, as far as its sealed segments tell.
+///
+/// A copy of the log that went another way has other records under the same numbers: nobody has those.
+pub(super) fn is_log_of_position(
+    storage: &Arc<dyn Storage>,
+    dir: &Path,
+    log: LogId,
+    position: Position,
+) -> Result<bool, LogError> {
+    let Some(chain) = position.chain else { return Ok(true) };
+    let segments = segments(&**storage, dir, log)?;
+    let Some((_, path)) = segments.iter().rev().find(|(name, _)| name.first <= position.last) else {
+        return Ok(true);
+    };
+    match read_footer(&**storage, path)? {
+        Some(footer) if footer.last == position.last => Ok(footer.chain == chain),
+        Some(footer) if footer.last < position.last => Ok(false),
+        // The position is inside: the cursor compares before it reads on.
+        _ => Ok(Cursor::new(storage.clone(), dir, log, Some(position)).step(None).is_ok()),
     }
 }
 

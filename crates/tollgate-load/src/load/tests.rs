@@ -7,13 +7,15 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 use tempfile::TempDir;
 use tollgate_log::{
-    Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Gap, Level, Log, LogOptions, Position,
+    Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Gap, Level, Log, LogEvent, LogOptions, Position,
     RecordBatch, Schema, SchemaId, Ticket, Value, segments,
 };
 
 use super::*;
 use crate::audit::{AuditRow, STREAM_UNKNOWN, audit};
 use crate::sink::{SinkKind, Tally};
+
+mod retention;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -58,7 +60,12 @@ impl Site {
 
     fn open_log(&self, schemas: Vec<Schema>, segment_bytes_max: u64) -> Log {
         let options = LogOptions { segment_bytes_max, ..LogOptions::new(&self.dir()) };
-        Log::open(self.storage.clone(), options, schemas, |reason| panic!("log failed: {reason}")).unwrap().0
+        self.open_log_with(options, schemas)
+    }
+
+    fn open_log_with(&self, options: LogOptions, schemas: Vec<Schema>) -> Log {
+        let on_event = |event: &LogEvent| assert!(!matches!(event, LogEvent::Failed(_)), "{event:?}");
+        Log::open(self.storage.clone(), options, schemas, on_event).unwrap().0
     }
 
     /// Writes a log to its end and seals it.
@@ -232,8 +239,8 @@ impl Sink for KillSink {
         self.inner.rollback();
     }
 
-    fn tidy(&mut self) -> Result<(), SinkError> {
-        self.inner.tidy()
+    fn tidy(&mut self, bytes: u64) -> Result<(), SinkError> {
+        self.inner.tidy(bytes)
     }
 }
 

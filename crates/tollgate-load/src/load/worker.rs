@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_log::{Cursor, CursorStep, Follower, LogError, LogId, Position, Sequence, Storage, log_ids};
 
-use super::follow::{Following, Reach, is_lasting, reach_of_sealed};
+use super::follow::{Following, Reach, is_lasting, is_log_of_position, reach_of_sealed};
 use super::{LoadOptions, LoadState, OpenSink, Order, Shared};
 use crate::clock::now_us;
 use crate::error::{SinkError, join_chain};
@@ -211,6 +211,7 @@ impl Worker {
                 return Ok(Pass::Waiting);
             }
         };
+        self.logs.retain(|log, _| logs.contains(log));
         for log in logs {
             let mut following = self.logs.remove(&log);
             let is_new = following.is_none();
@@ -229,6 +230,7 @@ impl Worker {
         }
         if is_new {
             following.position = self.sink()?.position(log)?;
+            self.confirm_found(log, following.position);
         }
         loop {
             match self.chunk(log, following) {
@@ -247,6 +249,7 @@ impl Worker {
                     self.sink()?.rollback();
                     following.reset();
                     following.position = self.sink()?.position(log)?;
+                    self.confirm_found(log, following.position);
                 }
                 Err(ChunkError::Sink(error)) => {
                     self.sink()?.rollback();
@@ -321,11 +324,27 @@ impl Worker {
         let Some(end) = chunk.end else { return Ok(false) };
         let tally = self.sink()?.commit(end)?;
         following.position = Some(end);
+        self.confirm(log, end.last);
         self.committed(&chunk, tally);
-        if let Err(error) = self.sink()?.tidy() {
+        if let Err(error) = self.sink()?.tidy(tuning.tidy_bytes) {
             tracing::debug!(sink = self.options.sink.name, reason = join_chain(&error), "checkpoint put off");
         }
         Ok(true)
+    }
+
+    /// Confirms a position that was found in the sink, if it belongs to this log.
+    fn confirm_found(&self, log: LogId, position: Option<Position>) {
+        let is_of_log =
+            |position: &Position| is_log_of_position(&self.storage, &self.options.dir, log, *position);
+        let position = position.filter(|position| is_of_log(position).unwrap_or(false));
+        self.confirm(log, position.map_or(Sequence(0), |position| position.last));
+    }
+
+    /// What the sink has for good may be deleted.
+    fn confirm(&self, log: LogId, last: Sequence) {
+        if let Some(live) = &self.live {
+            live.confirm(log, last);
+        }
     }
 
     /// Looks ahead with a cursor of its own: all schemas of a log stand before its first record, and a type that

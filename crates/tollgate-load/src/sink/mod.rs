@@ -115,9 +115,10 @@ pub trait Sink: Send {
     /// Gives up the open transaction, if there is one.
     fn rollback(&mut self);
 
-    /// Does what may be done between loads, to keep the next ones fast and files bounded.
+    /// Does what may be done between loads, to keep the next ones fast and files bounded, once about so many bytes were
+    /// written since the last time.
     ///
     /// # Errors
     /// The database fails; no row depends on it.
-    fn tidy(&mut self) -> Result<(), SinkError>;
+    fn tidy(&mut self, bytes: u64) -> Result<(), SinkError>;
 }

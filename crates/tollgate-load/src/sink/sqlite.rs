@@ -11,6 +11,7 @@ mod bind;
 mod counts;
 mod positions;
 mod reject;
+mod sync;
 mod table;
 
 use std::collections::{BTreeMap, HashMap};
@@ -27,6 +28,7 @@ use crate::audit::STREAM_UNKNOWN;
 use crate::clock::now_us;
 use crate::error::SinkError;
 use bind::{BindError, bind, timestamp_text};
+use sync::{left_wal, sync_wal};
 use table::{BOOKKEEPING, EnsureError, ensure};
 
 pub(crate) use counts::{LogCounts, read_counts};
@@ -37,8 +39,8 @@ const VERSION_MIN: i32 = 3_051_003;
 const VERSION_MIN_TEXT: &str = "3.51.3";
 /// How long SQLite itself waits for a lock; the loader's backoff comes on top.
 const LOCK_WAIT: Duration = Duration::from_millis(250);
-/// A checkpoint is due when about this much was written since the last.
-const CHECKPOINT_BYTES: u64 = 16 << 20;
+/// A WAL that grew beyond this is cut when it is begun anew.
+const WAL_BYTES_KEPT: i64 = 64 << 20;
 /// What a commit writes beside its rows: pages of the bookkeeping tables, half-filled ones.
 const COMMIT_BYTES: u64 = 64 << 10;
 /// A WAL of this size means that a reader holds it up.
@@ -91,6 +93,7 @@ impl SqliteSink {
         if rusqlite::version_number() < VERSION_MIN {
             return Err(SinkError::Version { found: rusqlite::version(), needed: VERSION_MIN_TEXT });
         }
+        let left_wal = left_wal(path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -102,13 +105,16 @@ impl SqliteSink {
             return Err(SinkError::JournalMode { path: path.to_owned(), found: mode });
         }
         connection.execute_batch(BOOKKEEPING).map_err(failed("make the bookkeeping tables", path))?;
+        if let Some(wal) = left_wal {
+            sync_wal(&wal)?;
+        }
         Ok(Self {
             path: path.to_owned(),
             connection,
             tables: HashMap::new(),
             chunk: None,
             // What a run before left in the WAL is not known: the first commit finds out.
-            unchecked_bytes: CHECKPOINT_BYTES,
+            unchecked_bytes: u64::MAX,
             is_wal_warned: false,
         })
     }
@@ -177,7 +183,7 @@ fn configure(connection: &Connection) -> Result<String, rusqlite::Error> {
     let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-    connection.pragma_update(None, "journal_size_limit", (4 * CHECKPOINT_BYTES).cast_signed())?;
+    connection.pragma_update(None, "journal_size_limit", WAL_BYTES_KEPT)?;
     connection.pragma_update(None, "mmap_size", 0)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     Ok(mode)
@@ -289,7 +295,7 @@ impl Sink for SqliteSink {
         }
         self.add_counts(&chunk).map_err(self.failed("add to the counters"))?;
         self.connection.execute_batch("COMMIT").map_err(self.failed("commit a load"))?;
-        self.unchecked_bytes += 2 * chunk.bytes + COMMIT_BYTES;
+        self.unchecked_bytes = self.unchecked_bytes.saturating_add(2 * chunk.bytes + COMMIT_BYTES);
         let mut tally = Tally { missing: chunk.missing, ..Tally::default() };
         for count in chunk.counts.values() {
             tally.rows += count.rows;
@@ -309,8 +315,8 @@ impl Sink for SqliteSink {
         }
     }
 
-    fn tidy(&mut self) -> Result<(), SinkError> {
-        if self.unchecked_bytes < CHECKPOINT_BYTES {
+    fn tidy(&mut self, bytes: u64) -> Result<(), SinkError> {
+        if self.unchecked_bytes < bytes {
             return Ok(());
         }
         self.unchecked_bytes = 0;

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
-use tollgate_log::{AppendError, Appender, Level, Log, LogOptions, Sequence, Ticket};
+use tollgate_log::{AppendError, Appender, Level, Log, LogEvent, LogOptions, Sequence, Ticket};
 
 use crate::sim::{Call, EIO, ENOSPC, PATIENCE, Sim};
 use crate::workload::{Law, append, dir, mend, names_of, only_log, read, schema};
@@ -25,8 +25,11 @@ impl Site {
         change(&mut options);
         let failures = Arc::new(Mutex::new(Vec::new()));
         let told = failures.clone();
-        let on_failure = move |reason: &str| told.lock().unwrap().push(reason.to_owned());
-        let (log, _) = Log::open(sim.storage(), options, vec![schema()], on_failure).unwrap();
+        let on_event = move |event: &LogEvent| {
+            let LogEvent::Failed(reason) = event else { panic!("{event:?}") };
+            told.lock().unwrap().push(reason.clone());
+        };
+        let (log, _) = Log::open(sim.storage(), options, vec![schema()], on_event).unwrap();
         let (wake, woken) = channel();
         let appender = log.appender(move || {
             // A test that is over does not listen any more.

@@ -13,6 +13,7 @@ mod limits;
 mod model;
 mod recovery;
 mod repair;
+mod retain;
 mod rot;
 mod sim;
 mod workload;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use tollgate_log::{Storage, StorageFile, StorageLock};
+use tollgate_log::{Space, Storage, StorageFile, StorageLock};
 
 /// How long a test waits for something that has to happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -31,6 +31,7 @@ pub(crate) enum Call {
     Sync,
     Rename,
     Remove,
+    RemoveFolder,
     SyncFolder,
     Lock,
 }
@@ -164,6 +165,10 @@ struct State {
     /// Paused syncs that may end.
     permits: usize,
     syncs_waiting: usize,
+    /// Bytes that all files together may have; none: no bound.
+    capacity: Option<u64>,
+    /// Deleted at the moment when somebody is about to open it.
+    vanishing: Option<PathBuf>,
 }
 
 /// The disk and the system above it. Clones are the same disk.
@@ -235,6 +240,16 @@ impl Sim {
     pub(crate) fn release_one_sync(&self) {
         self.state().permits += 1;
         self.0.1.notify_all();
+    }
+
+    /// Bounds the bytes of all files together: a write beyond fails, as on a full disk.
+    pub(crate) fn set_capacity(&self, bytes: u64) {
+        self.state().capacity = Some(bytes);
+    }
+
+    /// Deletes a file when it is opened the next time: after it was listed.
+    pub(crate) fn delete_before_open(&self, path: &Path) {
+        self.state().vanishing = Some(path.to_owned());
     }
 
     /// Bytes that were read from files so far.
@@ -353,8 +368,11 @@ impl Sim {
     }
 
     fn file(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
-        let state = self.state();
+        let mut state = self.state();
         state.check_alive()?;
+        if state.vanishing.take_if(|vanishing| vanishing == path).is_some() {
+            state.change_name(NameChange::Unlink(path.to_owned()));
+        }
         let inode = *state.live.get(path).ok_or(io::ErrorKind::NotFound)?;
         Ok(Arc::new(SimFile { sim: self.clone(), inode, path: path.to_owned() }))
     }
@@ -424,6 +442,15 @@ fn survivor(node: &Node, seed: u64, random: &mut Random) -> Node {
 impl State {
     fn check_alive(&self) -> io::Result<()> {
         if self.is_frozen { Err(io::Error::other("the system is gone")) } else { Ok(()) }
+    }
+
+    /// Bytes of all files that have a name.
+    fn bytes(&self) -> u64 {
+        let sizes = self.live.values().map(|inode| match &self.nodes[*inode] {
+            Node::File(content) => content.live.len() as u64,
+            Node::Folder => 0,
+        });
+        sizes.sum()
     }
 
     /// The error that the call that was counted last is to end in.
@@ -515,6 +542,15 @@ impl Storage for Sim {
         Ok(())
     }
 
+    fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.begin(Call::RemoveFolder, path)?;
+        if state.live.keys().any(|name| name.parent() == Some(path)) {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        state.change_name(NameChange::Unlink(path.to_owned()));
+        Ok(())
+    }
+
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
         let mut state = self.begin(Call::SyncFolder, path)?;
         if !state.live.contains_key(path) {
@@ -539,6 +575,13 @@ impl Storage for Sim {
             return Ok(None);
         }
         Ok(Some(Box::new(SimLock { sim: self.clone(), path: path.to_owned() })))
+    }
+
+    fn space(&self, _: &Path) -> io::Result<Space> {
+        let state = self.state();
+        let total_bytes = state.capacity.unwrap_or(u64::MAX);
+        let free_bytes = total_bytes.saturating_sub(state.bytes());
+        Ok(Space { total_bytes, free_bytes, free_inodes: u64::MAX })
     }
 }
 
@@ -573,7 +616,9 @@ impl StorageFile for SimFile {
     fn append(&self, slices: &mut [IoSlice<'_>]) -> io::Result<()> {
         let mut state = self.sim.begin(Call::Write, &self.path)?;
         let mut bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
-        let fault = state.fault(Call::Write);
+        let is_full = state.capacity.is_some_and(|most| state.bytes() + bytes.len() as u64 > most);
+        let no_space = || io::Error::from_raw_os_error(ENOSPC);
+        let fault = state.fault(Call::Write).or_else(|| is_full.then(no_space));
         if fault.is_some() {
             bytes.truncate(bytes.len() / 2);
         }

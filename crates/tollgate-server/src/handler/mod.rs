@@ -162,6 +162,12 @@ fn refused(error: &AppendError) -> Reply {
         AppendError::Busy { .. } => {
             (StatusCode::SERVICE_UNAVAILABLE, "the disk is behind: nothing was recorded")
         }
+        AppendError::NoRoom => {
+            // The log tells when this begins and ends.
+            tracing::debug!(%error, "request refused");
+            let text = "the disk is nearly full: nothing was recorded";
+            return Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text);
+        }
         AppendError::Stopped(_) => (StatusCode::SERVICE_UNAVAILABLE, "the log stopped: nothing was recorded"),
         AppendError::TooLarge { .. } => {
             return Reply::text(

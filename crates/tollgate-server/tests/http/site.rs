@@ -94,7 +94,7 @@ impl Site {
     pub(crate) fn start(self) -> Running {
         let schemas = self.options.streams.iter().map(|stream| stream.schema().unwrap()).collect();
         let log = LogOptions::new(&self.folder.path().join("log"));
-        let (log, _) = Log::open(Arc::new(DiskStorage), log, schemas, |reason| panic!("{reason}")).unwrap();
+        let (log, _) = Log::open(Arc::new(DiskStorage), log, schemas, |event| panic!("{event:?}")).unwrap();
         let listeners = Listeners::bind(&self.options).unwrap();
         let address = listeners.addresses()[0];
         let server = Server::start(self.options, listeners, &log).unwrap();

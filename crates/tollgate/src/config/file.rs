@@ -23,6 +23,10 @@ use super::stream::streams;
 use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS};
 
 const TIMEOUT_MS: RangeInclusive<u64> = 1..=24 * HOUR_MS;
+/// A year.
+const RETAIN_MS_MAX: u64 = 365 * 24 * HOUR_MS;
+/// As much as a large disk.
+const RETAIN_BYTES_MAX: u64 = GIB << 20;
 /// A body lies in memory.
 const BODY_BYTES: RangeInclusive<u64> = 0..=GIB;
 const HANDLERS: [&str; 3] = ["script", "collect", "reply"];
@@ -154,6 +158,10 @@ fn log(mut section: Section<'_>, folder: &Path) -> LogOptions {
     log.segment_bytes_max = section.size("segment_bytes_max", 4 * KIB..=16 * GIB, log.segment_bytes_max);
     log.segment_age_max = section.duration("segment_age_max", 10..=24 * HOUR_MS, log.segment_age_max);
     log.sync_age_max = section.duration("sync_age_max", 1..=MINUTE_MS, log.sync_age_max);
+    log.retain = section.duration("retain", 0..=RETAIN_MS_MAX, log.retain);
+    log.retain_bytes_max = section.size("retain_bytes_max", 0..=RETAIN_BYTES_MAX, log.retain_bytes_max);
+    let wanted = section.size("reserve", 0..=RETAIN_BYTES_MAX, resolved::reserve_wanted(&log));
+    log.reserve_bytes = resolved::reserve_bytes(&log, wanted);
     log.queue_bytes_max = section.size("queue_bytes_max", 64 * KIB..=16 * GIB, log.queue_bytes_max);
     log.transaction_bytes_max =
         section.size("transaction_bytes_max", KIB..=8 * MIB, log.transaction_bytes_max);

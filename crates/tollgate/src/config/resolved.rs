@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use tollgate_log::LogOptions;
+use tollgate_log::{DiskStorage, LogOptions, Storage};
 use tollgate_server::{ColumnSpec, HandlerSpec, RouteSpec, ServerOptions, StreamSpec, UnknownFields};
 
 use super::env::escape;
@@ -19,6 +19,8 @@ pub(super) const BACKLOG: u32 = 4096;
 pub(super) const BODY_BYTES_MAX: u64 = 1 << 20;
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const CONTENT_TYPE: &str = "text/plain; charset=utf-8";
+/// Free bytes that are kept on a large disk.
+const RESERVE_BYTES: u64 = 1 << 30;
 /// Relative to the folder of the configuration.
 pub(super) const LOG_DIR: &str = "data/log";
 const SQLITE: &str = "data/tollgate.sqlite";
@@ -71,6 +73,23 @@ pub(super) fn host_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
     name[..name.floor_char_boundary(NODE_BYTES_MAX)].to_owned()
+}
+
+/// The reserve of a configuration that names none: 1 GiB, or a tenth of the file system where that is less. Bytes.
+pub(super) fn reserve_wanted(log: &LogOptions) -> u64 {
+    RESERVE_BYTES.min(disk_bytes(&log.dir) / 10)
+}
+
+/// The reserve as it is used: never less than the log needs to go on.
+pub(super) fn reserve_bytes(log: &LogOptions, wanted: u64) -> u64 {
+    tollgate_log::reserve_bytes(wanted, log.segment_bytes_max, disk_bytes(&log.dir))
+}
+
+/// Bytes of the file system that a folder is on, or will be; as large as can be where nobody can tell.
+fn disk_bytes(folder: &Path) -> u64 {
+    let existing = folder.ancestors().find(|above| above.exists());
+    let space = existing.and_then(|folder| DiskStorage.space(folder).ok());
+    space.map_or(u64::MAX, |space| space.total_bytes)
 }
 
 impl fmt::Display for Config {
@@ -143,6 +162,9 @@ fn write_log(log: &LogOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "segment_bytes_max = \"{}\"", show_size(log.segment_bytes_max))?;
     writeln!(f, "segment_age_max = \"{}\"", show_duration(log.segment_age_max))?;
     writeln!(f, "sync_age_max = \"{}\"", show_duration(log.sync_age_max))?;
+    writeln!(f, "retain = \"{}\"", show_duration(log.retain))?;
+    writeln!(f, "retain_bytes_max = \"{}\"", show_size(log.retain_bytes_max))?;
+    writeln!(f, "reserve = \"{}\"", show_size(log.reserve_bytes))?;
     writeln!(f, "queue_bytes_max = \"{}\"", show_size(log.queue_bytes_max))?;
     writeln!(f, "transaction_bytes_max = \"{}\"", show_size(log.transaction_bytes_max as u64))?;
     writeln!(f, "digest = \"{}\"", log.digest.name())?;

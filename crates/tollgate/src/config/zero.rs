@@ -38,6 +38,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     }
     let mut log = LogOptions::new(&folder.join(resolved::LOG_DIR));
     log.node = resolved::host_name();
+    log.reserve_bytes = resolved::reserve_bytes(&log, resolved::reserve_wanted(&log));
     Ok(Config {
         source: dir.to_owned(),
         body_bytes_max: resolved::BODY_BYTES_MAX,

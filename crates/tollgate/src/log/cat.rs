@@ -59,7 +59,7 @@ pub(super) fn cat_log(
     printer: &mut Printer,
     out: &mut dyn Write,
 ) -> anyhow::Result<bool> {
-    let mut cursor = Cursor::new(Arc::new(DiskStorage), dir, log, None);
+    let mut cursor = Cursor::over_kept(Arc::new(DiskStorage), dir, log, None);
     let mut is_whole = true;
     loop {
         match cursor.step(None)? {

@@ -8,7 +8,7 @@ use tollgate_log::{
     DiskStorage, LogError, SegmentName, SegmentState, Sequence, read_footer, scan_segment, segments,
 };
 
-use super::{Place, is_gone, logs_in, settled};
+use super::{Place, logs_in, settled};
 use crate::print::{table, to_stdout, write_table};
 
 /// Lists the segments of every log.
@@ -20,7 +20,7 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
             let (name, path) = settled(name, path);
             let content = match Content::of(name, &path) {
                 // Deleted since it was listed.
-                Err(error) if is_gone(&error) => continue,
+                Err(error) if error.is_not_found() => continue,
                 content => content.with_context(|| path.display().to_string())?,
             };
             table.add_row([

@@ -84,11 +84,6 @@ fn settled(name: SegmentName, path: PathBuf) -> (SegmentName, PathBuf) {
     }
 }
 
-/// Whether a file or folder is not there any more.
-fn is_gone(error: &LogError) -> bool {
-    matches!(error, LogError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
-}
-
 /// Bytes of all segments of some logs, for progress: what cannot be read counts nothing.
 fn bytes_of(dir: &Path, logs: &[LogId]) -> u64 {
     let files = logs.iter().filter_map(|log| segments(&DiskStorage, dir, *log).ok()).flatten();

@@ -21,8 +21,8 @@ use tollgate_log::{
     log_ids, read_footer, segments,
 };
 
+use super::Place;
 use super::format::Printer;
-use super::{Place, is_gone};
 use crate::cli::RecordFormat;
 use crate::control::ask;
 use crate::print::{note, to_stdout};
@@ -67,12 +67,12 @@ impl Followed {
         let segments = segments(&DiskStorage, dir, log)?;
         let holding = segments.iter().rev().find(|(name, _)| name.first <= from);
         let position = holding.map(|(name, _)| Position { last: name.first.before(), chain: None });
-        Ok(Self { cursor: Cursor::new(Arc::new(DiskStorage), dir, log, position), from })
+        Ok(Self { cursor: Cursor::over_kept(Arc::new(DiskStorage), dir, log, position), from })
     }
 
     /// Follows a log from its beginning.
     fn whole(dir: &Path, log: LogId) -> Self {
-        Self { cursor: Cursor::new(Arc::new(DiskStorage), dir, log, None), from: Sequence::FIRST }
+        Self { cursor: Cursor::over_kept(Arc::new(DiskStorage), dir, log, None), from: Sequence::FIRST }
     }
 
     /// Prints what lies between the last look and the record that may be shown last.
@@ -117,7 +117,7 @@ impl Tail {
     /// Prints what has come since the last look.
     pub(super) fn look(&mut self, printer: &mut Printer, out: &mut dyn Write) -> anyhow::Result<()> {
         let ids = match log_ids(&DiskStorage, &self.dir) {
-            Err(error) if is_gone(&error) => Vec::new(),
+            Err(error) if error.is_not_found() => Vec::new(),
             ids => ids?,
         };
         let watermark = ask(&self.dir);
@@ -126,7 +126,7 @@ impl Tail {
             let Some(one) = followed else { continue };
             let result = match reach(&self.dir, log, watermark) {
                 // Deleted since it was listed.
-                Err(error) if is_gone(&error) => continue,
+                Err(error) if error.is_not_found() => continue,
                 reach => reach.map_err(anyhow::Error::new),
             };
             match result.and_then(|reach| one.print(reach, printer, out)) {

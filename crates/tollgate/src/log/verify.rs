@@ -14,7 +14,7 @@ use tollgate_log::{
     Sequence, Storage, batch_that_ends_at, log_ids, segments, verify_segment,
 };
 
-use super::{Place, bytes_of, is_gone, logs_in, settled};
+use super::{Place, bytes_of, logs_in, settled};
 use crate::config::Config;
 use crate::print::{note, to_stdout};
 use crate::progress::Progress;
@@ -113,7 +113,7 @@ impl Verify<'_> {
             }
             let checked = verify_segment(&DiskStorage, name, &path, before);
             before = checked.as_ref().ok().and_then(SegmentVerdict::end);
-            if checked.as_ref().is_err_and(is_gone) {
+            if checked.as_ref().is_err_and(LogError::is_not_found) {
                 // Deleted since it was listed.
                 continue;
             }

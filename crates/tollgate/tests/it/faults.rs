@@ -196,7 +196,7 @@ fn whatever_call_fails_what_was_acknowledged_is_a_row_once() {
         ("fsync", "EIO", 1..=24),
         ("rename", "EIO", 1..=2),
         ("writev", "ENOSPC", 1..=5),
-        ("mkdir", "ENOSPC", 1..=3),
+        ("mkdir", "ENOSPC", 1..=2),
         ("pwrite64", "ENOSPC", 35..=46),
     ]);
     let ends = in_lanes(LANES, &points, |point| check_fault(&app(SMALL_SEGMENTS), *point, Vec::new()));

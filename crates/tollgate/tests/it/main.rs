@@ -13,3 +13,5 @@ mod forger;
 mod log;
 mod power;
 mod program;
+mod retention;
+mod room;

@@ -66,13 +66,24 @@ impl App {
         self.folder.path()
     }
 
+    /// The configuration as it is written now.
+    pub(crate) fn config(&self) -> String {
+        fs::read_to_string(self.path().join("tollgate.toml")).unwrap()
+    }
+
     pub(crate) fn start(&self) -> Running {
-        self.begin().serving().unwrap_or_else(|end| panic!("no start: {end:?}"))
+        self.start_with(&[])
+    }
+
+    /// Starts it with further arguments of `serve`.
+    pub(crate) fn start_with(&self, arguments: &[&str]) -> Running {
+        let starting = Starting::new(Command::new(BINARY), self.path(), arguments);
+        starting.serving().unwrap_or_else(|end| panic!("no start: {end:?}"))
     }
 
     /// Starts without waiting until it serves.
     pub(crate) fn begin(&self) -> Starting {
-        Starting::new(Command::new(BINARY), self.path())
+        Starting::new(Command::new(BINARY), self.path(), &[])
     }
 
     /// Begins under strace, which makes calls of the name fail as it is told; each thread counts its own calls.
@@ -82,7 +93,7 @@ impl App {
             .args(["-f", "--decode-pids=comm", "-qq", "-e", "signal=none", "-o"])
             .arg(self.path().join(STRACE_REPORT));
         strace.args(["-e", &format!("trace={call}"), "-e", &format!("inject={call}:{fault}"), BINARY]);
-        Starting::new(strace, self.path())
+        Starting::new(strace, self.path(), &[])
     }
 
     /// The calls that strace saw begin, in order: the name of the thread and the rest of the line.
@@ -240,8 +251,8 @@ pub(crate) struct Starting {
 }
 
 impl Starting {
-    fn new(mut command: Command, folder: &Path) -> Self {
-        let mut process = Process::spawn(command.arg("serve").arg(folder));
+    fn new(mut command: Command, folder: &Path, arguments: &[&str]) -> Self {
+        let mut process = Process::spawn(command.arg("serve").args(arguments).arg(folder));
         let first_line = follow(process.child.stdout.take().unwrap());
         Self { process, first_line }
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use super::super::units::show_size;
 use super::*;
 
 fn app() -> tempfile::TempDir {
@@ -57,6 +58,9 @@ dir = "FOLDER/data/log"
 segment_bytes_max = "64MiB"
 segment_age_max = "1m"
 sync_age_max = "200ms"
+retain = "24h"
+retain_bytes_max = "10GiB"
+reserve = "RESERVE"
 queue_bytes_max = "64MiB"
 transaction_bytes_max = "4MiB"
 digest = "sha256"
@@ -73,7 +77,9 @@ sqlite = "FOLDER/data/tollgate.sqlite"
     let folder = config.sink.path.parent().unwrap().parent().unwrap().display().to_string();
     let expected = expected
         .replace("FOLDER", &folder)
+        .replace("RESERVE", &show_size(config.log.reserve_bytes))
         .replace("CORES", &resolved::cores().to_string())
+        .replace("RESERVE", &show_size(config.log.reserve_bytes))
         .replace("NODE", &resolved::host_name());
     assert_eq!(text, expected);
 }
@@ -101,6 +107,9 @@ fn every_key_is_taken() {
         segment_bytes_max = "1GiB"
         segment_age_max = "24h"
         sync_age_max = "5ms"
+        retain = "0ms"
+        retain_bytes_max = "500GiB"
+        reserve = "20GiB"
         queue_bytes_max = "100MiB"
         transaction_bytes_max = "8MiB"
         digest = "none"
@@ -156,6 +165,9 @@ dir = "/var/log/tollgate"
 segment_bytes_max = "1GiB"
 segment_age_max = "24h"
 sync_age_max = "5ms"
+retain = "0ms"
+retain_bytes_max = "500GiB"
+reserve = "20GiB"
 queue_bytes_max = "100MiB"
 transaction_bytes_max = "8MiB"
 digest = "none"
@@ -237,9 +249,11 @@ fn unknown_keys_are_faults_with_the_nearest_known_one() {
         &["t.toml:6:1: unknown key \"strem\" in [[route]], did you mean \"stream\"?"],
     );
     check(
-        "[log]\nretain = \"24h\"\n",
-        &["t.toml:2:1: unknown key \"retain\" in [log], allowed: dir, segment_bytes_max, segment_age_max, \
-           sync_age_max, queue_bytes_max, transaction_bytes_max, digest, node"],
+        "[log]\ncompress = true\n",
+        &[
+            "t.toml:2:1: unknown key \"compress\" in [log], allowed: dir, segment_bytes_max, segment_age_max, \
+           sync_age_max, retain, retain_bytes_max, reserve, queue_bytes_max, transaction_bytes_max, digest, node",
+        ],
     );
     check(
         "[backend.billing]\nurls = []\n",

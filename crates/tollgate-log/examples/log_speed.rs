@@ -1,6 +1,6 @@
 //! Bytes a second into the log, beside a bare loop of large writes and fdatasync; and how long a start takes that finds
 //! a run of so many gibibytes that died. Prints figures, proves nothing.
-//! `cargo run --release -p tollgate-log --example speed -- [FOLDER [GIBIBYTES]]`
+//! `cargo run --release -p tollgate-log --example log_speed -- [FOLDER [GIBIBYTES]]`
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, fadvise, fdatasync};
 use tollgate_log::{
-    Appender, Column, ColumnOrigin, ColumnType, DigestAlgorithm, DiskStorage, Level, Log, LogOptions, Schema,
-    SchemaId, Ticket, Value, log_ids, recover,
+    Appender, Column, ColumnOrigin, ColumnType, DigestAlgorithm, DiskStorage, Level, Log, LogEvent,
+    LogOptions, Schema, SchemaId, Ticket, Value, log_ids, recover,
 };
 
 const ROW_BYTES: usize = 64 << 10;
@@ -81,9 +81,9 @@ fn write(
         segment_age_max: Duration::from_hours(1),
         ..LogOptions::new(&folder.join("log"))
     };
-    let failed = |reason: &str| eprintln!("log failed: {reason}");
+    let tell = |event: &LogEvent| eprintln!("{event:?}");
     let (log, _) =
-        Log::open(Arc::new(DiskStorage), options, vec![Schema::new("bodies", vec![column])?], failed)?;
+        Log::open(Arc::new(DiskStorage), options, vec![Schema::new("bodies", vec![column])?], tell)?;
     let mut appender = log.appender(|| {});
     let mut last = None;
     for _ in 0..bytes / BATCH_BYTES {

@@ -1,0 +1,61 @@
+//! What the owner of a log is told: the log itself writes no log lines.
+
+use crate::error::LogError;
+use crate::id::LogId;
+use crate::recover::RecoveryReport;
+use crate::room::RoomState;
+use crate::segment::SegmentName;
+use crate::storage::Space;
+
+/// Something that an operator should know.
+#[derive(Debug)]
+pub enum LogEvent {
+    /// The log stopped for good, and why.
+    Failed(String),
+    /// Records are refused from now on, because the disk is nearly full, or taken again.
+    Room {
+        /// What is so now.
+        state: RoomState,
+        /// What is free.
+        space: Space,
+        /// What is to stay free. Bytes.
+        reserve_bytes: u64,
+    },
+    /// Logs that the start had to leave alone were looked at again, once there was room.
+    Mended(RecoveryReport),
+    /// A sealed segment that every sink has was deleted.
+    Deleted {
+        /// The log.
+        log: LogId,
+        /// The segment.
+        segment: SegmentName,
+        /// Its bytes.
+        bytes: u64,
+        /// What made it due.
+        reason: DeleteReason,
+    },
+    /// A segment could not be deleted; it is tried again. Told once until one can be.
+    NotDeleted(LogError),
+}
+
+/// What makes a segment due that every sink has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeleteReason {
+    /// The disk is nearly full.
+    Room,
+    /// All sealed segments together are larger than `retain_bytes_max`.
+    Size,
+    /// Every sink has had it for as long as `retain`.
+    Age,
+}
+
+impl DeleteReason {
+    /// The name in log lines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Room => "room",
+            Self::Size => "retain_bytes_max",
+            Self::Age => "retain",
+        }
+    }
+}

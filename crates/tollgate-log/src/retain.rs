@@ -1,0 +1,239 @@
+//! Deleting sealed segments that every sink has, and the folders of logs that have none left.
+//!
+//! What the sinks confirmed is on their disk before anything is unlinked, and each unlink is synced before the next: after
+//! a crash at any point what is kept of a log begins later, and has no new hole. A segment that is read is no obstacle:
+//! whoever has it open reads it to its end. Segments that are open, set aside as damaged, or sealed without a footer
+//! that holds are never deleted.
+//!
+//! The same thread looks how much room there is, so that no worker does.
+//!
+//! What is known of segments is found at the start and heard from the sealer; no folder is listed while nothing goes.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::commit::Shared;
+use crate::error::LogError;
+use crate::event::LogEvent;
+use crate::id::{LogId, Sequence};
+use crate::recover::{recover, segment_names};
+use crate::seal::read_footer;
+use crate::segment::{SegmentFooter, SegmentName, SegmentState};
+use crate::shelf::{Kept, Loaded, RetainRules, SegmentKey, Shelf};
+use crate::storage::Storage;
+use crate::verify::log_ids;
+
+/// How often it is looked what is due.
+const PASS_PAUSE: Duration = Duration::from_millis(100);
+/// How long after an unlink that failed the next is tried.
+const RETRY_PAUSE: Duration = Duration::from_secs(10);
+
+/// The thread: looks for room and for what is due until the log is closed or has failed.
+///
+/// `is_mending_due`: the start had no room to mend some log.
+pub(crate) fn retain_loop(shared: &Shared, mut is_mending_due: bool) {
+    let options = &shared.options;
+    let rules = RetainRules { retain: options.retain, bytes_max: options.retain_bytes_max };
+    let mut retainer = Retainer::new(shared.storage.clone(), options.dir.clone(), shared.log, rules);
+    retainer.find_kept();
+    while let Some(sealed) = shared.next_sealed(PASS_PAUSE) {
+        sealed.into_iter().for_each(|segment| retainer.add(segment));
+        if let Err(error) = pass(shared, &mut retainer) {
+            return shared.fail(&error);
+        }
+        if is_mending_due && !shared.room.is_short() {
+            mend(shared, &mut retainer);
+            is_mending_due = false;
+        }
+    }
+}
+
+fn pass(shared: &Shared, retainer: &mut Retainer) -> Result<(), LogError> {
+    let now = Instant::now();
+    retainer.note_loaded(&shared.loaded(), now);
+    while let Some(event) = retainer.delete_due(is_room_tight(shared), now)? {
+        shared.tell(&event);
+    }
+    // Only now: what could be deleted is no reason to refuse.
+    shared.look_for_room();
+    for log in retainer.remove_empty()? {
+        shared.loaded().forget(log);
+    }
+    Ok(())
+}
+
+fn is_room_tight(shared: &Shared) -> bool {
+    let space = shared.storage.space(&shared.options.dir);
+    space.is_ok_and(|space| shared.room.is_tight(space))
+}
+
+/// Tries once more to mend what the start had no room for.
+fn mend(shared: &Shared, retainer: &mut Retainer) {
+    if let Ok(report) = recover(&shared.storage, &shared.options.dir, shared.options.digest) {
+        report.logs.iter().for_each(|recovery| retainer.find_kept_of(recovery.log));
+        shared.tell(&LogEvent::Mended(report));
+    }
+}
+
+/// A sealed segment as the sealer hands it on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SealedSegment {
+    pub(crate) key: SegmentKey,
+    pub(crate) kept: Kept,
+}
+
+impl SealedSegment {
+    pub(crate) fn new(log: LogId, first: Sequence, footer: &SegmentFooter) -> Self {
+        Self { key: (log, first), kept: Kept { last: footer.last, bytes: footer.file_bytes() } }
+    }
+}
+
+/// Whether deletions go on.
+enum Unlinking {
+    Works,
+    /// The last one failed; nothing is tried before that moment.
+    PutOff(Instant),
+}
+
+/// Deletes what may go.
+pub(crate) struct Retainer {
+    storage: Arc<dyn Storage>,
+    dir: PathBuf,
+    /// The log of this run: its folder stays.
+    live: LogId,
+    rules: RetainRules,
+    shelf: Shelf,
+    /// Logs of dead runs of which no sealed segment is known.
+    empty: BTreeSet<LogId>,
+    unlinking: Unlinking,
+}
+
+impl Retainer {
+    pub(crate) fn new(storage: Arc<dyn Storage>, dir: PathBuf, live: LogId, rules: RetainRules) -> Self {
+        let (shelf, empty) = (Shelf::default(), BTreeSet::new());
+        Self { storage, dir, live, rules, shelf, empty, unlinking: Unlinking::Works }
+    }
+
+    /// Finds the sealed segments of dead runs; what cannot be read is kept.
+    pub(crate) fn find_kept(&mut self) {
+        for log in log_ids(&*self.storage, &self.dir).unwrap_or_default() {
+            if log != self.live {
+                self.find_kept_of(log);
+            }
+        }
+    }
+
+    fn find_kept_of(&mut self, log: LogId) {
+        let folder = self.dir.join(log.to_string());
+        let mut is_empty = true;
+        for name in segment_names(&*self.storage, &folder).unwrap_or_default() {
+            if name.state == SegmentState::Sealed
+                && let Ok(Some(footer)) = read_footer(&*self.storage, &name.path(&folder))
+            {
+                self.add(SealedSegment::new(log, name.first, &footer));
+                is_empty = false;
+            }
+        }
+        if is_empty {
+            self.empty.insert(log);
+        }
+    }
+
+    pub(crate) fn add(&mut self, sealed: SealedSegment) {
+        self.shelf.add(sealed.key, sealed.kept);
+    }
+
+    pub(crate) fn note_loaded(&mut self, loaded: &Loaded, now: Instant) {
+        self.shelf.note_loaded(loaded, now);
+    }
+
+    /// Deletes the next segment that is due. None: nothing is, or nothing can be deleted for now.
+    ///
+    /// # Errors
+    /// A folder cannot be synced: the log stops.
+    pub(crate) fn delete_due(
+        &mut self,
+        is_room_short: bool,
+        now: Instant,
+    ) -> Result<Option<LogEvent>, LogError> {
+        if matches!(self.unlinking, Unlinking::PutOff(until) if now < until) {
+            return Ok(None);
+        }
+        let Some(((log, first), reason)) = self.shelf.due(self.rules, is_room_short, now) else {
+            return Ok(None);
+        };
+        let segment = SegmentName { first, state: SegmentState::Sealed };
+        let folder = self.dir.join(log.to_string());
+        if let Err(error) = self.unlink(&segment.path(&folder)) {
+            return Ok(self.put_off(error, now));
+        }
+        self.unlinking = Unlinking::Works;
+        self.storage.sync_folder(&folder).map_err(LogError::io("sync", &folder))?;
+        let bytes = self.shelf.take_due().map_or(0, |kept| kept.bytes);
+        if log != self.live && !self.shelf.holds(log) {
+            self.empty.insert(log);
+        }
+        Ok(Some(LogEvent::Deleted { log, segment, bytes, reason }))
+    }
+
+    /// A segment that somebody else deleted is as good as deleted.
+    fn unlink(&self, path: &Path) -> Result<(), LogError> {
+        match self.storage.remove(path).map_err(LogError::io("delete", path)) {
+            Err(error) if error.is_not_found() => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Tells the first of several failures.
+    fn put_off(&mut self, error: LogError, now: Instant) -> Option<LogEvent> {
+        let is_first = matches!(self.unlinking, Unlinking::Works);
+        self.unlinking = Unlinking::PutOff(now + RETRY_PAUSE);
+        is_first.then_some(LogEvent::NotDeleted(error))
+    }
+
+    /// Removes the folders of logs that are over and hold nothing; returns those logs.
+    ///
+    /// # Errors
+    /// The folder of all logs cannot be synced: the log stops.
+    pub(crate) fn remove_empty(&mut self) -> Result<Vec<LogId>, LogError> {
+        let mut removed = Vec::new();
+        for log in std::mem::take(&mut self.empty) {
+            match self.remove_folder(log) {
+                Ok(Removal::Done) => removed.push(log),
+                Ok(Removal::Locked) => drop(self.empty.insert(log)),
+                // Whatever keeps it there is looked at by the next start.
+                Ok(Removal::InUse) | Err(_) => {}
+            }
+        }
+        if !removed.is_empty() {
+            self.storage.sync_folder(&self.dir).map_err(LogError::io("sync", &self.dir))?;
+        }
+        Ok(removed)
+    }
+
+    fn remove_folder(&self, log: LogId) -> Result<Removal, LogError> {
+        let folder = self.dir.join(log.to_string());
+        let names = self.storage.list(&folder).map_err(LogError::io("list", &folder))?;
+        if names.iter().any(|name| name != "lock") {
+            return Ok(Removal::InUse);
+        }
+        let lock = folder.join("lock");
+        let Some(_held) = self.storage.try_lock(&lock).map_err(LogError::io("lock", &lock))? else {
+            return Ok(Removal::Locked);
+        };
+        self.storage.remove(&lock).map_err(LogError::io("delete", &lock))?;
+        self.storage.remove_folder(&folder).map_err(LogError::io("delete", &folder))?;
+        Ok(Removal::Done)
+    }
+}
+
+/// What became of the folder of a log.
+enum Removal {
+    Done,
+    /// Somebody writes the log, or looks whether somebody does.
+    Locked,
+    /// It holds damaged or unsealed segments, or files of others.
+    InUse,
+}

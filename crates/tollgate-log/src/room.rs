@@ -1,0 +1,159 @@
+//! Room on the disk: how much may still be taken, so that the log never meets a full disk.
+//!
+//! | free | what happens |
+//! | --- | --- |
+//! | less than the reserve and a slack | segments that every sink has are deleted, whatever `retain` says |
+//! | less than the reserve | records are refused, the active segment is closed |
+//! | the reserve and half the slack again | records are taken again |
+//!
+//! A worker reads one atomic. Between two looks at the file system it falls by what the log itself writes, so the log
+//! never takes more than was free above the reserve; the reserve is for what others write meanwhile, the sink above all.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::storage::Space;
+
+/// Fewer free inodes than this are no room.
+const FREE_INODES_MIN: u64 = 64;
+/// Segments that the reserve and the slack hold at least.
+const RESERVE_SEGMENTS_MIN: u64 = 4;
+/// What of a file system the segments of the reserve may take at most.
+const FLOOR_SHARE: u64 = 4;
+
+/// The reserve that is kept for a wish, on a file system of that size. Bytes.
+///
+/// Four segments at least, as long as these are no more than a quarter of the file system.
+pub fn reserve_bytes(wanted: u64, segment_bytes_max: u64, total_bytes: u64) -> u64 {
+    wanted.max(segment_bytes_max.saturating_mul(RESERVE_SEGMENTS_MIN).min(total_bytes / FLOOR_SHARE))
+}
+
+/// Whether records are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoomState {
+    /// There is room.
+    Enough,
+    /// The disk is nearly full: records are refused.
+    Short,
+}
+
+pub(crate) struct Room {
+    reserve_bytes: u64,
+    slack_bytes: u64,
+    /// What may still be taken: zero while room is short.
+    bytes_left: AtomicU64,
+    is_short: AtomicBool,
+}
+
+impl Room {
+    pub(crate) fn new(reserve_bytes: u64) -> Self {
+        let slack_bytes = reserve_bytes / RESERVE_SEGMENTS_MIN;
+        let (bytes_left, is_short) = (AtomicU64::new(u64::MAX), AtomicBool::new(false));
+        Self { reserve_bytes, slack_bytes, bytes_left, is_short }
+    }
+
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_short.load(Ordering::Relaxed)
+    }
+
+    /// Whether `queued` bytes that wait for the disk leave room for another record.
+    pub(crate) fn has_room_behind(&self, queued: u64) -> bool {
+        queued < self.bytes_left.load(Ordering::Relaxed)
+    }
+
+    /// Counts what the log wrote since the last look; returns whether it is time for another.
+    pub(crate) fn take(&self, bytes: u64) -> bool {
+        let less = |left: u64| Some(left.saturating_sub(bytes));
+        let (Ok(before) | Err(before)) =
+            self.bytes_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        before.saturating_sub(bytes) < self.slack_bytes
+    }
+
+    /// Notes what the file system says; returns the state if it changed.
+    pub(crate) fn note(&self, space: Space) -> Option<RoomState> {
+        let slack = if self.is_short() { self.slack_bytes / 2 } else { 0 };
+        let is_short = space.free_bytes < self.reserve_bytes.saturating_add(slack)
+            || space.free_inodes < FREE_INODES_MIN;
+        let left = if is_short { 0 } else { space.free_bytes - self.reserve_bytes };
+        self.bytes_left.store(left, Ordering::Relaxed);
+        let state = if is_short { RoomState::Short } else { RoomState::Enough };
+        (self.is_short.swap(is_short, Ordering::Relaxed) != is_short).then_some(state)
+    }
+
+    /// Whether room has to be made, before records are refused.
+    pub(crate) fn is_tight(&self, space: Space) -> bool {
+        space.free_bytes < self.reserve_bytes.saturating_add(self.slack_bytes)
+            || space.free_inodes < 2 * FREE_INODES_MIN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn space(free_bytes: u64) -> Space {
+        Space { total_bytes: 1000, free_bytes, free_inodes: u64::MAX }
+    }
+
+    #[test]
+    fn a_reserve_holds_four_segments_or_a_quarter_of_a_small_disk() {
+        let check = |wanted, segment, total, expected| {
+            let found = reserve_bytes(wanted * MIB, segment * MIB, total * MIB);
+            assert_eq!(found, expected * MIB, "{wanted} {segment} {total}");
+        };
+        check(1024, 64, 100_000, 1024);
+        check(100, 64, 100_000, 256);
+        check(6, 1, 64, 6);
+        check(1, 1, 64, 4);
+        check(6, 64, 64, 16);
+        check(500, 64, 64, 500);
+    }
+
+    #[test]
+    fn each_state_is_told_once_and_left_only_with_some_more_room() {
+        let room = Room::new(400);
+        let check = |free, expected, has_room| {
+            assert_eq!(room.note(space(free)), expected, "{free}");
+            assert_eq!(room.has_room_behind(0), has_room, "{free}");
+        };
+        check(1000, None, true);
+        check(401, None, true);
+        check(400, None, false);
+        check(399, Some(RoomState::Short), false);
+        check(0, None, false);
+        check(449, None, false);
+        check(450, Some(RoomState::Enough), true);
+        check(401, None, true);
+    }
+
+    #[test]
+    fn few_inodes_are_no_room_however_many_bytes_there_are() {
+        let room = Room::new(400);
+        let inodes = |free_inodes| Space { free_inodes, ..space(1000) };
+        assert!(room.is_tight(inodes(64)) && !room.is_tight(inodes(128)));
+        assert_eq!(room.note(inodes(64)), None);
+        assert_eq!(room.note(inodes(63)), Some(RoomState::Short));
+        assert!(!room.has_room_behind(0));
+    }
+
+    #[test]
+    fn what_is_written_and_what_waits_count_until_the_next_look() {
+        let room = Room::new(400);
+        room.note(space(500));
+        assert!(room.has_room_behind(99) && !room.has_room_behind(100));
+        assert!(room.take(60));
+        assert!(room.has_room_behind(39) && !room.has_room_behind(40));
+        assert!(room.take(60));
+        assert!(!room.has_room_behind(0));
+        assert_eq!(room.note(space(600)), None);
+        assert!(!room.take(100) && room.has_room_behind(99));
+    }
+
+    #[test]
+    fn room_is_made_before_records_are_refused() {
+        let room = Room::new(400);
+        assert!(room.is_tight(space(499)) && !room.is_tight(space(500)));
+        assert_eq!(room.note(space(499)), None);
+    }
+}

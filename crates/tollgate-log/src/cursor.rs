@@ -303,6 +303,10 @@ impl Cursor {
     /// Opens a segment and stands behind the position in it.
     fn open_at(&mut self, name: SegmentName) -> Result<Opened, LogError> {
         let mut reader = match self.open_reader(name) {
+            Ok(reader) if reader.is_header_whole && reader.header.log != self.log => {
+                let error = FormatError::Stranger { found: reader.header.log, expected: self.log };
+                return Ok(Opened::Unreadable(error.to_string()));
+            }
             Err(LogError::Damaged { source, .. }) if !matches!(source, FormatError::Version { .. }) => {
                 return Ok(Opened::Unreadable(source.to_string()));
             }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::LogId;
+
 /// Bytes that do not follow `docs/log-format.md`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
@@ -53,6 +55,14 @@ pub enum FormatError {
         found: u32,
         /// The checksum of the batch before.
         expected: u32,
+    },
+    /// A segment of another log than the one whose folder it lies in: somebody copied it there.
+    #[error("segment is of log {found}, in the folder of {expected}")]
+    Stranger {
+        /// What the header says.
+        found: LogId,
+        /// The folder.
+        expected: LogId,
     },
     /// A sequence number out of order.
     #[error("first sequence number is {found}, expected {expected}")]

@@ -216,6 +216,11 @@ impl Unsealed {
         Ok(Self { name, path, file, scan })
     }
 
+    /// The log in whose folder it lies.
+    fn log(&self) -> Option<LogId> {
+        self.path.parent()?.file_name()?.to_str()?.parse().ok()
+    }
+
     /// Whether this segment begins where the intact batches of another end: that one has lost none of its own.
     fn continues(&self, before: &SegmentScan) -> bool {
         let expected = (before.last.after(1), before.chain);
@@ -280,6 +285,11 @@ fn judge(
             _ => Verdict::Remove,
         };
     };
+    if let Some(expected) = file.log()
+        && header.log != expected
+    {
+        return Verdict::SetAside(FormatError::Stranger { found: header.log, expected }.to_string());
+    }
     let broken = match continues {
         Some((first, _)) if header.first != first => {
             let error = FormatError::Order { found: header.first.0, expected: first.0 };

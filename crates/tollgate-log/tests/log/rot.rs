@@ -337,3 +337,23 @@ fn a_long_segment_that_is_damaged_at_its_start_is_searched_in_one_pass() {
     mend(&sim);
     assert_eq!(names_of(&sim, law.log), ["00000000000000000001.damaged"]);
 }
+
+#[test]
+fn a_segment_of_another_log_is_never_read_as_this_one() {
+    for steps in [&[Write(2), Sync][..], &[Write(2), Sync, Close, Seal]] {
+        let (other, stranger) = dead_log(steps);
+        let bytes = file_bytes(&other, &segment_path(&other, stranger.log, 0));
+        let (sim, law) = dead_log(steps);
+        sim.edit(&segment_path(&sim, law.log, 0), |own| *own = bytes.clone());
+        mend(&sim);
+        let found = read(&sim, law.log);
+        assert_eq!(found.numbers, [0; 0], "{steps:?}");
+        assert_eq!(file_bytes(&sim, &segment_path(&sim, law.log, 0)), bytes, "left as it was");
+        // Only a footer tells which records should have been there.
+        match &found.gaps[..] {
+            [] => assert_eq!(names_of(&sim, law.log), ["00000000000000000001.damaged"]),
+            [gap] => assert!(gap.reason.contains(&stranger.log.to_string()), "{gap:?}"),
+            gaps => panic!("{gaps:?}"),
+        }
+    }
+}

@@ -256,6 +256,15 @@ pub(crate) const TABLE: &[Row] = &[
     },
     Row {
         name: "a segment that does not continue the one before",
+        disk: || edited(&[Write(2), Sync, Close, Write(2)], 1, |bytes| break_chain(bytes)),
+        names: &["1.sealed"],
+        sealed: 1,
+        is_torn: true,
+        found: &[1, 2, 3],
+        ..NOTHING
+    },
+    Row {
+        name: "a segment of another log",
         disk: || {
             let (sim, log) = edited(&[Write(2), Sync, Close, Write(2)], 0, |_| {});
             let (other, theirs) = edited(&[Write(2), Sync, Close, Write(2)], 0, |_| {});
@@ -263,9 +272,9 @@ pub(crate) const TABLE: &[Row] = &[
             sim.edit(&segment_path(&sim, log, 1), |bytes| *bytes = stranger);
             (sim, log)
         },
-        names: &["1.sealed"],
+        names: &["1.sealed", "4.damaged"],
         sealed: 1,
-        is_torn: true,
+        set_aside: 1,
         found: &[1, 2, 3],
         ..NOTHING
     },
@@ -294,6 +303,13 @@ fn footer_written(steps: &[Step], edit: fn(&mut Vec<u8>)) -> (Sim, LogId) {
     let (sim, log) = (sim.restart(), driver.law.log);
     sim.edit(&segment_path(&sim, log, 0), edit);
     (sim, log)
+}
+
+/// Has a header name another checksum than the segment before ends with, and hold by itself.
+fn break_chain(bytes: &mut [u8]) {
+    let (mut header, _) = SegmentHeader::decode(bytes[..128].try_into().unwrap()).unwrap();
+    header.chain ^= 1;
+    bytes[..128].copy_from_slice(&header.encode().0);
 }
 
 /// Damages the payload of a batch, counted from 0 with that of the schemas.

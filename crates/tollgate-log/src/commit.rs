@@ -8,7 +8,7 @@
 //! in an unknown state, and the owner is told through `on_event`. A start afterwards makes a new log.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,11 +20,11 @@ use crate::batch::BATCH_BYTES_MAX;
 use crate::error::LogError;
 use crate::event::LogEvent;
 use crate::id::{LogId, Sequence};
+use crate::options::{LogOptions, OpenError};
 use crate::recover::{RecoveryReport, recover};
 use crate::retain::{SealedSegment, retain_loop};
 use crate::room::Room;
 use crate::schema::{Schema, SchemaId};
-use crate::segment::DigestAlgorithm;
 use crate::segment_writer::{ClosedSegment, SegmentWriter, SyncWork};
 use crate::shelf::Loaded;
 use crate::storage::{Space, Storage, StorageLock, make_folder};
@@ -37,74 +37,6 @@ const WRITE_BATCHES_MAX: usize = 256;
 const UNSEALED_MAX: usize = 4;
 /// How much nicer than the workers the sealer is.
 const SEALER_NICENESS: i32 = 10;
-
-/// How a log is kept.
-#[derive(Debug, Clone)]
-pub struct LogOptions {
-    /// The folder of all logs.
-    pub dir: PathBuf,
-    /// A segment is closed when it has this many bytes.
-    pub segment_bytes_max: u64,
-    /// A segment is closed when it is this old and holds a record.
-    pub segment_age_max: Duration,
-    /// What was written is synced at most this much later, even if nobody waits.
-    pub sync_age_max: Duration,
-    /// Bytes that may wait for the disk before appends are refused.
-    pub queue_bytes_max: u64,
-    /// Bytes of the records of one transaction.
-    pub transaction_bytes_max: usize,
-    /// The digest that seals segments.
-    pub digest: DigestAlgorithm,
-    /// The name of this machine, written into segments.
-    pub node: String,
-    /// How long a sealed segment is kept after every sink has it, while there is room.
-    pub retain: Duration,
-    /// Sealed segments that every sink has are deleted, oldest first, when all of them have more bytes than this.
-    pub retain_bytes_max: u64,
-    /// Bytes that are to stay free on the disk: with less, records are refused.
-    pub reserve_bytes: u64,
-}
-
-impl LogOptions {
-    /// The defaults for a folder.
-    pub fn new(dir: &Path) -> Self {
-        Self {
-            dir: dir.to_owned(),
-            segment_bytes_max: 64 << 20,
-            segment_age_max: Duration::from_mins(1),
-            sync_age_max: Duration::from_millis(200),
-            queue_bytes_max: 64 << 20,
-            transaction_bytes_max: 4 << 20,
-            digest: DigestAlgorithm::default(),
-            node: String::new(),
-            retain: Duration::from_hours(24),
-            retain_bytes_max: 10 << 30,
-            reserve_bytes: 1 << 30,
-        }
-    }
-}
-
-/// Why a log cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// Another server has the folder.
-    #[error("{} is locked: another server uses it", .0.display())]
-    Locked(PathBuf),
-    /// The disk.
-    #[error("cannot open the log")]
-    Log(#[from] LogError),
-    /// No thread could be started.
-    #[error("cannot start a thread of the log")]
-    Thread(#[source] std::io::Error),
-    /// A limit that the format does not allow.
-    #[error("transaction_bytes_max is {found}, limit {limit}")]
-    TransactionBytes {
-        /// What was asked for.
-        found: usize,
-        /// What a batch can hold with room for its neighbours.
-        limit: usize,
-    },
-}
 
 /// How far the log of this run is on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The two halves of a record's identity: the log it is in and its number there.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 use uuid::Uuid;
@@ -12,6 +13,11 @@ use uuid::Uuid;
 pub struct LogId([u8; 16]);
 
 impl LogId {
+    /// The log in whose folder a segment lies. None: the folder has no log's name.
+    pub(crate) fn of_segment(path: &Path) -> Option<Self> {
+        path.parent()?.file_name()?.to_str()?.parse().ok()
+    }
+
     /// Makes an id that no other run has: 74 bits of it are random.
     pub fn random() -> Self {
         Self(Uuid::now_v7().into_bytes())

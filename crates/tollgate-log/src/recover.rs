@@ -216,11 +216,6 @@ impl Unsealed {
         Ok(Self { name, path, file, scan })
     }
 
-    /// The log in whose folder it lies.
-    fn log(&self) -> Option<LogId> {
-        self.path.parent()?.file_name()?.to_str()?.parse().ok()
-    }
-
     /// Whether this segment begins where the intact batches of another end: that one has lost none of its own.
     fn continues(&self, before: &SegmentScan) -> bool {
         let expected = (before.last.after(1), before.chain);
@@ -285,7 +280,7 @@ fn judge(
             _ => Verdict::Remove,
         };
     };
-    if let Some(expected) = file.log()
+    if let Some(expected) = LogId::of_segment(&file.path)
         && header.log != expected
     {
         return Verdict::SetAside(FormatError::Stranger { found: header.log, expected }.to_string());

@@ -130,8 +130,7 @@ fn problem_of(scan: &SegmentScan, name: SegmentName, before: Option<SegmentEnd>)
 /// A segment that is whole, but not the one that its place says.
 fn stranger(scan: &SegmentScan, name: SegmentName, path: &Path) -> Option<SegmentProblem> {
     let header = scan.header.as_ref()?;
-    let folder = path.parent().and_then(Path::file_name).and_then(|folder| folder.to_str()?.parse().ok());
-    let reason = if folder.is_some_and(|log: LogId| log != header.log) {
+    let reason = if LogId::of_segment(path).is_some_and(|log| log != header.log) {
         format!("is a segment of log {}", header.log)
     } else if header.first != name.first {
         format!("is the segment that begins with {}", header.first)

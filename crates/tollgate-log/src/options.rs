@@ -1,0 +1,75 @@
+//! How a log is kept, and why one cannot be opened.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::error::LogError;
+use crate::segment::DigestAlgorithm;
+
+/// How a log is kept.
+#[derive(Debug, Clone)]
+pub struct LogOptions {
+    /// The folder of all logs.
+    pub dir: PathBuf,
+    /// A segment is closed when it has this many bytes.
+    pub segment_bytes_max: u64,
+    /// A segment is closed when it is this old and holds a record.
+    pub segment_age_max: Duration,
+    /// What was written is synced at most this much later, even if nobody waits.
+    pub sync_age_max: Duration,
+    /// Bytes that may wait for the disk before appends are refused.
+    pub queue_bytes_max: u64,
+    /// Bytes of the records of one transaction.
+    pub transaction_bytes_max: usize,
+    /// The digest that seals segments.
+    pub digest: DigestAlgorithm,
+    /// The name of this machine, written into segments.
+    pub node: String,
+    /// How long a sealed segment is kept after every sink has it, while there is room.
+    pub retain: Duration,
+    /// Sealed segments that every sink has are deleted, oldest first, when all of them have more bytes than this.
+    pub retain_bytes_max: u64,
+    /// Bytes that are to stay free on the disk: with less, records are refused.
+    pub reserve_bytes: u64,
+}
+
+impl LogOptions {
+    /// The defaults for a folder.
+    pub fn new(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            segment_bytes_max: 64 << 20,
+            segment_age_max: Duration::from_mins(1),
+            sync_age_max: Duration::from_millis(200),
+            queue_bytes_max: 64 << 20,
+            transaction_bytes_max: 4 << 20,
+            digest: DigestAlgorithm::default(),
+            node: String::new(),
+            retain: Duration::from_hours(24),
+            retain_bytes_max: 10 << 30,
+            reserve_bytes: 1 << 30,
+        }
+    }
+}
+
+/// Why a log cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another server has the folder.
+    #[error("{} is locked: another server uses it", .0.display())]
+    Locked(PathBuf),
+    /// The disk.
+    #[error("cannot open the log")]
+    Log(#[from] LogError),
+    /// No thread could be started.
+    #[error("cannot start a thread of the log")]
+    Thread(#[source] std::io::Error),
+    /// A limit that the format does not allow.
+    #[error("transaction_bytes_max is {found}, limit {limit}")]
+    TransactionBytes {
+        /// What was asked for.
+        found: usize,
+        /// What a batch can hold with room for its neighbours.
+        limit: usize,
+    },
+}

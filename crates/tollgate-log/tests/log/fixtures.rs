@@ -94,14 +94,13 @@ fn append_round(transaction: &mut Transaction<'_>, round: u64) {
 }
 
 /// Puts a fixture into a log of its own, under the name that it had.
-fn on_disk(name: &str) -> (Sim, LogId) {
-    let bytes = fixture(name);
+fn on_disk(name: &str, bytes: &[u8]) -> (Sim, LogId) {
     let (header, _) = SegmentHeader::decode(bytes.first_chunk().unwrap()).unwrap();
     assert_eq!((header.first, header.chain, header.node.as_str()), (Sequence::FIRST, 0, NODE), "{name}");
     let state = Path::new(name).extension().unwrap().to_str().unwrap();
     let sim = Sim::new();
     let folder = dir().join(header.log.to_string());
-    sim.put(&folder.join(format!("{:020}.{state}", header.first.0)), &bytes);
+    sim.put(&folder.join(format!("{:020}.{state}", header.first.0)), bytes);
     (sim, header.log)
 }
 
@@ -148,23 +147,31 @@ fn check_record(record: &Record<'_>, log: LogId, name: &str) {
 #[test]
 fn sealed_segments_of_version_1_read_value_by_value_and_their_digests_hold() {
     for (name, algorithm) in SEALED {
-        let (sim, log) = on_disk(name);
-        assert_eq!(check_records(&sim, log, name), ROUNDS * ROUND_RECORDS, "{name}");
-        let (segment, path) = segments_of(&sim, log).remove(0);
-        let verdict = verify_segment(&sim, segment, &path, Some(SegmentEnd::OF_NOTHING)).unwrap();
-        assert_eq!(verdict.problem, None, "{name}");
-        let footer = read_footer(&sim, &path).unwrap().unwrap();
-        assert_eq!((footer.digest.algorithm(), footer.digest_before), (algorithm, [0; 64]), "{name}");
-        assert_eq!((footer.batches, footer.records), (ROUNDS + 1, ROUNDS * ROUND_RECORDS), "{name}");
-        let counts: Vec<_> =
-            footer.counts.iter().map(|count| (count.schema.0, count.rows, count.rejects)).collect();
-        assert_eq!(counts, [(0, 2 * ROUNDS, 0), (1, ROUNDS, ROUNDS)], "{name}");
+        check_sealed(name, &fixture(name), algorithm);
     }
+}
+
+fn check_sealed(name: &str, bytes: &[u8], algorithm: DigestAlgorithm) {
+    let (sim, log) = on_disk(name, bytes);
+    assert_eq!(check_records(&sim, log, name), ROUNDS * ROUND_RECORDS, "{name}");
+    let (segment, path) = segments_of(&sim, log).remove(0);
+    let verdict = verify_segment(&sim, segment, &path, Some(SegmentEnd::OF_NOTHING)).unwrap();
+    assert_eq!(verdict.problem, None, "{name}");
+    let footer = read_footer(&sim, &path).unwrap().unwrap();
+    assert_eq!((footer.digest.algorithm(), footer.digest_before), (algorithm, [0; 64]), "{name}");
+    assert_eq!((footer.batches, footer.records), (ROUNDS + 1, ROUNDS * ROUND_RECORDS), "{name}");
+    let counts: Vec<_> =
+        footer.counts.iter().map(|count| (count.schema.0, count.rows, count.rejects)).collect();
+    assert_eq!(counts, [(0, 2 * ROUNDS, 0), (1, ROUNDS, ROUNDS)], "{name}");
 }
 
 #[test]
 fn an_unsealed_segment_of_version_1_reads_and_is_sealed() {
-    let (sim, log) = on_disk(UNSEALED);
+    check_unsealed(&fixture(UNSEALED));
+}
+
+fn check_unsealed(bytes: &[u8]) {
+    let (sim, log) = on_disk(UNSEALED, bytes);
     assert_eq!(check_records(&sim, log, UNSEALED), ROUNDS * ROUND_RECORDS);
     let report = recover(&sim.storage(), &dir(), DigestAlgorithm::Sha256).unwrap();
     assert_eq!((report.logs[0].sealed, report.logs[0].torn_bytes), (1, 0));
@@ -173,25 +180,38 @@ fn an_unsealed_segment_of_version_1_reads_and_is_sealed() {
 
 #[test]
 fn a_torn_tail_of_version_1_is_cut_behind_the_last_whole_batch() {
-    let (sim, log) = on_disk(TORN);
+    check_torn(&fixture(TORN));
+}
+
+fn check_torn(bytes: &[u8]) {
+    let (sim, log) = on_disk(TORN, bytes);
     let path = segments_of(&sim, log).remove(0).1;
     let end = scan_segment(&sim, &path).unwrap().end;
     let report = recover(&sim.storage(), &dir(), DigestAlgorithm::Sha256).unwrap();
-    assert_eq!(report.logs[0].torn_bytes, fixture(TORN).len() as u64 - end);
+    assert_eq!(report.logs[0].torn_bytes, bytes.len() as u64 - end);
     assert_eq!(check_records(&sim, log, TORN), (ROUNDS - 1) * ROUND_RECORDS);
 }
 
-/// Writes the fixtures anew: `cargo test -p tollgate-log --test log -- --ignored rewrite_the_fixtures`.
+/// Keeps what it wrote where `TOLLGATE_FIXTURES` names a folder.
 #[test]
-#[ignore = "the committed files are those of the version that wrote them"]
-fn rewrite_the_fixtures() {
-    fs::create_dir_all(folder()).unwrap();
+fn what_is_written_now_passes_the_checks_of_version_1() {
+    let kept = std::env::var_os("TOLLGATE_FIXTURES").map(PathBuf::from);
+    let keep = |name: &str, bytes: &[u8]| {
+        if let Some(folder) = &kept {
+            fs::write(folder.join(name), bytes).unwrap();
+        }
+    };
     for (name, algorithm) in SEALED {
-        fs::write(folder().join(name), written(algorithm, true)).unwrap();
+        let bytes = written(algorithm, true);
+        check_sealed(name, &bytes, algorithm);
+        keep(name, &bytes);
     }
-    fs::write(folder().join(UNSEALED), written(DigestAlgorithm::Sha256, false)).unwrap();
     let whole = written(DigestAlgorithm::Sha256, false);
-    fs::write(folder().join(TORN), &whole[..whole.len() - TORN_BYTES]).unwrap();
+    check_unsealed(&whole);
+    keep(UNSEALED, &whole);
+    let torn = &whole[..whole.len() - TORN_BYTES];
+    check_torn(torn);
+    keep(TORN, torn);
 }
 
 /// The bytes of a segment that the log itself wrote, with its threads.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tollgate_log::{Cursor, CursorStep, DiskStorage, LogId, RecordBody, Sequence, Value, log_ids};
 
-use crate::client::{Client, get, post};
+use crate::client::{Client, Reply, get, post};
 use crate::program::{App, Running, eventually, in_lanes};
 
 const KILLS: u64 = 20;
@@ -92,43 +92,69 @@ pub(crate) struct Load {
     pub(crate) answered: AtomicU64,
 }
 
-/// Sends requests, `depth` at once, until the server is gone; returns the numbers that were answered with success.
-fn drive(address: SocketAddr, depth: u64, load: &Load) -> Vec<u64> {
-    let mut acknowledged = Vec::new();
-    let Some(mut client) = Client::try_connect(address) else { return acknowledged };
+/// What a reply is to a client that counts.
+pub(crate) enum Counted {
+    Yes,
+    No,
+    /// Nothing more is asked.
+    Last,
+}
+
+/// Sends requests, `depth` at once, until the server is gone or has said its last; returns the numbers that count.
+fn drive(address: SocketAddr, depth: u64, load: &Load, judge: impl Fn(&Reply) -> Counted) -> Vec<u64> {
+    let mut counted = Vec::new();
+    let Some(mut client) = Client::try_connect(address) else { return counted };
     loop {
         let batch: Vec<_> = (0..depth).map(|_| load.numbers.fetch_add(1, Ordering::Relaxed)).collect();
         if !client.send(&batch.iter().map(|n| request(*n)).collect::<String>()) {
-            return acknowledged;
+            return counted;
         }
         for n in batch {
-            let Some(reply) = client.reply() else { return acknowledged };
-            assert!(reply.is_success(), "{reply:?}");
-            acknowledged.push(n);
+            let Some(reply) = client.reply() else { return counted };
+            match judge(&reply) {
+                Counted::Yes => counted.push(n),
+                Counted::No => {}
+                Counted::Last => return counted,
+            }
             load.answered.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
+/// Drives a server, ends it after some replies, and returns the numbers that count.
+pub(crate) fn drive_until(
+    server: Running,
+    replies: u64,
+    load: &Load,
+    judge: impl Fn(&Reply) -> Counted + Sync,
+    end: impl FnOnce(Running),
+) -> Vec<u64> {
+    let (address, enough) = (server.address(), load.answered.load(Ordering::Relaxed) + replies);
+    let judge = &judge;
+    thread::scope(|scope| {
+        let drivers: Vec<_> = (0..CLIENTS)
+            .map(|client| scope.spawn(move || drive(address, 1 << client, load, judge)))
+            .collect();
+        eventually("enough replies", || (load.answered.load(Ordering::Relaxed) >= enough).then_some(()));
+        end(server);
+        drivers.into_iter().flat_map(|driver| driver.join().unwrap()).collect()
+    })
+}
+
 /// Drives a server, kills it after some replies, and returns what was acknowledged.
-pub(crate) fn drive_and_kill(server: Running, replies: u64, load: &Arc<Load>) -> Vec<u64> {
-    let enough = load.answered.load(Ordering::Relaxed) + replies;
-    let drivers: Vec<_> = (0..CLIENTS)
-        .map(|client| {
-            let (address, load) = (server.address(), load.clone());
-            thread::spawn(move || drive(address, 1 << client, &load))
-        })
-        .collect();
-    eventually("enough replies", || (load.answered.load(Ordering::Relaxed) >= enough).then_some(()));
-    server.kill();
-    drivers.into_iter().flat_map(|driver| driver.join().unwrap()).collect()
+pub(crate) fn drive_and_kill(server: Running, replies: u64, load: &Load) -> Vec<u64> {
+    let judge = |reply: &Reply| {
+        assert!(reply.is_success(), "{reply:?}");
+        Counted::Yes
+    };
+    drive_until(server, replies, load, judge, Running::kill)
 }
 
 #[test]
 fn what_was_acknowledged_survives_sigkill_exactly_once() {
     let mut random = Random(seed());
     let app = App::new(CONFIG, &[("keep.luau", KEEP)]);
-    let load = Arc::new(Load::default());
+    let load = Load::default();
     let mut acknowledged = Vec::new();
     for _ in 0..KILLS {
         let replies = random.below(REPLIES_BEFORE_KILL_MAX);

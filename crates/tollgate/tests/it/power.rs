@@ -1,19 +1,15 @@
 //! Power cuts under load: what was acknowledged as synced is a row, once; the rest is there in part, and without a gap.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
-use crate::client::Client;
-use crate::crash::{CONFIG, KEEP, Load, Random, check_kept, drive_and_kill, request, seed};
+use crate::client::Reply;
+use crate::crash::{CONFIG, Counted, KEEP, Load, Random, check_kept, drive_and_kill, drive_until, seed};
 use crate::disk::Disk;
-use crate::program::{App, Running, eventually};
+use crate::program::{App, Running};
 
 /// `make crash` cuts more often, and on XFS too.
 const CUTS: u64 = 10;
 const DISK_MEBIBYTES: u64 = 320;
-const CLIENTS: u64 = 6;
 /// Requests that a run answers before the cut: at random up to this many.
 const REPLIES_BEFORE_CUT_MAX: u64 = 2000;
 
@@ -26,7 +22,7 @@ fn what_was_synced_survives_power_cuts_exactly_once() {
     let config = format!("drain_timeout = \"100ms\"\n{CONFIG}");
     let app = App::new_in(&disk.path(), &config, &[("keep.luau", KEEP)]);
     disk.sync();
-    let load = Arc::new(Load::default());
+    let load = Load::default();
     let mut synced = Vec::new();
     for _ in 0..cuts {
         if random.below(2) == 0 {
@@ -43,46 +39,22 @@ fn what_was_synced_survives_power_cuts_exactly_once() {
 }
 
 /// Drives a server, cuts the power after some replies, and returns what was acknowledged.
-fn drive_and_cut(server: Running, replies: u64, load: &Arc<Load>, disk: &Disk) -> Vec<u64> {
-    let enough = load.answered.load(Ordering::Relaxed) + replies;
-    let is_over = Arc::new(AtomicBool::new(false));
-    let drivers: Vec<_> = (0..CLIENTS)
-        .map(|client| {
-            let (address, load, is_over) = (server.address(), load.clone(), is_over.clone());
-            thread::spawn(move || drive(address, 1 << client, &load, &is_over))
-        })
-        .collect();
-    eventually("enough replies", || (load.answered.load(Ordering::Relaxed) >= enough).then_some(()));
-    is_over.store(!disk.is_cut_at_once(), Ordering::SeqCst);
-    disk.cut_power();
-    let (status, log) = server.wait();
-    assert!(!status.success(), "a log that failed is no good end: {log}");
-    let acknowledged = drivers.into_iter().flat_map(|driver| driver.join().unwrap()).collect();
+fn drive_and_cut(server: Running, replies: u64, load: &Load, disk: &Disk) -> Vec<u64> {
+    let is_over = AtomicBool::new(false);
+    let judge = |reply: &Reply| match reply.field("tollgate-outcome") {
+        Some("refused" | "unknown") if reply.status == 503 => Counted::Last,
+        _ => {
+            assert!(reply.is_success(), "{reply:?}");
+            if is_over.load(Ordering::SeqCst) { Counted::No } else { Counted::Yes }
+        }
+    };
+    let cut = |server: Running| {
+        is_over.store(!disk.is_cut_at_once(), Ordering::SeqCst);
+        disk.cut_power();
+        let (status, log) = server.wait();
+        assert!(!status.success(), "a log that failed is no good end: {log}");
+    };
+    let acknowledged = drive_until(server, replies, load, judge, cut);
     disk.come_back();
     acknowledged
-}
-
-/// Sends requests, `depth` at once, until one is refused or the server is gone; returns what was acknowledged before
-/// it was over.
-fn drive(address: SocketAddr, depth: u64, load: &Load, is_over: &AtomicBool) -> Vec<u64> {
-    let mut acknowledged = Vec::new();
-    let Some(mut client) = Client::try_connect(address) else { return acknowledged };
-    loop {
-        let batch: Vec<_> = (0..depth).map(|_| load.numbers.fetch_add(1, Ordering::Relaxed)).collect();
-        if !client.send(&batch.iter().map(|n| request(*n)).collect::<String>()) {
-            return acknowledged;
-        }
-        for n in batch {
-            let Some(reply) = client.reply() else { return acknowledged };
-            if reply.status == 503 {
-                assert!(matches!(reply.field("tollgate-outcome"), Some("refused" | "unknown")), "{reply:?}");
-                return acknowledged;
-            }
-            assert!(reply.is_success(), "{reply:?}");
-            if !is_over.load(Ordering::SeqCst) {
-                acknowledged.push(n);
-            }
-            load.answered.fetch_add(1, Ordering::Relaxed);
-        }
-    }
 }

@@ -1,3 +1,5 @@
+//! The three formats of one log, line by line.
+
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;

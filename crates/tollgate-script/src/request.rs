@@ -114,20 +114,21 @@ impl Fields for RequestFields {
             "query" => {
                 let raw = request.head.query().unwrap_or_default();
                 let expected = raw.bytes().filter(|&byte| byte == b'=').count();
-                stack.texts(&self.kept, query_pairs(raw), expected, false)
+                stack.texts(&self.kept, query_pairs(raw), expected, false);
             }
             "params" => {
                 let pairs = request.params.iter().map(|(name, value)| (name, value));
-                stack.texts(&self.kept, pairs, request.params.len(), false)
+                stack.texts(&self.kept, pairs, request.params.len(), false);
             }
             "headers" => {
                 let fields = request.head.fields().map(|(name, value)| (name.to_ascii_lowercase(), value));
-                stack.texts(&self.kept, fields, request.head.fields().count(), true)
+                stack.texts(&self.kept, fields, request.head.fields().count(), true);
             }
             "body" => stack.function(BODY),
             "json" => stack.function(JSON),
             _ => stack.function(ALL),
         }
+        true
     }
 }
 

@@ -181,12 +181,9 @@ impl<'a> Entries<'a> {
         // SAFETY: the table is at its slot; the value lies on the stack until it is popped.
         unsafe {
             match c_int::try_from(index) {
-                Ok(index) => ffi::lua_rawgeti_(self.state, self.slot, index),
-                Err(_) => {
-                    ffi::lua_pushnil(self.state);
-                    ffi::LUA_TNIL
-                }
-            };
+                Ok(index) => _ = ffi::lua_rawgeti_(self.state, self.slot, index),
+                Err(_) => ffi::lua_pushnil(self.state),
+            }
             let top = ffi::lua_gettop(self.state);
             let result = f(Seen::at(self.state, top));
             ffi::lua_settop(self.state, top - 1);

@@ -110,26 +110,23 @@ unsafe extern "C-unwind" fn run<F: Fields>(state: *mut ffi::lua_State) -> c_int 
 
 impl Stack {
     /// Pushes a string.
-    pub(crate) fn text(&self, text: &[u8]) -> bool {
+    pub(crate) fn text(&self, text: &[u8]) {
         // SAFETY: Luau copies the bytes.
         unsafe { ffi::lua_pushlstring_(self.state, text.as_ptr().cast(), text.len()) };
-        true
     }
 
     /// Pushes a number.
-    pub(crate) fn number(&self, number: f64) -> bool {
+    pub(crate) fn number(&self, number: f64) {
         // SAFETY: nothing is read.
         unsafe { ffi::lua_pushnumber(self.state, number) };
-        true
     }
 
     /// Pushes one of the functions.
-    pub(crate) fn function(&self, place: u8) -> bool {
+    pub(crate) fn function(&self, place: u8) {
         // SAFETY: Luau gives nil for an upvalue that is not there.
         unsafe {
             ffi::lua_pushvalue(self.state, ffi::lua_upvalueindex(upvalue::FUNCTIONS + i32::from(place)));
         };
-        true
     }
 
     /// Pushes a read-only table of names and values, in which the first value of a name counts, and keeps it as the
@@ -141,8 +138,7 @@ impl Stack {
         pairs: impl Iterator<Item = (N, V)>,
         expected: usize,
         with_metatable: bool,
-    ) -> bool
-    where
+    ) where
         N: Deref<Target: AsRef<[u8]>>,
         V: Deref<Target: AsRef<[u8]>>,
     {
@@ -176,6 +172,5 @@ impl Stack {
             ffi::lua_rawset(state, 1);
             ffi::lua_setreadonly(state, 1, 1);
         }
-        true
     }
 }

@@ -420,7 +420,8 @@ fn keep_tail(
         if read == 0 {
             return copy.sync().map_err(LogError::io("sync", to));
         }
-        copy.append(&mut [IoSlice::new(&piece[..read])]).map_err(LogError::io("write", to))?;
+        copy.write_at(offset - from, &mut [IoSlice::new(&piece[..read])])
+            .map_err(LogError::io("write", to))?;
         offset += read as u64;
     }
 }

@@ -60,7 +60,7 @@ fn write_footer(
         digest_before,
         counts: scan.counts.clone(),
     };
-    file.append(&mut [IoSlice::new(&footer.encode())]).map_err(LogError::io("write", path))?;
+    file.write_at(scan.end, &mut [IoSlice::new(&footer.encode())]).map_err(LogError::io("write", path))?;
     Ok(footer)
 }
 

@@ -207,7 +207,7 @@ impl SegmentWriter {
             node: self.node.clone(),
         };
         let (bytes, checksum) = header.encode();
-        file.append(&mut [IoSlice::new(&bytes)]).map_err(LogError::io("write", &path))?;
+        file.write_at(0, &mut [IoSlice::new(&bytes)]).map_err(LogError::io("write", &path))?;
         self.unsynced.folders.push(folder);
         self.chain = checksum;
         self.active = Some(Active { path, name, file, nonce: header.nonce, bytes: bytes.len() as u64 });
@@ -244,6 +244,7 @@ impl SegmentWriter {
         stamp_us: i64,
     ) -> Result<(), LogError> {
         let Some(active) = &mut self.active else { return Ok(()) };
+        let offset = active.bytes;
         let mut headers = Vec::with_capacity(batches.len());
         for batch in batches {
             let header = BatchHeader {
@@ -265,7 +266,7 @@ impl SegmentWriter {
             active.bytes += header.batch_bytes();
         }
         let mut slices = gather(&headers, batches);
-        active.file.append(&mut slices).map_err(LogError::io("write", &active.path))?;
+        active.file.write_at(offset, &mut slices).map_err(LogError::io("write", &active.path))?;
         self.unsynced.merge(SyncWork {
             files: vec![(active.path.clone(), active.file.clone())],
             folders: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, IoSlice, Write};
+use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub trait Storage: Send + Sync {
     fn list(&self, folder: &Path) -> io::Result<Vec<String>>;
     /// Makes a new, empty file; fails if there is one.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
-    /// Opens a file to read, append, cut and sync it.
+    /// Opens a file to read, write, cut and sync it.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
     /// Opens a file to read it.
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
@@ -53,8 +53,9 @@ pub struct Space {
 
 /// The calls that the log makes on one file.
 pub trait StorageFile: Send + Sync {
-    /// Appends all the bytes; a short write is gone on with. After an error nothing is known of what was written.
-    fn append(&self, slices: &mut [IoSlice<'_>]) -> io::Result<()>;
+    /// Writes all the bytes at an offset; a short write is gone on with. After an error nothing is known of what was
+    /// written.
+    fn write_at(&self, offset: u64, slices: &mut [IoSlice<'_>]) -> io::Result<()>;
     /// Reads at an offset until `buffer` is full or the file ends; returns the bytes read.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
     /// Bytes of the file.
@@ -86,12 +87,12 @@ impl Storage for DiskStorage {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
-        let file = OpenOptions::new().read(true).append(true).create_new(true).open(path)?;
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         Ok(Arc::new(DiskFile(file)))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
-        let file = OpenOptions::new().read(true).append(true).open(path)?;
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
         Ok(Arc::new(DiskFile(file)))
     }
 
@@ -168,14 +169,16 @@ fn sync_name(storage: &dyn Storage, folder: &Path) -> Result<(), LogError> {
 struct DiskFile(File);
 
 impl StorageFile for DiskFile {
-    fn append(&self, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
-        let mut file = &self.0;
+    fn write_at(&self, mut offset: u64, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
         while slices.iter().any(|slice| !slice.is_empty()) {
-            match file.write_vectored(&slices[..slices.len().min(IO_SLICES_MAX)]) {
+            match rustix::io::pwritev(&self.0, &slices[..slices.len().min(IO_SLICES_MAX)], offset) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => IoSlice::advance_slices(&mut slices, written),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Ok(written) => {
+                    offset += written as u64;
+                    IoSlice::advance_slices(&mut slices, written);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())

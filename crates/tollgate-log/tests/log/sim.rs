@@ -613,17 +613,17 @@ impl SimFile {
 }
 
 impl StorageFile for SimFile {
-    fn append(&self, slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+    fn write_at(&self, offset: u64, slices: &mut [IoSlice<'_>]) -> io::Result<()> {
         let mut state = self.sim.begin(Call::Write, &self.path)?;
         let mut bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
-        let is_full = state.capacity.is_some_and(|most| state.bytes() + bytes.len() as u64 > most);
+        let grows = (offset + bytes.len() as u64).saturating_sub(state.content(self.inode).live.len() as u64);
+        let is_full = state.capacity.is_some_and(|most| state.bytes() + grows > most);
         let no_space = || io::Error::from_raw_os_error(ENOSPC);
         let fault = state.fault(Call::Write).or_else(|| is_full.then(no_space));
         if fault.is_some() {
             bytes.truncate(bytes.len() / 2);
         }
-        let offset = state.content(self.inode).live.len();
-        self.change(&mut state, Change::Write(offset, bytes));
+        self.change(&mut state, Change::Write(offset as usize, bytes));
         fault.map_or(Ok(()), Err)
     }
 

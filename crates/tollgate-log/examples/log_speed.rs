@@ -133,7 +133,7 @@ fn start_after_a_crash(
         let entry = entry?;
         fs::copy(entry.path(), to.join(id.to_string()).join(entry.file_name()))?;
     }
-    drop(log);
+    log.close()?;
     let read = cold_read(&to.join(id.to_string()))?;
     let began = Instant::now();
     let report = recover(&(Arc::new(DiskStorage) as Arc<_>), &to, DigestAlgorithm::Sha256)?;

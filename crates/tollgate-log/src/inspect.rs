@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::batch::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, u32_at};
+use crate::digest::digest_of;
 use crate::error::{FormatError, LogError};
 use crate::id::{LogId, Sequence};
 use crate::record::{RawRecord, RecordKind, decode_reject, decode_row, split_record};
 use crate::scan::{Schemas, SegmentReader};
 use crate::schema::{Schema, SchemaId};
-use crate::seal::{digest_of, footer_at_end};
+use crate::seal::footer_at_end;
 use crate::segment::{
     Digest, FOOTER_BYTES_MAX, FOOTER_MAGIC, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader,
 };

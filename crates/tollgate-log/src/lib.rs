@@ -2,7 +2,7 @@
 //!
 //! A record goes through the files in this order: [`schema`] says what a stream's rows look like, [`record`] encodes
 //! one, [`append`] gathers those of one pass of a worker into a batch, [`commit`] runs the threads that write, sync
-//! and seal through [`segment_writer`], [`batch`] and [`segment`] are the bytes. [`mod@recover`] mends what a dead run
+//! and seal through [`segment_writer`], [`batch`] and [`segment`] are the bytes, [`digest`] what seals them. [`mod@recover`] mends what a dead run
 //! left, [`mod@repair`] does it by hand, [`cursor`] reads a log in order, [`verify`] checks a whole one,
 //! [`inspect`] takes one file apart for a person. [`retain`] deletes what every sink has, as [`shelf`] decides, and
 //! [`room`] refuses records before the disk is full. [`storage`] is the file system, as a trait.
@@ -13,6 +13,7 @@ mod append;
 mod batch;
 mod commit;
 mod cursor;
+mod digest;
 mod error;
 mod event;
 mod id;

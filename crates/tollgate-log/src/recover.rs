@@ -7,11 +7,12 @@ use std::io::{ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::digest::scan_digested;
 use crate::error::{FormatError, LogError};
 use crate::id::{LogId, Sequence};
-use crate::scan::{Failure, SegmentScan, scan_segment};
+use crate::scan::{Failure, SegmentScan};
 use crate::seal::read_footer;
-use crate::segment::{DigestAlgorithm, SegmentName, SegmentState};
+use crate::segment::{Digest, DigestAlgorithm, SegmentName, SegmentState};
 use crate::segment_writer::ClosedSegment;
 use crate::storage::{Storage, StorageFile};
 
@@ -106,12 +107,14 @@ fn recover_log(
     let Some(_lock) = storage.try_lock(&lock).map_err(LogError::io("lock", &lock))? else {
         return Ok(None);
     };
-    let files =
-        open.iter().map(|name| Unsealed::read(storage, folder, *name)).collect::<Result<Vec<_>, _>>()?;
+    let files = open
+        .iter()
+        .map(|name| Unsealed::read(storage, folder, *name, digest))
+        .collect::<Result<Vec<_>, _>>()?;
     // The dead run may not have synced the names; a later recovery looks at none that is sealed.
     storage.sync_folder(folder).map_err(LogError::io("sync", folder))?;
     Plan::new(storage, folder, &names, files)?
-        .carry_out(storage, folder, log, digest, Unacknowledged::Remove)
+        .carry_out(storage, folder, log, Unacknowledged::Remove)
         .map(Some)
 }
 
@@ -162,13 +165,12 @@ impl Plan {
         storage: &dyn Storage,
         folder: &Path,
         log: LogId,
-        digest: DigestAlgorithm,
         unacknowledged: Unacknowledged,
     ) -> Result<LogRecovery, LogError> {
         let recovery =
             LogRecovery { log, sealed: 0, torn_bytes: 0, set_aside: Vec::new(), unknown: Vec::new() };
         let digest_before = self.digest_before;
-        let mut mender = Mender { storage, folder, digest, unacknowledged, digest_before, recovery };
+        let mut mender = Mender { storage, folder, unacknowledged, digest_before, recovery };
         let (to_remove, to_keep): (Vec<_>, Vec<_>) =
             self.files.into_iter().partition(|(_, verdict)| *verdict == Verdict::Remove);
         to_keep.into_iter().try_for_each(|(file, verdict)| mender.mend(file, verdict))?;
@@ -195,25 +197,32 @@ pub(crate) struct Unsealed {
     pub(crate) path: PathBuf,
     file: Arc<dyn StorageFile>,
     pub(crate) scan: SegmentScan,
+    /// Of what is intact; none if it was only looked at.
+    digest: Digest,
 }
 
 impl Unsealed {
     /// Reads the disk, not the cache: what is only in memory is put on disk first, then the pages are dropped.
-    pub(crate) fn read(storage: &dyn Storage, folder: &Path, name: SegmentName) -> Result<Self, LogError> {
+    pub(crate) fn read(
+        storage: &dyn Storage,
+        folder: &Path,
+        name: SegmentName,
+        algorithm: DigestAlgorithm,
+    ) -> Result<Self, LogError> {
         let path = name.path(folder);
         let file = storage.open(&path).map_err(LogError::io("open", &path))?;
         file.sync().map_err(LogError::io("sync", &path))?;
         file.drop_cache().map_err(LogError::io("drop the cached pages of", &path))?;
-        let scan = scan_segment(storage, &path)?;
-        Ok(Self { name, path, file, scan })
+        let (scan, digest) = scan_digested(storage, &path, algorithm)?;
+        Ok(Self { name, path, file, scan, digest })
     }
 
     /// Reads what there is, and changes nothing.
     pub(crate) fn look(storage: &dyn Storage, folder: &Path, name: SegmentName) -> Result<Self, LogError> {
         let path = name.path(folder);
         let file = storage.open_read(&path).map_err(LogError::io("open", &path))?;
-        let scan = scan_segment(storage, &path)?;
-        Ok(Self { name, path, file, scan })
+        let (scan, digest) = scan_digested(storage, &path, DigestAlgorithm::None)?;
+        Ok(Self { name, path, file, scan, digest })
     }
 
     /// Whether this segment begins where the intact batches of another end: that one has lost none of its own.
@@ -312,7 +321,6 @@ fn judge(
 struct Mender<'a> {
     storage: &'a dyn Storage,
     folder: &'a Path,
-    digest: DigestAlgorithm,
     unacknowledged: Unacknowledged,
     /// The digest that the next footer repeats; zeros behind a segment that has none.
     digest_before: [u8; 64],
@@ -336,7 +344,8 @@ impl Mender<'_> {
             }
             Verdict::Cut => {
                 self.cut(&file)?;
-                self.seal(file)
+                let scan = SegmentScan { file_bytes: file.scan.end, failure: None, ..file.scan };
+                self.seal(Unsealed { scan, ..file })
             }
             Verdict::Seal => self.seal(file),
         }
@@ -371,7 +380,7 @@ impl Mender<'_> {
     fn seal(&mut self, file: Unsealed) -> Result<(), LogError> {
         let (folder, last) = (self.folder.to_owned(), file.scan.last);
         let segment = ClosedSegment { file: file.file, folder, name: file.name, last };
-        let footer = segment.seal(self.storage, self.digest, self.digest_before)?;
+        let footer = segment.seal_scanned(self.storage, &file.scan, file.digest, self.digest_before)?;
         self.digest_before = footer.digest_bytes();
         self.recovery.sealed += 1;
         Ok(())

@@ -159,7 +159,7 @@ impl LogRepair<'_> {
         let mut treatments: Vec<_> =
             plan.files.iter().map(|(file, verdict)| (file.name, self.treatment(file, verdict))).collect();
         if self.mode == RepairMode::Mend && !open.is_empty() {
-            plan.carry_out(self.storage, &self.folder, self.log, self.digest, Unacknowledged::Keep)?;
+            plan.carry_out(self.storage, &self.folder, self.log, Unacknowledged::Keep)?;
         }
         for name in names.into_iter().filter(|name| name.state != SegmentState::Open) {
             treatments.push((name, self.treat_settled(name)?));
@@ -175,7 +175,7 @@ impl LogRepair<'_> {
     fn plan(&self, names: &[SegmentName], open: &[SegmentName]) -> Result<Plan, LogError> {
         let read = |name: &SegmentName| match self.mode {
             RepairMode::DryRun => Unsealed::look(self.storage, &self.folder, *name),
-            RepairMode::Mend => Unsealed::read(self.storage, &self.folder, *name),
+            RepairMode::Mend => Unsealed::read(self.storage, &self.folder, *name, self.digest),
         };
         let files = open.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         if self.mode == RepairMode::Mend && !open.is_empty() {

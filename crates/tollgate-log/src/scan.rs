@@ -417,6 +417,15 @@ impl SegmentScan {
 /// # Errors
 /// Only those of the disk; what is wrong with the bytes is in the result.
 pub fn scan_segment(storage: &dyn Storage, path: &Path) -> Result<SegmentScan, LogError> {
+    scan_watched(storage, path, &mut |_| {})
+}
+
+/// Walks a segment, and says after each batch where the intact ones end by now.
+pub(crate) fn scan_watched(
+    storage: &dyn Storage,
+    path: &Path,
+    on_batch: &mut dyn FnMut(u64),
+) -> Result<SegmentScan, LogError> {
     let file = storage.open_read(path).map_err(LogError::io("open", path))?;
     let file_bytes = file.size().map_err(LogError::io("read the size of", path))?;
     let mut scan = SegmentScan {
@@ -436,7 +445,7 @@ pub fn scan_segment(storage: &dyn Storage, path: &Path) -> Result<SegmentScan, L
     match read_header(&*file, path)? {
         Ok((header, checksum)) => {
             let mut reader = SegmentReader::at_start(path, file, header, checksum, Schemas::new());
-            walk(&mut reader, &mut scan)?;
+            walk(&mut reader, &mut scan, on_batch)?;
         }
         Err(error) => {
             scan.failure = Some(Failure { offset: 0, first: Sequence(0), error });
@@ -446,7 +455,11 @@ pub fn scan_segment(storage: &dyn Storage, path: &Path) -> Result<SegmentScan, L
     Ok(scan)
 }
 
-fn walk(reader: &mut SegmentReader, scan: &mut SegmentScan) -> Result<(), LogError> {
+fn walk(
+    reader: &mut SegmentReader,
+    scan: &mut SegmentScan,
+    on_batch: &mut dyn FnMut(u64),
+) -> Result<(), LogError> {
     let mut counts = BTreeMap::new();
     loop {
         match reader.step() {
@@ -454,6 +467,7 @@ fn walk(reader: &mut SegmentReader, scan: &mut SegmentScan) -> Result<(), LogErr
                 scan.durable = scan.durable.max(header.durable);
                 scan.batches += 1;
                 count_records(reader.payload(), &mut counts);
+                on_batch(reader.offset);
             }
             Ok(Found::Footer(footer)) => {
                 scan.footer = Some(footer);

@@ -3,9 +3,10 @@
 use std::io::IoSlice;
 use std::path::Path;
 
+use crate::digest::scan_digested;
 use crate::error::{FormatError, LogError};
-use crate::scan::{SegmentScan, scan_segment};
-use crate::segment::{Digest, DigestAlgorithm, Digester, SegmentFooter, SegmentState};
+use crate::scan::SegmentScan;
+use crate::segment::{Digest, DigestAlgorithm, SegmentFooter, SegmentState};
 use crate::segment_writer::ClosedSegment;
 use crate::storage::{Storage, StorageFile};
 
@@ -22,11 +23,22 @@ impl ClosedSegment {
         algorithm: DigestAlgorithm,
         digest_before: [u8; 64],
     ) -> Result<SegmentFooter, LogError> {
+        let (scan, digest) = scan_digested(storage, &self.name.path(&self.folder), algorithm)?;
+        self.seal_scanned(storage, &scan, digest, digest_before)
+    }
+
+    /// Seals the segment, of which that was found.
+    pub(crate) fn seal_scanned(
+        &self,
+        storage: &dyn Storage,
+        scan: &SegmentScan,
+        digest: Digest,
+        digest_before: [u8; 64],
+    ) -> Result<SegmentFooter, LogError> {
         let open = self.name.path(&self.folder);
-        let scan = scan_segment(storage, &open)?;
         let footer = match scan.footer.clone() {
             Some(footer) => footer,
-            None => write_footer(&*self.file, &open, &scan, algorithm, digest_before)?,
+            None => write_footer(&*self.file, &open, scan, digest, digest_before)?,
         };
         self.file.sync().map_err(LogError::io("sync", &open))?;
         let sealed = self.name.with_state(SegmentState::Sealed).path(&self.folder);
@@ -40,7 +52,7 @@ fn write_footer(
     file: &dyn StorageFile,
     path: &Path,
     scan: &SegmentScan,
-    algorithm: DigestAlgorithm,
+    digest: Digest,
     digest_before: [u8; 64],
 ) -> Result<SegmentFooter, LogError> {
     if let Some(failure) = &scan.failure {
@@ -56,40 +68,12 @@ fn write_footer(
         last: scan.last,
         content_bytes: scan.end,
         chain: scan.chain,
-        digest: digest_of(file, path, scan.end, algorithm)?,
+        digest,
         digest_before,
         counts: scan.counts.clone(),
     };
     file.write_at(scan.end, &mut [IoSlice::new(&footer.encode())]).map_err(LogError::io("write", path))?;
     Ok(footer)
-}
-
-/// Digests the first bytes of a file.
-pub(crate) fn digest_of(
-    file: &dyn StorageFile,
-    path: &Path,
-    bytes: u64,
-    algorithm: DigestAlgorithm,
-) -> Result<Digest, LogError> {
-    const PIECE_BYTES: u64 = 256 << 10;
-    let mut digester = Digester::new(algorithm);
-    let mut piece = vec![0; PIECE_BYTES as usize];
-    let mut offset = 0;
-    while algorithm != DigestAlgorithm::None && offset < bytes {
-        let wanted = PIECE_BYTES.min(bytes - offset) as usize;
-        let read = file.read_at(offset, &mut piece[..wanted]).map_err(LogError::io("read", path))?;
-        if read < wanted {
-            let (found, needed) = (offset + read as u64, bytes);
-            return Err(LogError::damaged(
-                path,
-                found,
-                FormatError::CutOff { what: "segment", found, needed },
-            ));
-        }
-        digester.update(&piece[..wanted]);
-        offset += wanted as u64;
-    }
-    Ok(digester.finish())
 }
 
 /// Reads the footer of a segment by its last eight bytes. None: there is no whole one.

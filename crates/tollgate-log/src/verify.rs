@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use crate::batch::BatchKind;
+use crate::digest::scan_digested;
 use crate::error::LogError;
 use crate::id::{LogId, Sequence};
 use crate::recover::segment_names;
-use crate::scan::{Found, Schemas, SegmentReader, SegmentScan, StepError, scan_segment};
-use crate::seal::{digest_of, read_footer};
-use crate::segment::{SegmentFooter, SegmentName, SegmentState};
+use crate::scan::{Found, Schemas, SegmentReader, SegmentScan, StepError};
+use crate::seal::read_footer;
+use crate::segment::{Digest, DigestAlgorithm, SegmentFooter, SegmentName, SegmentState};
 use crate::storage::Storage;
 
 /// The logs in a folder, by id.
@@ -93,13 +94,14 @@ pub fn verify_segment(
     path: &Path,
     before: Option<SegmentEnd>,
 ) -> Result<SegmentVerdict, LogError> {
-    let scan = scan_segment(storage, path)?;
+    let algorithm = read_footer(storage, path)?.map(|footer| footer.digest.algorithm());
+    let (scan, digest) = scan_digested(storage, path, algorithm.unwrap_or(DigestAlgorithm::None))?;
     let problem = match problem_of(&scan, name, before).or_else(|| stranger(&scan, name, path)) {
         Some(mut problem) => {
             problem.last = end_of_damage(storage, path, &scan, &problem)?;
             Some(problem)
         }
-        None => digest_problem(storage, path, &scan)?,
+        None => digest_problem(&scan, digest),
     };
     Ok(SegmentVerdict { scan, problem })
 }
@@ -197,18 +199,12 @@ pub fn batch_that_ends_at(
     }
 }
 
-fn digest_problem(
-    storage: &dyn Storage,
-    path: &Path,
-    scan: &SegmentScan,
-) -> Result<Option<SegmentProblem>, LogError> {
-    let (Some(footer), Some(header)) = (&scan.footer, &scan.header) else { return Ok(None) };
-    let file = storage.open_read(path).map_err(LogError::io("open", path))?;
-    let found = digest_of(&*file, path, footer.content_bytes, footer.digest.algorithm())?;
-    Ok((found != footer.digest).then(|| SegmentProblem {
+fn digest_problem(scan: &SegmentScan, found: Digest) -> Option<SegmentProblem> {
+    let (footer, header) = (scan.footer.as_ref()?, scan.header.as_ref()?);
+    (found != footer.digest).then(|| SegmentProblem {
         offset: 0,
         first: header.first,
         last: Some(scan.last),
         reason: format!("digest is {found}, the footer has {}", footer.digest),
-    }))
+    })
 }

@@ -5,6 +5,7 @@
 
 mod commit;
 mod crash;
+mod digest;
 mod every_bit;
 mod every_workload;
 mod fixtures;

@@ -1,0 +1,149 @@
+//! Digesting the content of a segment, alone or beside the walk over its batches.
+//!
+//! To mend a segment all of it is read, checked and digested. The digest is the slower half: a thread of its own follows
+//! the walk through what that just read, so that both together take as long as the slower one.
+
+use std::path::Path;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use crate::error::{FormatError, LogError};
+use crate::scan::{SegmentScan, scan_segment, scan_watched};
+use crate::segment::{Digest, DigestAlgorithm, Digester};
+use crate::storage::{Storage, StorageFile};
+
+/// Read at once.
+const PIECE_BYTES: u64 = 256 << 10;
+/// The walk tells the digest how far it came each time that it came so far.
+const STRIDE_BYTES: u64 = 1 << 20;
+
+/// Digests the first bytes of a file.
+///
+/// # Errors
+/// Those of the disk, and a file that is shorter.
+pub(crate) fn digest_of(
+    file: &dyn StorageFile,
+    path: &Path,
+    bytes: u64,
+    algorithm: DigestAlgorithm,
+) -> Result<Digest, LogError> {
+    let mut digester = Digester::new(algorithm);
+    if algorithm != DigestAlgorithm::None {
+        update(&mut digester, file, path, 0..bytes)?;
+    }
+    Ok(digester.finish())
+}
+
+fn update(
+    digester: &mut Digester,
+    file: &dyn StorageFile,
+    path: &Path,
+    range: std::ops::Range<u64>,
+) -> Result<(), LogError> {
+    let mut piece = vec![0; PIECE_BYTES.min(range.end - range.start) as usize];
+    let mut offset = range.start;
+    while offset < range.end {
+        let wanted = PIECE_BYTES.min(range.end - offset) as usize;
+        let read = file.read_at(offset, &mut piece[..wanted]).map_err(LogError::io("read", path))?;
+        if read < wanted {
+            let (found, needed) = (offset + read as u64, range.end);
+            let error = FormatError::CutOff { what: "segment", found, needed };
+            return Err(LogError::damaged(path, found, error));
+        }
+        digester.update(&piece[..wanted]);
+        offset += wanted as u64;
+    }
+    Ok(())
+}
+
+/// Walks a segment from its first byte to its last, and digests it up to the end of its intact batches.
+///
+/// # Errors
+/// Only those of the disk; what is wrong with the bytes is in the result.
+pub(crate) fn scan_digested(
+    storage: &dyn Storage,
+    path: &Path,
+    algorithm: DigestAlgorithm,
+) -> Result<(SegmentScan, Digest), LogError> {
+    let file = storage.open_read(path).map_err(LogError::io("open", path))?;
+    let size = file.size().map_err(LogError::io("read the size of", path))?;
+    if algorithm == DigestAlgorithm::None || size < 2 * STRIDE_BYTES {
+        let scan = scan_segment(storage, path)?;
+        let digest = digest_of(&*file, path, scan.end, algorithm)?;
+        return Ok((scan, digest));
+    }
+    let walk = Walk::default();
+    thread::scope(|scope| {
+        let digest = scope.spawn(|| digest_behind(&walk, &*file, path, algorithm));
+        let scan = {
+            let _over = Over(&walk);
+            scan_watched(storage, path, &mut |end| walk.came_to(end))
+        };
+        let digest = digest.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok((scan?, digest?))
+    })
+}
+
+fn digest_behind(
+    walk: &Walk,
+    file: &dyn StorageFile,
+    path: &Path,
+    algorithm: DigestAlgorithm,
+) -> Result<Digest, LogError> {
+    let mut digester = Digester::new(algorithm);
+    let mut done = 0;
+    while let Some(end) = walk.wait_beyond(done) {
+        update(&mut digester, file, path, done..end)?;
+        done = end;
+    }
+    Ok(digester.finish())
+}
+
+/// How far the walk came.
+#[derive(Default)]
+struct Walk {
+    place: Mutex<Place>,
+    moved: Condvar,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Place {
+    end: u64,
+    told: u64,
+    is_over: bool,
+}
+
+/// The walk is over when this goes, however it ends.
+struct Over<'a>(&'a Walk);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        let mut place = self.0.place();
+        place.told = place.end;
+        place.is_over = true;
+        self.0.moved.notify_one();
+    }
+}
+
+impl Walk {
+    /// A panic while it was held goes on in whoever joins.
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn came_to(&self, end: u64) {
+        let mut place = self.place();
+        place.end = end;
+        if end - place.told >= STRIDE_BYTES {
+            place.told = end;
+            self.moved.notify_one();
+        }
+    }
+
+    /// Waits until there is more than `done`. None: there is not.
+    fn wait_beyond(&self, done: u64) -> Option<u64> {
+        let is_waiting = |place: &mut Place| place.told <= done && !place.is_over;
+        let place = self.moved.wait_while(self.place(), is_waiting).unwrap_or_else(PoisonError::into_inner);
+        (place.told > done).then_some(place.told)
+    }
+}

@@ -8,10 +8,10 @@ use tollgate_log::{DigestAlgorithm, SegmentState, Sequence, read_footer, recover
 use crate::sim::Sim;
 use crate::workload::{batch, dir, file_bytes, new_writer, segments_of};
 
-/// More than the walk goes before the digest follows, several times, and no multiple of it.
-const SEGMENT_BYTES: u64 = (5 << 20) + 12_345;
+/// More than the walk goes before the digest follows, several times.
+const SEGMENT_BYTES: u64 = 5 << 20;
 
-/// A run that died with one large segment open, and bytes of no whole batch behind it.
+/// A run that died with one large segment open, a small batch at its end, and bytes of no whole batch behind that.
 fn crashed(torn: &[u8]) -> Sim {
     let sim = Sim::new();
     let mut writer = new_writer(&sim);
@@ -19,6 +19,7 @@ fn crashed(torn: &[u8]) -> Sim {
     while writer.active_bytes() < SEGMENT_BYTES {
         next = writer.write(&[batch(next, 500)], Sequence(0), 0).unwrap().after(1).0;
     }
+    writer.write(&[batch(next, 1)], Sequence(0), 0).unwrap();
     let (_, path) = segments_of(&sim, writer.log()).remove(0);
     drop(writer);
     sim.edit(&path, |bytes| bytes.extend_from_slice(torn));

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The same load on file systems side by side: `bench/disks.py [--rounds N] [--seconds S]`, as root.
 
-Each lies in an image of its own on the disk of the folder, mounted by loop; what this kernel or this machine lacks is said. Writes
-one table.
+Each lies in an image of its own on the disk of the folder, mounted by loop, and the disk stands beside them as it is; what this
+kernel or this machine lacks is said. Writes one table.
 """
 
 import argparse
@@ -16,13 +16,15 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).parent))
 
 from load import Wrk
-from servers import ROOT, rate_of_loop, tollgate
+from servers import LOAD_CORE, ROOT, built, rate_of_loop, tollgate
 
-KINDS = ["ext4", "xfs", "btrfs", "f2fs", "nilfs2"]
+THE_DISK = "the disk itself"
+KINDS = [THE_DISK, "ext4", "xfs", "btrfs", "f2fs", "nilfs2"]
 IMAGE_BYTES = 2 << 30
 LOADS = {"64 connections": Wrk("/recorded?x=20"), "pipelined 16 deep": Wrk("/recorded?x=20", depth=16)}
 SERVERS = [tollgate("synced"), tollgate("synced", loads=True)]
-LOOPS = {"append": "append", "zeros beforehand": "zero"}
+LOOPS = {"append": "append", "runways of 128 KiB": "runway", "zeros beforehand": "zero"}
+LOOP_BYTES = 4096
 
 
 def main():
@@ -41,9 +43,10 @@ def main():
 def take_turn(kind: str, arguments, found: dict):
     try:
         with mounted(kind, Path(arguments.folder)) as folder:
-            for name, mode in LOOPS.items():
-                rate = rate_of_loop("sync", [str(folder / "loop"), "4096", str(arguments.seconds), mode])
-                found.setdefault(f"4 KiB + fdatasync, {name}", []).append(rate)
+            for beside in ["", ", SQLite inserting"]:
+                for name, mode in LOOPS.items():
+                    rate = run_loop(mode, folder, arguments.seconds, bool(beside))
+                    found.setdefault(f"4 KiB + fdatasync{beside}: {name}", []).append(rate)
             for server_class in SERVERS:
                 for label, load in LOADS.items():
                     rate = run(server_class, load, folder, arguments.seconds)
@@ -52,9 +55,27 @@ def take_turn(kind: str, arguments, found: dict):
         found["missing"] = str(error)
 
 
+def run_loop(mode: str, folder: Path, seconds: float, has_sqlite: bool) -> float:
+    """The rate of the bare loop, alone or while SQLite takes rows on the same disk, from the other core."""
+    words = [str(folder / "loop"), str(LOOP_BYTES), str(seconds), mode]
+    if not has_sqlite:
+        return rate_of_loop("sync", words)
+    base = folder / "base.sqlite"
+    inserts = [str(built("insert", "-lsqlite3")), str(base), str(seconds + 1)]
+    with subprocess.Popen(["taskset", "-c", LOAD_CORE, *inserts], stdout=subprocess.DEVNULL) as process:
+        rate = rate_of_loop("sync", words)
+        process.wait()
+    for file in folder.glob("base.sqlite*"):
+        file.unlink()
+    return rate
+
+
 @contextmanager
 def mounted(kind: str, folder: Path):
     with tempfile.TemporaryDirectory(dir=folder) as place:
+        if kind == THE_DISK:
+            yield Path(place)
+            return
         image, mount = Path(place) / "image", Path(place) / "mounted"
         with image.open("wb") as file:
             file.truncate(IMAGE_BYTES)

@@ -73,7 +73,7 @@ def measure_limits(folder: Path, seconds: float) -> dict[str, float]:
     base = folder / "insert.sqlite"
     base.unlink(missing_ok=True)
     return {
-        report.SYNC_LOOP: rate_of_loop("sync", [str(folder / "sync"), "128", str(seconds)]),
+        report.SYNC_LOOP: rate_of_loop("sync", [str(folder / "sync"), "128", str(seconds), "append"]),
         report.INSERT_LOOP: rate_of_loop("insert", [str(base), str(seconds)], "-lsqlite3"),
     }
 

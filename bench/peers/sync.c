@@ -1,5 +1,6 @@
 // Writes records of a size and syncs each: how often a disk can say "it is there" to one who waits. Prints times a second.
-// Arguments: file, bytes, seconds, and "zero" to write into a file of zeros instead of appending to an empty one.
+// Arguments: file, bytes, seconds, how the file grows: "append" by each write, "zero" never, for it is full of zeros at first, "runway"
+// by 128 KiB of zeros behind the write that reaches its end.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@ static double now(void) {
   return time.tv_sec + time.tv_nsec / 1e9;
 }
 
-enum { ZEROS = 64 << 20 };
+enum { ZEROS = 64 << 20, RUNWAY = 128 << 10 };
 
 static int fill(int file) {
   char *zeros = calloc(1, ZEROS);
@@ -22,17 +23,20 @@ static int fill(int file) {
 }
 
 int main(int count, char **words) {
-  if (count < 4) return 2;
-  size_t bytes = atol(words[2]), at = 0;
+  if (count < 5) return 2;
+  size_t bytes = atol(words[2]), at = 0, end = 0;
   double seconds = atof(words[3]);
   int file = open(words[1], O_CREAT | O_WRONLY | O_TRUNC, 0600);
-  if (count > 4 && !strcmp(words[4], "zero") && fill(file)) return 1;
-  char *record = calloc(1, bytes);
+  if (!strcmp(words[4], "zero") && fill(file)) return 1;
+  size_t ahead = strcmp(words[4], "runway") ? 0 : RUNWAY;
+  char *record = calloc(1, bytes + ahead);
   memset(record, 'x', bytes);
   double begun = now();
   long syncs = 0;
   for (; now() - begun < seconds; syncs++, at = (at + bytes) % ZEROS) {
-    if (pwrite(file, record, bytes, at) != (ssize_t)bytes || fdatasync(file)) return 1;
+    size_t length = at + bytes > end ? bytes + ahead : bytes;
+    if (pwrite(file, record, length, at) != (ssize_t)length || fdatasync(file)) return 1;
+    if (at + length > end) end = at + length;
   }
   printf("%.0f\n", syncs / (now() - begun));
 }

@@ -35,6 +35,10 @@ const QUEUE_BATCHES_MAX: usize = 1024;
 const WRITE_BATCHES_MAX: usize = 256;
 /// Segments that may be closed and not sealed.
 const UNSEALED_MAX: usize = 4;
+/// Zeros by which a segment grows, where that helps: more make syncs no faster, and the one that carries them slower.
+const RUNWAY_BYTES: u64 = 128 << 10;
+/// What of a segment they may be at most.
+const RUNWAY_SHARE: u64 = 8;
 /// How much nicer than the workers the sealer is.
 const SEALER_NICENESS: i32 = 10;
 
@@ -209,7 +213,8 @@ impl Log {
             report.newest,
             &options.node,
             numbered.collect(),
-        );
+        )
+        .with_runway(runway_bytes(&*storage, &options));
         let room = Room::new(options.reserve_bytes);
         let shared = Arc::new(Shared {
             options,
@@ -320,6 +325,13 @@ fn lock_folder(storage: &dyn Storage, dir: &Path) -> Result<StorageLock, OpenErr
     let path = dir.join("lock");
     let lock = storage.try_lock(&path).map_err(LogError::io("lock", &path))?;
     lock.ok_or_else(|| OpenError::Locked(dir.to_owned()))
+}
+
+fn runway_bytes(storage: &dyn Storage, options: &LogOptions) -> usize {
+    if !storage.writes_in_place(&options.dir) {
+        return 0;
+    }
+    RUNWAY_BYTES.min(options.segment_bytes_max / RUNWAY_SHARE) as usize
 }
 
 fn spawn(

@@ -8,6 +8,12 @@ use crate::LogId;
 /// Bytes that do not follow `docs/log-format.md`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
+    /// Zeros stand where a batch begins, and something else behind them.
+    #[error("zeros where a batch begins")]
+    Hole,
+    /// Something stands behind the footer.
+    #[error("something stands behind the footer")]
+    BehindFooter,
     /// Fewer bytes than the thing has.
     #[error("{what} is cut off: {found} bytes, needs {needed}")]
     CutOff {

@@ -11,11 +11,11 @@ use crate::digest::digest_of;
 use crate::error::{FormatError, LogError};
 use crate::id::{LogId, Sequence};
 use crate::record::{RawRecord, RecordKind, decode_reject, decode_row, split_record};
-use crate::scan::{Schemas, SegmentReader};
+use crate::scan::{Schemas, SegmentReader, used_bytes};
 use crate::schema::{Schema, SchemaId};
 use crate::seal::footer_at_end;
 use crate::segment::{
-    Digest, FOOTER_BYTES_MAX, FOOTER_MAGIC, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader,
+    Digest, FOOTER_HEAD_BYTES, FOOTER_MAGIC, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader,
 };
 use crate::storage::{Storage, StorageFile};
 
@@ -43,6 +43,13 @@ pub enum Part {
         bytes: u64,
         /// Why they are nothing.
         problem: FormatError,
+    },
+    /// Zeros up to the end of the file: what is left of the room that its writer made beforehand.
+    Runway {
+        /// Where they begin.
+        offset: u64,
+        /// How many.
+        bytes: u64,
     },
     /// What ends a sealed segment.
     Footer(FooterPart),
@@ -118,6 +125,8 @@ pub struct Inspector {
     path: PathBuf,
     file: Arc<dyn StorageFile>,
     file_bytes: u64,
+    /// Bytes without the zeros at the end.
+    used_bytes: u64,
     /// Finds intact headers by the segment's nonce; none where that cannot be told.
     searcher: Option<SegmentReader>,
     log: LogId,
@@ -136,6 +145,7 @@ impl Inspector {
     pub fn open(storage: &dyn Storage, path: &Path) -> Result<Self, LogError> {
         let file = storage.open_read(path).map_err(LogError::io("open", path))?;
         let file_bytes = file.size().map_err(LogError::io("read the size of", path))?;
+        let used_bytes = used_bytes(&*file, path, 0, file_bytes)?;
         let searcher = match SegmentReader::open(storage, path, Schemas::new()) {
             Err(LogError::Damaged { .. }) => None,
             reader => Some(reader?),
@@ -144,6 +154,7 @@ impl Inspector {
             path: path.to_owned(),
             file,
             file_bytes,
+            used_bytes,
             searcher,
             log: LogId::from_bytes([0; 16]),
             schemas: Schemas::new(),
@@ -173,6 +184,9 @@ impl Inspector {
         }
         if bytes.starts_with(FOOTER_MAGIC) {
             return self.footer().map(Some);
+        }
+        if self.offset >= self.used_bytes {
+            return Ok(Some(self.runway()));
         }
         match self.batch_header(&bytes) {
             Ok((header, checksum)) => self.batch(header, checksum).map(Some),
@@ -293,6 +307,11 @@ impl Inspector {
         Ok(RecordContent::Row(stream))
     }
 
+    fn runway(&mut self) -> Part {
+        let offset = std::mem::replace(&mut self.offset, self.file_bytes);
+        Part::Runway { offset, bytes: self.file_bytes - offset }
+    }
+
     /// Counts bytes up to the next intact header, a whole footer, or the end.
     fn damage(&mut self, problem: FormatError) -> Result<Part, LogError> {
         let offset = self.offset;
@@ -310,15 +329,17 @@ impl Inspector {
 
     fn footer(&mut self) -> Result<Part, LogError> {
         let offset = self.offset;
-        let bytes = self.file_bytes - offset;
-        let footer = SegmentFooter::decode(&self.read(offset, FOOTER_BYTES_MAX)?);
+        let head = self.read(offset, FOOTER_HEAD_BYTES)?;
+        let left = self.file_bytes - offset;
+        let bytes = SegmentFooter::bytes_from_head(&head).map_or(left, |bytes| left.min(bytes as u64));
+        let footer = SegmentFooter::decode(&self.read(offset, bytes as usize)?);
         let mut part = FooterPart { offset, bytes, digest: None, problems: Vec::new(), footer };
         if let Ok(footer) = &part.footer {
             let found = digest_of(&*self.file, &self.path, offset, footer.digest.algorithm())?;
             part.digest = Some(found);
             part.problems = self.footer_problems(footer, offset, found);
         }
-        self.offset = self.file_bytes;
+        self.offset += bytes;
         Ok(Part::Footer(part))
     }
 

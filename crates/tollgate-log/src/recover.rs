@@ -4,6 +4,7 @@
 //! batch by batch. What was acknowledged as synced is never cut: `durable` in the headers tells how far that reached.
 
 use std::io::{ErrorKind, IoSlice};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -354,11 +355,11 @@ impl Mender<'_> {
     fn cut(&mut self, file: &Unsealed) -> Result<(), LogError> {
         if self.unacknowledged == Unacknowledged::Keep {
             let torn = torn_path(self.folder, file.name);
-            keep_tail(self.storage, &*file.file, &file.path, file.scan.end, &torn)?;
+            keep(self.storage, &*file.file, &file.path, file.scan.end..file.scan.file_bytes, &torn)?;
             self.storage.sync_folder(self.folder).map_err(LogError::io("sync", self.folder))?;
         }
         file.file.truncate(file.scan.end).map_err(LogError::io("cut", &file.path))?;
-        self.recovery.torn_bytes += file.scan.file_bytes - file.scan.end;
+        self.recovery.torn_bytes += file.scan.used_bytes - file.scan.end;
         Ok(())
     }
 
@@ -373,7 +374,7 @@ impl Mender<'_> {
             }
         }
         self.storage.sync_folder(self.folder).map_err(LogError::io("sync", self.folder))?;
-        self.recovery.torn_bytes += file.scan.file_bytes;
+        self.recovery.torn_bytes += file.scan.used_bytes;
         Ok(())
     }
 
@@ -404,12 +405,12 @@ pub(crate) fn torn_path(folder: &Path, name: SegmentName) -> PathBuf {
     folder.join(format!("{:020}.torn", name.first.0))
 }
 
-/// Copies a file from an offset to its end into another, and puts that on disk.
-fn keep_tail(
+/// Copies a range of a file into another, and puts that on disk.
+fn keep(
     storage: &dyn Storage,
     file: &dyn StorageFile,
     path: &Path,
-    from: u64,
+    range: Range<u64>,
     to: &Path,
 ) -> Result<(), LogError> {
     const PIECE_BYTES: usize = 256 << 10;
@@ -423,14 +424,16 @@ fn keep_tail(
         created => created.map_err(LogError::io("create", to))?,
     };
     let mut piece = vec![0; PIECE_BYTES];
-    let mut offset = from;
-    loop {
-        let read = file.read_at(offset, &mut piece).map_err(LogError::io("read", path))?;
+    let mut offset = range.start;
+    while offset < range.end {
+        let wanted = piece.len().min((range.end - offset) as usize);
+        let read = file.read_at(offset, &mut piece[..wanted]).map_err(LogError::io("read", path))?;
         if read == 0 {
-            return copy.sync().map_err(LogError::io("sync", to));
+            break;
         }
-        copy.write_at(offset - from, &mut [IoSlice::new(&piece[..read])])
+        copy.write_at(offset - range.start, &mut [IoSlice::new(&piece[..read])])
             .map_err(LogError::io("write", to))?;
         offset += read as u64;
     }
+    copy.sync().map_err(LogError::io("sync", to))
 }

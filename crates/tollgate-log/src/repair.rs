@@ -190,7 +190,7 @@ impl LogRepair<'_> {
         match verdict {
             Verdict::Seal => Treatment::Seal,
             Verdict::Cut => {
-                Treatment::Cut { at: file.scan.end, bytes: file.scan.file_bytes - file.scan.end, kept }
+                Treatment::Cut { at: file.scan.end, bytes: file.scan.used_bytes - file.scan.end, kept }
             }
             Verdict::Remove => Treatment::Torn { kept },
             Verdict::SetAside(reason) => self.aside(file.name, reason.clone()),

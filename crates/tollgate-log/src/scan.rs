@@ -7,14 +7,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::batch::{BATCH_BYTES_MAX, BATCH_HEADER_BYTES, BatchHeader, BatchKind, u64_at};
+use crate::batch::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, u64_at};
 use crate::error::{FormatError, LogError};
 use crate::id::Sequence;
 use crate::record::{RecordKind, split_record};
 use crate::schema::{Schema, SchemaId};
 use crate::seal::footer_at_end;
 use crate::segment::{
-    FOOTER_MAGIC, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader, SegmentName, StreamCount,
+    FOOTER_HEAD_BYTES, FOOTER_MAGIC, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader, SegmentName,
+    StreamCount,
 };
 use crate::storage::{Storage, StorageFile};
 
@@ -38,6 +39,12 @@ pub(crate) enum Found {
 pub(crate) enum StepError {
     Io(LogError),
     Format(FormatError),
+}
+
+impl From<LogError> for StepError {
+    fn from(error: LogError) -> Self {
+        Self::Io(error)
+    }
 }
 
 impl From<FormatError> for StepError {
@@ -145,11 +152,30 @@ impl SegmentReader {
     }
 
     /// Reads what stands at the offset and, if it is a batch, steps over it.
+    ///
+    /// What the window holds may be older than what the file holds by now: whatever is no whole batch is read again
+    /// before it is believed.
     pub(crate) fn step(&mut self) -> Result<Found, StepError> {
+        match self.look() {
+            Ok(Found::End) | Err(StepError::Format(_)) => {
+                self.window_bytes = 0;
+                let found = self.look();
+                if !matches!(found, Ok(Found::Batch(_))) {
+                    self.window_bytes = 0;
+                }
+                found
+            }
+            found => found,
+        }
+    }
+
+    fn look(&mut self) -> Result<Found, StepError> {
         let start = self.window_of(self.offset, BATCH_HEADER_BYTES)?;
         let bytes = &self.window[start..self.window_bytes];
-        if bytes.is_empty() {
-            return Ok(Found::End);
+        let bytes = &bytes[..bytes.len().min(BATCH_HEADER_BYTES)];
+        if is_zero(bytes) {
+            let behind = self.offset + bytes.len() as u64;
+            return if self.is_zero_behind(behind)? { Ok(Found::End) } else { Err(FormatError::Hole.into()) };
         }
         if bytes.starts_with(FOOTER_MAGIC) {
             return self.footer().map(Found::Footer);
@@ -163,6 +189,12 @@ impl SegmentReader {
         self.read_payload(&header)?;
         self.accept(&header, checksum);
         Ok(Found::Batch(header))
+    }
+
+    /// Whether nothing but a runway is left of the file.
+    fn is_zero_behind(&self, offset: u64) -> Result<bool, StepError> {
+        let size = self.file.size().map_err(|error| self.io("read the size of", error))?;
+        Ok(used_bytes(&*self.file, &self.path, offset, size)? <= offset)
     }
 
     fn check_continues(&self, header: &BatchHeader) -> Result<(), FormatError> {
@@ -206,13 +238,17 @@ impl SegmentReader {
         self.batches = self.batches.map(|count| count + 1);
     }
 
+    /// Reads the footer at the offset; behind it may be what is left of a runway.
     fn footer(&mut self) -> Result<SegmentFooter, StepError> {
-        let size = self.file.size().map_err(|error| self.io("read the size of", error))?;
-        let footer_bytes = size.saturating_sub(self.offset).min(BATCH_BYTES_MAX as u64) as usize;
-        let start = self.window_of(self.offset, footer_bytes)?;
-        let footer =
-            SegmentFooter::decode(&self.window[start..start + footer_bytes.min(self.window_bytes - start)])?;
+        let head = self.window_of(self.offset, FOOTER_HEAD_BYTES)?;
+        let bytes = SegmentFooter::bytes_from_head(&self.window[head..self.window_bytes]);
+        let bytes = bytes.unwrap_or(FOOTER_HEAD_BYTES);
+        let start = self.window_of(self.offset, bytes)?;
+        let footer = SegmentFooter::decode(&self.window[start..self.window_bytes.min(start + bytes)])?;
         self.batches.map_or(Ok(()), |batches| self.check_footer(&footer, batches))?;
+        if !self.is_zero_behind(self.offset + bytes as u64)? {
+            return Err(FormatError::BehindFooter.into());
+        }
         Ok(footer)
     }
 
@@ -307,6 +343,29 @@ impl SegmentReader {
     }
 }
 
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}
+
+/// Where the last byte that is not zero ends; `from` if there is none behind that.
+///
+/// It is looked for from the end: what is left of a runway is short.
+pub(crate) fn used_bytes(file: &dyn StorageFile, path: &Path, from: u64, size: u64) -> Result<u64, LogError> {
+    const PIECE_BYTES: u64 = 64 << 10;
+    let mut piece = vec![0; PIECE_BYTES.min(size.saturating_sub(from)) as usize];
+    let mut end = size;
+    while end > from {
+        let start = end.saturating_sub(PIECE_BYTES).max(from);
+        let wanted = (end - start) as usize;
+        let read = file.read_at(start, &mut piece[..wanted]).map_err(LogError::io("read", path))?;
+        if let Some(last) = piece[..read].iter().rposition(|byte| *byte != 0) {
+            return Ok(start + last as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(from)
+}
+
 fn read_header(
     file: &dyn StorageFile,
     path: &Path,
@@ -381,6 +440,8 @@ pub struct Failure {
 pub struct SegmentScan {
     /// Bytes of the file.
     pub file_bytes: u64,
+    /// Bytes of the file without the zeros at its end, as far as these are no part of anything.
+    pub used_bytes: u64,
     /// The header, if it is whole.
     pub header: Option<SegmentHeader>,
     /// Where the intact batches end.
@@ -430,6 +491,7 @@ pub(crate) fn scan_watched(
     let file_bytes = file.size().map_err(LogError::io("read the size of", path))?;
     let mut scan = SegmentScan {
         file_bytes,
+        used_bytes: 0,
         header: None,
         end: 0,
         batches: 0,
@@ -444,7 +506,7 @@ pub(crate) fn scan_watched(
     };
     match read_header(&*file, path)? {
         Ok((header, checksum)) => {
-            let mut reader = SegmentReader::at_start(path, file, header, checksum, Schemas::new());
+            let mut reader = SegmentReader::at_start(path, file.clone(), header, checksum, Schemas::new());
             walk(&mut reader, &mut scan, on_batch)?;
         }
         Err(error) => {
@@ -452,6 +514,8 @@ pub(crate) fn scan_watched(
             look_behind_damaged_header(path, &file, &mut scan)?;
         }
     }
+    let end = scan.footer.as_ref().map_or(scan.end, SegmentFooter::file_bytes);
+    scan.used_bytes = used_bytes(&*file, path, end, file_bytes)?;
     Ok(scan)
 }
 

@@ -40,6 +40,9 @@ impl ClosedSegment {
             Some(footer) => footer,
             None => write_footer(&*self.file, &open, scan, digest, digest_before)?,
         };
+        if scan.file_bytes > footer.file_bytes() {
+            self.file.truncate(footer.file_bytes()).map_err(LogError::io("cut", &open))?;
+        }
         self.file.sync().map_err(LogError::io("sync", &open))?;
         let sealed = self.name.with_state(SegmentState::Sealed).path(&self.folder);
         storage.rename(&open, &sealed).map_err(LogError::io("rename", &open))?;

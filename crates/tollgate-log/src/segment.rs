@@ -17,8 +17,12 @@ pub(crate) const FORMAT_VERSION: u16 = 1;
 const HEADER_MAGIC: &[u8; 8] = b"TOLLGATE";
 pub(crate) const FOOTER_MAGIC: &[u8; 8] = b"TGSEALED";
 const NODE_BYTES: usize = 48;
+/// Where the footer says how many schemas it counts.
+const COUNTED_AT: usize = 184;
 const FOOTER_FIXED_BYTES: usize = 192;
 const COUNT_BYTES: usize = 24;
+/// Bytes from which the length of a footer can be told.
+pub(crate) const FOOTER_HEAD_BYTES: usize = FOOTER_FIXED_BYTES + FOOTER_TAIL_BYTES;
 const FOOTER_TAIL_BYTES: usize = 8;
 /// More schemas than numbers for them cannot be.
 pub(crate) const FOOTER_BYTES_MAX: usize = FOOTER_FIXED_BYTES + COUNT_BYTES * 65_536 + FOOTER_TAIL_BYTES;
@@ -381,6 +385,13 @@ impl SegmentFooter {
             .then_some(footer_bytes)
     }
 
+    /// The length of the footer that begins with these bytes, if it can be one.
+    pub(crate) fn bytes_from_head(head: &[u8]) -> Option<usize> {
+        let counted = head.get(COUNTED_AT..COUNTED_AT + 4).map(|bytes| u32_at(bytes, 0) as usize)?;
+        let footer_bytes = FOOTER_FIXED_BYTES + COUNT_BYTES * counted + FOOTER_TAIL_BYTES;
+        (footer_bytes <= FOOTER_BYTES_MAX).then_some(footer_bytes)
+    }
+
     /// Reads a whole footer.
     ///
     /// # Errors
@@ -399,7 +410,7 @@ impl SegmentFooter {
         if found != stored {
             return Err(FormatError::Checksum { what: "footer", found, stored });
         }
-        let counted = u32_at(bytes, 184) as usize;
+        let counted = u32_at(bytes, COUNTED_AT) as usize;
         if bytes.len() != least + COUNT_BYTES * counted || u32_at(bytes, end - 4) as usize != bytes.len() {
             let found = bytes.len() as u64;
             return Err(FormatError::Value {

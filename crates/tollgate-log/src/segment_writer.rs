@@ -96,6 +96,8 @@ struct Active {
     file: Arc<dyn StorageFile>,
     nonce: u64,
     bytes: u64,
+    /// Bytes of the file: those behind `bytes` are zeros.
+    file_bytes: u64,
 }
 
 /// Writes one log, segment after segment.
@@ -113,6 +115,8 @@ pub struct SegmentWriter {
     next: Sequence,
     chain: u32,
     unsynced: SyncWork,
+    /// What is written behind the batches when the file has to grow.
+    runway: Vec<u8>,
 }
 
 impl SegmentWriter {
@@ -137,7 +141,14 @@ impl SegmentWriter {
             next: Sequence::FIRST,
             chain: 0,
             unsynced: SyncWork::default(),
+            runway: Vec::new(),
         }
+    }
+
+    /// Lets the file grow by so many zeros at a time, so that the syncs of most writes find its size and its blocks on
+    /// disk already.
+    pub fn with_runway(self, bytes: usize) -> Self {
+        Self { runway: vec![0; bytes], ..self }
     }
 
     /// The id of the log.
@@ -210,7 +221,8 @@ impl SegmentWriter {
         file.write_at(0, &mut [IoSlice::new(&bytes)]).map_err(LogError::io("write", &path))?;
         self.unsynced.folders.push(folder);
         self.chain = checksum;
-        self.active = Some(Active { path, name, file, nonce: header.nonce, bytes: bytes.len() as u64 });
+        let bytes = bytes.len() as u64;
+        self.active = Some(Active { path, name, file, nonce: header.nonce, bytes, file_bytes: bytes });
         let schemas = self.schemas_batch();
         self.append(&[schemas], BatchKind::Schemas, durable, stamp_us)
     }
@@ -266,6 +278,13 @@ impl SegmentWriter {
             active.bytes += header.batch_bytes();
         }
         let mut slices = gather(&headers, batches);
+        if active.bytes > active.file_bytes {
+            // A large write pays for its own growth; zeros behind it would double what the disk has to take.
+            let is_large = (active.bytes - offset) as usize >= self.runway.len() / 2;
+            let runway = if is_large { &[][..] } else { &self.runway };
+            slices.push(IoSlice::new(runway));
+            active.file_bytes = active.bytes + runway.len() as u64;
+        }
         active.file.write_at(offset, &mut slices).map_err(LogError::io("write", &active.path))?;
         self.unsynced.merge(SyncWork {
             files: vec![(active.path.clone(), active.file.clone())],
@@ -289,13 +308,13 @@ fn gather<'a>(headers: &'a [[u8; BATCH_HEADER_BYTES]], batches: &'a [Handover]) 
     slices
 }
 
-/// A nonce that no footer begins with.
+/// A nonce that neither a footer nor a runway begins with.
 fn random_nonce(path: &Path) -> Result<u64, LogError> {
     loop {
         let nonce = getrandom::u64()
             .map_err(std::io::Error::other)
             .map_err(LogError::io("draw a nonce for", path))?;
-        if nonce.to_le_bytes() != *FOOTER_MAGIC {
+        if nonce != 0 && nonce.to_le_bytes() != *FOOTER_MAGIC {
             return Ok(nonce);
         }
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::batch::BatchKind;
 use crate::digest::scan_digested;
-use crate::error::LogError;
+use crate::error::{FormatError, LogError};
 use crate::id::{LogId, Sequence};
 use crate::recover::segment_names;
 use crate::scan::{Found, Schemas, SegmentReader, SegmentScan, StepError};
@@ -125,6 +125,12 @@ fn problem_of(scan: &SegmentScan, name: SegmentName, before: Option<SegmentEnd>)
     }
     if name.state == SegmentState::Sealed && scan.footer.is_none() {
         return problem(scan.end, scan.last.after(1), "sealed segment has no footer".to_owned());
+    }
+    if let Some(footer) = &scan.footer
+        && name.state == SegmentState::Sealed
+        && scan.file_bytes != footer.file_bytes()
+    {
+        return problem(footer.file_bytes(), scan.last.after(1), FormatError::BehindFooter.to_string());
     }
     None
 }

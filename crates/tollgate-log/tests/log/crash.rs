@@ -6,7 +6,7 @@ use tollgate_log::{Appender, Level, Log, LogId, LogOptions, Sequence, Ticket};
 
 use crate::sim::{Call, EIO, PATIENCE, Sim};
 use crate::workload::Step::{Close, Seal, Sync, Take, Write};
-use crate::workload::{Driver, Law, Step, append, dir, mend, read, schema, try_mend};
+use crate::workload::{Driver, Law, RUNWAYS, Step, append, dir, mend, read, schema, try_mend};
 
 /// Ways to survive that each crash point is tried with; `TOLLGATE_CRASH_SEEDS` asks for more.
 fn seeds() -> u64 {
@@ -43,26 +43,36 @@ const WORKLOADS: &[&[Step]] = &[
     &[Write(1), Close, Write(2), Close, Write(1), Sync, Write(1), Seal, Seal],
 ];
 
-pub(crate) fn operations(steps: &[Step]) -> usize {
+pub(crate) fn operations(steps: &[Step], runway: usize) -> usize {
     let sim = Sim::new();
-    Driver::new(&sim).run(steps).unwrap();
+    Driver::with_runway(&sim, runway).run(steps).unwrap();
     sim.calls().len()
 }
 
 /// The disks that a crash after `count` operations may leave, with what they are called.
-fn crashed(steps: &[Step], count: usize) -> (Vec<(String, Sim)>, Law) {
+fn crashed(steps: &[Step], runway: usize, count: usize) -> (Vec<(String, Sim)>, Law) {
     let sim = Sim::new();
-    let mut driver = Driver::new(&sim);
+    let mut driver = Driver::with_runway(&sim, runway);
     sim.crash_after(count);
     let _ = driver.run(steps);
     let law = driver.law.clone();
     drop(driver);
-    (disks_after(&sim, &format!("{steps:?}, {count} operations")), law)
+    (disks_after(&sim, &format!("{steps:?}, runway {runway}, {count} operations")), law)
 }
 
 fn disks_after(sim: &Sim, context: &str) -> Vec<(String, Sim)> {
     let cuts = (0..seeds()).map(|seed| (format!("{context}, seed {seed}"), sim.power_cut(seed)));
     cuts.chain([(format!("{context}, process ended"), sim.restart())]).collect()
+}
+
+/// Calls `check` with disks that a crash after each operation of each workload may leave.
+fn after_every_crash(check: impl Fn(&Sim, &Law, &str)) {
+    for (steps, runway) in WORKLOADS.iter().flat_map(|steps| RUNWAYS.map(|runway| (steps, runway))) {
+        for count in 0..=operations(steps, runway) {
+            let (disks, law) = crashed(steps, runway, count);
+            disks.iter().for_each(|(context, sim)| check(sim, &law, context));
+        }
+    }
 }
 
 fn check_mended(sim: &Sim, law: &Law, context: &str) {
@@ -88,26 +98,12 @@ fn write_second_log(sim: &Sim, context: &str) -> Law {
 
 #[test]
 fn after_a_crash_at_any_operation_a_gap_free_prefix_with_all_acknowledged_records_is_left() {
-    for steps in WORKLOADS {
-        for count in 0..=operations(steps) {
-            let (disks, law) = crashed(steps, count);
-            for (context, sim) in disks {
-                check_mended(&sim, &law, &context);
-            }
-        }
-    }
+    after_every_crash(check_mended);
 }
 
 #[test]
 fn a_recovery_that_crashes_at_any_operation_leaves_the_same_law_to_the_next() {
-    for steps in WORKLOADS {
-        for count in 0..=operations(steps) {
-            let (disks, law) = crashed(steps, count);
-            for (context, sim) in disks {
-                crash_recovery_everywhere(&sim, &law, &context);
-            }
-        }
-    }
+    after_every_crash(crash_recovery_everywhere);
 }
 
 fn crash_recovery_everywhere(disk: &Sim, law: &Law, context: &str) {
@@ -127,7 +123,7 @@ fn crash_recovery_everywhere(disk: &Sim, law: &Law, context: &str) {
 
 #[test]
 fn a_failed_sync_of_recovery_leaves_the_log_as_it_is_and_a_later_start_mends_it() {
-    let (disks, law) = crashed(&[Write(2), Sync, Write(2)], usize::MAX >> 1);
+    let (disks, law) = crashed(&[Write(2), Sync, Write(2)], RUNWAYS[1], usize::MAX >> 1);
     for (context, sim) in disks {
         sim.fail(Call::Sync, 0, EIO);
         let before = sim.files();

@@ -5,7 +5,7 @@
 use crate::crash::operations;
 use crate::sim::Sim;
 use crate::workload::Step::{Close, Seal, Sync, Take, Write};
-use crate::workload::{Driver, Law, Step, mend, try_mend};
+use crate::workload::{Driver, Law, RUNWAYS, Step, mend, try_mend};
 
 const OPERATIONS: [Step; 5] = [Write(2), Take, Sync, Close, Seal];
 
@@ -24,17 +24,23 @@ pub(crate) fn workloads(longest: usize) -> Vec<Vec<Step>> {
 }
 
 /// Calls `check` with every disk that a crash at any point of any of the workloads may leave.
-pub(crate) fn after_every_crash(workloads: &[Vec<Step>], check: impl Fn(&Sim, &Law, &str)) -> usize {
+pub(crate) fn after_every_crash(
+    workloads: &[Vec<Step>],
+    runways: &[usize],
+    check: impl Fn(&Sim, &Law, &str),
+) -> usize {
     let mut disks = 0;
-    for steps in workloads {
-        for count in 0..=operations(steps) {
+    for (steps, runway) in
+        workloads.iter().flat_map(|steps| runways.iter().map(move |runway| (steps, *runway)))
+    {
+        for count in 0..=operations(steps, runway) {
             let sim = Sim::new();
-            let mut driver = Driver::new(&sim);
+            let mut driver = Driver::with_runway(&sim, runway);
             sim.crash_after(count);
             let _ = driver.run(steps);
             let law = driver.law.clone();
             drop(driver);
-            let context = format!("{steps:?}, {count} operations");
+            let context = format!("{steps:?}, runway {runway}, {count} operations");
             for disk in sim.every_power_cut().into_iter().chain([sim.restart()]) {
                 check(&disk, &law, &context);
                 disks += 1;
@@ -48,7 +54,7 @@ pub(crate) fn after_every_crash(workloads: &[Vec<Step>], check: impl Fn(&Sim, &L
 fn after_any_crash_of_up_to_three_operations_a_gap_free_prefix_with_all_acknowledged_is_left() {
     let workloads = workloads(3);
     assert_eq!(workloads.len(), 5 + 25 + 125);
-    let disks = after_every_crash(&workloads, |sim, law, context| {
+    let disks = after_every_crash(&workloads, &RUNWAYS, |sim, law, context| {
         law.check(sim, &mend(sim), context);
     });
     assert!(disks > 10_000, "{disks} disks");
@@ -56,7 +62,7 @@ fn after_any_crash_of_up_to_three_operations_a_gap_free_prefix_with_all_acknowle
 
 #[test]
 fn after_any_crash_of_the_recovery_of_any_of_them_the_next_recovery_leaves_the_same() {
-    after_every_crash(&workloads(3), |sim, law, context| {
+    after_every_crash(&workloads(3), &RUNWAYS[1..], |sim, law, context| {
         let whole = sim.restart();
         mend(&whole);
         for count in 0..whole.calls().len() {

@@ -24,11 +24,11 @@ const SEALED: [(&str, DigestAlgorithm); 5] = [
     ("sha384.sealed", DigestAlgorithm::Sha384),
     ("sha512.sealed", DigestAlgorithm::Sha512),
 ];
-/// Not sealed, all of it whole.
-const UNSEALED: &str = "unsealed.open";
-/// Not sealed, and cut in its last batch.
-const TORN: &str = "torn.open";
-/// Bytes that are missing at the end of the torn one.
+/// Not sealed, all of it whole: without a runway, and with one.
+const UNSEALED: [&str; 2] = ["unsealed.open", "runway.open"];
+/// Not sealed, and cut in its last batch: the same.
+const TORN: [&str; 2] = ["torn.open", "torn-runway.open"];
+/// Bytes that are missing at the end of the torn ones.
 const TORN_BYTES: usize = 13;
 const NODE: &str = "fixture";
 /// Rounds of records; each is a batch.
@@ -167,29 +167,34 @@ fn check_sealed(name: &str, bytes: &[u8], algorithm: DigestAlgorithm) {
 
 #[test]
 fn an_unsealed_segment_of_version_1_reads_and_is_sealed() {
-    check_unsealed(&fixture(UNSEALED));
+    UNSEALED.iter().for_each(|name| check_unsealed(name, &fixture(name)));
 }
 
-fn check_unsealed(bytes: &[u8]) {
-    let (sim, log) = on_disk(UNSEALED, bytes);
-    assert_eq!(check_records(&sim, log, UNSEALED), ROUNDS * ROUND_RECORDS);
+fn check_unsealed(name: &str, bytes: &[u8]) {
+    let (sim, log) = on_disk(name, bytes);
+    assert_eq!(check_records(&sim, log, name), ROUNDS * ROUND_RECORDS);
     let report = recover(&sim.storage(), &dir(), DigestAlgorithm::Sha256).unwrap();
     assert_eq!((report.logs[0].sealed, report.logs[0].torn_bytes), (1, 0));
-    assert_eq!(check_records(&sim, log, UNSEALED), ROUNDS * ROUND_RECORDS);
+    assert_eq!(check_records(&sim, log, name), ROUNDS * ROUND_RECORDS);
 }
 
 #[test]
 fn a_torn_tail_of_version_1_is_cut_behind_the_last_whole_batch() {
-    check_torn(&fixture(TORN));
+    TORN.iter().for_each(|name| check_torn(name, &fixture(name)));
 }
 
-fn check_torn(bytes: &[u8]) {
-    let (sim, log) = on_disk(TORN, bytes);
+fn check_torn(name: &str, bytes: &[u8]) {
+    let (sim, log) = on_disk(name, bytes);
     let path = segments_of(&sim, log).remove(0).1;
     let end = scan_segment(&sim, &path).unwrap().end;
     let report = recover(&sim.storage(), &dir(), DigestAlgorithm::Sha256).unwrap();
-    assert_eq!(report.logs[0].torn_bytes, bytes.len() as u64 - end);
-    assert_eq!(check_records(&sim, log, TORN), (ROUNDS - 1) * ROUND_RECORDS);
+    assert_eq!(report.logs[0].torn_bytes, used(bytes) as u64 - end);
+    assert_eq!(check_records(&sim, log, name), (ROUNDS - 1) * ROUND_RECORDS);
+}
+
+/// Bytes without the zeros at their end.
+fn used(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
 
 /// Keeps what it wrote where `TOLLGATE_FIXTURES` names a folder.
@@ -202,22 +207,29 @@ fn what_is_written_now_passes_the_checks_of_version_1() {
         }
     };
     for (name, algorithm) in SEALED {
-        let bytes = written(algorithm, true);
+        let bytes = written(algorithm, true, true);
         check_sealed(name, &bytes, algorithm);
         keep(name, &bytes);
     }
-    let whole = written(DigestAlgorithm::Sha256, false);
-    check_unsealed(&whole);
-    keep(UNSEALED, &whole);
-    let torn = &whole[..whole.len() - TORN_BYTES];
-    check_torn(torn);
-    keep(TORN, torn);
+    for (place, has_runway) in [false, true].into_iter().enumerate() {
+        let mut bytes = written(DigestAlgorithm::Sha256, false, has_runway);
+        assert_eq!(bytes.len() > used(&bytes) + 7, has_runway);
+        check_unsealed(UNSEALED[place], &bytes);
+        keep(UNSEALED[place], &bytes);
+        let end = used(&bytes);
+        bytes[end - TORN_BYTES..].fill(0);
+        bytes.truncate(if has_runway { bytes.len() } else { end - TORN_BYTES });
+        check_torn(TORN[place], &bytes);
+        keep(TORN[place], &bytes);
+    }
 }
 
 /// The bytes of a segment that the log itself wrote, with its threads.
-fn written(digest: DigestAlgorithm, is_sealed: bool) -> Vec<u8> {
+fn written(digest: DigestAlgorithm, is_sealed: bool, has_runway: bool) -> Vec<u8> {
     let sim = Sim::new();
-    let options = LogOptions { digest, node: NODE.to_owned(), ..LogOptions::new(&dir()) };
+    sim.set_in_place(has_runway);
+    let (node, segment_bytes_max) = (NODE.to_owned(), 64 << 10);
+    let options = LogOptions { digest, node, segment_bytes_max, ..LogOptions::new(&dir()) };
     let (log, _) = Log::open(sim.storage(), options, vec![everything(), small()], |_| {}).unwrap();
     let id = log.id();
     let mut appender = log.appender(|| {});

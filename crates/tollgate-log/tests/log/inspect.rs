@@ -30,6 +30,7 @@ fn place(part: &Part) -> (u64, u64, usize) {
             (batch.offset, batch.header.batch_bytes(), batch.problems.len() + unreadable)
         }
         Part::Damage { offset, bytes, .. } => (*offset, *bytes, 1),
+        Part::Runway { offset, bytes } => (*offset, *bytes, 0),
         Part::Footer(footer) => {
             let broken = footer.problems.len() + usize::from(footer.footer.is_err());
             (footer.offset, footer.bytes, broken)

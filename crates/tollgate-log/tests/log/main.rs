@@ -16,5 +16,6 @@ mod recovery;
 mod repair;
 mod retain;
 mod rot;
+mod runway;
 mod sim;
 mod workload;

@@ -10,6 +10,7 @@ use crate::workload::{Driver, Law, Step, mend, read, segments_of, try_mend};
 #[derive(Debug, Clone)]
 struct Run {
     steps: Vec<Step>,
+    runway: usize,
     crash_after: usize,
     /// None: the process ended alone.
     power_cut: Option<u64>,
@@ -29,9 +30,11 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn run() -> impl Strategy<Value = Run> {
     let steps = prop::collection::vec(step(), 1..25);
-    (steps, 0_usize..90, prop::option::of(any::<u64>()), prop::option::of(0_usize..20)).prop_map(
-        |(steps, crash_after, power_cut, recovery_crash)| Run {
+    let runway = prop_oneof![Just(0), 1_usize..3000];
+    (steps, runway, 0_usize..90, prop::option::of(any::<u64>()), prop::option::of(0_usize..20)).prop_map(
+        |(steps, runway, crash_after, power_cut, recovery_crash)| Run {
             steps,
+            runway,
             crash_after,
             power_cut,
             recovery_crash,
@@ -60,7 +63,7 @@ fn check(runs: &[Run]) {
     let mut sim = Sim::new();
     let mut dead: Vec<(Law, u64)> = Vec::new();
     for run in runs {
-        let mut driver = Driver::new(&sim);
+        let mut driver = Driver::with_runway(&sim, run.runway);
         sim.crash_after(run.crash_after);
         let _ = driver.run(&run.steps);
         let law = driver.law.clone();

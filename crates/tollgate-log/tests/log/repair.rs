@@ -12,7 +12,7 @@ use crate::every_workload::{after_every_crash, workloads};
 use crate::recovery::{Row, TABLE, of_a_later_version};
 use crate::sim::{Call, EIO, Sim};
 use crate::workload::Step::{Close, Seal, Sync, Write};
-use crate::workload::{Driver, dead_log, dir, names_of, read, schema, segment_path};
+use crate::workload::{Driver, RUNWAYS, dead_log, dir, names_of, read, schema, segment_path};
 
 fn run(sim: &Sim, mode: RepairMode) -> RepairReport {
     repair(&sim.storage(), &dir(), DigestAlgorithm::Sha256, mode).unwrap()
@@ -153,7 +153,7 @@ fn an_error_of_the_disk_is_told_and_a_later_repair_goes_on() {
 
 #[test]
 fn a_repair_that_crashes_at_any_operation_leaves_the_law_to_the_next() {
-    after_every_crash(&workloads(2), |sim, law, context| {
+    after_every_crash(&workloads(2), &RUNWAYS[1..], |sim, law, context| {
         // Without the folder of all logs there is nothing to mend.
         if !sim.is_folder(&dir()) {
             return;

@@ -88,11 +88,18 @@ impl Change {
         }
     }
 
-    /// What a power cut may leave of a change: nothing, all, and of a write its first half.
+    /// What a power cut may leave of a change: nothing, all, and of a write the first half of what is not runway, with
+    /// the file as long as it was to be or not.
     fn every_fate(&self) -> Vec<Option<Self>> {
         let mut fates = vec![None, Some(self.clone())];
         if let Self::Write(offset, bytes) = self {
-            fates.push(Some(Self::Write(*offset, bytes[..bytes.len() / 2].to_vec())));
+            let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            let mut torn = bytes.clone();
+            torn[used / 2..].fill(0);
+            fates.push(Some(Self::Write(*offset, torn[..used / 2].to_vec())));
+            if torn.len() > used {
+                fates.push(Some(Self::Write(*offset, torn)));
+            }
         }
         fates
     }
@@ -167,6 +174,7 @@ struct State {
     syncs_waiting: usize,
     /// Bytes that all files together may have; none: no bound.
     capacity: Option<u64>,
+    is_copy_on_write: bool,
     /// Deleted at the moment when somebody is about to open it.
     vanishing: Option<PathBuf>,
 }
@@ -245,6 +253,11 @@ impl Sim {
     /// Bounds the bytes of all files together: a write beyond fails, as on a full disk.
     pub(crate) fn set_capacity(&self, bytes: u64) {
         self.state().capacity = Some(bytes);
+    }
+
+    /// Whether bytes that are written over stay where they are; at first they do.
+    pub(crate) fn set_in_place(&self, is_in_place: bool) {
+        self.state().is_copy_on_write = !is_in_place;
     }
 
     /// Deletes a file when it is opened the next time: after it was listed.
@@ -582,6 +595,10 @@ impl Storage for Sim {
         let total_bytes = state.capacity.unwrap_or(u64::MAX);
         let free_bytes = total_bytes.saturating_sub(state.bytes());
         Ok(Space { total_bytes, free_bytes, free_inodes: u64::MAX })
+    }
+
+    fn writes_in_place(&self, _: &Path) -> bool {
+        !self.state().is_copy_on_write
     }
 }
 

@@ -72,6 +72,9 @@ pub(crate) fn append(
     Ok(ticket.unwrap())
 }
 
+/// Zeros by which files grow in workloads: none, and what is larger than some writes and smaller than others.
+pub(crate) const RUNWAYS: [usize; 2] = [0, 700];
+
 /// A step of a workload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Step {
@@ -98,7 +101,12 @@ pub(crate) struct Driver {
 
 impl Driver {
     pub(crate) fn new(sim: &Sim) -> Self {
-        let writer = new_writer(sim);
+        Self::with_runway(sim, 0)
+    }
+
+    /// Its files grow by so many zeros.
+    pub(crate) fn with_runway(sim: &Sim, bytes: usize) -> Self {
+        let writer = new_writer(sim).with_runway(bytes);
         let law = Law { log: writer.log(), acknowledged: 0, attempted: 0, ends: vec![0] };
         let sim = sim.clone();
         Self { sim, writer, taken: SyncWork::default(), closed: Vec::new(), digest_before: [0; 64], law }
@@ -298,7 +306,7 @@ pub(crate) fn only_log(sim: &Sim) -> LogId {
 pub(crate) fn batches_in(bytes: &[u8]) -> Vec<(usize, u64)> {
     let mut places = Vec::new();
     let mut at = 128;
-    while at + 64 <= bytes.len() && bytes[at..at + 8] != *b"TGSEALED" {
+    while at + 64 <= bytes.len() && bytes[at..at + 8] != *b"TGSEALED" && bytes[at..at + 8] != [0; 8] {
         places.push((at, u64::from_le_bytes(bytes[at + 16..at + 24].try_into().unwrap())));
         let payload = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize;
         at += 64 + payload.next_multiple_of(8);
@@ -308,8 +316,12 @@ pub(crate) fn batches_in(bytes: &[u8]) -> Vec<(usize, u64)> {
 
 /// A dead log on a disk of its own: the steps ran, then the process ended.
 pub(crate) fn dead_log(steps: &[Step]) -> (Sim, Law) {
+    dead_log_with_runway(steps, 0)
+}
+
+pub(crate) fn dead_log_with_runway(steps: &[Step], runway: usize) -> (Sim, Law) {
     let sim = Sim::new();
-    let mut driver = Driver::new(&sim);
+    let mut driver = Driver::with_runway(&sim, runway);
     driver.run(steps).unwrap();
     (sim.restart(), driver.law.clone())
 }

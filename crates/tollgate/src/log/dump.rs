@@ -38,6 +38,10 @@ pub(super) fn write_parts(inspector: &mut Inspector, out: &mut dyn Write) -> any
                 writeln!(out, "{offset:<10}PROBLEM: {bytes} bytes that are no batch: {problem}")?;
                 1
             }
+            Part::Runway { offset, bytes } => {
+                writeln!(out, "{offset:<10}runway, {bytes} bytes")?;
+                0
+            }
             Part::Footer(footer) => write_footer(out, footer)?,
         };
     }

@@ -64,7 +64,7 @@ impl Content {
         let scan = scan_segment(&DiskStorage, path)?;
         let digest = scan.footer.as_ref().map_or_else(|| "-".to_owned(), |footer| footer.digest.to_string());
         let (last, records) = (scan.last, scan.records());
-        Ok(Self { first: name.first, last, records, bytes: scan.file_bytes, digest })
+        Ok(Self { first: name.first, last, records, bytes: scan.used_bytes, digest })
     }
 
     pub(super) fn sequence(&self) -> String {

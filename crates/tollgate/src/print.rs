@@ -31,6 +31,11 @@ pub(crate) fn note(text: &str) {
     drop(writeln!(io::stderr().lock(), "tollgate: {text}"));
 }
 
+/// A number of things: `1 log`, `2 logs`.
+pub(crate) fn counted(count: u64, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Makes a table without borders.
 pub(crate) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();

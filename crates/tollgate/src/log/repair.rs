@@ -10,7 +10,7 @@ use tollgate_log::{
 };
 
 use super::{Place, bytes_of, logs_in};
-use crate::print::{note, to_stdout};
+use crate::print::{counted, note, to_stdout};
 use crate::progress::Progress;
 
 /// Mends every log of a folder that no server uses, or says what it would do.
@@ -31,9 +31,13 @@ fn tell(report: RepairReport, mode: RepairMode, out: &mut dyn Write) -> anyhow::
         writeln!(out, "{}", line(segment))?;
     }
     let changed = report.segments.iter().filter(|segment| !segment.treatment.is_nothing()).count();
-    let (segments, verb) =
-        (report.segments.len(), if mode == RepairMode::DryRun { "to mend" } else { "mended" });
-    writeln!(out, "{segments} segments: {} as they were, {changed} {verb}", segments - changed)?;
+    let verb = if mode == RepairMode::DryRun { "to mend" } else { "mended" };
+    let same = report.segments.len() - changed;
+    writeln!(
+        out,
+        "{}: {same} as before, {changed} {verb}",
+        counted(report.segments.len() as u64, "segment")
+    )?;
     out.flush()?;
     let is_done = report.held.is_empty() && report.failed.is_empty();
     for log in report.held {

@@ -173,7 +173,7 @@ fn whole_segments_verify_with_their_digest() {
     let dir = TempDir::new().unwrap();
     let log = log_of(dir.path(), &[3, 2]);
     let (counts, text) = verified(dir.path(), log);
-    assert_eq!(counts.summary(1), "2 segments in 1 logs: 2 ok, 0 open, 0 torn, 0 bad");
+    assert_eq!(counts.summary(1), "2 segments in 1 log: 2 ok, 0 open, 0 torn, 0 bad");
     let lines: Vec<_> = text.lines().collect();
     assert!(lines[0].starts_with("ok    LOG/00000000000000000001.sealed  records 1-3  sha256:"), "{text}");
     assert!(lines[1].starts_with("ok    LOG/00000000000000000004.sealed  records 4-5  sha256:"), "{text}");
@@ -188,7 +188,7 @@ fn damage_is_named_with_its_place_and_its_records() {
     let footer = read_footer(&DiskStorage, &path).unwrap().unwrap();
     flip(&path, footer.content_bytes - 17);
     let (counts, text) = verified(dir.path(), log);
-    assert_eq!(counts.summary(1), "2 segments in 1 logs: 1 ok, 0 open, 0 torn, 1 bad");
+    assert_eq!(counts.summary(1), "2 segments in 1 log: 1 ok, 0 open, 0 torn, 1 bad");
     let bad = text.lines().nth(1).unwrap();
     let (place, rest) = bad.split_once(": ").unwrap();
     assert!(place.starts_with("BAD   DIR/LOG/00000000000000000004.sealed at byte "), "{bad}");

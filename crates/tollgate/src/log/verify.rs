@@ -16,7 +16,7 @@ use tollgate_log::{
 
 use super::{Place, bytes_of, logs_in, settled};
 use crate::config::Config;
-use crate::print::{note, to_stdout};
+use crate::print::{counted, note, to_stdout};
 use crate::progress::Progress;
 
 /// Checks every segment of every log.
@@ -66,10 +66,8 @@ pub(super) struct Counts {
 impl Counts {
     pub(super) fn summary(&self, logs: usize) -> String {
         let Self { ok, open, torn, bad, .. } = self;
-        format!(
-            "{} segments in {logs} logs: {ok} ok, {open} open, {torn} torn, {bad} bad",
-            ok + open + torn + bad
-        )
+        let (segments, logs) = (counted(ok + open + torn + bad, "segment"), counted(logs as u64, "log"));
+        format!("{segments} in {logs}: {ok} ok, {open} open, {torn} torn, {bad} bad")
     }
 }
 
@@ -180,7 +178,7 @@ impl Verify<'_> {
     fn end(self, logs: usize) -> anyhow::Result<ExitCode> {
         let Counts { same, differ, .. } = self.counts;
         if self.loaded.is_some() {
-            writeln!(self.out, "{same} logs are as they were loaded, {differ} are not")?;
+            writeln!(self.out, "{} as loaded, {differ} not", counted(same, "log"))?;
         }
         writeln!(self.out, "{}", self.counts.summary(logs))?;
         let is_good = self.counts.bad == 0 && differ == 0;

@@ -243,8 +243,16 @@ fn check_identities(app: &App) {
 #[test]
 fn a_kill_at_any_call_that_the_log_makes_loses_nothing() {
     // Each thread counts its own calls: the first of them to get so far takes the process down.
-    let calls =
-        [("writev", 6), ("fdatasync", 4), ("fsync", 24), ("rename", 2), ("mkdir", 2), ("pwrite64", 40)];
+    let calls = [
+        ("pwritev", 6),
+        ("fdatasync", 4),
+        ("fsync", 24),
+        ("rename", 2),
+        ("mkdir", 2),
+        ("ftruncate", 2),
+        ("openat", 40),
+        ("pwrite64", 40),
+    ];
     let points: Vec<_> =
         calls.into_iter().flat_map(|(call, last)| (1..=last).map(move |n| (call, n))).collect();
     in_lanes(LANES, &points, |(call, n)| check_kill_at(call, *n));

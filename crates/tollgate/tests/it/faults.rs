@@ -4,13 +4,14 @@
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
-use std::io::Write;
 use std::net::SocketAddr;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use tollgate_log::{DiskStorage, scan_segment};
 
 use crate::client::{Client, Reply, get};
 use crate::program::{App, Running, eventually, in_lanes};
@@ -195,8 +196,10 @@ fn whatever_call_fails_what_was_acknowledged_is_a_row_once() {
         ("fdatasync", "EIO", 1..=1),
         ("fsync", "EIO", 1..=24),
         ("rename", "EIO", 1..=2),
-        ("writev", "ENOSPC", 1..=5),
+        ("pwritev", "ENOSPC", 1..=5),
         ("mkdir", "ENOSPC", 1..=2),
+        ("ftruncate", "EIO", 1..=2),
+        ("openat", "EMFILE", 8..=40),
         ("pwrite64", "ENOSPC", 35..=46),
     ]);
     let ends = in_lanes(LANES, &points, |point| check_fault(&app(SMALL_SEGMENTS), *point, Vec::new()));
@@ -213,7 +216,7 @@ fn a_start_that_cannot_mend_a_dead_log_leaves_it_whole_for_the_next() {
         ("fsync", "EIO", 1..=4),
         ("fadvise64", "EIO", 1..=1),
         ("ftruncate", "EIO", 1..=1),
-        ("writev", "ENOSPC", 1..=1),
+        ("pwritev", "ENOSPC", 1..=1),
         ("rename", "EIO", 1..=1),
     ]);
     let ends = in_lanes(LANES, &points, |point| {
@@ -240,8 +243,9 @@ fn leave_torn_log(app: &App) -> Vec<i64> {
     server.kill();
     let segments = app.segments();
     let open = segments.iter().rfind(|path| path.extension().is_some_and(|state| state == "open"));
-    let mut file = OpenOptions::new().append(true).open(open.expect("an open segment")).unwrap();
-    file.write_all(&[0x5a; 200]).unwrap();
+    let open = open.expect("an open segment");
+    let end = scan_segment(&DiskStorage, open).unwrap().end;
+    OpenOptions::new().write(true).open(open).unwrap().write_all_at(&[0x5a; 200], end).unwrap();
     numbers
 }
 

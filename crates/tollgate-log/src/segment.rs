@@ -147,6 +147,9 @@ impl SegmentHeader {
         if found != stored {
             return Err(FormatError::Checksum { what: "segment header", found, stored });
         }
+        if version == 0 {
+            return Err(FormatError::Value { what: "format version", found: 0, allowed: "1 and above" });
+        }
         Ok((Self::as_it_stands(bytes), found))
     }
 
@@ -495,6 +498,16 @@ mod tests {
         let checksum = crc32c::crc32c(&bytes[..124]);
         bytes[124..].copy_from_slice(&checksum.to_le_bytes());
         assert_eq!(SegmentHeader::decode(&bytes), Err(FormatError::Version { found: 2, known: 1 }));
+    }
+
+    #[test]
+    fn version_0_is_none_even_if_its_checksum_holds() {
+        let (mut bytes, _) = header().encode();
+        bytes[8] = 0;
+        let checksum = crc32c::crc32c(&bytes[..124]);
+        bytes[124..].copy_from_slice(&checksum.to_le_bytes());
+        let error = SegmentHeader::decode(&bytes).unwrap_err();
+        assert_eq!(error.to_string(), "format version is 0, allowed 1 and above");
     }
 
     #[test]

@@ -21,6 +21,11 @@ use clap::Parser;
 use cli::{Cli, Command};
 use config::{Config, ConfigError};
 
+/// Options that do not fit together, which the parser of the command line cannot see.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct WrongUsage(&'static str);
+
 fn main() -> ExitCode {
     run(Cli::parse().command).unwrap_or_else(|error| tell(&error))
 }
@@ -40,7 +45,7 @@ fn tell(error: &anyhow::Error) -> ExitCode {
     let mut stderr = io::stderr().lock();
     let (told, code) = match error.downcast_ref::<ConfigError>() {
         Some(error) => (writeln!(stderr, "{error}"), 2),
-        None => (writeln!(stderr, "tollgate: {error:#}"), 1),
+        None => (writeln!(stderr, "tollgate: {error:#}"), if error.is::<WrongUsage>() { 2 } else { 1 }),
     };
     drop(told);
     ExitCode::from(code)

@@ -197,6 +197,7 @@ fn whatever_call_fails_what_was_acknowledged_is_a_row_once() {
         ("fsync", "EIO", 1..=24),
         ("rename", "EIO", 1..=2),
         ("pwritev", "ENOSPC", 1..=5),
+        ("pwritev", "EDQUOT", 4..=5),
         ("mkdir", "ENOSPC", 1..=2),
         ("ftruncate", "EIO", 1..=2),
         ("openat", "EMFILE", 8..=40),

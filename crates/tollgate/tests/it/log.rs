@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use tollgate_log::{DiskStorage, scan_segment};
 
 use crate::forger::{forge, forge_and_solve};
-use crate::program::{App, Following, Running, told};
+use crate::program::{App, BINARY, Following, Running, told};
 
 const KEEP: &str = "return function(req) return { record = { n = tonumber(req.query.n) } } end";
 
@@ -92,7 +93,7 @@ fn cat_prints_text_json_and_combined() {
     let combined = app.succeed(&["log", "cat", "--format", "combined"]);
     assert_eq!(combined, "- - - [-] \"GET /a HTTP/1.1\" - - \"-\" \"-\"\n");
     let output = app.run(&["log", "cat", "--format", "combined", "data/log"]);
-    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
 }
 
 /// An app whose one log has a sealed segment of ten loaded records.
@@ -301,4 +302,23 @@ fn without_a_terminal_long_work_tells_nothing_on_stderr() {
         let output = app.run(command);
         assert!(output.status.success() && output.stderr.is_empty(), "{command:?}: {}", told(&output));
     }
+}
+
+#[test]
+fn long_work_shows_how_far_it_is_on_a_terminal_and_nowhere_else() {
+    let (app, _) = loaded();
+    let slowly =
+        format!("strace -f -o strace.out -e inject=pread64:delay_enter=200ms {BINARY} log verify");
+    let on_terminal =
+        Command::new("script").args(["-qec", &slowly, "/dev/null"]).current_dir(app.path()).output().unwrap();
+    assert_eq!(on_terminal.status.code(), Some(0), "{}", told(&on_terminal));
+    let shown = String::from_utf8(on_terminal.stdout).unwrap();
+    assert!(shown.contains("verify  ") && shown.contains(" KiB  ") && shown.contains("%  "), "{shown:?}");
+    let drawn = shown.rfind("\x1b[K\r").expect("the line is cleared");
+    assert!(
+        shown[drawn..].contains("1 segment in 1 log: 1 ok"),
+        "what is printed stands behind it: {shown:?}"
+    );
+    let piped = Command::new("sh").args(["-c", &slowly]).current_dir(app.path()).output().unwrap();
+    assert_eq!((piped.status.code(), String::from_utf8(piped.stderr).unwrap()), (Some(0), String::new()));
 }

@@ -360,5 +360,5 @@ fn follow(stdout: ChildStdout) -> Receiver<String> {
     lines
 }
 
-const BINARY: &str = env!("CARGO_BIN_EXE_tollgate");
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_tollgate");
 const STRACE_REPORT: &str = "strace.txt";

@@ -13,6 +13,10 @@ use crate::client::{Client, Reply, get};
 use crate::program::{App, Running, eventually, told};
 
 const DISK_MIB: u64 = 64;
+/// Files that another may still make when the log is to take no more records: fewer than it keeps for itself.
+const FEW_FILES: u64 = 30;
+/// Far more than the log and the database have at any time.
+const DISK_FILES: u64 = 500;
 /// Records of one request, of about 800 bytes each.
 const ITEMS: i64 = 200;
 /// Columns that take 8 bytes in the log and 3 in the database, so that what is loaded needs less room.
@@ -28,8 +32,8 @@ impl Disk {
     fn below(app: &App) -> Option<Self> {
         let path = app.path().join("data");
         fs::create_dir_all(&path).unwrap();
-        let size = format!("size={DISK_MIB}m");
-        let output = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&path).output();
+        let bounds = format!("size={DISK_MIB}m,nr_inodes={DISK_FILES}");
+        let output = Command::new("mount").args(["-t", "tmpfs", "-o", &bounds, "tmpfs"]).arg(&path).output();
         match output {
             Ok(output) if output.status.success() => Some(Self { path }),
             Ok(output) => skipped(&told(&output)),
@@ -43,6 +47,23 @@ impl Disk {
         let mut file = File::create(&path).unwrap();
         while file.write_all(&[0x5a; 4096]).is_ok() {}
         path
+    }
+}
+
+impl Disk {
+    /// Makes empty files until so many more can be made, or none.
+    fn fill_with_files(&self, left: u64) -> PathBuf {
+        let folder = self.path.join("of-somebody-else");
+        fs::create_dir_all(&folder).unwrap();
+        let has_more = || rustix::fs::statvfs(&self.path).unwrap().f_favail > left;
+        for n in (0..DISK_FILES).filter(|n| !folder.join(n.to_string()).exists()) {
+            if !has_more() {
+                break;
+            }
+            File::create(folder.join(n.to_string())).unwrap();
+        }
+        assert!(!has_more());
+        folder
     }
 }
 
@@ -189,5 +210,26 @@ fn a_start_on_a_full_disk_serves_refuses_and_resumes_with_all_that_an_earlier_ru
     let (status, log) = server.stop();
     assert_eq!(status.code(), Some(0), "{log}");
     assert!(log.contains("sealed what an earlier run left"), "{log}");
+    app.settle();
+}
+
+#[test]
+fn a_disk_that_takes_no_more_files_refuses_until_it_does_though_there_are_bytes() {
+    let app = app();
+    let Some(disk) = Disk::below(&app) else { return };
+    let server = app.start();
+    let mut client = server.connect();
+    let next = send_until_taken(&mut client, 0);
+    disk.fill_with_files(FEW_FILES);
+    let next = send_until_refused(&mut client, next);
+    let files = disk.fill_with_files(0);
+    check_refused(&send(&mut client, next));
+    check_serves_what_is_not_recorded(&server);
+    fs::remove_dir_all(files).unwrap();
+    let next = send_until_taken(&mut client, next);
+    check_all_is_loaded_once(&app, next);
+    let (status, log) = server.stop();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert_eq!(count_lines(&log, "the disk is nearly full"), 1, "{log}");
     app.settle();
 }

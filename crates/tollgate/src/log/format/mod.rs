@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use anyhow::bail;
 use tollgate_log::{LogId, RecordBatch, Sequence, Value};
 
+use crate::WrongUsage;
 use crate::cli::RecordFormat;
 use crate::config::Config;
 use crate::print::{base64, note, push_formatted, push_json_float, push_json_string};
@@ -43,10 +44,10 @@ impl Printer {
             (RecordFormat::Json, _) => Format::Json,
             (RecordFormat::Text, _) => Format::Text(Text::default()),
             (RecordFormat::Combined, Some(config)) => Format::Combined(Combined::new(&config.server.streams)),
-            (RecordFormat::Combined, None) => bail!(
+            (RecordFormat::Combined, None) => bail!(WrongUsage(
                 "the format combined needs a configuration, which says what each column holds: \
                  name the configuration or the folder of the app, not the log folder"
-            ),
+            )),
         };
         Ok(Self { format, stream: stream.map(str::to_owned), line: String::new() })
     }

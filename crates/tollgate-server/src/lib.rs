@@ -35,5 +35,5 @@ pub use options::{
     ColumnSpec, ConnectionLimits, HandlerSpec, RouteSpec, ServerOptions, Source, StreamSpec, UnknownFields,
 };
 pub use server::Server;
-pub use tollgate_http::{Method, Methods};
+pub use tollgate_http::{Method, Methods, UnderscoreNames};
 pub use tollgate_script::HostOptions;

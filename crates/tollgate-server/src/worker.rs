@@ -43,7 +43,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    fn new(options: &ServerOptions, log: LogEnd) -> Result<Self, StartError> {
+    pub(crate) fn new(options: &ServerOptions, log: LogEnd) -> Result<Self, StartError> {
         let clock = Rc::new(Clock::new());
         Ok(Self {
             limits: options.connection.clone(),

@@ -328,8 +328,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if !self.input.is_empty() {
             return Ok(true);
         }
-        let (mut stream, mut scratch) = (pin!(&mut self.stream), self.worker.scratch.0.borrow_mut());
+        let (mut stream, worker) = (pin!(&mut self.stream), &self.worker);
         poll_fn(|context| {
+            let mut scratch = worker.scratch.0.borrow_mut();
             let mut came = ReadBuf::new(&mut scratch);
             match stream.as_mut().poll_read(context, &mut came) {
                 Poll::Pending => Poll::Ready(Ok(false)),

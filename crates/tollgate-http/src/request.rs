@@ -7,12 +7,12 @@
 use crate::authority::is_authority;
 use crate::connection::{ConnectionFields, connection_options, is_hop_by_hop_field};
 use crate::error::excerpt;
-use crate::field::{FieldSpan, KnownField, parse_field_line};
+use crate::field::{FieldSpan, KnownField, check_underscore_line, parse_field_line};
 use crate::framing::FramingFields;
 use crate::grammar::{BLANK, TOKEN, is, is_token};
 use crate::span::{HEAD_BYTES_CEILING, Span};
 use crate::target::{TargetSpans, parse_target};
-use crate::{BodyFraming, Limits, Method, RequestError, Target};
+use crate::{BodyFraming, Limits, Method, RequestError, Target, UnderscoreNames};
 use bytes::{Buf, Bytes, BytesMut};
 use std::fmt;
 
@@ -278,14 +278,25 @@ impl HeadReader {
         if self.lines() >= limits.fields_max {
             return Err(RequestError::TooManyFields { limit: limits.fields_max });
         }
-        match parse_field_line(line, self.line_start, limits.underscore_names)? {
-            Some(field) => {
-                self.note(line, field)?;
-                self.fields.push(field);
-            }
-            None => self.dropped += 1,
-        }
+        let field = match parse_field_line(line, self.line_start) {
+            Ok(field) => field,
+            Err(error) => return self.leave_out(line, error, limits),
+        };
+        self.note(line, field)?;
+        self.fields.push(field);
         Ok(())
+    }
+
+    /// Rule 8, where it is set so; any other fault stays one.
+    #[cold]
+    fn leave_out(&mut self, line: &[u8], error: RequestError, limits: &Limits) -> Result<(), RequestError> {
+        match (&error, limits.underscore_names) {
+            (RequestError::FieldNameUnderscore { .. }, UnderscoreNames::Drop) => {
+                self.dropped += 1;
+                check_underscore_line(line)
+            }
+            _ => Err(error),
+        }
     }
 
     fn lines(&self) -> usize {

@@ -347,7 +347,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         poll_fn(|context| stream.as_mut().poll_shutdown(context)).await?;
         let clock = self.worker.clock.clone();
         let begun = clock.coarse();
-        self.slot.set(Phase::Lingering);
+        self.slot.arm(Phase::Lingering, LINGER_PAUSE_MAX);
         let mut discarded = self.input.len();
         while discarded < LINGER_BYTES_MAX && clock.coarse() - begun < LINGER_TIME_MAX {
             self.slot.extend(LINGER_PAUSE_MAX);

@@ -43,11 +43,6 @@ impl Peer {
         self.stream.write_all(bytes).expect("the server takes what is sent");
     }
 
-    /// The same connection, for another thread to send on.
-    pub(crate) fn clone(&self) -> Self {
-        Self { stream: self.stream.try_clone().unwrap(), came: Vec::new() }
-    }
-
     /// Says that nothing more will be sent.
     pub(crate) fn finish(&mut self) {
         self.stream.shutdown(Shutdown::Write).unwrap();

@@ -251,8 +251,8 @@ fn chunk_extensions_and_tiny_chunks_have_a_limit_over_the_whole_body() {
     for _ in 0..17 {
         write!(body, "1;{long}\r\ny\r\n").unwrap();
     }
-    check_refused(&server, &chunked(&body), 400);
-    check_refused(&server, &chunked(&"1\r\ny\r\n".repeat(20_000)), 400);
+    check_refused(&server, &chunked(&format!("{body}0\r\n\r\n")), 400);
+    check_refused(&server, &chunked(&format!("{}0\r\n\r\n", "1\r\ny\r\n".repeat(20_000))), 400);
 }
 
 #[test]

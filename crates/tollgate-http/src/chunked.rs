@@ -6,7 +6,7 @@
 
 use crate::error::RequestError;
 use crate::grammar::{BLANK, FIELD_NAME, TOKEN, hex_value, is, is_field_content};
-use crate::limits::Limits;
+use crate::limits::{Limits, UnderscoreNames};
 use bytes::{Buf, BytesMut};
 
 /// Where a decoder stands after the bytes it was given.
@@ -32,6 +32,8 @@ pub struct ChunkedDecoder {
     trailer_bytes: usize,
     extension_bytes_max: usize,
     trailer_bytes_max: usize,
+    /// The class of the bytes of a trailer's name.
+    trailer_name: u8,
     failure: Option<RequestError>,
 }
 
@@ -77,6 +79,10 @@ impl ChunkedDecoder {
             trailer_bytes: 0,
             extension_bytes_max: limits.chunk_extension_bytes_max,
             trailer_bytes_max: limits.trailer_bytes_max,
+            trailer_name: match limits.underscore_names {
+                UnderscoreNames::Refuse => FIELD_NAME,
+                UnderscoreNames::Drop => TOKEN,
+            },
             failure: None,
         }
     }
@@ -246,7 +252,7 @@ impl ChunkedDecoder {
         Ok(())
     }
 
-    /// RFC 9112 section 7.1.2, with the strictness of field lines: no folding, no blank before the colon, no `_`.
+    /// RFC 9112 section 7.1.2, with the strictness of field lines: no folding, no blank before the colon.
     fn step_trailer(&mut self, byte: u8) -> Result<State, RequestError> {
         self.trailer_bytes += 1;
         if self.trailer_bytes > self.trailer_bytes_max {
@@ -254,7 +260,9 @@ impl ChunkedDecoder {
         }
         match (self.state, byte) {
             (State::TrailerStart, b'\r') => Ok(State::EndLineFeed),
-            (State::TrailerStart | State::TrailerName, _) if is(FIELD_NAME, byte) => Ok(State::TrailerName),
+            (State::TrailerStart | State::TrailerName, _) if is(self.trailer_name, byte) => {
+                Ok(State::TrailerName)
+            }
             (State::TrailerName, b':') => Ok(State::TrailerValue),
             (State::TrailerValue, b'\r') => Ok(State::TrailerLineFeed),
             (State::TrailerValue, _) if is_field_content(byte) => Ok(State::TrailerValue),

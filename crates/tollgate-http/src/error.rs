@@ -44,6 +44,9 @@ pub enum RequestError {
         /// The target.
         found: Box<str>,
     },
+    /// An https target on a connection that is not secured (RFC 9110 section 7.4).
+    #[error("request target is for https")]
+    SchemeMisdirected,
     /// A target or request line above its limit (rule 5).
     #[error("request line exceeds limit: {bytes} bytes or more, limit {limit} bytes")]
     TargetTooLong {
@@ -286,6 +289,9 @@ impl RequestError {
             }
             Self::TargetByte { .. } => (bad, Close, "invalid character in request target"),
             Self::TargetForm { .. } => (bad, Close, "invalid request target"),
+            Self::SchemeMisdirected => {
+                (StatusCode::MISDIRECTED_REQUEST, Close, "https is not spoken on this connection")
+            }
             Self::TargetTooLong { .. } => (StatusCode::URI_TOO_LONG, Close, "request target too long"),
             Self::HeadTooLarge { .. } => (large, Close, "request head too large"),
             Self::TooManyFields { .. } => (large, Close, "too many header fields"),

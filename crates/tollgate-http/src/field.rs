@@ -3,7 +3,8 @@
 use crate::RequestError;
 use crate::error::excerpt;
 use crate::grammar::{
-    BLANK, FIELD_NAME, first_outside, is, is_all_field_content, is_field_content, is_token, trim_blanks,
+    BLANK, FIELD_NAME, TOKEN, first_outside, is, is_all_field_content, is_field_content, is_token,
+    trim_blanks,
 };
 use crate::span::Span;
 
@@ -47,6 +48,21 @@ pub(crate) fn parse_field_line(line: &[u8], start: usize) -> Result<FieldSpan, R
     if colon == 0 || line.get(colon) != Some(&b':') {
         return Err(name_error(line.get(..=colon).unwrap_or(line)));
     }
+    parse_value(line, start, colon)
+}
+
+/// Checks a line that is to be left out for the `_` in its name.
+#[cold]
+pub(crate) fn check_underscore_line(line: &[u8]) -> Result<(), RequestError> {
+    let colon = first_outside(TOKEN, line).unwrap_or(line.len());
+    if line.get(colon) != Some(&b':') {
+        return Err(RequestError::FieldNameInvalid { found: excerpt(line.get(..=colon).unwrap_or(line)) });
+    }
+    parse_value(line, 0, colon).map(drop)
+}
+
+#[inline]
+fn parse_value(line: &[u8], start: usize, colon: usize) -> Result<FieldSpan, RequestError> {
     let after_colon = &line[colon + 1..];
     let value = trim_blanks(after_colon);
     if !is_all_field_content(value) {
@@ -115,6 +131,19 @@ mod tests {
         let field = parse_field_line(line, 2);
         let found = field.as_ref().map(|field| (field.name.bytes(&head), field.value.bytes(&head)));
         assert_eq!(found.map_err(Clone::clone), expect, "{}", line.escape_ascii());
+    }
+
+    #[test]
+    fn names_with_underscores_may_be_left_out_but_are_checked() {
+        let check = |line: &str, expect: Result<(), u16>| {
+            let found = check_underscore_line(line.as_bytes()).map_err(|error| error.status().as_u16());
+            assert_eq!(found, expect, "{line:?}");
+        };
+        check("a_b: c", Ok(()));
+        check("_:", Ok(()));
+        for bad in ["_", "a_b", "a_b : c", "a_ b: c", "a_b: \0", "a_(: c"] {
+            check(bad, Err(400));
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub use date::{http_date, parse_http_date};
 pub use error::RequestError;
 pub use field::{is_field_name, is_field_value, is_framing_field};
 pub use framing::BodyFraming;
-pub use limits::Limits;
+pub use limits::{Limits, UnderscoreNames};
 pub use method::{Method, Methods};
 pub use path::normalise_path;
 pub use query::query_pairs;
@@ -43,4 +43,4 @@ pub use reply::{
 };
 pub use request::{HeadReader, RequestHead, Version};
 pub use status::{StatusCode, reason};
-pub use target::{Target, write_target};
+pub use target::{Target, write_path, write_target};

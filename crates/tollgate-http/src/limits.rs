@@ -13,6 +13,31 @@ pub struct Limits {
     pub chunk_extension_bytes_max: usize,
     /// Bytes of a trailer section. Above: 431.
     pub trailer_bytes_max: usize,
+    /// What becomes of field names with `_`.
+    pub underscore_names: UnderscoreNames,
+}
+
+/// What becomes of a field whose name holds `_`, which others mistake for `-` (rule 8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnderscoreNames {
+    /// The request is refused with 400.
+    #[default]
+    Refuse,
+    /// The field is checked and counted like any other, and then left out.
+    Drop,
+}
+
+impl UnderscoreNames {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Refuse, Self::Drop];
+
+    /// Returns the word for it in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Drop => "drop",
+        }
+    }
 }
 
 impl Default for Limits {
@@ -23,6 +48,7 @@ impl Default for Limits {
             fields_max: 100,
             chunk_extension_bytes_max: 16 * 1024,
             trailer_bytes_max: 8 * 1024,
+            underscore_names: UnderscoreNames::default(),
         }
     }
 }

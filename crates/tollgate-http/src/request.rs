@@ -7,12 +7,12 @@
 use crate::authority::is_authority;
 use crate::connection::{ConnectionFields, connection_options, is_hop_by_hop_field};
 use crate::error::excerpt;
-use crate::field::{FieldSpan, KnownField, parse_field_line};
+use crate::field::{FieldSpan, KnownField, check_underscore_line, parse_field_line};
 use crate::framing::FramingFields;
 use crate::grammar::{BLANK, TOKEN, is, is_token};
 use crate::span::{HEAD_BYTES_CEILING, Span};
 use crate::target::{TargetSpans, parse_target};
-use crate::{BodyFraming, Limits, Method, RequestError, Target};
+use crate::{BodyFraming, Limits, Method, RequestError, Target, UnderscoreNames};
 use bytes::{Buf, Bytes, BytesMut};
 use std::fmt;
 
@@ -85,7 +85,7 @@ impl RequestHead {
     }
 
     /// Returns the host with its port, as sent: that of an absolute target, else the Host field. HTTP/1.0 may have
-    /// none; an empty Host is `Some("")`.
+    /// none.
     pub fn host(&self) -> Option<&str> {
         self.host.map(|host| host.text(&self.bytes))
     }
@@ -169,6 +169,8 @@ pub struct HeadReader {
     searched: usize,
     line: Option<RequestLine>,
     fields: Vec<FieldSpan>,
+    /// Field lines that were checked and left out.
+    dropped: usize,
     host: Option<Span>,
     framing: FramingFields,
     connection: ConnectionFields,
@@ -266,20 +268,39 @@ impl HeadReader {
     fn take_field(&mut self, line: &[u8], limits: &Limits) -> Result<(), RequestError> {
         if line.first().is_some_and(|&byte| is(BLANK, byte)) {
             // RFC 9112 sections 2.2 and 5.2.
-            let is_first = self.fields.is_empty();
+            let is_first = self.lines() == 0;
             return Err(if is_first {
                 RequestError::WhitespaceBeforeFields
             } else {
                 RequestError::FieldFolded
             });
         }
-        if self.fields.len() >= limits.fields_max {
+        if self.lines() >= limits.fields_max {
             return Err(RequestError::TooManyFields { limit: limits.fields_max });
         }
-        let field = parse_field_line(line, self.line_start)?;
+        let field = match parse_field_line(line, self.line_start) {
+            Ok(field) => field,
+            Err(error) => return self.leave_out(line, error, limits),
+        };
         self.note(line, field)?;
         self.fields.push(field);
         Ok(())
+    }
+
+    /// Rule 8, where it is set so; any other fault stays one.
+    #[cold]
+    fn leave_out(&mut self, line: &[u8], error: RequestError, limits: &Limits) -> Result<(), RequestError> {
+        match (&error, limits.underscore_names) {
+            (RequestError::FieldNameUnderscore { .. }, UnderscoreNames::Drop) => {
+                self.dropped += 1;
+                check_underscore_line(line)
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn lines(&self) -> usize {
+        self.fields.len() + self.dropped
     }
 
     /// Keeps what the verdict over the head needs.
@@ -306,12 +327,13 @@ impl HeadReader {
         }
     }
 
-    /// RFC 9112 section 3.2: one Host at most. An empty one says that the target has no authority.
+    /// RFC 9112 section 3.2: one Host at most. An empty one names nothing: the host of an http URI is never empty
+    /// (RFC 9110 section 4.2.1).
     fn note_host(&mut self, value: &[u8], span: Span) -> Result<(), RequestError> {
         if self.host.is_some() {
             return Err(RequestError::HostRepeated);
         }
-        if !value.is_empty() && !is_authority(value) {
+        if !is_authority(value) {
             return Err(RequestError::HostInvalid { found: excerpt(value) });
         }
         self.host = Some(span);

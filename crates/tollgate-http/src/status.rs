@@ -48,6 +48,12 @@ impl StatusCode {
     pub const fn is_bodyless(self) -> bool {
         matches!(self.0, 204 | 304)
     }
+
+    /// Tells whether a reply with this status may have content: none with 204 and 304, nor with 205, which is framed
+    /// as empty (RFC 9110 section 15.3.6).
+    pub const fn may_have_content(self) -> bool {
+        !matches!(self.0, 204 | 205 | 304)
+    }
 }
 
 impl fmt::Display for StatusCode {
@@ -112,6 +118,14 @@ status_codes! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn three_statuses_have_no_content() {
+        let without: Vec<u16> = (200..600)
+            .filter(|&code| StatusCode::new(code).is_some_and(|code| !code.may_have_content()))
+            .collect();
+        assert_eq!(without, [204, 205, 304]);
+    }
 
     #[test]
     fn only_final_codes_are_taken() {

@@ -72,22 +72,25 @@ pub(crate) fn parse_target(head: &[u8], raw: Span, method: Method) -> Result<Tar
         [b'/', ..] => parse_resource(head, raw, raw.range().start, None),
         // RFC 9112 section 3.2.4: asterisk form is for OPTIONS alone.
         b"*" if method == Method::Options => Ok(asterisk(raw, None)),
-        bytes => match scheme_len(bytes) {
-            Some(scheme_bytes) => parse_absolute(head, raw, raw.range().start + scheme_bytes, method),
-            // RFC 9112 section 3.2.3: authority form is for CONNECT alone, which we refuse.
-            None => Err(form_error(bytes)),
-        },
+        // Other schemes are of other servers; fragments and userinfo fall to the checks of bytes and host.
+        bytes if begins_with(bytes, HTTP) => {
+            parse_absolute(head, raw, raw.range().start + HTTP.len(), method)
+        }
+        // RFC 9110 section 7.4: nothing that came in the clear is for an https resource.
+        bytes if begins_with(bytes, HTTPS) && first_outside(QUERY, bytes).is_none() => {
+            Err(RequestError::SchemeMisdirected)
+        }
+        // RFC 9112 section 3.2.3: authority form is for CONNECT alone, which we refuse.
+        bytes => Err(form_error(bytes)),
     }
 }
 
-/// Other schemes are of other servers; fragments and userinfo fall to the checks of bytes and host.
-fn scheme_len(bytes: &[u8]) -> Option<usize> {
-    let is_at_front =
-        |scheme: &&[u8]| bytes.get(..scheme.len()).is_some_and(|front| front.eq_ignore_ascii_case(scheme));
-    SCHEMES.iter().find(|scheme| is_at_front(scheme)).map(|scheme| scheme.len())
+fn begins_with(bytes: &[u8], scheme: &[u8]) -> bool {
+    bytes.get(..scheme.len()).is_some_and(|front| front.eq_ignore_ascii_case(scheme))
 }
 
-const SCHEMES: [&[u8]; 2] = [b"http://", b"https://"];
+const HTTP: &[u8] = b"http://";
+const HTTPS: &[u8] = b"https://";
 
 /// RFC 9112 section 3.2.2. `OPTIONS` with neither path nor query means the server (section 3.2.4).
 fn parse_absolute(head: &[u8], raw: Span, start: usize, method: Method) -> Result<TargetSpans, RequestError> {
@@ -144,12 +147,23 @@ fn form_error(target: &[u8]) -> RequestError {
 /// Appends a raw path or query for a backend: what browsers send but RFC 3986 does not allow is escaped (rule 4).
 pub fn write_target(out: &mut Vec<u8>, raw: &str) {
     for byte in raw.bytes() {
-        if is(URI, byte) {
-            out.push(byte);
-        } else {
-            let [high, low] = [byte >> 4, byte & 15].map(|digit| HEX_DIGITS[usize::from(digit)]);
-            out.extend_from_slice(&[b'%', high, low]);
-        }
+        write_byte(out, byte, is(URI, byte));
+    }
+}
+
+/// Appends a path as [`normalise_path`](crate::normalise_path) made it: what would not come back as it is gets escaped.
+pub fn write_path(out: &mut Vec<u8>, path: &str) {
+    for byte in path.bytes() {
+        write_byte(out, byte, is(URI, byte) && is(PATH, byte) && byte != b'%');
+    }
+}
+
+fn write_byte(out: &mut Vec<u8>, byte: u8, is_plain: bool) {
+    if is_plain {
+        out.push(byte);
+    } else {
+        let [high, low] = [byte >> 4, byte & 15].map(|digit| HEX_DIGITS[usize::from(digit)]);
+        out.extend_from_slice(&[b'%', high, low]);
     }
 }
 
@@ -184,7 +198,7 @@ mod tests {
         check("/a?{\\}^`|[]", "/a", Some("{\\}^`|[]"), None);
         check("http://a", "/", None, Some("a"));
         check("HTTP://a:80/b?c", "/b", Some("c"), Some("a:80"));
-        check("https://[::1]?c", "/", Some("c"), Some("[::1]"));
+        check("http://[::1]?c", "/", Some("c"), Some("[::1]"));
     }
 
     #[allow(clippy::needless_pass_by_value)] // Rows read better without references.
@@ -218,6 +232,14 @@ mod tests {
     }
 
     #[test]
+    fn https_is_not_spoken_in_the_clear() {
+        for target in ["https://a/", "HTTPS://a", "https://"] {
+            check_refused(Method::Get, target, RequestError::SchemeMisdirected);
+        }
+        check_refused(Method::Get, "https://a/#b", RequestError::TargetByte { byte: b'#' });
+    }
+
+    #[test]
     fn asterisk_is_for_options_only() {
         for target in ["*", "http://a"] {
             let spans = parse(Method::Options, target).unwrap();
@@ -225,6 +247,19 @@ mod tests {
             assert_eq!((spans.path(b""), spans.query(b"")), ("*", None));
         }
         check_refused(Method::Post, "*", RequestError::TargetForm { found: "*".into() });
+    }
+
+    #[test]
+    fn a_path_that_is_written_reads_back_as_it_was() {
+        let check = |path: &str, expect: &str| {
+            let mut out = Vec::new();
+            write_path(&mut out, path);
+            assert_eq!(std::str::from_utf8(&out).unwrap(), expect);
+            assert_eq!(crate::normalise_path(expect).unwrap(), path);
+        };
+        check("/a-b/c;d=e@f:g", "/a-b/c;d=e@f:g");
+        check("/a b%41?c#d", "/a%20b%2541%3Fc%23d");
+        check("/\u{e9}|[]{}\"", "/%C3%A9%7C%5B%5D%7B%7D%22");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 
 use bytes::Bytes;
-use tollgate_http::{is_field_name, is_field_value, is_framing_field};
+use tollgate_http::{StatusCode, is_field_name, is_field_value, is_framing_field};
 
 use crate::api::Marks;
 use crate::api::json::{Encoder, Fault, Scratch};
@@ -128,7 +128,7 @@ impl Reader<'_> {
         let status = if let Seen::Nil = given_status { 200 } else { status(given_status)? };
         let mut headers = headers(given_headers, self.budget)?;
         let (body, default_type) = self.body([("body", body), ("json", json), ("html", html)])?;
-        if !body.is_empty() && matches!(status, 204 | 304) {
+        if !body.is_empty() && !StatusCode::new(status).is_some_and(StatusCode::may_have_content) {
             return Err(reply(format!(
                 "reply.status is {status}, which has no content, beside {} bytes",
                 body.len()

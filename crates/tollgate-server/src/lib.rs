@@ -25,6 +25,7 @@ mod recorder;
 mod reply;
 mod route;
 mod server;
+mod stream_server;
 mod transaction;
 mod worker;
 
@@ -35,5 +36,6 @@ pub use options::{
     ColumnSpec, ConnectionLimits, HandlerSpec, RouteSpec, ServerOptions, Source, StreamSpec, UnknownFields,
 };
 pub use server::Server;
-pub use tollgate_http::{Method, Methods};
+pub use stream_server::StreamServer;
+pub use tollgate_http::{Method, Methods, UnderscoreNames};
 pub use tollgate_script::HostOptions;

@@ -162,14 +162,15 @@ impl Replies {
 }
 
 fn write_reply(out: &mut Vec<u8>, reply: &Reply, writing: Writing) {
-    let body = ReplyBody::Length(reply.content.len() as u64);
+    let content = if reply.status.may_have_content() { &reply.content[..] } else { b"" };
+    let body = ReplyBody::Length(content.len() as u64);
     begin_reply_head(out, reply.status, &writing.date, body, writing.connection);
     for (name, value) in &reply.fields {
         push_field(out, name.as_bytes(), value);
     }
     end_reply_head(out);
-    if !writing.is_head && !reply.status.is_bodyless() {
-        out.extend_from_slice(&reply.content);
+    if !writing.is_head {
+        out.extend_from_slice(content);
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path};
+use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path, write_path};
 use tollgate_log::SchemaId;
 use tollgate_script::{Host, Request};
 
@@ -43,7 +43,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    fn new(options: &ServerOptions, log: LogEnd) -> Result<Self, StartError> {
+    pub(crate) fn new(options: &ServerOptions, log: LogEnd) -> Result<Self, StartError> {
         let clock = Rc::new(Clock::new());
         Ok(Self {
             limits: options.connection.clone(),
@@ -94,7 +94,7 @@ impl Worker {
             Routed::MethodNotAllowed(methods) => {
                 Destination::Reply(allowed(StatusCode::METHOD_NOT_ALLOWED, methods))
             }
-            Routed::MissingSlash => Destination::Reply(redirect_below(head)),
+            Routed::MissingSlash => Destination::Reply(redirect_below(&path, head.query())),
             Routed::NotFound => Destination::Reply(Reply::text(StatusCode::NOT_FOUND, "nothing is here")),
         };
         (destination, path.into_owned())
@@ -151,9 +151,15 @@ fn allowed(status: StatusCode, mut methods: Methods) -> Reply {
     reply.with("Allow", methods.to_string())
 }
 
-fn redirect_below(head: &RequestHead) -> Reply {
-    let query = head.query().map(|query| format!("?{query}")).unwrap_or_default();
-    let location = format!("{}/{query}", head.path());
+/// From the path as it is matched: one as sent, `//host/../docs`, may lead to another server.
+fn redirect_below(path: &str, query: Option<&str>) -> Reply {
+    let mut location = Vec::new();
+    write_path(&mut location, path);
+    location.push(b'/');
+    if let Some(query) = query {
+        location.push(b'?');
+        location.extend_from_slice(query.as_bytes());
+    }
     Reply::text(StatusCode::PERMANENT_REDIRECT, "it is below, after a slash").with("Location", location)
 }
 

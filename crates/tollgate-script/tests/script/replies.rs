@@ -57,6 +57,7 @@ fn what_is_no_reply_is_an_error_that_names_it() {
     check("return { body = 'x', json = 1 }", &["body", "json", "one of"]);
     check("return { body = 5 }", &["reply.body", "number"]);
     check("return { status = 204, body = 'x' }", &["204", "no content"]);
+    check("return { status = 205, body = 'x' }", &["205", "no content"]);
     check("return { json = { a = { 1, 0/0 } } }", &["reply.json.a[2]", "NaN"]);
     check("return { json = { f = print } }", &["reply.json.f", "function"]);
     check("return { headers = 'x' }", &["reply.headers", "string"]);

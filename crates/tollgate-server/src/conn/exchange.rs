@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use tollgate_http::{BodyFraming, RequestHead};
+use tollgate_http::RequestHead;
 
 use crate::handler::Endpoint;
 use crate::reply::Reply;
@@ -39,10 +39,8 @@ impl Arrived {
         }
     }
 
-    /// Whether the answer is known and the body not worth reading: the client waits to be asked for it, or it is long.
-    pub(crate) fn is_refused_before_body(&self) -> bool {
-        let is_long =
-            matches!(self.head.framing(), BodyFraming::Length(bytes) if bytes > DISCARDED_BODY_BYTES_MAX);
-        matches!(self.destination, Destination::Reply(_)) && (is_long || self.head.expects_continue())
+    /// Whether the answer is known before the body came.
+    pub(crate) fn is_answered(&self) -> bool {
+        matches!(self.destination, Destination::Reply(_))
     }
 }

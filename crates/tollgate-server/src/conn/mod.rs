@@ -38,9 +38,13 @@ pub(crate) use exchange::{Arrived, Destination};
 const READ_BYTES_MAX: usize = 64 << 10;
 /// Replies that wait are sent when they are this large, even if more requests are there.
 const REPLIES_BYTES_MAX: usize = 256 << 10;
-/// RFC 9112 section 9.6: how long, and how many bytes, a peer may still send to a connection that ends.
-const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
-const LINGER_BYTES_MAX: usize = 1 << 20;
+/// RFC 9112 section 9.6: how long, with which pauses, and how many bytes a peer may still send to a connection that
+/// ends. Enough for one that sends all of a body before it looks for a reply.
+const LINGER_TIME_MAX: Duration = Duration::from_secs(10);
+const LINGER_PAUSE_MAX: Duration = Duration::from_secs(2);
+const LINGER_BYTES_MAX: usize = 64 << 20;
+/// What a new TCP connection sends before the first acknowledgement (RFC 6928).
+const FIRST_WINDOW_BYTES: usize = 14 << 10;
 
 /// Serves one connection to its end.
 ///
@@ -120,11 +124,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         loop {
             self.answer_what_came().await;
             let is_more_there = self.is_full();
+            let is_under_way = self.replies.bytes_len() > FIRST_WINDOW_BYTES;
             self.send_replies().await?;
             match self.reuse {
                 Reuse::Open if is_more_there => {}
                 Reuse::Open => self.read_on().await?,
-                Reuse::Close if self.input.is_empty() => return Ok(()),
+                Reuse::Close if !is_under_way => return self.close().await,
                 Reuse::Close | Reuse::Linger => return self.linger().await,
             }
         }
@@ -159,16 +164,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if !arrived.head.framing().has_content() {
                 return Ok(Some(self.complete(arrived, Bytes::new())));
             }
-            if arrived.is_refused_before_body() {
+            if arrived.is_answered() && arrived.head.expects_continue() {
                 // RFC 9110 section 10.1.1: the client asked before it sent, and is told.
                 self.reuse = Reuse::Linger;
                 return Ok(Some(self.complete(arrived, Bytes::new())));
             }
-            let body = BodyReader::new(arrived, limits)?;
-            self.reading = Reading::Body(Box::new(body));
+            self.reading = Reading::Body(Box::new(BodyReader::new(arrived, limits)));
         }
         let Reading::Body(body) = &mut self.reading else { return Ok(None) };
-        let Some(content) = body.read(&mut self.input)? else { return Ok(None) };
+        let content = match body.read(&mut self.input) {
+            Ok(None) => return Ok(None),
+            Ok(Some(content)) => content,
+            // The body is not worth reading to its end, and no reason for another answer.
+            Err(RequestError::BodyTooLarge { .. }) if body.arrived.is_answered() => {
+                self.reuse = Reuse::Linger;
+                Bytes::new()
+            }
+            Err(error) => return Err(error),
+        };
         match std::mem::replace(&mut self.reading, Reading::Head) {
             Reading::Body(body) => Ok(Some(self.complete(body.arrived, content))),
             Reading::Head => Ok(None),
@@ -213,9 +226,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     fn end_with(&mut self, reply: &Reply) {
         self.reuse = Reuse::Linger;
-        let connection = Some(ConnectionOption::Close);
-        let writing = Writing { date: self.worker.clock.date(), is_head: false, connection };
-        self.replies.push(reply, None, writing);
+        let (date, is_head) = (self.worker.clock.date(), self.is_head_request());
+        self.replies.push(reply, None, Writing { date, is_head, connection: Some(ConnectionOption::Close) });
+    }
+
+    /// Whether the request that is being read is HEAD, as far as that is known: a refusal has no content then either
+    /// (RFC 9110 section 9.3.2).
+    fn is_head_request(&self) -> bool {
+        match &self.reading {
+            Reading::Head => self.input.starts_with(b"HEAD "),
+            Reading::Body(body) => body.arrived.head.method() == Method::Head,
+        }
+    }
+
+    /// Whether nothing of a request has come: a blank line asks for nothing (RFC 9112 section 2.2).
+    fn is_between_requests(&self) -> bool {
+        matches!((&self.reading, self.input.as_ref()), (Reading::Head, [] | [b'\r']))
     }
 
     /// Sends the replies at hand, when the log has their records.
@@ -271,7 +297,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     fn end_of_stream(&mut self) -> Result<(), Gone> {
         match &self.reading {
-            Reading::Head if !self.head_reader.has_started() => Err(Gone),
+            _ if self.is_between_requests() => Err(Gone),
             Reading::Head => {
                 self.end_with(&Reply::text(StatusCode::BAD_REQUEST, "incomplete request"));
                 Ok(())
@@ -285,20 +311,46 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn too_late(&mut self) -> Result<(), Gone> {
-        if matches!(&self.reading, Reading::Head) && !self.head_reader.has_started() {
+        if self.is_between_requests() {
             return Err(Gone);
         }
         self.end_with(&Reply::text(StatusCode::REQUEST_TIMEOUT, "the request took too long"));
         Ok(())
     }
 
+    /// Closes, with a short reply on its way, as the peer asked.
+    async fn close(mut self) -> Result<(), Gone> {
+        if self.has_more_come().await? { self.linger().await } else { Ok(()) }
+    }
+
+    /// Whether the peer sent more than was read as requests. To close then would cut off the reply.
+    async fn has_more_come(&mut self) -> Result<bool, Gone> {
+        if !self.input.is_empty() {
+            return Ok(true);
+        }
+        let (mut stream, worker) = (pin!(&mut self.stream), &self.worker);
+        poll_fn(|context| {
+            let mut scratch = worker.scratch.0.borrow_mut();
+            let mut came = ReadBuf::new(&mut scratch);
+            match stream.as_mut().poll_read(context, &mut came) {
+                Poll::Pending => Poll::Ready(Ok(false)),
+                Poll::Ready(Ok(())) => Poll::Ready(Ok(!came.filled().is_empty())),
+                Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
+            }
+        })
+        .await
+    }
+
     /// RFC 9112 section 9.6: closing while the peer sends would make its system throw the reply away.
     async fn linger(mut self) -> Result<(), Gone> {
         let mut stream = pin!(&mut self.stream);
         poll_fn(|context| stream.as_mut().poll_shutdown(context)).await?;
-        self.slot.arm(Phase::Lingering, LINGER_TIMEOUT);
+        let clock = self.worker.clock.clone();
+        let begun = clock.coarse();
+        self.slot.arm(Phase::Lingering, LINGER_PAUSE_MAX);
         let mut discarded = self.input.len();
-        while discarded < LINGER_BYTES_MAX {
+        while discarded < LINGER_BYTES_MAX && clock.coarse() - begun < LINGER_TIME_MAX {
+            self.slot.extend(LINGER_PAUSE_MAX);
             self.input.clear();
             match read(&mut self.stream, &self.slot, &self.worker.scratch, &mut self.input).await? {
                 Came::Bytes => discarded += self.input.len(),

@@ -48,6 +48,43 @@ fn a_body_that_does_not_come_is_408() {
 }
 
 #[test]
+fn a_head_request_that_does_not_come_is_408_without_content() {
+    let server = site(SHORT, SHORT, LONG);
+    for request in ["HEAD / HTTP/1.1\r\nHost:", "HEAD / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhell"]
+    {
+        let mut peer = server.connect();
+        peer.send(request);
+        assert_eq!(peer.reply(true).status, 408);
+        peer.expect_end();
+    }
+}
+
+#[test]
+fn a_blank_line_alone_is_closed_without_a_word() {
+    let server = site(SHORT, LONG, LONG);
+    let mut peer = server.connect();
+    let begun = Instant::now();
+    peer.send("\r\n");
+    expect_end_after(&mut peer, begun);
+}
+
+#[test]
+fn a_client_that_stays_after_its_refusal_is_let_go() {
+    let stay = |options: &mut tollgate_server::ServerOptions| options.drain_timeout = LONG;
+    let server = Site::new().fixed("/", "hello").tune(stay).start();
+    let mut peers = [server.connect(), server.connect()];
+    peers[0].send("x\r\n");
+    peers[1].send("GET / HTTP/1.0\r\n\r\nmore");
+    assert_eq!(peers[0].reply(false).status, 400);
+    peers[1].expect("200", "hello");
+    let begun = Instant::now();
+    // Draining ends when no connection is left, and the peers are still there.
+    drop(server.drain());
+    assert!(begun.elapsed() < LONG, "{:?}", begun.elapsed());
+    drop(peers);
+}
+
+#[test]
 fn an_idle_connection_is_closed_without_a_word() {
     let server = site(LONG, LONG, SHORT);
     let begun = Instant::now();

@@ -4,11 +4,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bodies;
+mod closing;
 mod collect;
 mod connections;
 mod deadlines;
+mod fields;
+mod framing;
 mod heads;
 mod peer;
 mod records;
+mod replies;
+mod request_line;
 mod routing;
 mod site;

@@ -38,6 +38,11 @@ impl Peer {
         }
     }
 
+    /// Sends to a server that has to take it.
+    pub(crate) fn send_all(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("the server takes what is sent");
+    }
+
     /// Says that nothing more will be sent.
     pub(crate) fn finish(&mut self) {
         self.stream.shutdown(Shutdown::Write).unwrap();

@@ -17,6 +17,9 @@ use tollgate_server::{
 
 use crate::peer::Peer;
 
+/// A request that nobody may answer, put behind one that is refused.
+pub(crate) const NEXT: &[u8] = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
+
 /// What a server is made of.
 pub(crate) struct Site {
     folder: TempDir,

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tollgate_log::{DigestAlgorithm, LogOptions};
 use tollgate_server::{
     ConnectionLimits, HandlerSpec, HostOptions, Method, Methods, RouteSpec, ServerOptions, StreamSpec,
+    UnderscoreNames,
 };
 use toml::de::DeTable;
 
@@ -139,6 +140,8 @@ fn connection(section: &mut Section<'_>) -> ConnectionLimits {
     head.head_bytes_max = section.size("head_bytes_max", KIB..=MIB, head.head_bytes_max);
     head.target_bytes_max = section.size("target_bytes_max", 64..=MIB, head.target_bytes_max);
     head.fields_max = section.integer("fields_max", 1..=10_000, head.fields_max);
+    let choices = UnderscoreNames::ALL.map(|choice| (choice.name(), choice));
+    head.underscore_names = section.choice("underscore_names", &choices).unwrap_or_default();
     let (target, head) = (head.target_bytes_max, head.head_bytes_max);
     if target > head {
         section.fault(format!("target_bytes_max is {target} bytes, limit is head_bytes_max: {head} bytes"));
@@ -347,7 +350,7 @@ fn reply_handler(mut section: Section<'_>) -> HandlerSpec {
     }
     let body = section.text("body");
     if let Some(body) = &body
-        && matches!(status, 204 | 304)
+        && matches!(status, 204 | 205 | 304)
         && !body.value.is_empty()
     {
         let text =

@@ -114,6 +114,7 @@ impl Config {
         writeln!(f, "head_bytes_max = \"{}\"", show_size(limits.head.head_bytes_max as u64))?;
         writeln!(f, "target_bytes_max = \"{}\"", show_size(limits.head.target_bytes_max as u64))?;
         writeln!(f, "fields_max = {}", limits.head.fields_max)?;
+        writeln!(f, "underscore_names = \"{}\"", limits.head.underscore_names.name())?;
         writeln!(f, "body_bytes_max = \"{}\"", show_size(self.body_bytes_max))?;
         writeln!(f, "head_timeout = \"{}\"", show_duration(limits.head_timeout))?;
         writeln!(f, "body_timeout = \"{}\"", show_duration(limits.body_timeout))?;

@@ -45,6 +45,7 @@ workers = CORES
 head_bytes_max = "16KiB"
 target_bytes_max = "8000B"
 fields_max = 100
+underscore_names = "refuse"
 body_bytes_max = "1MiB"
 head_timeout = "10s"
 body_timeout = "30s"
@@ -95,6 +96,7 @@ fn every_key_is_taken() {
         head_bytes_max = "8KiB"
         target_bytes_max = "4000B"
         fields_max = 50
+        underscore_names = "drop"
         body_bytes_max = "2MiB"
         head_timeout = "1s"
         body_timeout = "2s"
@@ -152,6 +154,7 @@ workers = 3
 head_bytes_max = "8KiB"
 target_bytes_max = "4000B"
 fields_max = 50
+underscore_names = "drop"
 body_bytes_max = "2MiB"
 head_timeout = "1s"
 body_timeout = "2s"
@@ -534,8 +537,8 @@ fn one_bad_section_does_not_hide_the_others() {
             "t.toml:1:8: sink in the file is the integer 1, allowed is a table [sink]",
             "t.toml:3:10: digest in [log] is the integer 1, allowed is a string",
             "t.toml:5:1: unknown key \"x\" in [server], allowed: listen, backlog, workers, head_bytes_max, \
-             target_bytes_max, fields_max, head_timeout, body_timeout, idle_timeout, write_timeout, \
-             pipeline_depth_max, body_bytes_max, drain_timeout",
+             target_bytes_max, fields_max, underscore_names, head_timeout, body_timeout, idle_timeout, \
+             write_timeout, pipeline_depth_max, body_bytes_max, drain_timeout",
             "t.toml:6:1: missing key \"columns\" in [stream.s]",
             "t.toml:7:1: [[route]] needs one handler, found none, allowed is one of script, collect, reply",
             "t.toml:7:1: missing key \"path\" in [[route]]",
@@ -559,8 +562,8 @@ fn what_is_no_toml_is_told_alone_and_a_double_key_with_the_rest() {
         &[
             "t.toml:3:1: duplicate key",
             "t.toml:4:1: unknown key \"x\" in [server], allowed: listen, backlog, workers, head_bytes_max, \
-             target_bytes_max, fields_max, head_timeout, body_timeout, idle_timeout, write_timeout, \
-             pipeline_depth_max, body_bytes_max, drain_timeout",
+             target_bytes_max, fields_max, underscore_names, head_timeout, body_timeout, idle_timeout, \
+             write_timeout, pipeline_depth_max, body_bytes_max, drain_timeout",
             "t.toml:5:11: workers in [server] is 0, allowed is \"auto\" or an integer from 1 to 1024",
         ],
     );

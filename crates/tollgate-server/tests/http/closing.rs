@@ -1,0 +1,119 @@
+//! The end of a connection: who asked for it, and that the last reply arrives (RFC 9112 sections 9.3 and 9.6).
+
+use std::fmt::Write;
+
+use crate::site::{Running, Site};
+
+fn site() -> Running {
+    Site::new()
+        .fixed("/", "hello")
+        .handler("/echo", "return req:body()")
+        .handler("/big", "return string.rep('x', 4000000)")
+        .start()
+}
+
+#[test]
+fn connection_options_and_version_decide_who_stays() {
+    let server = site();
+    for (version, options, stays) in [
+        ("1.1", "", true),
+        ("1.1", "Connection: keep-alive\r\n", true),
+        ("1.1", "Connection: close\r\n", false),
+        ("1.1", "Connection: CLOSE\r\n", false),
+        ("1.1", "Connection: keep-alive, close\r\n", false),
+        ("1.1", "Connection: keep-alive\r\nConnection: x, Close ,\r\n", false),
+        ("1.1", "Connection: closed\r\n", true),
+        ("1.1", "Proxy-Connection: close\r\n", true),
+        ("1.0", "", false),
+        ("1.0", "Connection: Keep-Alive\r\n", true),
+        ("1.0", "Connection: x,keep-alive\r\n", true),
+        ("1.0", "Connection: keep-alive, close\r\n", false),
+        ("1.0", "Keep-Alive: timeout=5\r\n", false),
+    ] {
+        let mut peer = server.connect();
+        let request = format!("GET / HTTP/{version}\r\nHost: a\r\n{options}\r\n");
+        peer.send(&request);
+        let reply = peer.expect("200", "hello");
+        assert!(reply.head.starts_with("HTTP/1.1 200"), "the version is the server's own");
+        if stays {
+            assert_eq!(reply.field("connection"), (version == "1.0").then_some("keep-alive"), "{request:?}");
+            peer.send(request);
+            peer.expect("200", "hello");
+        } else {
+            assert_eq!(reply.field("connection"), Some("close"), "{request:?}");
+            peer.expect_end();
+        }
+    }
+}
+
+#[test]
+fn a_client_that_shut_its_side_gets_all_replies_large_ones_too() {
+    let server = site();
+    let mut peer = server.connect();
+    let mut batch = String::new();
+    for _ in 0..3 {
+        write!(batch, "GET /big HTTP/1.1\r\nHost: a\r\n\r\nPOST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi").unwrap();
+    }
+    peer.send(batch);
+    peer.finish();
+    for _ in 0..3 {
+        assert_eq!(peer.reply(false).content.len(), 4_000_000);
+        peer.expect("200", "hi");
+    }
+    peer.expect_end();
+}
+
+/// Sends `bytes` of a body that is refused at its head, and only then reads.
+fn check_still_sending(server: &Running, head: &str, bytes: usize, status: u16) {
+    let mut peer = server.connect();
+    peer.send(head);
+    let piece = vec![b'x'; 64 << 10];
+    for _ in 0..bytes / piece.len() {
+        peer.send_all(&piece);
+    }
+    let reply = peer.reply(false);
+    assert_eq!((reply.status, reply.field("connection")), (status, Some("close")), "{head:?}");
+    peer.finish();
+    peer.expect_end();
+}
+
+#[test]
+fn a_refusal_reaches_a_client_that_goes_on_sending_its_body() {
+    let server = site();
+    let body = 16 << 20;
+    let length = format!("Content-Length: {body}");
+    for (request, fields, status) in [
+        ("POST /echo", length.as_str(), 413),
+        ("POST /nowhere", length.as_str(), 404),
+        ("PUT /", length.as_str(), 405),
+        ("POST /echo", "Content-Length: x", 400),
+        ("POST /echo", "Transfer-Encoding: gzip, chunked", 501),
+        ("POST /echo", "Transfer-Encoding: chunked\r\n\r\n1000000", 413),
+        ("POST /nowhere", "Transfer-Encoding: chunked\r\n\r\n1000000", 404),
+    ] {
+        check_still_sending(
+            &server,
+            &format!("{request} HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n"),
+            body,
+            status,
+        );
+    }
+}
+
+#[test]
+fn the_last_reply_arrives_whole_although_more_requests_come_behind_it() {
+    let server = site();
+    let next = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    for closing in ["GET /big HTTP/1.0\r\n\r\n", "GET /big HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"]
+    {
+        let mut peer = server.connect();
+        peer.send(closing);
+        // The reply is more than the sockets hold, so these arrive before the client has it.
+        for _ in 0..100 {
+            peer.send_all(next.as_bytes());
+        }
+        assert_eq!(peer.reply(false).content.len(), 4_000_000);
+        peer.finish();
+        peer.expect_end();
+    }
+}

@@ -1,0 +1,70 @@
+//! Request heads: verdict, meaning and length, whole and in pieces.
+
+use bytes::BytesMut;
+use tollgate_http::{BodyFraming, HeadReader, RequestError, RequestHead, Version};
+
+use super::reference::{self, Body, Head, Verdict};
+use super::split::{self, Input};
+
+/// Checks one input.
+pub fn check(bytes: &[u8]) {
+    let Some(Input { bounds, pieces, data, .. }) = split::input(bytes) else { return };
+    let limits = split::limits(&bounds);
+    let expected = reference::head(data, &bounds);
+    for pieces in [vec![data], pieces] {
+        let (mut reader, mut buffer) = (HeadReader::default(), BytesMut::new());
+        let mut came = 0;
+        let mut read = Ok(None);
+        for piece in pieces {
+            buffer.extend_from_slice(piece);
+            came += piece.len();
+            read = reader.read(&mut buffer, &limits);
+            if !matches!(read, Ok(None)) {
+                break;
+            }
+        }
+        compare(&read, came - buffer.len(), &expected, data);
+    }
+}
+
+fn compare(
+    read: &Result<Option<RequestHead>, RequestError>,
+    taken: usize,
+    expected: &Verdict<Head>,
+    data: &[u8],
+) {
+    let shown = data.escape_ascii();
+    match (read, expected) {
+        (Ok(None), Verdict::Incomplete) => {}
+        (Err(error), Verdict::Refused(statuses)) => {
+            let status = error.status().as_u16();
+            assert!(
+                statuses.contains(&status) && error.closes(),
+                "{error} ({status}), {expected:?}: {shown}"
+            );
+        }
+        (Ok(Some(head)), Verdict::Read(expected, used)) => {
+            assert_eq!((&meaning(head), taken), (expected, *used), "{shown}");
+            assert_eq!(head.bytes_len(), taken, "{shown}");
+        }
+        _ => panic!("{read:?}, {expected:?}: {shown}"),
+    }
+}
+
+fn meaning(head: &RequestHead) -> Head {
+    Head {
+        method: head.method().as_str().into(),
+        path: head.path().into(),
+        query: head.query().map(Into::into),
+        host: head.host().map(Into::into),
+        is_1_1: head.version() == Version::Http11,
+        fields: head.fields().map(|(name, value)| (name.into(), value.into())).collect(),
+        body: match head.framing() {
+            BodyFraming::None => Body::None,
+            BodyFraming::Length(bytes) => Body::Length(bytes),
+            BodyFraming::Chunked => Body::Chunked,
+        },
+        persists: head.is_persistent(),
+        expects_continue: head.expects_continue(),
+    }
+}

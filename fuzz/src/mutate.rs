@@ -1,0 +1,94 @@
+//! Mutations by a seed, for runs that have no fuzzer.
+
+/// What requests are made of, sound and not.
+pub const WORDS: [&str; 46] = [
+    "GET ",
+    "HEAD ",
+    "POST ",
+    "OPTIONS ",
+    "/",
+    "/a",
+    "*",
+    "?b",
+    "http://",
+    "https://",
+    " HTTP/1.1\r\n",
+    " HTTP/1.0\r\n",
+    "Host: a\r\n",
+    "Host: ",
+    "Content-Length: ",
+    "Content-Length: 5\r\n",
+    "Transfer-Encoding: chunked\r\n",
+    "Connection: close\r\n",
+    "Connection: keep-alive\r\n",
+    "Expect: 100-continue\r\n",
+    "Upgrade: h2c\r\n",
+    "a_b: c\r\n",
+    "x: y\r\n",
+    "\r\n",
+    "\n",
+    "\r",
+    " ",
+    "\t",
+    ":",
+    ",",
+    "5\r\nhello\r\n",
+    "0\r\n\r\n",
+    "0\r\n",
+    ";a=b",
+    ";a=\"b\"",
+    "ffffffffffffffff",
+    "9999999999999999999",
+    "0000000000000000005",
+    "%2e",
+    "/../",
+    "%2F",
+    "%00",
+    "\0",
+    "[::1]",
+    "chunked",
+    "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+];
+
+/// Random numbers that are the same for the same seed (xorshift64*).
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed | 1)
+    }
+
+    /// A number below `end`, which is not 0.
+    pub fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % end
+    }
+
+    /// One to four changes of `bytes`.
+    pub fn mutate(&mut self, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
+        for _ in 0..=self.below(4) {
+            let at = self.below(bytes.len() + 1);
+            let end = at + self.below(bytes.len() - at + 1).min(16);
+            match self.below(7) {
+                0 => drop(bytes.drain(at..end)),
+                1 => insert(bytes, at, WORDS[self.below(WORDS.len())].as_bytes()),
+                2 => bytes.extend_from_within(at..end),
+                3 => insert(bytes, at, &[self.below(256) as u8]),
+                4 if at < bytes.len() => bytes[at] ^= 1 << self.below(8),
+                5 if at < bytes.len() => bytes[at] = self.below(256) as u8,
+                _ => {
+                    let other = &others[self.below(others.len())];
+                    let from = self.below(other.len() + 1);
+                    bytes.truncate(at);
+                    bytes.extend_from_slice(&other[from..]);
+                }
+            }
+        }
+    }
+}
+
+fn insert(bytes: &mut Vec<u8>, at: usize, new: &[u8]) {
+    drop(bytes.splice(at..at, new.iter().copied()));
+}

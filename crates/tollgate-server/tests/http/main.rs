@@ -8,6 +8,8 @@ mod collect;
 mod connections;
 mod deadlines;
 mod heads;
+mod limits;
+mod listening;
 mod peer;
 mod records;
 mod routing;

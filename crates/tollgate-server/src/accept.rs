@@ -5,7 +5,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -39,7 +39,6 @@ pub(crate) struct Accepted {
 /// One listening socket of a worker.
 pub(crate) struct Acceptor {
     socket: AsyncFd<OwnedFd>,
-    spare: Option<OwnedFd>,
     family: Family,
     proxy_protocol: bool,
     outlives_us: bool,
@@ -56,10 +55,9 @@ enum State {
 
 impl Acceptor {
     /// # Errors
-    /// The runtime does not take the socket, or there is no descriptor to spare.
+    /// The runtime does not take the socket.
     pub(crate) fn new(listener: Listener) -> io::Result<Self> {
         Ok(Self {
-            spare: Some(spare(&listener.socket)?),
             socket: sys::readable(listener.socket)?,
             family: listener.family,
             proxy_protocol: listener.proxy_protocol,
@@ -78,7 +76,7 @@ impl Acceptor {
             };
             match accepted {
                 Ok((socket, peer)) => self.place(&worker, socket, peer),
-                Err(error) => self.failed(&error).await,
+                Err(error) => self.failed(&worker, &error).await,
             }
         }
         // What is left in the queue of a socket that stays open is for whoever serves it next.
@@ -102,6 +100,7 @@ impl Acceptor {
 
     fn place(&mut self, worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>) {
         let (family, crowd) = (self.family, &worker.crowd);
+        let Some(socket) = crowd.spares.unless_lacking(socket) else { return };
         let Some(seat) = crowd.enter(worker.index) else {
             self.change(State::Full, "there are as many connections as may be: further ones are refused");
             return refuse(worker, socket, family);
@@ -119,7 +118,7 @@ impl Acceptor {
         }
     }
 
-    async fn failed(&mut self, error: &io::Error) {
+    async fn failed(&mut self, worker: &Worker, error: &io::Error) {
         match Errno::from_io_error(error) {
             // accept(2): errors of the connection that was to be accepted. A peer that left is no trouble.
             Some(
@@ -137,7 +136,8 @@ impl Acceptor {
             ) => {}
             Some(Errno::MFILE | Errno::NFILE) => {
                 self.change(State::Failing, "no descriptor is left: connections are closed as they come");
-                match self.close_one() {
+                let accept = || accept(self.socket.get_ref()).map(|(socket, _)| socket);
+                match worker.crowd.spares.close_one(accept) {
                     Ok(()) => tokio::task::yield_now().await,
                     // Without a descriptor accepting fails the same way when nobody waits.
                     Err(_) => tokio::time::sleep(PAUSE).await,
@@ -149,15 +149,6 @@ impl Acceptor {
                 tokio::time::sleep(PAUSE).await;
             }
         }
-    }
-
-    /// Accepts a connection by the spare descriptor, and closes it.
-    fn close_one(&mut self) -> io::Result<()> {
-        drop(self.spare.take());
-        let accepted = accept(self.socket.get_ref());
-        let closed = accepted.map(drop);
-        self.spare = spare(self.socket.get_ref()).ok();
-        closed
     }
 
     fn change(&mut self, state: State, text: &str) {
@@ -227,8 +218,4 @@ fn accept(listener: &OwnedFd) -> io::Result<(OwnedFd, Option<IpAddr>)> {
     let (socket, peer) = rustix::net::acceptfrom_with(listener, flags)?;
     let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
     Ok((socket, peer.map(|peer| peer.ip().to_canonical())))
-}
-
-fn spare(listener: &OwnedFd) -> io::Result<OwnedFd> {
-    listener.as_fd().try_clone_to_owned()
 }

@@ -3,6 +3,7 @@
 //! Counted where a connection comes, goes, or waits with something large in hand; a small request touches none of it.
 
 use std::collections::HashMap;
+use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +12,7 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 
 use crate::accept::Accepted;
 use crate::options::CrowdLimits;
+use crate::spare::Spares;
 use crate::trust::masked;
 
 /// A worker that holds so many connections more than the emptiest hands a new one to it.
@@ -29,6 +31,7 @@ pub(crate) struct Crowd {
     workers: Box<[Place]>,
     clients: Mutex<HashMap<IpAddr, u32>>,
     held_bytes: AtomicU64,
+    pub(crate) spares: Spares,
 }
 
 /// One worker, on a cache line of its own.
@@ -40,7 +43,13 @@ struct Place {
 
 impl Crowd {
     /// Makes it, and for each worker where connections are handed to it.
-    pub(crate) fn new(limits: CrowdLimits, workers: usize) -> (Arc<Self>, Vec<mpsc::Receiver<Accepted>>) {
+    ///
+    /// # Errors
+    /// The system has no descriptors to spare.
+    pub(crate) fn new(
+        limits: CrowdLimits,
+        workers: usize,
+    ) -> io::Result<(Arc<Self>, Vec<mpsc::Receiver<Accepted>>)> {
         let (places, inboxes) = (0..workers)
             .map(|_| {
                 let (inbox, receiver) = mpsc::channel(INBOX_MAX);
@@ -53,8 +62,9 @@ impl Crowd {
             workers: places.into(),
             clients: Mutex::default(),
             held_bytes: AtomicU64::new(0),
+            spares: Spares::new(workers)?,
         };
-        (Arc::new(crowd), inboxes)
+        Ok((Arc::new(crowd), inboxes))
     }
 
     /// Counts a new connection for a worker. None: there are as many as may be.
@@ -218,7 +228,7 @@ mod tests {
             in_flight_bytes_max: 100_000,
             ..CrowdLimits::default()
         };
-        Crowd::new(limits, 3).0
+        Crowd::new(limits, 3).unwrap().0
     }
 
     #[test]

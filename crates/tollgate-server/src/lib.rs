@@ -28,6 +28,7 @@ mod recorder;
 mod reply;
 mod route;
 mod server;
+mod spare;
 mod sys;
 mod transaction;
 mod trust;

@@ -39,7 +39,8 @@ impl Server {
         let (orders, receiver) = watch::channel(Order::Serve);
         let (started, starts) = sync_channel(listeners.by_worker.len());
         let mut server = Self { orders, workers: Vec::new(), _files: listeners.files };
-        let (crowd, inboxes) = Crowd::new(options.crowd.clone(), listeners.by_worker.len());
+        let (crowd, inboxes) =
+            Crowd::new(options.crowd.clone(), listeners.by_worker.len()).map_err(StartError::Worker)?;
         for (index, (listeners, inbox)) in listeners.by_worker.into_iter().zip(inboxes).enumerate() {
             let entrance = Entrance { index, crowd: crowd.clone(), inbox, listeners };
             let (options, orders, started) = (options.clone(), receiver.clone(), started.clone());

@@ -3,7 +3,7 @@
 CARGO ?= cargo
 APP ?= examples/score
 
-.PHONY: run build test check fmt lint doc tools crash bench bench-smoke disks where
+.PHONY: run build test check fmt lint doc tools crash abuse bench bench-smoke disks where
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -39,6 +39,10 @@ crash: tools
 	  TOLLGATE_DISK=$$disk TOLLGATE_POWER_CUTS=$${CUTS:-200} TOLLGATE_SEED=$$(date +%N) \
 	  $(CARGO) test --locked -p tollgate --test it power -- --nocapture || exit 1; \
 	done
+
+# Ten thousand clients of each kind that means no good, and what a normal one sees meanwhile; two minutes.
+abuse: build
+	bench/abuse.py
 
 # Tollgate beside its peers; installs them as root. `make bench CASE=recorded` for one case.
 bench: build

@@ -67,6 +67,8 @@ impl Admission {
         let half = self.age_max / 2;
         let over = age.saturating_sub(half).as_nanos() * u128::from(ALL);
         let share = over.checked_div(half.as_nanos()).map_or(0, |share| share.min(u128::from(ALL)));
+        // Down in steps: taking all again at once would fill the queue anew.
+        let share = share.max(u128::from(self.refused.get()) * 7 / 8);
         if (share > 0) != (self.refused.get() > 0) {
             let age_ms = age.as_millis() as u64;
             match share {
@@ -93,6 +95,19 @@ mod tests {
     fn the_older_the_queue_the_more_is_refused() {
         let refused = [0, 500, 625, 750, 1000, 9000].map(refused_of_100);
         assert_eq!(refused, [0, 0, 25, 50, 100, 100]);
+    }
+
+    #[test]
+    fn what_is_refused_becomes_less_in_steps_until_it_is_nothing() {
+        let admission = Admission::new(Duration::from_secs(1));
+        admission.learn(Duration::from_secs(2));
+        let mut shares = vec![admission.refused.get()];
+        while admission.refused.get() > 0 {
+            admission.learn(Duration::ZERO);
+            shares.push(admission.refused.get());
+        }
+        assert_eq!(shares[..3], [ALL, 896, 784]);
+        assert!(shares.is_sorted_by(|earlier, later| earlier > later));
     }
 
     #[test]

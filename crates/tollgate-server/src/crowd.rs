@@ -117,9 +117,14 @@ impl Crowd {
         Some(ClientSeat { crowd: self.clone(), client })
     }
 
-    /// Whether memory is held for more than may be: nothing new is taken on.
+    /// Whether as much is held as may be: nothing new is taken on. Peers alone do not get it so far, as what they make
+    /// the server hold ends at three quarters; replies that wait for the log do.
     pub(crate) fn is_full(&self) -> bool {
         self.held_bytes.load(Ordering::Relaxed) > self.limits.in_flight_bytes_max
+    }
+
+    fn is_share_of_peers(&self, held_bytes: u64) -> bool {
+        held_bytes <= self.limits.in_flight_bytes_max / 4 * 3
     }
 }
 
@@ -189,12 +194,13 @@ impl Held {
         Self { crowd: crowd.clone(), bytes: 0 }
     }
 
-    /// Whether something is held here, and too much everywhere.
+    /// Whether something is held here, and everywhere more than peers may have held.
     pub(crate) fn is_too_much(&self) -> bool {
-        self.bytes > 0 && self.crowd.is_full()
+        self.bytes > 0 && !self.crowd.is_share_of_peers(self.crowd.held_bytes.load(Ordering::Relaxed))
     }
 
-    /// Counts what is held now. False: it became more, and that, with all that others hold, is more than may be.
+    /// Counts what is held now. False: it became more, and that, with all that others hold, is more than peers may have
+    /// held.
     pub(crate) fn set(&mut self, bytes: usize) -> bool {
         let bytes =
             if bytes as u64 <= GRAIN_BYTES { 0 } else { (bytes as u64).next_multiple_of(GRAIN_BYTES) };
@@ -207,7 +213,7 @@ impl Held {
             return true;
         }
         let more = bytes - before;
-        all.fetch_add(more, Ordering::Relaxed) + more <= self.crowd.limits.in_flight_bytes_max
+        self.crowd.is_share_of_peers(all.fetch_add(more, Ordering::Relaxed) + more)
     }
 }
 
@@ -275,7 +281,7 @@ mod tests {
         let (mut one, mut other) = (Held::new(&crowd), Held::new(&crowd));
         assert!(one.set(4096));
         assert_eq!(crowd.held_bytes.load(Ordering::Relaxed), 0);
-        assert!(one.set(60_000) && !other.set(60_000));
+        assert!(one.set(60_000) && !crowd.is_full() && !other.set(60_000));
         assert!(crowd.is_full() && one.set(60_000) && one.set(59_000) && other.is_too_much());
         drop(one);
         assert!(!crowd.is_full() && other.set(65_000));

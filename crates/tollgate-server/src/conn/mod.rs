@@ -276,7 +276,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let (phase, timeout) = self.awaited();
         self.slot.arm(phase, timeout);
         match &self.reading {
-            Reading::Body(body) => self.input.reserve(body.missing_bytes(&self.input).min(READ_BYTES_MAX)),
+            // As much as came already: a length that is only announced takes no memory.
+            Reading::Body(body) => self.input.reserve(body.missing_bytes(&self.input).min(self.input.len())),
             // A connection that waits for a request holds no buffer.
             Reading::Head if self.input.is_empty() => self.input = BytesMut::new(),
             Reading::Head => {}

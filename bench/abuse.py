@@ -186,7 +186,7 @@ class Peers:
     def has_none_left(self, begun: float) -> bool:
         """Who does not read does not see the end behind what it did not read: the server's descriptors tell."""
         is_early = time.monotonic() - begun < 2
-        return self.is_reader and not is_early and self.server.descriptors() <= self.idle_descriptors
+        return self.is_reader and not is_early and self.server.descriptors() <= self.idle_descriptors + 1
 
     def is_gone(self, client: list) -> bool:
         peer, came = client

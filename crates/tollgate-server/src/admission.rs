@@ -43,6 +43,10 @@ impl Admission {
     pub(crate) fn admits(&self, now: Instant) -> bool {
         let since = now.saturating_duration_since(self.sent.get());
         if !self.is_out.get() && since >= PROBE_PAUSE {
+            if since >= self.age_max {
+                // Nobody came for so long: what was learnt then is over.
+                self.refuse(0, Duration::ZERO);
+            }
             self.is_out.set(true);
             self.sent.set(now);
             self.probe.notify_one();
@@ -69,6 +73,10 @@ impl Admission {
         let share = over.checked_div(half.as_nanos()).map_or(0, |share| share.min(u128::from(ALL)));
         // Down in steps: taking all again at once would fill the queue anew.
         let share = share.max(u128::from(self.refused.get()) * 7 / 8);
+        self.refuse(share as u32, age);
+    }
+
+    fn refuse(&self, share: u32, age: Duration) {
         if (share > 0) != (self.refused.get() > 0) {
             let age_ms = age.as_millis() as u64;
             match share {
@@ -76,7 +84,7 @@ impl Admission {
                 _ => tracing::warn!(age_ms, "the worker is behind: requests are refused"),
             }
         }
-        self.refused.set(share as u32);
+        self.refused.set(share);
     }
 }
 
@@ -108,6 +116,9 @@ mod tests {
         }
         assert_eq!(shares[..3], [ALL, 896, 784]);
         assert!(shares.is_sorted_by(|earlier, later| earlier > later));
+        admission.learn(Duration::from_secs(2));
+        assert!(admission.admits(admission.sent.get() + Duration::from_secs(1)));
+        assert_eq!(admission.refused.get(), 0);
     }
 
     #[test]

@@ -66,11 +66,11 @@ impl Listeners {
                 ListenAddress::Unix { path, mode } => {
                     let (socket, file) = unix::bind(path, *mode, backlog(options.backlog)).map_err(fail)?;
                     listeners.files.push(file);
-                    listeners.share(socket, spec.proxy_protocol, false).map_err(fail)?;
+                    listeners.share(&socket, spec.proxy_protocol, false).map_err(fail)?;
                 }
                 ListenAddress::Systemd(name) => {
                     for socket in inherited.take(name.as_deref())? {
-                        listeners.share(socket, spec.proxy_protocol, true).map_err(fail)?;
+                        listeners.share(&socket, spec.proxy_protocol, true).map_err(fail)?;
                     }
                 }
             }
@@ -105,7 +105,7 @@ impl Listeners {
     }
 
     /// Gives each worker a descriptor of the same socket.
-    fn share(&mut self, socket: Socket, proxy_protocol: bool, outlives_us: bool) -> io::Result<()> {
+    fn share(&mut self, socket: &Socket, proxy_protocol: bool, outlives_us: bool) -> io::Result<()> {
         let bound = bound_address(&socket.local_addr()?);
         let family = match bound {
             BoundAddress::Tcp(_) => Family::Tcp,

@@ -5,14 +5,17 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_log::{DiskStorage, Log, LogOptions};
-use tollgate_server::{ConnectionLimits, HandlerSpec, HostOptions, RouteSpec, ServerOptions, StreamServer};
+use tollgate_server::{
+    ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RouteSpec, ServerOptions, StreamServer,
+    TrustedProxies,
+};
 
 use super::reference::{self, Bounds, Expected};
 use super::split::{self, Input};
@@ -58,7 +61,7 @@ impl Connections {
             sent: Vec::new(),
             is_shut: false,
         };
-        run(server.serve(&mut stream, SocketAddr::from(([127, 0, 0, 1], 1))));
+        run(server.serve(&mut stream, IpAddr::V4(Ipv4Addr::LOCALHOST)));
         compare(&stream.sent, &expected, data);
     }
 }
@@ -81,6 +84,7 @@ fn options(folder: &std::path::Path, bounds: &Bounds) -> ServerOptions {
     };
     ServerOptions {
         listen: Vec::new(),
+        trusted_proxies: TrustedProxies::default(),
         backlog: 1,
         workers: 1,
         connection: ConnectionLimits {
@@ -88,6 +92,8 @@ fn options(folder: &std::path::Path, bounds: &Bounds) -> ServerOptions {
             pipeline_depth_max: 3,
             ..ConnectionLimits::default()
         },
+        // Nothing measures the age of the queue.
+        crowd: CrowdLimits { queue_age_max: std::time::Duration::from_hours(1), ..CrowdLimits::default() },
         script: HostOptions::default(),
         streams: Vec::new(),
         routes: vec![route],

@@ -68,7 +68,7 @@ fn request() -> Result<Rc<Request>, Box<dyn Error>> {
         path: "/score".to_owned(),
         params: Vec::new(),
         path_info: String::new(),
-        remote_addr: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        remote_addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         id: Uuid::from_u128(1),
         time_us: 1_700_000_000_123_456,
         body: Bytes::new(),

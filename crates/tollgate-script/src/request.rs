@@ -35,8 +35,8 @@ pub struct Request {
     pub params: Vec<(String, String)>,
     /// What is below the mount.
     pub path_info: String,
-    /// The client, as far as the server trusts what it was told.
-    pub remote_addr: IpAddr,
+    /// The client, as far as the server trusts what it was told; none behind a Unix socket.
+    pub remote_addr: Option<IpAddr>,
     /// The request's id, for logs and records.
     pub id: Uuid,
     /// When the head was complete: microseconds since 1970, UTC. A script sees the same number (exact until 2255).
@@ -108,7 +108,10 @@ impl Fields for RequestFields {
             "path" => stack.text(request.path.as_bytes()),
             "path_info" => stack.text(request.path_info.as_bytes()),
             "id" => stack.text(request.id.hyphenated().encode_lower(&mut Uuid::encode_buffer()).as_bytes()),
-            "remote_addr" => stack.text(request.remote_addr.to_string().as_bytes()),
+            "remote_addr" => match request.remote_addr {
+                Some(address) => stack.text(address.to_string().as_bytes()),
+                None => stack.nil(),
+            },
             // Exact until 2255.
             "time" => stack.number(request.time_us as f64),
             "query" => {

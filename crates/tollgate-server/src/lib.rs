@@ -1,7 +1,7 @@
 //! The server: sockets, connections, routes, handlers, and the seam to the log. Steps 1 to 5 of the path of a
 //! transaction.
 //!
-//! A request goes through the files in this order: [`listen`] and [`worker`] accept it, [`conn`] reads it, [`route`]
+//! A request goes through the files in this order: [`listen`] and [`accept`] take it, [`conn`] reads it, [`route`]
 //! finds its endpoint, [`handler`] answers it, [`transaction`] makes its record, [`recorder`] hands the record to the
 //! log and holds the reply back until the record is where its stream wants it, [`reply`] writes the reply.
 //!
@@ -13,9 +13,12 @@
 //! - replies leave in the order of their requests; after a framing error the connection closes;
 //! - no file is read or written by a worker, but for scripts while it starts.
 
+mod accept;
+mod admission;
 mod check;
 mod clock;
 mod conn;
+mod crowd;
 mod error;
 mod handler;
 mod identity;
@@ -25,17 +28,22 @@ mod recorder;
 mod reply;
 mod route;
 mod server;
+mod spare;
 mod stream_server;
+mod sys;
 mod transaction;
+mod trust;
 mod worker;
 
 pub use check::check_scripts;
 pub use error::StartError;
-pub use listen::Listeners;
+pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};
 pub use options::{
-    ColumnSpec, ConnectionLimits, HandlerSpec, RouteSpec, ServerOptions, Source, StreamSpec, UnknownFields,
+    ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, RouteSpec, ServerOptions, Source, StreamSpec,
+    UnknownFields,
 };
 pub use server::Server;
 pub use stream_server::StreamServer;
 pub use tollgate_http::{Method, Methods, UnderscoreNames};
 pub use tollgate_script::HostOptions;
+pub use trust::{ClientHeader, Network, TrustedProxies};

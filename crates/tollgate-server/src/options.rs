@@ -2,7 +2,6 @@
 //!
 //! [`Source`] is the catalogue of what a column can be filled from.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,17 +10,24 @@ use tollgate_http::{Limits, Methods};
 use tollgate_log::{Column, ColumnOrigin, ColumnType, Level, Schema, SchemaError};
 use tollgate_script::HostOptions;
 
+use crate::listen::ListenSpec;
+use crate::trust::TrustedProxies;
+
 /// Everything that a server serves, and within which bounds.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Addresses to listen on; port 0 takes a free one.
-    pub listen: Vec<SocketAddr>,
+    /// Where connections come in.
+    pub listen: Vec<ListenSpec>,
+    /// Who may name the client of a request.
+    pub trusted_proxies: TrustedProxies,
     /// Connections that the kernel may hold before they are accepted.
     pub backlog: u32,
     /// Worker threads.
     pub workers: usize,
     /// Bounds on what one connection may do.
     pub connection: ConnectionLimits,
+    /// Bounds on all connections together.
+    pub crowd: CrowdLimits,
     /// Bounds on scripts.
     pub script: HostOptions,
     /// The streams; a route names one by its place here, which is also its schema's number in the log.
@@ -43,8 +49,18 @@ pub struct ConnectionLimits {
     pub body_timeout: Duration,
     /// Between the end of a reply and the first byte of the next request.
     pub idle_timeout: Duration,
+    /// The same when connections are near their limit.
+    pub idle_timeout_crowded: Duration,
     /// While the peer takes nothing of a reply.
     pub write_timeout: Duration,
+    /// Bytes a second that a body has to come at, after the grace; 0 for none.
+    pub body_rate_min: u64,
+    /// How long a body may be slower.
+    pub body_rate_grace: Duration,
+    /// Bytes a second that a reply has to be taken at; `write_timeout` is its grace. 0 for none.
+    pub write_rate_min: u64,
+    /// Requests of one connection.
+    pub requests_max: Option<u64>,
     /// Requests of one connection that are answered by one write.
     pub pipeline_depth_max: usize,
 }
@@ -54,10 +70,39 @@ impl Default for ConnectionLimits {
         Self {
             head: Limits::default(),
             head_timeout: Duration::from_secs(10),
-            body_timeout: Duration::from_secs(30),
+            body_timeout: Duration::from_secs(600),
             idle_timeout: Duration::from_secs(75),
+            idle_timeout_crowded: Duration::from_secs(5),
             write_timeout: Duration::from_secs(30),
+            body_rate_min: 500,
+            body_rate_grace: Duration::from_secs(5),
+            write_rate_min: 500,
+            requests_max: None,
             pipeline_depth_max: 256,
+        }
+    }
+}
+
+/// Bounds on all connections together.
+#[derive(Debug, Clone)]
+pub struct CrowdLimits {
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Connections at once of one client: an IPv4 address, or an IPv6 network of 64 bits.
+    pub connections_per_client_max: Option<u32>,
+    /// Bytes of requests that are not complete and of replies that are not taken, beyond 4 KiB for each connection.
+    pub in_flight_bytes_max: u64,
+    /// How long a request may wait for its turn.
+    pub queue_age_max: Duration,
+}
+
+impl Default for CrowdLimits {
+    fn default() -> Self {
+        Self {
+            connections_max: 16_384,
+            connections_per_client_max: None,
+            in_flight_bytes_max: 256 << 20,
+            queue_age_max: Duration::from_secs(1),
         }
     }
 }
@@ -271,15 +316,19 @@ pub enum HandlerSpec {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     /// One worker on a free port, without routes.
     pub(crate) fn options() -> ServerOptions {
         ServerOptions {
-            listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()],
+            trusted_proxies: TrustedProxies::default(),
             backlog: 64,
             workers: 1,
             connection: ConnectionLimits::default(),
+            crowd: CrowdLimits::default(),
             script: HostOptions::default(),
             streams: Vec::new(),
             routes: Vec::new(),

@@ -110,6 +110,11 @@ impl Replies {
         self.bytes.len()
     }
 
+    /// What is held for the replies.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Waits until every reply may leave, and returns the bytes to send. False: the log failed, and replies that
     /// waited for it say so instead of what they said.
     pub(crate) async fn release(&mut self, recorder: &Recorder) -> bool {

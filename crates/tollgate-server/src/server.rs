@@ -7,11 +7,12 @@ use std::thread::{self, JoinHandle};
 use tokio::sync::watch;
 use tollgate_log::Log;
 
+use crate::crowd::Crowd;
 use crate::error::StartError;
-use crate::listen::Listeners;
+use crate::listen::{Listeners, SocketFile};
 use crate::options::ServerOptions;
 use crate::recorder::LogEnd;
-use crate::worker;
+use crate::worker::{self, Entrance};
 
 /// What workers are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub(crate) enum Order {
 pub struct Server {
     orders: watch::Sender<Order>,
     workers: Vec<JoinHandle<()>>,
+    /// Go when nobody serves them any more.
+    _files: Vec<SocketFile>,
 }
 
 impl Server {
@@ -35,11 +38,14 @@ impl Server {
         let options = Arc::new(options);
         let (orders, receiver) = watch::channel(Order::Serve);
         let (started, starts) = sync_channel(listeners.by_worker.len());
-        let mut server = Self { orders, workers: Vec::new() };
-        for (index, listeners) in listeners.by_worker.into_iter().enumerate() {
+        let mut server = Self { orders, workers: Vec::new(), _files: listeners.files };
+        let (crowd, inboxes) =
+            Crowd::new(options.crowd.clone(), listeners.by_worker.len()).map_err(StartError::Worker)?;
+        for (index, (listeners, inbox)) in listeners.by_worker.into_iter().zip(inboxes).enumerate() {
+            let entrance = Entrance { index, crowd: crowd.clone(), inbox, listeners };
             let (options, orders, started) = (options.clone(), receiver.clone(), started.clone());
             let log = LogEnd::new(log);
-            let run = move || worker::run(&options, listeners, log, orders, &started);
+            let run = move || worker::run(&options, entrance, log, orders, &started);
             let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(run);
             server.workers.push(thread.map_err(StartError::Worker)?);
         }

@@ -1,21 +1,26 @@
 //! A worker without listeners and without a thread, for callers who bring their own streams: the fuzz targets run whole
 //! connections through it.
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tollgate_log::Log;
 
-use crate::conn;
+use crate::conn::{self, Origin};
+use crate::crowd::Crowd;
 use crate::error::StartError;
 use crate::options::ServerOptions;
 use crate::recorder::LogEnd;
 use crate::worker::Worker;
 
-/// Serves byte streams on the calling thread. No deadline runs, and replies that wait for a record wait for ever: it is for
-/// routes without a stream.
-pub struct StreamServer(Rc<Worker>);
+/// Serves byte streams on the calling thread. No deadline runs, nothing measures the age of its queue, and replies that
+/// wait for a record wait for ever: it is for routes without a stream, with a long `queue_age_max`.
+pub struct StreamServer {
+    worker: Rc<Worker>,
+    crowd: Arc<Crowd>,
+}
 
 impl StreamServer {
     /// Makes the routes.
@@ -23,11 +28,16 @@ impl StreamServer {
     /// # Errors
     /// A script was not taken.
     pub fn new(options: &ServerOptions, log: &Log) -> Result<Self, StartError> {
-        Worker::new(options, LogEnd::new(log)).map(|worker| Self(Rc::new(worker)))
+        let (crowd, _) = Crowd::new(options.crowd.clone(), 1).map_err(StartError::Worker)?;
+        let worker = Rc::new(Worker::new(options, 0, &crowd, LogEnd::new(log))?);
+        Ok(Self { worker, crowd })
     }
 
-    /// Serves one connection to its end.
-    pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S, peer: SocketAddr) {
-        conn::serve(self.0.clone(), stream, peer).await;
+    /// Serves one connection to its end; none if there are too many.
+    pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S, peer: IpAddr) {
+        let origin = Origin { peer: Some(peer), proxy_protocol: false };
+        if let Some(seat) = self.crowd.enter(0) {
+            conn::serve(self.worker.clone(), stream, origin, seat).await;
+        }
     }
 }

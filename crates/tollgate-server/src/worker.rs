@@ -1,35 +1,47 @@
 //! One worker: a thread with its own listeners, script host and end of the log; all it shares is what it was given.
 
+use std::cell::Cell;
 use std::future::Future;
-use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path, write_path};
 use tollgate_log::SchemaId;
 use tollgate_script::{Host, Request};
 
+use crate::accept::{self, Accepted, Acceptor};
+use crate::admission::Admission;
 use crate::clock::{Clock, TICK};
-use crate::conn::{self, Arrived, Deadlines, Destination, Scratch};
+use crate::conn::{Arrived, Deadlines, Destination, Scratch};
+use crate::crowd::Crowd;
 use crate::error::StartError;
 use crate::handler::{Endpoint, Exchange};
 use crate::identity::IdMaker;
+use crate::listen::Listener;
 use crate::options::{ConnectionLimits, ServerOptions};
 use crate::recorder::{LogEnd, Recorder};
 use crate::reply::Reply;
 use crate::route::{RouteTable, Routed};
 use crate::server::Order;
 use crate::transaction::StreamPlan;
+use crate::trust::TrustedProxies;
 
-/// How long accepting pauses after an error, which is one of the system's: no descriptors, no memory.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Where connections come to a worker.
+pub(crate) struct Entrance {
+    /// Its place among the workers.
+    pub(crate) index: usize,
+    pub(crate) crowd: Arc<Crowd>,
+    /// Connections that other workers hand over.
+    pub(crate) inbox: mpsc::Receiver<Accepted>,
+    pub(crate) listeners: Vec<Listener>,
+}
 
 /// What the connections of a worker share.
 pub(crate) struct Worker {
@@ -38,12 +50,23 @@ pub(crate) struct Worker {
     pub(crate) deadlines: Rc<Deadlines>,
     pub(crate) recorder: Recorder,
     pub(crate) scratch: Scratch,
+    pub(crate) index: usize,
+    pub(crate) crowd: Arc<Crowd>,
+    pub(crate) trusted_proxies: TrustedProxies,
+    /// Connections that are being told that there are too many.
+    pub(crate) refusals: Cell<usize>,
+    admission: Admission,
     routes: RouteTable<Rc<Endpoint>>,
     ids: IdMaker,
 }
 
 impl Worker {
-    pub(crate) fn new(options: &ServerOptions, log: LogEnd) -> Result<Self, StartError> {
+    pub(crate) fn new(
+        options: &ServerOptions,
+        index: usize,
+        crowd: &Arc<Crowd>,
+        log: LogEnd,
+    ) -> Result<Self, StartError> {
         let clock = Rc::new(Clock::new());
         Ok(Self {
             limits: options.connection.clone(),
@@ -51,6 +74,11 @@ impl Worker {
             clock,
             recorder: Recorder::new(log),
             scratch: Scratch::default(),
+            index,
+            crowd: crowd.clone(),
+            trusted_proxies: options.trusted_proxies.clone(),
+            refusals: Cell::new(0),
+            admission: Admission::new(options.crowd.queue_age_max),
             routes: routes(options)?,
             ids: IdMaker::new().map_err(StartError::Randomness)?,
         })
@@ -58,9 +86,24 @@ impl Worker {
 
     /// Finds out where a request leads.
     pub(crate) fn receive(&self, head: RequestHead) -> Arrived {
-        let (destination, path) = self.find(&head);
         let begun = Instant::now();
+        let (destination, path) = match self.refusal(begun) {
+            Some(reply) => (Destination::Reply(reply), String::new()),
+            None => self.find(&head),
+        };
         Arrived { destination, path, begun, time_us: self.clock.wall_us(begun), head }
+    }
+
+    /// Says why a request of this moment is not taken on, if it is not.
+    fn refusal(&self, now: Instant) -> Option<Reply> {
+        let text = if !self.admission.admits(now) {
+            "the server is behind: nothing was recorded"
+        } else if self.crowd.is_full() {
+            "too much is in flight: nothing was recorded"
+        } else {
+            return None;
+        };
+        Some(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text))
     }
 
     fn find(&self, head: &RequestHead) -> (Destination, String) {
@@ -100,12 +143,22 @@ impl Worker {
         (destination, path.into_owned())
     }
 
+    /// By how much the time of idle connections is cut: with many, they make room.
+    fn hurry(&self) -> Duration {
+        let limits = &self.limits;
+        if self.crowd.is_crowded() {
+            limits.idle_timeout.saturating_sub(limits.idle_timeout_crowded)
+        } else {
+            Duration::ZERO
+        }
+    }
+
     /// Makes what a handler gets of a complete request; or the reply, where no handler is asked.
     pub(crate) fn exchange(
         &self,
         arrived: Arrived,
         body: Bytes,
-        remote_addr: IpAddr,
+        remote_addr: Option<IpAddr>,
     ) -> Result<Exchange, Reply> {
         match arrived.destination {
             Destination::Reply(reply) => Err(reply),
@@ -168,7 +221,7 @@ fn redirect_below(path: &str, query: Option<&str>) -> Reply {
 /// What becomes of the start is told by `started`.
 pub(crate) fn run(
     options: &ServerOptions,
-    listeners: Vec<TcpListener>,
+    entrance: Entrance,
     log: LogEnd,
     orders: watch::Receiver<Order>,
     started: &SyncSender<Result<(), StartError>>,
@@ -180,7 +233,7 @@ pub(crate) fn run(
         Err(error) => return tell(started, Err(StartError::Worker(error))),
     };
     runtime.block_on(async {
-        match start(options, listeners, log, &orders) {
+        match start(options, entrance, log, &orders) {
             Ok((worker, accepting)) => {
                 tell(started, Ok(()));
                 drain(&worker, accepting, orders, options.drain_timeout).await;
@@ -197,19 +250,20 @@ fn tell(started: &SyncSender<Result<(), StartError>>, result: Result<(), StartEr
 
 fn start(
     options: &ServerOptions,
-    listeners: Vec<TcpListener>,
+    entrance: Entrance,
     log: LogEnd,
     orders: &watch::Receiver<Order>,
 ) -> Result<(Rc<Worker>, Vec<JoinHandle<()>>), StartError> {
-    let worker = Rc::new(Worker::new(options, log)?);
+    let worker = Rc::new(Worker::new(options, entrance.index, &entrance.crowd, log)?);
     spawn(&worker, |worker| async move { worker.recorder.hand_over().await });
     spawn(&worker, |worker| async move { worker.recorder.release().await });
+    spawn(&worker, |worker| async move { worker.admission.watch().await });
     spawn(&worker, |worker| async move { tick(&worker).await });
-    let mut accepting = Vec::new();
-    for listener in listeners {
-        let listener = tokio::net::TcpListener::from_std(listener).map_err(StartError::Worker)?;
-        let orders = orders.clone();
-        accepting.push(spawn(&worker, |worker| accept(worker, listener, orders)));
+    let inbox = entrance.inbox;
+    let mut accepting = vec![spawn(&worker, |worker| accept::take_over(worker, inbox, orders.clone()))];
+    for listener in entrance.listeners {
+        let acceptor = Acceptor::new(listener).map_err(StartError::Worker)?;
+        accepting.push(spawn(&worker, |worker| acceptor.run(worker, orders.clone())));
     }
     Ok((worker, accepting))
 }
@@ -226,75 +280,7 @@ async fn tick(worker: &Worker) {
     loop {
         ticks.tick().await;
         worker.clock.tick();
-        worker.deadlines.sweep();
-    }
-}
-
-/// Accepts connections until the worker drains, and then those that are queued already.
-async fn accept(worker: Rc<Worker>, listener: tokio::net::TcpListener, mut orders: watch::Receiver<Order>) {
-    let mut accepting = Accepting::Well;
-    loop {
-        tokio::select! {
-            biased;
-            accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => {
-                    accepting.succeeded();
-                    open(&worker, stream, peer);
-                }
-                Err(error) => accepting.failed(&error).await,
-            },
-            _ = orders.wait_for(|order| *order == Order::Drain) => break,
-        }
-    }
-    if let Err(error) = accept_queued(&worker, listener) {
-        tracing::warn!(%error, "connections were lost that nobody had accepted yet");
-    }
-}
-
-/// Takes the queue itself: the runtime may not have heard of the last connections.
-fn accept_queued(worker: &Rc<Worker>, listener: tokio::net::TcpListener) -> io::Result<()> {
-    let listener = listener.into_std()?;
-    loop {
-        match listener.accept() {
-            Ok((stream, peer)) => {
-                stream.set_nonblocking(true)?;
-                open(worker, TcpStream::from_std(stream)?, peer);
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-fn open(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
-    spawn(worker, |worker| conn::serve(worker, stream, peer));
-}
-
-/// Whether connections can be accepted: a change is told, once.
-enum Accepting {
-    Well,
-    Failing,
-}
-
-impl Accepting {
-    fn succeeded(&mut self) {
-        if let Self::Failing = self {
-            tracing::info!("connections are accepted again");
-            *self = Self::Well;
-        }
-    }
-
-    /// Waits a little: the error is one of the system's, and the connection is still in its queue.
-    async fn failed(&mut self, error: &io::Error) {
-        // A peer that left before it was accepted is no trouble.
-        if error.kind() == io::ErrorKind::ConnectionAborted {
-            return;
-        }
-        if let Self::Well = self {
-            tracing::error!(%error, "cannot accept connections, trying again");
-            *self = Self::Failing;
-        }
-        tokio::time::sleep(ACCEPT_PAUSE).await;
+        worker.deadlines.sweep(worker.hurry());
     }
 }
 
@@ -307,9 +293,9 @@ async fn drain(
     // An owner that is gone wants no more service.
     let _ = orders.wait_for(|order| *order == Order::Drain).await;
     let emptied = async {
-        for listener in accepting {
+        for accepting in accepting {
             // A task that panicked has ended the process.
-            let _ = listener.await;
+            let _ = accepting.await;
         }
         worker.deadlines.drain();
         worker.deadlines.emptied().await;

@@ -8,13 +8,14 @@ use std::time::Duration;
 use std::{panic, process, thread};
 
 use anyhow::Context;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tollgate_load::{LoadOptions, LoadStatus, Loader, SinkKind, SinkOptions};
 use tollgate_log::{
     DiskStorage, Log, LogError, LogEvent, RecoveryReport, RoomState, Space, Storage, make_folder,
 };
-use tollgate_server::{HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts};
+use tollgate_server::{BoundAddress, HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts};
 
 use crate::config::Config;
 use crate::control::Control;
@@ -24,6 +25,9 @@ use crate::print::{note, to_stdout};
 const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
 /// The same after the log failed: the restart that is needed then is worth more.
 const FINISH_TIMEOUT_FAILED: Duration = Duration::from_secs(1);
+
+/// Descriptors of the log, the sink, the runtime and the listeners, generously.
+const DESCRIPTORS_BESIDE: u64 = 256;
 
 /// Why the server stops.
 enum Stop {
@@ -44,6 +48,7 @@ pub(crate) fn run(config: &Config, is_loading: bool) -> anyhow::Result<ExitCode>
     }
     let (stopper, stops) = channel();
     listen_for_signals(stopper.clone())?;
+    raise_descriptor_limit(config);
     let listeners = Listeners::bind(&config.server)?;
     let addresses = listeners.addresses().to_vec();
     let log = open_log(config, stopper)?;
@@ -112,6 +117,25 @@ fn listen_for_signals(stopper: Sender<Stop>) -> anyhow::Result<()> {
     };
     thread::Builder::new().name("signals".to_owned()).spawn(listen).context("cannot start a thread")?;
     Ok(())
+}
+
+/// Takes as many descriptors as the system gives without asking; tells if that is less than the connections need.
+fn raise_descriptor_limit(config: &Config) {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!(%error, "the limit of descriptors stays as it is");
+    }
+    let connections_max = config.server.crowd.connections_max;
+    let wanted = connections_max as u64 + DESCRIPTORS_BESIDE;
+    if let Some(limit) = getrlimit(Resource::Nofile).current.filter(|limit| *limit < wanted) {
+        tracing::warn!(
+            limit,
+            wanted,
+            connections_max,
+            "fewer descriptors than connections need: at the limit they are closed as they come (ulimit -n, LimitNOFILE)"
+        );
+    }
 }
 
 fn open_log(config: &Config, stopper: Sender<Stop>) -> anyhow::Result<Log> {
@@ -234,14 +258,14 @@ fn report_load(finished: Result<LoadStatus, tollgate_load::FinishError>) {
     }
 }
 
-fn announce(config: &Config, addresses: &[std::net::SocketAddr]) -> anyhow::Result<ExitCode> {
-    let url = addresses.first().map(|address| format!("http://{address}")).unwrap_or_default();
+fn announce(config: &Config, addresses: &[BoundAddress]) -> anyhow::Result<ExitCode> {
+    let url = addresses.iter().find(|address| address.tcp().is_some()).map(ToString::to_string);
     let example = config.server.routes.iter().find(|route| route.stream.is_some());
     to_stdout(|out| {
         for address in addresses {
-            writeln!(out, "serving http://{address}  ({})", config.source.display())?;
+            writeln!(out, "serving {address}  ({})", config.source.display())?;
         }
-        if let Some(line) = example.and_then(|route| try_line(route, &url)) {
+        if let Some(line) = example.and_then(|route| try_line(route, url.as_deref()?)) {
             writeln!(out, "  try     {line}")?;
         }
         if let Some(stream) = example.and_then(|route| config.server.streams.get(route.stream?)) {

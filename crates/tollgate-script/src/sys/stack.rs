@@ -115,6 +115,12 @@ impl Stack {
         unsafe { ffi::lua_pushlstring_(self.state, text.as_ptr().cast(), text.len()) };
     }
 
+    /// Pushes nil.
+    pub(crate) fn nil(&self) {
+        // SAFETY: nothing is read.
+        unsafe { ffi::lua_pushnil(self.state) };
+    }
+
     /// Pushes a number.
     pub(crate) fn number(&self, number: f64) {
         // SAFETY: nothing is read.

@@ -93,7 +93,7 @@ pub(crate) fn request(head_text: &str, body: &[u8]) -> Rc<Request> {
         path: "/a path".to_owned(),
         params: vec![("id".to_owned(), "42".to_owned())],
         path_info: "rest".to_owned(),
-        remote_addr: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        remote_addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         id: Uuid::from_u128(1),
         time_us: 1_700_000_000_123_456,
         body: Bytes::copy_from_slice(body),

@@ -63,6 +63,14 @@ impl BodyReader {
         }
     }
 
+    /// What is held beside the read buffer.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match &self.framing {
+            Framing::Length(_) | Framing::TooLong(_) => 0,
+            Framing::Chunked { content, .. } => content.capacity(),
+        }
+    }
+
     /// Whether the client has to be told to go on; true once, and not when it went on by itself.
     pub(crate) fn take_continue(&mut self, input: &BytesMut) -> bool {
         let has_begun = match &self.framing {

@@ -64,12 +64,14 @@ impl Deadlines {
         Slot { cells, deadlines: deadlines.clone() }
     }
 
-    /// Wakes the connections whose time is over.
-    pub(crate) fn sweep(&self) {
+    /// Wakes the connections whose time is over; that of idle ones is over by `hurry` earlier.
+    pub(crate) fn sweep(&self, hurry: Duration) {
         let now = self.clock.coarse();
         let is_draining = self.is_draining();
         let is_due = |cells: &&Rc<Cells>| {
-            cells.due.get().is_some_and(|due| due <= now) || (is_draining && cells.phase.get() == Phase::Idle)
+            let is_idle = cells.phase.get() == Phase::Idle;
+            let limit = if is_idle { now + hurry } else { now };
+            cells.due.get().is_some_and(|due| due <= limit) || (is_draining && is_idle)
         };
         let due: Vec<_> = self.cells.borrow().iter().filter(is_due).cloned().collect();
         due.iter().for_each(|cells| cells.end());
@@ -82,7 +84,7 @@ impl Deadlines {
     /// From now on idle connections are closed, and others after their replies.
     pub(crate) fn drain(&self) {
         self.is_draining.set(true);
-        self.sweep();
+        self.sweep(Duration::ZERO);
     }
 
     /// Waits until no connection is left.
@@ -112,10 +114,29 @@ impl Slot {
         }
     }
 
+    /// Gives a phase more time for bytes that came or went at `rate` a second, up to an instant; without a rate, all
+    /// of it.
+    pub(super) fn earn(&self, bytes: usize, rate: u64, most: Option<Instant>) {
+        let nanoseconds = (bytes as u64).saturating_mul(1_000_000_000).checked_div(rate);
+        let earned = self.cells.due.get().zip(nanoseconds);
+        let due = earned.and_then(|(due, nanoseconds)| due.checked_add(Duration::from_nanos(nanoseconds)));
+        self.cells.due.set(due.into_iter().chain(most).min());
+    }
+
+    /// The instant that is `timeout` after another.
+    pub(super) fn after(&self, begun: Instant, timeout: Duration) -> Option<Instant> {
+        begun.checked_add(timeout + TICK)
+    }
+
+    /// The latest instant that is `timeout` from now at most.
+    pub(super) fn within(&self, timeout: Duration) -> Option<Instant> {
+        self.deadlines.clock.coarse().checked_add(timeout + TICK)
+    }
+
     /// Begins the time of a phase anew.
     pub(super) fn extend(&self, timeout: Duration) {
         // The coarse clock is up to a tick behind.
-        self.cells.due.set(self.deadlines.clock.coarse().checked_add(timeout + TICK));
+        self.cells.due.set(self.within(timeout));
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -173,10 +194,10 @@ mod tests {
         let begun = clock.coarse();
         while clock.coarse() - begun <= TICK {
             assert!(!early.is_over());
-            deadlines.sweep();
+            deadlines.sweep(Duration::ZERO);
             clock.tick();
         }
-        deadlines.sweep();
+        deadlines.sweep(Duration::ZERO);
         assert!(early.is_over() && !late.is_over());
         early.arm(Phase::Writing, Duration::from_secs(60));
         assert!(!early.is_over());
@@ -193,6 +214,35 @@ mod tests {
         slot.set(Phase::Handling);
         slot.arm(Phase::Head, Duration::from_secs(9));
         assert!(slot.cells.due.get() > due);
+    }
+
+    #[test]
+    fn time_is_earned_by_bytes_up_to_a_bound() {
+        let (clock, deadlines) = deadlines();
+        let slot = Deadlines::enter(&deadlines);
+        let second = Duration::from_secs(1);
+        slot.arm(Phase::Body, second);
+        let due = slot.cells.due.get().unwrap();
+        slot.earn(1000, 500, Some(due + 9 * second));
+        assert_eq!(slot.cells.due.get(), Some(due + 2 * second));
+        slot.earn(1_000_000, 500, Some(due + 9 * second));
+        assert_eq!(slot.cells.due.get(), Some(due + 9 * second));
+        slot.earn(1, 0, slot.within(second));
+        assert_eq!(slot.cells.due.get(), Some(clock.coarse() + second + TICK));
+    }
+
+    #[test]
+    fn in_a_hurry_the_idle_end_and_no_others() {
+        let (_, deadlines) = deadlines();
+        let (idle, busy) = (Deadlines::enter(&deadlines), Deadlines::enter(&deadlines));
+        for (slot, phase) in [(&idle, Phase::Idle), (&busy, Phase::Head)] {
+            slot.set(Phase::Handling);
+            slot.arm(phase, Duration::from_secs(75));
+        }
+        deadlines.sweep(Duration::from_secs(70));
+        assert!(!idle.is_over() && !busy.is_over());
+        deadlines.sweep(Duration::from_secs(76));
+        assert!(idle.is_over() && !busy.is_over());
     }
 
     #[test]

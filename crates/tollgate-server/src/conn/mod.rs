@@ -7,13 +7,13 @@
 //! The engine knows a byte stream, not a socket, so that TLS can join. Deadlines are kept by [`deadline`].
 
 mod body;
+mod client;
 mod deadline;
 mod exchange;
 
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Poll, ready};
@@ -25,11 +25,14 @@ use tollgate_http::{
     CONTINUE, Connection as ConnectionOption, HeadReader, Method, RequestError, StatusCode, Version,
 };
 
+use crate::crowd::{Held, Seat};
 use crate::handler::{Answer, Exchange};
 use crate::options::ConnectionLimits;
 use crate::reply::{Replies, Reply, Writing};
 use crate::worker::Worker;
 use body::BodyReader;
+use client::Client;
+pub(crate) use client::Origin;
 pub(crate) use deadline::Deadlines;
 use deadline::{Phase, Slot};
 pub(crate) use exchange::{Arrived, Destination};
@@ -52,36 +55,48 @@ const FIRST_WINDOW_BYTES: usize = 14 << 10;
 pub(crate) fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     worker: Rc<Worker>,
     stream: S,
-    peer: SocketAddr,
+    origin: Origin,
+    seat: Seat,
 ) -> impl Future<Output = ()> {
-    let connection = Connection {
-        slot: Deadlines::enter(&worker.deadlines),
-        worker,
-        stream,
-        peer: peer.ip().to_canonical(),
-        input: BytesMut::new(),
-        head_reader: HeadReader::default(),
-        reading: Reading::Head,
-        replies: Replies::default(),
-        reuse: Reuse::Open,
-    };
+    let mut connection = Connection::new(worker, stream);
     async move {
+        let _seat = seat;
         // An error of the stream is the peer's leaving: there is nobody to tell.
+        if connection.arrive(origin).await.is_ok() {
+            let _gone = connection.run().await;
+        }
+    }
+}
+
+/// Tells a connection that there are too many, whatever it came for.
+pub(crate) fn refuse<S: AsyncRead + AsyncWrite + Unpin>(
+    worker: Rc<Worker>,
+    stream: S,
+) -> impl Future<Output = ()> {
+    worker.refusals.set(worker.refusals.get() + 1);
+    let mut connection = Connection::new(worker, stream);
+    let text = "too many connections: nothing was recorded";
+    connection.end_with(&Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text));
+    async move {
         let _gone = connection.run().await;
+        let refusals = &connection.worker.refusals;
+        refusals.set(refusals.get() - 1);
     }
 }
 
 struct Connection<S> {
     worker: Rc<Worker>,
     stream: S,
-    peer: IpAddr,
+    client: Client,
     slot: Slot,
+    held: Held,
     /// Bytes that came and belong to nothing yet.
     input: BytesMut,
     head_reader: HeadReader,
     reading: Reading,
     replies: Replies,
     reuse: Reuse,
+    requests: u64,
 }
 
 /// What of a request has come.
@@ -120,7 +135,23 @@ impl From<io::Error> for Gone {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    async fn run(mut self) -> Result<(), Gone> {
+    fn new(worker: Rc<Worker>, stream: S) -> Self {
+        Self {
+            slot: Deadlines::enter(&worker.deadlines),
+            held: Held::new(&worker.crowd),
+            worker,
+            stream,
+            client: Client::default(),
+            input: BytesMut::new(),
+            head_reader: HeadReader::default(),
+            reading: Reading::Head,
+            replies: Replies::default(),
+            reuse: Reuse::Open,
+            requests: 0,
+        }
+    }
+
+    async fn run(&mut self) -> Result<(), Gone> {
         loop {
             self.answer_what_came().await;
             let is_more_there = self.is_full();
@@ -188,19 +219,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    fn complete(&self, arrived: Arrived, body: Bytes) -> Complete {
+    fn complete(&mut self, arrived: Arrived, body: Bytes) -> Complete {
         Complete {
             is_head: arrived.head.method() == Method::Head,
             version: arrived.head.version(),
             is_persistent: arrived.head.is_persistent(),
-            exchange: self.worker.exchange(arrived, body, self.peer),
+            exchange: match self.client.of(&arrived.head, &self.worker) {
+                Ok(client) => self.worker.exchange(arrived, body, client),
+                Err(too_many) => Err(too_many.reply()),
+            },
         }
     }
 
     async fn answer(&mut self, complete: Complete) {
         let Complete { exchange, is_head, version, is_persistent } = complete;
         self.slot.set(Phase::Handling);
-        if !is_persistent && self.reuse == Reuse::Open {
+        self.requests += 1;
+        let is_last = self.limits().requests_max.is_some_and(|max| self.requests >= max);
+        if (is_last || !is_persistent) && self.reuse == Reuse::Open {
             self.reuse = Reuse::Close;
         }
         let Answer { reply, gate } = match exchange {
@@ -220,7 +256,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Answers what is no request. After this nothing that comes is looked at.
     fn refuse(&mut self, error: &RequestError) {
-        tracing::debug!(peer = %self.peer, "request refused: {error}");
+        tracing::debug!(peer = ?self.client.peer, "request refused: {error}");
         self.end_with(&Reply::text(error.status(), error.client_text()));
     }
 
@@ -249,10 +285,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.replies.count() == 0 {
             return Ok(());
         }
+        // Replies that are made can only be counted; what makes more of them is refused until they are gone.
+        self.held.set(self.memory_bytes());
         if !self.replies.release(&self.worker.recorder).await {
             self.reuse = Reuse::Linger;
         }
-        write_all(&mut self.stream, &self.slot, self.replies.bytes(), self.worker.limits.write_timeout)
+        write_all(&mut self.stream, &self.slot, &self.held, self.replies.bytes(), &self.worker.limits)
             .await?;
         self.replies.clear();
         Ok(())
@@ -264,13 +302,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let (phase, timeout) = self.awaited();
         self.slot.arm(phase, timeout);
         match &self.reading {
-            Reading::Body(body) => self.input.reserve(body.missing_bytes(&self.input).min(READ_BYTES_MAX)),
+            // As much as came already: a length that is only announced takes no memory.
+            Reading::Body(body) => self.input.reserve(body.missing_bytes(&self.input).min(self.input.len())),
             // A connection that waits for a request holds no buffer.
             Reading::Head if self.input.is_empty() => self.input = BytesMut::new(),
             Reading::Head => {}
         }
+        if !self.held.set(self.memory_bytes()) {
+            self.give_up();
+            return Ok(());
+        }
+        let before = self.input.len();
         match read(&mut self.stream, &self.slot, &self.worker.scratch, &mut self.input).await? {
-            Came::Bytes => Ok(()),
+            Came::Bytes => {
+                self.earn_time(self.input.len() - before);
+                Ok(())
+            }
             Came::End => self.end_of_stream(),
             Came::TooLate => self.too_late(),
         }
@@ -282,15 +329,46 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         match &self.reading {
             Reading::Head if self.head_reader.has_started() => (Phase::Head, limits.head_timeout),
             Reading::Head => (Phase::Idle, limits.idle_timeout),
-            Reading::Body(_) => (Phase::Body, limits.body_timeout),
+            Reading::Body(_) if limits.body_rate_min == 0 => (Phase::Body, limits.body_timeout),
+            Reading::Body(_) => (Phase::Body, limits.body_rate_grace.min(limits.body_timeout)),
         }
+    }
+
+    /// Lets go of a request that did not come whole: there is no memory for the rest of it.
+    fn give_up(&mut self) {
+        self.input = BytesMut::new();
+        self.reading = Reading::Head;
+        let text = "too much is in flight: nothing was recorded";
+        self.end_with(&Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text));
+        self.held.set(self.memory_bytes());
+    }
+
+    /// A body that comes fast enough may go on coming.
+    fn earn_time(&self, bytes: usize) {
+        if let Reading::Body(body) = &self.reading {
+            let limits = self.limits();
+            self.slot.earn(
+                bytes,
+                limits.body_rate_min,
+                self.slot.after(body.arrived.begun, limits.body_timeout),
+            );
+        }
+    }
+
+    /// What the connection holds, as far as the peer decides how much that is.
+    fn memory_bytes(&self) -> usize {
+        let body_bytes = match &self.reading {
+            Reading::Head => 0,
+            Reading::Body(body) => body.memory_bytes(),
+        };
+        self.input.capacity() + body_bytes + self.replies.memory_bytes()
     }
 
     /// RFC 9110 section 10.1.1: a client that waits for it is told to send its body.
     async fn ask_for_body(&mut self) -> Result<(), Gone> {
         let Reading::Body(body) = &mut self.reading else { return Ok(()) };
         if body.take_continue(&self.input) {
-            write_all(&mut self.stream, &self.slot, CONTINUE, self.worker.limits.write_timeout).await?;
+            write_all(&mut self.stream, &self.slot, &self.held, CONTINUE, &self.worker.limits).await?;
         }
         Ok(())
     }
@@ -319,7 +397,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Closes, with a short reply on its way, as the peer asked.
-    async fn close(mut self) -> Result<(), Gone> {
+    async fn close(&mut self) -> Result<(), Gone> {
         if self.has_more_come().await? { self.linger().await } else { Ok(()) }
     }
 
@@ -342,7 +420,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// RFC 9112 section 9.6: closing while the peer sends would make its system throw the reply away.
-    async fn linger(mut self) -> Result<(), Gone> {
+    async fn linger(&mut self) -> Result<(), Gone> {
         let mut stream = pin!(&mut self.stream);
         poll_fn(|context| stream.as_mut().poll_shutdown(context)).await?;
         let clock = self.worker.clock.clone();
@@ -404,26 +482,32 @@ async fn read<S: AsyncRead + Unpin>(
     .await
 }
 
-/// Sends all of `bytes`; each part that the peer takes gives it another `timeout` for the next.
+/// Sends all of `bytes`; each part that the peer takes gives it more time for the next. A peer that takes nothing at
+/// once while too much is held for such peers is cut off.
 async fn write_all<S: AsyncWrite + Unpin>(
     stream: &mut S,
     slot: &Slot,
+    held: &Held,
     mut bytes: &[u8],
-    timeout: Duration,
+    limits: &ConnectionLimits,
 ) -> Result<(), Gone> {
-    slot.arm(Phase::Writing, timeout);
+    slot.arm(Phase::Writing, limits.write_timeout);
     poll_fn(|context| {
         while !bytes.is_empty() {
             if slot.is_over() {
                 return Poll::Ready(Err(Gone));
             }
             slot.watch(context.waker());
-            let taken = ready!(Pin::new(&mut *stream).poll_write(context, bytes))?;
+            let written = Pin::new(&mut *stream).poll_write(context, bytes);
+            if written.is_pending() && held.is_too_much() {
+                return Poll::Ready(Err(Gone));
+            }
+            let taken = ready!(written)?;
             if taken == 0 {
                 return Poll::Ready(Err(Gone));
             }
             bytes = &bytes[taken..];
-            slot.extend(timeout);
+            slot.earn(taken, limits.write_rate_min, slot.within(limits.write_timeout));
         }
         Poll::Ready(Ok(()))
     })

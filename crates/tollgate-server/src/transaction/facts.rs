@@ -37,10 +37,11 @@ impl Facts<'_> {
             Source::RequestQuery => push_text(request.head.query().map(str::as_bytes), row),
             Source::RequestHost => push_text(request.head.host().map(str::as_bytes), row),
             Source::RequestHeader(name) => push_text(request.head.field(name), row),
-            Source::RequestRemoteAddr if kind == ColumnType::Inet => {
-                row.push(Value::Inet(request.remote_addr))
-            }
-            Source::RequestRemoteAddr => row.push(Value::Text(&request.remote_addr.to_string())),
+            Source::RequestRemoteAddr => match request.remote_addr {
+                None => row.push(Value::Null),
+                Some(address) if kind == ColumnType::Inet => row.push(Value::Inet(address)),
+                Some(address) => row.push(Value::Text(&address.to_string())),
+            },
             Source::ReplyStatus => row.push(Value::Int(self.status.into())),
             Source::ReplyTimeUs => row.push(Value::Int(self.took_us)),
             Source::ReplyBytes => {

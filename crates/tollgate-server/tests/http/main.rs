@@ -11,6 +11,8 @@ mod deadlines;
 mod fields;
 mod framing;
 mod heads;
+mod limits;
+mod listening;
 mod peer;
 mod records;
 mod replies;

@@ -1,8 +1,11 @@
 //! A client that sends what it is told, byte by byte if need be, and reads replies strictly.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::thread;
 use std::time::Duration;
+
+use socket2::{Domain, Socket, Type};
 
 /// Longer than anything here takes: a test that waits so long has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -21,7 +24,18 @@ pub(crate) struct Reply {
 
 impl Peer {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
+        Self::of(TcpStream::connect(address).unwrap())
+    }
+
+    /// Connects from an address of its own.
+    pub(crate) fn connect_from(source: Ipv4Addr, address: SocketAddr) -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
+        socket.connect(&address.into()).unwrap();
+        Self::of(socket.into())
+    }
+
+    fn of(stream: TcpStream) -> Self {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -86,6 +100,23 @@ impl Peer {
         }
         self.came.extend(rest);
         assert_eq!(self.came.escape_ascii().to_string(), "");
+    }
+
+    /// Reads in sips to the end, however that comes, and returns how many bytes came.
+    pub(crate) fn sip(&mut self, bytes: usize, pause: Duration) -> usize {
+        let mut buffer = vec![0; bytes];
+        let mut came = 0;
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return came,
+                Ok(bytes) => came += bytes,
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return came,
+                // A server that keeps a connection has no more to say.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return came,
+                Err(error) => panic!("{error}"),
+            }
+            thread::sleep(pause);
+        }
     }
 
     /// Whether the server has sent nothing so far that was not read.

@@ -11,8 +11,8 @@ use tollgate_log::{
     ColumnType, Cursor, CursorStep, DiskStorage, Level, Log, LogOptions, RecordBody, Storage, Value,
 };
 use tollgate_server::{
-    ColumnSpec, ConnectionLimits, HandlerSpec, HostOptions, Listeners, RouteSpec, Server, ServerOptions,
-    Source, StreamSpec, UnknownFields,
+    BoundAddress, ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, Listeners, RouteSpec,
+    Server, ServerOptions, Source, StreamSpec, TrustedProxies, UnknownFields,
 };
 
 use crate::peer::Peer;
@@ -29,7 +29,7 @@ pub(crate) struct Site {
 /// A server that runs.
 pub(crate) struct Running {
     folder: TempDir,
-    address: SocketAddr,
+    address: BoundAddress,
     server: Server,
     log: Log,
 }
@@ -37,10 +37,12 @@ pub(crate) struct Running {
 impl Site {
     pub(crate) fn new() -> Self {
         let options = ServerOptions {
-            listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()],
+            trusted_proxies: TrustedProxies::default(),
             backlog: 64,
             workers: 1,
             connection: ConnectionLimits::default(),
+            crowd: CrowdLimits::default(),
             script: HostOptions::default(),
             streams: Vec::new(),
             routes: Vec::new(),
@@ -99,15 +101,19 @@ impl Site {
         let log = LogOptions::new(&self.folder.path().join("log"));
         let (log, _) = Log::open(Arc::new(DiskStorage), log, schemas, |event| panic!("{event:?}")).unwrap();
         let listeners = Listeners::bind(&self.options).unwrap();
-        let address = listeners.addresses()[0];
+        let address = listeners.addresses()[0].clone();
         let server = Server::start(self.options, listeners, &log).unwrap();
         Running { folder: self.folder, address, server, log }
     }
 }
 
 impl Running {
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address.tcp().unwrap()
+    }
+
     pub(crate) fn connect(&self) -> Peer {
-        Peer::connect(self.address)
+        Peer::connect(self.address())
     }
 
     /// Sends `request` on a new connection and checks that its reply begins with `status` and ends with `content`.

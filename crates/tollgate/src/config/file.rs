@@ -3,20 +3,20 @@
 //! Every section is read to its end, whatever was wrong before, so that all faults come at once. Only a file that is no
 //! TOML is not read further: what the parser guesses behind an error would give faults that nobody made.
 
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf, absolute};
 use std::time::Duration;
 
 use tollgate_log::{DigestAlgorithm, LogOptions};
 use tollgate_server::{
-    ConnectionLimits, HandlerSpec, HostOptions, Method, Methods, RouteSpec, ServerOptions, StreamSpec,
-    UnderscoreNames,
+    ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, ListenSpec, Method, Methods, RouteSpec,
+    ServerOptions, StreamSpec, TrustedProxies, UnderscoreNames,
 };
 use toml::de::DeTable;
 
 use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults, did_you_mean};
+use super::listen::{listen, trusted_proxies};
 use super::resolved::{self, Config, Sink};
 use super::route::{conflicts, is_host, is_name, path_problem};
 use super::section::{Context, Section, Written};
@@ -56,7 +56,7 @@ pub(super) fn resolve(file: &Path, text: &str, env: Environment<'_>) -> Result<C
 }
 
 fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
-    let written = server(root.table("server"));
+    let written = server(root.table("server"), folder);
     let log = log(root.table("log"), folder);
     let script = script(root.table("script"));
     let streams = streams(&mut root);
@@ -72,6 +72,8 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
             backlog: written.backlog,
             workers: written.workers,
             connection: written.connection,
+            trusted_proxies: written.trusted_proxies,
+            crowd: written.crowd,
             script,
             streams,
             routes,
@@ -83,50 +85,29 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
 }
 
 struct WrittenServer {
-    listen: Vec<SocketAddr>,
+    listen: Vec<ListenSpec>,
+    trusted_proxies: TrustedProxies,
     backlog: u32,
     workers: usize,
     connection: ConnectionLimits,
+    crowd: CrowdLimits,
     body_bytes_max: u64,
     drain_timeout: Duration,
 }
 
-fn server(mut section: Section<'_>) -> WrittenServer {
+fn server(mut section: Section<'_>, folder: &Path) -> WrittenServer {
     let written = WrittenServer {
-        listen: listen(&mut section),
+        listen: listen(&mut section, folder),
+        trusted_proxies: trusted_proxies(&mut section),
         backlog: section.integer("backlog", 1..=65_535, resolved::BACKLOG),
         workers: workers(&mut section),
         connection: connection(&mut section),
+        crowd: crowd(&mut section),
         body_bytes_max: section.size("body_bytes_max", BODY_BYTES, resolved::BODY_BYTES_MAX),
         drain_timeout: section.duration("drain_timeout", 0..=HOUR_MS, resolved::DRAIN_TIMEOUT),
     };
     section.finish();
     written
-}
-
-fn listen(section: &mut Section<'_>) -> Vec<SocketAddr> {
-    let is_there = section.has("listen");
-    let Some(texts) = section.texts("listen") else { return resolved::listen() };
-    if is_there && texts.is_empty() {
-        section.fault("listen in [server] is empty, allowed is a list of \"ip:port\"");
-    }
-    let mut addresses = Vec::new();
-    for text in texts {
-        match text.value.parse::<SocketAddr>() {
-            Err(_) => {
-                let found = &text.value;
-                section.fault_at(
-                    &text.span,
-                    format!("listen has {found:?}, allowed is \"ip:port\" like \"127.0.0.1:8080\""),
-                );
-            }
-            Ok(address) if addresses.contains(&address) && address.port() != 0 => {
-                section.fault_at(&text.span, format!("listen has \"{address}\" twice"));
-            }
-            Ok(address) => addresses.push(address),
-        }
-    }
-    addresses
 }
 
 fn workers(section: &mut Section<'_>) -> usize {
@@ -150,7 +131,24 @@ fn connection(section: &mut Section<'_>) -> ConnectionLimits {
     limits.body_timeout = section.duration("body_timeout", TIMEOUT_MS, limits.body_timeout);
     limits.idle_timeout = section.duration("idle_timeout", TIMEOUT_MS, limits.idle_timeout);
     limits.write_timeout = section.duration("write_timeout", TIMEOUT_MS, limits.write_timeout);
+    limits.idle_timeout_crowded =
+        section.duration("idle_timeout_crowded", TIMEOUT_MS, limits.idle_timeout_crowded);
+    limits.body_rate_min = section.size("body_rate_min", 0..=GIB, limits.body_rate_min);
+    limits.body_rate_grace = section.duration("body_rate_grace", TIMEOUT_MS, limits.body_rate_grace);
+    limits.write_rate_min = section.size("write_rate_min", 0..=GIB, limits.write_rate_min);
     limits.pipeline_depth_max = section.integer("pipeline_depth_max", 1..=65_536, limits.pipeline_depth_max);
+    limits.requests_max = section.integer_or("requests_per_connection_max", 1..=1 << 32, resolved::OFF);
+    limits
+}
+
+fn crowd(section: &mut Section<'_>) -> CrowdLimits {
+    let mut limits = CrowdLimits::default();
+    limits.connections_max = section.integer("connections_max", 1..=1 << 24, limits.connections_max);
+    let per_client = section.integer_or("connections_per_client_max", 1..=1 << 24, resolved::OFF);
+    limits.connections_per_client_max = per_client.and_then(|max| max.try_into().ok());
+    limits.in_flight_bytes_max =
+        section.size("in_flight_bytes_max", MIB..=1024 * GIB, limits.in_flight_bytes_max);
+    limits.queue_age_max = section.duration("queue_age_max", 10..=HOUR_MS, limits.queue_age_max);
     limits
 }
 

@@ -6,6 +6,7 @@
 mod env;
 mod fault;
 mod file;
+mod listen;
 mod resolved;
 mod route;
 mod section;

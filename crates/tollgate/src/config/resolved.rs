@@ -9,12 +9,17 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate_log::{DiskStorage, LogOptions, Storage};
-use tollgate_server::{ColumnSpec, HandlerSpec, RouteSpec, ServerOptions, StreamSpec, UnknownFields};
+use tollgate_server::{
+    ColumnSpec, HandlerSpec, ListenSpec, RouteSpec, ServerOptions, StreamSpec, UnknownFields,
+};
 
 use super::env::escape;
+use super::listen::{show, show_proxies};
 use super::stream::source_name;
 use super::units::{show_duration, show_size};
 
+/// A bound that is not there.
+pub(super) const OFF: &str = "off";
 pub(super) const BACKLOG: u32 = 4096;
 pub(super) const BODY_BYTES_MAX: u64 = 1 << 20;
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -59,8 +64,8 @@ impl Sink {
 }
 
 /// The addresses of a configuration that names none.
-pub(super) fn listen() -> Vec<SocketAddr> {
-    vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))]
+pub(super) fn listen() -> Vec<ListenSpec> {
+    vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)).into()]
 }
 
 /// The cores that this process may use.
@@ -106,11 +111,13 @@ impl fmt::Display for Config {
 impl Config {
     fn write_server(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (server, limits) = (&self.server, &self.server.connection);
-        let listen: Vec<_> = server.listen.iter().map(|address| format!("\"{address}\"")).collect();
+        let listen: Vec<_> = server.listen.iter().map(show).collect();
         writeln!(f, "[server]")?;
         writeln!(f, "listen = [{}]", listen.join(", "))?;
         writeln!(f, "backlog = {}", server.backlog)?;
         writeln!(f, "workers = {}", server.workers)?;
+        writeln!(f, "trusted_proxies = {}", show_proxies(&server.trusted_proxies))?;
+        writeln!(f, "client_header = \"{}\"", server.trusted_proxies.header.name())?;
         writeln!(f, "head_bytes_max = \"{}\"", show_size(limits.head.head_bytes_max as u64))?;
         writeln!(f, "target_bytes_max = \"{}\"", show_size(limits.head.target_bytes_max as u64))?;
         writeln!(f, "fields_max = {}", limits.head.fields_max)?;
@@ -119,8 +126,18 @@ impl Config {
         writeln!(f, "head_timeout = \"{}\"", show_duration(limits.head_timeout))?;
         writeln!(f, "body_timeout = \"{}\"", show_duration(limits.body_timeout))?;
         writeln!(f, "idle_timeout = \"{}\"", show_duration(limits.idle_timeout))?;
+        writeln!(f, "idle_timeout_crowded = \"{}\"", show_duration(limits.idle_timeout_crowded))?;
         writeln!(f, "write_timeout = \"{}\"", show_duration(limits.write_timeout))?;
+        writeln!(f, "body_rate_min = \"{}\"", show_size(limits.body_rate_min))?;
+        writeln!(f, "body_rate_grace = \"{}\"", show_duration(limits.body_rate_grace))?;
+        writeln!(f, "write_rate_min = \"{}\"", show_size(limits.write_rate_min))?;
         writeln!(f, "pipeline_depth_max = {}", limits.pipeline_depth_max)?;
+        writeln!(f, "requests_per_connection_max = {}", show_or_off(limits.requests_max))?;
+        writeln!(f, "connections_max = {}", server.crowd.connections_max)?;
+        let per_client = server.crowd.connections_per_client_max;
+        writeln!(f, "connections_per_client_max = {}", show_or_off(per_client))?;
+        writeln!(f, "in_flight_bytes_max = \"{}\"", show_size(server.crowd.in_flight_bytes_max))?;
+        writeln!(f, "queue_age_max = \"{}\"", show_duration(server.crowd.queue_age_max))?;
         writeln!(f, "drain_timeout = \"{}\"", show_duration(server.drain_timeout))
     }
 
@@ -155,6 +172,10 @@ impl Config {
         }
         writeln!(f, "body_bytes_max = \"{}\"", show_size(route.body_bytes_max))
     }
+}
+
+fn show_or_off<T: fmt::Display>(bound: Option<T>) -> String {
+    bound.map_or_else(|| format!("\"{OFF}\""), |bound| bound.to_string())
 }
 
 fn write_log(log: &LogOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {

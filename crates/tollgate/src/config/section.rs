@@ -31,6 +31,14 @@ pub(super) struct Written<T> {
     pub(super) span: Span,
 }
 
+/// An entry of a list that takes both.
+pub(super) enum Item<'a> {
+    /// A text.
+    Text(Written<String>),
+    /// A table.
+    Table(Section<'a>),
+}
+
 /// One table of the file, by its name in faults: `[log]`, `[[route]]`.
 pub(super) struct Section<'a> {
     context: Context<'a>,
@@ -117,6 +125,21 @@ impl<'a> Section<'a> {
             return None;
         };
         Some(items.iter().filter_map(|item| self.text_of(&entry.item(item), "a string")).collect())
+    }
+
+    /// Takes a list of texts and tables.
+    pub(super) fn items(&mut self, key: &'static str) -> Option<Vec<Item<'a>>> {
+        let entry = self.take(key)?;
+        let Some(items) = entry.value.as_array() else {
+            self.mismatch(&entry, "a list of strings");
+            return None;
+        };
+        let items =
+            items.iter().map(|item| entry.item(item)).filter_map(|item| match item.value.as_table() {
+                Some(_) => self.table_of(&item, format!("{key} of {}", self.name)).map(Item::Table),
+                None => self.text_of(&item, "a string").map(Item::Text),
+            });
+        Some(items.collect())
     }
 
     /// Takes one of several names.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf, absolute};
 
 use tollgate_log::{ColumnType, Level, LogOptions};
 use tollgate_server::{
-    ColumnSpec, ConnectionLimits, HandlerSpec, HostOptions, RouteSpec, ServerOptions, Source, StreamSpec,
-    UnknownFields,
+    ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RouteSpec, ServerOptions, Source,
+    StreamSpec, TrustedProxies, UnknownFields,
 };
 
 use super::FILE_NAME;
@@ -47,6 +47,8 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
             backlog: resolved::BACKLOG,
             workers: resolved::cores(),
             connection: ConnectionLimits::default(),
+            trusted_proxies: TrustedProxies::default(),
+            crowd: CrowdLimits::default(),
             script: HostOptions::default(),
             streams: vec![requests()],
             routes,

@@ -307,8 +307,7 @@ fn without_a_terminal_long_work_tells_nothing_on_stderr() {
 #[test]
 fn long_work_shows_how_far_it_is_on_a_terminal_and_nowhere_else() {
     let (app, _) = loaded();
-    let slowly =
-        format!("strace -f -o strace.out -e inject=pread64:delay_enter=200ms {BINARY} log verify");
+    let slowly = format!("strace -f -o strace.out -e inject=pread64:delay_enter=200ms {BINARY} log verify");
     let on_terminal =
         Command::new("script").args(["-qec", &slowly, "/dev/null"]).current_dir(app.path()).output().unwrap();
     assert_eq!(on_terminal.status.code(), Some(0), "{}", told(&on_terminal));

@@ -86,6 +86,11 @@ impl App {
         Starting::new(Command::new(BINARY), self.path(), &[])
     }
 
+    /// Begins as the last arguments of another command.
+    pub(crate) fn begin_as(&self, command: Command) -> Starting {
+        Starting::new(command, self.path(), &[])
+    }
+
     /// Begins under strace, which makes calls of the name fail as it is told; each thread counts its own calls.
     pub(crate) fn begin_with_fault(&self, call: &str, fault: &str) -> Starting {
         let mut strace = Command::new("strace");
@@ -284,6 +289,11 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.child.id()
     }
 
     pub(crate) fn connect(&self) -> Client {

@@ -42,16 +42,27 @@ fn an_empty_file_is_all_defaults() {
 listen = ["127.0.0.1:8080"]
 backlog = 4096
 workers = CORES
+trusted_proxies = []
+client_header = "x-forwarded-for"
 head_bytes_max = "16KiB"
 target_bytes_max = "8000B"
 fields_max = 100
 underscore_names = "refuse"
 body_bytes_max = "1MiB"
 head_timeout = "10s"
-body_timeout = "30s"
+body_timeout = "10m"
 idle_timeout = "75s"
+idle_timeout_crowded = "5s"
 write_timeout = "30s"
+body_rate_min = "500B"
+body_rate_grace = "5s"
+write_rate_min = "500B"
 pipeline_depth_max = 256
+requests_per_connection_max = "off"
+connections_max = 16384
+connections_per_client_max = "off"
+in_flight_bytes_max = "256MiB"
+queue_age_max = "1s"
 drain_timeout = "10s"
 
 [log]
@@ -90,9 +101,15 @@ fn every_key_is_taken() {
     let config = load(
         r#"
         [server]
-        listen = ["${TOLLGATE_TEST}", "[::1]:0"]
+        listen = [
+          "${TOLLGATE_TEST}", "[::1]:0", "unix:/run/a.sock", "systemd:web",
+          { address = "10.0.0.2:81", proxy_protocol = true },
+          { address = "unix:/run/b.sock", mode = "0600" },
+        ]
         backlog = 16
         workers = 3
+        trusted_proxies = ["10.0.0.0/8", "::1", "unix"]
+        client_header = "forwarded"
         head_bytes_max = "8KiB"
         target_bytes_max = "4000B"
         fields_max = 50
@@ -101,8 +118,17 @@ fn every_key_is_taken() {
         head_timeout = "1s"
         body_timeout = "2s"
         idle_timeout = "3s"
+        idle_timeout_crowded = "1s"
         write_timeout = "4s"
+        body_rate_min = "1KiB"
+        body_rate_grace = "2s"
+        write_rate_min = "0B"
         pipeline_depth_max = 5
+        requests_per_connection_max = 1000
+        connections_max = 100
+        connections_per_client_max = 10
+        in_flight_bytes_max = "64MiB"
+        queue_age_max = "500ms"
         drain_timeout = "0ms"
         [log]
         dir = "/var/log/tollgate"
@@ -148,9 +174,11 @@ fn every_key_is_taken() {
     .unwrap();
     let folder = config.sink.path.parent().unwrap();
     let expected = r#"[server]
-listen = ["10.0.0.1:80", "[::1]:0"]
+listen = ["10.0.0.1:80", "[::1]:0", "unix:/run/a.sock", "systemd:web", { address = "10.0.0.2:81", proxy_protocol = true }, { address = "unix:/run/b.sock", mode = "0600" }]
 backlog = 16
 workers = 3
+trusted_proxies = ["10.0.0.0/8", "::1/128", "unix"]
+client_header = "forwarded"
 head_bytes_max = "8KiB"
 target_bytes_max = "4000B"
 fields_max = 50
@@ -159,8 +187,17 @@ body_bytes_max = "2MiB"
 head_timeout = "1s"
 body_timeout = "2s"
 idle_timeout = "3s"
+idle_timeout_crowded = "1s"
 write_timeout = "4s"
+body_rate_min = "1KiB"
+body_rate_grace = "2s"
+write_rate_min = "0B"
 pipeline_depth_max = 5
+requests_per_connection_max = 1000
+connections_max = 100
+connections_per_client_max = 10
+in_flight_bytes_max = "64MiB"
+queue_age_max = "500ms"
 drain_timeout = "0ms"
 
 [log]
@@ -353,8 +390,33 @@ fn values_out_of_bounds_are_told_with_the_bounds() {
     check(
         "[server]\nlisten = [\"localhost:80\", \"127.0.0.1:80\", \"127.0.0.1:80\"]\n",
         &[
-            "t.toml:2:11: listen has \"localhost:80\", allowed is \"ip:port\" like \"127.0.0.1:8080\"",
+            "t.toml:2:11: listen has \"localhost:80\", allowed is \"ip:port\" like \"127.0.0.1:8080\", \
+             \"unix:PATH\", \"systemd\" or \"systemd:NAME\"",
             "t.toml:2:43: listen has \"127.0.0.1:80\" twice",
+        ],
+    );
+    check(
+        "[server]\nlisten = [\"unix:\", \"systemd:\", \"unix:a\", \"unix:a\", { address = \"1.1.1.1:1\", mode = \"0600\" },\n\
+         { address = \"unix:b\", mode = \"888\", proxy = true }, 5]\n",
+        &[
+            "t.toml:2:11: listen has \"unix:\", allowed is \"ip:port\" like \"127.0.0.1:8080\", \"unix:PATH\", \
+             \"systemd\" or \"systemd:NAME\"",
+            "t.toml:2:20: listen has \"systemd:\", allowed is \"ip:port\" like \"127.0.0.1:8080\", \
+             \"unix:PATH\", \"systemd\" or \"systemd:NAME\"",
+            "t.toml:2:42: listen has \"unix:a\" twice",
+            "t.toml:2:84: mode in listen is that of a Unix socket, which this is not",
+            "t.toml:3:30: mode in listen is \"888\", allowed is \"0\" and three octal digits",
+            "t.toml:3:37: unknown key \"proxy\" in listen of [server], allowed: address, proxy_protocol, mode",
+            "t.toml:3:53: listen in [server] is the integer 5, allowed is a string",
+        ],
+    );
+    check(
+        "[server]\ntrusted_proxies = [\"10.0.0.1/8\", \"lan\"]\n",
+        &[
+            "t.toml:2:20: trusted_proxies has \"10.0.0.1/8\", allowed is a network like \"10.0.0.0/8\" without \
+             bits behind its prefix, an address, or \"unix\"",
+            "t.toml:2:34: trusted_proxies has \"lan\", allowed is a network like \"10.0.0.0/8\" without bits \
+             behind its prefix, an address, or \"unix\"",
         ],
     );
     check(
@@ -536,9 +598,11 @@ fn one_bad_section_does_not_hide_the_others() {
         &[
             "t.toml:1:8: sink in the file is the integer 1, allowed is a table [sink]",
             "t.toml:3:10: digest in [log] is the integer 1, allowed is a string",
-            "t.toml:5:1: unknown key \"x\" in [server], allowed: listen, backlog, workers, head_bytes_max, \
-             target_bytes_max, fields_max, underscore_names, head_timeout, body_timeout, idle_timeout, \
-             write_timeout, pipeline_depth_max, body_bytes_max, drain_timeout",
+            "t.toml:5:1: unknown key \"x\" in [server], allowed: listen, trusted_proxies, client_header, backlog, \
+             workers, head_bytes_max, target_bytes_max, fields_max, underscore_names, head_timeout, body_timeout, idle_timeout, \
+             write_timeout, idle_timeout_crowded, body_rate_min, body_rate_grace, write_rate_min, \
+             pipeline_depth_max, requests_per_connection_max, connections_max, connections_per_client_max, \
+             in_flight_bytes_max, queue_age_max, body_bytes_max, drain_timeout",
             "t.toml:6:1: missing key \"columns\" in [stream.s]",
             "t.toml:7:1: [[route]] needs one handler, found none, allowed is one of script, collect, reply",
             "t.toml:7:1: missing key \"path\" in [[route]]",
@@ -561,9 +625,11 @@ fn what_is_no_toml_is_told_alone_and_a_double_key_with_the_rest() {
         "[server]\nbacklog = 1\nbacklog = 2\nx = 1\nworkers = 0\n",
         &[
             "t.toml:3:1: duplicate key",
-            "t.toml:4:1: unknown key \"x\" in [server], allowed: listen, backlog, workers, head_bytes_max, \
-             target_bytes_max, fields_max, underscore_names, head_timeout, body_timeout, idle_timeout, \
-             write_timeout, pipeline_depth_max, body_bytes_max, drain_timeout",
+            "t.toml:4:1: unknown key \"x\" in [server], allowed: listen, trusted_proxies, client_header, backlog, \
+             workers, head_bytes_max, target_bytes_max, fields_max, underscore_names, head_timeout, body_timeout, idle_timeout, \
+             write_timeout, idle_timeout_crowded, body_rate_min, body_rate_grace, write_rate_min, \
+             pipeline_depth_max, requests_per_connection_max, connections_max, connections_per_client_max, \
+             in_flight_bytes_max, queue_age_max, body_bytes_max, drain_timeout",
             "t.toml:5:11: workers in [server] is 0, allowed is \"auto\" or an integer from 1 to 1024",
         ],
     );

@@ -1,0 +1,221 @@
+//! Step 1: connections as they come: accepted, counted, and handed to the worker that has the fewest.
+//!
+//! Without a descriptor for a connection it could neither be served nor refused, and its client would wait: then a
+//! spare descriptor is given up for a moment, to accept and to close.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::{mpsc, watch};
+
+use crate::conn::{self, Origin};
+use crate::crowd::Seat;
+use crate::listen::{Family, Listener};
+use crate::server::Order;
+use crate::sys;
+use crate::worker::Worker;
+
+/// How long accepting pauses after an error, which is one of the system's: no descriptors, no memory.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Connections over the limit that are told so at once, by worker; more are closed without a word.
+const REFUSALS_AT_ONCE_MAX: usize = 64;
+
+/// A connection on its way to a worker.
+pub(crate) struct Accepted {
+    pub(crate) seat: Seat,
+    socket: OwnedFd,
+    family: Family,
+    origin: Origin,
+}
+
+/// One listening socket of a worker.
+pub(crate) struct Acceptor {
+    socket: AsyncFd<OwnedFd>,
+    family: Family,
+    proxy_protocol: bool,
+    outlives_us: bool,
+    state: State,
+}
+
+/// Whether connections can be accepted: a change is told, once.
+#[derive(PartialEq, Eq)]
+enum State {
+    Well,
+    Full,
+    Failing,
+}
+
+impl Acceptor {
+    /// # Errors
+    /// The runtime does not take the socket.
+    pub(crate) fn new(listener: Listener) -> io::Result<Self> {
+        Ok(Self {
+            socket: sys::readable(listener.socket)?,
+            family: listener.family,
+            proxy_protocol: listener.proxy_protocol,
+            outlives_us: listener.outlives_us,
+            state: State::Well,
+        })
+    }
+
+    /// Accepts connections until the worker drains, and then those that are queued already.
+    pub(crate) async fn run(mut self, worker: Rc<Worker>, mut orders: watch::Receiver<Order>) {
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                accepted = self.socket.async_io(Interest::READABLE, accept) => accepted,
+                _ = orders.wait_for(|order| *order == Order::Drain) => break,
+            };
+            match accepted {
+                Ok((socket, peer)) => self.place(&worker, socket, peer),
+                Err(error) => self.failed(&worker, &error).await,
+            }
+        }
+        // What is left in the queue of a socket that stays open is for whoever serves it next.
+        if !self.outlives_us
+            && let Err(error) = self.accept_queued(&worker)
+        {
+            tracing::warn!(%error, "connections were lost that nobody had accepted yet");
+        }
+    }
+
+    /// Takes the queue itself: the runtime may not have heard of the last connections.
+    fn accept_queued(&mut self, worker: &Rc<Worker>) -> io::Result<()> {
+        loop {
+            match accept(self.socket.get_ref()) {
+                Ok((socket, peer)) => self.place(worker, socket, peer),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn place(&mut self, worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>) {
+        let (family, crowd) = (self.family, &worker.crowd);
+        let Some(socket) = crowd.spares.unless_lacking(socket) else { return };
+        let Some(seat) = crowd.enter(worker.index) else {
+            self.change(State::Full, "there are as many connections as may be: further ones are refused");
+            return refuse(worker, socket, family);
+        };
+        self.change(State::Well, "connections are accepted again");
+        let origin = Origin { peer, proxy_protocol: self.proxy_protocol };
+        let accepted = Accepted { seat, socket, family, origin };
+        match crowd.emptier_than(worker.index) {
+            Some(other) => {
+                if let Err(accepted) = crowd.hand_over(accepted, other) {
+                    open(worker, accepted);
+                }
+            }
+            None => open(worker, accepted),
+        }
+    }
+
+    async fn failed(&mut self, worker: &Worker, error: &io::Error) {
+        match Errno::from_io_error(error) {
+            // accept(2): errors of the connection that was to be accepted. A peer that left is no trouble.
+            Some(
+                Errno::CONNABORTED
+                | Errno::INTR
+                | Errno::PERM
+                | Errno::PROTO
+                | Errno::NETDOWN
+                | Errno::NOPROTOOPT
+                | Errno::HOSTDOWN
+                | Errno::NONET
+                | Errno::HOSTUNREACH
+                | Errno::OPNOTSUPP
+                | Errno::NETUNREACH,
+            ) => {}
+            Some(Errno::MFILE | Errno::NFILE) => {
+                self.change(State::Failing, "no descriptor is left: connections are closed as they come");
+                let accept = || accept(self.socket.get_ref()).map(|(socket, _)| socket);
+                match worker.crowd.spares.close_one(accept) {
+                    Ok(()) => tokio::task::yield_now().await,
+                    // Without a descriptor accepting fails the same way when nobody waits.
+                    Err(_) => tokio::time::sleep(PAUSE).await,
+                }
+            }
+            _ => {
+                tracing::debug!(%error, "cannot accept");
+                self.change(State::Failing, "cannot accept connections, trying again");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    fn change(&mut self, state: State, text: &str) {
+        if self.state == state {
+            return;
+        }
+        match state {
+            State::Well => tracing::info!("{text}"),
+            State::Full => tracing::warn!("{text}"),
+            State::Failing => tracing::error!("{text}"),
+        }
+        self.state = state;
+    }
+}
+
+/// Serves the connections that other workers hand over, until the worker drains and there are none left.
+pub(crate) async fn take_over(
+    worker: Rc<Worker>,
+    mut inbox: mpsc::Receiver<Accepted>,
+    mut orders: watch::Receiver<Order>,
+) {
+    loop {
+        tokio::select! {
+            biased;
+            Some(accepted) = inbox.recv() => open(&worker, accepted),
+            _ = orders.wait_for(|order| *order == Order::Drain) => break,
+        }
+    }
+    // From now on they are given back to whoever accepted them.
+    inbox.close();
+    while let Some(accepted) = inbox.recv().await {
+        open(&worker, accepted);
+    }
+}
+
+fn open(worker: &Rc<Worker>, accepted: Accepted) {
+    let Accepted { seat, socket, family, origin } = accepted;
+    let opened = match family {
+        Family::Tcp => TcpStream::from_std(socket.into())
+            .map(|stream| drop(tokio::task::spawn_local(conn::serve(worker.clone(), stream, origin, seat)))),
+        Family::Unix => UnixStream::from_std(socket.into())
+            .map(|stream| drop(tokio::task::spawn_local(conn::serve(worker.clone(), stream, origin, seat)))),
+    };
+    if let Err(error) = opened {
+        tracing::warn!(%error, "a connection is closed that cannot be waited for");
+    }
+}
+
+/// Tells a connection that there are too many, if not too many are being told so.
+fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
+    if worker.refusals.get() >= REFUSALS_AT_ONCE_MAX {
+        return;
+    }
+    let refused = match family {
+        Family::Tcp => TcpStream::from_std(socket.into())
+            .map(|stream| drop(tokio::task::spawn_local(conn::refuse(worker.clone(), stream)))),
+        Family::Unix => UnixStream::from_std(socket.into())
+            .map(|stream| drop(tokio::task::spawn_local(conn::refuse(worker.clone(), stream)))),
+    };
+    if let Err(error) = refused {
+        tracing::debug!(%error, "a connection is closed that cannot be waited for");
+    }
+}
+
+fn accept(listener: &OwnedFd) -> io::Result<(OwnedFd, Option<IpAddr>)> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let (socket, peer) = rustix::net::acceptfrom_with(listener, flags)?;
+    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+    Ok((socket, peer.map(|peer| peer.ip().to_canonical())))
+}

@@ -1,0 +1,133 @@
+//! Which requests are taken on while the worker is behind: by how long what is ready waits for its turn.
+//!
+//! A probe goes through the worker's run queue, which is first in, first out: the time it takes is the age of the
+//! queue. Up to half of the age that may be, every request is taken; from there on a growing share is refused, and all
+//! at that age. A refusal is cheap against work that is worth queueing for, so the age settles in between while the
+//! worker stays as busy as it can be.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+/// How often a probe is sent, at most.
+const PROBE_PAUSE: Duration = Duration::from_millis(5);
+/// The share of requests that is refused when all are.
+const ALL: u32 = 1 << 10;
+
+pub(crate) struct Admission {
+    age_max: Duration,
+    /// When the last probe was sent.
+    sent: Cell<Instant>,
+    /// It is in the queue.
+    is_out: Cell<bool>,
+    probe: Notify,
+    /// How many of [`ALL`] requests are refused.
+    refused: Cell<u32>,
+    owed: Cell<u32>,
+}
+
+impl Admission {
+    pub(crate) fn new(age_max: Duration) -> Self {
+        Self {
+            age_max,
+            sent: Cell::new(Instant::now()),
+            is_out: Cell::new(false),
+            probe: Notify::new(),
+            refused: Cell::new(0),
+            owed: Cell::new(0),
+        }
+    }
+
+    /// Whether a request of this moment is taken on.
+    pub(crate) fn admits(&self, now: Instant) -> bool {
+        let since = now.saturating_duration_since(self.sent.get());
+        if !self.is_out.get() && since >= PROBE_PAUSE {
+            if since >= self.age_max {
+                // Nobody came for so long: what was learnt then is over.
+                self.refuse(0, Duration::ZERO);
+            }
+            self.is_out.set(true);
+            self.sent.set(now);
+            self.probe.notify_one();
+        } else if self.is_out.get() && since > self.age_max / 2 {
+            self.learn(since);
+        }
+        let owed = self.owed.get() + self.refused.get();
+        self.owed.set(owed % ALL);
+        owed < ALL
+    }
+
+    /// Measures the queue, for ever.
+    pub(crate) async fn watch(&self) {
+        loop {
+            self.probe.notified().await;
+            self.learn(self.sent.get().elapsed());
+            self.is_out.set(false);
+        }
+    }
+
+    fn learn(&self, age: Duration) {
+        let half = self.age_max / 2;
+        let over = age.saturating_sub(half).as_nanos() * u128::from(ALL);
+        let share = over.checked_div(half.as_nanos()).map_or(0, |share| share.min(u128::from(ALL)));
+        // Down in steps: taking all again at once would fill the queue anew.
+        let share = share.max(u128::from(self.refused.get()) * 7 / 8);
+        self.refuse(share as u32, age);
+    }
+
+    fn refuse(&self, share: u32, age: Duration) {
+        if (share > 0) != (self.refused.get() > 0) {
+            let age_ms = age.as_millis() as u64;
+            match share {
+                0 => tracing::info!(age_ms, "the worker keeps up again: no request is refused"),
+                _ => tracing::warn!(age_ms, "the worker is behind: requests are refused"),
+            }
+        }
+        self.refused.set(share);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused_of_100(age_ms: u64) -> usize {
+        let admission = Admission::new(Duration::from_secs(1));
+        admission.learn(Duration::from_millis(age_ms));
+        let now = admission.sent.get();
+        (0..100).filter(|_| !admission.admits(now)).count()
+    }
+
+    #[test]
+    fn the_older_the_queue_the_more_is_refused() {
+        let refused = [0, 500, 625, 750, 1000, 9000].map(refused_of_100);
+        assert_eq!(refused, [0, 0, 25, 50, 100, 100]);
+    }
+
+    #[test]
+    fn what_is_refused_becomes_less_in_steps_until_it_is_nothing() {
+        let admission = Admission::new(Duration::from_secs(1));
+        admission.learn(Duration::from_secs(2));
+        let mut shares = vec![admission.refused.get()];
+        while admission.refused.get() > 0 {
+            admission.learn(Duration::ZERO);
+            shares.push(admission.refused.get());
+        }
+        assert_eq!(shares[..3], [ALL, 896, 784]);
+        assert!(shares.is_sorted_by(|earlier, later| earlier > later));
+        admission.learn(Duration::from_secs(2));
+        assert!(admission.admits(admission.sent.get() + Duration::from_secs(1)));
+        assert_eq!(admission.refused.get(), 0);
+    }
+
+    #[test]
+    fn a_probe_that_does_not_come_back_tells_the_age() {
+        let admission = Admission::new(Duration::from_secs(1));
+        let begun = admission.sent.get();
+        let at = |ms| begun + Duration::from_millis(ms);
+        assert!(admission.admits(at(10)) && admission.is_out.get());
+        assert!(admission.admits(at(400)));
+        assert!(!admission.admits(at(1100)));
+    }
+}

@@ -1,0 +1,119 @@
+//! Whose connection it is, and whose request: the address of the peer, of its PROXY header, or what a trusted proxy
+//! says in the request.
+
+use std::net::IpAddr;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tollgate_http::{RequestHead, StatusCode};
+
+use super::deadline::Phase;
+use super::{Came, Connection, Gone, read};
+use crate::crowd::ClientSeat;
+use crate::listen::proxy_header::{self, ProxySource};
+use crate::reply::Reply;
+use crate::worker::Worker;
+
+/// Where a connection comes from, as it was accepted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    /// None for a Unix socket.
+    pub(crate) peer: Option<IpAddr>,
+    /// A PROXY header has to come first.
+    pub(crate) proxy_protocol: bool,
+}
+
+/// Whose a connection is.
+#[derive(Default)]
+pub(super) struct Client {
+    pub(super) peer: Option<IpAddr>,
+    is_trusted_proxy: bool,
+    seat: Option<Box<ClientSeat>>,
+}
+
+/// The client has as many connections as it may have.
+pub(super) struct TooMany;
+
+impl Client {
+    /// Takes the place of `peer`. That of a trusted proxy is taken by the client of each request.
+    fn enter(peer: Option<IpAddr>, worker: &Worker) -> Result<Self, TooMany> {
+        let mut client = Self { peer, is_trusted_proxy: worker.trusted_proxies.trusts(peer), seat: None };
+        if !client.is_trusted_proxy {
+            client.sit(peer, worker)?;
+        }
+        Ok(client)
+    }
+
+    /// The client of a request.
+    pub(super) fn of(&mut self, head: &RequestHead, worker: &Worker) -> Result<Option<IpAddr>, TooMany> {
+        if !self.is_trusted_proxy {
+            return Ok(self.peer);
+        }
+        let client = worker.trusted_proxies.client(head, self.peer);
+        if worker.trusted_proxies.trusts(client) {
+            self.seat = None;
+        } else {
+            self.sit(client, worker)?;
+        }
+        Ok(client)
+    }
+
+    fn sit(&mut self, client: Option<IpAddr>, worker: &Worker) -> Result<(), TooMany> {
+        if !worker.crowd.counts_clients() || self.seat.as_ref().is_some_and(|seat| seat.is_of(client)) {
+            return Ok(());
+        }
+        self.seat = None;
+        let Some(client) = client else { return Ok(()) };
+        self.seat = Some(Box::new(worker.crowd.seat_client(client).ok_or(TooMany)?));
+        Ok(())
+    }
+}
+
+impl TooMany {
+    pub(super) fn reply(&self) -> Reply {
+        let text = "too many connections of one client: nothing was recorded";
+        Reply::refused(StatusCode::TOO_MANY_REQUESTS, text)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    /// Finds out whose the connection is.
+    pub(super) async fn arrive(&mut self, origin: Origin) -> Result<(), Gone> {
+        let mut peer = origin.peer;
+        if origin.proxy_protocol {
+            peer = self.read_proxy_header(peer).await?;
+        }
+        match Client::enter(peer, &self.worker) {
+            Ok(client) => self.client = client,
+            Err(too_many) => self.end_with(&too_many.reply()),
+        }
+        Ok(())
+    }
+
+    /// Reads the header of the proxy; without a sound one in time the connection ends, and nothing of it is a request.
+    async fn read_proxy_header(&mut self, peer: Option<IpAddr>) -> Result<Option<IpAddr>, Gone> {
+        let timeout = self.worker.limits.head_timeout;
+        self.slot.arm(Phase::Head, timeout);
+        loop {
+            match proxy_header::parse(&self.input) {
+                Ok(Some(header)) => {
+                    drop(self.input.split_to(header.bytes_len));
+                    self.slot.set(Phase::Handling);
+                    return Ok(match header.source {
+                        ProxySource::Proxy => peer,
+                        ProxySource::Client(client) => Some(client),
+                        ProxySource::UnixClient => None,
+                    });
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::debug!(?peer, "connection refused: {error}");
+                    return Err(Gone);
+                }
+            }
+            match read(&mut self.stream, &self.slot, &self.worker.scratch, &mut self.input).await? {
+                Came::Bytes => {}
+                Came::End | Came::TooLate => return Err(Gone),
+            }
+        }
+    }
+}

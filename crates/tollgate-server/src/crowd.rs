@@ -1,0 +1,291 @@
+//! All connections of a server: how many each worker has, how many come from one client, what they hold in memory.
+//!
+//! Counted where a connection comes, goes, or waits with something large in hand; a small request touches none of it.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::mpsc::{self, error::TrySendError};
+
+use crate::accept::Accepted;
+use crate::options::CrowdLimits;
+use crate::spare::Spares;
+use crate::trust::masked;
+
+/// A worker that holds so many connections more than the emptiest hands a new one to it.
+const IMBALANCE_MAX: usize = 8;
+/// Connections that were handed over and not taken yet, by worker.
+const INBOX_MAX: usize = 1024;
+/// Memory of a connection up to here is not counted, beyond it in steps of as much.
+const GRAIN_BYTES: u64 = 4 << 10;
+/// Clients by IPv6 are told apart by their network: each has as many addresses as it likes.
+const IPV6_CLIENT_PREFIX: u8 = 64;
+
+/// What the workers of a server share about its connections.
+pub(crate) struct Crowd {
+    limits: CrowdLimits,
+    connections: AtomicUsize,
+    workers: Box<[Place]>,
+    clients: Mutex<HashMap<IpAddr, u32>>,
+    held_bytes: AtomicU64,
+    pub(crate) spares: Spares,
+}
+
+/// One worker, on a cache line of its own.
+#[repr(align(128))]
+struct Place {
+    connections: AtomicUsize,
+    inbox: mpsc::Sender<Accepted>,
+}
+
+impl Crowd {
+    /// Makes it, and for each worker where connections are handed to it.
+    ///
+    /// # Errors
+    /// The system has no descriptors to spare.
+    pub(crate) fn new(
+        limits: CrowdLimits,
+        workers: usize,
+    ) -> io::Result<(Arc<Self>, Vec<mpsc::Receiver<Accepted>>)> {
+        let (places, inboxes) = (0..workers)
+            .map(|_| {
+                let (inbox, receiver) = mpsc::channel(INBOX_MAX);
+                (Place { connections: AtomicUsize::new(0), inbox }, receiver)
+            })
+            .unzip::<_, _, Vec<_>, _>();
+        let crowd = Self {
+            limits,
+            connections: AtomicUsize::new(0),
+            workers: places.into(),
+            clients: Mutex::default(),
+            held_bytes: AtomicU64::new(0),
+            spares: Spares::new(workers)?,
+        };
+        Ok((Arc::new(crowd), inboxes))
+    }
+
+    /// Counts a new connection for a worker. None: there are as many as may be.
+    pub(crate) fn enter(self: &Arc<Self>, worker: usize) -> Option<Seat> {
+        if self.connections.fetch_add(1, Ordering::Relaxed) >= self.limits.connections_max {
+            self.connections.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        self.workers[worker].connections.fetch_add(1, Ordering::Relaxed);
+        Some(Seat { crowd: self.clone(), worker })
+    }
+
+    /// The worker that should have a new connection of this one, if it is another.
+    pub(crate) fn emptier_than(&self, worker: usize) -> Option<usize> {
+        let count = |place: &Place| place.connections.load(Ordering::Relaxed);
+        let (index, emptiest) = self.workers.iter().enumerate().min_by_key(|(_, place)| count(place))?;
+        (count(&self.workers[worker]) >= count(emptiest) + IMBALANCE_MAX).then_some(index)
+    }
+
+    /// Hands a connection to another worker; one that drains, or has too many waiting, gives it back.
+    pub(crate) fn hand_over(&self, mut accepted: Accepted, worker: usize) -> Result<(), Accepted> {
+        let from = accepted.seat.move_to(worker);
+        self.workers[worker].inbox.try_send(accepted).map_err(|error| {
+            let (TrySendError::Full(mut accepted) | TrySendError::Closed(mut accepted)) = error;
+            accepted.seat.move_to(from);
+            accepted
+        })
+    }
+
+    /// Whether more than four in five of the connections are there that may be.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.connections.load(Ordering::Relaxed) > self.limits.connections_max / 5 * 4
+    }
+
+    /// Whether connections are counted by client.
+    pub(crate) fn counts_clients(&self) -> bool {
+        self.limits.connections_per_client_max.is_some()
+    }
+
+    /// Counts a connection of a client. None: the client has as many as it may have.
+    pub(crate) fn seat_client(self: &Arc<Self>, client: IpAddr) -> Option<ClientSeat> {
+        let max = self.limits.connections_per_client_max.unwrap_or(u32::MAX);
+        let client = client_key(client);
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = clients.entry(client).or_default();
+        if *count >= max {
+            return None;
+        }
+        *count += 1;
+        Some(ClientSeat { crowd: self.clone(), client })
+    }
+
+    /// Whether as much is held as may be: nothing new is taken on. Peers alone do not get it so far, as what they make
+    /// the server hold ends at three quarters; replies that wait for the log do.
+    pub(crate) fn is_full(&self) -> bool {
+        self.held_bytes.load(Ordering::Relaxed) > self.limits.in_flight_bytes_max
+    }
+
+    fn is_share_of_peers(&self, held_bytes: u64) -> bool {
+        held_bytes <= self.limits.in_flight_bytes_max / 4 * 3
+    }
+}
+
+fn client_key(client: IpAddr) -> IpAddr {
+    if client.is_ipv4() { client } else { masked(client, IPV6_CLIENT_PREFIX) }
+}
+
+/// One connection among those of its worker, until dropped.
+pub(crate) struct Seat {
+    crowd: Arc<Crowd>,
+    worker: usize,
+}
+
+impl Seat {
+    fn move_to(&mut self, worker: usize) -> usize {
+        self.place().connections.fetch_sub(1, Ordering::Relaxed);
+        let from = std::mem::replace(&mut self.worker, worker);
+        self.place().connections.fetch_add(1, Ordering::Relaxed);
+        from
+    }
+
+    fn place(&self) -> &Place {
+        &self.crowd.workers[self.worker]
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.place().connections.fetch_sub(1, Ordering::Relaxed);
+        self.crowd.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// One connection among those of its client, until dropped.
+pub(crate) struct ClientSeat {
+    crowd: Arc<Crowd>,
+    client: IpAddr,
+}
+
+impl ClientSeat {
+    /// Whether the seat is that client's already.
+    pub(crate) fn is_of(&self, client: Option<IpAddr>) -> bool {
+        client.map(client_key) == Some(self.client)
+    }
+}
+
+impl Drop for ClientSeat {
+    fn drop(&mut self) {
+        let mut clients = self.crowd.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = clients.get_mut(&self.client) {
+            *count -= 1;
+            if *count == 0 {
+                clients.remove(&self.client);
+            }
+        }
+    }
+}
+
+/// The memory that one connection holds while it waits.
+pub(crate) struct Held {
+    crowd: Arc<Crowd>,
+    bytes: u64,
+}
+
+impl Held {
+    pub(crate) fn new(crowd: &Arc<Crowd>) -> Self {
+        Self { crowd: crowd.clone(), bytes: 0 }
+    }
+
+    /// Whether something is held here, and everywhere more than peers may have held.
+    pub(crate) fn is_too_much(&self) -> bool {
+        self.bytes > 0 && !self.crowd.is_share_of_peers(self.crowd.held_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Counts what is held now. False: it became more, and that, with all that others hold, is more than peers may have
+    /// held.
+    pub(crate) fn set(&mut self, bytes: usize) -> bool {
+        let bytes =
+            if bytes as u64 <= GRAIN_BYTES { 0 } else { (bytes as u64).next_multiple_of(GRAIN_BYTES) };
+        let all = &self.crowd.held_bytes;
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        if bytes <= before {
+            if bytes < before {
+                all.fetch_sub(before - bytes, Ordering::Relaxed);
+            }
+            return true;
+        }
+        let more = bytes - before;
+        self.crowd.is_share_of_peers(all.fetch_add(more, Ordering::Relaxed) + more)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crowd(connections_max: usize, per_client: Option<u32>) -> Arc<Crowd> {
+        let limits = CrowdLimits {
+            connections_max,
+            connections_per_client_max: per_client,
+            in_flight_bytes_max: 100_000,
+            ..CrowdLimits::default()
+        };
+        Crowd::new(limits, 3).unwrap().0
+    }
+
+    #[test]
+    fn connections_are_as_many_as_may_be() {
+        let crowd = crowd(10, None);
+        let mut seats: Vec<_> = (0..10).map(|index| crowd.enter(index % 3).unwrap()).collect();
+        assert!(crowd.enter(0).is_none() && crowd.is_crowded());
+        seats.truncate(8);
+        assert!(!crowd.is_crowded() && crowd.enter(0).is_some());
+        drop(seats);
+        assert_eq!(crowd.connections.load(Ordering::Relaxed), 0);
+        assert!(crowd.workers.iter().all(|place| place.connections.load(Ordering::Relaxed) == 0));
+    }
+
+    #[test]
+    fn the_emptiest_worker_is_named_once_another_has_eight_more() {
+        let crowd = crowd(100, None);
+        let _second = crowd.enter(1).unwrap();
+        let mut seats: Vec<_> = (0..7).map(|_| crowd.enter(0).unwrap()).collect();
+        assert_eq!(crowd.emptier_than(0), None);
+        seats.push(crowd.enter(0).unwrap());
+        assert_eq!(crowd.emptier_than(0), Some(2));
+        assert_eq!(crowd.emptier_than(1), None);
+        seats[0].move_to(2);
+        assert_eq!(crowd.emptier_than(0), None);
+    }
+
+    #[test]
+    fn a_client_has_its_share_and_ipv6_counts_by_network() {
+        let crowd = crowd(100, Some(2));
+        let seat = |address: &str| crowd.seat_client(address.parse().unwrap());
+        let (first, _second) = (seat("2001:db8::1").unwrap(), seat("2001:db8::2").unwrap());
+        assert!(seat("2001:db8:0:0:ffff::").is_none());
+        assert!(seat("2001:db8:0:1::1").is_some() && seat("10.0.0.1").is_some());
+        assert!(first.is_of(Some("2001:db8::9".parse().unwrap())));
+        drop(first);
+        assert!(seat("2001:db8::1").is_some());
+        assert_eq!(crowd.clients.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn memory_counts_beyond_the_first_4_kib_and_goes_with_its_connection() {
+        let crowd = crowd(100, None);
+        let (mut one, mut other) = (Held::new(&crowd), Held::new(&crowd));
+        assert!(one.set(4096));
+        assert_eq!(crowd.held_bytes.load(Ordering::Relaxed), 0);
+        assert!(one.set(60_000) && !crowd.is_full() && !other.set(60_000));
+        assert!(crowd.is_full() && one.set(60_000) && one.set(59_000) && other.is_too_much());
+        drop(one);
+        assert!(!crowd.is_full() && other.set(65_000));
+        drop(other);
+        assert_eq!(crowd.held_bytes.load(Ordering::Relaxed), 0);
+    }
+}

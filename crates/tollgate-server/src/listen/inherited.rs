@@ -1,0 +1,122 @@
+//! Sockets that systemd hands in: descriptors from 3 on, told by LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES.
+//!
+//! Source: sd_listen_fds(3).
+
+use std::io;
+use std::os::fd::RawFd;
+
+use rustix::net::{AddressFamily, SocketType, sockopt};
+use socket2::Socket;
+
+use crate::error::StartError;
+use crate::sys;
+
+const FIRST: RawFd = 3;
+/// The name of a socket that has no other.
+const UNNAMED: &str = "unknown";
+
+/// What was handed in and not taken yet.
+pub(super) struct Inherited {
+    sockets: Vec<(RawFd, String)>,
+}
+
+impl Inherited {
+    /// Finds what was handed in to this process; what was handed to its parent is not.
+    ///
+    /// # Errors
+    /// The variables make no sense.
+    pub(super) fn from_environment() -> Result<Self, StartError> {
+        let variable = |name| std::env::var(name).ok();
+        let (count, names) = (variable("LISTEN_FDS"), variable("LISTEN_FDNAMES"));
+        if variable("LISTEN_PID").is_none_or(|pid| pid != std::process::id().to_string()) {
+            return Ok(Self { sockets: Vec::new() });
+        }
+        Self::parse(&count.unwrap_or_default(), names.as_deref())
+    }
+
+    fn parse(count: &str, names: Option<&str>) -> Result<Self, StartError> {
+        let count = count
+            .parse::<u16>()
+            .map_err(|_| StartError::Inherited(format!("LISTEN_FDS is {count:?}, allowed is a count")))?;
+        let mut names = names.into_iter().flat_map(|names| names.split(':'));
+        let sockets = (0..count).map(|index| {
+            let name = names.next().filter(|name| !name.is_empty()).unwrap_or(UNNAMED);
+            (FIRST + RawFd::from(index), name.to_owned())
+        });
+        Ok(Self { sockets: sockets.collect() })
+    }
+
+    /// Takes the sockets of a name, or all that are left.
+    ///
+    /// # Errors
+    /// There is none, or one that is no listening stream socket.
+    pub(super) fn take(&mut self, name: Option<&str>) -> Result<Vec<Socket>, StartError> {
+        let is_wanted = |found: &str| name.is_none_or(|name| name == found);
+        let (taken, left): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.sockets).into_iter().partition(|(_, found)| is_wanted(found));
+        self.sockets = left;
+        if taken.is_empty() {
+            let named = name.map(|name| format!(" named {name:?}")).unwrap_or_default();
+            return Err(StartError::Inherited(format!("systemd handed in no socket{named}")));
+        }
+        taken
+            .into_iter()
+            .map(|(number, name)| {
+                listening(number).map_err(|error| {
+                    StartError::Inherited(format!("descriptor {number}, {name:?}, cannot be served: {error}"))
+                })
+            })
+            .collect()
+    }
+
+    /// A socket that nobody serves keeps its clients waiting for ever.
+    pub(super) fn warn_of_the_rest(self) {
+        for (number, name) in self.sockets {
+            tracing::warn!(number, name, "systemd handed in a socket that no address of `listen` takes");
+        }
+    }
+}
+
+fn listening(number: RawFd) -> io::Result<Socket> {
+    let socket = sys::duplicate(number)?;
+    let is_stream = sockopt::socket_type(&socket)? == SocketType::STREAM;
+    let family = sockopt::socket_domain(&socket)?;
+    let is_known = [AddressFamily::INET, AddressFamily::INET6, AddressFamily::UNIX].contains(&family);
+    if !is_stream || !is_known || !sockopt::socket_acceptconn(&socket)? {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no stream socket that listens"));
+    }
+    let socket = Socket::from(socket);
+    socket.set_nonblocking(true)?;
+    if family != AddressFamily::UNIX {
+        socket.set_tcp_nodelay(true)?;
+    }
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(count: &str, names: Option<&str>) -> Vec<(RawFd, String)> {
+        Inherited::parse(count, names).unwrap().sockets
+    }
+
+    #[test]
+    fn descriptors_count_from_three_and_have_names() {
+        let named = |number, name: &str| (number, name.to_owned());
+        assert_eq!(found("0", None), []);
+        assert_eq!(found("2", None), [named(3, "unknown"), named(4, "unknown")]);
+        assert_eq!(found("3", Some("web:")), [named(3, "web"), named(4, "unknown"), named(5, "unknown")]);
+        for count in ["", "-1", "x", "65536"] {
+            assert!(Inherited::parse(count, None).is_err(), "{count}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_and_not_there_is_told() {
+        let mut inherited = Inherited { sockets: vec![(3, "web".to_owned())] };
+        let error = inherited.take(Some("admin")).unwrap_err().to_string();
+        assert_eq!(error, "systemd handed in no socket named \"admin\"");
+        assert_eq!(inherited.sockets.len(), 1);
+    }
+}

@@ -1,0 +1,202 @@
+//! Step 1: the listening sockets.
+//!
+//! A TCP address has one socket per worker, which share it by SO_REUSEPORT: the kernel spreads connections. A Unix
+//! socket, and one that systemd hands in, is one socket that all workers accept from. [`proxy_header`] reads what a
+//! proxy says of a connection before the client's first byte.
+
+mod address;
+mod inherited;
+pub(crate) mod proxy_header;
+mod unix;
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+pub use address::{BoundAddress, ListenAddress, ListenSpec};
+use inherited::Inherited;
+pub(crate) use unix::SocketFile;
+
+use crate::error::StartError;
+use crate::options::ServerOptions;
+
+/// Sockets that listen, for each worker one per address.
+pub struct Listeners {
+    pub(crate) by_worker: Vec<Vec<Listener>>,
+    pub(crate) files: Vec<SocketFile>,
+    addresses: Vec<BoundAddress>,
+}
+
+/// One socket of one worker.
+pub(crate) struct Listener {
+    pub(crate) socket: OwnedFd,
+    pub(crate) family: Family,
+    pub(crate) proxy_protocol: bool,
+    /// It stays open when the server ends: connections in its queue are not lost then.
+    pub(crate) outlives_us: bool,
+}
+
+/// What a connection is carried by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Family {
+    Tcp,
+    Unix,
+}
+
+impl Listeners {
+    /// Binds the addresses for all workers. Connections queue up from now on.
+    ///
+    /// Each address is first bound alone, so that a second server fails instead of taking every other connection.
+    ///
+    /// # Errors
+    /// `Listen` names the address, `Inherited` what systemd did not hand in.
+    pub fn bind(options: &ServerOptions) -> Result<Self, StartError> {
+        let by_worker = (0..options.workers).map(|_| Vec::new()).collect();
+        let mut listeners = Self { by_worker, files: Vec::new(), addresses: Vec::new() };
+        let mut inherited = Inherited::from_environment()?;
+        for spec in &options.listen {
+            let fail = |source| StartError::Listen { address: spec.address.to_string(), source };
+            match &spec.address {
+                ListenAddress::Tcp(address) => {
+                    listeners.bind_tcp(*address, options.backlog, spec.proxy_protocol).map_err(fail)?;
+                }
+                ListenAddress::Unix { path, mode } => {
+                    let (socket, file) = unix::bind(path, *mode, backlog(options.backlog)).map_err(fail)?;
+                    listeners.files.push(file);
+                    listeners.share(&socket, spec.proxy_protocol, false).map_err(fail)?;
+                }
+                ListenAddress::Systemd(name) => {
+                    for socket in inherited.take(name.as_deref())? {
+                        listeners.share(&socket, spec.proxy_protocol, true).map_err(fail)?;
+                    }
+                }
+            }
+        }
+        inherited.warn_of_the_rest();
+        Ok(listeners)
+    }
+
+    /// The addresses, in the order of the options, with the ports that were found for port 0.
+    pub fn addresses(&self) -> &[BoundAddress] {
+        &self.addresses
+    }
+
+    fn bind_tcp(&mut self, address: SocketAddr, queue: u32, proxy_protocol: bool) -> io::Result<()> {
+        if address.port() != 0 {
+            drop(bind_tcp(address, Sharing::Alone)?);
+        }
+        let mut bound = address;
+        for listeners in &mut self.by_worker {
+            let socket = bind_tcp(bound, Sharing::AmongWorkers)?;
+            socket.listen(backlog(queue))?;
+            bound = socket.local_addr()?.as_socket().unwrap_or(bound);
+            listeners.push(Listener {
+                socket: socket.into(),
+                family: Family::Tcp,
+                proxy_protocol,
+                outlives_us: false,
+            });
+        }
+        self.addresses.push(BoundAddress::Tcp(bound));
+        Ok(())
+    }
+
+    /// Gives each worker a descriptor of the same socket.
+    fn share(&mut self, socket: &Socket, proxy_protocol: bool, outlives_us: bool) -> io::Result<()> {
+        let bound = bound_address(&socket.local_addr()?);
+        let family = match bound {
+            BoundAddress::Tcp(_) => Family::Tcp,
+            BoundAddress::Unix(_) => Family::Unix,
+        };
+        for listeners in &mut self.by_worker {
+            let socket = socket.try_clone()?.into();
+            listeners.push(Listener { socket, family, proxy_protocol, outlives_us });
+        }
+        self.addresses.push(bound);
+        Ok(())
+    }
+}
+
+fn bound_address(address: &SockAddr) -> BoundAddress {
+    match address.as_socket() {
+        Some(address) => BoundAddress::Tcp(address),
+        None => BoundAddress::Unix(address.as_pathname().map(PathBuf::from).unwrap_or_default()),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    Alone,
+    AmongWorkers,
+}
+
+fn bind_tcp(address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    // Lets a restart bind while connections of the run before are in TIME-WAIT; never beside a listener.
+    socket.set_reuse_address(true)?;
+    if sharing == Sharing::AmongWorkers {
+        socket.set_reuse_port(true)?;
+    }
+    if address.is_ipv6() {
+        // Each family is listened on where it is written, so that 0.0.0.0 and [::] stand side by side.
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    // A reply is one write: waiting for more to send would only delay it. Connections inherit this (Linux).
+    socket.set_tcp_nodelay(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+fn backlog(backlog: u32) -> i32 {
+    i32::try_from(backlog).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::*;
+    use crate::options::tests::options;
+
+    #[test]
+    fn workers_share_an_address_and_a_second_server_does_not() {
+        let mut options = options();
+        options.workers = 3;
+        let listeners = Listeners::bind(&options).unwrap();
+        let address = listeners.addresses()[0].tcp().unwrap();
+        assert_ne!(address.port(), 0);
+        assert_eq!(listeners.by_worker.len(), 3);
+        let _peer = TcpStream::connect(address).unwrap();
+        let accepted = listeners
+            .by_worker
+            .iter()
+            .flatten()
+            .find_map(|listener| rustix::net::accept(&listener.socket).ok());
+        assert!(rustix::net::sockopt::tcp_nodelay(accepted.unwrap()).unwrap());
+        options.listen = vec![address.into()];
+        let Err(StartError::Listen { address: named, source }) = Listeners::bind(&options) else { panic!() };
+        assert_eq!((named, source.kind()), (address.to_string(), io::ErrorKind::AddrInUse));
+        drop(listeners);
+        assert!(Listeners::bind(&options).is_ok());
+    }
+
+    #[test]
+    fn both_families_listen_on_one_port() {
+        let mut options = options();
+        options.listen = vec![SocketAddr::from(([0, 0, 0, 0], 0)).into()];
+        let four = Listeners::bind(&options).unwrap();
+        let port = four.addresses()[0].tcp().unwrap().port();
+        options.listen = vec![SocketAddr::from(([0u16; 8], port)).into()];
+        let six = Listeners::bind(&options).unwrap();
+        for host in ["127.0.0.1", "::1"] {
+            TcpStream::connect((host, port)).unwrap();
+        }
+        drop(four);
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
+        drop(six);
+    }
+}

@@ -1,0 +1,115 @@
+//! Unix sockets: the file of a dead server is replaced, that of a living one is not.
+
+use std::fs::{self, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use socket2::{Domain, SockAddr, Socket, Type};
+
+/// The file of a socket, which goes when this is dropped.
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    identity: Identity,
+}
+
+/// Inode numbers are used again at once, so the time of the last change belongs to it.
+type Identity = (u64, u64, i64, i64);
+
+/// Binds a socket to a file of these permissions and listens.
+///
+/// # Errors
+/// `AddrInUse` if somebody listens there, `AlreadyExists` if a file is there that is no socket.
+pub(super) fn bind(path: &Path, mode: u32, backlog: i32) -> io::Result<(Socket, SocketFile)> {
+    let address = SockAddr::unix(path)?;
+    remove_dead(path, &address)?;
+    let socket = stream()?;
+    socket.bind(&address)?;
+    // Nobody can connect before it listens, so nobody gets past permissions that are not set yet.
+    fs::set_permissions(path, Permissions::from_mode(mode))?;
+    let file = SocketFile { path: path.to_owned(), identity: identity(path)? };
+    socket.listen(backlog)?;
+    Ok((socket, file))
+}
+
+/// Removes the file of a server that is gone: nobody answers behind it.
+fn remove_dead(path: &Path, address: &SockAddr) -> io::Result<()> {
+    let kind = match fs::symlink_metadata(path) {
+        Ok(found) => found.file_type(),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if !kind.is_socket() {
+        return Err(io::Error::new(ErrorKind::AlreadyExists, "a file is there that is no socket"));
+    }
+    match stream()?.connect(address) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
+        // A full queue is a living server, too.
+        Ok(()) => Err(ErrorKind::AddrInUse.into()),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(ErrorKind::AddrInUse.into()),
+        Err(error) => Err(error),
+    }
+}
+
+fn stream() -> io::Result<Socket> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+fn identity(path: &Path) -> io::Result<Identity> {
+    let found = fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Another server may have put its own there.
+        if identity(&self.path).is_ok_and(|found| found == self.identity)
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::warn!(path = %self.path.display(), %error, "the file of the socket stays");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_living_server_is_refused_and_a_dead_one_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let (socket, file) = bind(&path, 0o600, 8).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(bind(&path, 0o600, 8).err().unwrap().kind(), ErrorKind::AddrInUse);
+        drop(socket);
+        assert!(UnixStream::connect(&path).is_err());
+        let (_socket, successor) = bind(&path, 0o660, 8).unwrap();
+        drop(file);
+        UnixStream::connect(&path).unwrap();
+        drop(successor);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_living_server_whose_queue_is_full_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let _living = bind(&path, 0o600, 0).unwrap();
+        let _first = UnixStream::connect(&path).unwrap();
+        assert_eq!(bind(&path, 0o600, 8).err().unwrap().kind(), ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        fs::write(&path, "precious").unwrap();
+        assert_eq!(bind(&path, 0o600, 8).err().unwrap().kind(), ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+    }
+}

@@ -1,0 +1,287 @@
+//! Proxies that are trusted, and the client that they name in a request.
+//!
+//! Each proxy appends the address it was reached from, so the list is read from its end: the first address that is
+//! no trusted proxy's is the client's; what stands before it, anybody may have written. An entry that is no address
+//! ends the walk at the proxy that wrote it. The walk reads from the right byte by byte, so that nothing a client
+//! wrote, an open quote for one, changes how the entries behind it read.
+
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use tollgate_http::RequestHead;
+
+/// Who is trusted to name the client of a request, and how it does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TrustedProxies {
+    /// The addresses of the proxies.
+    pub networks: Vec<Network>,
+    /// Whoever reaches a Unix socket is a proxy, too.
+    pub unix: bool,
+    /// The header that the proxies write.
+    pub header: ClientHeader,
+}
+
+/// A header that names clients.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ClientHeader {
+    /// `X-Forwarded-For`.
+    #[default]
+    XForwardedFor,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
+}
+
+impl ClientHeader {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::XForwardedFor, Self::Forwarded];
+
+    /// Its name, in lower case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::XForwardedFor => "x-forwarded-for",
+            Self::Forwarded => "forwarded",
+        }
+    }
+
+    fn address(self, entry: &[u8]) -> Option<IpAddr> {
+        match self {
+            Self::XForwardedFor => node_address(entry),
+            Self::Forwarded => forwarded_for(entry),
+        }
+    }
+}
+
+/// A range of addresses: `10.0.0.0/8`, or a single one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    prefix: u8,
+}
+
+impl FromStr for Network {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| ())?;
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = match prefix {
+            None => bits,
+            Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                digits.parse().ok().filter(|prefix| *prefix <= bits).ok_or(())?
+            }
+            Some(_) => return Err(()),
+        };
+        let network = Self { address, prefix };
+        // Bits behind the prefix are a slip of whoever wrote them.
+        if masked(address, prefix) == address { Ok(network) } else { Err(()) }
+    }
+}
+
+impl std::fmt::Display for Network {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
+impl Network {
+    fn contains(&self, address: IpAddr) -> bool {
+        self.address.is_ipv4() == address.is_ipv4() && masked(address, self.prefix) == self.address
+    }
+}
+
+/// An address without the bits behind its prefix.
+pub(crate) fn masked(address: IpAddr, prefix: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(four) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0);
+            IpAddr::V4((four.to_bits() & mask).into())
+        }
+        IpAddr::V6(six) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(prefix.min(128))).unwrap_or(0);
+            IpAddr::V6((six.to_bits() & mask).into())
+        }
+    }
+}
+
+impl TrustedProxies {
+    /// Whether a connection from there is a proxy's; none is a Unix socket.
+    pub(crate) fn trusts(&self, peer: Option<IpAddr>) -> bool {
+        match peer {
+            Some(peer) => self.networks.iter().any(|network| network.contains(peer)),
+            None => self.unix,
+        }
+    }
+
+    /// The client of a request that came from the proxy `peer`.
+    pub(crate) fn client(&self, head: &RequestHead, peer: Option<IpAddr>) -> Option<IpAddr> {
+        let name = self.header.name();
+        let lines: Vec<_> = head
+            .fields()
+            .filter(|(field, _)| field.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
+            .collect();
+        self.client_of(lines.into_iter().rev(), peer)
+    }
+
+    /// `lines` from the last to the first.
+    fn client_of<'a>(&self, lines: impl Iterator<Item = &'a [u8]>, peer: Option<IpAddr>) -> Option<IpAddr> {
+        let mut client = peer;
+        for entry in lines.flat_map(EntriesFromTheEnd::of) {
+            let Some(address) = self.header.address(entry) else { return client };
+            client = Some(address);
+            if !self.trusts(client) {
+                return client;
+            }
+        }
+        client
+    }
+}
+
+/// The entries of a list, the last one first; commas inside quotes divide nothing.
+struct EntriesFromTheEnd<'a> {
+    left: Option<&'a [u8]>,
+}
+
+impl<'a> EntriesFromTheEnd<'a> {
+    fn of(line: &'a [u8]) -> Self {
+        Self { left: Some(line) }
+    }
+}
+
+impl<'a> Iterator for EntriesFromTheEnd<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let line = self.left?;
+        let mut is_quoted = false;
+        let comma = line.iter().rposition(|byte| {
+            is_quoted ^= *byte == b'"';
+            *byte == b',' && !is_quoted
+        });
+        let (left, entry) = match comma {
+            Some(at) => (Some(&line[..at]), &line[at + 1..]),
+            None => (None, line),
+        };
+        self.left = left;
+        Some(entry.trim_ascii())
+    }
+}
+
+/// The `for` of an entry of `Forwarded` (RFC 7239 section 4); none if there is not exactly one, or no address in it.
+fn forwarded_for(entry: &[u8]) -> Option<IpAddr> {
+    let mut is_quoted = false;
+    let pairs = entry.split(|byte| {
+        is_quoted ^= *byte == b'"';
+        *byte == b';' && !is_quoted
+    });
+    let mut found = pairs.filter_map(|pair| {
+        let pair = pair.trim_ascii();
+        let at = pair.iter().position(|byte| *byte == b'=')?;
+        pair[..at].eq_ignore_ascii_case(b"for").then(|| &pair[at + 1..])
+    });
+    let (node, None) = (found.next()?, found.next()) else { return None };
+    match node {
+        [b'"', node @ .., b'"'] => node_address(node),
+        _ => node_address(node),
+    }
+}
+
+/// An address, with or without a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`,
+/// `[2001:db8::1]:80`.
+fn node_address(node: &[u8]) -> Option<IpAddr> {
+    let node = str::from_utf8(node).ok()?;
+    let bracketed = || node.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6);
+    let with_port = || node.parse::<SocketAddr>().ok().map(|address| address.ip());
+    node.parse().ok().or_else(bracketed).or_else(with_port).map(|address: IpAddr| address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn proxies(header: ClientHeader) -> TrustedProxies {
+        let networks = ["10.0.0.0/8", "fd00::/8", "192.0.2.7"].map(|text| text.parse().unwrap()).into();
+        TrustedProxies { networks, unix: false, header }
+    }
+
+    fn client(header: ClientHeader, lines: &[&str]) -> String {
+        let lines = lines.iter().rev().map(|line| line.as_bytes());
+        proxies(header).client_of(lines, Some([10, 0, 0, 1].into())).unwrap().to_string()
+    }
+
+    #[test]
+    fn networks_are_written_without_bits_behind_their_prefix() {
+        for sound in ["10.0.0.0/8", "0.0.0.0/0", "::/0", "::1", "192.0.2.1/32", "2001:db8::/33"] {
+            assert!(sound.parse::<Network>().is_ok(), "{sound}");
+        }
+        for wrong in ["", "10.0.0.1/8", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/+8", "x", "10.0.0"] {
+            assert!(wrong.parse::<Network>().is_err(), "{wrong}");
+        }
+        assert!("0.0.0.0/0".parse::<Network>().unwrap().contains([8, 8, 8, 8].into()));
+        assert!(!"0.0.0.0/0".parse::<Network>().unwrap().contains("::1".parse().unwrap()));
+    }
+
+    #[test]
+    fn the_last_address_that_is_no_proxy_is_the_client() {
+        let check = |lines: &[&str], expect| assert_eq!(client(ClientHeader::XForwardedFor, lines), expect);
+        check(&[], "10.0.0.1");
+        check(&["203.0.113.9"], "203.0.113.9");
+        check(&["1.1.1.1, 203.0.113.9"], "203.0.113.9");
+        check(&["1.1.1.1, 203.0.113.9, 10.0.0.2,192.0.2.7"], "203.0.113.9");
+        check(&["1.1.1.1", "203.0.113.9", "10.0.0.2"], "203.0.113.9");
+        check(&["10.0.0.3, 10.0.0.2"], "10.0.0.3");
+        check(&["203.0.113.9:1234"], "203.0.113.9");
+        check(&["[2001:db8::1]:1234, fd00::5"], "2001:db8::1");
+        check(&["::ffff:203.0.113.9"], "203.0.113.9");
+        for unreadable in ["", "unknown", "1.1.1.1, x", "1.1.1.1,", "1.1.1.1 2.2.2.2"] {
+            check(&[unreadable], "10.0.0.1");
+        }
+        check(&["1.1.1.1, unknown, 10.0.0.2"], "10.0.0.2");
+    }
+
+    #[test]
+    fn forwarded_names_the_client_by_for() {
+        let check = |lines: &[&str], expect| assert_eq!(client(ClientHeader::Forwarded, lines), expect);
+        check(&["for=203.0.113.9"], "203.0.113.9");
+        check(&["For=\"[2001:db8::1]:47\";proto=https; by=10.0.0.1"], "2001:db8::1");
+        check(&["for=1.1.1.1, for=203.0.113.9;host=\"a,b\", for=10.0.0.2"], "203.0.113.9");
+        check(&["for=_hidden, for=10.0.0.2"], "10.0.0.2");
+        check(&["for=203.0.113.9;host=\"x;for=1.1.1.1\""], "203.0.113.9");
+        check(&["proto=https"], "10.0.0.1");
+        check(&["for=1.1.1.1;for=2.2.2.2"], "10.0.0.1");
+    }
+
+    #[test]
+    fn an_open_quote_of_a_client_hides_nothing_that_a_proxy_wrote() {
+        let lines = ["for=\"1.1.1.1, for=203.0.113.9"];
+        assert_eq!(client(ClientHeader::Forwarded, &lines), "203.0.113.9");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_client_wrote_before_it_the_entry_of_a_proxy_counts(
+            written in "[ -~]{0,40}", is_forwarded: bool, hops in 0..3usize,
+        ) {
+            let (header, entry) = match is_forwarded {
+                true => (ClientHeader::Forwarded, "for=\"203.0.113.9:80\""),
+                false => (ClientHeader::XForwardedFor, "203.0.113.9"),
+            };
+            let hop = if is_forwarded { ", for=10.2.2.2" } else { ", 10.2.2.2" };
+            let line = format!("{written}, {entry}{}", hop.repeat(hops));
+            prop_assert_eq!(client(header, &[&line]), "203.0.113.9");
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(lines in proptest::collection::vec(any::<Vec<u8>>(), 0..4)) {
+            for header in ClientHeader::ALL {
+                let _ = proxies(header).client_of(lines.iter().map(Vec::as_slice), None);
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What one client may take, and all of them together.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tollgate_server::{ServerOptions, TrustedProxies};
+
+use crate::peer::{Peer, Reply};
+use crate::site::{Running, Site};
+
+const REQUEST: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const SHORT: Duration = Duration::from_millis(300);
+const LONG: Duration = Duration::from_secs(60);
+
+fn site(tune: impl FnOnce(&mut ServerOptions)) -> Running {
+    Site::new().fixed("/", "hello").tune(tune).start()
+}
+
+/// Checks that a reply says: nothing was recorded, come again.
+fn assert_refused(reply: &Reply, status: u16) {
+    let fields = ["tollgate-outcome", "retry-after"].map(|name| reply.field(name));
+    assert_eq!((reply.status, fields), (status, [Some("refused"), Some("1")]), "{reply:?}");
+}
+
+fn expect_refused(mut peer: Peer, status: u16) {
+    let reply = peer.reply(false);
+    assert_refused(&reply, status);
+    assert_eq!(reply.field("connection"), Some("close"));
+    peer.expect_end();
+}
+
+/// Waits until a new connection is served again.
+fn eventually_served(connect: impl Fn() -> Peer) {
+    let begun = Instant::now();
+    loop {
+        let mut peer = connect();
+        peer.send(REQUEST);
+        if peer.reply(false).status == 200 {
+            return;
+        }
+        assert!(begun.elapsed() < LONG);
+    }
+}
+
+#[test]
+fn connections_beyond_the_limit_are_told_so_and_closed() {
+    let server = site(|options| options.crowd.connections_max = 3);
+    let mut peers: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    for peer in &mut peers {
+        peer.send(REQUEST);
+        peer.expect("200", "hello");
+    }
+    expect_refused(server.connect(), 503);
+    let mut asking = server.connect();
+    asking.send(REQUEST);
+    expect_refused(asking, 503);
+    peers.pop();
+    eventually_served(|| server.connect());
+}
+
+#[test]
+fn a_client_has_its_share_of_connections_and_others_have_theirs() {
+    let server = site(|options| options.crowd.connections_per_client_max = Some(2));
+    let from = |last| Peer::connect_from(Ipv4Addr::new(127, 0, 0, last), server.address());
+    let mut peers = [from(2), from(2)];
+    for peer in &mut peers {
+        peer.send(REQUEST);
+        peer.expect("200", "hello");
+    }
+    expect_refused(from(2), 429);
+    let mut other = from(3);
+    other.send(REQUEST);
+    other.expect("200", "hello");
+    drop(peers);
+    eventually_served(|| from(2));
+}
+
+#[test]
+fn behind_a_trusted_proxy_each_client_has_its_share() {
+    let networks = vec!["127.0.0.1".parse().unwrap()];
+    let server = site(|options| {
+        options.crowd.connections_per_client_max = Some(1);
+        options.trusted_proxies = TrustedProxies { networks, ..TrustedProxies::default() };
+    });
+    let of = |client: &str| format!("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {client}\r\n\r\n");
+    let (mut one, mut other) = (server.connect(), server.connect());
+    one.send(of("203.0.113.1"));
+    one.expect("200", "hello");
+    other.send(of("203.0.113.1"));
+    assert_refused(&other.reply(false), 429);
+    other.send(of("203.0.113.2"));
+    other.expect("200", "hello");
+    one.send(of("203.0.113.3"));
+    one.expect("200", "hello");
+    other.send(of("203.0.113.1"));
+    other.expect("200", "hello");
+}
+
+#[test]
+fn the_last_request_of_a_connection_is_told_so() {
+    let server = site(|options| options.connection.requests_max = Some(3));
+    let mut peer = server.connect();
+    peer.send(REQUEST.repeat(5));
+    for expect in [None, None, Some("close")] {
+        assert_eq!(peer.expect("200", "hello").field("connection"), expect);
+    }
+    peer.expect_end();
+}
+
+#[test]
+fn idle_connections_make_room_when_there_are_many() {
+    let server = site(|options| {
+        options.crowd.connections_max = 10;
+        options.connection.idle_timeout = LONG;
+        options.connection.idle_timeout_crowded = SHORT;
+    });
+    let mut few: Vec<_> = (0..8).map(|_| server.connect()).collect();
+    for peer in &mut few {
+        peer.send(REQUEST);
+        peer.expect("200", "hello");
+    }
+    thread::sleep(3 * SHORT);
+    assert!(few.iter_mut().all(Peer::is_silent));
+    let _ninth = server.connect();
+    few.iter_mut().for_each(Peer::expect_end);
+}
+
+#[test]
+fn a_body_that_drips_is_408_and_one_that_flows_may_take_its_time() {
+    let tune = |options: &mut ServerOptions| {
+        options.connection.body_rate_grace = SHORT;
+        options.connection.body_rate_min = 1000;
+    };
+    let server = Site::new().handler("/", "return 'read'").tune(tune).start();
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n";
+    let mut slow = server.connect();
+    let begun = Instant::now();
+    slow.send(head);
+    while slow.is_silent() {
+        slow.send("x");
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(slow.reply(false).status, 408);
+    assert!(begun.elapsed() >= SHORT);
+    let mut steady = server.connect();
+    steady.send(head);
+    for _ in 0..20 {
+        steady.send("x".repeat(5000));
+        thread::sleep(SHORT / 4);
+    }
+    steady.expect("200", "read");
+}
+
+#[test]
+fn a_reply_that_is_sipped_is_cut_off() {
+    let server = Site::new()
+        .handler("/", "return string.rep('x', 4000000)")
+        .tune(|options| {
+            options.connection.write_timeout = SHORT;
+            options.connection.write_rate_min = 10 << 20;
+            options.drain_timeout = LONG;
+        })
+        .start();
+    let mut peer = server.connect();
+    peer.send(REQUEST.repeat(8));
+    let begun = Instant::now();
+    let sipping = thread::spawn(move || peer.sip(64 << 10, Duration::from_millis(50)));
+    drop(server.drain());
+    assert!((SHORT..LONG).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    assert!(sipping.join().unwrap() < 8 * 4_000_000);
+}
+
+#[test]
+fn bodies_that_hold_too_much_together_are_refused_and_their_memory_is_free_again() {
+    let server = Site::new()
+        .handler("/", "return 'read'")
+        .tune(|options| options.crowd.in_flight_bytes_max = 3 << 19)
+        .start();
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 700000\r\n\r\n";
+    let mut first = server.connect();
+    first.send(head);
+    first.send("x".repeat(600_000));
+    let mut second = server.connect();
+    second.send(head);
+    second.send("x".repeat(600_000));
+    // Whichever was later is told.
+    let (mut told, mut other) = loop {
+        match (first.is_silent(), second.is_silent()) {
+            (false, true) => break (first, second),
+            (true, false) => break (second, first),
+            (true, true) => thread::yield_now(),
+            (false, false) => panic!("both were refused"),
+        }
+    };
+    assert_refused(&told.reply(false), 503);
+    other.send("x".repeat(100_000));
+    other.expect("200", "read");
+    drop((told, other));
+    server.check(&format!("{head}{}", "x".repeat(700_000)), "200", "read");
+}
+
+#[test]
+fn readers_that_take_nothing_are_cut_once_they_hold_too_much_together() {
+    let server = Site::new()
+        .handler("/", "return string.rep('x', 8000000)")
+        .fixed("/small", "hello")
+        .tune(|options| options.crowd.in_flight_bytes_max = 20_000_000)
+        .start();
+    let mut peers: Vec<_> = (0..10).map(|_| server.connect()).collect();
+    for peer in &mut peers {
+        peer.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    }
+    let small = "GET /small HTTP/1.1\r\nHost: a\r\n\r\n";
+    let begun = Instant::now();
+    loop {
+        let mut peer = server.connect();
+        peer.send(small);
+        if peer.reply(false).status == 200 {
+            break;
+        }
+        assert!(begun.elapsed() < LONG);
+    }
+    let whole =
+        peers.into_iter().map(|mut peer| peer.sip(1 << 20, Duration::ZERO)).filter(|came| *came > 8_000_000);
+    let whole = whole.count();
+    assert!((1..10).contains(&whole), "{whole} whole replies");
+}
+
+#[test]
+fn a_worker_that_is_behind_refuses_some_and_answers_some() {
+    let server = Site::new()
+        .handler("/", "local n = 0 while n < 100000 do n += 1 end return 'done'")
+        .tune(|options| options.crowd.queue_age_max = Duration::from_millis(50))
+        .start();
+    let address: SocketAddr = server.address();
+    let ask = move || {
+        let mut peer = Peer::connect(address);
+        let mut statuses = Vec::new();
+        for _ in 0..20 {
+            peer.send(REQUEST);
+            let reply = peer.reply(false);
+            if reply.status != 200 {
+                assert_refused(&reply, 503);
+            }
+            statuses.push(reply.status);
+        }
+        statuses
+    };
+    let clients: Vec<_> = (0..100).map(|_| thread::spawn(ask)).collect();
+    let statuses: Vec<_> = clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
+    let served = statuses.iter().filter(|status| **status == 200).count();
+    assert!((1..statuses.len()).contains(&served), "{served} of {}", statuses.len());
+    eventually_served(|| server.connect());
+}

@@ -1,0 +1,144 @@
+//! Where connections come in and whose word is taken for whose they are: `listen`, `trusted_proxies`,
+//! `client_header`.
+
+use std::path::Path;
+
+use tollgate_server::{ClientHeader, ListenAddress, ListenSpec, Network, TrustedProxies};
+
+use super::env::escape;
+use super::resolved;
+use super::section::{Item, Section, Written};
+
+/// Owner and group may connect.
+const SOCKET_MODE: u32 = 0o660;
+/// What the kernel takes as the name of a Unix socket.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+const ALLOWED: &str = "\"ip:port\" like \"127.0.0.1:8080\", \"unix:PATH\", \"systemd\" or \"systemd:NAME\"";
+/// In `trusted_proxies`: whoever reaches a Unix socket.
+const UNIX: &str = "unix";
+
+/// Reads `listen`.
+pub(super) fn listen(section: &mut Section<'_>, folder: &Path) -> Vec<ListenSpec> {
+    let Some(items) = section.items("listen") else { return resolved::listen() };
+    if items.is_empty() {
+        section.fault("listen in [server] is empty, allowed is a list of \"ip:port\"");
+    }
+    let mut specs: Vec<ListenSpec> = Vec::new();
+    for item in items {
+        let (written, spec) = match item {
+            Item::Text(written) => {
+                let spec = spec(section, &written, SOCKET_MODE, folder);
+                (written, spec)
+            }
+            Item::Table(table) => match entry(table, folder) {
+                Some(found) => found,
+                None => continue,
+            },
+        };
+        let Some(spec) = spec else { continue };
+        if specs.iter().any(|earlier| is_same(&earlier.address, &spec.address)) {
+            section.fault_at(&written.span, format!("listen has \"{}\" twice", spec.address));
+        } else {
+            specs.push(spec);
+        }
+    }
+    specs
+}
+
+/// Reads an entry that is more than an address.
+fn entry(mut table: Section<'_>, folder: &Path) -> Option<(Written<String>, Option<ListenSpec>)> {
+    let address = table.needed_text("address");
+    let proxy_protocol = table.switch("proxy_protocol").is_some_and(|written| written.value);
+    let mode = table.text("mode");
+    let bits = mode.as_ref().map_or(SOCKET_MODE, |mode| {
+        let bits = Some(&mode.value).filter(|digits| digits.len() == 4 && digits.starts_with('0'));
+        bits.and_then(|digits| u32::from_str_radix(digits, 8).ok()).unwrap_or_else(|| {
+            let text = format!("mode in listen is {:?}, allowed is \"0\" and three octal digits", mode.value);
+            table.fault_at(&mode.span, text);
+            SOCKET_MODE
+        })
+    });
+    let spec = address.as_ref().and_then(|address| spec(&table, address, bits, folder));
+    if let (Some(mode), Some(ListenSpec { address: ListenAddress::Tcp(_) | ListenAddress::Systemd(_), .. })) =
+        (&mode, &spec)
+    {
+        table.fault_at(&mode.span, "mode in listen is that of a Unix socket, which this is not");
+    }
+    table.finish();
+    Some((address?, spec.map(|spec| ListenSpec { proxy_protocol, ..spec })))
+}
+
+fn spec(section: &Section<'_>, written: &Written<String>, mode: u32, folder: &Path) -> Option<ListenSpec> {
+    let text = &written.value;
+    let address = match (text.strip_prefix("unix:"), text.strip_prefix("systemd:")) {
+        (Some(path), _) if !path.is_empty() => {
+            let path = folder.join(path);
+            let bytes = path.as_os_str().len();
+            if bytes > SOCKET_PATH_BYTES_MAX {
+                let allowed = format!("limit {SOCKET_PATH_BYTES_MAX} bytes");
+                section.fault_at(&written.span, format!("path of \"{text}\" has {bytes} bytes, {allowed}"));
+            }
+            Some(ListenAddress::Unix { path, mode })
+        }
+        (None, Some(name)) if !name.is_empty() => Some(ListenAddress::Systemd(Some(name.to_owned()))),
+        _ if text == "systemd" => Some(ListenAddress::Systemd(None)),
+        _ => text.parse().ok().map(ListenAddress::Tcp),
+    };
+    if address.is_none() {
+        section.fault_at(&written.span, format!("listen has {text:?}, allowed is {ALLOWED}"));
+    }
+    Some(ListenSpec { address: address?, proxy_protocol: false })
+}
+
+/// Whether two entries take the same connections. Port 0 is another port each time.
+fn is_same(one: &ListenAddress, other: &ListenAddress) -> bool {
+    match (one, other) {
+        (ListenAddress::Tcp(one), ListenAddress::Tcp(other)) => one == other && one.port() != 0,
+        (ListenAddress::Unix { path: one, .. }, ListenAddress::Unix { path: other, .. }) => one == other,
+        _ => one == other,
+    }
+}
+
+/// Reads who may name clients, and how.
+pub(super) fn trusted_proxies(section: &mut Section<'_>) -> TrustedProxies {
+    let mut proxies = TrustedProxies::default();
+    for text in section.texts("trusted_proxies").unwrap_or_default() {
+        match text.value.parse::<Network>() {
+            _ if text.value == UNIX => proxies.unix = true,
+            Ok(network) => proxies.networks.push(network),
+            Err(()) => section.fault_at(
+                &text.span,
+                format!(
+                    "trusted_proxies has {:?}, allowed is a network like \"10.0.0.0/8\" without bits behind its \
+                     prefix, an address, or \"{UNIX}\"",
+                    text.value
+                ),
+            ),
+        }
+    }
+    let headers = ClientHeader::ALL.map(|header| (header.name(), header));
+    proxies.header = section.choice("client_header", &headers).unwrap_or_default();
+    proxies
+}
+
+/// Writes an entry of `listen` as it reads back.
+pub(super) fn show(spec: &ListenSpec) -> String {
+    let address = toml::Value::String(escape(&spec.address.to_string())).to_string();
+    let mode = match &spec.address {
+        ListenAddress::Unix { mode, .. } if *mode != SOCKET_MODE => format!(", mode = \"{mode:04o}\""),
+        _ => String::new(),
+    };
+    let proxy_protocol = if spec.proxy_protocol { ", proxy_protocol = true" } else { "" };
+    match (mode.as_str(), proxy_protocol) {
+        ("", "") => address,
+        (mode, proxy_protocol) => format!("{{ address = {address}{mode}{proxy_protocol} }}"),
+    }
+}
+
+/// Writes `trusted_proxies`.
+pub(super) fn show_proxies(proxies: &TrustedProxies) -> String {
+    let networks = proxies.networks.iter().map(ToString::to_string);
+    let all: Vec<_> = networks.chain(proxies.unix.then(|| UNIX.to_owned())).collect();
+    let quoted: Vec<_> = all.iter().map(|text| format!("\"{text}\"")).collect();
+    format!("[{}]", quoted.join(", "))
+}

@@ -1,0 +1,145 @@
+//! Sockets as a system hands them out: from systemd, from a dead server, from a system that has no descriptors left.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::program::{App, BINARY, Running, eventually};
+
+const ROUTE: &str = "[[route]]\npath = \"/\"\nreply = { body = \"hello\" }\n";
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+
+fn app(listen: &str) -> App {
+    let app = App::bare(&[]);
+    app.write("tollgate.toml", &format!("[server]\nworkers = 2\nlisten = [{listen}]\n{ROUTE}"));
+    app
+}
+
+fn whole_reply(mut stream: impl Read + Write) -> String {
+    stream.write_all(REQUEST).unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
+}
+
+/// Starts it by a shell, which hands in one listening socket as descriptor 3.
+fn start_with_socket(
+    app: &App,
+    socket: impl Into<Stdio>,
+    pid: &str,
+    names: &str,
+) -> crate::program::Starting {
+    let mut shell = Command::new("sh");
+    let script = format!("LISTEN_PID={pid} LISTEN_FDS=1 LISTEN_FDNAMES={names} exec \"$@\" 3<&0 </dev/null");
+    shell.args(["-c", &script, "sh", BINARY]).stdin(socket.into());
+    app.begin_as(shell)
+}
+
+#[test]
+fn a_socket_that_systemd_hands_in_is_served_by_all_workers_and_outlives_the_server() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let socket = || std::os::fd::OwnedFd::from(listener.try_clone().unwrap());
+    let app = app("\"systemd:web\"");
+    let server = start_with_socket(&app, socket(), "$$", "web").serving().unwrap();
+    assert_eq!(server.address(), address);
+    for _ in 0..20 {
+        let reply = whole_reply(TcpStream::connect(address).unwrap());
+        assert!(reply.ends_with("\r\n\r\nhello"), "{reply}");
+    }
+    assert!(server.stop().0.success());
+    // Whoever comes between two servers is answered by the next.
+    let waiting = TcpStream::connect(address).unwrap();
+    let server = start_with_socket(&app, socket(), "$$", "web").serving().unwrap();
+    assert!(whole_reply(waiting).ends_with("hello"));
+    assert!(server.stop().0.success());
+}
+
+#[test]
+fn a_socket_for_another_process_or_of_another_name_is_not_taken() {
+    for (pid, names, told) in [
+        ("1", "web", "systemd handed in no socket named \"web\""),
+        ("$$", "admin", "systemd handed in no socket named \"web\""),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let app = app("\"systemd:web\"");
+        let socket = std::os::fd::OwnedFd::from(listener);
+        let (status, log) = start_with_socket(&app, socket, pid, names).serving().err().unwrap();
+        assert_eq!(status.code(), Some(1), "{log}");
+        assert!(log.contains(told), "{log}");
+    }
+}
+
+#[test]
+fn what_is_handed_in_and_does_not_listen_is_told() {
+    let app = app("\"systemd\"");
+    let (status, log) = start_with_socket(&app, Stdio::null(), "$$", "web").serving().err().unwrap();
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("descriptor 3, \"web\", cannot be served"), "{log}");
+}
+
+#[test]
+fn the_socket_of_a_killed_server_is_replaced_and_that_of_a_living_one_is_not() {
+    let app = app("\"127.0.0.1:0\", { address = \"unix:s\", mode = \"0600\" }");
+    let path = app.path().join("s");
+    app.start().kill();
+    assert!(path.exists() && UnixStream::connect(&path).is_err());
+    let server = app.start();
+    assert!(whole_reply(UnixStream::connect(&path).unwrap()).ends_with("hello"));
+    let second = self::app("\"127.0.0.1:0\"");
+    let socket = path.display();
+    second.write("tollgate.toml", &format!("[server]\nlisten = [\"unix:{socket}\"]\n{ROUTE}"));
+    let (status, log) = second.begin().serving().err().unwrap();
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains(&format!("cannot listen on unix:{socket}")), "{log}");
+    assert!(whole_reply(UnixStream::connect(&path).unwrap()).ends_with("hello"));
+    assert!(server.stop().0.success());
+    assert!(!path.exists());
+    drop(UnixListener::bind(&path).unwrap());
+}
+
+/// Without descriptors for all of them, some connections are served and the others closed: none waits.
+#[test]
+fn without_descriptors_connections_are_closed_at_once_and_served_again_later() {
+    let app = app("\"127.0.0.1:0\"");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -n 80; exec \"$@\"", "sh", BINARY]);
+    let server = app.begin_as(shell).serving().unwrap();
+    let peers: Vec<_> = (0..200).map(|_| connect(&server)).collect();
+    let mut served = Vec::new();
+    let mut closed = 0;
+    for mut peer in peers {
+        match is_served(&mut peer) {
+            true => served.push(peer),
+            false => closed += 1,
+        }
+    }
+    assert!(served.len() > 10 && closed > 100, "{} served, {closed} closed", served.len());
+    drop(served);
+    eventually("a connection is served again", || is_served(&mut connect(&server)).then_some(()));
+    let (status, log) = server.stop();
+    assert!(status.success() && log.contains("no descriptor is left"), "{log}");
+    assert!(log.contains("fewer descriptors than connections need"), "{log}");
+}
+
+fn connect(server: &Running) -> TcpStream {
+    let stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream
+}
+
+/// Asks and keeps the connection; a server that says nothing in time is a failure.
+fn is_served(stream: &mut TcpStream) -> bool {
+    let mut byte = [0];
+    let sent = stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    match sent.and_then(|()| stream.read(&mut byte)) {
+        Ok(bytes) => bytes == 1,
+        Err(error) => {
+            let is_closed = [std::io::ErrorKind::ConnectionReset, std::io::ErrorKind::BrokenPipe];
+            assert!(is_closed.contains(&error.kind()), "{error}");
+            false
+        }
+    }
+}

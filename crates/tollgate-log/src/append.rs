@@ -106,8 +106,16 @@ impl WorkerMarks {
     }
 }
 
-/// What a worker sends to the writer.
-pub(crate) struct Message {
+/// What the writer is sent.
+pub(crate) enum Message {
+    /// The records of a worker.
+    Batch(WorkerBatch),
+    /// Schemas that batches behind this may use.
+    Schemas(Vec<(SchemaId, Arc<Schema>)>),
+}
+
+/// A batch on its way from a worker to the writer.
+pub(crate) struct WorkerBatch {
     pub(crate) marks: Arc<WorkerMarks>,
     pub(crate) ticket: u64,
     pub(crate) batch: Handover,
@@ -120,6 +128,8 @@ pub struct Appender {
     shared: Arc<Shared>,
     sender: SyncSender<Message>,
     marks: Arc<WorkerMarks>,
+    /// Those of the log, as far as this worker has met them.
+    schemas: Vec<Arc<Schema>>,
     pending: Vec<u8>,
     count: u32,
     schema_mask: u64,
@@ -141,10 +151,12 @@ impl Appender {
             wake,
         });
         shared.register(marks.clone());
+        let schemas = shared.schemas();
         Self {
             shared,
             sender,
             marks,
+            schemas,
             pending: Vec::new(),
             count: 0,
             schema_mask: 0,
@@ -215,7 +227,7 @@ impl Appender {
         }
         let bytes = self.pending.len();
         let payload = std::mem::replace(&mut self.pending, Vec::with_capacity(bytes));
-        let message = Message {
+        let batch = WorkerBatch {
             marks: self.marks.clone(),
             ticket: self.ticket,
             batch: Handover {
@@ -228,7 +240,7 @@ impl Appender {
             is_sync_wanted: self.is_sync_wanted,
         };
         self.shared.queued_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        match self.sender.try_send(message) {
+        match self.sender.try_send(Message::Batch(batch)) {
             Ok(()) => {
                 self.ticket += 1;
                 (self.count, self.schema_mask) = (0, 0);
@@ -238,7 +250,9 @@ impl Appender {
             // A writer that is gone has left its reason in `shared`: the waiters learn it from `reached`.
             Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) => {
                 self.shared.queued_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
-                self.pending = message.batch.payload;
+                if let Message::Batch(batch) = message {
+                    self.pending = batch.batch.payload;
+                }
                 self.shared.failure().is_some()
             }
         }
@@ -260,9 +274,11 @@ impl Appender {
         self.shared.failure().map(|reason| Err(AppendError::Stopped(reason.to_owned())))
     }
 
-    /// The schema of a stream, by its number in the log.
-    pub fn schema(&self, id: SchemaId) -> Option<&Arc<Schema>> {
-        self.shared.schemas.get(usize::from(id.0))
+    /// Makes sure that the schema with that number is at hand, if it was declared meanwhile.
+    fn learn(&mut self, id: SchemaId) {
+        if usize::from(id.0) >= self.schemas.len() {
+            self.schemas = self.shared.schemas();
+        }
     }
 }
 
@@ -278,14 +294,15 @@ impl Transaction<'_> {
     /// What `fill` returns.
     ///
     /// # Panics
-    /// When the log has no such schema: a fault of the caller, who registered them all.
+    /// When the log has no such schema: a fault of the caller, who declared them all.
     pub fn row(
         &mut self,
         id: SchemaId,
         fill: impl FnOnce(&mut RowEncoder<'_>) -> Result<(), ValueError>,
     ) -> Result<(), ValueError> {
         let appender = &mut *self.appender;
-        let schema = &appender.shared.schemas[usize::from(id.0)];
+        appender.learn(id);
+        let schema = &appender.schemas[usize::from(id.0)];
         let start = appender.pending.len();
         let mut row = RowEncoder::begin(&mut appender.pending, id, schema);
         match fill(&mut row) {

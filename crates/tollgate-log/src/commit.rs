@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::append::{Appender, Message, WorkerMarks};
+use crate::append::{Appender, Message, WorkerBatch, WorkerMarks};
 use crate::batch::BATCH_BYTES_MAX;
 use crate::error::LogError;
 use crate::event::LogEvent;
@@ -24,7 +24,7 @@ use crate::options::{LogOptions, OpenError};
 use crate::recover::{RecoveryReport, recover};
 use crate::retain::{SealedSegment, retain_loop};
 use crate::room::Room;
-use crate::schema::{Schema, SchemaId};
+use crate::schema::{Schema, SchemaId, TooManySchemas};
 use crate::segment_writer::{ClosedSegment, SegmentWriter, SyncWork};
 use crate::shelf::Loaded;
 use crate::storage::{Space, Storage, StorageLock, make_folder};
@@ -54,7 +54,8 @@ pub struct Watermark {
 /// What the threads and the appenders share.
 pub(crate) struct Shared {
     pub(crate) options: LogOptions,
-    pub(crate) schemas: Vec<Arc<Schema>>,
+    /// By their numbers. Only ever longer.
+    schemas: Mutex<Vec<Arc<Schema>>>,
     pub(crate) queued_bytes: AtomicU64,
     pub(crate) room: Room,
     pub(crate) storage: Arc<dyn Storage>,
@@ -96,6 +97,11 @@ struct Progress {
 impl Shared {
     pub(crate) fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
+    }
+
+    /// The schemas that are declared by now, by their numbers.
+    pub(crate) fn schemas(&self) -> Vec<Arc<Schema>> {
+        self.schemas.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn register(&self, marks: Arc<WorkerMarks>) {
@@ -188,7 +194,8 @@ pub struct Log {
 impl Log {
     /// Locks the folder, mends what dead runs left, and starts a new log for these streams.
     ///
-    /// Nothing is created for the new log before its first record. The number of a schema is its place in `schemas`.
+    /// Nothing is created for the new log before its first record. The number of a schema is its place in `schemas`;
+    /// [`Self::declare`] adds further ones.
     ///
     /// # Errors
     /// The folder is another server's, or cannot be made, listed or synced. A dead log that cannot be mended is no
@@ -218,7 +225,7 @@ impl Log {
         let room = Room::new(options.reserve_bytes);
         let shared = Arc::new(Shared {
             options,
-            schemas,
+            schemas: Mutex::new(schemas),
             queued_bytes: AtomicU64::new(0),
             room,
             storage,
@@ -249,6 +256,38 @@ impl Log {
     /// The id of this log.
     pub fn id(&self) -> LogId {
         self.shared.log
+    }
+
+    /// Declares what rows look like from now on, and returns the numbers of these schemas: that of one that the log has is
+    /// the one it has. It is in the log before any batch that uses it.
+    ///
+    /// # Errors
+    /// There would be more than 65,536 schemas in this log.
+    ///
+    /// # Panics
+    /// After [`Self::close`] began.
+    pub fn declare(&self, schemas: Vec<Schema>) -> Result<Vec<SchemaId>, TooManySchemas> {
+        let Some(sender) = &self.sender else { unreachable!("the log is closing") };
+        let mut known = self.shared.schemas.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = known.len();
+        let mut all = known.clone();
+        let number = |schema: Schema| {
+            let place = all.iter().position(|known| **known == schema).unwrap_or_else(|| {
+                all.push(Arc::new(schema));
+                all.len() - 1
+            });
+            u16::try_from(place).map(SchemaId).map_err(|_| TooManySchemas)
+        };
+        let numbers = schemas.into_iter().map(number).collect::<Result<Vec<_>, _>>()?;
+        let new =
+            all[before..].iter().zip(before..).map(|(schema, id)| (SchemaId(id as u16), schema.clone()));
+        let new: Vec<_> = new.collect();
+        *known = all;
+        if !new.is_empty() {
+            // A writer that is gone has failed: no batch will follow.
+            let _ = sender.send(Message::Schemas(new));
+        }
+        Ok(numbers)
     }
 
     /// Makes the appender of one worker; `wake` is called from a log thread when batches that it waits for got on.
@@ -384,25 +423,45 @@ fn write_until_closed(
             wait_for_sealer(shared);
             shared.look_for_room();
         }
-        write_gathered(shared, writer, first, receiver)?;
+        match first {
+            Message::Schemas(schemas) => declare(shared, writer, schemas)?,
+            Message::Batch(batch) => write_gathered(shared, writer, batch, receiver)?,
+        }
     }
     Ok(())
+}
+
+fn declare(
+    shared: &Shared,
+    writer: &mut SegmentWriter,
+    schemas: Vec<(SchemaId, Arc<Schema>)>,
+) -> Result<(), LogError> {
+    writer.declare(schemas, shared.synced(), wall_clock_us())
 }
 
 /// Writes what waits, in one gathered write, and says so to the workers and the syncer.
 fn write_gathered(
     shared: &Shared,
     writer: &mut SegmentWriter,
-    first: Message,
+    first: WorkerBatch,
     receiver: &Receiver<Message>,
 ) -> Result<(), LogError> {
     let mut batches = Vec::new();
     let mut tickets = Vec::new();
     let mut bytes = 0;
-    for message in std::iter::once(first).chain(receiver.try_iter()).take(WRITE_BATCHES_MAX) {
-        bytes += message.batch.payload.len() as u64;
-        batches.push(message.batch);
-        tickets.push((message.marks, message.ticket, message.is_written_wanted, message.is_sync_wanted));
+    let mut declared = Vec::new();
+    for message in std::iter::once(Message::Batch(first)).chain(receiver.try_iter()).take(WRITE_BATCHES_MAX) {
+        match message {
+            Message::Batch(one) => {
+                bytes += one.batch.payload.len() as u64;
+                batches.push(one.batch);
+                tickets.push((one.marks, one.ticket, one.is_written_wanted, one.is_sync_wanted));
+            }
+            Message::Schemas(schemas) => {
+                declared = schemas;
+                break;
+            }
+        }
     }
     writer.write(&batches, shared.synced(), wall_clock_us())?;
     let is_room_wanted = shared.room.take(bytes);
@@ -434,7 +493,7 @@ fn write_gathered(
             marks.wake();
         }
     }
-    Ok(())
+    if declared.is_empty() { Ok(()) } else { declare(shared, writer, declared) }
 }
 
 fn close_segment(shared: &Shared, writer: &mut SegmentWriter) {

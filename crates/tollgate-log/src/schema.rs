@@ -130,6 +130,11 @@ pub struct Schema {
     columns: Vec<Column>,
 }
 
+/// A log has no number left for another schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this run has declared 65,536 different schemas, which is the limit; start it anew")]
+pub struct TooManySchemas;
+
 /// Why a schema cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {

@@ -180,6 +180,21 @@ impl SegmentWriter {
         Ok(self.next.before())
     }
 
+    /// Adds schemas that later batches may use: to the active segment at once, and to all that follow.
+    ///
+    /// # Errors
+    /// Any error of the disk; the log must not be written any more.
+    pub fn declare(
+        &mut self,
+        schemas: Vec<(SchemaId, Arc<Schema>)>,
+        durable: Sequence,
+        stamp_us: i64,
+    ) -> Result<(), LogError> {
+        let batch = schemas_batch(&schemas);
+        self.schemas.extend(schemas);
+        self.append(&[batch], BatchKind::Schemas, durable, stamp_us)
+    }
+
     /// Takes what was written since the last call and is to be synced.
     pub fn take_sync_work(&mut self) -> SyncWork {
         std::mem::take(&mut self.unsynced)
@@ -223,7 +238,7 @@ impl SegmentWriter {
         self.chain = checksum;
         let bytes = bytes.len() as u64;
         self.active = Some(Active { path, name, file, nonce: header.nonce, bytes, file_bytes: bytes });
-        let schemas = self.schemas_batch();
+        let schemas = schemas_batch(&self.schemas);
         self.append(&[schemas], BatchKind::Schemas, durable, stamp_us)
     }
 
@@ -235,17 +250,6 @@ impl SegmentWriter {
         self.lock =
             Some(lock.ok_or_else(|| LogError::io("lock", &path)(std::io::ErrorKind::WouldBlock.into()))?);
         Ok(())
-    }
-
-    fn schemas_batch(&self) -> Handover {
-        let mut payload = Vec::new();
-        let mut schema_mask = 0;
-        for (id, schema) in &self.schemas {
-            encode_schema(&mut payload, *id, schema);
-            schema_mask |= id.mask();
-        }
-        let payload_checksum = crc32c::crc32c(&payload);
-        Handover { payload, count: self.schemas.len() as u32, schema_mask, payload_checksum }
     }
 
     fn append(
@@ -293,6 +297,17 @@ impl SegmentWriter {
         });
         Ok(())
     }
+}
+
+fn schemas_batch(schemas: &[(SchemaId, Arc<Schema>)]) -> Handover {
+    let mut payload = Vec::new();
+    let mut schema_mask = 0;
+    for (id, schema) in schemas {
+        encode_schema(&mut payload, *id, schema);
+        schema_mask |= id.mask();
+    }
+    let payload_checksum = crc32c::crc32c(&payload);
+    Handover { payload, count: schemas.len() as u32, schema_mask, payload_checksum }
 }
 
 /// Headers, payloads and padding in the order of the file, for one gathered write without a copy.

@@ -17,5 +17,6 @@ mod repair;
 mod retain;
 mod rot;
 mod runway;
+mod schemas;
 mod sim;
 mod workload;

@@ -128,6 +128,10 @@ impl Driver {
         Ok(())
     }
 
+    pub(crate) fn declare(&mut self, schemas: Vec<(SchemaId, Arc<Schema>)>) -> Result<(), LogError> {
+        self.writer.declare(schemas, Sequence(self.law.acknowledged), 0)
+    }
+
     fn write(&mut self, count: u32) -> Result<(), LogError> {
         let first = self.law.attempted + 1;
         let batches = [batch(first, count), batch(first + u64::from(count), 1)];

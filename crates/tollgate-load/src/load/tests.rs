@@ -507,6 +507,39 @@ fn a_column_that_a_stream_gained_is_added() {
     assert_eq!(site.ask::<i64>("SELECT count(*) FROM visits WHERE \"agent \"\"x\"\"\" IS NULL"), 2);
 }
 
+#[test]
+fn a_column_that_a_stream_gains_in_the_middle_of_a_log_is_added_while_it_is_loaded() {
+    let site = Site::new();
+    let log = site.open_log(vec![visits()], 1 << 20);
+    let follower = log.sink_followers(1).remove(0);
+    let loader = Loader::start(site.options(), site.storage.clone(), Some(follower)).unwrap();
+    let mut appender = log.appender(|| {});
+    visit(&mut appender, 1);
+    eventually("the first is loaded", || loader.status().rows == 1);
+    let taller =
+        Schema::new("visits", vec![column("n", ColumnType::Int), column("height", ColumnType::Float)]);
+    let other = Schema::new("others", vec![column("n", ColumnType::Int)]);
+    let numbers = log.declare(vec![taller.unwrap(), other.unwrap()]).unwrap();
+    appender
+        .append(Level::Synced, |transaction| {
+            let values = [Value::Int(2), Value::Float(1.5)];
+            transaction
+                .row(numbers[0], |row| values.into_iter().try_for_each(|value| row.push(value)))
+                .unwrap();
+            transaction.row(numbers[1], |row| row.push(Value::Int(3))).unwrap();
+        })
+        .unwrap();
+    hand_over(&mut appender);
+    visit(&mut appender, 4);
+    eventually("all are loaded", || loader.status().rows == 4);
+    drop(appender);
+    log.close().unwrap();
+    loader.finish(PATIENCE).unwrap();
+    assert_eq!(site.numbers(), [1, 2, 4]);
+    assert_eq!(site.ask::<String>("SELECT group_concat(ifnull(height, '-'), ' ') FROM visits"), "- 1.5 -");
+    assert_eq!(site.ask::<i64>("SELECT n FROM others"), 3);
+}
+
 fn stop_reason(site: &Site) -> String {
     match site.start().finish(PATIENCE) {
         Err(FinishError::Stopped { reason, .. }) => reason,

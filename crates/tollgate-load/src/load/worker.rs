@@ -347,8 +347,8 @@ impl Worker {
         }
     }
 
-    /// Looks ahead with a cursor of its own: all schemas of a log stand before its first record, and a type that
-    /// changed has to be told before anything is loaded.
+    /// Looks ahead with a cursor of its own: a type that changed since another run has to be told before anything of this
+    /// one is loaded. What is declared later is ensured by the sink when it comes.
     fn ensure_tables(
         &mut self,
         log: LogId,

@@ -16,6 +16,7 @@
 mod check;
 mod clock;
 mod conn;
+mod cors;
 mod error;
 mod handler;
 mod identity;
@@ -32,8 +33,10 @@ pub use check::check_scripts;
 pub use error::StartError;
 pub use listen::Listeners;
 pub use options::{
-    ColumnSpec, ConnectionLimits, HandlerSpec, RouteSpec, ServerOptions, Source, StreamSpec, UnknownFields,
+    AnyOr, ColumnSpec, ConnectionLimits, CorsSpec, HandlerSpec, RequestIds, RouteSpec, ServerOptions, Source,
+    StreamSpec, UnknownFields,
 };
+pub use route::{Match, Resource, RouteTable, Routed, canonical_host};
 pub use server::Server;
 pub use tollgate_http::{Method, Methods};
 pub use tollgate_script::HostOptions;

@@ -25,6 +25,7 @@ use tollgate_http::{
     CONTINUE, Connection as ConnectionOption, HeadReader, Method, RequestError, StatusCode, Version,
 };
 
+use crate::cors::Grant;
 use crate::handler::{Answer, Exchange};
 use crate::options::ConnectionLimits;
 use crate::reply::{Replies, Reply, Writing};
@@ -58,6 +59,7 @@ pub(crate) fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         input: BytesMut::new(),
         head_reader: HeadReader::default(),
         reading: Reading::Head,
+        grant: None,
         replies: Replies::default(),
         reuse: Reuse::Open,
     };
@@ -76,6 +78,8 @@ struct Connection<S> {
     input: BytesMut,
     head_reader: HeadReader,
     reading: Reading,
+    /// What a refusal of the body that comes has to say to its page.
+    grant: Option<Grant>,
     replies: Replies,
     reuse: Reuse,
 }
@@ -164,11 +168,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.reuse = Reuse::Linger;
                 return Ok(Some(self.complete(arrived, Bytes::new())));
             }
+            self.grant = arrived.grant();
             let body = BodyReader::new(arrived, limits)?;
             self.reading = Reading::Body(Box::new(body));
         }
         let Reading::Body(body) = &mut self.reading else { return Ok(None) };
         let Some(content) = body.read(&mut self.input)? else { return Ok(None) };
+        self.grant = None;
         match std::mem::replace(&mut self.reading, Reading::Head) {
             Reading::Body(body) => Ok(Some(self.complete(body.arrived, content))),
             Reading::Head => Ok(None),
@@ -190,9 +196,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if !is_persistent && self.reuse == Reuse::Open {
             self.reuse = Reuse::Close;
         }
-        let Answer { reply, gate } = match exchange {
-            Ok(exchange) => exchange.answer(&self.worker.recorder).await,
-            Err(reply) => reply.into(),
+        let (Answer { reply, gate }, request) = match exchange {
+            Ok(exchange) => (exchange.answer(&self.worker.recorder).await, Some(exchange.request)),
+            Err(reply) => (reply.into(), None),
         };
         if self.reuse == Reuse::Open && self.worker.deadlines.is_draining() {
             self.reuse = Reuse::Close;
@@ -202,20 +208,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             (Reuse::Open, Version::Http10) => Some(ConnectionOption::KeepAlive),
             (Reuse::Open, Version::Http11) => None,
         };
-        self.replies.push(&reply, gate, Writing { date: self.worker.clock.date(), is_head, connection });
+        let id = request.as_ref().filter(|_| self.worker.tells_request_ids()).map(|request| &request.id);
+        self.replies.push(&reply, gate, id, Writing { date: self.worker.clock.date(), is_head, connection });
     }
 
     /// Answers what is no request. After this nothing that comes is looked at.
     fn refuse(&mut self, error: &RequestError) {
         tracing::debug!(peer = %self.peer, "request refused: {error}");
-        self.end_with(&Reply::text(error.status(), error.client_text()));
+        self.end_with(Reply::text(error.status(), error.client_text()));
     }
 
-    fn end_with(&mut self, reply: &Reply) {
+    fn end_with(&mut self, mut reply: Reply) {
         self.reuse = Reuse::Linger;
+        if let Some(grant) = self.grant.take() {
+            grant.add_to(&mut reply);
+        }
         let connection = Some(ConnectionOption::Close);
         let writing = Writing { date: self.worker.clock.date(), is_head: false, connection };
-        self.replies.push(reply, None, writing);
+        self.replies.push(&reply, None, None, writing);
     }
 
     /// Sends the replies at hand, when the log has their records.
@@ -256,7 +266,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         match &self.reading {
             Reading::Head if self.head_reader.has_started() => (Phase::Head, limits.head_timeout),
             Reading::Head => (Phase::Idle, limits.idle_timeout),
-            Reading::Body(_) => (Phase::Body, limits.body_timeout),
+            Reading::Body(body) => (Phase::Body, body.arrived.body_timeout(limits)),
         }
     }
 
@@ -273,7 +283,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         match &self.reading {
             Reading::Head if !self.head_reader.has_started() => Err(Gone),
             Reading::Head => {
-                self.end_with(&Reply::text(StatusCode::BAD_REQUEST, "incomplete request"));
+                self.end_with(Reply::text(StatusCode::BAD_REQUEST, "incomplete request"));
                 Ok(())
             }
             Reading::Body(body) => {
@@ -288,7 +298,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if matches!(&self.reading, Reading::Head) && !self.head_reader.has_started() {
             return Err(Gone);
         }
-        self.end_with(&Reply::text(StatusCode::REQUEST_TIMEOUT, "the request took too long"));
+        self.end_with(Reply::text(StatusCode::REQUEST_TIMEOUT, "the request took too long"));
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 mod bodies;
 mod collect;
 mod connections;
+mod cors;
 mod deadlines;
 mod heads;
 mod peer;

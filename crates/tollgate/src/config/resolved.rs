@@ -9,7 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate_log::{DiskStorage, LogOptions, Storage};
-use tollgate_server::{ColumnSpec, HandlerSpec, RouteSpec, ServerOptions, StreamSpec, UnknownFields};
+use tollgate_server::{
+    ColumnSpec, HandlerSpec, RequestIds, RouteSpec, ServerOptions, StreamSpec, UnknownFields,
+};
 
 use super::env::escape;
 use super::stream::source_name;
@@ -19,6 +21,8 @@ pub(super) const BACKLOG: u32 = 4096;
 pub(super) const BODY_BYTES_MAX: u64 = 1 << 20;
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const CONTENT_TYPE: &str = "text/plain; charset=utf-8";
+pub(super) const REQUEST_IDS: [(&str, RequestIds); 3] =
+    [("take", RequestIds::Take), ("make", RequestIds::Make), ("silent", RequestIds::Silent)];
 /// Free bytes that are kept on a large disk.
 const RESERVE_BYTES: u64 = 1 << 30;
 /// Relative to the folder of the configuration.
@@ -120,6 +124,7 @@ impl Config {
         writeln!(f, "idle_timeout = \"{}\"", show_duration(limits.idle_timeout))?;
         writeln!(f, "write_timeout = \"{}\"", show_duration(limits.write_timeout))?;
         writeln!(f, "pipeline_depth_max = {}", limits.pipeline_depth_max)?;
+        writeln!(f, "request_id = \"{}\"", show_request_ids(server.request_ids))?;
         writeln!(f, "drain_timeout = \"{}\"", show_duration(server.drain_timeout))
     }
 
@@ -152,8 +157,18 @@ impl Config {
         if let Some(stream) = route.stream.and_then(|stream| self.server.streams.get(stream)) {
             writeln!(f, "stream = {}", quoted(&stream.name))?;
         }
-        writeln!(f, "body_bytes_max = \"{}\"", show_size(route.body_bytes_max))
+        writeln!(f, "body_bytes_max = \"{}\"", show_size(route.body_bytes_max))?;
+        let body_timeout = route.body_timeout.unwrap_or(self.server.connection.body_timeout);
+        writeln!(f, "body_timeout = \"{}\"", show_duration(body_timeout))?;
+        match &route.cors {
+            Some(cors) => writeln!(f, "cors = {}", super::cors::show(cors)),
+            None => Ok(()),
+        }
     }
+}
+
+fn show_request_ids(request_ids: RequestIds) -> &'static str {
+    REQUEST_IDS.iter().find(|(_, known)| *known == request_ids).map_or("", |(name, _)| name)
 }
 
 fn write_log(log: &LogOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {

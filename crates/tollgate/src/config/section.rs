@@ -31,6 +31,14 @@ pub(super) struct Written<T> {
     pub(super) span: Span,
 }
 
+/// A value that may be short or long.
+pub(super) enum TextOrTable<'a> {
+    /// The short one.
+    Text(Written<String>),
+    /// The long one.
+    Table(Section<'a>),
+}
+
 /// One table of the file, by its name in faults: `[log]`, `[[route]]`.
 pub(super) struct Section<'a> {
     context: Context<'a>,
@@ -232,6 +240,19 @@ impl<'a> Section<'a> {
     pub(super) fn take_table(&mut self, key: &'static str, name: String) -> Option<Self> {
         let entry = self.take(key)?;
         self.table_of(&entry, name)
+    }
+
+    /// Takes what is a text or a table.
+    pub(super) fn text_or_table(&mut self, key: &'static str, allowed: &str) -> Option<TextOrTable<'a>> {
+        let entry = self.take(key)?;
+        match entry.value {
+            DeValue::String(_) => self.text_of(&entry, allowed).map(TextOrTable::Text),
+            DeValue::Table(_) => self.table_of(&entry, key.to_owned()).map(TextOrTable::Table),
+            _ => {
+                self.mismatch(&entry, allowed);
+                None
+            }
+        }
     }
 
     /// Takes a table of tables: each with its own name.

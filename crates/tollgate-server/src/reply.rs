@@ -202,12 +202,20 @@ fn write_reply(out: &mut Vec<u8>, reply: &Reply, id: Option<&RequestId>, writing
     if let Some(id) = id
         && !reply.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(REQUEST_ID))
     {
-        push_field(out, REQUEST_ID.as_bytes(), id.text(&mut [0; 36]));
+        write_id(out, id);
     }
     end_reply_head(out);
     if !writing.is_head && !reply.status.is_bodyless() {
         out.extend_from_slice(&reply.content);
     }
+}
+
+/// An id needs no look at its bytes: it was made of letters and digits, or looked at when it was taken.
+fn write_id(out: &mut Vec<u8>, id: &RequestId) {
+    out.extend_from_slice(REQUEST_ID.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(id.text(&mut [0; 36]));
+    out.extend_from_slice(b"\r\n");
 }
 
 #[cfg(test)]

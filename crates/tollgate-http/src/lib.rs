@@ -35,7 +35,7 @@ pub use field::{is_field_name, is_field_value, is_framing_field};
 pub use framing::BodyFraming;
 pub use limits::Limits;
 pub use method::{Method, Methods};
-pub use path::normalise_path;
+pub use path::{normalise_path, write_path};
 pub use query::query_pairs;
 pub use reply::{
     CONTINUE, Connection, ReplyBody, ReplyHead, begin_reply_head, end_reply_head, push_field,

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path};
+use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path, write_path, write_target};
 use tollgate_log::SchemaId;
 use tollgate_script::{Host, Place, Request, RequestId};
 
@@ -101,7 +101,7 @@ impl Worker {
                 }
                 reply
             }
-            Routed::MissingSlash => redirect_below(head),
+            Routed::MissingSlash => redirect_below(&path, head.query()),
             // RFC 9110 section 9.3.7: the server as a whole.
             Routed::NotFound if path == "*" => {
                 allowed(StatusCode::NO_CONTENT, Method::ALL.into_iter().collect())
@@ -189,9 +189,15 @@ fn allowed(status: StatusCode, mut methods: Methods) -> Reply {
     reply.with("Allow", methods.to_string())
 }
 
-fn redirect_below(head: &RequestHead) -> Reply {
-    let query = head.query().map(|query| format!("?{query}")).unwrap_or_default();
-    let location = format!("{}/{query}", head.path());
+/// From the path as it was understood: what came may say `//host/../..` before it.
+fn redirect_below(path: &str, query: Option<&str>) -> Reply {
+    let mut location = Vec::new();
+    write_path(&mut location, path);
+    location.push(b'/');
+    if let Some(query) = query {
+        location.push(b'?');
+        write_target(&mut location, query);
+    }
     Reply::text(StatusCode::PERMANENT_REDIRECT, "it is below, after a slash").with("Location", location)
 }
 

@@ -34,6 +34,27 @@ fn the_folder_of_a_star_route_is_redirected_with_its_query() {
 }
 
 #[test]
+fn a_redirect_never_leads_to_another_host() {
+    let server = Site::new()
+        .handler("/docs/*", "return req.path")
+        .handler("//{x}/*", "return req.path")
+        .handler("/a b/*", "return req.path")
+        .start();
+    for (path, location) in [
+        ("//evil.example/../../docs", "/docs/"),
+        ("//evil.example/..//../../docs", "/docs/"),
+        ("/%2e/docs?a={b}", "/docs/?a=%7Bb%7D"),
+        ("/a%20b", "/a%20b/"),
+        ("//evil.example", "/.//evil.example/"),
+    ] {
+        let mut peer = server.connect();
+        peer.send(request(&format!("GET {path}")));
+        let reply = peer.reply(false);
+        assert_eq!((reply.status, reply.field("location")), (308, Some(location)), "{path}");
+    }
+}
+
+#[test]
 fn paths_that_lead_nowhere_good_are_refused_and_the_connection_goes_on() {
     let server = Site::new().handler("/*", "return req.path").start();
     let mut peer = server.connect();

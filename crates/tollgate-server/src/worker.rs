@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path, write_path, write_target};
 use tollgate_log::SchemaId;
-use tollgate_script::{Host, Place, Request, RequestId};
+use tollgate_script::{Host, Request, RequestId};
 
 use crate::clock::{Clock, TICK};
 use crate::conn::{self, Arrived, Deadlines, Destination, Scratch};
@@ -81,14 +81,11 @@ impl Worker {
         let reply = match self.routes.find(|| head.host(), &path, head.method()) {
             Routed::Found(found) => {
                 let endpoint = found.endpoint().clone();
-                let (names, spans) = found.captures().unzip();
-                let path_info_bytes = path.len() - found.path_info_start();
-                let decoded = if let Cow::Owned(path) = path { Some(path.into()) } else { None };
-                let spans = spans.unwrap_or_default();
-                return Destination::Endpoint {
-                    endpoint,
-                    place: Place { decoded, names, spans, path_info_bytes },
-                };
+                let mut place = found.place();
+                if let Cow::Owned(path) = path {
+                    place.decoded = Some(path.into());
+                }
+                return Destination::Endpoint { endpoint, place };
             }
             Routed::MethodNotAllowed(resource) => {
                 let status = match head.method() {

@@ -1,10 +1,10 @@
 //! All routes: a tree of paths for each host that a route names, and one for all others.
 
 use std::collections::HashMap;
-use std::rc::Rc;
 
 use foldhash::fast::RandomState;
 use tollgate_http::{Method, Methods};
+use tollgate_script::Place;
 
 use super::host::{canonical_host, without_port};
 use super::tree::{Entry, Landing, Leaf, Node};
@@ -38,8 +38,8 @@ pub enum Routed<'t, 'p, T> {
 pub struct Match<'t, 'p, T> {
     entry: &'t Entry<T>,
     path: &'p str,
-    /// Where in the path that begins which `*` stands for.
-    path_info_start: usize,
+    /// The bytes at the end of the path that `*` stands for.
+    path_info_bytes: usize,
 }
 
 /// The routes of one path, whatever their methods.
@@ -83,8 +83,8 @@ impl<T> RouteTable<T> {
         match self.land(host, path) {
             None => Routed::NotFound,
             Some(Landing::Folder) => Routed::MissingSlash,
-            Some(Landing::Here(leaf)) => choose(leaf, path, path.len(), method),
-            Some(Landing::Rest(leaf, bytes)) => choose(leaf, path, path.len() - bytes, method),
+            Some(Landing::Here(leaf)) => choose(leaf, path, 0, method),
+            Some(Landing::Rest(leaf, bytes)) => choose(leaf, path, bytes, method),
         }
     }
 
@@ -119,11 +119,11 @@ impl<T> Site<T> {
 fn choose<'t, 'p, T>(
     leaf: &'t Leaf<T>,
     path: &'p str,
-    path_info_start: usize,
+    path_info_bytes: usize,
     method: Method,
 ) -> Routed<'t, 'p, T> {
     match leaf.entry(method) {
-        Some(entry) => Routed::Found(Match { entry, path, path_info_start }),
+        Some(entry) => Routed::Found(Match { entry, path, path_info_bytes }),
         None => Routed::MethodNotAllowed(Resource(leaf)),
     }
 }
@@ -134,15 +134,15 @@ impl<'t, 'p, T> Match<'t, 'p, T> {
         &self.entry.endpoint
     }
 
-    /// The names of the captures, and where in the path each of them begins and ends; none without captures.
-    pub fn captures(&self) -> Option<(Rc<[Box<str>]>, Vec<(usize, usize)>)> {
-        let captures = self.entry.captures.as_ref()?;
-        Some((captures.names.clone(), captures.spans(self.path)))
-    }
-
-    /// Where in the path that begins which `*` stands for, with the slash before it; its end without `*`.
-    pub fn path_info_start(&self) -> usize {
-        self.path_info_start
+    /// What the pattern left open in the path, for a request whose head has the path as it is.
+    pub fn place(&self) -> Place {
+        let captures = self.entry.captures.as_ref();
+        Place {
+            decoded: None,
+            names: captures.map(|captures| captures.names.clone()),
+            spans: captures.map(|captures| captures.spans(self.path)).unwrap_or_default(),
+            path_info_bytes: self.path_info_bytes,
+        }
     }
 }
 

@@ -49,12 +49,17 @@ fn check(routes: &[&'static str], host: Option<&str>, request: &str, expect: &st
 fn shown<T: std::fmt::Display>(routed: &Routed<'_, '_, T>, path: &str) -> String {
     match routed {
         Routed::Found(found) => {
-            let (names, spans) = found.captures().unzip();
-            let names = names.iter().flat_map(|names| names.iter());
-            let params = names.zip(spans.unwrap_or_default());
+            let place = found.place();
+            let names = place.names.iter().flat_map(|names| names.iter());
+            let params = names.zip(place.spans.iter());
             let params: Vec<_> =
-                params.map(|(name, (start, end))| format!("{name}={}", &path[start..end])).collect();
-            format!("{}|{}|{}", found.endpoint(), params.join(","), &path[found.path_info_start()..])
+                params.map(|(name, &(start, end))| format!("{name}={}", &path[start..end])).collect();
+            format!(
+                "{}|{}|{}",
+                found.endpoint(),
+                params.join(","),
+                &path[path.len() - place.path_info_bytes..]
+            )
         }
         Routed::MethodNotAllowed(resource) => format!("405 {}", resource.methods()),
         Routed::MissingSlash => "redirect".to_owned(),

@@ -15,3 +15,4 @@ mod power;
 mod program;
 mod retention;
 mod room;
+mod routing;

@@ -13,8 +13,8 @@ use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_log::{DiskStorage, Log, LogOptions};
 use tollgate_server::{
-    ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RouteSpec, ServerOptions, StreamServer,
-    TrustedProxies,
+    ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RequestIds, RouteSpec, ServerOptions,
+    StreamServer, TrustedProxies,
 };
 
 use super::reference::{self, Bounds, Expected};
@@ -81,6 +81,8 @@ fn options(folder: &std::path::Path, bounds: &Bounds) -> ServerOptions {
         handler,
         stream: None,
         body_bytes_max: bounds.body,
+        body_timeout: None,
+        cors: None,
     };
     ServerOptions {
         listen: Vec::new(),
@@ -96,6 +98,7 @@ fn options(folder: &std::path::Path, bounds: &Bounds) -> ServerOptions {
         crowd: CrowdLimits { queue_age_max: std::time::Duration::from_hours(1), ..CrowdLimits::default() },
         script: HostOptions::default(),
         streams: Vec::new(),
+        request_ids: RequestIds::Silent,
         routes: vec![route],
         drain_timeout: std::time::Duration::ZERO,
     }

@@ -35,7 +35,7 @@ pub use field::{is_field_name, is_field_value, is_framing_field};
 pub use framing::BodyFraming;
 pub use limits::{Limits, UnderscoreNames};
 pub use method::{Method, Methods};
-pub use path::normalise_path;
+pub use path::{normalise_path, write_path};
 pub use query::query_pairs;
 pub use reply::{
     CONTINUE, Connection, ReplyBody, ReplyHead, begin_reply_head, end_reply_head, push_field,
@@ -43,4 +43,4 @@ pub use reply::{
 };
 pub use request::{HeadReader, RequestHead, Version};
 pub use status::{StatusCode, reason};
-pub use target::{Target, write_path, write_target};
+pub use target::{Target, write_target};

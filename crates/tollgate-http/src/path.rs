@@ -29,6 +29,25 @@ pub fn normalise_path(raw: &str) -> Result<Cow<'_, str>, RequestError> {
     if has_dot_segment(&path) { remove_dot_segments(&path).map(Cow::Owned) } else { Ok(path) }
 }
 
+/// Appends a decoded path as a reference that stays on this server (RFC 3986 sections 3.3 and 4.2): what is no path
+/// character is escaped, and a path that begins with `//`, which would name a host, is led by `/.`.
+pub fn write_path(out: &mut Vec<u8>, path: &str) {
+    if path.starts_with("//") {
+        out.extend_from_slice(b"/.");
+    }
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || PATH_MARKS.contains(&byte) {
+            out.push(byte);
+        } else {
+            let [high, low] = [byte >> 4, byte & 15].map(|digit| HEX_DIGITS[usize::from(digit)]);
+            out.extend_from_slice(&[b'%', high, low]);
+        }
+    }
+}
+
+const PATH_MARKS: &[u8] = b"/-._~!$&'()*+,;=:@";
+const HEX_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+
 fn decode(raw: &str) -> Result<Cow<'_, str>, RequestError> {
     let bytes = raw.as_bytes();
     if memchr::memchr(b'%', bytes).is_none() {
@@ -103,6 +122,22 @@ mod tests {
         check("/.well-known/x", "/.well-known/x");
         check("/.../..a/a..", "/.../..a/a..");
         check("/a%3fb%23", "/a?b#");
+    }
+
+    #[test]
+    fn a_written_path_reads_back_to_the_same_and_names_no_host() {
+        let check = |path: &str, expect: &str| {
+            let mut out = Vec::new();
+            write_path(&mut out, path);
+            let written = String::from_utf8(out).unwrap();
+            assert_eq!(written, expect);
+            assert_eq!(normalise_path(&written).unwrap(), path);
+        };
+        check("/a/b", "/a/b");
+        check("/-._~!$&'()*+,;=:@", "/-._~!$&'()*+,;=:@");
+        check("/a b?c#d%41[|]", "/a%20b%3Fc%23d%2541%5B%7C%5D");
+        check("/\u{e9}\r\n", "/%C3%A9%0D%0A");
+        check("//evil.example/", "/.//evil.example/");
     }
 
     #[test]

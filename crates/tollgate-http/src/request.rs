@@ -137,8 +137,10 @@ impl RequestHead {
     }
 
     fn find(&self, name: &str) -> Option<Span> {
-        let is_named =
-            |field: &&FieldSpan| field.name.bytes(&self.bytes).eq_ignore_ascii_case(name.as_bytes());
+        let is_named = |field: &&FieldSpan| {
+            field.name.range().len() == name.len()
+                && field.name.bytes(&self.bytes).eq_ignore_ascii_case(name.as_bytes())
+        };
         self.fields.iter().find(is_named).map(|field| field.value)
     }
 }

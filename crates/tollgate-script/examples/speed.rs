@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use tempfile::TempDir;
 use tollgate_http::{HeadReader, Limits};
-use tollgate_script::{Handler, Host, HostOptions, RecordFields, Request, Step};
+use tollgate_script::{Handler, Host, HostOptions, Place, RecordFields, Request, RequestId, Step};
 use uuid::Uuid;
 
 const CALLS: u32 = 100_000;
@@ -65,11 +65,9 @@ fn request() -> Result<Rc<Request>, Box<dyn Error>> {
     let head =
         HeadReader::default().read(&mut bytes, &Limits::default()).map_err(|error| format!("{error:?}"))?;
     Ok(Rc::new(Request {
-        path: "/score".to_owned(),
-        params: Vec::new(),
-        path_info: String::new(),
+        place: Place::default(),
         remote_addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        id: Uuid::from_u128(1),
+        id: RequestId::Made(Uuid::from_u128(1)),
         time_us: 1_700_000_000_123_456,
         body: Bytes::new(),
         head: head.ok_or("the head is not whole")?,

@@ -116,7 +116,7 @@ impl Vm {
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
         let budget = Rc::new(Budget::new(options.cpu_budget, options.slice));
         let active = Rc::new(ActiveCell::default());
-        let marks = api::install(&lua, &budget, options.reply_bytes_max)?;
+        let marks = api::install(&lua, &active, &budget, options.reply_bytes_max)?;
         let kept = Rc::new(Kept::new(&lua, &marks.store_integer)?);
         let req_metatable = request::metatable(&lua, &active, &marks, &budget, &kept)?;
         let reply_parts = Interned::new(&lua, PARTS)?;

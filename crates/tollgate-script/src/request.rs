@@ -15,13 +15,14 @@ use std::rc::Rc;
 use bytes::Bytes;
 use mlua::{Function, Lua, LuaString, Table, Value};
 use tollgate_http::{RequestHead, query_pairs};
-use uuid::Uuid;
 
 use crate::api::{Marks, check_memory, json, string_within, unlimited, watched};
 use crate::budget::Budget;
 use crate::error::shown;
+use crate::id::RequestId;
 use crate::interned::Interned;
 use crate::nearest::hint;
+use crate::place::Place;
 use crate::sys::stack::{self, Fields, Kept, Stack};
 
 /// One complete request as a handler gets it.
@@ -29,20 +30,33 @@ use crate::sys::stack::{self, Fields, Kept, Stack};
 pub struct Request {
     /// The head as it came.
     pub head: RequestHead,
-    /// The path, decoded and normalised.
-    pub path: String,
-    /// The captures of the route, in its order.
-    pub params: Vec<(String, String)>,
-    /// What is below the mount.
-    pub path_info: String,
+    /// Where it led.
+    pub place: Place,
     /// The client, as far as the server trusts what it was told; none behind a Unix socket.
     pub remote_addr: Option<IpAddr>,
     /// The request's id, for logs and records.
-    pub id: Uuid,
+    pub id: RequestId,
     /// When the head was complete: microseconds since 1970, UTC. A script sees the same number (exact until 2255).
     pub time_us: i64,
     /// The content.
     pub body: Bytes,
+}
+
+impl Request {
+    /// Returns the path, decoded and normalised.
+    pub fn path(&self) -> &str {
+        self.place.path(&self.head)
+    }
+
+    /// Returns what `*` of the route stands for, with the slash before it.
+    pub fn path_info(&self) -> &str {
+        self.place.path_info(&self.head)
+    }
+
+    /// Lists the captures of the route, in its order.
+    pub fn params(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.place.params(&self.head)
+    }
 }
 
 /// The request of a call, while that call runs.
@@ -105,9 +119,9 @@ impl Fields for RequestFields {
         let request = &active.request;
         match FIELDS[index] {
             "method" => stack.text(request.head.method().as_str().as_bytes()),
-            "path" => stack.text(request.path.as_bytes()),
-            "path_info" => stack.text(request.path_info.as_bytes()),
-            "id" => stack.text(request.id.hyphenated().encode_lower(&mut Uuid::encode_buffer()).as_bytes()),
+            "path" => stack.text(request.path().as_bytes()),
+            "path_info" => stack.text(request.path_info().as_bytes()),
+            "id" => stack.text(request.id.text(&mut [0; 36])),
             "remote_addr" => match request.remote_addr {
                 Some(address) => stack.text(address.to_string().as_bytes()),
                 None => stack.nil(),
@@ -120,8 +134,7 @@ impl Fields for RequestFields {
                 stack.texts(&self.kept, query_pairs(raw), expected, false);
             }
             "params" => {
-                let pairs = request.params.iter().map(|(name, value)| (name, value));
-                stack.texts(&self.kept, pairs, request.params.len(), false);
+                stack.texts(&self.kept, request.params(), request.place.spans.len(), false);
             }
             "headers" => {
                 let fields = request.head.fields().map(|(name, value)| (name.to_ascii_lowercase(), value));

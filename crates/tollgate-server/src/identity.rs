@@ -1,7 +1,10 @@
-//! Request ids: UUID version 7 (RFC 9562 section 5.7), made without a system call.
+//! Request ids: those that came with a request, if they are sane, and UUIDs version 7 (RFC 9562 section 5.7), made without
+//! a system call.
 
 use std::cell::Cell;
 
+use bytes::Bytes;
+use tollgate_script::RequestId;
 use uuid::{Builder, Uuid};
 
 /// Makes the ids of one worker. Its random start makes them differ from those of any other.
@@ -30,6 +33,16 @@ impl IdMaker {
     }
 }
 
+/// The id that a request came with, if it is one: up to 128 letters, digits and signs that need no quotes in a header
+/// field, a log line or a URL. Another one is as if none had come.
+pub(crate) fn taken(text: Bytes, made: Uuid) -> Option<RequestId> {
+    let is_sane = (1..=TAKEN_BYTES_MAX).contains(&text.len())
+        && text.iter().all(|&byte| byte.is_ascii_alphanumeric() || b"-_.~:/+=@".contains(&byte));
+    is_sane.then(|| RequestId::Taken { uuid: Uuid::try_parse_ascii(&text).unwrap_or(made), text })
+}
+
+const TAKEN_BYTES_MAX: usize = 128;
+
 /// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): a bijection of the
 /// counter, so that no value comes twice.
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -43,6 +56,28 @@ fn mix(state: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_id_is_taken_if_it_needs_no_quotes() {
+        let made = Uuid::from_u128(1);
+        let uuid = "0190f3c5-7a1b-7c3d-8e4f-5a6b7c8d9e0f";
+        let check = |text: &str, expect: Option<Uuid>| {
+            let found = taken(Bytes::copy_from_slice(text.as_bytes()), made);
+            let expect = expect.map(|uuid| (text.to_owned(), uuid));
+            assert_eq!(found.map(|id| (id.to_string(), id.uuid())), expect, "{text:?}");
+        };
+        check("a", Some(made));
+        check("Root=1-67891233-abcdef012345678912345678", Some(made));
+        check("YWJj+/==", Some(made));
+        check(uuid, Some(uuid.parse().unwrap()));
+        check(&"x".repeat(128), Some(made));
+        check(&"x".repeat(129), None);
+        for insane in
+            ["", "a b", "a\tb", "a,b", "\"a\"", "{a}", "a;b", "a\\b", "<a>", "caf\u{e9}", "a\u{1b}[31m"]
+        {
+            check(insane, None);
+        }
+    }
 
     #[test]
     fn ids_are_version_7_carry_their_time_and_never_repeat() {

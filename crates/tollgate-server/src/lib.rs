@@ -18,6 +18,7 @@ mod admission;
 mod check;
 mod clock;
 mod conn;
+mod cors;
 mod crowd;
 mod error;
 mod handler;
@@ -39,9 +40,10 @@ pub use check::check_scripts;
 pub use error::StartError;
 pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};
 pub use options::{
-    ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, RouteSpec, ServerOptions, Source, StreamSpec,
-    UnknownFields,
+    AnyOr, ColumnSpec, ConnectionLimits, CorsSpec, CrowdLimits, HandlerSpec, RequestIds, RouteSpec,
+    ServerOptions, Source, StreamSpec, UnknownFields,
 };
+pub use route::{Match, Resource, RouteTable, Routed, canonical_host};
 pub use server::Server;
 pub use stream_server::StreamServer;
 pub use tollgate_http::{Method, Methods, UnderscoreNames};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tollgate_http::{Limits, Methods};
+use tollgate_http::{Limits, Method, Methods};
 use tollgate_log::{Column, ColumnOrigin, ColumnType, Level, Schema, SchemaError};
 use tollgate_script::HostOptions;
 
@@ -34,8 +34,22 @@ pub struct ServerOptions {
     pub streams: Vec<StreamSpec>,
     /// The routes.
     pub routes: Vec<RouteSpec>,
+    /// Where the ids of requests come from.
+    pub request_ids: RequestIds,
     /// How long requests in flight may take after a stop was asked for.
     pub drain_timeout: Duration,
+}
+
+/// Where the ids of requests come from, and whether clients hear them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RequestIds {
+    /// From `X-Request-Id` where that is sane, else made. Replies of handlers tell them.
+    #[default]
+    Take,
+    /// Made, whatever the client says. Replies of handlers tell them.
+    Make,
+    /// Made, and not told.
+    Silent,
 }
 
 /// Bounds on what one connection may do.
@@ -289,6 +303,63 @@ pub struct RouteSpec {
     pub stream: Option<usize>,
     /// Bytes of a request body.
     pub body_bytes_max: u64,
+    /// From the head to the last byte of the body; that of [`ConnectionLimits`] if none.
+    pub body_timeout: Option<Duration>,
+    /// Which pages of other origins may use it; none if none.
+    pub cors: Option<CorsSpec>,
+}
+
+impl RouteSpec {
+    /// The path of the server as a whole: `OPTIONS *`.
+    pub const ASTERISK: &'static str = "*";
+
+    /// The methods that reach the handler, as far as they are known without its script. GET brings HEAD.
+    pub fn known_methods(&self) -> Option<Methods> {
+        let methods = match (&self.handler, self.methods) {
+            _ if self.path == Self::ASTERISK => Some(Methods::from_iter([Method::Options])),
+            (_, Some(methods)) => Some(methods),
+            (HandlerSpec::Collect, None) => Some(Methods::from_iter([Method::Post])),
+            (HandlerSpec::Reply { .. }, None) => Some(Methods::from_iter([Method::Get])),
+            (HandlerSpec::Script { .. }, None) => None,
+        };
+        methods.map(Self::with_head)
+    }
+
+    /// RFC 9110 section 9.3.2: HEAD is GET without the content.
+    pub(crate) fn with_head(mut methods: Methods) -> Methods {
+        if methods.contains(Method::Get) {
+            methods.insert(Method::Head);
+        }
+        methods
+    }
+}
+
+/// Which pages of other origins may use a route, and how (Fetch standard, section 3.3).
+///
+/// With credentials nothing is [`AnyOr::Any`]: browsers take `*` by its letter then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CorsSpec {
+    /// The origins, as browsers write them.
+    pub origins: AnyOr<String>,
+    /// The methods; those of the route if none.
+    pub methods: Option<Methods>,
+    /// The header fields that a page may send.
+    pub headers: AnyOr<String>,
+    /// The header fields of a reply that a page may read.
+    pub expose: AnyOr<String>,
+    /// Whether cookies and the like may come along.
+    pub credentials: bool,
+    /// How long a browser remembers the answer to a preflight. In whole seconds.
+    pub max_age: Duration,
+}
+
+/// Any, or what is listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AnyOr<T> {
+    /// Any.
+    Any,
+    /// These.
+    Listed(Vec<T>),
 }
 
 /// What answers on a route.
@@ -332,6 +403,7 @@ pub(crate) mod tests {
             script: HostOptions::default(),
             streams: Vec::new(),
             routes: Vec::new(),
+            request_ids: RequestIds::default(),
             drain_timeout: Duration::from_secs(5),
         }
     }

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use tollgate_http::{Connection, ReplyBody, StatusCode, begin_reply_head, end_reply_head, push_field};
-use tollgate_script::{HeaderLine, Outcome};
+use tollgate_script::{HeaderLine, Outcome, RequestId};
 
 use crate::recorder::{Gate, Recorder};
+
+const REQUEST_ID: &str = "X-Request-Id";
 
 /// Memory for replies that an idle connection keeps.
 const KEPT_BYTES_MAX: usize = 512;
@@ -38,8 +40,12 @@ impl Reply {
     }
 
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<Bytes>) -> Self {
-        self.fields.push((Cow::Borrowed(name), value.into()));
+        self.push(name, value);
         self
+    }
+
+    pub(crate) fn push(&mut self, name: &'static str, value: impl Into<Bytes>) {
+        self.fields.push((Cow::Borrowed(name), value.into()));
     }
 
     /// Nothing was recorded: a retry is safe.
@@ -47,11 +53,30 @@ impl Reply {
         Self::text(status, text).with("Tollgate-Outcome", "refused").with("Retry-After", "1")
     }
 
+    /// Adds what a written reply said about its request.
+    fn with_kept_fields(mut self, written: &[u8]) -> Self {
+        let head = written.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).skip(1);
+        for line in head.take_while(|line| !line.is_empty()) {
+            if let Some((name, value)) = std::str::from_utf8(line).ok().and_then(|line| line.split_once(": "))
+                && is_kept(name)
+            {
+                self.fields.push((Cow::Owned(name.to_owned()), Bytes::copy_from_slice(value.as_bytes())));
+            }
+        }
+        self
+    }
+
     /// The log failed while the reply waited for it: the record may be on disk or not.
     fn unknown() -> Self {
         let text = "the record of this request may be lost: its outcome is unknown";
         Self::text(StatusCode::SERVICE_UNAVAILABLE, text).with("Tollgate-Outcome", "unknown")
     }
+}
+
+/// Fields that a reply keeps when another takes its place: they are about the request.
+fn is_kept(name: &str) -> bool {
+    let is_cors = name.get(..15).is_some_and(|front| front.eq_ignore_ascii_case("access-control-"));
+    is_cors || name.eq_ignore_ascii_case(REQUEST_ID) || name.eq_ignore_ascii_case("vary")
 }
 
 impl From<Outcome> for Reply {
@@ -92,13 +117,19 @@ struct Entry {
 }
 
 impl Replies {
-    /// Appends a reply, which leaves when `gate` is open.
-    pub(crate) fn push(&mut self, reply: &Reply, gate: Option<Gate>, writing: Writing) {
+    /// Appends a reply, which leaves when `gate` is open. The reply of a handler tells the id of its request.
+    pub(crate) fn push(
+        &mut self,
+        reply: &Reply,
+        gate: Option<Gate>,
+        id: Option<&RequestId>,
+        writing: Writing,
+    ) {
         if self.entries.is_empty() {
             self.bytes.reserve(self.expected.0);
             self.entries.reserve(self.expected.1);
         }
-        write_reply(&mut self.bytes, reply, writing);
+        write_reply(&mut self.bytes, reply, id, writing);
         self.entries.push(Entry { end: self.bytes.len(), gate, writing });
     }
 
@@ -140,7 +171,8 @@ impl Replies {
             if entry.gate.is_none_or(|gate| recorder.is_open(gate)) {
                 bytes.extend_from_slice(&self.bytes[start..entry.end]);
             } else {
-                write_reply(&mut bytes, &Reply::unknown(), entry.writing);
+                let reply = Reply::unknown().with_kept_fields(&self.bytes[start..entry.end]);
+                write_reply(&mut bytes, &reply, None, entry.writing);
             }
             start = entry.end;
             entry.end = bytes.len();
@@ -166,12 +198,17 @@ impl Replies {
     }
 }
 
-fn write_reply(out: &mut Vec<u8>, reply: &Reply, writing: Writing) {
+fn write_reply(out: &mut Vec<u8>, reply: &Reply, id: Option<&RequestId>, writing: Writing) {
     let content = if reply.status.may_have_content() { &reply.content[..] } else { b"" };
     let body = ReplyBody::Length(content.len() as u64);
     begin_reply_head(out, reply.status, &writing.date, body, writing.connection);
     for (name, value) in &reply.fields {
         push_field(out, name.as_bytes(), value);
+    }
+    if let Some(id) = id
+        && !reply.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(REQUEST_ID))
+    {
+        write_id(out, id);
     }
     end_reply_head(out);
     if !writing.is_head {
@@ -179,8 +216,18 @@ fn write_reply(out: &mut Vec<u8>, reply: &Reply, writing: Writing) {
     }
 }
 
+/// An id needs no look at its bytes: it was made of letters and digits, or looked at when it was taken.
+fn write_id(out: &mut Vec<u8>, id: &RequestId) {
+    out.extend_from_slice(REQUEST_ID.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(id.text(&mut [0; 36]));
+    out.extend_from_slice(b"\r\n");
+}
+
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
     fn writing(is_head: bool) -> Writing {
@@ -191,11 +238,11 @@ mod tests {
     fn head_announces_the_content_and_leaves_it_out() {
         let reply = Reply::text(StatusCode::OK, "hello");
         let mut replies = Replies::default();
-        replies.push(&reply, None, writing(true));
+        replies.push(&reply, None, None, writing(true));
         let head = replies.bytes().to_vec();
         assert!(String::from_utf8_lossy(&head).contains("Content-Length: 6\r\n"));
         assert!(head.ends_with(b"\r\n\r\n"));
-        replies.push(&reply, None, writing(false));
+        replies.push(&reply, None, None, writing(false));
         assert_eq!(&replies.bytes()[head.len()..head.len() * 2], head);
         assert!(replies.bytes().ends_with(b"\r\n\r\nhello\n"));
     }
@@ -203,8 +250,36 @@ mod tests {
     #[test]
     fn a_status_without_content_has_none() {
         let mut replies = Replies::default();
-        replies.push(&Reply::text(StatusCode::NO_CONTENT, "hidden"), None, writing(false));
+        replies.push(&Reply::text(StatusCode::NO_CONTENT, "hidden"), None, None, writing(false));
         let text = String::from_utf8_lossy(replies.bytes());
         assert!(text.ends_with("\r\n\r\n") && !text.contains("Content-Length"), "{text}");
+    }
+
+    #[test]
+    fn a_handlers_reply_tells_the_id_of_its_request_unless_it_says_one_itself() {
+        let check = |reply: &Reply, expect: &str| {
+            let mut replies = Replies::default();
+            replies.push(reply, None, Some(&RequestId::Made(Uuid::from_u128(1))), writing(false));
+            let text = String::from_utf8(replies.bytes().to_vec()).unwrap();
+            let ids: Vec<_> =
+                text.lines().filter(|line| line.contains("-id: ") || line.contains("-Id: ")).collect();
+            assert_eq!(ids, [expect], "{text}");
+        };
+        let reply = Reply::text(StatusCode::OK, "hello");
+        check(&reply, "X-Request-Id: 00000000-0000-0000-0000-000000000001");
+        check(&reply.with("x-request-id", "mine"), "x-request-id: mine");
+    }
+
+    #[test]
+    fn a_reply_in_place_of_another_keeps_what_is_about_the_request() {
+        let reply = Reply::text(StatusCode::OK, "Vary: no field")
+            .with("access-control-allow-origin", "https://a.example")
+            .with("Vary", "Origin")
+            .with("ETag", "\"1\"");
+        let mut written = Vec::new();
+        write_reply(&mut written, &reply, Some(&RequestId::Made(Uuid::from_u128(1))), writing(false));
+        let kept = Reply::empty(StatusCode::OK).with_kept_fields(&written);
+        let names: Vec<_> = kept.fields.iter().map(|(name, _)| name.as_ref()).collect();
+        assert_eq!(names, ["access-control-allow-origin", "Vary", "X-Request-Id"]);
     }
 }

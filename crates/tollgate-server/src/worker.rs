@@ -1,5 +1,6 @@
 //! One worker: a thread with its own listeners, script host and end of the log; all it shares is what it was given.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::future::Future;
 use std::net::IpAddr;
@@ -12,23 +13,24 @@ use bytes::Bytes;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path, write_path};
+use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path, write_path, write_target};
 use tollgate_log::SchemaId;
-use tollgate_script::{Host, Request};
+use tollgate_script::{Host, Request, RequestId};
 
 use crate::accept::{self, Accepted, Acceptor};
 use crate::admission::Admission;
 use crate::clock::{Clock, TICK};
 use crate::conn::{Arrived, Deadlines, Destination, Scratch};
+use crate::cors::{self, Cors};
 use crate::crowd::Crowd;
 use crate::error::StartError;
 use crate::handler::{Endpoint, Exchange};
-use crate::identity::IdMaker;
+use crate::identity::{self, IdMaker};
 use crate::listen::Listener;
-use crate::options::{ConnectionLimits, ServerOptions};
+use crate::options::{ConnectionLimits, RequestIds, ServerOptions};
 use crate::recorder::{LogEnd, Recorder};
 use crate::reply::Reply;
-use crate::route::{RouteTable, Routed};
+use crate::route::{Resource, RouteTable, Routed};
 use crate::server::Order;
 use crate::transaction::StreamPlan;
 use crate::trust::TrustedProxies;
@@ -58,6 +60,7 @@ pub(crate) struct Worker {
     admission: Admission,
     routes: RouteTable<Rc<Endpoint>>,
     ids: IdMaker,
+    request_ids: RequestIds,
 }
 
 impl Worker {
@@ -81,17 +84,18 @@ impl Worker {
             admission: Admission::new(options.crowd.queue_age_max),
             routes: routes(options)?,
             ids: IdMaker::new().map_err(StartError::Randomness)?,
+            request_ids: options.request_ids,
         })
     }
 
     /// Finds out where a request leads.
     pub(crate) fn receive(&self, head: RequestHead) -> Arrived {
         let begun = Instant::now();
-        let (destination, path) = match self.refusal(begun) {
-            Some(reply) => (Destination::Reply(reply), String::new()),
+        let destination = match self.refusal(begun) {
+            Some(reply) => Destination::Reply(reply),
             None => self.find(&head),
         };
-        Arrived { destination, path, begun, time_us: self.clock.wall_us(begun), head }
+        Arrived { destination, begun, time_us: self.clock.wall_us(begun), head }
     }
 
     /// Says why a request of this moment is not taken on, if it is not.
@@ -106,41 +110,74 @@ impl Worker {
         Some(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text))
     }
 
-    fn find(&self, head: &RequestHead) -> (Destination, String) {
-        let raw_path = head.path();
-        if raw_path == "*" {
-            return (
-                Destination::Reply(allowed(StatusCode::NO_CONTENT, Method::ALL.into_iter().collect())),
-                String::new(),
-            );
-        }
-        let path = match normalise_path(raw_path) {
+    fn find(&self, head: &RequestHead) -> Destination {
+        let path = match normalise_path(head.path()) {
             Ok(path) => path,
             Err(error) => {
                 tracing::debug!("request refused: {error}");
-                return (Destination::Reply(Reply::text(error.status(), error.client_text())), String::new());
+                return Destination::Reply(Reply::text(error.status(), error.client_text()));
             }
         };
-        let destination = match self.routes.find(|| head.host(), &path, head.method()) {
-            Routed::Found(found) => Destination::Endpoint {
-                endpoint: found.endpoint.clone(),
-                params: found
-                    .params
-                    .iter()
-                    .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                    .collect(),
-                path_info: found.path_info.to_owned(),
-            },
-            Routed::MethodNotAllowed(methods) if head.method() == Method::Options => {
-                Destination::Reply(allowed(StatusCode::NO_CONTENT, methods))
+        if let Some(reply) = self.preflight(head, &path) {
+            return Destination::Reply(reply);
+        }
+        let reply = match self.routes.find(|| head.host(), &path, head.method()) {
+            Routed::Found(found) => {
+                let endpoint = found.endpoint().clone();
+                let mut place = found.place();
+                if let Cow::Owned(path) = path {
+                    place.decoded = Some(path.into());
+                }
+                return Destination::Endpoint { endpoint, place };
             }
-            Routed::MethodNotAllowed(methods) => {
-                Destination::Reply(allowed(StatusCode::METHOD_NOT_ALLOWED, methods))
+            Routed::MethodNotAllowed(resource) => {
+                let status = match head.method() {
+                    Method::Options => StatusCode::NO_CONTENT,
+                    _ => StatusCode::METHOD_NOT_ALLOWED,
+                };
+                let mut reply = allowed(status, resource.methods());
+                if let Some(cors) = policy(&resource) {
+                    cors.grant(head).add_to(&mut reply);
+                }
+                reply
             }
-            Routed::MissingSlash => Destination::Reply(redirect_below(&path, head.query())),
-            Routed::NotFound => Destination::Reply(Reply::text(StatusCode::NOT_FOUND, "nothing is here")),
+            Routed::MissingSlash => redirect_below(&path, head.query()),
+            // RFC 9110 section 9.3.7: the server as a whole.
+            Routed::NotFound if path == "*" => {
+                allowed(StatusCode::NO_CONTENT, Method::ALL.into_iter().collect())
+            }
+            Routed::NotFound => Reply::text(StatusCode::NOT_FOUND, "nothing is here"),
         };
-        (destination, path.into_owned())
+        Destination::Reply(reply)
+    }
+
+    fn request_id(&self, head: &RequestHead, time_us: i64) -> RequestId {
+        let made = self.ids.next(time_us);
+        let came = match self.request_ids {
+            RequestIds::Take => head.field_bytes("x-request-id"),
+            RequestIds::Make | RequestIds::Silent => None,
+        };
+        came.and_then(|text| identity::taken(text, made)).unwrap_or(RequestId::Made(made))
+    }
+
+    /// Whether replies of handlers tell the id of their request.
+    pub(crate) fn tells_request_ids(&self) -> bool {
+        self.request_ids != RequestIds::Silent
+    }
+
+    /// Answers a preflight to a route with a policy: the one that takes the method which is asked for, or, if none does,
+    /// the first of that path.
+    fn preflight(&self, head: &RequestHead, path: &str) -> Option<Reply> {
+        if !cors::is_preflight(head) {
+            return None;
+        }
+        let method = cors::requested_method(head).unwrap_or(Method::Options);
+        let cors = match self.routes.find(|| head.host(), path, method) {
+            Routed::Found(found) => found.endpoint().cors.as_ref(),
+            Routed::MethodNotAllowed(resource) => policy(&resource),
+            Routed::MissingSlash | Routed::NotFound => None,
+        };
+        cors.map(|cors| cors.preflight(head))
     }
 
     /// By how much the time of idle connections is cut: with many, they make room.
@@ -162,17 +199,10 @@ impl Worker {
     ) -> Result<Exchange, Reply> {
         match arrived.destination {
             Destination::Reply(reply) => Err(reply),
-            Destination::Endpoint { endpoint, params, path_info } => {
-                let request = Request {
-                    head: arrived.head,
-                    path: arrived.path,
-                    params,
-                    path_info,
-                    remote_addr,
-                    id: self.ids.next(arrived.time_us),
-                    time_us: arrived.time_us,
-                    body,
-                };
+            Destination::Endpoint { endpoint, place } => {
+                let id = self.request_id(&arrived.head, arrived.time_us);
+                let request =
+                    Request { head: arrived.head, place, remote_addr, id, time_us: arrived.time_us, body };
                 Ok(Exchange { endpoint, request: Rc::new(request), begun: arrived.begun })
             }
         }
@@ -194,6 +224,11 @@ fn routes(options: &ServerOptions) -> Result<RouteTable<Rc<Endpoint>>, StartErro
     Ok(routes)
 }
 
+/// The policy of a path whose routes do not take the method.
+fn policy<'t>(resource: &Resource<'t, Rc<Endpoint>>) -> Option<&'t Cors> {
+    resource.endpoints().find_map(|endpoint| endpoint.cors.as_ref())
+}
+
 /// RFC 9110 section 10.2.1. OPTIONS is always among what is allowed: if no route takes it, we answer it.
 fn allowed(status: StatusCode, mut methods: Methods) -> Reply {
     methods.insert(Method::Options);
@@ -211,7 +246,7 @@ fn redirect_below(path: &str, query: Option<&str>) -> Reply {
     location.push(b'/');
     if let Some(query) = query {
         location.push(b'?');
-        location.extend_from_slice(query.as_bytes());
+        write_target(&mut location, query);
     }
     Reply::text(StatusCode::PERMANENT_REDIRECT, "it is below, after a slash").with("Location", location)
 }

@@ -280,7 +280,7 @@ fn announce(config: &Config, addresses: &[BoundAddress]) -> anyhow::Result<ExitC
 
 /// A command that reaches a route.
 fn try_line(route: &RouteSpec, url: &str) -> Option<String> {
-    if route.host.is_some() {
+    if route.host.is_some() || route.path == RouteSpec::ASTERISK {
         return None;
     }
     let segments = route.path.split('/').map(|segment| if segment.starts_with('{') { "1" } else { segment });

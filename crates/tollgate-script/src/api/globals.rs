@@ -7,6 +7,7 @@ use mlua::{Function, Lua, Table, Value};
 
 use super::{json, log};
 use crate::budget::Budget;
+use crate::request::ActiveCell;
 
 /// What conversions need to know of a VM.
 pub(crate) struct Marks {
@@ -19,7 +20,12 @@ pub(crate) struct Marks {
 }
 
 /// Fills the globals and closes them. `reply_bytes_max` bounds what `json.encode` returns.
-pub(crate) fn install(lua: &Lua, budget: &Rc<Budget>, reply_bytes_max: usize) -> mlua::Result<Rc<Marks>> {
+pub(crate) fn install(
+    lua: &Lua,
+    active: &Rc<ActiveCell>,
+    budget: &Rc<Budget>,
+    reply_bytes_max: usize,
+) -> mlua::Result<Rc<Marks>> {
     let globals = lua.globals();
     for name in TAKEN_AWAY {
         globals.raw_set(name, Value::Nil)?;
@@ -33,7 +39,7 @@ pub(crate) fn install(lua: &Lua, budget: &Rc<Budget>, reply_bytes_max: usize) ->
 
     let tollgate = lua.create_table()?;
     tollgate.raw_set("json", json::install(lua, &marks, budget, reply_bytes_max)?)?;
-    tollgate.raw_set("log", log::install(lua)?)?;
+    tollgate.raw_set("log", log::install(lua, active)?)?;
     tollgate.set_readonly(true);
     globals.raw_set("tollgate", tollgate)?;
     lua.sandbox(true)?;

@@ -1,18 +1,24 @@
-//! Answers for `tollgate.log` and `print`: lines of a script become events of `tracing`, with the place they came from.
+//! Answers for `tollgate.log` and `print`: lines of a script become events of `tracing`, with the place they came from and
+//! the id of the request.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use mlua::{Lua, Table, Value, Variadic};
 use tracing::Level;
 
 use crate::error::flat;
+use crate::request::ActiveCell;
 
 /// Makes the table with `debug`, `info`, `warn` and `error`, and `print` (which is `info`).
-pub(super) fn install(lua: &Lua) -> mlua::Result<Table> {
+pub(super) fn install(lua: &Lua, active: &Rc<ActiveCell>) -> mlua::Result<Table> {
     let log = lua.create_table()?;
     for level in [Level::DEBUG, Level::INFO, Level::WARN, Level::ERROR] {
-        let write =
-            lua.create_function(move |lua, values: Variadic<Value>| write_line(lua, level, &values))?;
+        let active = Rc::clone(active);
+        let write = lua.create_function(move |lua, values: Variadic<Value>| {
+            let id = active.borrow().as_ref().map(|active| active.request.id.to_string());
+            write_line(lua, level, id.as_deref(), &values)
+        })?;
         if level == Level::INFO {
             lua.globals().raw_set("print", write.clone())?;
         }
@@ -22,14 +28,14 @@ pub(super) fn install(lua: &Lua) -> mlua::Result<Table> {
     Ok(log)
 }
 
-fn write_line(lua: &Lua, level: Level, values: &[Value]) -> mlua::Result<()> {
+fn write_line(lua: &Lua, level: Level, id: Option<&str>, values: &[Value]) -> mlua::Result<()> {
     let line = joined(values)?;
     let at = place(lua);
     match level {
-        Level::ERROR => tracing::error!(target: "tollgate::script", at, "{line}"),
-        Level::WARN => tracing::warn!(target: "tollgate::script", at, "{line}"),
-        Level::DEBUG => tracing::debug!(target: "tollgate::script", at, "{line}"),
-        _ => tracing::info!(target: "tollgate::script", at, "{line}"),
+        Level::ERROR => tracing::error!(target: "tollgate::script", at, id, "{line}"),
+        Level::WARN => tracing::warn!(target: "tollgate::script", at, id, "{line}"),
+        Level::DEBUG => tracing::debug!(target: "tollgate::script", at, id, "{line}"),
+        _ => tracing::info!(target: "tollgate::script", at, id, "{line}"),
     }
     Ok(())
 }

@@ -9,7 +9,8 @@ use bytes::{Bytes, BytesMut};
 use tempfile::TempDir;
 use tollgate_http::{HeadReader, Limits, RequestHead};
 use tollgate_script::{
-    Call, CallError, FieldValue, Handler, Host, HostOptions, LoadError, Outcome, RecordFields, Request, Step,
+    Call, CallError, FieldValue, Handler, Host, HostOptions, LoadError, Outcome, Place, RecordFields,
+    Request, RequestId, Step,
 };
 use uuid::Uuid;
 
@@ -90,15 +91,23 @@ pub(crate) fn head(text: &str) -> RequestHead {
 pub(crate) fn request(head_text: &str, body: &[u8]) -> Rc<Request> {
     let head = head(head_text);
     Rc::new(Request {
-        path: "/a path".to_owned(),
-        params: vec![("id".to_owned(), "42".to_owned())],
-        path_info: "rest".to_owned(),
+        place: place(),
         remote_addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        id: Uuid::from_u128(1),
+        id: RequestId::Made(Uuid::from_u128(1)),
         time_us: 1_700_000_000_123_456,
         body: Bytes::copy_from_slice(body),
         head,
     })
+}
+
+/// `/{id}/*` took `/42/rest`.
+fn place() -> Place {
+    Place {
+        decoded: Some("/42/a rest".into()),
+        names: Some(Rc::from([Box::from("id")])),
+        spans: vec![(1, 3)],
+        path_info_bytes: 7,
+    }
 }
 
 pub(crate) fn get(target: &str) -> Rc<Request> {

@@ -22,8 +22,8 @@ fn check(expression: &str, expect: &str) {
 #[test]
 fn every_field_of_req_answers() {
     check("req.method", "POST");
-    check("req.path", "/a path");
-    check("req.path_info", "rest");
+    check("req.path", "/42/a rest");
+    check("req.path_info", "/a rest");
     check("req.params.id", "42");
     check("req.params.other", "nil");
     check("req.remote_addr", "127.0.0.1");

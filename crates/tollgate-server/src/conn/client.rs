@@ -84,7 +84,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         match Client::enter(peer, &self.worker) {
             Ok(client) => self.client = client,
-            Err(too_many) => self.end_with(&too_many.reply()),
+            Err(too_many) => self.end_with(too_many.reply()),
         }
         Ok(())
     }

@@ -1,11 +1,14 @@
 //! A request whose head has come, and where it leads.
 
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tollgate_http::RequestHead;
+use tollgate_script::Place;
 
+use crate::cors::Grant;
 use crate::handler::Endpoint;
+use crate::options::ConnectionLimits;
 use crate::reply::Reply;
 
 /// Bytes of a body that is read only to be thrown away, so that the connection can go on.
@@ -15,8 +18,6 @@ const DISCARDED_BODY_BYTES_MAX: u64 = 64 << 10;
 pub(crate) struct Arrived {
     pub(crate) head: RequestHead,
     pub(crate) destination: Destination,
-    /// The path, decoded and normalised; empty if it has no such form.
-    pub(crate) path: String,
     /// When the head was complete: for durations, and for records in microseconds since 1970.
     pub(crate) begun: Instant,
     pub(crate) time_us: i64,
@@ -25,7 +26,7 @@ pub(crate) struct Arrived {
 /// Where a request leads.
 pub(crate) enum Destination {
     /// A route takes it.
-    Endpoint { endpoint: Rc<Endpoint>, params: Vec<(String, String)>, path_info: String },
+    Endpoint { endpoint: Rc<Endpoint>, place: Place },
     /// The server answers by itself.
     Reply(Reply),
 }
@@ -36,6 +37,25 @@ impl Arrived {
         match &self.destination {
             Destination::Endpoint { endpoint, .. } => endpoint.body_bytes_max,
             Destination::Reply(_) => DISCARDED_BODY_BYTES_MAX,
+        }
+    }
+
+    /// How long the content may take to come.
+    pub(crate) fn body_timeout(&self, limits: &ConnectionLimits) -> Duration {
+        let own = match &self.destination {
+            Destination::Endpoint { endpoint, .. } => endpoint.body_timeout,
+            Destination::Reply(_) => None,
+        };
+        own.unwrap_or(limits.body_timeout)
+    }
+
+    /// What a reply to it says to pages of other origins.
+    pub(crate) fn grant(&self) -> Option<Grant> {
+        match &self.destination {
+            Destination::Endpoint { endpoint, .. } => {
+                endpoint.cors.as_ref().map(|cors| cors.grant(&self.head))
+            }
+            Destination::Reply(_) => None,
         }
     }
 

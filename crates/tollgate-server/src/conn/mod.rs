@@ -25,6 +25,7 @@ use tollgate_http::{
     CONTINUE, Connection as ConnectionOption, HeadReader, Method, RequestError, StatusCode, Version,
 };
 
+use crate::cors::Grant;
 use crate::crowd::{Held, Seat};
 use crate::handler::{Answer, Exchange};
 use crate::options::ConnectionLimits;
@@ -76,7 +77,7 @@ pub(crate) fn refuse<S: AsyncRead + AsyncWrite + Unpin>(
     worker.refusals.set(worker.refusals.get() + 1);
     let mut connection = Connection::new(worker, stream);
     let text = "too many connections: nothing was recorded";
-    connection.end_with(&Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text));
+    connection.end_with(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text));
     async move {
         let _gone = connection.run().await;
         let refusals = &connection.worker.refusals;
@@ -94,6 +95,8 @@ struct Connection<S> {
     input: BytesMut,
     head_reader: HeadReader,
     reading: Reading,
+    /// What a refusal of the body that comes has to say to its page.
+    grant: Option<Grant>,
     replies: Replies,
     reuse: Reuse,
     requests: u64,
@@ -145,6 +148,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             input: BytesMut::new(),
             head_reader: HeadReader::default(),
             reading: Reading::Head,
+            grant: None,
             replies: Replies::default(),
             reuse: Reuse::Open,
             requests: 0,
@@ -200,6 +204,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.reuse = Reuse::Linger;
                 return Ok(Some(self.complete(arrived, Bytes::new())));
             }
+            self.grant = arrived.grant();
             self.reading = Reading::Body(Box::new(BodyReader::new(arrived, limits)));
         }
         let Reading::Body(body) = &mut self.reading else { return Ok(None) };
@@ -213,6 +218,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             Err(error) => return Err(error),
         };
+        self.grant = None;
         match std::mem::replace(&mut self.reading, Reading::Head) {
             Reading::Body(body) => Ok(Some(self.complete(body.arrived, content))),
             Reading::Head => Ok(None),
@@ -239,9 +245,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if (is_last || !is_persistent) && self.reuse == Reuse::Open {
             self.reuse = Reuse::Close;
         }
-        let Answer { reply, gate } = match exchange {
-            Ok(exchange) => exchange.answer(&self.worker.recorder).await,
-            Err(reply) => reply.into(),
+        let (Answer { reply, gate }, request) = match exchange {
+            Ok(exchange) => (exchange.answer(&self.worker.recorder).await, Some(exchange.request)),
+            Err(reply) => (reply.into(), None),
         };
         if self.reuse == Reuse::Open && self.worker.deadlines.is_draining() {
             self.reuse = Reuse::Close;
@@ -251,19 +257,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             (Reuse::Open, Version::Http10) => Some(ConnectionOption::KeepAlive),
             (Reuse::Open, Version::Http11) => None,
         };
-        self.replies.push(&reply, gate, Writing { date: self.worker.clock.date(), is_head, connection });
+        let id = request.as_ref().filter(|_| self.worker.tells_request_ids()).map(|request| &request.id);
+        self.replies.push(&reply, gate, id, Writing { date: self.worker.clock.date(), is_head, connection });
     }
 
     /// Answers what is no request. After this nothing that comes is looked at.
     fn refuse(&mut self, error: &RequestError) {
         tracing::debug!(peer = ?self.client.peer, "request refused: {error}");
-        self.end_with(&Reply::text(error.status(), error.client_text()));
+        self.end_with(Reply::text(error.status(), error.client_text()));
     }
 
-    fn end_with(&mut self, reply: &Reply) {
+    fn end_with(&mut self, mut reply: Reply) {
         self.reuse = Reuse::Linger;
+        if let Some(grant) = self.grant.take() {
+            grant.add_to(&mut reply);
+        }
         let (date, is_head) = (self.worker.clock.date(), self.is_head_request());
-        self.replies.push(reply, None, Writing { date, is_head, connection: Some(ConnectionOption::Close) });
+        let writing = Writing { date, is_head, connection: Some(ConnectionOption::Close) };
+        self.replies.push(&reply, None, None, writing);
     }
 
     /// Whether the request that is being read is HEAD, as far as that is known: a refusal has no content then either
@@ -329,8 +340,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         match &self.reading {
             Reading::Head if self.head_reader.has_started() => (Phase::Head, limits.head_timeout),
             Reading::Head => (Phase::Idle, limits.idle_timeout),
-            Reading::Body(_) if limits.body_rate_min == 0 => (Phase::Body, limits.body_timeout),
-            Reading::Body(_) => (Phase::Body, limits.body_rate_grace.min(limits.body_timeout)),
+            Reading::Body(body) => {
+                let timeout = body.arrived.body_timeout(limits);
+                let grace = if limits.body_rate_min == 0 { timeout } else { limits.body_rate_grace };
+                (Phase::Body, grace.min(timeout))
+            }
         }
     }
 
@@ -339,7 +353,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.input = BytesMut::new();
         self.reading = Reading::Head;
         let text = "too much is in flight: nothing was recorded";
-        self.end_with(&Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text));
+        self.end_with(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text));
         self.held.set(self.memory_bytes());
     }
 
@@ -350,7 +364,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.slot.earn(
                 bytes,
                 limits.body_rate_min,
-                self.slot.after(body.arrived.begun, limits.body_timeout),
+                self.slot.after(body.arrived.begun, body.arrived.body_timeout(limits)),
             );
         }
     }
@@ -377,7 +391,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         match &self.reading {
             _ if self.is_between_requests() => Err(Gone),
             Reading::Head => {
-                self.end_with(&Reply::text(StatusCode::BAD_REQUEST, "incomplete request"));
+                self.end_with(Reply::text(StatusCode::BAD_REQUEST, "incomplete request"));
                 Ok(())
             }
             Reading::Body(body) => {
@@ -392,7 +406,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.is_between_requests() {
             return Err(Gone);
         }
-        self.end_with(&Reply::text(StatusCode::REQUEST_TIMEOUT, "the request took too long"));
+        self.end_with(Reply::text(StatusCode::REQUEST_TIMEOUT, "the request took too long"));
         Ok(())
     }
 

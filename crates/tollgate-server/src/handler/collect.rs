@@ -35,7 +35,7 @@ pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Record
             let rejected: Vec<_> = rejected;
             Answer { reply: with_level(summary(items.len(), &rejected), stream.ack), gate }
         }
-        Err(error) => refused(&error).into(),
+        Err(error) => refused(&error, &exchange.request.id).into(),
     }
 }
 

@@ -5,12 +5,13 @@ mod items;
 mod script;
 
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tollgate_http::{Method, Methods, StatusCode};
 use tollgate_log::{AppendError, Level};
-use tollgate_script::{Host, LoadError, Record, RecordFields, Request};
+use tollgate_script::{Host, LoadError, Record, RecordFields, Request, RequestId};
 
+use crate::cors::Cors;
 use crate::options::{HandlerSpec, RouteSpec};
 use crate::recorder::{Gate, Recorder};
 use crate::reply::Reply;
@@ -23,6 +24,8 @@ pub(crate) struct Endpoint {
     pub(crate) path: String,
     pub(crate) methods: Methods,
     pub(crate) body_bytes_max: u64,
+    pub(crate) body_timeout: Option<Duration>,
+    pub(crate) cors: Option<Cors>,
     stream: Option<Rc<StreamPlan>>,
     handler: Handler,
 }
@@ -72,8 +75,20 @@ impl Endpoint {
                 Handler::Reply(fixed_reply(*status, content_type, body))
             }
         };
-        let methods = with_head(spec.methods.unwrap_or_else(|| handler.methods()));
-        Ok(Self { path: spec.path.clone(), methods, body_bytes_max: spec.body_bytes_max, stream, handler })
+        let methods = match (&handler, spec.known_methods()) {
+            (_, Some(methods)) => methods,
+            (Handler::Script(script), None) => script_methods(script),
+            (Handler::Collect(_) | Handler::Reply(_), None) => Methods::EMPTY,
+        };
+        Ok(Self {
+            path: spec.path.clone(),
+            methods,
+            body_bytes_max: spec.body_bytes_max,
+            body_timeout: spec.body_timeout,
+            cors: spec.cors.as_ref().map(|cors| Cors::new(cors, methods)),
+            stream,
+            handler,
+        })
     }
 
     /// Appends the one record of a transaction, if its route has a stream.
@@ -95,7 +110,7 @@ impl Endpoint {
         };
         match appended {
             Ok((gate, ())) => Answer { reply: with_level(reply, stream.ack), gate },
-            Err(error) => refused(&error).into(),
+            Err(error) => refused(&error, &exchange.request.id).into(),
         }
     }
 }
@@ -104,14 +119,18 @@ impl Exchange {
     /// Answers the request and appends its records. A transaction begins here.
     pub(crate) async fn answer(&self, recorder: &Recorder) -> Answer {
         let endpoint = &self.endpoint;
-        match &endpoint.handler {
+        let mut answer = match &endpoint.handler {
             Handler::Collect(stream) => collect::answer(stream, self, recorder),
             Handler::Reply(reply) => endpoint.record(reply.clone(), Record::default(), self, recorder),
             Handler::Script(handler) => {
                 let (reply, record) = script::run(handler, self).await;
                 endpoint.record(reply, record, self, recorder)
             }
+        };
+        if let Some(cors) = &endpoint.cors {
+            cors.grant(&self.request.head).add_to(&mut answer.reply);
         }
+        answer
     }
 
     fn took_us(&self) -> i64 {
@@ -119,25 +138,10 @@ impl Exchange {
     }
 }
 
-impl Handler {
-    fn methods(&self) -> Methods {
-        match self {
-            // A function takes every method; OPTIONS is answered for it, unless the route names that method.
-            Self::Script(handler) => handler.methods().unwrap_or_else(|| {
-                Method::ALL.into_iter().filter(|method| *method != Method::Options).collect()
-            }),
-            Self::Collect(_) => [Method::Post].into_iter().collect(),
-            Self::Reply(_) => [Method::Get].into_iter().collect(),
-        }
-    }
-}
-
-/// RFC 9110 section 9.3.2: HEAD is GET without the content.
-fn with_head(mut methods: Methods) -> Methods {
-    if methods.contains(Method::Get) {
-        methods.insert(Method::Head);
-    }
-    methods
+/// The methods of a script: a function takes every one, but OPTIONS only if its route names that.
+fn script_methods(handler: &tollgate_script::Handler) -> Methods {
+    let but_options = || Method::ALL.into_iter().filter(|method| *method != Method::Options).collect();
+    RouteSpec::with_head(handler.methods().unwrap_or_else(but_options))
 }
 
 fn fixed_reply(status: u16, content_type: &str, body: &bytes::Bytes) -> Reply {
@@ -157,14 +161,14 @@ fn with_level(reply: Reply, level: Level) -> Reply {
     reply
 }
 
-fn refused(error: &AppendError) -> Reply {
+fn refused(error: &AppendError, id: &RequestId) -> Reply {
     let (status, text) = match error {
         AppendError::Busy { .. } => {
             (StatusCode::SERVICE_UNAVAILABLE, "the disk is behind: nothing was recorded")
         }
         AppendError::NoRoom => {
             // The log tells when this begins and ends.
-            tracing::debug!(%error, "request refused");
+            tracing::debug!(%error, %id, "request refused");
             let text = "the disk is nearly full: nothing was recorded";
             return Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text);
         }
@@ -178,8 +182,8 @@ fn refused(error: &AppendError) -> Reply {
     };
     // That the log stopped was told once, when it did.
     match error {
-        AppendError::Stopped(_) => tracing::debug!(%error, "request refused"),
-        _ => tracing::warn!(%error, "request refused"),
+        AppendError::Stopped(_) => tracing::debug!(%error, %id, "request refused"),
+        _ => tracing::warn!(%error, %id, "request refused"),
     }
     Reply::refused(status, text)
 }

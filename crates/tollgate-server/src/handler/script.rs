@@ -20,7 +20,7 @@ pub(super) async fn run(handler: &Handler, exchange: &Exchange) -> (Reply, Recor
         }
         Err(error) => {
             let request = &exchange.request;
-            let (method, path) = (request.head.method(), &request.path);
+            let (method, path) = (request.head.method(), request.path());
             tracing::error!(route = exchange.endpoint.path, %method, path, id = %request.id, "script failed: {error}");
             (Reply::text(StatusCode::INTERNAL_SERVER_ERROR, "the script failed"), Record::default())
         }

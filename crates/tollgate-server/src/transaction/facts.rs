@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use tollgate_log::{ColumnType, RowEncoder, Value, ValueError};
 use tollgate_script::Request;
-use uuid::Uuid;
 
 use crate::options::Source;
 
@@ -28,12 +27,12 @@ impl Facts<'_> {
         let request = self.request;
         match source {
             Source::RequestTime => row.push(Value::Timestamp(request.time_us)),
-            Source::RequestId if kind == ColumnType::Uuid => row.push(Value::Uuid(request.id.into_bytes())),
-            Source::RequestId => {
-                row.push(Value::Text(request.id.hyphenated().encode_lower(&mut Uuid::encode_buffer())))
+            Source::RequestId if kind == ColumnType::Uuid => {
+                row.push(Value::Uuid(request.id.uuid().into_bytes()))
             }
+            Source::RequestId => push_text(Some(request.id.text(&mut [0; 36])), row),
             Source::RequestMethod => row.push(Value::Text(request.head.method().as_str())),
-            Source::RequestPath => row.push(Value::Text(&request.path)),
+            Source::RequestPath => row.push(Value::Text(request.path())),
             Source::RequestQuery => push_text(request.head.query().map(str::as_bytes), row),
             Source::RequestHost => push_text(request.head.host().map(str::as_bytes), row),
             Source::RequestHeader(name) => push_text(request.head.field(name), row),

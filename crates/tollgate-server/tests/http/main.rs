@@ -7,6 +7,7 @@ mod bodies;
 mod closing;
 mod collect;
 mod connections;
+mod cors;
 mod deadlines;
 mod fields;
 mod framing;

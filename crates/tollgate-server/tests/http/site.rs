@@ -11,8 +11,8 @@ use tollgate_log::{
     ColumnType, Cursor, CursorStep, DiskStorage, Level, Log, LogOptions, RecordBody, Storage, Value,
 };
 use tollgate_server::{
-    BoundAddress, ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, Listeners, RouteSpec,
-    Server, ServerOptions, Source, StreamSpec, TrustedProxies, UnknownFields,
+    BoundAddress, ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, Listeners, RequestIds,
+    RouteSpec, Server, ServerOptions, Source, StreamSpec, TrustedProxies, UnknownFields,
 };
 
 use crate::peer::Peer;
@@ -46,6 +46,7 @@ impl Site {
             script: HostOptions::default(),
             streams: Vec::new(),
             routes: Vec::new(),
+            request_ids: RequestIds::default(),
             drain_timeout: Duration::from_secs(5),
         };
         Self { folder: tempfile::tempdir().unwrap(), options }
@@ -86,8 +87,23 @@ impl Site {
 
     fn route(mut self, path: &str, handler: HandlerSpec, stream: Option<usize>) -> Self {
         let path = path.to_owned();
-        let spec = RouteSpec { path, host: None, methods: None, handler, stream, body_bytes_max: 1 << 20 };
+        let spec = RouteSpec {
+            path,
+            host: None,
+            methods: None,
+            handler,
+            stream,
+            body_bytes_max: 1 << 20,
+            body_timeout: None,
+            cors: None,
+        };
         self.options.routes.push(spec);
+        self
+    }
+
+    /// Changes the route that was added last.
+    pub(crate) fn tune_route(mut self, tune: impl FnOnce(&mut RouteSpec)) -> Self {
+        tune(self.options.routes.last_mut().unwrap());
         self
     }
 

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use tollgate_log::{DigestAlgorithm, LogOptions};
 use tollgate_server::{
-    ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, ListenSpec, Method, Methods, RouteSpec,
-    ServerOptions, StreamSpec, TrustedProxies, UnderscoreNames,
+    ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, ListenSpec, Method, Methods, RequestIds,
+    RouteSpec, ServerOptions, StreamSpec, TrustedProxies, UnderscoreNames, canonical_host,
 };
 use toml::de::DeTable;
 
+use super::cors::cors;
 use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults, did_you_mean};
 use super::listen::{listen, trusted_proxies};
@@ -60,7 +61,12 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
     let log = log(root.table("log"), folder);
     let script = script(root.table("script"));
     let streams = streams(&mut root);
-    let defaults = RouteDefaults { folder, streams: &streams, body_bytes_max: written.body_bytes_max };
+    let defaults = RouteDefaults {
+        folder,
+        streams: &streams,
+        body_bytes_max: written.body_bytes_max,
+        body_timeout: written.connection.body_timeout,
+    };
     let routes = routes(&mut root, &defaults);
     let sink = sink(&mut root, folder);
     root.finish();
@@ -77,6 +83,7 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
             script,
             streams,
             routes,
+            request_ids: written.request_ids,
             drain_timeout: written.drain_timeout,
         },
         log,
@@ -92,6 +99,7 @@ struct WrittenServer {
     connection: ConnectionLimits,
     crowd: CrowdLimits,
     body_bytes_max: u64,
+    request_ids: RequestIds,
     drain_timeout: Duration,
 }
 
@@ -104,6 +112,7 @@ fn server(mut section: Section<'_>, folder: &Path) -> WrittenServer {
         connection: connection(&mut section),
         crowd: crowd(&mut section),
         body_bytes_max: section.size("body_bytes_max", BODY_BYTES, resolved::BODY_BYTES_MAX),
+        request_ids: section.choice("request_id", &resolved::REQUEST_IDS).unwrap_or_default(),
         drain_timeout: section.duration("drain_timeout", 0..=HOUR_MS, resolved::DRAIN_TIMEOUT),
     };
     section.finish();
@@ -221,6 +230,7 @@ struct RouteDefaults<'a> {
     folder: &'a Path,
     streams: &'a [StreamSpec],
     body_bytes_max: u64,
+    body_timeout: Duration,
 }
 
 fn routes(root: &mut Section<'_>, defaults: &RouteDefaults<'_>) -> Vec<RouteSpec> {
@@ -251,15 +261,34 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
         section.fault_at(&path.span, problem);
     }
     let host = section.text("host").map(|host| checked_host(&section, &host));
-    let methods = methods(&mut section);
+    let methods = methods(&mut section, "methods in [[route]]");
     let stream = stream(&mut section, defaults.streams);
     let handler = handler(&mut section, defaults.folder);
     if matches!(handler, Some(HandlerSpec::Collect)) && !section.has("stream") {
         section.fault("missing key \"stream\" in [[route]]: collect has nowhere to put the items");
     }
     let body_bytes_max = section.size("body_bytes_max", BODY_BYTES, defaults.body_bytes_max);
+    let body_timeout = Some(section.duration("body_timeout", TIMEOUT_MS, defaults.body_timeout));
+    let cors = cors(&mut section);
+    if path.as_ref().is_some_and(|path| path.value == RouteSpec::ASTERISK) {
+        check_asterisk(&section, methods, handler.as_ref());
+    }
     section.finish();
-    Some(RouteSpec { path: path?.value, host, methods, handler: handler?, stream, body_bytes_max })
+    let (path, handler) = (path?.value, handler?);
+    Some(RouteSpec { path, host, methods, handler, stream, body_bytes_max, body_timeout, cors })
+}
+
+/// The path `*` is that of `OPTIONS *`.
+fn check_asterisk(section: &Section<'_>, methods: Option<Methods>, handler: Option<&HandlerSpec>) {
+    let options = Methods::from_iter([Method::Options]);
+    if let Some(methods) = methods.filter(|methods| *methods != options) {
+        section.fault(format!(
+            "methods of path \"*\" are {methods}, allowed is OPTIONS: it is the server itself"
+        ));
+    }
+    if matches!(handler, Some(HandlerSpec::Collect)) {
+        section.fault("path \"*\" has collect, allowed are script and reply: it is for OPTIONS alone");
+    }
 }
 
 fn checked_host(section: &Section<'_>, host: &Written<String>) -> String {
@@ -268,13 +297,14 @@ fn checked_host(section: &Section<'_>, host: &Written<String>) -> String {
             format!("host in [[route]] is {:?}, allowed is a name or an address without port", host.value);
         section.fault_at(&host.span, text);
     }
-    host.value.to_ascii_lowercase()
+    canonical_host(&host.value).into_owned()
 }
 
-fn methods(section: &mut Section<'_>) -> Option<Methods> {
+/// Takes `methods`, which faults call `what`.
+pub(super) fn methods(section: &mut Section<'_>, what: &str) -> Option<Methods> {
     let texts = section.texts("methods")?;
     if texts.is_empty() {
-        section.fault("methods in [[route]] is empty, allowed is a list of methods, or no such key");
+        section.fault(format!("{what} is empty, allowed is a list of methods, or no such key"));
     }
     let mut methods = Methods::EMPTY;
     for text in texts {

@@ -7,7 +7,7 @@ use tollgate_server::{ClientHeader, ListenAddress, ListenSpec, Network, TrustedP
 
 use super::env::escape;
 use super::resolved;
-use super::section::{Item, Section, Written};
+use super::section::{Section, TextOrTable, Written};
 
 /// Owner and group may connect.
 const SOCKET_MODE: u32 = 0o660;
@@ -26,11 +26,11 @@ pub(super) fn listen(section: &mut Section<'_>, folder: &Path) -> Vec<ListenSpec
     let mut specs: Vec<ListenSpec> = Vec::new();
     for item in items {
         let (written, spec) = match item {
-            Item::Text(written) => {
+            TextOrTable::Text(written) => {
                 let spec = spec(section, &written, SOCKET_MODE, folder);
                 (written, spec)
             }
-            Item::Table(table) => match entry(table, folder) {
+            TextOrTable::Table(table) => match entry(table, folder) {
                 Some(found) => found,
                 None => continue,
             },

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tollgate_log::{DiskStorage, LogOptions, Storage};
 use tollgate_server::{
-    ColumnSpec, HandlerSpec, ListenSpec, RouteSpec, ServerOptions, StreamSpec, UnknownFields,
+    ColumnSpec, HandlerSpec, ListenSpec, RequestIds, RouteSpec, ServerOptions, StreamSpec, UnknownFields,
 };
 
 use super::env::escape;
@@ -24,6 +24,8 @@ pub(super) const BACKLOG: u32 = 4096;
 pub(super) const BODY_BYTES_MAX: u64 = 1 << 20;
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const CONTENT_TYPE: &str = "text/plain; charset=utf-8";
+pub(super) const REQUEST_IDS: [(&str, RequestIds); 3] =
+    [("take", RequestIds::Take), ("make", RequestIds::Make), ("silent", RequestIds::Silent)];
 /// Free bytes that are kept on a large disk.
 const RESERVE_BYTES: u64 = 1 << 30;
 /// Relative to the folder of the configuration.
@@ -138,6 +140,7 @@ impl Config {
         writeln!(f, "connections_per_client_max = {}", show_or_off(per_client))?;
         writeln!(f, "in_flight_bytes_max = \"{}\"", show_size(server.crowd.in_flight_bytes_max))?;
         writeln!(f, "queue_age_max = \"{}\"", show_duration(server.crowd.queue_age_max))?;
+        writeln!(f, "request_id = \"{}\"", show_request_ids(server.request_ids))?;
         writeln!(f, "drain_timeout = \"{}\"", show_duration(server.drain_timeout))
     }
 
@@ -170,12 +173,22 @@ impl Config {
         if let Some(stream) = route.stream.and_then(|stream| self.server.streams.get(stream)) {
             writeln!(f, "stream = {}", quoted(&stream.name))?;
         }
-        writeln!(f, "body_bytes_max = \"{}\"", show_size(route.body_bytes_max))
+        writeln!(f, "body_bytes_max = \"{}\"", show_size(route.body_bytes_max))?;
+        let body_timeout = route.body_timeout.unwrap_or(self.server.connection.body_timeout);
+        writeln!(f, "body_timeout = \"{}\"", show_duration(body_timeout))?;
+        match &route.cors {
+            Some(cors) => writeln!(f, "cors = {}", super::cors::show(cors)),
+            None => Ok(()),
+        }
     }
 }
 
 fn show_or_off<T: fmt::Display>(bound: Option<T>) -> String {
     bound.map_or_else(|| format!("\"{OFF}\""), |bound| bound.to_string())
+}
+
+fn show_request_ids(request_ids: RequestIds) -> &'static str {
+    REQUEST_IDS.iter().find(|(_, known)| *known == request_ids).map_or("", |(name, _)| name)
 }
 
 fn write_log(log: &LogOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,9 +1,14 @@
 //! The rules of routes that need no file: which paths are patterns, and which routes get in each other's way.
 
+use std::collections::HashMap;
+
 use tollgate_server::RouteSpec;
 
 /// What is wrong with a path pattern; none if nothing is.
 pub(super) fn path_problem(path: &str) -> Option<String> {
+    if path == RouteSpec::ASTERISK {
+        return None;
+    }
     let Some(below) = path.strip_prefix('/') else {
         return Some(format!("path is {path:?}, allowed is one that begins with \"/\""));
     };
@@ -68,35 +73,40 @@ pub(super) fn is_host(text: &str) -> bool {
 /// The pairs of routes that could both answer a request of the same shape, by place: the earlier, the later.
 pub(super) fn conflicts(routes: &[RouteSpec]) -> Vec<(usize, usize)> {
     let mut pairs = Vec::new();
+    // By host and shape, so that ten thousand routes are not compared with each other.
+    let mut known: HashMap<(Option<&str>, String), Vec<usize>> = HashMap::new();
     for (later, route) in routes.iter().enumerate() {
-        let earlier = routes[..later].iter().position(|earlier| is_conflict(earlier, route));
-        pairs.extend(earlier.map(|earlier| (earlier, later)));
+        let same = known.entry((route.host.as_deref(), shape(&route.path))).or_default();
+        let earlier = same.iter().find(|&&earlier| is_overlap(&routes[earlier], route));
+        pairs.extend(earlier.map(|&earlier| (earlier, later)));
+        same.push(later);
     }
     pairs
 }
 
-fn is_conflict(a: &RouteSpec, b: &RouteSpec) -> bool {
-    let is_overlap = match (a.methods, b.methods) {
+fn is_overlap(a: &RouteSpec, b: &RouteSpec) -> bool {
+    match (a.known_methods(), b.known_methods()) {
         (Some(a), Some(b)) => !a.intersection(b).is_empty(),
-        // Only the handler knows, so it may be any.
+        // Only the script knows, so it may be any.
         _ => true,
-    };
-    is_overlap && a.host == b.host && shape(&a.path).eq(shape(&b.path))
+    }
 }
 
-/// The segments of a path, each capture by the same sign.
-fn shape(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/').map(|segment| if segment.starts_with('{') { "{}" } else { segment })
+/// A path with each capture by the same sign.
+fn shape(path: &str) -> String {
+    let segments = path.split('/').map(|segment| if segment.starts_with('{') { "{}" } else { segment });
+    segments.collect::<Vec<_>>().join("/")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
     use tollgate_server::{HandlerSpec, Method, Methods};
 
     #[test]
     fn paths_are_literals_captures_and_a_star_at_the_end() {
-        for path in ["/", "/a", "/a/", "/a/{id}", "/{a}/{b_2}/*", "/*", "/a//b", "/a.b/~c", "/ü"] {
+        for path in ["*", "/", "/a", "/a/", "/a/{id}", "/{a}/{b_2}/*", "/*", "/a//b", "/a.b/~c", "/ü"] {
             assert_eq!(path_problem(path), None, "{path}");
         }
         let check = |path, expected: &str| {
@@ -137,9 +147,11 @@ mod tests {
             path: path.to_owned(),
             host: host.map(str::to_owned),
             methods: (!methods.is_empty()).then(|| methods.iter().copied().collect::<Methods>()),
-            handler: HandlerSpec::Collect,
+            handler: HandlerSpec::Script { file: PathBuf::new(), root: PathBuf::new() },
             stream: None,
             body_bytes_max: 1,
+            body_timeout: None,
+            cors: None,
         }
     }
 
@@ -158,8 +170,27 @@ mod tests {
         check(route("/a", None, &[Get]), route("/a", None, &[Post]), false);
         check(route("/a", None, &[Get, Put]), route("/a", None, &[Post, Put]), true);
         check(route("/a", None, &[Get]), route("/a", None, &[]), true);
+        check(route("/a", None, &[Get]), route("/a", None, &[Method::Head]), true);
         check(route("/a", Some("x"), &[]), route("/a", None, &[]), false);
         check(route("/a", Some("x"), &[]), route("/a", Some("x"), &[]), true);
+    }
+
+    #[test]
+    fn handlers_without_a_script_have_methods_of_their_own() {
+        let collect = RouteSpec { handler: HandlerSpec::Collect, ..route("/a", None, &[]) };
+        let content_type = String::new();
+        let reply = HandlerSpec::Reply { status: 200, content_type, body: Default::default() };
+        let reply = RouteSpec { handler: reply, ..route("/a", None, &[]) };
+        assert_eq!(conflicts(&[collect.clone(), reply.clone()]), []);
+        assert_eq!(conflicts(&[collect.clone(), collect.clone()]), [(0, 1)]);
+        assert_eq!(conflicts(&[reply, collect, route("/a", None, &[Method::Put])]), []);
+    }
+
+    #[test]
+    fn ten_thousand_routes_are_not_compared_with_each_other() {
+        let mut all: Vec<_> = (0..10_000).map(|index| route(&format!("/r{index}"), None, &[])).collect();
+        all.push(route("/r9999", None, &[]));
+        assert_eq!(conflicts(&all), [(9999, 10_000)]);
     }
 
     #[test]

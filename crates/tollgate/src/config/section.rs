@@ -31,11 +31,11 @@ pub(super) struct Written<T> {
     pub(super) span: Span,
 }
 
-/// An entry of a list that takes both.
-pub(super) enum Item<'a> {
-    /// A text.
+/// A value that may be short or long.
+pub(super) enum TextOrTable<'a> {
+    /// The short one.
     Text(Written<String>),
-    /// A table.
+    /// The long one.
     Table(Section<'a>),
 }
 
@@ -128,7 +128,7 @@ impl<'a> Section<'a> {
     }
 
     /// Takes a list of texts and tables.
-    pub(super) fn items(&mut self, key: &'static str) -> Option<Vec<Item<'a>>> {
+    pub(super) fn items(&mut self, key: &'static str) -> Option<Vec<TextOrTable<'a>>> {
         let entry = self.take(key)?;
         let Some(items) = entry.value.as_array() else {
             self.mismatch(&entry, "a list of strings");
@@ -136,8 +136,8 @@ impl<'a> Section<'a> {
         };
         let items =
             items.iter().map(|item| entry.item(item)).filter_map(|item| match item.value.as_table() {
-                Some(_) => self.table_of(&item, format!("{key} of {}", self.name)).map(Item::Table),
-                None => self.text_of(&item, "a string").map(Item::Text),
+                Some(_) => self.table_of(&item, format!("{key} of {}", self.name)).map(TextOrTable::Table),
+                None => self.text_of(&item, "a string").map(TextOrTable::Text),
             });
         Some(items.collect())
     }
@@ -255,6 +255,19 @@ impl<'a> Section<'a> {
     pub(super) fn take_table(&mut self, key: &'static str, name: String) -> Option<Self> {
         let entry = self.take(key)?;
         self.table_of(&entry, name)
+    }
+
+    /// Takes what is a text or a table.
+    pub(super) fn text_or_table(&mut self, key: &'static str, allowed: &str) -> Option<TextOrTable<'a>> {
+        let entry = self.take(key)?;
+        match entry.value {
+            DeValue::String(_) => self.text_of(&entry, allowed).map(TextOrTable::Text),
+            DeValue::Table(_) => self.table_of(&entry, key.to_owned()).map(TextOrTable::Table),
+            _ => {
+                self.mismatch(&entry, allowed);
+                None
+            }
+        }
     }
 
     /// Takes a table of tables: each with its own name.

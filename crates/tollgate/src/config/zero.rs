@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf, absolute};
 
 use tollgate_log::{ColumnType, Level, LogOptions};
 use tollgate_server::{
-    ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RouteSpec, ServerOptions, Source,
-    StreamSpec, TrustedProxies, UnknownFields,
+    ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RequestIds, RouteSpec,
+    ServerOptions, Source, StreamSpec, TrustedProxies, UnknownFields,
 };
 
 use super::FILE_NAME;
@@ -52,6 +52,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
             script: HostOptions::default(),
             streams: vec![requests()],
             routes,
+            request_ids: RequestIds::default(),
             drain_timeout: resolved::DRAIN_TIMEOUT,
         },
         log,
@@ -126,6 +127,8 @@ fn routes(folder: &Path, files: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<Rout
             handler: HandlerSpec::Script { file: file.clone(), root: folder.to_owned() },
             stream: Some(0),
             body_bytes_max: resolved::BODY_BYTES_MAX,
+            body_timeout: Some(ConnectionLimits::default().body_timeout),
+            cors: None,
         });
     }
     for (earlier, later) in conflicts(&routes) {

@@ -63,6 +63,7 @@ connections_max = 16384
 connections_per_client_max = "off"
 in_flight_bytes_max = "256MiB"
 queue_age_max = "1s"
+request_id = "take"
 drain_timeout = "10s"
 
 [log]
@@ -129,6 +130,7 @@ fn every_key_is_taken() {
         connections_per_client_max = 10
         in_flight_bytes_max = "64MiB"
         queue_age_max = "500ms"
+        request_id = "silent"
         drain_timeout = "0ms"
         [log]
         dir = "/var/log/tollgate"
@@ -160,10 +162,13 @@ fn every_key_is_taken() {
         script = "a.luau"
         stream = "scores"
         body_bytes_max = "10B"
+        body_timeout = "5m"
+        cors = "*"
         [[route]]
         path = "/b"
         collect = true
         stream = "scores"
+        cors = { origins = ["https://a.example", "http://localhost:3000"], methods = ["POST"], headers = ["X-A"], expose = ["ETag"], credentials = true, max_age = "1h" }
         [[route]]
         path = "/c"
         reply = { status = 404, content_type = "text/html", body = "<p>\"no\"\n$${X}</p>" }
@@ -198,6 +203,7 @@ connections_max = 100
 connections_per_client_max = 10
 in_flight_bytes_max = "64MiB"
 queue_age_max = "500ms"
+request_id = "silent"
 drain_timeout = "0ms"
 
 [log]
@@ -233,12 +239,16 @@ methods = ["GET", "POST"]
 script = "FOLDER/a.luau"
 stream = "scores"
 body_bytes_max = "10B"
+body_timeout = "5m"
+cors = { origins = ["*"], headers = ["*"], expose = [], credentials = false, max_age = "10m" }
 
 [[route]]
 path = "/b"
 collect = true
 stream = "scores"
 body_bytes_max = "2MiB"
+body_timeout = "2s"
+cors = { origins = ["https://a.example", "http://localhost:3000"], methods = ["POST"], headers = ["X-A"], expose = ["ETag"], credentials = true, max_age = "1h" }
 
 "#;
     let text = config.to_string();
@@ -263,8 +273,14 @@ fn what_is_printed_reads_back_to_the_same() {
         reply = { body = "line\nline\t'''\"\"\"$${HOME} \\ \u0007 ü" }
         [[route]]
         path = "/s"
+        host = "[0:0::1]"
         script = "a.luau"
         stream = "a"
+        cors = { origins = ["https://a.example"], credentials = true, expose = ["X-A", "B!"] }
+        [[route]]
+        path = "*"
+        script = "a.luau"
+        cors = "*"
         [sink.s]
         sqlite = "$${HOME}/it's.sqlite"
     "#;
@@ -602,7 +618,7 @@ fn one_bad_section_does_not_hide_the_others() {
              workers, head_bytes_max, target_bytes_max, fields_max, underscore_names, head_timeout, body_timeout, idle_timeout, \
              write_timeout, idle_timeout_crowded, body_rate_min, body_rate_grace, write_rate_min, \
              pipeline_depth_max, requests_per_connection_max, connections_max, connections_per_client_max, \
-             in_flight_bytes_max, queue_age_max, body_bytes_max, drain_timeout",
+             in_flight_bytes_max, queue_age_max, body_bytes_max, request_id, drain_timeout",
             "t.toml:6:1: missing key \"columns\" in [stream.s]",
             "t.toml:7:1: [[route]] needs one handler, found none, allowed is one of script, collect, reply",
             "t.toml:7:1: missing key \"path\" in [[route]]",
@@ -629,8 +645,83 @@ fn what_is_no_toml_is_told_alone_and_a_double_key_with_the_rest() {
              workers, head_bytes_max, target_bytes_max, fields_max, underscore_names, head_timeout, body_timeout, idle_timeout, \
              write_timeout, idle_timeout_crowded, body_rate_min, body_rate_grace, write_rate_min, \
              pipeline_depth_max, requests_per_connection_max, connections_max, connections_per_client_max, \
-             in_flight_bytes_max, queue_age_max, body_bytes_max, drain_timeout",
+             in_flight_bytes_max, queue_age_max, body_bytes_max, request_id, drain_timeout",
             "t.toml:5:11: workers in [server] is 0, allowed is \"auto\" or an integer from 1 to 1024",
+        ],
+    );
+}
+
+#[test]
+fn faults_of_cors_say_what_browsers_take() {
+    let route = |cors: &str| format!("[[route]]\npath = \"/\"\nreply = {{}}\ncors = {cors}\n");
+    check(
+        &route("\"https://a.example\""),
+        &[
+            "t.toml:4:8: cors in [[route]] is the string \"https://a.example\", allowed is \"*\" or a table { origins = \
+             [...], ... }",
+        ],
+    );
+    check(
+        &route("true"),
+        &["t.toml:4:8: cors in [[route]] is true, allowed is \"*\" or a table { origins = [...], ... }"],
+    );
+    check(&route("{}"), &["t.toml:4:8: missing key \"origins\" in cors"]);
+    check(
+        &route("{ origins = [], max_age = \"1500ms\", method = [] }"),
+        &[
+            "t.toml:4:8: max_age in cors is \"1500ms\", allowed are whole seconds",
+            "t.toml:4:8: origins in cors is empty, allowed is a list of origins, or [\"*\"]",
+            "t.toml:4:44: unknown key \"method\" in cors, did you mean \"methods\"?",
+        ],
+    );
+    check(
+        &route("{ origins = [\"*\"], headers = [\"*\"], expose = [\"*\"], credentials = true }"),
+        &[
+            "t.toml:4:21: origins in cors is \"*\", allowed with credentials are names: browsers refuse \"*\"",
+            "t.toml:4:38: headers in cors is \"*\", allowed with credentials are names: browsers refuse \"*\"",
+            "t.toml:4:54: expose in cors is \"*\", allowed with credentials are names: browsers refuse \"*\"",
+        ],
+    );
+    check(
+        &route("{ origins = [\"null\", \"a.example\"], methods = [\"TRACE\"], headers = [\"a b\", \"*\"] }"),
+        &[
+            "t.toml:4:21: origins in cors has \"null\", which is what any sandboxed page and any file says; to allow \
+             them, allow \"*\"",
+            "t.toml:4:29: origins in cors has \"a.example\", allowed is scheme, host and port as browsers write them: \
+             \"https://app.example.org\"",
+            "t.toml:4:54: unknown method \"TRACE\", allowed: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS",
+            "t.toml:4:75: headers in cors has \"a b\", allowed is the name of a header, or \"*\" alone",
+            "t.toml:4:82: headers in cors has \"*\", allowed is the name of a header, or \"*\" alone",
+        ],
+    );
+}
+
+#[test]
+fn the_server_itself_is_for_options_alone() {
+    check(
+        &format!(
+            "{SCORES}[[route]]\npath = \"*\"\ncollect = true\nstream = \"scores\"\nmethods = [\"GET\"]\n"
+        ),
+        &[
+            "t.toml:3:1: methods of path \"*\" are GET, allowed is OPTIONS: it is the server itself",
+            "t.toml:3:1: path \"*\" has collect, allowed are script and reply: it is for OPTIONS alone",
+        ],
+    );
+    check(
+        "[[route]]\npath = \"*\"\nreply = {}\n[[route]]\npath = \"*\"\nscript = \"a.luau\"\n",
+        &["t.toml:4:1: route \"*\" is that of line 1 again: same host, same path, methods that overlap"],
+    );
+    check("[[route]]\npath = \"*\"\nmethods = [\"OPTIONS\"]\nreply = {}\n", &[]);
+}
+
+#[test]
+fn one_host_in_two_spellings_is_one_host() {
+    check(
+        "[[route]]\nhost = \"[::1]\"\npath = \"/\"\nreply = {}\n[[route]]\nhost = \"[0::1]\"\npath = \"/\"\nreply = {}\n\
+         [[route]]\nhost = \"A.example.\"\npath = \"/\"\nreply = {}\n[[route]]\nhost = \"a.example\"\npath = \"/\"\nreply = {}\n",
+        &[
+            "t.toml:5:1: route \"/\" is that of line 1 again: same host, same path, methods that overlap",
+            "t.toml:13:1: route \"/\" is that of line 9 again: same host, same path, methods that overlap",
         ],
     );
 }

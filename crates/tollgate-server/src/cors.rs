@@ -1,0 +1,192 @@
+//! Which pages of other origins may use a route: the CORS protocol of the Fetch standard, section 3.3.
+//!
+//! A preflight is answered here and reaches no handler. What is granted is decided as a whole: a preflight that asks for
+//! too much gets no `Access-Control-` field at all, since browsers send GET, HEAD and POST to an allowed origin even when
+//! no field lists them.
+
+use bytes::Bytes;
+use tollgate_http::{Method, Methods, RequestHead, StatusCode, is_field_name};
+
+use crate::options::{AnyOr, CorsSpec};
+use crate::reply::Reply;
+
+const ALLOW_ORIGIN: &str = "Access-Control-Allow-Origin";
+const ALLOW_CREDENTIALS: &str = "Access-Control-Allow-Credentials";
+const EXPOSE_HEADERS: &str = "Access-Control-Expose-Headers";
+
+/// The policy of one route.
+#[derive(Debug, Clone)]
+pub(crate) struct Cors {
+    origins: AnyOr<String>,
+    methods: Methods,
+    headers: AnyOr<String>,
+    /// The value of the field; none if nothing is exposed.
+    expose: Option<Bytes>,
+    credentials: bool,
+    max_age: Bytes,
+}
+
+/// What a policy says to the origin of one request, while its reply is not known.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    origin: Granted,
+    credentials: bool,
+    expose: Option<Bytes>,
+}
+
+#[derive(Debug)]
+enum Granted {
+    Everybody,
+    /// This origin, as the request names it.
+    Origin(Bytes),
+    Nobody,
+}
+
+/// What a preflight asked for in vain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refusal {
+    Origin,
+    Method,
+    Header,
+}
+
+/// Tells whether a request is a preflight (Fetch section 3.3.2): OPTIONS alone is not.
+pub(crate) fn is_preflight(head: &RequestHead) -> bool {
+    head.method() == Method::Options
+        && head.field("origin").is_some()
+        && head.field("access-control-request-method").is_some()
+}
+
+/// The method that a preflight asks for, if the server knows it.
+pub(crate) fn requested_method(head: &RequestHead) -> Option<Method> {
+    head.field("access-control-request-method").and_then(Method::from_bytes)
+}
+
+impl Cors {
+    /// `methods` are those of the route.
+    pub(crate) fn new(spec: &CorsSpec, methods: Methods) -> Self {
+        Self {
+            origins: spec.origins.clone(),
+            methods: spec.methods.unwrap_or(methods),
+            headers: spec.headers.clone(),
+            expose: match &spec.expose {
+                AnyOr::Any => Some(Bytes::from_static(b"*")),
+                AnyOr::Listed(names) => (!names.is_empty()).then(|| names.join(", ").into()),
+            },
+            credentials: spec.credentials,
+            max_age: spec.max_age.as_secs().to_string().into(),
+        }
+    }
+
+    /// What the replies to a request say.
+    pub(crate) fn grant(&self, head: &RequestHead) -> Grant {
+        let origin = match (&self.origins, head.field_bytes("origin")) {
+            (AnyOr::Any, _) => Granted::Everybody,
+            (AnyOr::Listed(origins), Some(origin)) if is_listed(origins, &origin) => Granted::Origin(origin),
+            (AnyOr::Listed(_), _) => Granted::Nobody,
+        };
+        Grant { origin, credentials: self.credentials, expose: self.expose.clone() }
+    }
+
+    /// Answers a preflight.
+    pub(crate) fn preflight(&self, head: &RequestHead) -> Reply {
+        let reply = match self.check(head) {
+            Ok(headers) => self.granted(head, &headers),
+            Err(refusal) => Reply::text(StatusCode::FORBIDDEN, refusal.text()),
+        };
+        reply.with("Vary", "Origin, Access-Control-Request-Method, Access-Control-Request-Headers")
+    }
+
+    /// The names of the header fields that are asked for, all of them allowed.
+    fn check(&self, head: &RequestHead) -> Result<String, Refusal> {
+        if let AnyOr::Listed(origins) = &self.origins
+            && !is_listed(origins, head.field("origin").unwrap_or_default())
+        {
+            return Err(Refusal::Origin);
+        }
+        if !requested_method(head).is_some_and(|method| self.methods.contains(method)) {
+            return Err(Refusal::Method);
+        }
+        let mut asked = String::new();
+        for name in requested_headers(head) {
+            let name = std::str::from_utf8(name).map_err(|_| Refusal::Header)?;
+            let is_allowed = is_field_name(name.as_bytes())
+                && match &self.headers {
+                    AnyOr::Any => true,
+                    AnyOr::Listed(names) => names.iter().any(|listed| listed.eq_ignore_ascii_case(name)),
+                };
+            if !is_allowed {
+                return Err(Refusal::Header);
+            }
+            let comma = if asked.is_empty() { "" } else { ", " };
+            asked.extend([comma, name]);
+        }
+        Ok(asked)
+    }
+
+    /// `headers` are repeated: unlike `*` that covers `Authorization` too.
+    fn granted(&self, head: &RequestHead, headers: &str) -> Reply {
+        let mut reply = Reply::empty(StatusCode::NO_CONTENT);
+        self.grant(head).push_origin(&mut reply);
+        reply = reply.with("Access-Control-Allow-Methods", self.methods.to_string());
+        if !headers.is_empty() {
+            reply = reply.with("Access-Control-Allow-Headers", headers.to_owned());
+        }
+        reply.with("Access-Control-Max-Age", self.max_age.clone())
+    }
+}
+
+impl Grant {
+    /// Adds to a reply what the policy says, in place of what a script said about it.
+    pub(crate) fn add_to(&self, reply: &mut Reply) {
+        reply.fields.retain(|(name, _)| !is_ours(name));
+        self.push_origin(reply);
+        // With a list the reply differs by origin, also the one to a request that names none (Fetch section 3.3.5).
+        if !matches!(self.origin, Granted::Everybody) {
+            reply.push("Vary", "Origin");
+        }
+        if let Some(expose) = &self.expose
+            && !matches!(self.origin, Granted::Nobody)
+        {
+            reply.push(EXPOSE_HEADERS, expose.clone());
+        }
+    }
+
+    fn push_origin(&self, reply: &mut Reply) {
+        match &self.origin {
+            Granted::Nobody => return,
+            Granted::Everybody => reply.push(ALLOW_ORIGIN, "*"),
+            Granted::Origin(origin) => reply.push(ALLOW_ORIGIN, origin.clone()),
+        }
+        if self.credentials {
+            reply.push(ALLOW_CREDENTIALS, "true");
+        }
+    }
+}
+
+impl Refusal {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Origin => "this origin is not allowed here",
+            Self::Method => "pages of other origins may not use this method here",
+            Self::Header => "pages of other origins may not send such a header here",
+        }
+    }
+}
+
+/// Bytes are compared: a browser sends an origin in one spelling (RFC 6454 section 6.2).
+fn is_listed(origins: &[String], origin: &[u8]) -> bool {
+    origins.iter().any(|listed| listed.as_bytes() == origin)
+}
+
+/// Fetch section 3.3.2: names with commas between them; an empty value names none.
+fn requested_headers(head: &RequestHead) -> impl Iterator<Item = &[u8]> {
+    let fields = head.fields();
+    let values = fields.filter(|(name, _)| name.eq_ignore_ascii_case("access-control-request-headers"));
+    let names = values.flat_map(|(_, value)| value.split(|&byte| byte == b','));
+    names.map(<[u8]>::trim_ascii).filter(|name| !name.is_empty())
+}
+
+fn is_ours(name: &str) -> bool {
+    [ALLOW_ORIGIN, ALLOW_CREDENTIALS, EXPOSE_HEADERS].iter().any(|ours| ours.eq_ignore_ascii_case(name))
+}

@@ -1,0 +1,159 @@
+//! All routes: a tree of paths for each host that a route names, and one for all others.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use tollgate_http::{Method, Methods};
+use tollgate_script::Place;
+
+use super::host::{canonical_host, without_port};
+use super::tree::{Entry, Landing, Leaf, Node};
+
+/// Routes with something of type `T` behind each.
+pub struct RouteTable<T> {
+    hosts: HashMap<Box<str>, Site<T>, RandomState>,
+    any_host: Site<T>,
+}
+
+/// The routes of one host.
+struct Site<T> {
+    paths: Node<T>,
+    /// Those of `*`, the server itself.
+    asterisk: Leaf<T>,
+}
+
+/// What a request's host, path and method come to.
+pub enum Routed<'t, 'p, T> {
+    /// A route answers.
+    Found(Match<'t, 'p, T>),
+    /// Routes are there, but none for the method.
+    MethodNotAllowed(Resource<'t, T>),
+    /// Nothing is there, but below it, after a slash.
+    MissingSlash,
+    /// Nothing is there.
+    NotFound,
+}
+
+/// A route that answers.
+pub struct Match<'t, 'p, T> {
+    entry: &'t Entry<T>,
+    path: &'p str,
+    /// The bytes at the end of the path that `*` stands for.
+    path_info_bytes: usize,
+}
+
+/// The routes of one path, whatever their methods.
+pub struct Resource<'t, T>(&'t Leaf<T>);
+
+impl<T> Default for Site<T> {
+    fn default() -> Self {
+        Self { paths: Node::default(), asterisk: Leaf::default() }
+    }
+}
+
+impl<T> Default for RouteTable<T> {
+    fn default() -> Self {
+        Self { hosts: HashMap::default(), any_host: Site::default() }
+    }
+}
+
+impl<T> RouteTable<T> {
+    /// Adds a route. The pattern is one that the configuration allows: it begins with `/`, and `*` stands last, or it
+    /// is `*` alone, the server itself.
+    pub fn insert(&mut self, host: Option<&str>, pattern: &str, methods: Methods, endpoint: T) {
+        let site = match host {
+            Some(host) => self.hosts.entry(canonical_host(host).into()).or_default(),
+            None => &mut self.any_host,
+        };
+        let (leaf, captures) = match pattern {
+            "*" => (&mut site.asterisk, None),
+            _ => site.paths.leaf(pattern),
+        };
+        leaf.insert(methods, captures, endpoint);
+    }
+
+    /// Looks up a decoded, normalised path, or `*`. The host, which may have a port, is asked for only if a route names
+    /// one.
+    pub fn find<'t, 'p, 'h>(
+        &'t self,
+        host: impl FnOnce() -> Option<&'h str>,
+        path: &'p str,
+        method: Method,
+    ) -> Routed<'t, 'p, T> {
+        match self.land(host, path) {
+            None => Routed::NotFound,
+            Some(Landing::Folder) => Routed::MissingSlash,
+            Some(Landing::Here(leaf)) => choose(leaf, path, 0, method),
+            Some(Landing::Rest(leaf, bytes)) => choose(leaf, path, bytes, method),
+        }
+    }
+
+    fn land<'h>(&self, host: impl FnOnce() -> Option<&'h str>, path: &str) -> Option<Landing<'_, T>> {
+        let named = if self.hosts.is_empty() { None } else { host().and_then(|host| self.site(host)) };
+        match named.and_then(|site| site.find(path)) {
+            None => self.any_host.find(path),
+            // The table of all other hosts may have the path itself.
+            Some(Landing::Folder) => {
+                let other = self.any_host.find(path).filter(|landing| matches!(landing, Landing::Here(_)));
+                other.or(Some(Landing::Folder))
+            }
+            found => found,
+        }
+    }
+
+    fn site(&self, host: &str) -> Option<&Site<T>> {
+        self.hosts.get(&*canonical_host(without_port(host)))
+    }
+}
+
+impl<T> Site<T> {
+    fn find(&self, path: &str) -> Option<Landing<'_, T>> {
+        match path {
+            "*" if self.asterisk.entries.is_empty() => None,
+            "*" => Some(Landing::Here(&self.asterisk)),
+            _ => self.paths.find(path),
+        }
+    }
+}
+
+fn choose<'t, 'p, T>(
+    leaf: &'t Leaf<T>,
+    path: &'p str,
+    path_info_bytes: usize,
+    method: Method,
+) -> Routed<'t, 'p, T> {
+    match leaf.entry(method) {
+        Some(entry) => Routed::Found(Match { entry, path, path_info_bytes }),
+        None => Routed::MethodNotAllowed(Resource(leaf)),
+    }
+}
+
+impl<'t, 'p, T> Match<'t, 'p, T> {
+    /// What answers.
+    pub fn endpoint(&self) -> &'t T {
+        &self.entry.endpoint
+    }
+
+    /// What the pattern left open in the path, for a request whose head has the path as it is.
+    pub fn place(&self) -> Place {
+        let captures = self.entry.captures.as_ref();
+        Place {
+            decoded: None,
+            names: captures.map(|captures| captures.names.clone()),
+            spans: captures.map(|captures| captures.spans(self.path)).unwrap_or_default(),
+            path_info_bytes: self.path_info_bytes,
+        }
+    }
+}
+
+impl<'t, T> Resource<'t, T> {
+    /// The methods that are taken.
+    pub fn methods(&self) -> Methods {
+        self.0.methods
+    }
+
+    /// What answers them.
+    pub fn endpoints(&self) -> impl Iterator<Item = &'t T> {
+        self.0.entries.iter().map(|entry| &entry.endpoint)
+    }
+}

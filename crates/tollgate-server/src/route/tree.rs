@@ -1,0 +1,170 @@
+//! The paths of one host as a tree of segments.
+//!
+//! A lookup goes down one branch. Only where a literal and a `{name}` both fit the same segment are there two, and the
+//! second is looked at when the first leads nowhere. So it costs a hash for each segment of the path, and never visits
+//! more than the beginnings of patterns that fit the path: how many other routes there are does not matter.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use foldhash::fast::RandomState;
+use tollgate_http::{Method, Methods};
+
+/// What follows one beginning of a path.
+pub(super) struct Node<T> {
+    literals: HashMap<Box<str>, Node<T>, RandomState>,
+    capture: Option<Box<Node<T>>>,
+    /// Routes that end in `*` here.
+    rest: Leaf<T>,
+    /// Routes that end here.
+    here: Leaf<T>,
+}
+
+/// The routes of one pattern.
+pub(super) struct Leaf<T> {
+    pub(super) entries: Vec<Entry<T>>,
+    pub(super) methods: Methods,
+}
+
+pub(super) struct Entry<T> {
+    pub(super) methods: Methods,
+    pub(super) captures: Option<Captures>,
+    pub(super) endpoint: T,
+}
+
+/// The names that a pattern gives to segments of its paths.
+pub(super) struct Captures {
+    pub(super) names: Rc<[Box<str>]>,
+    /// Which segment each is, from 0.
+    segments: Box<[usize]>,
+}
+
+/// What a path comes to.
+pub(super) enum Landing<'t, T> {
+    /// Routes end there.
+    Here(&'t Leaf<T>),
+    /// It is the folder of a `*`, without the slash.
+    Folder,
+    /// A `*` takes it, from so many bytes before its end on.
+    Rest(&'t Leaf<T>, usize),
+}
+
+impl<T> Default for Node<T> {
+    fn default() -> Self {
+        Self { literals: HashMap::default(), capture: None, rest: Leaf::default(), here: Leaf::default() }
+    }
+}
+
+impl<T> Default for Leaf<T> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), methods: Methods::EMPTY }
+    }
+}
+
+impl<T> Node<T> {
+    /// Makes room for a pattern, and says what it captures.
+    pub(super) fn leaf(&mut self, pattern: &str) -> (&mut Leaf<T>, Option<Captures>) {
+        let mut node = self;
+        let (mut names, mut captured) = (Vec::new(), Vec::new());
+        for (index, segment) in segments(pattern).enumerate() {
+            if segment == "*" {
+                return (&mut node.rest, Captures::new(names, captured));
+            }
+            node = match capture_name(segment) {
+                Some(name) => {
+                    names.push(name.into());
+                    captured.push(index);
+                    node.capture.get_or_insert_default()
+                }
+                None => node.literals.entry(segment.into()).or_default(),
+            };
+        }
+        (&mut node.here, Captures::new(names, captured))
+    }
+
+    /// Finds the routes of the most exact pattern that matches `path`.
+    ///
+    /// A route that ends there comes before the redirect to a folder, and that before a less exact `*`.
+    pub(super) fn find(&self, path: &str) -> Option<Landing<'_, T>> {
+        let mut is_folder = false;
+        let found = self.walk(path.strip_prefix('/'), &mut is_folder);
+        found.or(is_folder.then_some(Landing::Folder))
+    }
+
+    /// `left` is what follows the slash after this node's segment, if there is one.
+    fn walk(&self, left: Option<&str>, is_folder: &mut bool) -> Option<Landing<'_, T>> {
+        let Some(left) = left else {
+            if self.here.entries.is_empty() {
+                *is_folder |= !self.rest.entries.is_empty();
+                return None;
+            }
+            return Some(Landing::Here(&self.here));
+        };
+        let (segment, next) = split(left);
+        if let Some(node) = self.literals.get(segment)
+            && let Some(found) = node.walk(next, is_folder)
+        {
+            return Some(found);
+        }
+        if !segment.is_empty()
+            && let Some(node) = &self.capture
+            && let Some(found) = node.walk(next, is_folder)
+        {
+            return Some(found);
+        }
+        match self.rest.entries.is_empty() {
+            true => None,
+            false if *is_folder => Some(Landing::Folder),
+            false => Some(Landing::Rest(&self.rest, left.len() + 1)),
+        }
+    }
+}
+
+impl<T> Leaf<T> {
+    pub(super) fn insert(&mut self, methods: Methods, captures: Option<Captures>, endpoint: T) {
+        self.methods = self.methods.union(methods);
+        self.entries.push(Entry { methods, captures, endpoint });
+    }
+
+    pub(super) fn entry(&self, method: Method) -> Option<&Entry<T>> {
+        self.entries.iter().find(|entry| entry.methods.contains(method))
+    }
+}
+
+impl Captures {
+    fn new(names: Vec<Box<str>>, segments: Vec<usize>) -> Option<Self> {
+        (!names.is_empty()).then(|| Self { names: names.into(), segments: segments.into() })
+    }
+
+    /// The places of what was captured in `path`, which the pattern matches.
+    pub(super) fn spans(&self, path: &str) -> Vec<(usize, usize)> {
+        let Some(&last) = self.segments.last() else { return Vec::new() };
+        let mut spans = Vec::with_capacity(self.segments.len());
+        let mut wanted = self.segments.iter().peekable();
+        let mut start = 1;
+        for (index, segment) in segments(path).enumerate().take(last + 1) {
+            let end = start + segment.len();
+            if wanted.next_if(|&&segment| segment == index).is_some() {
+                spans.push((start, end));
+            }
+            start = end + 1;
+        }
+        spans
+    }
+}
+
+/// Segments are short: a plain loop finds their ends sooner than a search that sets out to be fast.
+fn split(path: &str) -> (&str, Option<&str>) {
+    match path.bytes().position(|byte| byte == b'/') {
+        Some(end) => (&path[..end], Some(&path[end + 1..])),
+        None => (path, None),
+    }
+}
+
+fn segments(path: &str) -> std::str::Split<'_, char> {
+    path.strip_prefix('/').unwrap_or(path).split('/')
+}
+
+fn capture_name(segment: &str) -> Option<&str> {
+    segment.strip_prefix('{')?.strip_suffix('}')
+}

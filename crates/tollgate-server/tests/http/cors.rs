@@ -1,0 +1,242 @@
+//! Pages of other origins, by the Fetch standard: who is let in, with what, and what replies say of it.
+
+use std::time::Duration;
+
+use tollgate_log::Level;
+use tollgate_server::{AnyOr, CorsSpec, Method, Methods, RouteSpec};
+
+use crate::peer::Reply;
+use crate::site::{Running, Site};
+
+const APP: &str = "https://app.example";
+
+fn listed(names: &[&str]) -> AnyOr<String> {
+    AnyOr::Listed(names.iter().map(|&name| name.to_owned()).collect())
+}
+
+fn everybody() -> CorsSpec {
+    CorsSpec {
+        origins: AnyOr::Any,
+        methods: None,
+        headers: AnyOr::Any,
+        expose: listed(&[]),
+        credentials: false,
+        max_age: Duration::from_secs(600),
+    }
+}
+
+fn app_only() -> CorsSpec {
+    CorsSpec {
+        origins: listed(&["https://other.example", APP]),
+        methods: Some(Methods::from_iter([Method::Get, Method::Put])),
+        headers: listed(&["Content-Type", "X-Token"]),
+        expose: listed(&["ETag", "X-Left"]),
+        credentials: true,
+        max_age: Duration::from_secs(3600),
+    }
+}
+
+fn with(cors: CorsSpec) -> impl FnOnce(&mut RouteSpec) {
+    |route| route.cors = Some(cors)
+}
+
+fn ask(server: &Running, line: &str, fields: &[(&str, &str)]) -> Reply {
+    let mut request = format!("{line} HTTP/1.1\r\nHost: a\r\n");
+    for (name, value) in fields {
+        request.push_str(&format!("{name}: {value}\r\n"));
+    }
+    let mut peer = server.connect();
+    peer.send(request + "\r\n");
+    peer.reply(line.starts_with("HEAD"))
+}
+
+/// A reply as its status and what it says to pages, in its order: names without `Access-Control-`.
+fn check(reply: &Reply, expect: &str) {
+    let lines = reply.head.split("\r\n").skip(1).filter_map(|line| line.split_once(": "));
+    let told = lines.filter_map(|(name, value)| match name.strip_prefix("Access-Control-") {
+        Some(short) => Some(format!("{short}={value}")),
+        None if name == "Vary" => Some(format!("Vary={value}")),
+        None => None,
+    });
+    let found: Vec<_> = std::iter::once(reply.status.to_string()).chain(told).collect();
+    assert_eq!(found.join(" | "), expect, "{reply:?}");
+}
+
+const PREFLIGHT_VARY: &str = "Vary=Origin, Access-Control-Request-Method, Access-Control-Request-Headers";
+
+#[test]
+fn a_preflight_is_answered_and_neither_reaches_the_handler_nor_is_recorded() {
+    let server = Site::new()
+        .stream("all", Level::Synced, &["method text request.method"])
+        .script("/a", "return { PUT = function() return 'put' end, OPTIONS = function() return 'mine' end }")
+        .tune_route(with(app_only()))
+        .start();
+    let reply = ask(
+        &server,
+        "OPTIONS /a",
+        &[
+            ("Origin", APP),
+            ("Access-Control-Request-Method", "PUT"),
+            ("Access-Control-Request-Headers", "content-type,x-token"),
+        ],
+    );
+    let granted = format!(
+        "204 | Allow-Origin={APP} | Allow-Credentials=true | Allow-Methods=GET, PUT | \
+         Allow-Headers=content-type, x-token | Max-Age=3600 | {PREFLIGHT_VARY}"
+    );
+    check(&reply, &granted);
+    let reply = ask(&server, "PUT /a", &[("Origin", APP)]);
+    assert_eq!(reply.content, "put");
+    assert_eq!(server.records(), ["method=PUT"]);
+}
+
+#[test]
+fn a_preflight_that_asks_for_too_much_gets_nothing() {
+    let server = Site::new().handler("/a", "return 'never'").tune_route(with(app_only())).start();
+    let refused = format!("403 | {PREFLIGHT_VARY}");
+    for (origin, method, headers, text) in [
+        ("https://evil.example", "PUT", "x-token", "this origin is not allowed here\n"),
+        ("null", "PUT", "x-token", "this origin is not allowed here\n"),
+        ("https://app.example.evil.example", "PUT", "", "this origin is not allowed here\n"),
+        ("https://app.example:8443", "PUT", "", "this origin is not allowed here\n"),
+        ("http://app.example", "PUT", "", "this origin is not allowed here\n"),
+        ("HTTPS://APP.EXAMPLE", "PUT", "", "this origin is not allowed here\n"),
+        ("", "PUT", "", "this origin is not allowed here\n"),
+        (APP, "POST", "", "pages of other origins may not use this method here\n"),
+        (APP, "put", "", "pages of other origins may not use this method here\n"),
+        (APP, "TRACE", "", "pages of other origins may not use this method here\n"),
+        (APP, "", "", "pages of other origins may not use this method here\n"),
+        (APP, "PUT", "x-token, x-other", "pages of other origins may not send such a header here\n"),
+        (APP, "PUT", "x token", "pages of other origins may not send such a header here\n"),
+        (APP, "PUT", "*", "pages of other origins may not send such a header here\n"),
+    ] {
+        let fields = [
+            ("Origin", origin),
+            ("Access-Control-Request-Method", method),
+            ("Access-Control-Request-Headers", headers),
+        ];
+        let reply = ask(&server, "OPTIONS /a", &fields);
+        check(&reply, &refused);
+        assert_eq!(reply.content, text, "{fields:?}");
+    }
+}
+
+#[test]
+fn the_names_of_headers_are_read_from_all_lines_and_without_case() {
+    let server = Site::new().handler("/a", "return 'x'").tune_route(with(app_only())).start();
+    let asked = |first, second| {
+        let fields = [
+            ("Origin", APP),
+            ("Access-Control-Request-Method", "GET"),
+            ("Access-Control-Request-Headers", first),
+            ("access-control-request-headers", second),
+        ];
+        let reply = ask(&server, "OPTIONS /a", &fields);
+        (reply.status, reply.field("access-control-allow-headers").map(str::to_owned))
+    };
+    assert_eq!(asked("X-TOKEN", ", content-type ,"), (204, Some("X-TOKEN, content-type".to_owned())));
+    assert_eq!(asked("x-token", "x-other"), (403, None));
+    assert_eq!(asked("", ""), (204, None));
+}
+
+#[test]
+fn everybody_is_let_in_by_a_star_with_any_header_and_without_credentials() {
+    let server = Site::new().handler("/a", "return 'x'").tune_route(with(everybody())).start();
+    for origin in [APP, "null"] {
+        let fields = [
+            ("Origin", origin),
+            ("Access-Control-Request-Method", "PATCH"),
+            ("Access-Control-Request-Headers", "authorization"),
+        ];
+        let all = "GET, HEAD, POST, PUT, DELETE, PATCH";
+        let granted = format!(
+            "204 | Allow-Origin=* | Allow-Methods={all} | Allow-Headers=authorization | Max-Age=600 | {PREFLIGHT_VARY}"
+        );
+        check(&ask(&server, "OPTIONS /a", &fields), &granted);
+        check(&ask(&server, "GET /a", &[("Origin", origin)]), "200 | Allow-Origin=*");
+    }
+    // The same for all, so that caches need not tell them apart.
+    check(&ask(&server, "GET /a", &[]), "200 | Allow-Origin=*");
+}
+
+#[test]
+fn replies_tell_a_listed_origin_and_differ_by_origin() {
+    let server = Site::new().handler("/a", "return 'x'").tune_route(with(app_only())).start();
+    let granted = format!(
+        "200 | Allow-Origin={APP} | Allow-Credentials=true | Vary=Origin | Expose-Headers=ETag, X-Left"
+    );
+    check(&ask(&server, "GET /a", &[("Origin", APP)]), &granted);
+    check(&ask(&server, "HEAD /a", &[("Origin", APP)]), &granted);
+    for origin in ["https://evil.example", "null", ""] {
+        check(&ask(&server, "GET /a", &[("Origin", origin)]), "200 | Vary=Origin");
+    }
+    check(&ask(&server, "GET /a", &[]), "200 | Vary=Origin");
+}
+
+#[test]
+fn errors_of_the_route_can_be_read_by_the_page_too() {
+    let server = Site::new()
+        .script("/a", "return { POST = function() error('broken') end }")
+        .tune_route(with(app_only()))
+        .tune_route(|route| route.body_bytes_max = 4)
+        .start();
+    let told = "Allow-Credentials=true | Vary=Origin | Expose-Headers=ETag, X-Left";
+    let granted = |status: u16| format!("{status} | Allow-Origin={APP} | {told}");
+    check(&ask(&server, "POST /a", &[("Origin", APP)]), &granted(500));
+    check(&ask(&server, "GET /a", &[("Origin", APP)]), &granted(405));
+    check(&ask(&server, "POST /a", &[("Origin", APP), ("Content-Length", "5")]), &granted(413));
+    check(&ask(&server, "POST /a", &[("Origin", "null"), ("Content-Length", "5")]), "413 | Vary=Origin");
+    // OPTIONS without a method to ask for is no preflight.
+    let reply = ask(&server, "OPTIONS /a", &[("Origin", APP)]);
+    check(&reply, &granted(204));
+    assert_eq!(reply.field("allow"), Some("POST, OPTIONS"));
+}
+
+#[test]
+fn what_was_granted_to_one_request_is_not_said_to_the_next() {
+    let server =
+        Site::new().handler("/a", "return 'x'").tune_route(with(app_only())).fixed("/b", "plain").start();
+    let mut peer = server.connect();
+    peer.send(format!("POST /a HTTP/1.1\r\nHost: a\r\nOrigin: {APP}\r\nContent-Length: 1\r\n\r\nx"));
+    assert_eq!(peer.reply(false).field("access-control-allow-origin"), Some(APP));
+    peer.send(format!("GET /b HTTP/1.1\r\nHost: a\r\nOrigin: {APP}\r\n\r\n"));
+    check(&peer.expect("200", "plain"), "200");
+    peer.send("bad\r\n\r\n");
+    check(&peer.reply(false), "400");
+}
+
+#[test]
+fn the_route_that_takes_the_method_decides_about_a_preflight() {
+    let narrow = |method| move |route: &mut RouteSpec| route.methods = Some(Methods::from_iter([method]));
+    let server = Site::new()
+        .handler("/a", "return 'got'")
+        .tune_route(narrow(Method::Get))
+        .tune_route(with(everybody()))
+        .handler("/a", "return 'deleted'")
+        .tune_route(narrow(Method::Delete))
+        .fixed("/plain", "x")
+        .start();
+    let preflight = |path: &str, method| {
+        let fields = [("Origin", APP), ("Access-Control-Request-Method", method)];
+        ask(&server, &format!("OPTIONS {path}"), &fields)
+    };
+    let granted = format!("204 | Allow-Origin=* | Allow-Methods=GET, HEAD | Max-Age=600 | {PREFLIGHT_VARY}");
+    check(&preflight("/a", "GET"), &granted);
+    check(&preflight("/a", "PUT"), &format!("403 | {PREFLIGHT_VARY}"));
+    // Its route has no policy, so the preflight is any OPTIONS: what the path says to pages is said by its policy.
+    let reply = preflight("/plain", "GET");
+    check(&reply, "204");
+    assert_eq!(reply.field("allow"), Some("GET, HEAD, OPTIONS"));
+    check(&ask(&server, "DELETE /a", &[("Origin", APP)]), "200");
+}
+
+#[test]
+fn the_policy_takes_the_place_of_what_a_script_says() {
+    let script = "return { body = 'x', headers = { ['access-control-allow-origin'] = 'https://evil.example', \
+                  ['Access-Control-Allow-Credentials'] = 'true', vary = 'accept' } }";
+    let server = Site::new().handler("/a", script).tune_route(with(everybody())).start();
+    let reply = ask(&server, "GET /a", &[("Origin", APP)]);
+    check(&reply, "200 | Allow-Origin=*");
+    assert!(!reply.head.contains("evil"), "{reply:?}");
+    assert_eq!(reply.field("vary"), Some("accept"));
+}

@@ -1,0 +1,189 @@
+//! `cors` of a route: which pages of other origins may use it. As `"*"`, or as a table that reads back to the same.
+
+use std::time::Duration;
+
+use tollgate_server::{AnyOr, CorsSpec};
+
+use super::file::methods;
+use super::section::{Section, TextOrTable, Written};
+use super::units::{HOUR_MS, show_duration};
+
+const ALLOWED: &str = "\"*\" or a table { origins = [...], ... }";
+/// What a browser keeps at most.
+const MAX_AGE_MS: std::ops::RangeInclusive<u64> = 0..=24 * HOUR_MS;
+const MAX_AGE: Duration = Duration::from_secs(600);
+
+/// Takes the policy of a route, if it has one.
+pub(super) fn cors(section: &mut Section<'_>) -> Option<CorsSpec> {
+    match section.text_or_table("cors", ALLOWED)? {
+        TextOrTable::Text(text) => {
+            if text.value != "*" {
+                let found = &text.value;
+                section.fault_at(
+                    &text.span,
+                    format!("cors in [[route]] is the string {found:?}, allowed is {ALLOWED}"),
+                );
+            }
+            Some(everybody())
+        }
+        TextOrTable::Table(table) => Some(policy(table)),
+    }
+}
+
+/// Any page may do what it likes, without cookies.
+fn everybody() -> CorsSpec {
+    CorsSpec {
+        origins: AnyOr::Any,
+        methods: None,
+        headers: AnyOr::Any,
+        expose: AnyOr::Listed(Vec::new()),
+        credentials: false,
+        max_age: MAX_AGE,
+    }
+}
+
+fn policy(mut section: Section<'_>) -> CorsSpec {
+    if !section.has("origins") {
+        section.fault("missing key \"origins\" in cors");
+    }
+    let credentials = section.switch("credentials").is_some_and(|written| written.value);
+    let header_default = if credentials { AnyOr::Listed(Vec::new()) } else { AnyOr::Any };
+    let policy = CorsSpec {
+        origins: list(&mut section, "origins", credentials, origin_problem).unwrap_or(AnyOr::Any),
+        methods: methods(&mut section, "methods in cors"),
+        headers: list(&mut section, "headers", credentials, header_problem).unwrap_or(header_default),
+        expose: list(&mut section, "expose", credentials, header_problem)
+            .unwrap_or(AnyOr::Listed(Vec::new())),
+        credentials,
+        max_age: max_age(&mut section),
+    };
+    section.finish();
+    policy
+}
+
+/// Takes a list of names, or of `"*"` alone.
+fn list(
+    section: &mut Section<'_>,
+    key: &'static str,
+    credentials: bool,
+    problem: fn(&str) -> Option<&'static str>,
+) -> Option<AnyOr<String>> {
+    let texts = section.texts(key)?;
+    if key == "origins" && texts.is_empty() {
+        section.fault("origins in cors is empty, allowed is a list of origins, or [\"*\"]");
+    }
+    if let [Written { value, span }] = texts.as_slice()
+        && value == "*"
+    {
+        if credentials {
+            let text =
+                format!("{key} in cors is \"*\", allowed with credentials are names: browsers refuse \"*\"");
+            section.fault_at(span, text);
+        }
+        return Some(AnyOr::Any);
+    }
+    for text in &texts {
+        if let Some(problem) = problem(&text.value) {
+            section.fault_at(&text.span, format!("{key} in cors has {:?}, {problem}", text.value));
+        }
+    }
+    Some(AnyOr::Listed(texts.into_iter().map(|text| text.value).collect()))
+}
+
+/// Browsers write an origin in one way, and are compared with byte by byte (RFC 6454 section 6.2).
+fn origin_problem(origin: &str) -> Option<&'static str> {
+    if origin == "null" {
+        return Some("which is what any sandboxed page and any file says; to allow them, allow \"*\"");
+    }
+    let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
+    let is_sound = host.is_some_and(|host| {
+        let (name, port) = split_port(host);
+        let is_port =
+            port.is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
+        super::route::is_host(name) && is_port
+    });
+    if !is_sound {
+        return Some("allowed is scheme, host and port as browsers write them: \"https://app.example.org\"");
+    }
+    if origin.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Some("allowed are small letters: browsers write none else");
+    }
+    let is_default_port = (origin.starts_with("https://") && origin.ends_with(":443"))
+        || (origin.starts_with("http://") && origin.ends_with(":80"));
+    is_default_port.then_some("allowed is none of the default ports: browsers leave them out")
+}
+
+fn split_port(host: &str) -> (&str, Option<&str>) {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
+        _ => (host, None),
+    }
+}
+
+/// RFC 9110 section 5.1.
+fn header_problem(name: &str) -> Option<&'static str> {
+    let is_name = !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'+-.^_`|~".contains(&byte));
+    (!is_name).then_some("allowed is the name of a header, or \"*\" alone")
+}
+
+fn max_age(section: &mut Section<'_>) -> Duration {
+    let found = section.duration("max_age", MAX_AGE_MS, MAX_AGE);
+    if found.subsec_nanos() != 0 {
+        section.fault(format!("max_age in cors is \"{}\", allowed are whole seconds", show_duration(found)));
+    }
+    found
+}
+
+/// A policy as the file has it, every key.
+pub(super) fn show(cors: &CorsSpec) -> String {
+    let methods = cors.methods.map(|methods| {
+        let methods: Vec<_> = methods.iter().map(|method| format!("\"{method}\"")).collect();
+        format!("methods = [{}], ", methods.join(", "))
+    });
+    format!(
+        "{{ origins = {}, {}headers = {}, expose = {}, credentials = {}, max_age = \"{}\" }}",
+        show_list(&cors.origins),
+        methods.unwrap_or_default(),
+        show_list(&cors.headers),
+        show_list(&cors.expose),
+        cors.credentials,
+        show_duration(cors.max_age)
+    )
+}
+
+/// No name in it needs an escape.
+fn show_list(list: &AnyOr<String>) -> String {
+    match list {
+        AnyOr::Any => "[\"*\"]".to_owned(),
+        AnyOr::Listed(names) => {
+            let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
+            format!("[{}]", names.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_as_browsers_write_them() {
+        for origin in ["https://a.example", "http://localhost:3000", "https://[::1]:8443", "http://[::1]"] {
+            assert_eq!(origin_problem(origin), None, "{origin}");
+        }
+        let check = |origin, expected: &str| {
+            let problem = origin_problem(origin).unwrap();
+            assert!(problem.contains(expected), "{origin}: {problem}");
+        };
+        check("null", "sandboxed");
+        check("a.example", "scheme, host and port");
+        check("https://a.example/", "scheme, host and port");
+        check("https://", "scheme, host and port");
+        check("https://a.example:", "scheme, host and port");
+        check("https://*.example", "scheme, host and port");
+        check("https://A.example", "small letters");
+        check("https://a.example:443", "default ports");
+        check("http://a.example:80", "default ports");
+    }
+}

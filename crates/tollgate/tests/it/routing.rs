@@ -1,0 +1,53 @@
+//! Routes as the whole program has them.
+
+use std::fmt::Write;
+
+use crate::program::App;
+
+/// A request with a request id.
+fn request(path: &str, id: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: test\r\nX-Request-Id: {id}\r\n\r\n")
+}
+
+#[test]
+fn log_lines_about_a_request_tell_its_id() {
+    let config = "[[route]]\npath = \"/a\"\nscript = \"a.luau\"\n[[route]]\npath = \"/fail\"\nscript = \"fail.luau\"\n";
+    let said = "print('loading') return function(req) tollgate.log.warn('hello') return 204 end";
+    let app = App::new(config, &[("a.luau", said), ("fail.luau", "return function() error('broken') end")]);
+    let server = app.start();
+    let mut client = server.connect();
+    for (path, id, status) in [("/a", "first-1", 204), ("/a", "second:2", 204), ("/fail", "third=3", 500)] {
+        assert!(client.send(&request(path, id)));
+        let reply = client.reply().unwrap();
+        assert_eq!(reply.status, status);
+        assert!(reply.head.contains(&format!("\r\nX-Request-Id: {id}\r\n")), "{}", reply.head);
+    }
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log}");
+    let ids = |what: &str| -> Vec<_> {
+        let lines = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let told = lines.filter(|line| line["message"].as_str().is_some_and(|text| text.contains(what)));
+        told.map(|line| line["id"].as_str().map(str::to_owned)).collect()
+    };
+    assert_eq!(ids("hello"), [Some("first-1".to_owned()), Some("second:2".to_owned())], "{log}");
+    assert_eq!(ids("broken"), [Some("third=3".to_owned())], "{log}");
+    // Once by the check before the start, once by each worker.
+    let loading = ids("loading");
+    assert!(!loading.is_empty() && loading.iter().all(Option::is_none), "{log}");
+}
+
+#[test]
+fn each_of_ten_thousand_routes_is_found() {
+    let mut config = String::new();
+    for route in 0..10_000 {
+        writeln!(config, "[[route]]\npath = \"/r{route}/{{id}}\"\nreply = {{ body = \"{route}\" }}").unwrap();
+    }
+    let app = App::new(&config, &[]);
+    let server = app.start();
+    let mut client = server.connect();
+    for route in (0..10_000).step_by(97) {
+        assert_eq!(client.get(&format!("/r{route}/x")).unwrap().content, route.to_string());
+    }
+    assert_eq!(client.get("/r10000/x").unwrap().status, 404);
+    assert!(server.stop().0.success());
+}

@@ -71,6 +71,8 @@ impl Rules {
 /// What a configuration makes in a worker.
 pub(crate) struct Service {
     pub(crate) rules: Rc<Rules>,
+    /// A digest of its scripts.
+    pub(crate) sources: u64,
     routes: RouteTable<Rc<Endpoint>>,
 }
 
@@ -105,7 +107,11 @@ impl<'a> Building<'a> {
     }
 
     pub(crate) fn finish(self) -> Service {
-        Service { rules: Rc::new(Rules::new(self.options)), routes: self.routes }
+        Service {
+            sources: self.host.sources_digest(),
+            rules: Rc::new(Rules::new(self.options)),
+            routes: self.routes,
+        }
     }
 }
 

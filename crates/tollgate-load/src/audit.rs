@@ -197,7 +197,7 @@ impl Counter<'_> {
             SegmentState::Open | SegmentState::Damaged => None,
         };
         let Some(footer) = footer else { return self.walk(name, end) };
-        self.learn_streams(name, path)?;
+        self.learn_streams(name, path, &footer)?;
         let is_passed = footer.last <= self.position;
         if !is_passed && name.first <= self.position {
             return self.walk_divided(name, &footer);
@@ -222,19 +222,29 @@ impl Counter<'_> {
         }
     }
 
-    /// A segment shows its schemas before its first record; only one that is damaged there is read to its end.
-    fn learn_streams(&mut self, name: SegmentName, path: &Path) -> Result<(), LogError> {
-        if !self.streams.is_empty() {
+    /// A segment shows the schemas that it begins with before its first record; one that is damaged there, or got more
+    /// in its middle, is read to its end.
+    fn learn_streams(
+        &mut self,
+        name: SegmentName,
+        path: &Path,
+        footer: &SegmentFooter,
+    ) -> Result<(), LogError> {
+        if self.knows_all(footer) {
             return Ok(());
         }
         let mut cursor = self.cursor_at(name);
         cursor.step(Some(name.first))?;
         self.streams.extend(cursor.schemas().map(|(id, schema)| (id, schema.stream().to_owned())));
-        if self.streams.is_empty() {
+        if !self.knows_all(footer) {
             let scan = scan_segment(&**self.storage, path)?;
             self.streams.extend(scan.schemas.iter().map(|(id, schema)| (*id, schema.stream().to_owned())));
         }
         Ok(())
+    }
+
+    fn knows_all(&self, footer: &SegmentFooter) -> bool {
+        footer.counts.iter().all(|count| self.streams.contains_key(&count.schema))
     }
 
     fn cursor_at(&self, name: SegmentName) -> Cursor {
@@ -246,11 +256,17 @@ impl Counter<'_> {
     fn walk_divided(&mut self, name: SegmentName, footer: &SegmentFooter) -> Result<(), LogError> {
         let before = self.written.clone();
         self.walk(name, Some(footer.last))?;
+        let mut totals: HashMap<SchemaId, u64> = HashMap::new();
         for count in &footer.counts {
-            let stream = self.streams.get(&count.schema).map_or(STREAM_UNKNOWN, String::as_str);
+            // A stream that changed has several schemas: its first stands for all of them.
+            let stream = self.streams.get(&count.schema);
+            let same = totals.keys().find(|known| self.streams.get(*known) == stream).copied();
+            *totals.entry(same.unwrap_or(count.schema)).or_default() += count.rows + count.rejects;
+        }
+        for (schema, total) in totals {
+            let stream = self.streams.get(&schema).map_or(STREAM_UNKNOWN, String::as_str);
             let old = before.get(stream).copied().unwrap_or_default();
-            let total = count.rows + count.rejects;
-            let written = self.stream(count.schema);
+            let written = self.stream(schema);
             written.passed = old.passed + total.saturating_sub(written.pending - old.pending);
         }
         Ok(())

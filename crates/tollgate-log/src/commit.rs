@@ -290,6 +290,11 @@ impl Log {
         Ok(numbers)
     }
 
+    /// The schemas that were declared by now, the oldest first.
+    pub fn schemas(&self) -> Vec<Arc<Schema>> {
+        self.shared.schemas()
+    }
+
     /// Makes the appender of one worker; `wake` is called from a log thread when batches that it waits for got on.
     ///
     /// # Panics

@@ -98,6 +98,12 @@ impl Host {
             .map_err(|error| load_error(file, Charged::Call(vm.call_error(&error))))?;
         Ok(Handler(Rc::new(Script { vm: Rc::clone(vm), shape, columns, whole: fields.whole })))
     }
+
+    /// A digest of all files that were read so far: hosts of one process that loaded the same texts in the same order have
+    /// the same.
+    pub fn sources_digest(&self) -> u64 {
+        self.0.modules.digest()
+    }
 }
 
 impl Vm {

@@ -10,6 +10,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -26,6 +27,15 @@ pub(crate) struct Modules {
     loaded: RefCell<HashMap<(PathBuf, PathBuf), Value>>,
     /// The files that are being loaded now, outermost first.
     chain: RefCell<Vec<PathBuf>>,
+    /// Of every file that was read, in order.
+    sources: RefCell<DefaultHasher>,
+}
+
+impl Modules {
+    /// A digest of the files that were read, with their names.
+    pub(crate) fn digest(&self) -> u64 {
+        self.sources.borrow().finish()
+    }
 }
 
 /// A root folder, resolved, whose files may require each other.
@@ -55,6 +65,7 @@ impl Loader {
             return Err(LoadError::TooLarge { file: file.to_path_buf(), bytes, limit: SOURCE_BYTES_MAX });
         }
         let text = fs::read(&path).map_err(failed)?;
+        (&path, &text).hash(&mut *self.modules.sources.borrow_mut());
         Ok(Source { path, text })
     }
 

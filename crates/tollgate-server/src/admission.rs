@@ -16,7 +16,7 @@ const PROBE_PAUSE: Duration = Duration::from_millis(5);
 const ALL: u32 = 1 << 10;
 
 pub(crate) struct Admission {
-    age_max: Duration,
+    age_max: Cell<Duration>,
     /// When the last probe was sent.
     sent: Cell<Instant>,
     /// It is in the queue.
@@ -30,7 +30,7 @@ pub(crate) struct Admission {
 impl Admission {
     pub(crate) fn new(age_max: Duration) -> Self {
         Self {
-            age_max,
+            age_max: Cell::new(age_max),
             sent: Cell::new(Instant::now()),
             is_out: Cell::new(false),
             probe: Notify::new(),
@@ -39,18 +39,23 @@ impl Admission {
         }
     }
 
+    /// From now on requests may wait as long as this.
+    pub(crate) fn set_age_max(&self, age_max: Duration) {
+        self.age_max.set(age_max);
+    }
+
     /// Whether a request of this moment is taken on.
     pub(crate) fn admits(&self, now: Instant) -> bool {
         let since = now.saturating_duration_since(self.sent.get());
         if !self.is_out.get() && since >= PROBE_PAUSE {
-            if since >= self.age_max {
+            if since >= self.age_max.get() {
                 // Nobody came for so long: what was learnt then is over.
                 self.refuse(0, Duration::ZERO);
             }
             self.is_out.set(true);
             self.sent.set(now);
             self.probe.notify_one();
-        } else if self.is_out.get() && since > self.age_max / 2 {
+        } else if self.is_out.get() && since > self.age_max.get() / 2 {
             self.learn(since);
         }
         let owed = self.owed.get() + self.refused.get();
@@ -68,7 +73,7 @@ impl Admission {
     }
 
     fn learn(&self, age: Duration) {
-        let half = self.age_max / 2;
+        let half = self.age_max.get() / 2;
         let over = age.saturating_sub(half).as_nanos() * u128::from(ALL);
         let share = over.checked_div(half.as_nanos()).map_or(0, |share| share.min(u128::from(ALL)));
         // Down in steps: taking all again at once would fill the queue anew.

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc::{self, error::TrySendError};
@@ -26,12 +26,42 @@ const IPV6_CLIENT_PREFIX: u8 = 64;
 
 /// What the workers of a server share about its connections.
 pub(crate) struct Crowd {
-    limits: CrowdLimits,
+    limits: Limits,
     connections: AtomicUsize,
     workers: Box<[Place]>,
     clients: Mutex<HashMap<IpAddr, u32>>,
     held_bytes: AtomicU64,
     pub(crate) spares: Spares,
+}
+
+/// The bounds of this moment.
+struct Limits {
+    connections_max: AtomicUsize,
+    /// [`u32::MAX`] for none.
+    connections_per_client_max: AtomicU32,
+    in_flight_bytes_max: AtomicU64,
+}
+
+impl Limits {
+    fn of(limits: &CrowdLimits) -> Self {
+        Self {
+            connections_max: limits.connections_max.into(),
+            connections_per_client_max: limits.connections_per_client_max.unwrap_or(u32::MAX).into(),
+            in_flight_bytes_max: limits.in_flight_bytes_max.into(),
+        }
+    }
+
+    fn connections_max(&self) -> usize {
+        self.connections_max.load(Ordering::Relaxed)
+    }
+
+    fn connections_per_client_max(&self) -> u32 {
+        self.connections_per_client_max.load(Ordering::Relaxed)
+    }
+
+    fn in_flight_bytes_max(&self) -> u64 {
+        self.in_flight_bytes_max.load(Ordering::Relaxed)
+    }
 }
 
 /// One worker, on a cache line of its own.
@@ -47,7 +77,7 @@ impl Crowd {
     /// # Errors
     /// The system has no descriptors to spare.
     pub(crate) fn new(
-        limits: CrowdLimits,
+        limits: &CrowdLimits,
         workers: usize,
     ) -> io::Result<(Arc<Self>, Vec<mpsc::Receiver<Accepted>>)> {
         let (places, inboxes) = (0..workers)
@@ -57,7 +87,7 @@ impl Crowd {
             })
             .unzip::<_, _, Vec<_>, _>();
         let crowd = Self {
-            limits,
+            limits: Limits::of(limits),
             connections: AtomicUsize::new(0),
             workers: places.into(),
             clients: Mutex::default(),
@@ -67,9 +97,19 @@ impl Crowd {
         Ok((Arc::new(crowd), inboxes))
     }
 
+    /// Sets other bounds. What is there already stays, and counts; connections that came while clients were not counted
+    /// are nobody's.
+    pub(crate) fn limit(&self, limits: &CrowdLimits) {
+        let Limits { connections_max, connections_per_client_max, in_flight_bytes_max } = &self.limits;
+        connections_max.store(limits.connections_max, Ordering::Relaxed);
+        let per_client = limits.connections_per_client_max.unwrap_or(u32::MAX);
+        connections_per_client_max.store(per_client, Ordering::Relaxed);
+        in_flight_bytes_max.store(limits.in_flight_bytes_max, Ordering::Relaxed);
+    }
+
     /// Counts a new connection for a worker. None: there are as many as may be.
     pub(crate) fn enter(self: &Arc<Self>, worker: usize) -> Option<Seat> {
-        if self.connections.fetch_add(1, Ordering::Relaxed) >= self.limits.connections_max {
+        if self.connections.fetch_add(1, Ordering::Relaxed) >= self.limits.connections_max() {
             self.connections.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
@@ -96,17 +136,17 @@ impl Crowd {
 
     /// Whether more than four in five of the connections are there that may be.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.connections.load(Ordering::Relaxed) > self.limits.connections_max / 5 * 4
+        self.connections.load(Ordering::Relaxed) > self.limits.connections_max() / 5 * 4
     }
 
     /// Whether connections are counted by client.
     pub(crate) fn counts_clients(&self) -> bool {
-        self.limits.connections_per_client_max.is_some()
+        self.limits.connections_per_client_max() != u32::MAX
     }
 
     /// Counts a connection of a client. None: the client has as many as it may have.
     pub(crate) fn seat_client(self: &Arc<Self>, client: IpAddr) -> Option<ClientSeat> {
-        let max = self.limits.connections_per_client_max.unwrap_or(u32::MAX);
+        let max = self.limits.connections_per_client_max();
         let client = client_key(client);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let count = clients.entry(client).or_default();
@@ -120,11 +160,11 @@ impl Crowd {
     /// Whether as much is held as may be: nothing new is taken on. Peers alone do not get it so far, as what they make
     /// the server hold ends at three quarters; replies that wait for the log do.
     pub(crate) fn is_full(&self) -> bool {
-        self.held_bytes.load(Ordering::Relaxed) > self.limits.in_flight_bytes_max
+        self.held_bytes.load(Ordering::Relaxed) > self.limits.in_flight_bytes_max()
     }
 
     fn is_share_of_peers(&self, held_bytes: u64) -> bool {
-        held_bytes <= self.limits.in_flight_bytes_max / 4 * 3
+        held_bytes <= self.limits.in_flight_bytes_max() / 4 * 3
     }
 }
 
@@ -234,7 +274,7 @@ mod tests {
             in_flight_bytes_max: 100_000,
             ..CrowdLimits::default()
         };
-        Crowd::new(limits, 3).unwrap().0
+        Crowd::new(&limits, 3).unwrap().0
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! Why a server does not start. The operator's to mend.
+//! Why a server does not start, or does not reload. The operator's to mend.
 
 use std::io;
 
-/// Why a server does not start.
+use tollgate_log::{SchemaError, TooManySchemas};
+
+/// Why a server does not start, or does not serve by another configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Somebody else listens there, or nobody may.
@@ -22,6 +24,23 @@ pub enum StartError {
     /// A script was not taken, or the script host could not be made.
     #[error("{0}")]
     Script(String),
+    /// The log does not take a stream.
+    #[error("stream {name:?} cannot be recorded")]
+    Stream {
+        /// Its name.
+        name: String,
+        /// Why.
+        source: SchemaError,
+    },
+    /// The log has no number left for what a stream is now.
+    #[error("this log cannot take further streams or changes of them: restart")]
+    Schemas(#[source] TooManySchemas),
+    /// Workers loaded different texts.
+    #[error("a script changed while the workers loaded it: once more")]
+    Changed,
+    /// A worker drains, or takes longer than it may.
+    #[error("a worker does not answer")]
+    Unanswered,
     /// The system has no randomness.
     #[error("no randomness for request ids")]
     Randomness(#[source] getrandom::Error),

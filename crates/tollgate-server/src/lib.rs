@@ -11,7 +11,7 @@
 //! - a worker shares nothing on the path of a request: its state is `Rc` and `Cell`, the log is a queue away;
 //! - no byte of a reply leaves before its records are where their streams want them;
 //! - replies leave in the order of their requests; after a framing error the connection closes;
-//! - no file is read or written by a worker, but for scripts while it starts.
+//! - no file is read or written by a worker, but for scripts while it starts or reloads.
 
 mod accept;
 mod admission;
@@ -26,9 +26,11 @@ mod identity;
 mod listen;
 mod options;
 mod recorder;
+mod reload;
 mod reply;
 mod route;
 mod server;
+mod service;
 mod spare;
 mod stream_server;
 mod sys;

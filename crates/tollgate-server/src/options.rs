@@ -30,7 +30,7 @@ pub struct ServerOptions {
     pub crowd: CrowdLimits,
     /// Bounds on scripts.
     pub script: HostOptions,
-    /// The streams; a route names one by its place here, which is also its schema's number in the log.
+    /// The streams; a route names one by its place here.
     pub streams: Vec<StreamSpec>,
     /// The routes.
     pub routes: Vec<RouteSpec>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tollgate_log::Log;
 
 use crate::crowd::Crowd;
@@ -12,6 +12,8 @@ use crate::error::StartError;
 use crate::listen::{Listeners, SocketFile};
 use crate::options::ServerOptions;
 use crate::recorder::LogEnd;
+use crate::reload::{Built, Offer};
+use crate::service::Plan;
 use crate::worker::{self, Entrance};
 
 /// What workers are asked for.
@@ -25,6 +27,9 @@ pub(crate) enum Order {
 pub struct Server {
     orders: watch::Sender<Order>,
     workers: Vec<JoinHandle<()>>,
+    /// Where each worker takes another configuration.
+    offers: Vec<mpsc::Sender<Offer>>,
+    crowd: Arc<Crowd>,
     /// Go when nobody serves them any more.
     _files: Vec<SocketFile>,
 }
@@ -33,19 +38,27 @@ impl Server {
     /// Starts the workers; returns when all of them serve.
     ///
     /// # Errors
-    /// A script was not taken, or the system gave no thread. Workers that started end again.
+    /// A script or a stream was not taken, or the system gave no thread. Workers that started end again.
     pub fn start(options: ServerOptions, listeners: Listeners, log: &Log) -> Result<Self, StartError> {
-        let options = Arc::new(options);
+        let plan = Arc::new(Plan::new(options, log)?);
         let (orders, receiver) = watch::channel(Order::Serve);
         let (started, starts) = sync_channel(listeners.by_worker.len());
-        let mut server = Self { orders, workers: Vec::new(), _files: listeners.files };
         let (crowd, inboxes) =
-            Crowd::new(options.crowd.clone(), listeners.by_worker.len()).map_err(StartError::Worker)?;
+            Crowd::new(&plan.options.crowd, listeners.by_worker.len()).map_err(StartError::Worker)?;
+        let mut server = Self {
+            orders,
+            workers: Vec::new(),
+            offers: Vec::new(),
+            crowd: crowd.clone(),
+            _files: listeners.files,
+        };
         for (index, (listeners, inbox)) in listeners.by_worker.into_iter().zip(inboxes).enumerate() {
-            let entrance = Entrance { index, crowd: crowd.clone(), inbox, listeners };
-            let (options, orders, started) = (options.clone(), receiver.clone(), started.clone());
+            let (offer, offers) = mpsc::channel(1);
+            server.offers.push(offer);
+            let entrance = Entrance { index, crowd: crowd.clone(), inbox, offers, listeners };
+            let (plan, orders, started) = (plan.clone(), receiver.clone(), started.clone());
             let log = LogEnd::new(log);
-            let run = move || worker::run(&options, entrance, log, orders, &started);
+            let run = move || worker::run(&plan, entrance, log, orders, &started);
             let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(run);
             server.workers.push(thread.map_err(StartError::Worker)?);
         }
@@ -56,6 +69,19 @@ impl Server {
 
     fn wait_for(&self, starts: &Receiver<Result<(), StartError>>) -> Result<(), StartError> {
         starts.iter().take(self.workers.len()).collect()
+    }
+
+    /// Has all workers serve by other options, or none; returns when they do. Requests in flight end with what they began with.
+    ///
+    /// What is listened on, the backlog and the number of workers stay as they are.
+    ///
+    /// # Errors
+    /// A script or a stream was not taken, or a worker did not answer in time.
+    pub fn reload(&self, options: ServerOptions, log: &Log) -> Result<(), StartError> {
+        let plan = Arc::new(Plan::new(options, log)?);
+        let built = Built::by(&self.offers, &plan)?;
+        self.crowd.limit(&plan.options.crowd);
+        built.commit()
     }
 
     /// Ends the workers: no new connections, requests in flight to their end or the drain deadline.

@@ -13,6 +13,7 @@ use crate::crowd::Crowd;
 use crate::error::StartError;
 use crate::options::ServerOptions;
 use crate::recorder::LogEnd;
+use crate::service::Plan;
 use crate::worker::Worker;
 
 /// Serves byte streams on the calling thread. No deadline runs, nothing measures the age of its queue, and replies that
@@ -28,8 +29,9 @@ impl StreamServer {
     /// # Errors
     /// A script was not taken.
     pub fn new(options: &ServerOptions, log: &Log) -> Result<Self, StartError> {
-        let (crowd, _) = Crowd::new(options.crowd.clone(), 1).map_err(StartError::Worker)?;
-        let worker = Rc::new(Worker::new(options, 0, &crowd, LogEnd::new(log))?);
+        let (crowd, _) = Crowd::new(&options.crowd, 1).map_err(StartError::Worker)?;
+        let plan = Plan::new(options.clone(), log)?;
+        let worker = Rc::new(Worker::new(&plan, 0, &crowd, LogEnd::new(log))?);
         Ok(Self { worker, crowd })
     }
 

@@ -1,7 +1,6 @@
 //! One worker: a thread with its own listeners, script host and end of the log; all it shares is what it was given.
 
-use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -13,27 +12,24 @@ use bytes::Bytes;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path, write_path, write_target};
-use tollgate_log::SchemaId;
-use tollgate_script::{Host, Request, RequestId};
+use tollgate_http::{RequestHead, StatusCode};
+use tollgate_script::{Request, RequestId};
 
 use crate::accept::{self, Accepted, Acceptor};
 use crate::admission::Admission;
 use crate::clock::{Clock, TICK};
 use crate::conn::{Arrived, Deadlines, Destination, Scratch};
-use crate::cors::{self, Cors};
 use crate::crowd::Crowd;
 use crate::error::StartError;
-use crate::handler::{Endpoint, Exchange};
+use crate::handler::Exchange;
 use crate::identity::{self, IdMaker};
 use crate::listen::Listener;
-use crate::options::{ConnectionLimits, RequestIds, ServerOptions};
+use crate::options::RequestIds;
 use crate::recorder::{LogEnd, Recorder};
+use crate::reload::{self, Offer};
 use crate::reply::Reply;
-use crate::route::{Resource, RouteTable, Routed};
 use crate::server::Order;
-use crate::transaction::StreamPlan;
-use crate::trust::TrustedProxies;
+use crate::service::{Plan, Rules, Service};
 
 /// Where connections come to a worker.
 pub(crate) struct Entrance {
@@ -42,49 +38,45 @@ pub(crate) struct Entrance {
     pub(crate) crowd: Arc<Crowd>,
     /// Connections that other workers hand over.
     pub(crate) inbox: mpsc::Receiver<Accepted>,
+    /// Configurations to serve by.
+    pub(crate) offers: mpsc::Receiver<Offer>,
     pub(crate) listeners: Vec<Listener>,
 }
 
 /// What the connections of a worker share.
 pub(crate) struct Worker {
-    pub(crate) limits: ConnectionLimits,
     pub(crate) clock: Rc<Clock>,
     pub(crate) deadlines: Rc<Deadlines>,
     pub(crate) recorder: Recorder,
     pub(crate) scratch: Scratch,
     pub(crate) index: usize,
     pub(crate) crowd: Arc<Crowd>,
-    pub(crate) trusted_proxies: TrustedProxies,
     /// Connections that are being told that there are too many.
     pub(crate) refusals: Cell<usize>,
     admission: Admission,
-    routes: RouteTable<Rc<Endpoint>>,
+    service: RefCell<Service>,
     ids: IdMaker,
-    request_ids: RequestIds,
 }
 
 impl Worker {
     pub(crate) fn new(
-        options: &ServerOptions,
+        plan: &Plan,
         index: usize,
         crowd: &Arc<Crowd>,
         log: LogEnd,
     ) -> Result<Self, StartError> {
         let clock = Rc::new(Clock::new());
         Ok(Self {
-            limits: options.connection.clone(),
             deadlines: Rc::new(Deadlines::new(clock.clone())),
             clock,
             recorder: Recorder::new(log),
             scratch: Scratch::default(),
             index,
             crowd: crowd.clone(),
-            trusted_proxies: options.trusted_proxies.clone(),
             refusals: Cell::new(0),
-            admission: Admission::new(options.crowd.queue_age_max),
-            routes: routes(options)?,
+            admission: Admission::new(plan.options.crowd.queue_age_max),
+            service: RefCell::new(Service::new(plan)?),
             ids: IdMaker::new().map_err(StartError::Randomness)?,
-            request_ids: options.request_ids,
         })
     }
 
@@ -93,7 +85,7 @@ impl Worker {
         let begun = Instant::now();
         let destination = match self.refusal(begun) {
             Some(reply) => Destination::Reply(reply),
-            None => self.find(&head),
+            None => self.service.borrow().find(&head),
         };
         Arrived { destination, begun, time_us: self.clock.wall_us(begun), head }
     }
@@ -110,80 +102,36 @@ impl Worker {
         Some(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text))
     }
 
-    fn find(&self, head: &RequestHead) -> Destination {
-        let path = match normalise_path(head.path()) {
-            Ok(path) => path,
-            Err(error) => {
-                tracing::debug!("request refused: {error}");
-                return Destination::Reply(Reply::text(error.status(), error.client_text()));
-            }
-        };
-        if let Some(reply) = self.preflight(head, &path) {
-            return Destination::Reply(reply);
-        }
-        let reply = match self.routes.find(|| head.host(), &path, head.method()) {
-            Routed::Found(found) => {
-                let endpoint = found.endpoint().clone();
-                let mut place = found.place();
-                if let Cow::Owned(path) = path {
-                    place.decoded = Some(path.into());
-                }
-                return Destination::Endpoint { endpoint, place };
-            }
-            Routed::MethodNotAllowed(resource) => {
-                let status = match head.method() {
-                    Method::Options => StatusCode::NO_CONTENT,
-                    _ => StatusCode::METHOD_NOT_ALLOWED,
-                };
-                let mut reply = allowed(status, resource.methods());
-                if let Some(cors) = policy(&resource) {
-                    cors.grant(head).add_to(&mut reply);
-                }
-                reply
-            }
-            Routed::MissingSlash => redirect_below(&path, head.query()),
-            // RFC 9110 section 9.3.7: the server as a whole.
-            Routed::NotFound if path == "*" => {
-                allowed(StatusCode::NO_CONTENT, Method::ALL.into_iter().collect())
-            }
-            Routed::NotFound => Reply::text(StatusCode::NOT_FOUND, "nothing is here"),
-        };
-        Destination::Reply(reply)
-    }
-
-    fn request_id(&self, head: &RequestHead, time_us: i64) -> RequestId {
+    fn request_id(&self, head: &RequestHead, time_us: i64, ids: RequestIds) -> RequestId {
         let made = self.ids.next(time_us);
-        let came = match self.request_ids {
+        let came = match ids {
             RequestIds::Take => head.field_bytes("x-request-id"),
             RequestIds::Make | RequestIds::Silent => None,
         };
         came.and_then(|text| identity::taken(text, made)).unwrap_or(RequestId::Made(made))
     }
 
-    /// Whether replies of handlers tell the id of their request.
-    pub(crate) fn tells_request_ids(&self) -> bool {
-        self.request_ids != RequestIds::Silent
+    /// What connections go by from now on.
+    pub(crate) fn rules(&self) -> Rc<Rules> {
+        self.service.borrow().rules.clone()
     }
 
-    /// Answers a preflight to a route with a policy: the one that takes the method which is asked for, or, if none does,
-    /// the first of that path.
-    fn preflight(&self, head: &RequestHead, path: &str) -> Option<Reply> {
-        if !cors::is_preflight(head) {
-            return None;
-        }
-        let method = cors::requested_method(head).unwrap_or(Method::Options);
-        let cors = match self.routes.find(|| head.host(), path, method) {
-            Routed::Found(found) => found.endpoint().cors.as_ref(),
-            Routed::MethodNotAllowed(resource) => policy(&resource),
-            Routed::MissingSlash | Routed::NotFound => None,
-        };
-        cors.map(|cors| cors.preflight(head))
+    /// Whether these are the rules of this moment.
+    pub(crate) fn goes_by(&self, rules: &Rc<Rules>) -> bool {
+        Rc::ptr_eq(&self.service.borrow().rules, rules)
+    }
+
+    /// Serves what comes from now on by another configuration.
+    pub(crate) fn adopt(&self, service: Service, queue_age_max: Duration) {
+        self.admission.set_age_max(queue_age_max);
+        // What goes here closes a VM: nobody may be looking.
+        drop(self.service.replace(service));
     }
 
     /// By how much the time of idle connections is cut: with many, they make room.
     fn hurry(&self) -> Duration {
-        let limits = &self.limits;
         if self.crowd.is_crowded() {
+            let limits = &self.service.borrow().rules.limits;
             limits.idle_timeout.saturating_sub(limits.idle_timeout_crowded)
         } else {
             Duration::ZERO
@@ -196,11 +144,12 @@ impl Worker {
         arrived: Arrived,
         body: Bytes,
         remote_addr: Option<IpAddr>,
+        rules: &Rules,
     ) -> Result<Exchange, Reply> {
         match arrived.destination {
             Destination::Reply(reply) => Err(reply),
             Destination::Endpoint { endpoint, place } => {
-                let id = self.request_id(&arrived.head, arrived.time_us);
+                let id = self.request_id(&arrived.head, arrived.time_us, rules.request_ids);
                 let request =
                     Request { head: arrived.head, place, remote_addr, id, time_us: arrived.time_us, body };
                 Ok(Exchange { endpoint, request: Rc::new(request), begun: arrived.begun })
@@ -209,53 +158,11 @@ impl Worker {
     }
 }
 
-fn routes(options: &ServerOptions) -> Result<RouteTable<Rc<Endpoint>>, StartError> {
-    let host = Host::new(options.script.clone()).map_err(|error| StartError::Script(error.to_string()))?;
-    let streams = options.streams.iter().enumerate();
-    let streams: Vec<_> =
-        streams.map(|(id, spec)| Rc::new(StreamPlan::new(SchemaId(id as u16), spec))).collect();
-    let mut routes = RouteTable::default();
-    for spec in &options.routes {
-        let endpoint =
-            Endpoint::new(spec, &streams, &host).map_err(|error| StartError::Script(error.to_string()))?;
-        let methods = endpoint.methods;
-        routes.insert(spec.host.as_deref(), &spec.path, methods, Rc::new(endpoint));
-    }
-    Ok(routes)
-}
-
-/// The policy of a path whose routes do not take the method.
-fn policy<'t>(resource: &Resource<'t, Rc<Endpoint>>) -> Option<&'t Cors> {
-    resource.endpoints().find_map(|endpoint| endpoint.cors.as_ref())
-}
-
-/// RFC 9110 section 10.2.1. OPTIONS is always among what is allowed: if no route takes it, we answer it.
-fn allowed(status: StatusCode, mut methods: Methods) -> Reply {
-    methods.insert(Method::Options);
-    let reply = match status {
-        StatusCode::NO_CONTENT => Reply::empty(status),
-        _ => Reply::text(status, "this method is not allowed here"),
-    };
-    reply.with("Allow", methods.to_string())
-}
-
-/// From the path as it is matched: one as sent, `//host/../docs`, may lead to another server.
-fn redirect_below(path: &str, query: Option<&str>) -> Reply {
-    let mut location = Vec::new();
-    write_path(&mut location, path);
-    location.push(b'/');
-    if let Some(query) = query {
-        location.push(b'?');
-        write_target(&mut location, query);
-    }
-    Reply::text(StatusCode::PERMANENT_REDIRECT, "it is below, after a slash").with("Location", location)
-}
-
 /// Runs a worker on the calling thread until it is told to drain, and no connection or no time is left.
 ///
 /// What becomes of the start is told by `started`.
 pub(crate) fn run(
-    options: &ServerOptions,
+    plan: &Plan,
     entrance: Entrance,
     log: LogEnd,
     orders: watch::Receiver<Order>,
@@ -268,10 +175,10 @@ pub(crate) fn run(
         Err(error) => return tell(started, Err(StartError::Worker(error))),
     };
     runtime.block_on(async {
-        match start(options, entrance, log, &orders) {
+        match start(plan, entrance, log, &orders) {
             Ok((worker, accepting)) => {
                 tell(started, Ok(()));
-                drain(&worker, accepting, orders, options.drain_timeout).await;
+                drain(&worker, accepting, orders).await;
             }
             Err(error) => tell(started, Err(error)),
         }
@@ -284,16 +191,17 @@ fn tell(started: &SyncSender<Result<(), StartError>>, result: Result<(), StartEr
 }
 
 fn start(
-    options: &ServerOptions,
+    plan: &Plan,
     entrance: Entrance,
     log: LogEnd,
     orders: &watch::Receiver<Order>,
 ) -> Result<(Rc<Worker>, Vec<JoinHandle<()>>), StartError> {
-    let worker = Rc::new(Worker::new(options, entrance.index, &entrance.crowd, log)?);
+    let worker = Rc::new(Worker::new(plan, entrance.index, &entrance.crowd, log)?);
     spawn(&worker, |worker| async move { worker.recorder.hand_over().await });
     spawn(&worker, |worker| async move { worker.recorder.release().await });
     spawn(&worker, |worker| async move { worker.admission.watch().await });
     spawn(&worker, |worker| async move { tick(&worker).await });
+    spawn(&worker, |worker| reload::follow(worker, entrance.offers));
     let inbox = entrance.inbox;
     let mut accepting = vec![spawn(&worker, |worker| accept::take_over(worker, inbox, orders.clone()))];
     for listener in entrance.listeners {
@@ -319,14 +227,10 @@ async fn tick(worker: &Worker) {
     }
 }
 
-async fn drain(
-    worker: &Rc<Worker>,
-    accepting: Vec<JoinHandle<()>>,
-    mut orders: watch::Receiver<Order>,
-    timeout: Duration,
-) {
+async fn drain(worker: &Rc<Worker>, accepting: Vec<JoinHandle<()>>, mut orders: watch::Receiver<Order>) {
     // An owner that is gone wants no more service.
     let _ = orders.wait_for(|order| *order == Order::Drain).await;
+    let timeout = worker.rules().drain_timeout;
     let emptied = async {
         for accepting in accepting {
             // A task that panicked has ended the process.

@@ -9,6 +9,7 @@ const EXAMPLES: &str = "\
 Examples:
   tollgate serve                       serve ./tollgate.toml, or ./routes without it
   tollgate serve shop/                 serve an app folder
+  tollgate reload                      have the server take the changed configuration
   tollgate check --print               show the whole configuration with its defaults
   tollgate log cat --stream scores     what was recorded, as JSON lines
   tollgate log tail                    follow what a server records
@@ -37,6 +38,12 @@ pub(crate) enum Command {
         /// Record only: a later start without this loads the rows
         #[arg(long)]
         no_load: bool,
+    },
+    /// Have a running server take its configuration and scripts anew: all of it, or nothing changes
+    Reload {
+        /// The configuration file or folder that it serves, or its log folder
+        #[arg(value_name = "CONFIG|DIR", default_value = ".")]
+        config: PathBuf,
     },
     /// Check the configuration and compile all scripts, without serving
     Check {

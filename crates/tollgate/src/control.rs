@@ -1,10 +1,13 @@
-//! `<log.dir>/control.sock`: what a server tells other processes of its log, here how far it is synced.
+//! `<log.dir>/control.sock`: what other processes ask a server, in one line each.
 //!
-//! Whoever connects gets one line, `LOG-ID SEQUENCE`, and the connection is closed. The socket is no state: a start
-//! removes what a dead server left, and a server that cannot make it serves all the same.
+//! `watermark` is answered by `LOG-ID SEQUENCE`: how far the log is synced. `reload` is answered, when the reload is done,
+//! by the exit code for `tollgate reload` in a line of its own, and lines for people. Then the connection is closed. Whoever may
+//! connect decides the mode of the socket, which the umask gave: nobody but the owner, as a rule.
+//!
+//! The socket is no state: a start removes what a dead server left, and a server that cannot make it serves all the same.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -17,8 +20,14 @@ use tollgate_log::{Follower, Sequence, Watermark};
 const NAME: &str = "control.sock";
 /// How long either side waits for the other.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// An answer is an id, a blank, a number and a line end.
-const ANSWER_BYTES_MAX: u64 = 64;
+/// How long a reload may take: longer than the server lets it.
+const RELOAD_TIMEOUT: Duration = Duration::from_mins(3);
+const WATERMARK: &str = "watermark";
+const RELOAD: &str = "reload";
+const REQUEST_BYTES_MAX: u64 = 64;
+/// An id, a blank, a number and a line end.
+const WATERMARK_BYTES_MAX: u64 = 64;
+const RELOADED_BYTES_MAX: u64 = 1 << 20;
 /// Between two tries to accept, when the system has no descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -27,12 +36,35 @@ pub(crate) struct Control {
     socket: PathBuf,
 }
 
+/// Somebody who asked for a reload and waits.
+pub(crate) struct Asker(UnixStream);
+
+/// What became of a reload, for whoever asked.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Reloaded {
+    /// 0 done, 1 failed, 2 wrong configuration.
+    pub(crate) code: u8,
+    /// Lines for people.
+    pub(crate) text: String,
+}
+
+impl Asker {
+    /// Whoever went away needs no answer.
+    pub(crate) fn tell(mut self, Reloaded { code, text }: &Reloaded) {
+        drop(self.0.write_all(format!("{code}\n{text}").as_bytes()));
+    }
+}
+
 impl Control {
-    /// Begins to answer. The caller holds the lock of the folder.
+    /// Begins to answer. The caller holds the lock of the folder; who asks for a reload is given to `on_reload`.
     ///
     /// # Errors
     /// The socket cannot be made.
-    pub(crate) fn serve(dir: &Path, log: Follower) -> anyhow::Result<Self> {
+    pub(crate) fn serve(
+        dir: &Path,
+        log: Follower,
+        on_reload: impl Fn(Asker) + Send + 'static,
+    ) -> anyhow::Result<Self> {
         let socket = dir.join(NAME);
         match fs::remove_file(&socket) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -46,7 +78,7 @@ impl Control {
             for stream in listener.incoming() {
                 match stream {
                     // Whoever went away needs no answer.
-                    Ok(stream) => drop(tell(stream, log.watermark())),
+                    Ok(stream) => drop(answer(stream, &log, &on_reload)),
                     Err(_) => thread::sleep(ACCEPT_PAUSE),
                 }
             }
@@ -63,18 +95,44 @@ impl Drop for Control {
     }
 }
 
-fn tell(mut stream: UnixStream, Watermark { log, synced }: Watermark) -> io::Result<()> {
+fn answer(mut stream: UnixStream, log: &Follower, on_reload: &impl Fn(Asker)) -> io::Result<()> {
     stream.set_write_timeout(Some(TIMEOUT))?;
-    stream.write_all(format!("{log} {synced}\n").as_bytes())
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    let mut request = String::new();
+    BufReader::new((&stream).take(REQUEST_BYTES_MAX)).read_line(&mut request)?;
+    match request.trim_end() {
+        WATERMARK => {
+            let Watermark { log, synced } = log.watermark();
+            stream.write_all(format!("{log} {synced}\n").as_bytes())
+        }
+        RELOAD => {
+            on_reload(Asker(stream));
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Asks the server of a log folder how far its log is synced. None: no server answers.
 pub(crate) fn ask(dir: &Path) -> Option<Watermark> {
-    let stream = through_folder(dir, |path| UnixStream::connect(path)).ok()?;
-    stream.set_read_timeout(Some(TIMEOUT)).ok()?;
+    read_answer(&exchange(dir, WATERMARK, TIMEOUT, WATERMARK_BYTES_MAX)?)
+}
+
+/// Has the server of a log folder reload, and waits until it did or refused to. None: no server answers.
+pub(crate) fn ask_reload(dir: &Path) -> Option<Reloaded> {
+    let answer = exchange(dir, RELOAD, RELOAD_TIMEOUT, RELOADED_BYTES_MAX)?;
+    let (code, text) = answer.split_once('\n')?;
+    Some(Reloaded { code: code.parse().ok()?, text: text.to_owned() })
+}
+
+fn exchange(dir: &Path, request: &str, timeout: Duration, bytes_max: u64) -> Option<String> {
+    let mut stream = through_folder(dir, |path| UnixStream::connect(path)).ok()?;
+    stream.set_write_timeout(Some(TIMEOUT)).ok()?;
+    stream.set_read_timeout(Some(timeout)).ok()?;
+    stream.write_all(format!("{request}\n").as_bytes()).ok()?;
     let mut answer = String::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer).ok()?;
-    read_answer(&answer)
+    stream.take(bytes_max).read_to_string(&mut answer).ok()?;
+    Some(answer)
 }
 
 fn read_answer(answer: &str) -> Option<Watermark> {
@@ -105,8 +163,11 @@ mod tests {
         assert_eq!(ask(&dir), None);
         fs::write(dir.join(NAME), "left by a dead one").unwrap();
         let (log, _) = Log::open(Arc::new(DiskStorage), LogOptions::new(&dir), Vec::new(), |_| {}).unwrap();
-        let control = Control::serve(&dir, log.follower()).unwrap();
+        let reloaded = || Reloaded { code: 2, text: "t.toml: wrong\n".to_owned() };
+        let control = Control::serve(&dir, log.follower(), move |asker| asker.tell(&reloaded())).unwrap();
         assert_eq!(ask(&dir), Some(Watermark { log: log.id(), synced: Sequence(0) }));
+        assert_eq!(ask_reload(&dir), Some(reloaded()));
+        assert_eq!(exchange(&dir, "format the disk", TIMEOUT, 64).as_deref(), Some(""));
         drop(control);
         assert_eq!(ask(&dir), None);
         assert!(!dir.join(NAME).exists());

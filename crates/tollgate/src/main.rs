@@ -10,6 +10,7 @@ mod control;
 mod log;
 mod print;
 mod progress;
+mod reload;
 mod serve;
 mod sql;
 
@@ -32,7 +33,8 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Serve { config, no_load } => serve::run(&Config::load(&config)?, !no_load),
+        Command::Serve { config, no_load } => serve::run(config, !no_load),
+        Command::Reload { config } => reload::run(&config),
         Command::Check { config, print } => check::run(&Config::load(&config)?, print),
         Command::Log(command) => log::run(command),
         Command::Sql { statement, config, format } => sql::run(&Config::load(&config)?, &statement, format),

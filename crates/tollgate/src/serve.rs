@@ -1,15 +1,15 @@
-//! `tollgate serve`: wires log, loader and workers, waits for a signal, and takes them down in the opposite order.
+//! `tollgate serve`: wires log, loader and workers, waits for a signal, reloads meanwhile, and takes them down in the opposite order.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{panic, process, thread};
 
 use anyhow::Context;
 use rustix::process::{Resource, getrlimit, setrlimit};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tollgate_load::{LoadOptions, LoadStatus, Loader, SinkKind, SinkOptions};
 use tollgate_log::{
@@ -18,8 +18,9 @@ use tollgate_log::{
 use tollgate_server::{BoundAddress, HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts};
 
 use crate::config::Config;
-use crate::control::Control;
+use crate::control::{Asker, Control};
 use crate::print::{note, to_stdout};
+use crate::reload::Present;
 
 /// How long the loader may take for the rest of the log when the server stops; what is left is the next run's.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
@@ -37,8 +38,16 @@ enum Stop {
     LogFailed(String),
 }
 
+/// What the main thread hears of.
+enum Event {
+    Stop(Stop),
+    /// Somebody wants the configuration anew, and may wait for the answer.
+    Reload(Option<Asker>),
+}
+
 /// Serves until a signal, or until the log fails; loads rows meanwhile, or leaves them to a later start.
-pub(crate) fn run(config: &Config, is_loading: bool) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(path: PathBuf, is_loading: bool) -> anyhow::Result<ExitCode> {
+    let config = &Config::load(&path)?;
     start_tracing();
     abort_on_panic();
     let faults = check_scripts(&config.server);
@@ -46,18 +55,18 @@ pub(crate) fn run(config: &Config, is_loading: bool) -> anyhow::Result<ExitCode>
         faults.iter().for_each(|fault| note(fault));
         return Ok(ExitCode::from(2));
     }
-    let (stopper, stops) = channel();
-    listen_for_signals(stopper.clone())?;
+    let (teller, events) = channel();
+    listen_for_signals(teller.clone())?;
     raise_descriptor_limit(config);
     let listeners = Listeners::bind(&config.server)?;
     let addresses = listeners.addresses().to_vec();
-    let log = open_log(config, stopper)?;
-    let control = start_control(config, &log);
+    let log = open_log(config, teller.clone())?;
+    let control = start_control(config, &log, teller);
     let loader = if is_loading { Some(start_loader(config, &log)?) } else { None };
-    let drain_timeout = config.server.drain_timeout;
     let server = Server::start(config.server.clone(), listeners, &log)?;
     announce(config, &addresses)?;
-    let stop = wait(&stops, drain_timeout);
+    let mut present = Present::new(path, config.clone());
+    let stop = wait(&events, &mut present, &server, &log);
     server.drain();
     drop(control);
     let failure = match (stop, log.close()) {
@@ -101,18 +110,25 @@ fn abort_on_panic() {
     }));
 }
 
-fn listen_for_signals(stopper: Sender<Stop>) -> anyhow::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen for signals")?;
+fn listen_for_signals(teller: Sender<Event>) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen for signals")?;
     let listen = move || {
-        let mut signals = signals.forever();
-        if let Some(signal) = signals.next() {
+        let mut is_stopping = false;
+        for signal in signals.forever() {
+            let event = match signal {
+                SIGHUP => Event::Reload(None),
+                // Whoever asks twice means it.
+                _ if is_stopping => {
+                    note("stopped at once: requests in flight are lost, what was acknowledged is not");
+                    process::exit(1);
+                }
+                signal => {
+                    is_stopping = true;
+                    Event::Stop(Stop::Signal(signal))
+                }
+            };
             // A server that stops by itself listens no more.
-            let _ = stopper.send(Stop::Signal(signal));
-        }
-        // Whoever asks twice means it.
-        if signals.next().is_some() {
-            note("stopped at once: requests in flight are lost, what was acknowledged is not");
-            process::exit(1);
+            let _ = teller.send(event);
         }
     };
     thread::Builder::new().name("signals".to_owned()).spawn(listen).context("cannot start a thread")?;
@@ -138,14 +154,14 @@ fn raise_descriptor_limit(config: &Config) {
     }
 }
 
-fn open_log(config: &Config, stopper: Sender<Stop>) -> anyhow::Result<Log> {
+fn open_log(config: &Config, teller: Sender<Event>) -> anyhow::Result<Log> {
     let schemas = config.server.streams.iter().map(StreamSpec::schema);
     let schemas = schemas.collect::<Result<Vec<_>, _>>().context("a stream cannot be recorded")?;
     let on_event = move |event: &LogEvent| {
         report_event(event);
         if let LogEvent::Failed(reason) = event {
             // A server that stops by itself listens no more.
-            let _ = stopper.send(Stop::LogFailed(reason.clone()));
+            let _ = teller.send(Event::Stop(Stop::LogFailed(reason.clone())));
         }
     };
     let (log, report) = Log::open(storage(), config.log.clone(), schemas, on_event)?;
@@ -153,11 +169,14 @@ fn open_log(config: &Config, stopper: Sender<Stop>) -> anyhow::Result<Log> {
     Ok(log)
 }
 
-/// Tells other processes how far the log is synced; a server that cannot serves all the same.
-fn start_control(config: &Config, log: &Log) -> Option<Control> {
-    Control::serve(&config.log.dir, log.follower())
+/// Answers other processes; a server that cannot serves all the same.
+fn start_control(config: &Config, log: &Log, teller: Sender<Event>) -> Option<Control> {
+    // A server that stops reloads no more: whoever asked sees the connection end.
+    let on_reload = move |asker| drop(teller.send(Event::Reload(Some(asker))));
+    Control::serve(&config.log.dir, log.follower(), on_reload)
         .inspect_err(|error| {
-            tracing::warn!(error = format!("{error:#}"), "`log tail` shows sealed segments only");
+            let error = format!("{error:#}");
+            tracing::warn!(error, "`log tail` shows sealed segments only, `reload` reaches nobody");
         })
         .ok()
 }
@@ -237,18 +256,42 @@ fn start_loader(config: &Config, log: &Log) -> anyhow::Result<Loader> {
     Ok(Loader::start(options, storage(), log.sink_followers(1).pop())?)
 }
 
-/// Waits for the reason to stop. A failed log leaves routes without a stream served for as long as draining may take.
-fn wait(stops: &Receiver<Stop>, drain_timeout: Duration) -> Stop {
-    let stop = stops.recv().unwrap_or(Stop::Signal(SIGTERM));
+/// Waits for the reason to stop, and reloads meanwhile.
+fn wait(events: &Receiver<Event>, present: &mut Present, server: &Server, log: &Log) -> Stop {
+    let stop = loop {
+        match events.recv() {
+            Ok(Event::Stop(stop)) => break stop,
+            Ok(Event::Reload(asker)) => reload(asker, present, server, log),
+            Err(_) => break Stop::Signal(SIGTERM),
+        }
+    };
     match &stop {
         Stop::Signal(SIGINT) => tracing::info!("SIGINT: draining"),
         Stop::Signal(_) => tracing::info!("SIGTERM: draining"),
-        Stop::LogFailed(_) => {
-            // A signal ends this early.
-            let _ = stops.recv_timeout(drain_timeout);
-        }
+        Stop::LogFailed(_) => wait_failed(events, present.config.server.drain_timeout),
     }
     stop
+}
+
+/// A failed log leaves routes without a stream served for as long as draining may take; a signal ends this early.
+fn wait_failed(events: &Receiver<Event>, drain_timeout: Duration) {
+    let end = Instant::now() + drain_timeout;
+    while let Ok(Event::Reload(_)) = events.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        tracing::warn!("not reloaded: the log failed, the server stops");
+    }
+}
+
+fn reload(asker: Option<Asker>, present: &mut Present, server: &Server, log: &Log) {
+    if asker.is_none() {
+        tracing::info!("SIGHUP: reloading");
+    }
+    let reloaded = present.reload(server, log);
+    if reloaded.code == 0 {
+        raise_descriptor_limit(&present.config);
+    }
+    if let Some(asker) = asker {
+        asker.tell(&reloaded);
+    }
 }
 
 fn report_load(finished: Result<LoadStatus, tollgate_load::FinishError>) {

@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 
 use tollgate_http::Method;
-use tollgate_script::{LoadError, RecordFields};
+use tollgate_script::{Host, HostOptions, LoadError, RecordFields};
 
 use crate::app::{App, finish, get, handler_of, text};
 
@@ -121,4 +121,19 @@ fn a_module_that_fails_is_named_and_can_be_mended() {
     app.file("bad.luau", "return 'good'");
     let handler = app.handler("local good = require('bad') return function() return good end");
     assert_eq!(text(&finish(handler.call(get("/"))).unwrap()), "good");
+}
+
+#[test]
+fn hosts_that_loaded_the_same_texts_have_the_same_digest() {
+    let app = App::new();
+    let file = app.file("main.luau", "return require('lib/a')");
+    let digest = |text: &str| {
+        app.file("lib/a.luau", text);
+        let host = Host::new(HostOptions::default()).unwrap();
+        host.load(&file, app.root(), &RecordFields::default()).unwrap();
+        host.sources_digest()
+    };
+    let first = digest("return print");
+    assert_eq!(digest("return print"), first);
+    assert_ne!(digest("return error"), first);
 }

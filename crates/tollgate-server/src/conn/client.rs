@@ -11,6 +11,7 @@ use super::{Came, Connection, Gone, read};
 use crate::crowd::ClientSeat;
 use crate::listen::proxy_header::{self, ProxySource};
 use crate::reply::Reply;
+use crate::service::Rules;
 use crate::worker::Worker;
 
 /// Where a connection comes from, as it was accepted.
@@ -35,21 +36,37 @@ pub(super) struct TooMany;
 
 impl Client {
     /// Takes the place of `peer`. That of a trusted proxy is taken by the client of each request.
-    fn enter(peer: Option<IpAddr>, worker: &Worker) -> Result<Self, TooMany> {
-        let mut client = Self { peer, is_trusted_proxy: worker.trusted_proxies.trusts(peer), seat: None };
+    fn enter(peer: Option<IpAddr>, worker: &Worker, rules: &Rules) -> Result<Self, TooMany> {
+        let mut client = Self { peer, is_trusted_proxy: rules.trusted_proxies.trusts(peer), seat: None };
         if !client.is_trusted_proxy {
             client.sit(peer, worker)?;
         }
         Ok(client)
     }
 
+    /// Looks again whether the peer is a proxy, under other rules. A connection that is there stays.
+    pub(super) fn reconsider(&mut self, worker: &Worker, rules: &Rules) {
+        let is_trusted_proxy = rules.trusted_proxies.trusts(self.peer);
+        if self.is_trusted_proxy && !is_trusted_proxy {
+            self.seat = None;
+            // It stays even if the peer has too many.
+            let _ = self.sit(self.peer, worker);
+        }
+        self.is_trusted_proxy = is_trusted_proxy;
+    }
+
     /// The client of a request.
-    pub(super) fn of(&mut self, head: &RequestHead, worker: &Worker) -> Result<Option<IpAddr>, TooMany> {
+    pub(super) fn of(
+        &mut self,
+        head: &RequestHead,
+        worker: &Worker,
+        rules: &Rules,
+    ) -> Result<Option<IpAddr>, TooMany> {
         if !self.is_trusted_proxy {
             return Ok(self.peer);
         }
-        let client = worker.trusted_proxies.client(head, self.peer);
-        if worker.trusted_proxies.trusts(client) {
+        let client = rules.trusted_proxies.client(head, self.peer);
+        if rules.trusted_proxies.trusts(client) {
             self.seat = None;
         } else {
             self.sit(client, worker)?;
@@ -82,7 +99,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if origin.proxy_protocol {
             peer = self.read_proxy_header(peer).await?;
         }
-        match Client::enter(peer, &self.worker) {
+        match Client::enter(peer, &self.worker, &self.rules) {
             Ok(client) => self.client = client,
             Err(too_many) => self.end_with(too_many.reply()),
         }
@@ -91,7 +108,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Reads the header of the proxy; without a sound one in time the connection ends, and nothing of it is a request.
     async fn read_proxy_header(&mut self, peer: Option<IpAddr>) -> Result<Option<IpAddr>, Gone> {
-        let timeout = self.worker.limits.head_timeout;
+        let timeout = self.limits().head_timeout;
         self.slot.arm(Phase::Head, timeout);
         loop {
             match proxy_header::parse(&self.input) {

@@ -30,6 +30,7 @@ use crate::crowd::{Held, Seat};
 use crate::handler::{Answer, Exchange};
 use crate::options::ConnectionLimits;
 use crate::reply::{Replies, Reply, Writing};
+use crate::service::Rules;
 use crate::worker::Worker;
 use body::BodyReader;
 use client::Client;
@@ -87,6 +88,8 @@ pub(crate) fn refuse<S: AsyncRead + AsyncWrite + Unpin>(
 
 struct Connection<S> {
     worker: Rc<Worker>,
+    /// Of the request at hand, or of the last one.
+    rules: Rc<Rules>,
     stream: S,
     client: Client,
     slot: Slot,
@@ -142,6 +145,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Self {
             slot: Deadlines::enter(&worker.deadlines),
             held: Held::new(&worker.crowd),
+            rules: worker.rules(),
             worker,
             stream,
             client: Client::default(),
@@ -172,6 +176,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Answers the complete requests of the buffer, in their order.
     async fn answer_what_came(&mut self) {
+        if matches!(self.reading, Reading::Head) && !self.worker.goes_by(&self.rules) {
+            self.rules = self.worker.rules();
+            self.client.reconsider(&self.worker, &self.rules);
+        }
         while self.reuse == Reuse::Open && !self.is_full() {
             match self.next_request() {
                 Ok(Some(complete)) => self.answer(complete).await,
@@ -187,13 +195,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn limits(&self) -> &ConnectionLimits {
-        &self.worker.limits
+        &self.rules.limits
     }
 
     /// Takes the next complete request off the buffer. None: more bytes are needed.
     fn next_request(&mut self) -> Result<Option<Complete>, RequestError> {
         if let Reading::Head = &self.reading {
-            let limits = &self.worker.limits.head;
+            let limits = &self.rules.limits.head;
             let Some(head) = self.head_reader.read(&mut self.input, limits)? else { return Ok(None) };
             let arrived = self.worker.receive(head);
             if !arrived.head.framing().has_content() {
@@ -230,8 +238,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             is_head: arrived.head.method() == Method::Head,
             version: arrived.head.version(),
             is_persistent: arrived.head.is_persistent(),
-            exchange: match self.client.of(&arrived.head, &self.worker) {
-                Ok(client) => self.worker.exchange(arrived, body, client),
+            exchange: match self.client.of(&arrived.head, &self.worker, &self.rules) {
+                Ok(client) => self.worker.exchange(arrived, body, client, &self.rules),
                 Err(too_many) => Err(too_many.reply()),
             },
         }
@@ -257,7 +265,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             (Reuse::Open, Version::Http10) => Some(ConnectionOption::KeepAlive),
             (Reuse::Open, Version::Http11) => None,
         };
-        let id = request.as_ref().filter(|_| self.worker.tells_request_ids()).map(|request| &request.id);
+        let id = request.as_ref().filter(|_| self.rules.tells_request_ids()).map(|request| &request.id);
         self.replies.push(&reply, gate, id, Writing { date: self.worker.clock.date(), is_head, connection });
     }
 
@@ -301,8 +309,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if !self.replies.release(&self.worker.recorder).await {
             self.reuse = Reuse::Linger;
         }
-        write_all(&mut self.stream, &self.slot, &self.held, self.replies.bytes(), &self.worker.limits)
-            .await?;
+        write_all(&mut self.stream, &self.slot, &self.held, self.replies.bytes(), &self.rules.limits).await?;
         self.replies.clear();
         Ok(())
     }
@@ -382,7 +389,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn ask_for_body(&mut self) -> Result<(), Gone> {
         let Reading::Body(body) = &mut self.reading else { return Ok(()) };
         if body.take_continue(&self.input) {
-            write_all(&mut self.stream, &self.slot, &self.held, CONTINUE, &self.worker.limits).await?;
+            write_all(&mut self.stream, &self.slot, &self.held, CONTINUE, &self.rules.limits).await?;
         }
         Ok(())
     }

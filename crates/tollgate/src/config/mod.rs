@@ -3,6 +3,7 @@
 //! [`mod@file`] reads what is written and [`zero`] what a folder implies; both give [`Config`], which prints itself as TOML
 //! that reads back to the same. Every fault is told at once, each with its place, what was found and what is allowed.
 
+mod changes;
 mod cors;
 mod env;
 mod fault;
@@ -18,6 +19,7 @@ mod zero;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pub(crate) use changes::Change;
 pub(crate) use fault::{ConfigError, Fault};
 pub(crate) use resolved::{Config, Sink};
 

@@ -64,6 +64,15 @@ impl Place {
     }
 }
 
+/// The log folder that a configuration names, or would name if it were sound.
+pub(crate) fn log_folder(path: &Path) -> PathBuf {
+    if let Ok(place) = Place::find(path) {
+        return place.dir;
+    }
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+    folder.join("data/log")
+}
+
 /// The logs in a folder; says so if there is none.
 fn logs_in(dir: &Path) -> Result<Vec<LogId>, LogError> {
     let ids = log_ids(&DiskStorage, dir)?;

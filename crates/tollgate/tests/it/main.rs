@@ -15,6 +15,7 @@ mod listen;
 mod log;
 mod power;
 mod program;
+mod reload;
 mod retention;
 mod room;
 mod routing;

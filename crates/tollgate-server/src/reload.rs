@@ -1,0 +1,157 @@
+//! Another configuration for workers that serve, in two steps: each builds what it needs beside what it has and answers; when
+//! all have, they are told to swap, and else drop what they built.
+//!
+//! A worker swaps between two polls of its tasks, so no request sees half of it. While it builds, it serves: it goes on
+//! to others after each route.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::StartError;
+use crate::service::{Building, Plan, Service};
+use crate::worker::Worker;
+
+/// How long the workers may take to build, and then to swap.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A configuration that a worker is asked to build.
+pub(crate) struct Offer {
+    plan: Arc<Plan>,
+    /// Takes the digest of the scripts that were loaded.
+    built: SyncSender<Result<u64, StartError>>,
+    /// Told to swap; dropped for not to.
+    swap: oneshot::Receiver<SyncSender<()>>,
+}
+
+/// A configuration that all workers have built. Dropping it leaves them as they are.
+#[must_use]
+pub(crate) struct Built {
+    swaps: Vec<oneshot::Sender<SyncSender<()>>>,
+}
+
+impl Built {
+    /// Offers a configuration to workers, and waits until each has built it.
+    ///
+    /// # Errors
+    /// The first that a worker told; `Changed` if they did not load the same scripts; `Unanswered` if one is draining or takes too long.
+    pub(crate) fn by(workers: &[mpsc::Sender<Offer>], plan: &Arc<Plan>) -> Result<Self, StartError> {
+        let (built, answers) = sync_channel(workers.len());
+        let mut swaps = Vec::new();
+        for worker in workers {
+            let (swap, receiver) = oneshot::channel();
+            let offer = Offer { plan: plan.clone(), built: built.clone(), swap: receiver };
+            worker.try_send(offer).map_err(|_| StartError::Unanswered)?;
+            swaps.push(swap);
+        }
+        drop(built);
+        let sources = answers_of(workers.len(), &answers)?.into_iter().collect::<Result<Vec<_>, _>>()?;
+        if sources.windows(2).any(|two| two[0] != two[1]) {
+            return Err(StartError::Changed);
+        }
+        Ok(Self { swaps })
+    }
+
+    /// Has all workers swap; returns when they have.
+    ///
+    /// # Errors
+    /// A worker did not say so in time: it swaps when it gets to it.
+    pub(crate) fn commit(self) -> Result<(), StartError> {
+        let (swapped, answers) = sync_channel(self.swaps.len());
+        let count = self.swaps.len();
+        for swap in self.swaps {
+            // A worker that is gone serves nothing that would be old.
+            let _ = swap.send(swapped.clone());
+        }
+        drop(swapped);
+        answers_of(count, &answers).map(drop)
+    }
+}
+
+fn answers_of<T>(count: usize, answers: &Receiver<T>) -> Result<Vec<T>, StartError> {
+    let end = Instant::now() + TIMEOUT;
+    let answer = |_| answers.recv_timeout(end.saturating_duration_since(Instant::now()));
+    (0..count).map(answer).collect::<Result<_, _>>().map_err(|_| StartError::Unanswered)
+}
+
+/// Takes offers, for ever.
+pub(crate) async fn follow(worker: Rc<Worker>, mut offers: mpsc::Receiver<Offer>) {
+    while let Some(Offer { plan, built, swap }) = offers.recv().await {
+        let (result, service) = match build(&plan).await {
+            Ok(service) => (Ok(service.sources), Some(service)),
+            Err(error) => (Err(error), None),
+        };
+        // Whoever offered may have given up.
+        let _ = built.send(result);
+        if let (Ok(swapped), Some(service)) = (swap.await, service) {
+            worker.adopt(service, plan.options.crowd.queue_age_max);
+            let _ = swapped.send(());
+        }
+    }
+}
+
+async fn build(plan: &Plan) -> Result<Service, StartError> {
+    let mut building = Building::new(plan)?;
+    for route in &plan.options.routes {
+        building.add(route)?;
+        tokio::task::yield_now().await;
+    }
+    Ok(building.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::{self, JoinHandle};
+
+    use tollgate_log::{DiskStorage, Log, LogOptions};
+
+    use super::*;
+    use crate::options::tests::options;
+
+    /// Workers that answer so; each tells whether it swapped.
+    fn workers(answers: Vec<Result<u64, StartError>>) -> (Vec<mpsc::Sender<Offer>>, Vec<JoinHandle<bool>>) {
+        let worker = |answer| {
+            let (offer, mut offers) = mpsc::channel::<Offer>(1);
+            let work = move || {
+                let Some(Offer { built, swap, .. }) = offers.blocking_recv() else { return false };
+                built.send(answer).unwrap();
+                swap.blocking_recv().is_ok_and(|swapped| swapped.send(()).is_ok())
+            };
+            (offer, thread::spawn(work))
+        };
+        answers.into_iter().map(worker).unzip()
+    }
+
+    fn offered(answers: Vec<Result<u64, StartError>>) -> (Result<(), String>, Vec<bool>) {
+        let folder = tempfile::tempdir().unwrap();
+        let log = LogOptions::new(folder.path());
+        let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |_| {}).unwrap();
+        let plan = Arc::new(Plan::new(options(), &log).unwrap());
+        let (offers, workers) = workers(answers);
+        let result = Built::by(&offers, &plan).and_then(Built::commit).map_err(|error| error.to_string());
+        drop(offers);
+        (result, workers.into_iter().map(|worker| worker.join().unwrap()).collect())
+    }
+
+    #[test]
+    fn workers_swap_when_all_have_built_the_same_and_else_none_does() {
+        assert_eq!(offered(vec![Ok(1), Ok(1), Ok(1)]), (Ok(()), vec![true; 3]));
+        let changed = StartError::Changed.to_string();
+        assert_eq!(offered(vec![Ok(1), Ok(2), Ok(1)]), (Err(changed), vec![false; 3]));
+        let failed = StartError::Script("broken".to_owned());
+        assert_eq!(offered(vec![Ok(1), Err(failed), Ok(1)]), (Err("broken".to_owned()), vec![false; 3]));
+    }
+
+    #[test]
+    fn a_worker_that_is_gone_stops_a_reload() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = LogOptions::new(folder.path());
+        let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |_| {}).unwrap();
+        let plan = Arc::new(Plan::new(options(), &log).unwrap());
+        let (gone, _) = mpsc::channel(1);
+        assert!(matches!(Built::by(&[gone], &plan), Err(StartError::Unanswered)));
+    }
+}

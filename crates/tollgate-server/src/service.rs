@@ -1,0 +1,212 @@
+//! What a configuration makes in a worker: its routes, scripts and rules. A reload swaps it as a whole.
+//!
+//! A request keeps the endpoint that it was led to, and with it the scripts and the stream, until it ends; a connection keeps
+//! the rules until its next request. What nobody keeps goes with the swap, the old VM too.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path, write_path, write_target};
+use tollgate_log::{Log, SchemaId};
+use tollgate_script::Host;
+
+use crate::conn::Destination;
+use crate::cors::{self, Cors};
+use crate::error::StartError;
+use crate::handler::Endpoint;
+use crate::options::{ConnectionLimits, RequestIds, RouteSpec, ServerOptions};
+use crate::reply::Reply;
+use crate::route::{Resource, RouteTable, Routed};
+use crate::transaction::StreamPlan;
+use crate::trust::TrustedProxies;
+
+/// A configuration with the numbers that its streams have in the log.
+pub(crate) struct Plan {
+    pub(crate) options: ServerOptions,
+    /// By the place of the stream in the options.
+    schemas: Vec<SchemaId>,
+}
+
+impl Plan {
+    /// Declares the streams in the log.
+    ///
+    /// # Errors
+    /// A stream that the log does not take.
+    pub(crate) fn new(options: ServerOptions, log: &Log) -> Result<Self, StartError> {
+        let schema = |stream: &crate::StreamSpec| {
+            let name = stream.name.clone();
+            stream.schema().map_err(|source| StartError::Stream { name, source })
+        };
+        let schemas = options.streams.iter().map(schema).collect::<Result<Vec<_>, _>>()?;
+        let schemas = log.declare(schemas).map_err(StartError::Schemas)?;
+        Ok(Self { options, schemas })
+    }
+}
+
+/// What connections go by.
+pub(crate) struct Rules {
+    pub(crate) limits: ConnectionLimits,
+    pub(crate) trusted_proxies: TrustedProxies,
+    pub(crate) request_ids: RequestIds,
+    pub(crate) drain_timeout: Duration,
+}
+
+impl Rules {
+    fn new(options: &ServerOptions) -> Self {
+        Self {
+            limits: options.connection.clone(),
+            trusted_proxies: options.trusted_proxies.clone(),
+            request_ids: options.request_ids,
+            drain_timeout: options.drain_timeout,
+        }
+    }
+
+    /// Whether replies of handlers tell the id of their request.
+    pub(crate) fn tells_request_ids(&self) -> bool {
+        self.request_ids != RequestIds::Silent
+    }
+}
+
+/// What a configuration makes in a worker.
+pub(crate) struct Service {
+    pub(crate) rules: Rc<Rules>,
+    /// A digest of its scripts.
+    pub(crate) sources: u64,
+    routes: RouteTable<Rc<Endpoint>>,
+}
+
+/// A service that is being made, route by route: scripts are loaded meanwhile.
+pub(crate) struct Building<'a> {
+    options: &'a ServerOptions,
+    host: Host,
+    streams: Vec<Rc<StreamPlan>>,
+    routes: RouteTable<Rc<Endpoint>>,
+}
+
+impl<'a> Building<'a> {
+    pub(crate) fn new(plan: &'a Plan) -> Result<Self, StartError> {
+        let Plan { options, schemas } = plan;
+        let host =
+            Host::new(options.script.clone()).map_err(|error| StartError::Script(error.to_string()))?;
+        let streams = options.streams.iter().zip(schemas);
+        let streams = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
+        Ok(Self { options, host, streams, routes: RouteTable::default() })
+    }
+
+    /// Adds a route; loads its script.
+    ///
+    /// # Errors
+    /// The script was not taken.
+    pub(crate) fn add(&mut self, spec: &RouteSpec) -> Result<(), StartError> {
+        let endpoint = Endpoint::new(spec, &self.streams, &self.host)
+            .map_err(|error| StartError::Script(error.to_string()))?;
+        let methods = endpoint.methods;
+        self.routes.insert(spec.host.as_deref(), &spec.path, methods, Rc::new(endpoint));
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) -> Service {
+        Service {
+            sources: self.host.sources_digest(),
+            rules: Rc::new(Rules::new(self.options)),
+            routes: self.routes,
+        }
+    }
+}
+
+impl Service {
+    /// Makes it in one go.
+    ///
+    /// # Errors
+    /// A script was not taken.
+    pub(crate) fn new(plan: &Plan) -> Result<Self, StartError> {
+        let mut building = Building::new(plan)?;
+        plan.options.routes.iter().try_for_each(|route| building.add(route))?;
+        Ok(building.finish())
+    }
+
+    /// Finds out where a request leads.
+    pub(crate) fn find(&self, head: &RequestHead) -> Destination {
+        let path = match normalise_path(head.path()) {
+            Ok(path) => path,
+            Err(error) => {
+                tracing::debug!("request refused: {error}");
+                return Destination::Reply(Reply::text(error.status(), error.client_text()));
+            }
+        };
+        if let Some(reply) = self.preflight(head, &path) {
+            return Destination::Reply(reply);
+        }
+        let reply = match self.routes.find(|| head.host(), &path, head.method()) {
+            Routed::Found(found) => {
+                let endpoint = found.endpoint().clone();
+                let mut place = found.place();
+                if let Cow::Owned(path) = path {
+                    place.decoded = Some(path.into());
+                }
+                return Destination::Endpoint { endpoint, place };
+            }
+            Routed::MethodNotAllowed(resource) => {
+                let status = match head.method() {
+                    Method::Options => StatusCode::NO_CONTENT,
+                    _ => StatusCode::METHOD_NOT_ALLOWED,
+                };
+                let mut reply = allowed(status, resource.methods());
+                if let Some(cors) = policy(&resource) {
+                    cors.grant(head).add_to(&mut reply);
+                }
+                reply
+            }
+            Routed::MissingSlash => redirect_below(&path, head.query()),
+            // RFC 9110 section 9.3.7: the server as a whole.
+            Routed::NotFound if path == "*" => {
+                allowed(StatusCode::NO_CONTENT, Method::ALL.into_iter().collect())
+            }
+            Routed::NotFound => Reply::text(StatusCode::NOT_FOUND, "nothing is here"),
+        };
+        Destination::Reply(reply)
+    }
+
+    /// Answers a preflight to a route with a policy: the one that takes the method which is asked for, or, if none does,
+    /// the first of that path.
+    fn preflight(&self, head: &RequestHead, path: &str) -> Option<Reply> {
+        if !cors::is_preflight(head) {
+            return None;
+        }
+        let method = cors::requested_method(head).unwrap_or(Method::Options);
+        let cors = match self.routes.find(|| head.host(), path, method) {
+            Routed::Found(found) => found.endpoint().cors.as_ref(),
+            Routed::MethodNotAllowed(resource) => policy(&resource),
+            Routed::MissingSlash | Routed::NotFound => None,
+        };
+        cors.map(|cors| cors.preflight(head))
+    }
+}
+
+/// The policy of a path whose routes do not take the method.
+fn policy<'t>(resource: &Resource<'t, Rc<Endpoint>>) -> Option<&'t Cors> {
+    resource.endpoints().find_map(|endpoint| endpoint.cors.as_ref())
+}
+
+/// RFC 9110 section 10.2.1. OPTIONS is always among what is allowed: if no route takes it, we answer it.
+fn allowed(status: StatusCode, mut methods: Methods) -> Reply {
+    methods.insert(Method::Options);
+    let reply = match status {
+        StatusCode::NO_CONTENT => Reply::empty(status),
+        _ => Reply::text(status, "this method is not allowed here"),
+    };
+    reply.with("Allow", methods.to_string())
+}
+
+/// From the path as it is matched: one as sent, `//host/../docs`, may lead to another server.
+fn redirect_below(path: &str, query: Option<&str>) -> Reply {
+    let mut location = Vec::new();
+    write_path(&mut location, path);
+    location.push(b'/');
+    if let Some(query) = query {
+        location.push(b'?');
+        write_target(&mut location, query);
+    }
+    Reply::text(StatusCode::PERMANENT_REDIRECT, "it is below, after a slash").with("Location", location)
+}

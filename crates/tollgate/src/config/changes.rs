@@ -1,0 +1,188 @@
+//! What differs between two configurations, key by key, as they print themselves.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use toml::{Table, Value};
+
+use super::Config;
+
+/// Keys of `[server]` that a server takes once; all of `[log]` and `[sink.NAME]` are such, too.
+const SERVER_KEYS_FIXED: [&str; 3] = ["listen", "backlog", "workers"];
+
+/// One key that differs. None: it is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// `section.key`; for routes, the section with host, path and methods.
+    pub(crate) key: String,
+    /// In the present one.
+    pub(crate) present: Option<String>,
+    /// In the new one.
+    pub(crate) new: Option<String>,
+}
+
+impl Change {
+    /// Whether it takes a restart.
+    pub(crate) fn needs_restart(&self) -> bool {
+        let server_key = self.key.strip_prefix("server.");
+        server_key.is_some_and(|key| SERVER_KEYS_FIXED.contains(&key))
+            || self.key.starts_with("log.")
+            || self.key.starts_with("sink.")
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.present, &self.new) {
+            (Some(present), Some(new)) => write!(f, "{}: {present} -> {new}", self.key),
+            (None, Some(_)) => write!(f, "{}: added", self.key),
+            _ => write!(f, "{}: removed", self.key),
+        }
+    }
+}
+
+impl Config {
+    /// What differs in another one, by key. What a script says is not looked at.
+    pub(crate) fn changes_to(&self, new: &Self) -> Vec<Change> {
+        let (present, new) = (self.keys(), new.keys());
+        let keys = present.keys().chain(new.keys().filter(|key| !present.contains_key(*key)));
+        let differing = keys.filter(|key| present.get(*key) != new.get(*key));
+        let change = |key: &String| Change {
+            key: key.clone(),
+            present: present.get(key).cloned(),
+            new: new.get(key).cloned(),
+        };
+        let mut changes: Vec<_> = differing.map(change).collect();
+        changes.sort_by(|one, other| one.key.cmp(&other.key));
+        changes
+    }
+
+    /// Takes over what takes a restart to change.
+    pub(crate) fn keep_fixed(&mut self, present: &Self) {
+        self.server.listen = present.server.listen.clone();
+        self.server.backlog = present.server.backlog;
+        self.server.workers = present.server.workers;
+        self.log = present.log.clone();
+        self.sink = present.sink.clone();
+    }
+
+    /// Every key with its value.
+    fn keys(&self) -> BTreeMap<String, String> {
+        let mut keys = BTreeMap::new();
+        // It prints what it reads.
+        let printed: Table = self.to_string().parse().unwrap_or_default();
+        for (section, value) in &printed {
+            match value {
+                Value::Table(table) => gather(section, table, &mut keys),
+                Value::Array(routes) => {
+                    for route in routes.iter().filter_map(Value::as_table) {
+                        keys.insert(route_name(route), shown(&Value::Table(route.clone())));
+                    }
+                }
+                _ => {}
+            }
+        }
+        keys
+    }
+}
+
+fn gather(above: &str, table: &Table, keys: &mut BTreeMap<String, String>) {
+    for (name, value) in table {
+        let key = format!("{above}.{name}");
+        match (name.as_str(), value) {
+            (_, Value::Table(below)) => gather(&key, below, keys),
+            ("columns", Value::Array(columns)) => gather_columns(above, columns, keys),
+            _ => drop(keys.insert(key, shown(value))),
+        }
+    }
+}
+
+fn gather_columns(stream: &str, columns: &[Value], keys: &mut BTreeMap<String, String>) {
+    for column in columns.iter().filter_map(Value::as_table) {
+        let text = |key| column.get(key).and_then(Value::as_str).unwrap_or_default();
+        let value = format!("{} from {}", text("type"), text("from"));
+        keys.insert(format!("{stream} column {:?}", text("name")), value);
+    }
+}
+
+/// A route is another one where its host, path or methods are.
+fn route_name(route: &Table) -> String {
+    let parts = ["host", "path", "methods"].into_iter().filter_map(|key| route.get(key));
+    format!("route {}", parts.map(shown).collect::<Vec<_>>().join(" "))
+}
+
+fn shown(value: &Value) -> String {
+    value.to_string().trim_end().replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tollgate.toml");
+        // The folder differs from call to call: paths are absolute here.
+        let fixed = "[log]\ndir = \"/var/log/t\"\n[sink.main]\nsqlite = \"/var/t.sqlite\"\n";
+        fs::write(&file, format!("{fixed}{text}")).unwrap();
+        Config::load(&file).unwrap()
+    }
+
+    fn changes(present: &str, new: &str) -> Vec<String> {
+        let changes = config(present).changes_to(&config(new));
+        let shown =
+            |change: &Change| format!("{}{change}", if change.needs_restart() { "restart: " } else { "" });
+        changes.iter().map(shown).collect()
+    }
+
+    #[test]
+    fn each_key_that_differs_is_named_with_both_values() {
+        let stream = |columns: &str| format!("[stream.s]\ncolumns = [{columns}]\n");
+        let (n, m) = (r#"{ name = "n", type = "int" }"#, r#"{ name = "m", type = "text" }"#);
+        let route = |path: &str, status: u16| {
+            format!("[[route]]\npath = \"{path}\"\nreply = {{ status = {status} }}\n")
+        };
+        assert_eq!(changes(&route("/a", 200), &route("/a", 200)), [""; 0]);
+        assert_eq!(
+            changes(
+                &format!("[server]\nworkers = 2\nhead_timeout = \"10s\"\n{}", stream(n)),
+                &format!("[server]\nworkers = 3\nhead_timeout = \"5s\"\n{}", stream(&format!("{n}, {m}"))),
+            ),
+            [
+                r#"server.head_timeout: "10s" -> "5s""#,
+                "restart: server.workers: 2 -> 3",
+                r#"stream.s column "m": added"#,
+            ]
+        );
+        let found = changes(&(route("/a", 200) + &route("/b", 200)), &(route("/b", 204) + &route("/c", 200)));
+        assert_eq!((found.len(), found[0].as_str()), (3, r#"route "/a": removed"#));
+        assert!(found[1].starts_with(r#"route "/b": {"#) && found[2] == r#"route "/c": added"#, "{found:?}");
+    }
+
+    #[test]
+    fn what_takes_a_restart_stays_as_it_is() {
+        let present = config("[server]\nworkers = 2\nlisten = [\"127.0.0.1:1\"]\n");
+        let mut new = config("[server]\nworkers = 3\nbacklog = 7\nfields_max = 9\n");
+        new.log.retain *= 2;
+        new.sink.name = "other".to_owned();
+        let restart = |new: &Config| {
+            let changes = present.changes_to(new);
+            let keys = changes.into_iter().filter(Change::needs_restart).map(|change| change.key);
+            keys.collect::<Vec<_>>()
+        };
+        let expected = [
+            "log.retain",
+            "server.backlog",
+            "server.listen",
+            "server.workers",
+            "sink.main.sqlite",
+            "sink.other.sqlite",
+        ];
+        assert_eq!(restart(&new), expected);
+        new.keep_fixed(&present);
+        assert_eq!(restart(&new), [""; 0]);
+        assert_eq!(present.changes_to(&new).len(), 1);
+    }
+}

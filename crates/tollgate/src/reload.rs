@@ -1,0 +1,150 @@
+//! A reload: the configuration is read anew and checked as a whole, and then all of it serves, or nothing changes.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use jiff::Timestamp;
+use tollgate_log::{Log, Schema};
+use tollgate_server::{Server, StreamSpec, check_scripts};
+
+use crate::config::{Change, Config, ConfigError, Fault};
+use crate::control::{Reloaded, ask_reload};
+use crate::log::log_folder;
+use crate::print::{note, to_stdout};
+
+/// `tollgate reload`: has the server of a configuration reload, and tells what became of it.
+pub(crate) fn run(path: &std::path::Path) -> anyhow::Result<ExitCode> {
+    let dir = log_folder(path);
+    let Some(Reloaded { code, text }) = ask_reload(&dir) else {
+        // Without a sound configuration the folder is only a guess.
+        Config::load(path)?;
+        bail!("no server answers at {}/control.sock", dir.display());
+    };
+    if code == 0 {
+        return to_stdout(|out| {
+            out.write_all(text.as_bytes())?;
+            Ok(ExitCode::SUCCESS)
+        });
+    }
+    text.lines().for_each(note);
+    Ok(ExitCode::from(code))
+}
+
+/// What serves now, and where it came from.
+pub(crate) struct Present {
+    /// The file or folder that was named at the start.
+    pub(crate) path: PathBuf,
+    pub(crate) config: Config,
+    /// Counts from 1.
+    version: u64,
+    loaded_at: Timestamp,
+}
+
+/// Why everything stays as it is.
+enum Refusal {
+    /// The operator's to mend: every fault.
+    Faults(Vec<String>),
+    /// What the server could not do.
+    Failed(String),
+}
+
+impl Present {
+    /// What a start loaded.
+    pub(crate) fn new(path: PathBuf, config: Config) -> Self {
+        Self { path, config, version: 1, loaded_at: Timestamp::now() }
+    }
+
+    /// Reads the configuration anew and serves by it, or says why not; tells both in the log.
+    pub(crate) fn reload(&mut self, server: &Server, log: &Log) -> Reloaded {
+        match self.try_reload(server, log) {
+            Ok(changes) => self.tell_done(&changes),
+            Err(refusal) => self.tell_refused(refusal),
+        }
+    }
+
+    fn try_reload(&mut self, server: &Server, log: &Log) -> Result<Vec<Change>, Refusal> {
+        let mut config = Config::load(&self.path).map_err(|error| Refusal::Faults(lines_of(&error)))?;
+        let mut faults = retyped(&config, &log.schemas());
+        faults.extend(check_scripts(&config.server));
+        if !faults.is_empty() {
+            return Err(Refusal::Faults(faults));
+        }
+        let changes = self.config.changes_to(&config);
+        config.keep_fixed(&self.config);
+        server
+            .reload(config.server.clone(), log)
+            .map_err(|error| Refusal::Failed(format!("{:#}", anyhow::Error::from(error))))?;
+        self.config = config;
+        self.version += 1;
+        self.loaded_at = Timestamp::now();
+        Ok(changes)
+    }
+
+    fn tell_done(&self, changes: &[Change]) -> Reloaded {
+        let (version, loaded_at) = (self.version, self.loaded_at);
+        let routes = self.config.server.routes.len();
+        tracing::info!(version, %loaded_at, routes, changes = changes.len(), "reloaded");
+        let mut text = format!("reloaded: version {version}, loaded at {loaded_at}\n");
+        for change in changes {
+            let line = if change.needs_restart() {
+                tracing::warn!(version, "needs a restart: {change}");
+                format!("needs a restart: {change}\n")
+            } else {
+                tracing::info!(version, "changed: {change}");
+                format!("changed: {change}\n")
+            };
+            text.push_str(&line);
+        }
+        Reloaded { code: 0, text }
+    }
+
+    fn tell_refused(&self, refusal: Refusal) -> Reloaded {
+        let (code, reasons) = match refusal {
+            Refusal::Faults(faults) => (2, faults),
+            Refusal::Failed(reason) => (1, vec![reason]),
+        };
+        let (version, loaded_at) = (self.version, self.loaded_at);
+        for reason in &reasons {
+            tracing::error!(version, "not reloaded: {reason}");
+        }
+        tracing::error!(version, %loaded_at, faults = reasons.len(), "the configuration stays as it was");
+        reasons.into_iter().map(|reason| reason + "\n").fold(
+            Reloaded { code, text: format!("not reloaded, version {version} of {loaded_at} serves on:\n") },
+            |mut told, line| {
+                told.text.push_str(&line);
+                told
+            },
+        )
+    }
+}
+
+fn lines_of(error: &ConfigError) -> Vec<String> {
+    error.faults.iter().map(Fault::to_string).collect()
+}
+
+/// Columns whose type is another than the newest that this log has for their stream: the sink's table would take no row.
+fn retyped(config: &Config, known: &[std::sync::Arc<Schema>]) -> Vec<String> {
+    let streams = config.server.streams.iter();
+    let faults = streams.flat_map(|stream| retyped_columns(stream, known));
+    faults.map(|fault| Fault::of_file(&config.source, fault).to_string()).collect()
+}
+
+fn retyped_columns(stream: &StreamSpec, known: &[std::sync::Arc<Schema>]) -> Vec<String> {
+    let of_stream = |schema: &&std::sync::Arc<Schema>| schema.stream().eq_ignore_ascii_case(&stream.name);
+    let schemas: Vec<_> = known.iter().rev().filter(of_stream).collect();
+    let mut faults = Vec::new();
+    for column in &stream.columns {
+        let mut columns = schemas.iter().flat_map(|schema| schema.columns());
+        let newest = columns.find(|known| known.name.eq_ignore_ascii_case(&column.name));
+        if let Some(known) = newest.filter(|known| known.kind != column.kind) {
+            let (name, found, present) = (&column.name, column.kind.name(), known.kind.name());
+            faults.push(format!(
+                "column {name:?} of [stream.{}] is {found}, but {present} in the log and its table: \
+                 give the column another name, or the stream",
+                stream.name
+            ));
+        }
+    }
+    faults
+}

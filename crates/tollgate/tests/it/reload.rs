@@ -1,0 +1,291 @@
+//! The configuration taken anew while requests come.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Output;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use rustix::process::Signal;
+
+use crate::program::{App, PATIENCE, Running, eventually, told};
+
+const CONNECTIONS: usize = 16;
+const RELOADS: usize = 10;
+/// What a version of the script holds in each worker.
+const BALLAST_MIB: usize = 4;
+const WORKERS: usize = 2;
+
+const SCRIPT_ROUTE: &str = "workers = 2\n[[route]]\npath = \"/a\"\nscript = \"a.luau\"\n";
+
+const PLAIN: &str = r#"
+[stream.hits]
+columns = [{ name = "n", type = "int" }, { name = "note", type = "text" }]
+[[route]]
+path = "/hit"
+collect = true
+stream = "hits"
+"#;
+
+fn version(number: usize) -> String {
+    let ballast = format!("local ballast = string.rep('x', {BALLAST_MIB} * 1024 * 1024)\n");
+    format!("{ballast}return function() return '{number} ' .. #ballast end")
+}
+
+fn configure(app: &App, config: &str) {
+    app.write("tollgate.toml", &format!("[server]\nlisten = [\"127.0.0.1:0\"]\n{config}"));
+}
+
+fn reload(app: &App) -> String {
+    app.succeed(&["reload"])
+}
+
+/// Checks that a reload is refused with that exit code, and returns what it tells.
+fn refused(app: &App, code: i32) -> String {
+    let output: Output = app.run(&["reload"]);
+    assert_eq!(output.status.code(), Some(code), "{}", told(&output));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn resident_mib(server: &Running) -> usize {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() / 1024
+}
+
+fn descriptors(server: &Running) -> usize {
+    fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap().count()
+}
+
+/// Processor time of the process, in ticks.
+fn ticks(server: &Running) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", server.id())).unwrap();
+    let fields: Vec<_> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+    fields[11].parse().unwrap()
+}
+
+#[test]
+fn under_load_every_reply_is_of_one_version_and_after_the_answer_of_the_new_one() {
+    let app = App::new(SCRIPT_ROUTE, &[("a.luau", &version(0))]);
+    let server = app.start();
+    let is_over = AtomicBool::new(false);
+    let mut probes: Vec<_> = (0..CONNECTIONS).map(|_| server.connect()).collect();
+    let number = |reply: &str| -> usize { reply.split(' ').next().unwrap().parse().unwrap() };
+    let (mut resident, mut open) = (0, 0);
+    thread::scope(|scope| {
+        let load = || {
+            let (mut client, mut last, mut replies) = (server.connect(), 0, 0);
+            while !is_over.load(Ordering::Relaxed) {
+                let reply = client.get("/a").unwrap();
+                assert_eq!(reply.status, 200, "{reply:?}");
+                let found = number(&reply.content);
+                assert!((last..=RELOADS).contains(&found), "{found} after {last}");
+                (last, replies) = (found, replies + 1);
+            }
+            (last, replies)
+        };
+        let clients: Vec<_> = (0..CONNECTIONS).map(|_| scope.spawn(load)).collect();
+        for reload_number in 1..=RELOADS {
+            app.write("a.luau", &version(reload_number));
+            let answer = reload(&app);
+            assert!(answer.starts_with(&format!("reloaded: version {}, ", reload_number + 1)), "{answer}");
+            for probe in &mut probes {
+                assert_eq!(number(&probe.get("/a").unwrap().content), reload_number);
+            }
+            if reload_number == 2 {
+                (resident, open) = (resident_mib(&server), descriptors(&server));
+            }
+        }
+        let grown = resident_mib(&server).saturating_sub(resident);
+        assert!(grown < RELOADS / 2 * BALLAST_MIB * WORKERS, "{grown} MiB more than {resident} MiB");
+        assert!(descriptors(&server) <= open + 2, "{} descriptors, {open} before", descriptors(&server));
+        is_over.store(true, Ordering::Relaxed);
+        for client in clients {
+            let (_, replies) = client.join().unwrap();
+            assert!(replies > RELOADS, "{replies} replies");
+        }
+    });
+    let (status, log) = server.stop();
+    assert!(status.success() && log.contains("\"version\":11"), "{log}");
+}
+
+#[test]
+fn a_broken_script_changes_nothing_and_is_told_by_file_line_and_text() {
+    let two = format!("{SCRIPT_ROUTE}[[route]]\npath = \"/b\"\nscript = \"b.luau\"\n");
+    let app = App::new(
+        &two,
+        &[
+            ("a.luau", "return function() return 'old a' end"),
+            ("b.luau", "return function() return 'old b' end"),
+        ],
+    );
+    let server = app.start();
+    app.write("a.luau", "return function() return 'new a' end");
+    app.write("b.luau", "return function()\n  return 'new b\nend");
+    let answer = refused(&app, 2);
+    assert!(
+        answer.contains("not reloaded, version 1 of ")
+            && answer.contains("b.luau does not compile: line 2: Malformed string"),
+        "{answer}"
+    );
+    let mut client = server.connect();
+    for (path, content) in [("/a", "old a"), ("/b", "old b")] {
+        assert_eq!(client.get(path).unwrap().content, content);
+    }
+    app.write("b.luau", "return function() return 'new b' end");
+    server.signal(Signal::HUP);
+    eventually("the new version", || (client.get("/b").unwrap().content == "new b").then_some(()));
+    eventually("the new version", || (client.get("/a").unwrap().content == "new a").then_some(()));
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log}");
+    for line in [
+        "not reloaded: ",
+        "b.luau does not compile: line 2: ",
+        "SIGHUP: reloading",
+        "\"message\":\"reloaded\",\"version\":2",
+    ] {
+        assert!(log.contains(line), "{line:?} in {log}");
+    }
+}
+
+#[test]
+fn all_faults_of_a_configuration_are_told_and_it_serves_on() {
+    let app = App::new(SCRIPT_ROUTE, &[("a.luau", "return function() return 'old' end")]);
+    let server = app.start();
+    configure(&app, &format!("fields_max = 0\nnonsense = 1\n{SCRIPT_ROUTE}"));
+    let answer = refused(&app, 2);
+    assert!(answer.contains("fields_max in [server] is 0") && answer.contains("\"nonsense\""), "{answer}");
+    app.write("tollgate.toml", "[server\n");
+    let answer = refused(&app, 2);
+    assert!(answer.contains("tollgate.toml:1:"), "{answer}");
+    assert_eq!(server.connect().get("/a").unwrap().content, "old");
+    server.signal(Signal::HUP);
+    configure(&app, SCRIPT_ROUTE);
+    assert!(reload(&app).starts_with("reloaded: "));
+    let (status, log) = server.stop();
+    assert!(status.success() && log.contains("not reloaded: ") && log.contains("nonsense"), "{log}");
+    assert!(refused(&app, 1).contains("no server answers at "));
+}
+
+#[test]
+fn what_takes_a_restart_is_named_and_the_rest_is_served() {
+    let app = App::new(SCRIPT_ROUTE, &[("a.luau", "return function() return 'a' end")]);
+    let server = app.start();
+    let other =
+        "workers = 1\nrequests_per_connection_max = 1\n[[route]]\npath = \"/b\"\nreply = { body = \"b\" }\n";
+    configure(&app, &format!("{other}[log]\nretain = \"1h\"\n[sink.other]\nsqlite = \"other.sqlite\"\n"));
+    for _ in 0..2 {
+        let answer = reload(&app);
+        for line in [
+            "needs a restart: server.workers: 2 -> 1\n",
+            "needs a restart: log.retain: \"24h\" -> \"1h\"\n",
+            "needs a restart: sink.main.sqlite: removed\n",
+            "needs a restart: sink.other.sqlite: added\n",
+        ] {
+            assert!(answer.contains(line), "{line} in {answer}");
+        }
+    }
+    let mut client = server.connect();
+    let reply = client.get("/b").unwrap();
+    assert_eq!((reply.content.as_str(), reply.field("connection")), ("b", Some("close")));
+    assert_eq!(server.connect().get("/a").unwrap().status, 404);
+    let (status, log) = server.stop();
+    assert!(status.success() && log.contains("changed: route \\\"/b\\\": added"), "{log}");
+}
+
+#[test]
+fn streams_change_in_the_middle_of_a_log_and_every_row_has_the_shape_of_its_time() {
+    let app = App::new(PLAIN, &[]);
+    let server = app.start();
+    let mut client = server.connect();
+    let mut hit = |body: &str| assert_eq!(client.post("/hit", body).unwrap().status, 200, "{body}");
+    hit(r#"{"n": 1, "note": "both"}"#);
+    let gained = PLAIN.replace("columns = [", "columns = [{ name = \"extra\", type = \"float\" }, ");
+    configure(&app, &gained);
+    assert!(reload(&app).contains("changed: stream.hits column \"extra\": added\n"));
+    hit(r#"{"n": 2, "note": "all", "extra": 0.5}"#);
+    let retyped = gained.replace("\"note\", type = \"text\"", "\"note\", type = \"int\"");
+    configure(&app, &retyped);
+    let answer = refused(&app, 2);
+    assert!(answer.contains("column \"note\" of [stream.hits] is int, but text in the log"), "{answer}");
+    let lost = gained.replace(", { name = \"note\", type = \"text\" }", "");
+    let further = "[stream.more]\ncolumns = [{ name = \"x\", type = \"int\" }]\n[[route]]\npath = \"/more\"\ncollect = true\nstream = \"more\"\n";
+    configure(&app, &format!("{further}{lost}"));
+    let answer = reload(&app);
+    assert!(answer.contains("changed: stream.hits column \"note\": removed\n"), "{answer}");
+    hit(r#"{"n": 3, "extra": 1.5}"#);
+    // A type that the table remembers stays refused, also when the column was gone meanwhile.
+    configure(&app, &format!("{further}{retyped}"));
+    refused(&app, 2);
+    configure(&app, &format!("{further}{lost}"));
+    assert_eq!(server.connect().post("/more", r#"{"x": 7}"#).unwrap().status, 200);
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log}");
+    let rows = app.query::<String>(
+        "SELECT n || ' ' || coalesce(note, '-') || ' ' || coalesce(extra, '-') FROM hits ORDER BY n",
+    );
+    assert_eq!(rows, ["1 both -", "2 all 0.5", "3 - 1.5"]);
+    assert_eq!(app.query::<i64>("SELECT x FROM more"), [7]);
+    assert_eq!(app.segments().len(), 1);
+    let cat = app.succeed(&["log", "cat"]);
+    let records: Vec<serde_json::Value> =
+        cat.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(records.len(), 4, "{cat}");
+    for (part, count) in [("\"both\"", 1), ("\"extra\"", 2), ("\"x\"", 1)] {
+        assert_eq!(cat.matches(part).count(), count, "{part} in {cat}");
+    }
+    app.settle();
+}
+
+#[test]
+fn a_request_in_flight_ends_with_what_it_began_with() {
+    let slow = |version: &str| {
+        format!(
+            "return {{ GET = function() local n = 0 for i = 1, 60000000 do n = n + i % 7 end return '{version}' end, \
+             POST = function(req) return '{version} ' .. req:body() end }}"
+        )
+    };
+    let route = format!("{SCRIPT_ROUTE}[script]\ncpu_budget = \"10m\"\n");
+    let app = App::new(&route, &[("a.luau", &slow("old"))]);
+    let server = app.start();
+    let mut posting = TcpStream::connect(server.address()).unwrap();
+    posting.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n";
+    posting.write_all(head.as_bytes()).unwrap();
+    let mut go_on = [0; 25];
+    posting.read_exact(&mut go_on).unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let (mut calling, before) = (server.connect(), ticks(&server));
+    assert!(calling.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n"));
+    eventually("the script runs", || (ticks(&server) >= before + 5).then_some(()));
+    app.write("a.luau", &slow("new"));
+    reload(&app);
+    assert_eq!(server.connect().post("/a", "now").unwrap().content, "new now");
+    posting.write_all(b"body").unwrap();
+    let mut reply = String::new();
+    posting.read_to_string(&mut reply).unwrap();
+    assert!(reply.starts_with("HTTP/1.1 200 ") && reply.ends_with("\r\n\r\nold body"), "{reply}");
+    assert_eq!(calling.reply().unwrap().content, "old");
+    assert_eq!(calling.post("/a", "next").unwrap().content, "new next");
+    assert!(server.stop().0.success());
+}
+
+#[test]
+fn a_folder_without_a_file_is_looked_through_anew() {
+    let app = App::bare(&[("routes/index.luau", "return function() return 'here' end")]);
+    app.write(
+        "tollgate.toml",
+        "[server]\nlisten = [\"127.0.0.1:0\"]\n[[route]]\npath = \"/\"\nscript = \"routes/index.luau\"\n",
+    );
+    let server = app.start();
+    let mut client = server.connect();
+    assert_eq!(client.get("/there").unwrap().status, 404);
+    fs::remove_file(app.path().join("tollgate.toml")).unwrap();
+    app.write("routes/there.luau", "return function() return { json = 1, record = { n = 1 } } end");
+    let answer = app.succeed(&["reload", "."]);
+    assert!(answer.contains("needs a restart: server.listen: "), "{answer}");
+    assert_eq!(client.get("/there").unwrap().content, "1");
+    assert!(server.stop().0.success());
+    assert_eq!(app.query::<String>("SELECT record FROM requests WHERE path = '/there'"), ["{\"n\":1}"]);
+}

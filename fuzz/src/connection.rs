@@ -13,8 +13,8 @@ use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_log::{DiskStorage, Log, LogOptions};
 use tollgate_server::{
-    ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RouteSpec, ServerOptions, StreamServer,
-    TrustedProxies,
+    ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RouteSpec, ServerOptions, SpoolOptions,
+    StreamServer, TrustedProxies,
 };
 
 use super::reference::{self, Bounds, Expected};
@@ -90,10 +90,13 @@ fn options(folder: &std::path::Path, bounds: &Bounds) -> ServerOptions {
         connection: ConnectionLimits {
             head: split::limits(bounds),
             pipeline_depth_max: 3,
+            // Most bodies that are small otherwise go through a file.
+            body_memory_max: if bounds.body < 100 { 8 } else { 1 << 20 },
             ..ConnectionLimits::default()
         },
         // Nothing measures the age of the queue.
         crowd: CrowdLimits { queue_age_max: std::time::Duration::from_hours(1), ..CrowdLimits::default() },
+        spool: SpoolOptions::new(folder.join("spool")),
         script: HostOptions::default(),
         streams: Vec::new(),
         routes: vec![route],
@@ -109,6 +112,8 @@ fn run(future: impl Future<Output = ()>) {
         if future.as_mut().poll(&mut context).is_ready() {
             return;
         }
+        // Only for a thread that writes a body.
+        std::thread::yield_now();
     }
     panic!("the connection does not end");
 }

@@ -11,7 +11,7 @@
 //! - a worker shares nothing on the path of a request: its state is `Rc` and `Cell`, the log is a queue away;
 //! - no byte of a reply leaves before its records are where their streams want them;
 //! - replies leave in the order of their requests; after a framing error the connection closes;
-//! - no file is read or written by a worker, but for scripts while it starts.
+//! - no file is written by a worker; it reads scripts while it starts, and a spooled body when its handler asks for it.
 
 mod accept;
 mod admission;
@@ -29,6 +29,7 @@ mod reply;
 mod route;
 mod server;
 mod spare;
+mod spool;
 mod stream_server;
 mod sys;
 mod transaction;
@@ -37,10 +38,11 @@ mod worker;
 
 pub use check::check_scripts;
 pub use error::StartError;
+pub use handler::COLLECT_BODY_BYTES_MAX;
 pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};
 pub use options::{
-    ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, RouteSpec, ServerOptions, Source, StreamSpec,
-    UnknownFields,
+    ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, RouteSpec, ServerOptions, Source, SpoolOptions,
+    StreamSpec, UnknownFields,
 };
 pub use server::Server;
 pub use stream_server::StreamServer;

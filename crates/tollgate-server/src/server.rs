@@ -12,6 +12,7 @@ use crate::error::StartError;
 use crate::listen::{Listeners, SocketFile};
 use crate::options::ServerOptions;
 use crate::recorder::LogEnd;
+use crate::spool::Spool;
 use crate::worker::{self, Entrance};
 
 /// What workers are asked for.
@@ -41,8 +42,10 @@ impl Server {
         let mut server = Self { orders, workers: Vec::new(), _files: listeners.files };
         let (crowd, inboxes) =
             Crowd::new(options.crowd.clone(), listeners.by_worker.len()).map_err(StartError::Worker)?;
+        let spool = Arc::new(Spool::new(options.spool.clone()));
         for (index, (listeners, inbox)) in listeners.by_worker.into_iter().zip(inboxes).enumerate() {
-            let entrance = Entrance { index, crowd: crowd.clone(), inbox, listeners };
+            let (crowd, spool) = (crowd.clone(), spool.clone());
+            let entrance = Entrance { index, crowd, spool, inbox, listeners };
             let (options, orders, started) = (options.clone(), receiver.clone(), started.clone());
             let log = LogEnd::new(log);
             let run = move || worker::run(&options, entrance, log, orders, &started);

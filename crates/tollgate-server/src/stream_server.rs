@@ -13,6 +13,7 @@ use crate::crowd::Crowd;
 use crate::error::StartError;
 use crate::options::ServerOptions;
 use crate::recorder::LogEnd;
+use crate::spool::Spool;
 use crate::worker::Worker;
 
 /// Serves byte streams on the calling thread. No deadline runs, nothing measures the age of its queue, and replies that
@@ -29,7 +30,8 @@ impl StreamServer {
     /// A script was not taken.
     pub fn new(options: &ServerOptions, log: &Log) -> Result<Self, StartError> {
         let (crowd, _) = Crowd::new(options.crowd.clone(), 1).map_err(StartError::Worker)?;
-        let worker = Rc::new(Worker::new(options, 0, &crowd, LogEnd::new(log))?);
+        let spool = Arc::new(Spool::new(options.spool.clone()));
+        let worker = Rc::new(Worker::new(options, 0, &crowd, &spool, LogEnd::new(log))?);
         Ok(Self { worker, crowd })
     }
 

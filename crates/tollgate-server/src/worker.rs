@@ -8,13 +8,12 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path, write_path};
 use tollgate_log::SchemaId;
-use tollgate_script::{Host, Request};
+use tollgate_script::{Body, Host, Request};
 
 use crate::accept::{self, Accepted, Acceptor};
 use crate::admission::Admission;
@@ -30,6 +29,7 @@ use crate::recorder::{LogEnd, Recorder};
 use crate::reply::Reply;
 use crate::route::{RouteTable, Routed};
 use crate::server::Order;
+use crate::spool::Spool;
 use crate::transaction::StreamPlan;
 use crate::trust::TrustedProxies;
 
@@ -38,6 +38,7 @@ pub(crate) struct Entrance {
     /// Its place among the workers.
     pub(crate) index: usize,
     pub(crate) crowd: Arc<Crowd>,
+    pub(crate) spool: Arc<Spool>,
     /// Connections that other workers hand over.
     pub(crate) inbox: mpsc::Receiver<Accepted>,
     pub(crate) listeners: Vec<Listener>,
@@ -52,6 +53,7 @@ pub(crate) struct Worker {
     pub(crate) scratch: Scratch,
     pub(crate) index: usize,
     pub(crate) crowd: Arc<Crowd>,
+    pub(crate) spool: Arc<Spool>,
     pub(crate) trusted_proxies: TrustedProxies,
     /// Connections that are being told that there are too many.
     pub(crate) refusals: Cell<usize>,
@@ -65,6 +67,7 @@ impl Worker {
         options: &ServerOptions,
         index: usize,
         crowd: &Arc<Crowd>,
+        spool: &Arc<Spool>,
         log: LogEnd,
     ) -> Result<Self, StartError> {
         let clock = Rc::new(Clock::new());
@@ -76,6 +79,7 @@ impl Worker {
             scratch: Scratch::default(),
             index,
             crowd: crowd.clone(),
+            spool: spool.clone(),
             trusted_proxies: options.trusted_proxies.clone(),
             refusals: Cell::new(0),
             admission: Admission::new(options.crowd.queue_age_max),
@@ -157,7 +161,7 @@ impl Worker {
     pub(crate) fn exchange(
         &self,
         arrived: Arrived,
-        body: Bytes,
+        body: Body,
         remote_addr: Option<IpAddr>,
     ) -> Result<Exchange, Reply> {
         match arrived.destination {
@@ -254,7 +258,7 @@ fn start(
     log: LogEnd,
     orders: &watch::Receiver<Order>,
 ) -> Result<(Rc<Worker>, Vec<JoinHandle<()>>), StartError> {
-    let worker = Rc::new(Worker::new(options, entrance.index, &entrance.crowd, log)?);
+    let worker = Rc::new(Worker::new(options, entrance.index, &entrance.crowd, &entrance.spool, log)?);
     spawn(&worker, |worker| async move { worker.recorder.hand_over().await });
     spawn(&worker, |worker| async move { worker.recorder.release().await });
     spawn(&worker, |worker| async move { worker.admission.watch().await });

@@ -7,7 +7,7 @@ mod script;
 use std::rc::Rc;
 use std::time::Instant;
 
-use tollgate_http::{Method, Methods, StatusCode};
+use tollgate_http::{Method, Methods, RequestHead, StatusCode};
 use tollgate_log::{AppendError, Level};
 use tollgate_script::{Host, LoadError, Record, RecordFields, Request};
 
@@ -15,6 +15,7 @@ use crate::options::{HandlerSpec, RouteSpec};
 use crate::recorder::{Gate, Recorder};
 use crate::reply::Reply;
 use crate::transaction::{Facts, StreamPlan};
+pub use collect::BODY_BYTES_MAX as COLLECT_BODY_BYTES_MAX;
 use script::ScriptRecord;
 
 /// What a route leads to, in one worker.
@@ -72,8 +73,20 @@ impl Endpoint {
                 Handler::Reply(fixed_reply(*status, content_type, body))
             }
         };
+        let body_bytes_max = match handler {
+            Handler::Collect(_) => spec.body_bytes_max.min(COLLECT_BODY_BYTES_MAX),
+            Handler::Script(_) | Handler::Reply(_) => spec.body_bytes_max,
+        };
         let methods = with_head(spec.methods.unwrap_or_else(|| handler.methods()));
-        Ok(Self { path: spec.path.clone(), methods, body_bytes_max: spec.body_bytes_max, stream, handler })
+        Ok(Self { path: spec.path.clone(), methods, body_bytes_max, stream, handler })
+    }
+
+    /// Why a content of that kind is not taken, if it is not.
+    pub(crate) fn refusal(&self, head: &RequestHead) -> Option<Reply> {
+        match &self.handler {
+            Handler::Collect(_) => collect::refusal(head),
+            Handler::Script(_) | Handler::Reply(_) => None,
+        }
     }
 
     /// Appends the one record of a transaction, if its route has a stream.

@@ -5,6 +5,7 @@
 
 mod bodies;
 mod closing;
+mod codings;
 mod collect;
 mod connections;
 mod deadlines;
@@ -19,3 +20,4 @@ mod replies;
 mod request_line;
 mod routing;
 mod site;
+mod spool;

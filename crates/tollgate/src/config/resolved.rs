@@ -28,6 +28,8 @@ pub(super) const CONTENT_TYPE: &str = "text/plain; charset=utf-8";
 const RESERVE_BYTES: u64 = 1 << 30;
 /// Relative to the folder of the configuration.
 pub(super) const LOG_DIR: &str = "data/log";
+/// Beside the log.
+pub(super) const SPOOL_DIR: &str = "data/spool";
 const SQLITE: &str = "data/tollgate.sqlite";
 /// What a segment header holds of the name of its node.
 pub(super) const NODE_BYTES_MAX: usize = 48;
@@ -123,6 +125,9 @@ impl Config {
         writeln!(f, "fields_max = {}", limits.head.fields_max)?;
         writeln!(f, "underscore_names = \"{}\"", limits.head.underscore_names.name())?;
         writeln!(f, "body_bytes_max = \"{}\"", show_size(self.body_bytes_max))?;
+        writeln!(f, "body_memory_max = \"{}\"", show_size(limits.body_memory_max as u64))?;
+        writeln!(f, "spool_dir = {}", quoted_path(&server.spool.dir))?;
+        writeln!(f, "spool_bytes_max = \"{}\"", show_size(server.spool.bytes_max))?;
         writeln!(f, "head_timeout = \"{}\"", show_duration(limits.head_timeout))?;
         writeln!(f, "body_timeout = \"{}\"", show_duration(limits.body_timeout))?;
         writeln!(f, "idle_timeout = \"{}\"", show_duration(limits.idle_timeout))?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf, absolute};
 use tollgate_log::{ColumnType, Level, LogOptions};
 use tollgate_server::{
     ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RouteSpec, ServerOptions, Source,
-    StreamSpec, TrustedProxies, UnknownFields,
+    SpoolOptions, StreamSpec, TrustedProxies, UnknownFields,
 };
 
 use super::FILE_NAME;
@@ -49,6 +49,10 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
             connection: ConnectionLimits::default(),
             trusted_proxies: TrustedProxies::default(),
             crowd: CrowdLimits::default(),
+            spool: SpoolOptions {
+                reserve_bytes: log.reserve_bytes,
+                ..SpoolOptions::new(folder.join(resolved::SPOOL_DIR))
+            },
             script: HostOptions::default(),
             streams: vec![requests()],
             routes,

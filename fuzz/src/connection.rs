@@ -174,6 +174,9 @@ impl AsyncWrite for Stream {
 fn compare(sent: &[u8], expected: &[Expected], data: &[u8]) {
     let mut rest = sent;
     for (index, expected) in expected.iter().enumerate() {
+        if !expected.is_judged {
+            return;
+        }
         let told =
             || format!("reply {index} of {}, {expected:?}: {}", sent.escape_ascii(), data.escape_ascii());
         if let Some(after) = rest.strip_prefix(CONTINUE) {

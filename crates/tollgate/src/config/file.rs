@@ -73,7 +73,10 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
             connection: written.connection,
             trusted_proxies: written.trusted_proxies,
             crowd: written.crowd,
-            spool: SpoolOptions { reserve_bytes: log.reserve_bytes, ..written.spool },
+            spool: SpoolOptions {
+                reserve_bytes: resolved::spool_reserve_bytes(&log, &written.spool.dir),
+                ..written.spool
+            },
             script,
             streams,
             routes,

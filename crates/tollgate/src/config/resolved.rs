@@ -92,6 +92,11 @@ pub(super) fn reserve_bytes(log: &LogOptions, wanted: u64) -> u64 {
     tollgate_log::reserve_bytes(wanted, log.segment_bytes_max, disk_bytes(&log.dir))
 }
 
+/// What spooled bodies leave free on their disk: the reserve of the log, as far as a smaller one can spare it.
+pub(super) fn spool_reserve_bytes(log: &LogOptions, dir: &Path) -> u64 {
+    log.reserve_bytes.min(disk_bytes(dir) / 4)
+}
+
 /// Bytes of the file system that a folder is on, or will be; as large as can be where nobody can tell.
 fn disk_bytes(folder: &Path) -> u64 {
     let existing = folder.ancestors().find(|above| above.exists());

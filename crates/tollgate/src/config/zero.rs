@@ -36,6 +36,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     if !faults.is_empty() {
         return Err(ConfigError { faults });
     }
+    let spool_dir = folder.join(resolved::SPOOL_DIR);
     let mut log = LogOptions::new(&folder.join(resolved::LOG_DIR));
     log.node = resolved::host_name();
     log.reserve_bytes = resolved::reserve_bytes(&log, resolved::reserve_wanted(&log));
@@ -50,8 +51,8 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
             trusted_proxies: TrustedProxies::default(),
             crowd: CrowdLimits::default(),
             spool: SpoolOptions {
-                reserve_bytes: log.reserve_bytes,
-                ..SpoolOptions::new(folder.join(resolved::SPOOL_DIR))
+                reserve_bytes: resolved::spool_reserve_bytes(&log, &spool_dir),
+                ..SpoolOptions::new(spool_dir)
             },
             script: HostOptions::default(),
             streams: vec![requests()],

@@ -17,3 +17,4 @@ mod power;
 mod program;
 mod retention;
 mod room;
+mod uploads;

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_log::{DiskStorage, Log, LogOptions};
 use tollgate_server::{
     ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RequestIds, RouteSpec, ServerOptions,
-    StreamServer, TrustedProxies,
+    SpoolOptions, StreamServer, TrustedProxies,
 };
 
 use super::reference::{self, Bounds, Expected};
@@ -92,10 +92,13 @@ fn options(folder: &std::path::Path, bounds: &Bounds) -> ServerOptions {
         connection: ConnectionLimits {
             head: split::limits(bounds),
             pipeline_depth_max: 3,
+            // Most bodies that are small otherwise go through a file.
+            body_memory_max: if bounds.body < 100 { 8 } else { 1 << 20 },
             ..ConnectionLimits::default()
         },
         // Nothing measures the age of the queue.
         crowd: CrowdLimits { queue_age_max: std::time::Duration::from_hours(1), ..CrowdLimits::default() },
+        spool: SpoolOptions::new(folder.join("spool")),
         script: HostOptions::default(),
         streams: Vec::new(),
         request_ids: RequestIds::Silent,
@@ -112,6 +115,8 @@ fn run(future: impl Future<Output = ()>) {
         if future.as_mut().poll(&mut context).is_ready() {
             return;
         }
+        // Only for a thread that writes a body.
+        std::thread::yield_now();
     }
     panic!("the connection does not end");
 }
@@ -172,6 +177,9 @@ impl AsyncWrite for Stream {
 fn compare(sent: &[u8], expected: &[Expected], data: &[u8]) {
     let mut rest = sent;
     for (index, expected) in expected.iter().enumerate() {
+        if !expected.is_judged {
+            return;
+        }
         let told =
             || format!("reply {index} of {}, {expected:?}: {}", sent.escape_ascii(), data.escape_ascii());
         if let Some(after) = rest.strip_prefix(CONTINUE) {

@@ -1,7 +1,7 @@
 //! Mutations by a seed, for runs that have no fuzzer.
 
 /// What requests are made of, sound and not.
-pub const WORDS: [&str; 46] = [
+pub const WORDS: [&str; 49] = [
     "GET ",
     "HEAD ",
     "POST ",
@@ -17,6 +17,9 @@ pub const WORDS: [&str; 46] = [
     "Host: a\r\n",
     "Host: ",
     "Content-Length: ",
+    "Content-Encoding: gzip\r\n",
+    "Content-Encoding: br\r\n",
+    "Content-Encoding: identity\r\n",
     "Content-Length: 5\r\n",
     "Transfer-Encoding: chunked\r\n",
     "Connection: close\r\n",

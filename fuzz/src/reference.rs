@@ -711,6 +711,34 @@ pub struct Expected {
     pub may_continue: bool,
     /// Whether the connection ends with it.
     pub closes: bool,
+    /// Whether there is a rule for it here: what a gzip or zstd decoder makes of the content is not read again, so
+    /// nothing is told of such a request nor of what follows it.
+    pub is_judged: bool,
+}
+
+/// What the field Content-Encoding asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ContentCoding {
+    None,
+    Decoded,
+    Refused,
+}
+
+fn content_coding(fields: &[(String, Vec<u8>)]) -> ContentCoding {
+    let mut names = Vec::new();
+    for value in values(fields, "content-encoding") {
+        for name in value.split(|&byte| byte == b',') {
+            let name = trimmed(name).to_ascii_lowercase();
+            if !name.is_empty() && name != b"identity" {
+                names.push(name);
+            }
+        }
+    }
+    match names.as_slice() {
+        [] => ContentCoding::None,
+        [name] if [&b"gzip"[..], b"x-gzip", b"zstd"].contains(&name.as_slice()) => ContentCoding::Decoded,
+        _ => ContentCoding::Refused,
+    }
 }
 
 /// Bytes of a body that nobody wants which are read all the same.
@@ -729,6 +757,7 @@ pub fn conversation(input: &[u8], bounds: &Bounds) -> Vec<Expected> {
             is_1_1: true,
             may_continue: false,
             closes: true,
+            is_judged: true,
         };
         let (head, used) = match head(rest, bounds) {
             Verdict::Incomplete if [&b""[..], b"\r", b"\r\n"].contains(&rest) => return replies,
@@ -744,9 +773,12 @@ pub fn conversation(input: &[u8], bounds: &Bounds) -> Vec<Expected> {
         };
         rest = &rest[used..];
         let path = path(&head.path);
+        let has_content = !matches!(head.body, Body::None | Body::Length(0));
+        let coding = content_coding(&head.fields);
         let known = match &path {
             None => Some(400),
             Some(path) if path == "*" || head.method == "OPTIONS" => Some(204),
+            Some(_) if has_content && coding == ContentCoding::Refused => Some(415),
             Some(_) => None,
         };
         let mut reply = Expected {
@@ -756,7 +788,12 @@ pub fn conversation(input: &[u8], bounds: &Bounds) -> Vec<Expected> {
             is_1_1: head.is_1_1,
             may_continue: head.expects_continue,
             closes: !head.persists,
+            is_judged: known.is_some() || !has_content || coding != ContentCoding::Decoded,
         };
+        if !reply.is_judged {
+            replies.push(reply);
+            return replies;
+        }
         let limit = if known.is_some() { UNWANTED_BODY } else { bounds.body };
         let unread = |mut reply: Expected, statuses: BTreeSet<u16>| {
             if known.is_none() || statuses != set(&[413]) {

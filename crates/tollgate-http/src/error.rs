@@ -222,6 +222,24 @@ pub enum RequestError {
         /// Bytes allowed.
         limit: u64,
     },
+    /// Content that is not what its content coding says: corrupt, cut short, or followed by something else.
+    #[error("content is no {coding}: {reason}")]
+    ContentCoding {
+        /// The coding.
+        coding: &'static str,
+        /// What is wrong.
+        reason: Box<str>,
+    },
+    /// Content that grows beyond reason when it is decoded; the server says so.
+    #[error("content expands from {encoded} bytes to {decoded} bytes or more, limit {ratio} times")]
+    ContentExpands {
+        /// Bytes that came.
+        encoded: u64,
+        /// Bytes decoded.
+        decoded: u64,
+        /// How many times as much it may be.
+        ratio: u64,
+    },
     /// The peer ended before its body did (rule 15); the server says so at the end of the stream.
     #[error("body is incomplete: {bytes} bytes came")]
     BodyIncomplete {
@@ -331,6 +349,10 @@ impl RequestError {
             Self::TrailerInvalid { .. } => (bad, Close, "invalid trailer field"),
             Self::TrailerTooLarge { .. } => (large, Close, "trailer fields too large"),
             Self::BodyTooLarge { .. } => (StatusCode::CONTENT_TOO_LARGE, Close, "content too large"),
+            Self::ContentCoding { .. } => (bad, Close, "content is not what its Content-Encoding says"),
+            Self::ContentExpands { .. } => {
+                (StatusCode::CONTENT_TOO_LARGE, Close, "content expands too much when it is decoded")
+            }
             Self::BodyIncomplete { .. } => (bad, Close, "incomplete content"),
             Self::PathRelative => (bad, Keep, "invalid path"),
             Self::PathEscape { .. } => (bad, Keep, "malformed escape in path"),

@@ -180,7 +180,7 @@ impl Appender {
     ) -> Result<(Option<Ticket>, R), AppendError> {
         self.check_admission()?;
         let (start, count, mask) = (self.pending.len(), self.count, self.schema_mask);
-        let result = fill(&mut Transaction { appender: self });
+        let result = fill(&mut Transaction { appender: self, start });
         let bytes = self.pending.len() - start;
         let limit = self.shared.options.transaction_bytes_max;
         if bytes > limit {
@@ -285,9 +285,15 @@ impl Appender {
 /// The records of one transaction, while they are made.
 pub struct Transaction<'a> {
     appender: &'a mut Appender,
+    start: usize,
 }
 
 impl Transaction<'_> {
+    /// Whether its records have more bytes than they may: it will not be taken, whatever else is appended.
+    pub fn is_too_large(&self) -> bool {
+        self.appender.pending.len() - self.start > self.appender.shared.options.transaction_bytes_max
+    }
+
     /// Appends one row. A row that fails leaves no trace; append a reject in its place.
     ///
     /// # Errors

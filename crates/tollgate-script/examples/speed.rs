@@ -69,7 +69,7 @@ fn request() -> Result<Rc<Request>, Box<dyn Error>> {
         remote_addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         id: RequestId::Made(Uuid::from_u128(1)),
         time_us: 1_700_000_000_123_456,
-        body: Bytes::new(),
+        body: Bytes::new().into(),
         head: head.ok_or("the head is not whole")?,
     }))
 }

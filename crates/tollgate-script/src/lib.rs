@@ -14,6 +14,7 @@
 //! no script sees the request of another call, or globals that another script wrote.
 
 mod api;
+mod body;
 mod budget;
 mod call;
 mod error;
@@ -27,6 +28,7 @@ mod request;
 mod require;
 mod sys;
 
+pub use body::{Body, BodyError, BodyFile};
 pub use call::{Call, Step};
 pub use error::{CallError, HostError, LoadError};
 pub use host::{Handler, Host, HostOptions};

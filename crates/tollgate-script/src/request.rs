@@ -17,6 +17,7 @@ use mlua::{Function, Lua, LuaString, Table, Value};
 use tollgate_http::{RequestHead, query_pairs};
 
 use crate::api::{Marks, check_memory, json, string_within, unlimited, watched};
+use crate::body::Body;
 use crate::budget::Budget;
 use crate::error::shown;
 use crate::id::RequestId;
@@ -38,8 +39,8 @@ pub struct Request {
     pub id: RequestId,
     /// When the head was complete: microseconds since 1970, UTC. A script sees the same number (exact until 2255).
     pub time_us: i64,
-    /// The content.
-    pub body: Bytes,
+    /// The content, without a content coding.
+    pub body: Body,
 }
 
 impl Request {
@@ -171,13 +172,18 @@ fn functions(
     let own = Rc::clone(active);
     let body = move |lua: &Lua, req: Table| {
         watched(lua, |memory_max| {
-            with_active(&own, &req, |active| string_within(lua, &active.request.body, memory_max))
+            with_active(&own, &req, |active| {
+                let body = content(lua, &active.request.body, memory_max)?;
+                string_within(lua, &body, memory_max)
+            })
         })
     };
     let (own, marks, budget) = (Rc::clone(active), Rc::clone(marks), Rc::clone(budget));
     let json = move |lua: &Lua, req: Table| {
         let body = with_active(&own, &req, |active| Ok(active.request.body.clone()))?;
-        watched(lua, |memory_max| json::answer(lua, &body, &marks, &budget, memory_max))
+        watched(lua, |memory_max| {
+            json::answer(lua, &content(lua, &body, memory_max)?, &marks, &budget, memory_max)
+        })
     };
     let own = Rc::clone(active);
     let all = move |lua: &Lua, (req, part, name): (Table, LuaString, LuaString)| {
@@ -187,6 +193,12 @@ fn functions(
         })
     };
     Ok([lua.create_function(body)?, lua.create_function(json)?, lua.create_function(all)?])
+}
+
+/// The whole content, if the call may grow by as much.
+fn content(lua: &Lua, body: &Body, memory_max: usize) -> mlua::Result<Bytes> {
+    let bytes_max = memory_max.saturating_sub(lua.used_memory());
+    body.read_within(bytes_max).map_err(|error| mlua::Error::runtime(error.to_string()))
 }
 
 const BODY: u8 = 0;

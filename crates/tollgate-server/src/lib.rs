@@ -11,7 +11,7 @@
 //! - a worker shares nothing on the path of a request: its state is `Rc` and `Cell`, the log is a queue away;
 //! - no byte of a reply leaves before its records are where their streams want them;
 //! - replies leave in the order of their requests; after a framing error the connection closes;
-//! - no file is read or written by a worker, but for scripts while it starts or reloads.
+//! - no file is written by a worker; it reads scripts while it starts or reloads, and a spooled body when its handler asks for it.
 
 mod accept;
 mod admission;
@@ -32,6 +32,7 @@ mod route;
 mod server;
 mod service;
 mod spare;
+mod spool;
 mod stream_server;
 mod sys;
 mod transaction;
@@ -40,10 +41,11 @@ mod worker;
 
 pub use check::check_scripts;
 pub use error::StartError;
+pub use handler::COLLECT_BODY_BYTES_MAX;
 pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};
 pub use options::{
     AnyOr, ColumnSpec, ConnectionLimits, CorsSpec, CrowdLimits, HandlerSpec, RequestIds, RouteSpec,
-    ServerOptions, Source, StreamSpec, UnknownFields,
+    ServerOptions, Source, SpoolOptions, StreamSpec, UnknownFields,
 };
 pub use route::{Match, Resource, RouteTable, Routed, canonical_host};
 pub use server::Server;

@@ -28,6 +28,8 @@ pub struct ServerOptions {
     pub connection: ConnectionLimits,
     /// Bounds on all connections together.
     pub crowd: CrowdLimits,
+    /// Where bodies go that are not held in memory.
+    pub spool: SpoolOptions,
     /// Bounds on scripts.
     pub script: HostOptions,
     /// The streams; a route names one by its place here.
@@ -77,6 +79,8 @@ pub struct ConnectionLimits {
     pub requests_max: Option<u64>,
     /// Requests of one connection that are answered by one write.
     pub pipeline_depth_max: usize,
+    /// Bytes of a body that are held in memory while it comes; one that is longer is spooled.
+    pub body_memory_max: usize,
 }
 
 impl Default for ConnectionLimits {
@@ -93,6 +97,7 @@ impl Default for ConnectionLimits {
             write_rate_min: 500,
             requests_max: None,
             pipeline_depth_max: 256,
+            body_memory_max: 256 << 10,
         }
     }
 }
@@ -118,6 +123,24 @@ impl Default for CrowdLimits {
             in_flight_bytes_max: 256 << 20,
             queue_age_max: Duration::from_secs(1),
         }
+    }
+}
+
+/// Where bodies go that are not held in memory, and how much of that there may be.
+#[derive(Debug, Clone)]
+pub struct SpoolOptions {
+    /// The folder, made when it is first needed. Its files have no names.
+    pub dir: PathBuf,
+    /// Bytes of all spooled bodies together.
+    pub bytes_max: u64,
+    /// Bytes of the disk that stay free.
+    pub reserve_bytes: u64,
+}
+
+impl SpoolOptions {
+    /// The defaults, in a folder.
+    pub fn new(dir: PathBuf) -> Self {
+        Self { dir, bytes_max: 1 << 30, reserve_bytes: 0 }
     }
 }
 
@@ -400,6 +423,7 @@ pub(crate) mod tests {
             workers: 1,
             connection: ConnectionLimits::default(),
             crowd: CrowdLimits::default(),
+            spool: SpoolOptions::new(PathBuf::from("spool")),
             script: HostOptions::default(),
             streams: Vec::new(),
             routes: Vec::new(),

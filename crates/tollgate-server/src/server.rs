@@ -14,6 +14,7 @@ use crate::options::ServerOptions;
 use crate::recorder::LogEnd;
 use crate::reload::{Built, Offer};
 use crate::service::Plan;
+use crate::spool::Spool;
 use crate::worker::{self, Entrance};
 
 /// What workers are asked for.
@@ -52,10 +53,12 @@ impl Server {
             crowd: crowd.clone(),
             _files: listeners.files,
         };
+        let spool = Arc::new(Spool::new(plan.options.spool.clone()));
         for (index, (listeners, inbox)) in listeners.by_worker.into_iter().zip(inboxes).enumerate() {
             let (offer, offers) = mpsc::channel(1);
             server.offers.push(offer);
-            let entrance = Entrance { index, crowd: crowd.clone(), inbox, offers, listeners };
+            let (crowd, spool) = (crowd.clone(), spool.clone());
+            let entrance = Entrance { index, crowd, spool, inbox, offers, listeners };
             let (plan, orders, started) = (plan.clone(), receiver.clone(), started.clone());
             let log = LogEnd::new(log);
             let run = move || worker::run(&plan, entrance, log, orders, &started);

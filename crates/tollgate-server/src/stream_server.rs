@@ -14,6 +14,7 @@ use crate::error::StartError;
 use crate::options::ServerOptions;
 use crate::recorder::LogEnd;
 use crate::service::Plan;
+use crate::spool::Spool;
 use crate::worker::Worker;
 
 /// Serves byte streams on the calling thread. No deadline runs, nothing measures the age of its queue, and replies that
@@ -31,7 +32,8 @@ impl StreamServer {
     pub fn new(options: &ServerOptions, log: &Log) -> Result<Self, StartError> {
         let (crowd, _) = Crowd::new(&options.crowd, 1).map_err(StartError::Worker)?;
         let plan = Plan::new(options.clone(), log)?;
-        let worker = Rc::new(Worker::new(&plan, 0, &crowd, LogEnd::new(log))?);
+        let spool = Arc::new(Spool::new(options.spool.clone()));
+        let worker = Rc::new(Worker::new(&plan, 0, &crowd, &spool, LogEnd::new(log))?);
         Ok(Self { worker, crowd })
     }
 

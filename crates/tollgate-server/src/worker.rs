@@ -8,12 +8,11 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tollgate_http::{RequestHead, StatusCode};
-use tollgate_script::{Request, RequestId};
+use tollgate_script::{Body, Request, RequestId};
 
 use crate::accept::{self, Accepted, Acceptor};
 use crate::admission::Admission;
@@ -30,12 +29,14 @@ use crate::reload::{self, Offer};
 use crate::reply::Reply;
 use crate::server::Order;
 use crate::service::{Plan, Rules, Service};
+use crate::spool::Spool;
 
 /// Where connections come to a worker.
 pub(crate) struct Entrance {
     /// Its place among the workers.
     pub(crate) index: usize,
     pub(crate) crowd: Arc<Crowd>,
+    pub(crate) spool: Arc<Spool>,
     /// Connections that other workers hand over.
     pub(crate) inbox: mpsc::Receiver<Accepted>,
     /// Configurations to serve by.
@@ -51,6 +52,7 @@ pub(crate) struct Worker {
     pub(crate) scratch: Scratch,
     pub(crate) index: usize,
     pub(crate) crowd: Arc<Crowd>,
+    pub(crate) spool: Arc<Spool>,
     /// Connections that are being told that there are too many.
     pub(crate) refusals: Cell<usize>,
     admission: Admission,
@@ -63,6 +65,7 @@ impl Worker {
         plan: &Plan,
         index: usize,
         crowd: &Arc<Crowd>,
+        spool: &Arc<Spool>,
         log: LogEnd,
     ) -> Result<Self, StartError> {
         let clock = Rc::new(Clock::new());
@@ -73,6 +76,7 @@ impl Worker {
             scratch: Scratch::default(),
             index,
             crowd: crowd.clone(),
+            spool: spool.clone(),
             refusals: Cell::new(0),
             admission: Admission::new(plan.options.crowd.queue_age_max),
             service: RefCell::new(Service::new(plan)?),
@@ -142,7 +146,7 @@ impl Worker {
     pub(crate) fn exchange(
         &self,
         arrived: Arrived,
-        body: Bytes,
+        body: Body,
         remote_addr: Option<IpAddr>,
         rules: &Rules,
     ) -> Result<Exchange, Reply> {
@@ -196,7 +200,7 @@ fn start(
     log: LogEnd,
     orders: &watch::Receiver<Order>,
 ) -> Result<(Rc<Worker>, Vec<JoinHandle<()>>), StartError> {
-    let worker = Rc::new(Worker::new(plan, entrance.index, &entrance.crowd, log)?);
+    let worker = Rc::new(Worker::new(plan, entrance.index, &entrance.crowd, &entrance.spool, log)?);
     spawn(&worker, |worker| async move { worker.recorder.hand_over().await });
     spawn(&worker, |worker| async move { worker.recorder.release().await });
     spawn(&worker, |worker| async move { worker.admission.watch().await });

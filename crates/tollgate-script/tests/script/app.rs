@@ -95,7 +95,7 @@ pub(crate) fn request(head_text: &str, body: &[u8]) -> Rc<Request> {
         remote_addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         id: RequestId::Made(Uuid::from_u128(1)),
         time_us: 1_700_000_000_123_456,
-        body: Bytes::copy_from_slice(body),
+        body: Bytes::copy_from_slice(body).into(),
         head,
     })
 }

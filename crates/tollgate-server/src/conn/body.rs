@@ -1,91 +1,245 @@
-//! The body of a request, gathered in memory within the limit of its route.
+//! The body of a request: taken out of its framing and its content coding as it comes, held in memory up to a bound,
+//! beyond it handed on piece by piece.
+//!
+//! A short body of known length stays in the read buffer until it is whole, and is cut out of it without a copy.
 
-use bytes::{Bytes, BytesMut};
-use tollgate_http::{BodyFraming, ChunkedDecoder, Decoded, Limits, RequestError};
+use std::rc::Rc;
 
+use bytes::{Buf, BytesMut};
+use tollgate_http::{BodyFraming, ChunkedDecoder, Decoded, RequestError};
+use tollgate_script::{Body, BodyFile};
+
+use super::coding::{Coding, Decoder, Step};
 use super::exchange::Arrived;
+use crate::options::ConnectionLimits;
+use crate::spool::{Spool, SpoolError, SpooledBody};
+
+/// How many times as long as it came content may be, beyond the first [`EXPANDED_BYTES_FREE`]. Gzip ends at 1032 by
+/// itself.
+const EXPANSION_MAX: u64 = 1100;
+const EXPANDED_BYTES_FREE: u64 = 1 << 20;
 
 /// A request whose body comes.
 pub(crate) struct BodyReader {
     pub(crate) arrived: Arrived,
     framing: Framing,
+    decoding: Option<Box<Decoding>>,
+    /// Content that is neither spooled nor handed out.
+    content: BytesMut,
+    spooled: Option<SpooledBody>,
+    memory_bytes_max: usize,
+    /// What is held waits to be spooled.
+    is_full: bool,
     is_continue_owed: bool,
+    has_begun: bool,
 }
 
 enum Framing {
     /// So many bytes, which stay in the read buffer until they are all there.
-    Length(usize),
+    Whole(usize),
+    /// So many bytes more.
+    Length(u64),
     /// More than may come: so many.
     TooLong(u64),
-    Chunked {
-        decoder: Box<ChunkedDecoder>,
-        content: BytesMut,
-    },
+    Chunked(Box<ChunkedDecoder>),
+}
+
+struct Decoding {
+    decoder: Decoder,
+    /// Out of the framing, not decoded yet.
+    encoded: BytesMut,
+    encoded_bytes: u64,
+    decoded_bytes: u64,
+}
+
+/// What became of a body by the bytes that are there.
+pub(crate) enum Progress {
+    NeedMore,
+    /// What is held has to be spooled before more is taken.
+    Full,
+    Done(Body),
 }
 
 impl BodyReader {
-    pub(crate) fn new(arrived: Arrived, limits: &Limits) -> Self {
+    pub(crate) fn new(arrived: Arrived, coding: Option<Coding>, limits: &ConnectionLimits) -> Self {
+        let body_bytes_max = arrived.body_bytes_max();
+        // What nobody wants is never worth a file.
+        let least = if arrived.is_answered() { body_bytes_max } else { 0 };
+        let memory_bytes_max = limits.body_memory_max.max(usize::try_from(least).unwrap_or(usize::MAX));
         let framing = match arrived.head.framing() {
-            BodyFraming::None => Framing::Length(0),
+            BodyFraming::None => Framing::Whole(0),
+            BodyFraming::Length(bytes) if bytes > body_bytes_max => Framing::TooLong(bytes),
             BodyFraming::Length(bytes) => match usize::try_from(bytes) {
-                Ok(length) if bytes <= arrived.body_bytes_max() => Framing::Length(length),
-                _ => Framing::TooLong(bytes),
+                Ok(length) if coding.is_none() && length <= memory_bytes_max => Framing::Whole(length),
+                _ => Framing::Length(bytes),
             },
-            BodyFraming::Chunked => {
-                Framing::Chunked { decoder: Box::new(ChunkedDecoder::new(limits)), content: BytesMut::new() }
-            }
+            BodyFraming::Chunked => Framing::Chunked(Box::new(ChunkedDecoder::new(&limits.head))),
         };
-        Self { is_continue_owed: arrived.head.expects_continue(), arrived, framing }
-    }
-
-    /// Takes the body off the buffer. None: more bytes are needed.
-    ///
-    /// # Errors
-    /// Any fault of the chunks, or too many bytes.
-    pub(crate) fn read(&mut self, input: &mut BytesMut) -> Result<Option<Bytes>, RequestError> {
-        let limit = self.arrived.body_bytes_max();
-        match &mut self.framing {
-            Framing::TooLong(bytes) => Err(RequestError::BodyTooLarge { bytes: *bytes, limit }),
-            Framing::Length(bytes) if input.len() < *bytes => Ok(None),
-            Framing::Length(bytes) => Ok(Some(input.split_to(*bytes).freeze())),
-            Framing::Chunked { decoder, content } => match decoder.decode(input, content, limit)? {
-                Decoded::NeedMore => Ok(None),
-                Decoded::Done => Ok(Some(std::mem::take(content).freeze())),
-            },
+        Self {
+            is_continue_owed: arrived.head.expects_continue(),
+            arrived,
+            framing,
+            decoding: coding.map(|coding| Box::new(Decoding::new(coding))),
+            content: BytesMut::new(),
+            spooled: None,
+            memory_bytes_max,
+            is_full: false,
+            has_begun: false,
         }
     }
 
-    /// How many bytes are known to be missing.
+    /// Takes of the body what the buffer has of it.
+    ///
+    /// # Errors
+    /// Any fault of the chunks or the coding, or too many bytes.
+    pub(crate) fn read(&mut self, input: &mut BytesMut) -> Result<Progress, RequestError> {
+        self.has_begun |= !input.is_empty();
+        let limit = self.arrived.body_bytes_max();
+        match self.framing {
+            Framing::TooLong(bytes) => Err(RequestError::BodyTooLarge { bytes, limit }),
+            Framing::Whole(bytes) if input.len() < bytes => Ok(Progress::NeedMore),
+            Framing::Whole(bytes) => Ok(Progress::Done(input.split_to(bytes).freeze().into())),
+            Framing::Length(_) | Framing::Chunked(_) => self.read_on(input, limit),
+        }
+    }
+
+    fn read_on(&mut self, input: &mut BytesMut, limit: u64) -> Result<Progress, RequestError> {
+        let is_whole = match &mut self.decoding {
+            None => self.framing.take(input, &mut self.content, limit)?,
+            Some(decoding) => {
+                let is_whole = decoding.take(&mut self.framing, input, limit)?;
+                while decoding.step(&mut self.content, limit)? == Step::Again {
+                    if self.content.len() > self.memory_bytes_max {
+                        self.is_full = true;
+                        return Ok(Progress::Full);
+                    }
+                }
+                if is_whole {
+                    decoding.finish()?;
+                }
+                is_whole
+            }
+        };
+        self.is_full = self.content.len() > self.memory_bytes_max
+            || (is_whole && self.spooled.is_some() && !self.content.is_empty());
+        Ok(match is_whole {
+            _ if self.is_full => Progress::Full,
+            false => Progress::NeedMore,
+            true => Progress::Done(self.take_body()),
+        })
+    }
+
+    fn take_body(&mut self) -> Body {
+        match self.spooled.take() {
+            Some(spooled) => Body::File(Rc::new(spooled)),
+            None => std::mem::take(&mut self.content).freeze().into(),
+        }
+    }
+
+    /// Whether what is held has to be spooled before more is taken.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Moves what is held out of memory.
+    ///
+    /// # Errors
+    /// There is no room for it; the body is gone.
+    pub(crate) async fn spool(&mut self, spool: &Spool) -> Result<(), SpoolError> {
+        let content = std::mem::take(&mut self.content);
+        let (spooled, emptied) = spool.append(self.spooled.take(), content).await?;
+        self.spooled = Some(spooled);
+        self.content = emptied;
+        self.is_full = false;
+        Ok(())
+    }
+
+    /// How many bytes are known to be missing of what stays in the read buffer.
     pub(crate) fn missing_bytes(&self, input: &BytesMut) -> usize {
         match &self.framing {
-            Framing::Length(bytes) => bytes.saturating_sub(input.len()),
-            Framing::TooLong(_) | Framing::Chunked { .. } => 0,
+            Framing::Whole(bytes) => bytes.saturating_sub(input.len()),
+            Framing::Length(_) | Framing::TooLong(_) | Framing::Chunked { .. } => 0,
         }
     }
 
     /// What is held beside the read buffer.
     pub(crate) fn memory_bytes(&self) -> usize {
-        match &self.framing {
-            Framing::Length(_) | Framing::TooLong(_) => 0,
-            Framing::Chunked { content, .. } => content.capacity(),
-        }
+        let decoding_bytes = self.decoding.as_ref().map_or(0, |decoding| decoding.memory_bytes());
+        self.content.capacity() + decoding_bytes
     }
 
     /// Whether the client has to be told to go on; true once, and not when it went on by itself.
-    pub(crate) fn take_continue(&mut self, input: &BytesMut) -> bool {
-        let has_begun = match &self.framing {
-            Framing::Length(_) | Framing::TooLong(_) => !input.is_empty(),
-            Framing::Chunked { decoder, .. } => decoder.has_started(),
-        };
-        std::mem::take(&mut self.is_continue_owed) && !has_begun
+    pub(crate) fn take_continue(&mut self) -> bool {
+        std::mem::take(&mut self.is_continue_owed) && !self.has_begun
     }
 
     /// The error of a stream that ended here.
     pub(crate) fn incomplete(&self, input: &BytesMut) -> RequestError {
-        let bytes = match &self.framing {
-            Framing::Length(_) | Framing::TooLong(_) => input.len(),
-            Framing::Chunked { content, .. } => content.len(),
-        };
-        RequestError::BodyIncomplete { bytes: bytes as u64 }
+        let spooled_bytes = self.spooled.as_ref().map_or(0, SpooledBody::bytes_len);
+        RequestError::BodyIncomplete { bytes: spooled_bytes + (self.content.len() + input.len()) as u64 }
+    }
+}
+
+impl Framing {
+    /// Moves content from the front of `input` to the end of `content`. True: it is whole.
+    fn take(
+        &mut self,
+        input: &mut BytesMut,
+        content: &mut BytesMut,
+        limit: u64,
+    ) -> Result<bool, RequestError> {
+        match self {
+            Self::Length(left) => {
+                let bytes = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
+                content.extend_from_slice(&input[..bytes]);
+                input.advance(bytes);
+                *left -= bytes as u64;
+                Ok(*left == 0)
+            }
+            Self::Chunked(decoder) => Ok(decoder.decode(input, content, limit)? == Decoded::Done),
+            Self::Whole(_) | Self::TooLong(_) => Ok(true),
+        }
+    }
+}
+
+impl Decoding {
+    fn new(coding: Coding) -> Self {
+        Self { decoder: Decoder::new(coding), encoded: BytesMut::new(), encoded_bytes: 0, decoded_bytes: 0 }
+    }
+
+    /// Takes encoded content out of its framing. True: it is whole.
+    fn take(
+        &mut self,
+        framing: &mut Framing,
+        input: &mut BytesMut,
+        limit: u64,
+    ) -> Result<bool, RequestError> {
+        let before = self.encoded.len();
+        let is_whole = framing.take(input, &mut self.encoded, limit)?;
+        self.encoded_bytes += (self.encoded.len() - before) as u64;
+        Ok(is_whole)
+    }
+
+    fn step(&mut self, content: &mut BytesMut, limit: u64) -> Result<Step, RequestError> {
+        let before = content.len();
+        let step = self.decoder.step(&mut self.encoded, content)?;
+        self.decoded_bytes += (content.len() - before) as u64;
+        let (encoded, decoded) = (self.encoded_bytes - self.encoded.len() as u64, self.decoded_bytes);
+        if decoded > limit {
+            return Err(RequestError::BodyTooLarge { bytes: decoded, limit });
+        }
+        if decoded > EXPANDED_BYTES_FREE && decoded / EXPANSION_MAX > encoded {
+            return Err(RequestError::ContentExpands { encoded, decoded, ratio: EXPANSION_MAX });
+        }
+        Ok(step)
+    }
+
+    /// No bytes at all are no content, in any coding.
+    fn finish(&self) -> Result<(), RequestError> {
+        if self.encoded_bytes == 0 { Ok(()) } else { self.decoder.finish() }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.encoded.capacity() + self.decoder.memory_bytes()
     }
 }

@@ -3,9 +3,10 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use tollgate_http::RequestHead;
+use tollgate_http::{RequestHead, StatusCode};
 use tollgate_script::Place;
 
+use super::coding::{Coding, Unsupported};
 use crate::cors::Grant;
 use crate::handler::Endpoint;
 use crate::options::ConnectionLimits;
@@ -59,8 +60,27 @@ impl Arrived {
         }
     }
 
+    /// Looks at what the content is said to be: its coding, if it is to be decoded. What the endpoint does not take is
+    /// answered now (RFC 9110 section 15.5.16).
+    pub(super) fn check_content(&mut self) -> Option<Coding> {
+        let Destination::Endpoint { endpoint, .. } = &self.destination else { return None };
+        let checked = match endpoint.refusal(&self.head) {
+            Some(reply) => Err(reply),
+            None => Coding::of(&self.head).map_err(|Unsupported| unsupported_coding()),
+        };
+        checked.unwrap_or_else(|reply| {
+            self.destination = Destination::Reply(reply);
+            None
+        })
+    }
+
     /// Whether the answer is known before the body came.
     pub(crate) fn is_answered(&self) -> bool {
         matches!(self.destination, Destination::Reply(_))
     }
+}
+
+fn unsupported_coding() -> Reply {
+    let text = format!("the content coding is none of: {}, or there are several", Coding::ACCEPTED);
+    Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).with("Accept-Encoding", Coding::ACCEPTED)
 }

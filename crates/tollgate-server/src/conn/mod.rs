@@ -8,6 +8,7 @@
 
 mod body;
 mod client;
+mod coding;
 mod deadline;
 mod exchange;
 
@@ -19,11 +20,12 @@ use std::rc::Rc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_http::{
     CONTINUE, Connection as ConnectionOption, HeadReader, Method, RequestError, StatusCode, Version,
 };
+use tollgate_script::Body;
 
 use crate::cors::Grant;
 use crate::crowd::{Held, Seat};
@@ -32,7 +34,7 @@ use crate::options::ConnectionLimits;
 use crate::reply::{Replies, Reply, Writing};
 use crate::service::Rules;
 use crate::worker::Worker;
-use body::BodyReader;
+use body::{BodyReader, Progress};
 use client::Client;
 pub(crate) use client::Origin;
 pub(crate) use deadline::Deadlines;
@@ -203,26 +205,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if let Reading::Head = &self.reading {
             let limits = &self.rules.limits.head;
             let Some(head) = self.head_reader.read(&mut self.input, limits)? else { return Ok(None) };
-            let arrived = self.worker.receive(head);
+            let mut arrived = self.worker.receive(head);
             if !arrived.head.framing().has_content() {
-                return Ok(Some(self.complete(arrived, Bytes::new())));
+                return Ok(Some(self.complete(arrived, Body::default())));
             }
+            let coding = arrived.check_content();
             if arrived.is_answered() && arrived.head.expects_continue() {
                 // RFC 9110 section 10.1.1: the client asked before it sent, and is told.
                 self.reuse = Reuse::Linger;
-                return Ok(Some(self.complete(arrived, Bytes::new())));
+                return Ok(Some(self.complete(arrived, Body::default())));
             }
             self.grant = arrived.grant();
-            self.reading = Reading::Body(Box::new(BodyReader::new(arrived, limits)));
+            self.reading = Reading::Body(Box::new(BodyReader::new(arrived, coding, &self.rules.limits)));
         }
         let Reading::Body(body) = &mut self.reading else { return Ok(None) };
         let content = match body.read(&mut self.input) {
-            Ok(None) => return Ok(None),
-            Ok(Some(content)) => content,
+            Ok(Progress::NeedMore | Progress::Full) => return Ok(None),
+            Ok(Progress::Done(content)) => content,
             // The body is not worth reading to its end, and no reason for another answer.
             Err(RequestError::BodyTooLarge { .. }) if body.arrived.is_answered() => {
                 self.reuse = Reuse::Linger;
-                Bytes::new()
+                Body::default()
             }
             Err(error) => return Err(error),
         };
@@ -233,7 +236,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    fn complete(&mut self, arrived: Arrived, body: Bytes) -> Complete {
+    fn complete(&mut self, arrived: Arrived, body: Body) -> Complete {
         Complete {
             is_head: arrived.head.method() == Method::Head,
             version: arrived.head.version(),
@@ -319,6 +322,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.ask_for_body().await?;
         let (phase, timeout) = self.awaited();
         self.slot.arm(phase, timeout);
+        if let Reading::Body(body) = &self.reading
+            && body.is_full()
+        {
+            self.spool().await;
+            return Ok(());
+        }
         match &self.reading {
             // As much as came already: a length that is only announced takes no memory.
             Reading::Body(body) => self.input.reserve(body.missing_bytes(&self.input).min(self.input.len())),
@@ -341,6 +350,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
+    /// Moves what came of a body out of memory. The peer waits meanwhile: nothing is read.
+    async fn spool(&mut self) {
+        self.held.set(self.memory_bytes());
+        let Reading::Body(body) = &mut self.reading else { return };
+        if let Err(error) = body.spool(&self.worker.spool).await {
+            tracing::warn!(peer = ?self.client.peer, "request refused: {error}");
+            self.let_go(error.reply());
+        }
+    }
+
     /// What is waited for, and how long.
     fn awaited(&self) -> (Phase, Duration) {
         let limits = self.limits();
@@ -357,10 +376,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Lets go of a request that did not come whole: there is no memory for the rest of it.
     fn give_up(&mut self) {
+        let text = "too much is in flight: nothing was recorded";
+        self.let_go(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text));
+    }
+
+    /// Answers a request that did not come whole, and frees what came of it.
+    fn let_go(&mut self, reply: Reply) {
+        self.end_with(reply);
         self.input = BytesMut::new();
         self.reading = Reading::Head;
-        let text = "too much is in flight: nothing was recorded";
-        self.end_with(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text));
         self.held.set(self.memory_bytes());
     }
 
@@ -388,7 +412,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// RFC 9110 section 10.1.1: a client that waits for it is told to send its body.
     async fn ask_for_body(&mut self) -> Result<(), Gone> {
         let Reading::Body(body) = &mut self.reading else { return Ok(()) };
-        if body.take_continue(&self.input) {
+        if body.take_continue() {
             write_all(&mut self.stream, &self.slot, &self.held, CONTINUE, &self.rules.limits).await?;
         }
         Ok(())

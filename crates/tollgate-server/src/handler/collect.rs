@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
-use tollgate_http::StatusCode;
+use tollgate_http::{RequestHead, StatusCode};
 use tollgate_log::{RowEncoder, Transaction, Value, ValueError};
+use tollgate_script::BodyError;
 
-use super::items::{Item, split};
+use super::items::{Item, SplitError, split};
 use super::{Answer, Exchange, refused, with_level};
 use crate::options::UnknownFields;
 use crate::recorder::Recorder;
@@ -17,25 +18,72 @@ use crate::transaction::{ColumnPlan, Facts, Given, StreamPlan, fit};
 /// Rejected items that a reply lists; it counts the others.
 const LISTED_MAX: usize = 1000;
 
+/// Bytes of a collected body at most, decoded. It is parsed at one stroke, so a worker has one of them in memory at a
+/// time; more text than that seldom has room in a transaction.
+pub const BODY_BYTES_MAX: u64 = 16 << 20;
+
+/// What `Accept` says is taken.
+const ACCEPTED: &str = "application/json, application/x-ndjson, text/plain";
+
+/// Why content of that type is not taken, if it is not.
+///
+/// Beacons say `text/plain`, or nothing. Tools that were not told a type say that it is a form; what it is is seen when
+/// it is read.
+pub(super) fn refusal(head: &RequestHead) -> Option<Reply> {
+    let value = head.field("content-type")?;
+    let media_type = value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+    let media_type = media_type.to_ascii_lowercase();
+    let is_taken = match media_type.as_slice() {
+        b"" | b"text/plain" | b"application/x-www-form-urlencoded" => true,
+        b"application/json" | b"application/x-ndjson" | b"application/ndjson" | b"application/jsonl" => true,
+        other => other.starts_with(b"application/") && other.ends_with(b"+json"),
+    };
+    let text = || format!("the content type is none of: {ACCEPTED}");
+    (!is_taken).then(|| Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, text()).with("Accept", ACCEPTED))
+}
+
 /// Records the items of a body, together.
 pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Recorder) -> Answer {
     let request = &exchange.request;
-    let items = match split(&request.body) {
+    let body = match request.body.read_within(BODY_BYTES_MAX as usize) {
+        Ok(body) => body,
+        Err(error) => return unreadable(&error).into(),
+    };
+    let items = match split(&body) {
         Ok(items) => items,
-        Err(text) => return Reply::text(StatusCode::BAD_REQUEST, text).into(),
+        Err(SplitError::Malformed(text)) => return Reply::text(StatusCode::BAD_REQUEST, text).into(),
+        Err(SplitError::TooMany) => {
+            return Reply::text(StatusCode::CONTENT_TOO_LARGE, "too many items: nothing was recorded").into();
+        }
     };
     let facts =
         Facts { request, status: StatusCode::OK.as_u16(), took_us: exchange.took_us(), reply_bytes: None };
     let append = |log: &mut Transaction<'_>| {
-        let rejected = |(index, item)| Some((index, append_item(log, stream, &facts, item)?));
-        items.iter().enumerate().filter_map(rejected).collect()
+        let mut rejected = Vec::new();
+        for (index, item) in items.iter().enumerate() {
+            if log.is_too_large() {
+                break;
+            }
+            rejected.extend(append_item(log, stream, &facts, item).map(|reason| (index, reason)));
+        }
+        rejected
     };
     match recorder.append(stream.ack, append) {
         Ok((gate, rejected)) => {
-            let rejected: Vec<_> = rejected;
             Answer { reply: with_level(summary(items.len(), &rejected), stream.ack), gate }
         }
         Err(error) => refused(&error, &exchange.request.id).into(),
+    }
+}
+
+fn unreadable(error: &BodyError) -> Reply {
+    tracing::error!("request refused: {error}");
+    match error {
+        BodyError::TooLarge { .. } => Reply::text(StatusCode::CONTENT_TOO_LARGE, "content too large"),
+        BodyError::Disk(_) => {
+            let text = "the content could not be read back: nothing was recorded";
+            Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text)
+        }
     }
 }
 

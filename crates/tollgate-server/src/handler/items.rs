@@ -1,6 +1,18 @@
 //! The items of a collected body: a JSON object, an array of items, or one item per line (NDJSON).
 
+use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+
+/// Items of one body. The records of as many have never room in one transaction.
+const ITEMS_MAX: usize = 1 << 19;
+
+/// Why a body has no items.
+#[derive(Debug)]
+pub(super) enum SplitError {
+    /// Told to the client.
+    Malformed(String),
+    TooMany,
+}
 
 /// One item: its text, and what is wrong with it already.
 #[derive(Debug)]
@@ -25,28 +37,55 @@ impl<'a> Item<'a> {
 /// Splits a body. What is one JSON value is an object or an array; else its lines are items, if the first is JSON.
 ///
 /// # Errors
-/// The body is neither; the text is for the client.
-pub(super) fn split(body: &[u8]) -> Result<Vec<Item<'_>>, String> {
+/// The body is neither, or has more than [`ITEMS_MAX`].
+pub(super) fn split(body: &[u8]) -> Result<Vec<Item<'_>>, SplitError> {
     let error = match serde_json::from_slice::<&RawValue>(body) {
         Ok(value) => return of_value(value),
         Err(error) => error,
     };
-    let items: Vec<_> = lines(body).map(of_line).collect();
+    let items: Vec<_> = lines(body).take(ITEMS_MAX + 1).map(of_line).collect();
     match items.first() {
+        Some(Item::Json(_)) if items.len() > ITEMS_MAX => Err(SplitError::TooMany),
         Some(Item::Json(_)) if items.len() > 1 => Ok(items),
-        _ => Err(format!("the content is no JSON: {error}")),
+        _ => Err(SplitError::Malformed(format!("the content is no JSON: {error}"))),
     }
 }
 
-fn of_value(value: &RawValue) -> Result<Vec<Item<'_>>, String> {
+fn of_value(value: &RawValue) -> Result<Vec<Item<'_>>, SplitError> {
     match value.get().as_bytes().first() {
         Some(b'{') => Ok(vec![Item::Json(value)]),
         Some(b'[') => {
-            let items: Vec<&RawValue> =
-                serde_json::from_str(value.get()).map_err(|error| error.to_string())?;
-            Ok(items.into_iter().map(Item::Json).collect())
+            let mut json = serde_json::Deserializer::from_str(value.get());
+            let items = json.deserialize_seq(ArrayReader);
+            items.map_err(|error| SplitError::Malformed(error.to_string()))?.ok_or(SplitError::TooMany)
         }
-        _ => Err("the content is neither a JSON object, nor an array of them, nor one per line".to_owned()),
+        _ => {
+            let text = "the content is neither a JSON object, nor an array of them, nor one per line";
+            Err(SplitError::Malformed(text.to_owned()))
+        }
+    }
+}
+
+/// Reads an array, if it has no more than [`ITEMS_MAX`].
+struct ArrayReader;
+
+impl<'de> Visitor<'de> for ArrayReader {
+    type Value = Option<Vec<Item<'de>>>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a JSON array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = array.next_element()? {
+            items.push(Item::Json(item));
+            if items.len() > ITEMS_MAX {
+                while array.next_element::<serde::de::IgnoredAny>()?.is_some() {}
+                return Ok(None);
+            }
+        }
+        Ok(Some(items))
     }
 }
 
@@ -72,7 +111,9 @@ mod tests {
                     items.iter().map(|item| std::str::from_utf8(item.text()).unwrap()).collect();
                 assert_eq!(texts, expect, "{body}");
             }
-            (Err(error), Err(expect)) => assert!(error.contains(expect), "{body}: {error}"),
+            (Err(SplitError::Malformed(error)), Err(expect)) => {
+                assert!(error.contains(expect), "{body}: {error}");
+            }
             (found, _) => panic!("{body}: {found:?}"),
         }
     }

@@ -7,7 +7,7 @@ mod script;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use tollgate_http::{Method, Methods, StatusCode};
+use tollgate_http::{Method, Methods, RequestHead, StatusCode};
 use tollgate_log::{AppendError, Level};
 use tollgate_script::{Host, LoadError, Record, RecordFields, Request, RequestId};
 
@@ -16,6 +16,7 @@ use crate::options::{HandlerSpec, RouteSpec};
 use crate::recorder::{Gate, Recorder};
 use crate::reply::Reply;
 use crate::transaction::{Facts, StreamPlan};
+pub use collect::BODY_BYTES_MAX as COLLECT_BODY_BYTES_MAX;
 use script::ScriptRecord;
 
 /// What a route leads to, in one worker.
@@ -80,15 +81,27 @@ impl Endpoint {
             (Handler::Script(script), None) => script_methods(script),
             (Handler::Collect(_) | Handler::Reply(_), None) => Methods::EMPTY,
         };
+        let body_bytes_max = match handler {
+            Handler::Collect(_) => spec.body_bytes_max.min(COLLECT_BODY_BYTES_MAX),
+            Handler::Script(_) | Handler::Reply(_) => spec.body_bytes_max,
+        };
         Ok(Self {
             path: spec.path.clone(),
             methods,
-            body_bytes_max: spec.body_bytes_max,
+            body_bytes_max,
             body_timeout: spec.body_timeout,
             cors: spec.cors.as_ref().map(|cors| Cors::new(cors, methods)),
             stream,
             handler,
         })
+    }
+
+    /// Why a content of that kind is not taken, if it is not.
+    pub(crate) fn refusal(&self, head: &RequestHead) -> Option<Reply> {
+        match &self.handler {
+            Handler::Collect(_) => collect::refusal(head),
+            Handler::Script(_) | Handler::Reply(_) => None,
+        }
     }
 
     /// Appends the one record of a transaction, if its route has a stream.

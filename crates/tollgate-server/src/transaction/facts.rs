@@ -3,9 +3,12 @@
 use std::borrow::Cow;
 
 use tollgate_log::{ColumnType, RowEncoder, Value, ValueError};
-use tollgate_script::Request;
+use tollgate_script::{BodyError, Request};
 
 use crate::options::Source;
+
+/// Bytes of a body that a column takes: no transaction has more.
+const BODY_BYTES_MAX: usize = 8 << 20;
 
 /// What is known of a transaction when its reply is ready.
 pub(crate) struct Facts<'a> {
@@ -47,14 +50,24 @@ impl Facts<'_> {
                 row.push(self.reply_bytes.map_or(Value::Null, |bytes| Value::Int(bytes as i64)))
             }
             Source::ReplyOutcome => row.push(Value::Text("complete")),
-            Source::Body if kind == ColumnType::Bytes => row.push(Value::Bytes(&request.body)),
-            Source::Body => push_text(Some(&request.body), row),
+            Source::Body => {
+                let body = request.body.read_within(BODY_BYTES_MAX).map_err(|error| unfit(&error))?;
+                match kind {
+                    ColumnType::Bytes => row.push(Value::Bytes(&body)),
+                    _ => push_text(Some(&body), row),
+                }
+            }
             // The log fills its own columns; the plan fills from the record.
             Source::LogId | Source::LogSequence | Source::Record | Source::RecordField(_) => {
                 row.push(Value::Null)
             }
         }
     }
+}
+
+/// A body that no row can hold, or that is lost: the record is kept as a reject.
+fn unfit(error: &BodyError) -> ValueError {
+    ValueError::Unfit { column: "body".to_owned(), found: error.to_string(), allowed: "a body of 8 MiB" }
 }
 
 /// Bytes of the request itself are never a reason to lose its record: what is no text becomes U+FFFD.

@@ -174,7 +174,10 @@ fn a_reply_that_is_sipped_is_cut_off() {
 fn bodies_that_hold_too_much_together_are_refused_and_their_memory_is_free_again() {
     let server = Site::new()
         .handler("/", "return 'read'")
-        .tune(|options| options.crowd.in_flight_bytes_max = 3 << 19)
+        .tune(|options| {
+            options.crowd.in_flight_bytes_max = 3 << 19;
+            options.connection.body_memory_max = 1 << 20;
+        })
         .start();
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 700000\r\n\r\n";
     let mut first = server.connect();

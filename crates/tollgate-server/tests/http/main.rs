@@ -5,6 +5,7 @@
 
 mod bodies;
 mod closing;
+mod codings;
 mod collect;
 mod connections;
 mod cors;
@@ -20,3 +21,4 @@ mod replies;
 mod request_line;
 mod routing;
 mod site;
+mod spool;

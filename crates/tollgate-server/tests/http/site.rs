@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use tollgate_log::{
 };
 use tollgate_server::{
     BoundAddress, ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, Listeners, RequestIds,
-    RouteSpec, Server, ServerOptions, Source, StreamSpec, TrustedProxies, UnknownFields,
+    RouteSpec, Server, ServerOptions, Source, SpoolOptions, StreamSpec, TrustedProxies, UnknownFields,
 };
 
 use crate::peer::Peer;
@@ -36,6 +37,7 @@ pub(crate) struct Running {
 
 impl Site {
     pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
         let options = ServerOptions {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()],
             trusted_proxies: TrustedProxies::default(),
@@ -43,13 +45,14 @@ impl Site {
             workers: 1,
             connection: ConnectionLimits::default(),
             crowd: CrowdLimits::default(),
+            spool: SpoolOptions::new(folder.path().join("spool")),
             script: HostOptions::default(),
             streams: Vec::new(),
             routes: Vec::new(),
             request_ids: RequestIds::default(),
             drain_timeout: Duration::from_secs(5),
         };
-        Self { folder: tempfile::tempdir().unwrap(), options }
+        Self { folder, options }
     }
 
     /// Adds a stream; columns are `name type source`.
@@ -149,6 +152,11 @@ impl Running {
         assert_eq!(reply.status, status, "{shown}: {reply:?}");
         assert_eq!(reply.field("connection"), Some("close"), "{shown}: {reply:?}");
         peer.expect_end();
+    }
+
+    /// Where it keeps its files.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     pub(crate) fn drain(self) -> TempDir {

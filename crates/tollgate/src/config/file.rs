@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use tollgate_log::{DigestAlgorithm, LogOptions};
 use tollgate_server::{
-    ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, ListenSpec, Method, Methods, RequestIds,
-    RouteSpec, ServerOptions, StreamSpec, TrustedProxies, UnderscoreNames, canonical_host,
+    COLLECT_BODY_BYTES_MAX, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, ListenSpec, Method,
+    Methods, RequestIds, RouteSpec, ServerOptions, SpoolOptions, StreamSpec, TrustedProxies, UnderscoreNames,
+    canonical_host,
 };
 use toml::de::DeTable;
 
@@ -29,8 +30,7 @@ const TIMEOUT_MS: RangeInclusive<u64> = 1..=24 * HOUR_MS;
 const RETAIN_MS_MAX: u64 = 365 * 24 * HOUR_MS;
 /// As much as a large disk.
 const RETAIN_BYTES_MAX: u64 = GIB << 20;
-/// A body lies in memory.
-const BODY_BYTES: RangeInclusive<u64> = 0..=GIB;
+const BODY_BYTES: RangeInclusive<u64> = 0..=1024 * GIB;
 const HANDLERS: [&str; 3] = ["script", "collect", "reply"];
 
 /// Resolves the text of a configuration file. Paths in it are relative to the file's folder.
@@ -80,6 +80,10 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
             connection: written.connection,
             trusted_proxies: written.trusted_proxies,
             crowd: written.crowd,
+            spool: SpoolOptions {
+                reserve_bytes: resolved::spool_reserve_bytes(&log, &written.spool.dir),
+                ..written.spool
+            },
             script,
             streams,
             routes,
@@ -98,6 +102,7 @@ struct WrittenServer {
     workers: usize,
     connection: ConnectionLimits,
     crowd: CrowdLimits,
+    spool: SpoolOptions,
     body_bytes_max: u64,
     request_ids: RequestIds,
     drain_timeout: Duration,
@@ -111,6 +116,7 @@ fn server(mut section: Section<'_>, folder: &Path) -> WrittenServer {
         workers: workers(&mut section),
         connection: connection(&mut section),
         crowd: crowd(&mut section),
+        spool: spool(&mut section, folder),
         body_bytes_max: section.size("body_bytes_max", BODY_BYTES, resolved::BODY_BYTES_MAX),
         request_ids: section.choice("request_id", &resolved::REQUEST_IDS).unwrap_or_default(),
         drain_timeout: section.duration("drain_timeout", 0..=HOUR_MS, resolved::DRAIN_TIMEOUT),
@@ -146,6 +152,7 @@ fn connection(section: &mut Section<'_>) -> ConnectionLimits {
     limits.body_rate_grace = section.duration("body_rate_grace", TIMEOUT_MS, limits.body_rate_grace);
     limits.write_rate_min = section.size("write_rate_min", 0..=GIB, limits.write_rate_min);
     limits.pipeline_depth_max = section.integer("pipeline_depth_max", 1..=65_536, limits.pipeline_depth_max);
+    limits.body_memory_max = section.size("body_memory_max", 4 * KIB..=64 * MIB, limits.body_memory_max);
     limits.requests_max = section.integer_or("requests_per_connection_max", 1..=1 << 32, resolved::OFF);
     limits
 }
@@ -159,6 +166,14 @@ fn crowd(section: &mut Section<'_>) -> CrowdLimits {
         section.size("in_flight_bytes_max", MIB..=1024 * GIB, limits.in_flight_bytes_max);
     limits.queue_age_max = section.duration("queue_age_max", 10..=HOUR_MS, limits.queue_age_max);
     limits
+}
+
+fn spool(section: &mut Section<'_>, folder: &Path) -> SpoolOptions {
+    let dir = section.text("spool_dir");
+    let dir = dir.map_or_else(|| PathBuf::from(resolved::SPOOL_DIR), |dir| PathBuf::from(dir.value));
+    let mut spool = SpoolOptions::new(folder.join(dir));
+    spool.bytes_max = section.size("spool_bytes_max", 0..=RETAIN_BYTES_MAX, spool.bytes_max);
+    spool
 }
 
 fn log(mut section: Section<'_>, folder: &Path) -> LogOptions {
@@ -267,7 +282,11 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     if matches!(handler, Some(HandlerSpec::Collect)) && !section.has("stream") {
         section.fault("missing key \"stream\" in [[route]]: collect has nowhere to put the items");
     }
-    let body_bytes_max = section.size("body_bytes_max", BODY_BYTES, defaults.body_bytes_max);
+    let most = match handler {
+        Some(HandlerSpec::Collect) => COLLECT_BODY_BYTES_MAX,
+        _ => *BODY_BYTES.end(),
+    };
+    let body_bytes_max = section.size("body_bytes_max", 0..=most, defaults.body_bytes_max.min(most));
     let body_timeout = Some(section.duration("body_timeout", TIMEOUT_MS, defaults.body_timeout));
     let cors = cors(&mut section);
     if path.as_ref().is_some_and(|path| path.value == RouteSpec::ASTERISK) {

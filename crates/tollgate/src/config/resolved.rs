@@ -30,6 +30,8 @@ pub(super) const REQUEST_IDS: [(&str, RequestIds); 3] =
 const RESERVE_BYTES: u64 = 1 << 30;
 /// Relative to the folder of the configuration.
 pub(super) const LOG_DIR: &str = "data/log";
+/// Beside the log.
+pub(super) const SPOOL_DIR: &str = "data/spool";
 const SQLITE: &str = "data/tollgate.sqlite";
 /// What a segment header holds of the name of its node.
 pub(super) const NODE_BYTES_MAX: usize = 48;
@@ -92,6 +94,11 @@ pub(super) fn reserve_bytes(log: &LogOptions, wanted: u64) -> u64 {
     tollgate_log::reserve_bytes(wanted, log.segment_bytes_max, disk_bytes(&log.dir))
 }
 
+/// What spooled bodies leave free on their disk: the reserve of the log, as far as a smaller one can spare it.
+pub(super) fn spool_reserve_bytes(log: &LogOptions, dir: &Path) -> u64 {
+    log.reserve_bytes.min(disk_bytes(dir) / 4)
+}
+
 /// Bytes of the file system that a folder is on, or will be; as large as can be where nobody can tell.
 fn disk_bytes(folder: &Path) -> u64 {
     let existing = folder.ancestors().find(|above| above.exists());
@@ -125,6 +132,9 @@ impl Config {
         writeln!(f, "fields_max = {}", limits.head.fields_max)?;
         writeln!(f, "underscore_names = \"{}\"", limits.head.underscore_names.name())?;
         writeln!(f, "body_bytes_max = \"{}\"", show_size(self.body_bytes_max))?;
+        writeln!(f, "body_memory_max = \"{}\"", show_size(limits.body_memory_max as u64))?;
+        writeln!(f, "spool_dir = {}", quoted_path(&server.spool.dir))?;
+        writeln!(f, "spool_bytes_max = \"{}\"", show_size(server.spool.bytes_max))?;
         writeln!(f, "head_timeout = \"{}\"", show_duration(limits.head_timeout))?;
         writeln!(f, "body_timeout = \"{}\"", show_duration(limits.body_timeout))?;
         writeln!(f, "idle_timeout = \"{}\"", show_duration(limits.idle_timeout))?;

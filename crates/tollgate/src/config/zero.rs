@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf, absolute};
 use tollgate_log::{ColumnType, Level, LogOptions};
 use tollgate_server::{
     ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RequestIds, RouteSpec,
-    ServerOptions, Source, StreamSpec, TrustedProxies, UnknownFields,
+    ServerOptions, Source, SpoolOptions, StreamSpec, TrustedProxies, UnknownFields,
 };
 
 use super::FILE_NAME;
@@ -36,6 +36,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     if !faults.is_empty() {
         return Err(ConfigError { faults });
     }
+    let spool_dir = folder.join(resolved::SPOOL_DIR);
     let mut log = LogOptions::new(&folder.join(resolved::LOG_DIR));
     log.node = resolved::host_name();
     log.reserve_bytes = resolved::reserve_bytes(&log, resolved::reserve_wanted(&log));
@@ -49,6 +50,10 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
             connection: ConnectionLimits::default(),
             trusted_proxies: TrustedProxies::default(),
             crowd: CrowdLimits::default(),
+            spool: SpoolOptions {
+                reserve_bytes: resolved::spool_reserve_bytes(&log, &spool_dir),
+                ..SpoolOptions::new(spool_dir)
+            },
             script: HostOptions::default(),
             streams: vec![requests()],
             routes,

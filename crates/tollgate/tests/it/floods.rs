@@ -111,7 +111,7 @@ fn slow_bodies_are_gone_by_their_rate() {
 
 #[test]
 fn bodies_that_wait_for_their_end_hold_no_more_memory_than_may_be() {
-    let (_app, server) = start("in_flight_bytes_max = \"16MiB\"");
+    let (_app, server) = start("in_flight_bytes_max = \"16MiB\"\nbody_memory_max = \"8MiB\"");
     let before = memory_kib(&server);
     let mut peers: Vec<_> = (0..CLIENTS).map(|_| connect(&server)).collect();
     let head = b"POST /take HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n";

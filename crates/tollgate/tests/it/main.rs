@@ -19,3 +19,4 @@ mod reload;
 mod retention;
 mod room;
 mod routing;
+mod uploads;

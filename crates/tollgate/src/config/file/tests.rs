@@ -49,6 +49,9 @@ target_bytes_max = "8000B"
 fields_max = 100
 underscore_names = "refuse"
 body_bytes_max = "1MiB"
+body_memory_max = "256KiB"
+spool_dir = "FOLDER/data/spool"
+spool_bytes_max = "1GiB"
 head_timeout = "10s"
 body_timeout = "10m"
 idle_timeout = "75s"
@@ -116,6 +119,9 @@ fn every_key_is_taken() {
         fields_max = 50
         underscore_names = "drop"
         body_bytes_max = "2MiB"
+        body_memory_max = "64KiB"
+        spool_dir = "/var/spool/tollgate"
+        spool_bytes_max = "2GiB"
         head_timeout = "1s"
         body_timeout = "2s"
         idle_timeout = "3s"
@@ -189,6 +195,9 @@ target_bytes_max = "4000B"
 fields_max = 50
 underscore_names = "drop"
 body_bytes_max = "2MiB"
+body_memory_max = "64KiB"
+spool_dir = "/var/spool/tollgate"
+spool_bytes_max = "2GiB"
 head_timeout = "1s"
 body_timeout = "2s"
 idle_timeout = "3s"
@@ -617,8 +626,9 @@ fn one_bad_section_does_not_hide_the_others() {
             "t.toml:5:1: unknown key \"x\" in [server], allowed: listen, trusted_proxies, client_header, backlog, \
              workers, head_bytes_max, target_bytes_max, fields_max, underscore_names, head_timeout, body_timeout, idle_timeout, \
              write_timeout, idle_timeout_crowded, body_rate_min, body_rate_grace, write_rate_min, \
-             pipeline_depth_max, requests_per_connection_max, connections_max, connections_per_client_max, \
-             in_flight_bytes_max, queue_age_max, body_bytes_max, request_id, drain_timeout",
+             pipeline_depth_max, body_memory_max, requests_per_connection_max, connections_max, \
+             connections_per_client_max, in_flight_bytes_max, queue_age_max, spool_dir, spool_bytes_max, \
+             body_bytes_max, request_id, drain_timeout",
             "t.toml:6:1: missing key \"columns\" in [stream.s]",
             "t.toml:7:1: [[route]] needs one handler, found none, allowed is one of script, collect, reply",
             "t.toml:7:1: missing key \"path\" in [[route]]",
@@ -644,8 +654,9 @@ fn what_is_no_toml_is_told_alone_and_a_double_key_with_the_rest() {
             "t.toml:4:1: unknown key \"x\" in [server], allowed: listen, trusted_proxies, client_header, backlog, \
              workers, head_bytes_max, target_bytes_max, fields_max, underscore_names, head_timeout, body_timeout, idle_timeout, \
              write_timeout, idle_timeout_crowded, body_rate_min, body_rate_grace, write_rate_min, \
-             pipeline_depth_max, requests_per_connection_max, connections_max, connections_per_client_max, \
-             in_flight_bytes_max, queue_age_max, body_bytes_max, request_id, drain_timeout",
+             pipeline_depth_max, body_memory_max, requests_per_connection_max, connections_max, \
+             connections_per_client_max, in_flight_bytes_max, queue_age_max, spool_dir, spool_bytes_max, \
+             body_bytes_max, request_id, drain_timeout",
             "t.toml:5:11: workers in [server] is 0, allowed is \"auto\" or an integer from 1 to 1024",
         ],
     );

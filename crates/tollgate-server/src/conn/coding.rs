@@ -1,0 +1,291 @@
+//! Content codings of requests (RFC 9110 section 8.4): gzip (RFC 1952) and zstd (RFC 8878), decoded as they come.
+//!
+//! A step makes at most [`STEP_BYTES`] of content, so a few bytes that expand to gigabytes cost no memory; how far they
+//! may go is for the caller, who counts. What a coding needs by itself is bounded: 32 KiB of history for gzip, the
+//! window of 8 MiB that RFC 9659 allows for zstd.
+
+use bytes::{Buf, BytesMut};
+use flate2::{Crc, Decompress, FlushDecompress, Status};
+use tollgate_http::{RequestError, RequestHead};
+use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
+
+/// Content that one step makes, at most.
+const STEP_BYTES: usize = 64 << 10;
+/// RFC 9659: 8 MiB.
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+/// The state of an inflater and its history.
+const INFLATE_BYTES: usize = 48 << 10;
+
+/// A content coding that is decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Coding {
+    Gzip,
+    Zstd,
+}
+
+/// A coding that is not decoded, or several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unsupported;
+
+impl Coding {
+    /// What `Accept-Encoding` says of them.
+    pub(super) const ACCEPTED: &'static str = "gzip, zstd";
+
+    /// The coding of a request. None: its content is as it is.
+    pub(super) fn of(head: &RequestHead) -> Result<Option<Self>, Unsupported> {
+        let lines = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("content-encoding"));
+        let names = lines.flat_map(|(_, value)| value.split(|&byte| byte == b',')).map(<[u8]>::trim_ascii);
+        let mut coding = None;
+        for name in names.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"identity")) {
+            if coding.is_some() {
+                return Err(Unsupported);
+            }
+            coding = Some(Self::from_name(name).ok_or(Unsupported)?);
+        }
+        Ok(coding)
+    }
+
+    fn from_name(name: &[u8]) -> Option<Self> {
+        match name.to_ascii_lowercase().as_slice() {
+            b"gzip" | b"x-gzip" => Some(Self::Gzip),
+            b"zstd" => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+}
+
+/// Decodes one content.
+pub(super) enum Decoder {
+    Gzip(Gzip),
+    Zstd(Zstd),
+}
+
+/// What a step came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// All of the input is used up, and all content is out that it holds.
+    NeedMore,
+    Again,
+}
+
+impl Step {
+    /// An output that is full may have more behind it.
+    fn after(input: &BytesMut, made: usize) -> Self {
+        if input.is_empty() && made < STEP_BYTES { Self::NeedMore } else { Self::Again }
+    }
+}
+
+impl Decoder {
+    pub(super) fn new(coding: Coding) -> Self {
+        match coding {
+            Coding::Gzip => Self::Gzip(Gzip::new()),
+            Coding::Zstd => Self::Zstd(Zstd::new()),
+        }
+    }
+
+    /// Appends some of the content of `input` to `content`.
+    ///
+    /// # Errors
+    /// The input is not of the coding.
+    pub(super) fn step(
+        &mut self,
+        input: &mut BytesMut,
+        content: &mut BytesMut,
+    ) -> Result<Step, RequestError> {
+        let step = match self {
+            Self::Gzip(gzip) => gzip.step(input, content),
+            Self::Zstd(zstd) => zstd.step(input, content),
+        };
+        step.map_err(|reason| self.error(reason))
+    }
+
+    /// Checks that the input may end here.
+    ///
+    /// # Errors
+    /// It may not.
+    pub(super) fn finish(&self) -> Result<(), RequestError> {
+        let is_complete = match self {
+            Self::Gzip(gzip) => matches!(gzip.part, Part::Start),
+            Self::Zstd(zstd) => zstd.is_between_frames,
+        };
+        if is_complete { Ok(()) } else { Err(self.error("it is cut short")) }
+    }
+
+    /// What it holds.
+    pub(super) fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Gzip(_) => INFLATE_BYTES,
+            Self::Zstd(zstd) => zstd.context.sizeof(),
+        }
+    }
+
+    fn error(&self, reason: &str) -> RequestError {
+        let coding = match self {
+            Self::Gzip(_) => "gzip",
+            Self::Zstd(_) => "zstd",
+        };
+        RequestError::ContentCoding { coding, reason: reason.into() }
+    }
+}
+
+/// A gzip file: members, one behind the other.
+pub(super) struct Gzip {
+    part: Part,
+    flags: u8,
+    inflate: Box<Decompress>,
+    checksum: Crc,
+}
+
+/// Where in a member the next byte is (RFC 1952 section 2.3).
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    /// Before the first byte of a member, where the file may end.
+    Start,
+    /// In its fixed fields, from the second byte on.
+    Fixed(usize),
+    ExtraLength(Option<u8>),
+    Extra(u16),
+    Name,
+    Comment,
+    HeaderChecksum(u8),
+    Data,
+    /// The bytes of the trailer so far.
+    Trailer([u8; 8], usize),
+}
+
+const FLAG_HEADER_CHECKSUM: u8 = 1 << 1;
+const FLAG_EXTRA: u8 = 1 << 2;
+const FLAG_NAME: u8 = 1 << 3;
+const FLAG_COMMENT: u8 = 1 << 4;
+const FLAGS_RESERVED: u8 = 0b1110_0000;
+
+impl Gzip {
+    fn new() -> Self {
+        Self { part: Part::Start, flags: 0, inflate: Box::new(Decompress::new(false)), checksum: Crc::new() }
+    }
+
+    fn step(&mut self, input: &mut BytesMut, content: &mut BytesMut) -> Result<Step, &'static str> {
+        while !matches!(self.part, Part::Data) {
+            let Some(&byte) = input.first() else { return Ok(Step::NeedMore) };
+            input.advance(1);
+            self.part = self.frame(byte)?;
+        }
+        self.inflate(input, content)
+    }
+
+    fn inflate(&mut self, input: &mut BytesMut, content: &mut BytesMut) -> Result<Step, &'static str> {
+        let before = content.len();
+        content.resize(before + STEP_BYTES, 0);
+        let (used, made) = (self.inflate.total_in(), self.inflate.total_out());
+        let status = self.inflate.decompress(input, &mut content[before..], FlushDecompress::None);
+        let used = self.inflate.total_in() - used;
+        let made = (self.inflate.total_out() - made) as usize;
+        content.truncate(before + made);
+        let status = status.map_err(|_| "its data is corrupt")?;
+        self.checksum.update(&content[before..]);
+        input.advance(used as usize);
+        match status {
+            Status::StreamEnd => {
+                self.part = Part::Trailer([0; 8], 0);
+                Ok(Step::Again)
+            }
+            _ if used == 0 && made == 0 && !input.is_empty() => Err("its data is corrupt"),
+            _ => Ok(Step::after(input, made)),
+        }
+    }
+
+    /// One byte around the data.
+    fn frame(&mut self, byte: u8) -> Result<Part, &'static str> {
+        Ok(match self.part {
+            Part::Start if byte == 0x1f => Part::Fixed(1),
+            Part::Start => return Err("no member begins where one should"),
+            Part::Fixed(1) if byte != 0x8b => return Err("no member begins where one should"),
+            Part::Fixed(2) if byte != 8 => return Err("its method is not deflate"),
+            Part::Fixed(3) if byte & FLAGS_RESERVED != 0 => return Err("a reserved flag is set"),
+            Part::Fixed(9) => self.behind(0),
+            Part::Fixed(at) => {
+                if at == 3 {
+                    self.flags = byte;
+                }
+                Part::Fixed(at + 1)
+            }
+            Part::ExtraLength(None) => Part::ExtraLength(Some(byte)),
+            Part::ExtraLength(Some(low)) => match u16::from_le_bytes([low, byte]) {
+                0 => self.behind(FLAG_EXTRA),
+                bytes => Part::Extra(bytes),
+            },
+            Part::Extra(1) => self.behind(FLAG_EXTRA),
+            Part::Extra(left) => Part::Extra(left - 1),
+            Part::Name if byte == 0 => self.behind(FLAG_NAME),
+            Part::Comment if byte == 0 => self.behind(FLAG_COMMENT),
+            Part::HeaderChecksum(0) => Part::HeaderChecksum(1),
+            Part::HeaderChecksum(_) => Part::Data,
+            Part::Name | Part::Comment | Part::Data => self.part,
+            Part::Trailer(mut bytes, at) => {
+                bytes[at] = byte;
+                if at + 1 < bytes.len() { Part::Trailer(bytes, at + 1) } else { self.end_member(bytes)? }
+            }
+        })
+    }
+
+    /// What follows the optional field of a flag; 0 is before them.
+    fn behind(&self, flag: u8) -> Part {
+        let is_next = |next: u8| self.flags & next != 0;
+        if flag < FLAG_EXTRA && is_next(FLAG_EXTRA) {
+            Part::ExtraLength(None)
+        } else if flag < FLAG_NAME && is_next(FLAG_NAME) {
+            Part::Name
+        } else if flag < FLAG_COMMENT && is_next(FLAG_COMMENT) {
+            Part::Comment
+        } else if is_next(FLAG_HEADER_CHECKSUM) {
+            Part::HeaderChecksum(0)
+        } else {
+            Part::Data
+        }
+    }
+
+    fn end_member(&mut self, [a, b, c, d, e, f, g, h]: [u8; 8]) -> Result<Part, &'static str> {
+        let (checksum, length) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+        if (checksum, length) != (self.checksum.sum(), self.checksum.amount()) {
+            return Err("its checksum or length is wrong");
+        }
+        self.inflate.reset(false);
+        self.checksum.reset();
+        Ok(Part::Start)
+    }
+}
+
+/// Zstandard frames, one behind the other.
+pub(super) struct Zstd {
+    context: DCtx<'static>,
+    is_between_frames: bool,
+}
+
+impl Zstd {
+    fn new() -> Self {
+        let mut context = DCtx::create();
+        let bound = context.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX));
+        assert!(bound.is_ok(), "zstd takes a window of {ZSTD_WINDOW_LOG_MAX} bits");
+        Self { context, is_between_frames: true }
+    }
+
+    fn step(&mut self, input: &mut BytesMut, content: &mut BytesMut) -> Result<Step, &'static str> {
+        if input.is_empty() && self.is_between_frames {
+            return Ok(Step::NeedMore);
+        }
+        let before = content.len();
+        content.resize(before + STEP_BYTES, 0);
+        let mut from = InBuffer::around(input);
+        let mut to = OutBuffer::around(&mut content[before..]);
+        let result = self.context.decompress_stream(&mut to, &mut from);
+        let (used, made) = (from.pos(), to.pos());
+        content.truncate(before + made);
+        let expected = result.map_err(zstd_safe::get_error_name)?;
+        input.advance(used);
+        self.is_between_frames = expected == 0;
+        if used == 0 && made == 0 && !input.is_empty() {
+            return Err("it makes no progress");
+        }
+        Ok(Step::after(input, made))
+    }
+}

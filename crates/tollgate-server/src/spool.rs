@@ -1,0 +1,254 @@
+//! Bodies beyond what is held in memory: files without a name, written by a few threads of their own, never by a worker.
+//!
+//! A connection hands over one piece at a time and waits for it, so the queue is never longer than there are
+//! connections, and its pieces count as theirs. Threads start with the first pieces. A file goes with its body: what the
+//! process leaves behind when it is killed, the kernel frees.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use bytes::{Bytes, BytesMut};
+use rustix::io::Errno;
+use tokio::sync::oneshot;
+use tollgate_http::StatusCode;
+use tollgate_script::BodyFile;
+
+use crate::options::SpoolOptions;
+use crate::reply::Reply;
+
+const THREADS_MAX: usize = 4;
+
+/// Why a body cannot be kept. Nothing of it is left.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SpoolError {
+    #[error("spooled bodies exceed limit: {limit} bytes")]
+    Full { limit: u64 },
+    #[error("the disk of spooled bodies is nearly full")]
+    NoRoom,
+    #[error("cannot write a spooled body: {0}")]
+    Disk(io::Error),
+}
+
+impl SpoolError {
+    pub(crate) fn reply(&self) -> Reply {
+        let text = match self {
+            Self::Full { .. } => "too much is spooled: nothing was recorded",
+            Self::NoRoom => "the disk is nearly full: nothing was recorded",
+            Self::Disk(_) => "the body could not be kept: nothing was recorded",
+        };
+        Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text)
+    }
+}
+
+impl From<io::Error> for SpoolError {
+    fn from(error: io::Error) -> Self {
+        match Errno::from_io_error(&error) {
+            Some(Errno::NOSPC | Errno::DQUOT) => Self::NoRoom,
+            _ => Self::Disk(error),
+        }
+    }
+}
+
+/// Where the workers of a server leave what they do not hold.
+pub(crate) struct Spool(Arc<Shared>);
+
+struct Shared {
+    options: SpoolOptions,
+    queue: Mutex<Queue>,
+    is_work_there: Condvar,
+    spooled_bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    idle_threads: usize,
+    is_closed: bool,
+}
+
+enum Job {
+    Append {
+        file: Option<SpooledBody>,
+        content: BytesMut,
+        done: oneshot::Sender<Result<(SpooledBody, BytesMut), SpoolError>>,
+    },
+    /// To free a large file takes as long as a write.
+    Close(File),
+}
+
+impl Spool {
+    pub(crate) fn new(options: SpoolOptions) -> Self {
+        Self(Arc::new(Shared {
+            options,
+            queue: Mutex::default(),
+            is_work_there: Condvar::new(),
+            spooled_bytes: AtomicU64::new(0),
+        }))
+    }
+
+    /// Appends a piece to a body, or begins one, and gives the buffer back, empty.
+    ///
+    /// # Errors
+    /// There is no room. The body is gone, all of it.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops the body once the piece is written.
+    pub(crate) async fn append(
+        &self,
+        file: Option<SpooledBody>,
+        content: BytesMut,
+    ) -> Result<(SpooledBody, BytesMut), SpoolError> {
+        let (done, outcome) = oneshot::channel();
+        Shared::push(&self.0, Job::Append { file, content, done })?;
+        outcome.await.unwrap_or_else(|_| Err(SpoolError::Disk(io::ErrorKind::BrokenPipe.into())))
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        self.0.queue().is_closed = true;
+        self.0.is_work_there.notify_all();
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a job for a thread that has nothing to do, or for a new one.
+    fn push(shared: &Arc<Self>, job: Job) -> Result<(), SpoolError> {
+        let mut queue = shared.queue();
+        let is_thread_wanted = queue.jobs.len() >= queue.idle_threads && queue.threads < THREADS_MAX;
+        if is_thread_wanted && !queue.is_closed {
+            let own = shared.clone();
+            let name = format!("spool-{}", queue.threads);
+            match thread::Builder::new().name(name).spawn(move || own.run()) {
+                Ok(_) => queue.threads += 1,
+                Err(error) if queue.threads == 0 => return Err(SpoolError::Disk(error)),
+                Err(_) => {}
+            }
+        }
+        queue.jobs.push_back(job);
+        drop(queue);
+        shared.is_work_there.notify_one();
+        Ok(())
+    }
+
+    fn run(self: Arc<Self>) {
+        while let Some(job) = self.next() {
+            match job {
+                Job::Close(file) => drop(file),
+                Job::Append { file, mut content, done } => {
+                    let appended = SpooledBody::append(&self, file, &content);
+                    content.clear();
+                    // A connection that is gone has no use for its body.
+                    let _ = done.send(appended.map(|file| (file, content)));
+                }
+            }
+        }
+    }
+
+    /// Waits for a job. None: there will be no more.
+    fn next(&self) -> Option<Job> {
+        let mut queue = self.queue();
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                return Some(job);
+            }
+            if queue.is_closed {
+                return None;
+            }
+            queue.idle_threads += 1;
+            queue = self.is_work_there.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.idle_threads -= 1;
+        }
+    }
+}
+
+/// A body in a file, which goes when this is dropped.
+#[derive(Debug)]
+pub(crate) struct SpooledBody {
+    shared: Arc<Shared>,
+    /// None only while it is dropped.
+    file: Option<File>,
+    bytes: u64,
+}
+
+impl SpooledBody {
+    fn append(shared: &Arc<Shared>, body: Option<Self>, content: &[u8]) -> Result<Self, SpoolError> {
+        let mut body = match body {
+            Some(body) => body,
+            None => Self::create(shared)?,
+        };
+        body.claim(content.len() as u64)?;
+        body.file()?.write_all(content)?;
+        Ok(body)
+    }
+
+    fn create(shared: &Arc<Shared>) -> Result<Self, SpoolError> {
+        let dir = &shared.options.dir;
+        let file = tempfile::tempfile_in(dir).or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                fs::create_dir_all(dir)?;
+                tempfile::tempfile_in(dir)
+            }
+            _ => Err(error),
+        })?;
+        Ok(Self { shared: shared.clone(), file: Some(file), bytes: 0 })
+    }
+
+    /// Counts bytes that are about to be written.
+    fn claim(&mut self, bytes: u64) -> Result<(), SpoolError> {
+        let limit = self.shared.options.bytes_max;
+        self.bytes += bytes;
+        if self.shared.spooled_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > limit {
+            return Err(SpoolError::Full { limit });
+        }
+        let space = rustix::fs::fstatvfs(self.file()?).map_err(io::Error::from)?;
+        let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
+        if free_bytes < self.shared.options.reserve_bytes.saturating_add(bytes) {
+            return Err(SpoolError::NoRoom);
+        }
+        Ok(())
+    }
+
+    fn file(&self) -> io::Result<&File> {
+        self.file.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl BodyFile for SpooledBody {
+    fn bytes_len(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read(&self) -> io::Result<Bytes> {
+        let bytes = usize::try_from(self.bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        let mut content = vec![0; bytes];
+        self.file()?.read_exact_at(&mut content, 0)?;
+        Ok(content.into())
+    }
+}
+
+impl Drop for SpooledBody {
+    fn drop(&mut self) {
+        self.shared.spooled_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        if let Some(file) = self.file.take() {
+            // Without a thread it is closed here.
+            let _ = Shared::push(&self.shared, Job::Close(file));
+        }
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Spool").field("options", &self.options).finish_non_exhaustive()
+    }
+}

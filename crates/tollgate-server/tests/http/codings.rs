@@ -1,0 +1,186 @@
+//! Content codings of requests, and the types that collect takes.
+
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use tollgate_log::Level;
+
+use crate::peer::Reply;
+use crate::site::{Running, Site};
+
+fn site() -> Running {
+    Site::new().handler("/", "return { body = req:body() }").start()
+}
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zstd(text: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; zstd_safe::compress_bound(text.len())];
+    let bytes = zstd_safe::compress(&mut out[..], text, 3).unwrap();
+    out.truncate(bytes);
+    out
+}
+
+fn post(server: &Running, fields: &str, body: &[u8]) -> Reply {
+    let mut peer = server.connect();
+    peer.send(format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}Content-Length: {}\r\n\r\n", body.len()));
+    peer.send(body);
+    peer.reply(false)
+}
+
+fn post_coded(server: &Running, coding: &str, body: &[u8]) -> (u16, String) {
+    let reply = post(server, &format!("Content-Encoding: {coding}\r\n"), body);
+    (reply.status, reply.content)
+}
+
+#[test]
+fn gzip_and_zstd_are_decoded_for_a_script() {
+    let server = site();
+    let text = "0123456789 ".repeat(50_000);
+    for (coding, body) in [
+        ("gzip", gzip(text.as_bytes())),
+        ("x-gzip", gzip(text.as_bytes())),
+        (" , GZip ,", gzip(text.as_bytes())),
+        ("zstd", zstd(text.as_bytes())),
+        ("Identity", text.clone().into()),
+    ] {
+        assert_eq!(post_coded(&server, coding, &body), (200, text.clone()), "{coding}");
+    }
+}
+
+#[test]
+fn members_and_frames_may_follow_each_other_and_come_byte_by_byte() {
+    let server = site();
+    for (coding, parts) in [
+        ("gzip", [gzip(b"one "), gzip(b""), gzip(b"two")]),
+        ("zstd", [zstd(b"one "), zstd(b""), zstd(b"two")]),
+    ] {
+        let body = parts.concat();
+        let mut peer = server.connect();
+        peer.send(format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Encoding: {coding}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        ));
+        for byte in body {
+            peer.send([b"1\r\n", &[byte][..], b"\r\n"].concat());
+        }
+        peer.send("0\r\n\r\n");
+        peer.expect("200", "one two");
+    }
+}
+
+#[test]
+fn gzip_with_every_optional_field_is_decoded() {
+    let plain = gzip(b"hello");
+    let header = [
+        &[0x1f, 0x8b, 8, 0b1_1110, 0, 0, 0, 0, 0, 255][..],
+        b"\x03\0abc",
+        b"name\0",
+        b"comment\0",
+        b"\x12\x34",
+    ];
+    let body = [&header.concat(), &plain[10..]].concat();
+    assert_eq!(post_coded(&site(), "gzip", &body), (200, "hello".to_owned()));
+}
+
+#[test]
+fn content_that_is_not_what_its_coding_says_is_400() {
+    let server = site();
+    for (coding, whole) in [("gzip", gzip(b"hello")), ("zstd", zstd(b"hello"))] {
+        for cut in 1..whole.len() {
+            assert_eq!(post_coded(&server, coding, &whole[..cut]).0, 400, "{coding} cut at {cut}");
+        }
+        let garbage = [&whole[..], b"garbage"].concat();
+        assert_eq!(post_coded(&server, coding, &garbage).0, 400, "{coding} and garbage");
+        assert_eq!(post_coded(&server, coding, b"plain text, no coding").0, 400, "{coding}");
+    }
+    let mut flipped = gzip(b"hello");
+    let checksum = flipped.len() - 8;
+    flipped[checksum] ^= 1;
+    assert_eq!(post_coded(&server, "gzip", &flipped).0, 400);
+}
+
+#[test]
+fn no_content_is_no_content_in_any_coding() {
+    assert_eq!(post_coded(&site(), "gzip", b""), (200, String::new()));
+}
+
+#[test]
+fn codings_that_are_not_known_or_several_are_415_and_say_what_is_taken() {
+    let server = site();
+    for coding in ["br", "deflate", "compress", "gzip, gzip", "gzip\r\nContent-Encoding: zstd"] {
+        let reply = post(&server, &format!("Content-Encoding: {coding}\r\n"), b"hello");
+        assert_eq!((reply.status, reply.field("accept-encoding")), (415, Some("gzip, zstd")), "{coding}");
+        assert_eq!(reply.field("connection"), None, "{coding}");
+    }
+}
+
+#[test]
+fn a_bomb_ends_at_the_limit_of_the_route() {
+    let server = site();
+    let zeros = vec![0; 1 << 20];
+    let exact = "0".repeat(1 << 20);
+    assert_eq!(post_coded(&server, "gzip", &gzip(exact.as_bytes())), (200, exact));
+    for (coding, part) in [("gzip", gzip(&zeros)), ("zstd", zstd(&zeros))] {
+        let bomb = part.repeat(200);
+        assert!(bomb.len() < 1 << 20);
+        assert_eq!(post_coded(&server, coding, &bomb).0, 413, "{coding}");
+    }
+}
+
+#[test]
+fn content_that_expands_beyond_reason_is_413_below_the_limit_of_the_route_too() {
+    let server = Site::new()
+        .handler("/", "return 'taken'")
+        .tune(|options| options.routes[0].body_bytes_max = 1 << 30)
+        .start();
+    let (status, text) = post_coded(&server, "zstd", &zstd(&vec![0; 64 << 20]));
+    assert_eq!((status, text.as_str()), (413, "content expands too much when it is decoded\n"));
+    assert_eq!(post_coded(&server, "gzip", &gzip(&vec![0; 64 << 20])).0, 200);
+}
+
+#[test]
+fn a_zstd_window_above_8_mib_is_refused() {
+    // A frame without its size, with a window descriptor: exponent 13 is 8 MiB, 14 is 16 MiB; then an empty last block.
+    let frame = |exponent: u8| [0x28, 0xb5, 0x2f, 0xfd, 0, exponent << 3, 1, 0, 0];
+    let server = site();
+    assert_eq!(post_coded(&server, "zstd", &frame(13)).0, 200);
+    assert_eq!(post_coded(&server, "zstd", &frame(14)).0, 400);
+}
+
+#[test]
+fn collected_items_may_be_coded_and_records_see_them_decoded() {
+    let server = Site::new()
+        .stream("events", Level::Synced, &["n int record.n", "all text body"])
+        .collect("/")
+        .start();
+    let reply =
+        post(&server, "Content-Encoding: gzip\r\nContent-Type: application/json\r\n", &gzip(b"{\"n\":1}"));
+    assert_eq!((reply.status, reply.content.as_str()), (200, "{\"recorded\":1}\n"));
+    assert_eq!(server.records(), ["n=1 all={\"n\":1}"]);
+}
+
+#[test]
+fn collect_takes_json_lines_text_and_no_type_and_says_so_to_others() {
+    let server = Site::new().stream("events", Level::Synced, &["n int record.n"]).collect("/").start();
+    for taken in [
+        "",
+        "Content-Type: application/json\r\n",
+        "Content-Type: Application/JSON; charset=utf-8\r\n",
+        "Content-Type: application/x-ndjson\r\n",
+        "Content-Type: text/plain;charset=UTF-8\r\n",
+        "Content-Type: application/cloudevents+json\r\n",
+        "Content-Type: application/x-www-form-urlencoded\r\n",
+    ] {
+        assert_eq!(post(&server, taken, b"{}").status, 200, "{taken}");
+    }
+    for refused in ["application/xml", "text/html", "multipart/form-data; boundary=x", "json"] {
+        let reply = post(&server, &format!("Content-Type: {refused}\r\n"), b"{}");
+        let accept = Some("application/json, application/x-ndjson, text/plain");
+        assert_eq!((reply.status, reply.field("accept")), (415, accept), "{refused}");
+    }
+}

@@ -8,7 +8,7 @@ use toml::{Table, Value};
 use super::Config;
 
 /// Keys of `[server]` that a server takes once; all of `[log]` and `[sink.NAME]` are such, too.
-const SERVER_KEYS_FIXED: [&str; 3] = ["listen", "backlog", "workers"];
+const SERVER_KEYS_FIXED: [&str; 5] = ["listen", "backlog", "workers", "spool_dir", "spool_bytes_max"];
 
 /// One key that differs. None: it is not there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +62,7 @@ impl Config {
         self.server.listen = present.server.listen.clone();
         self.server.backlog = present.server.backlog;
         self.server.workers = present.server.workers;
+        self.server.spool = present.server.spool.clone();
         self.log = present.log.clone();
         self.sink = present.sink.clone();
     }
@@ -127,7 +128,9 @@ mod tests {
         // The folder differs from call to call: paths are absolute here.
         let fixed = "[log]\ndir = \"/var/log/t\"\n[sink.main]\nsqlite = \"/var/t.sqlite\"\n";
         fs::write(&file, format!("{fixed}{text}")).unwrap();
-        Config::load(&file).unwrap()
+        let mut config = Config::load(&file).unwrap();
+        config.server.spool.dir = "/var/spool/t".into();
+        config
     }
 
     fn changes(present: &str, new: &str) -> Vec<String> {
@@ -166,6 +169,7 @@ mod tests {
         let present = config("[server]\nworkers = 2\nlisten = [\"127.0.0.1:1\"]\n");
         let mut new = config("[server]\nworkers = 3\nbacklog = 7\nfields_max = 9\n");
         new.log.retain *= 2;
+        new.server.spool.bytes_max *= 2;
         new.sink.name = "other".to_owned();
         let restart = |new: &Config| {
             let changes = present.changes_to(new);
@@ -176,6 +180,7 @@ mod tests {
             "log.retain",
             "server.backlog",
             "server.listen",
+            "server.spool_bytes_max",
             "server.workers",
             "sink.main.sqlite",
             "sink.other.sqlite",

@@ -507,7 +507,7 @@ mod tests {
         let checksum = crc32c::crc32c(&bytes[..124]);
         bytes[124..].copy_from_slice(&checksum.to_le_bytes());
         let error = SegmentHeader::decode(&bytes).unwrap_err();
-        assert_eq!(error.to_string(), "format version is 0, allowed 1 and above");
+        assert_eq!(error.to_string(), "format version is 0, allowed is 1 and above");
     }
 
     #[test]

@@ -197,6 +197,9 @@ fn functions(
 
 /// The whole content, if the call may grow by as much.
 fn content(lua: &Lua, body: &Body, memory_max: usize) -> mlua::Result<Bytes> {
+    if let Body::Memory(bytes) = body {
+        return Ok(bytes.clone());
+    }
     let bytes_max = memory_max.saturating_sub(lua.used_memory());
     body.read_within(bytes_max).map_err(|error| mlua::Error::runtime(error.to_string()))
 }

@@ -486,7 +486,9 @@ fn the_audit_counts_a_stream_that_changed_in_the_middle_of_a_segment_as_one() {
     columns.insert(2, took);
     let wide = Schema::new("visits", columns).unwrap();
     site.write(vec![visits(), wide], 1 << 20, |appender| {
-        (0..10).for_each(|n| drop(visit(appender, n)));
+        for n in 0..10 {
+            visit(appender, n);
+        }
         for n in 10..30 {
             let values = [Value::Int(n), Value::Text("/wide"), Value::Float(0.5)];
             let fill = |transaction: &mut tollgate_log::Transaction<'_>| {

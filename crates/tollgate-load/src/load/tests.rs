@@ -479,6 +479,38 @@ fn the_audit_counts_what_is_not_loaded_yet_as_pending() {
 }
 
 #[test]
+fn the_audit_counts_a_stream_that_changed_in_the_middle_of_a_segment_as_one() {
+    let site = Site::new();
+    let mut columns = visits().columns().to_vec();
+    let took = Column { name: "took".to_owned(), kind: ColumnType::Float, origin: ColumnOrigin::Stored };
+    columns.insert(2, took);
+    let wide = Schema::new("visits", columns).unwrap();
+    site.write(vec![visits(), wide], 1 << 20, |appender| {
+        for n in 0..10 {
+            visit(appender, n);
+        }
+        for n in 10..30 {
+            let values = [Value::Int(n), Value::Text("/wide"), Value::Float(0.5)];
+            let fill = |transaction: &mut tollgate_log::Transaction<'_>| {
+                transaction.row(SchemaId(1), |row| values.iter().try_for_each(|value| row.push(*value)))
+            };
+            appender.append(Level::Synced, fill).unwrap().1.unwrap();
+            hand_over(appender);
+        }
+    });
+    site.load();
+    for position in [30, 15, 5] {
+        let set = format!(
+            "UPDATE tollgate_positions SET last = {position}; UPDATE tollgate_counts SET loaded = {position}"
+        );
+        site.connect().execute_batch(&set).unwrap();
+        let rows = site.audit();
+        let row = only_row(&rows);
+        assert_eq!((row.ingested, row.loaded, row.missing), (30, position, 0), "{row:?}");
+    }
+}
+
+#[test]
 fn a_log_that_is_not_the_one_that_was_read_is_stopped_and_others_load() {
     let site = Site::new();
     let first = site.write_visits(0..10);

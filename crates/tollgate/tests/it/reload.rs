@@ -65,6 +65,15 @@ fn ticks(server: &Running) -> u64 {
     fields[11].parse().unwrap()
 }
 
+/// Ends the load when it goes, also where a check fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn under_load_every_reply_is_of_one_version_and_after_the_answer_of_the_new_one() {
     let app = App::new(SCRIPT_ROUTE, &[("a.luau", &version(0))]);
@@ -74,6 +83,7 @@ fn under_load_every_reply_is_of_one_version_and_after_the_answer_of_the_new_one(
     let number = |reply: &str| -> usize { reply.split(' ').next().unwrap().parse().unwrap() };
     let (mut resident, mut open) = (0, 0);
     thread::scope(|scope| {
+        let over = Over(&is_over);
         let load = || {
             let (mut client, mut last, mut replies) = (server.connect(), 0, 0);
             while !is_over.load(Ordering::Relaxed) {
@@ -100,7 +110,7 @@ fn under_load_every_reply_is_of_one_version_and_after_the_answer_of_the_new_one(
         let grown = resident_mib(&server).saturating_sub(resident);
         assert!(grown < RELOADS / 2 * BALLAST_MIB * WORKERS, "{grown} MiB more than {resident} MiB");
         assert!(descriptors(&server) <= open + 2, "{} descriptors, {open} before", descriptors(&server));
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         for client in clients {
             let (_, replies) = client.join().unwrap();
             assert!(replies > RELOADS, "{replies} replies");

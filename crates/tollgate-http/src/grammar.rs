@@ -122,6 +122,13 @@ pub(crate) fn hex_value(byte: u8) -> Option<u8> {
     }
 }
 
+/// Appends the escape `%HH` of a byte (RFC 3986 section 2.1).
+pub(crate) fn push_escaped(out: &mut Vec<u8>, byte: u8) {
+    const HEX_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let [high, low] = [byte >> 4, byte & 15].map(|digit| HEX_DIGITS[usize::from(digit)]);
+    out.extend_from_slice(&[b'%', high, low]);
+}
+
 /// Returns the byte that the escape `%HH` at the front of `bytes` stands for.
 pub(crate) fn percent_escape(bytes: &[u8]) -> Option<u8> {
     match bytes {

@@ -2,7 +2,7 @@
 
 use crate::RequestError;
 use crate::error::excerpt;
-use crate::grammar::percent_escape;
+use crate::grammar::{percent_escape, push_escaped};
 use std::borrow::Cow;
 
 /// Decodes and normalises a raw path. Routes, access rules and file lookups all use the result.
@@ -39,14 +39,12 @@ pub fn write_path(out: &mut Vec<u8>, path: &str) {
         if byte.is_ascii_alphanumeric() || PATH_MARKS.contains(&byte) {
             out.push(byte);
         } else {
-            let [high, low] = [byte >> 4, byte & 15].map(|digit| HEX_DIGITS[usize::from(digit)]);
-            out.extend_from_slice(&[b'%', high, low]);
+            push_escaped(out, byte);
         }
     }
 }
 
 const PATH_MARKS: &[u8] = b"/-._~!$&'()*+,;=:@";
-const HEX_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 
 fn decode(raw: &str) -> Result<Cow<'_, str>, RequestError> {
     let bytes = raw.as_bytes();

@@ -2,7 +2,7 @@
 
 use crate::authority::is_authority;
 use crate::error::excerpt;
-use crate::grammar::{PATH, QUERY, URI, first_outside, is};
+use crate::grammar::{PATH, QUERY, URI, first_outside, is, push_escaped};
 use crate::span::Span;
 use crate::{Method, RequestError};
 
@@ -150,13 +150,10 @@ pub fn write_target(out: &mut Vec<u8>, raw: &str) {
         if is(URI, byte) {
             out.push(byte);
         } else {
-            let [high, low] = [byte >> 4, byte & 15].map(|digit| HEX_DIGITS[usize::from(digit)]);
-            out.extend_from_slice(&[b'%', high, low]);
+            push_escaped(out, byte);
         }
     }
 }
-
-const HEX_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 
 #[cfg(test)]
 mod tests {

@@ -27,7 +27,6 @@ use tollgate_http::{
 };
 use tollgate_script::Body;
 
-use crate::cors::Grant;
 use crate::crowd::{Held, Seat};
 use crate::handler::{Answer, Exchange};
 use crate::options::ConnectionLimits;
@@ -100,8 +99,6 @@ struct Connection<S> {
     input: BytesMut,
     head_reader: HeadReader,
     reading: Reading,
-    /// What a refusal of the body that comes has to say to its page.
-    grant: Option<Grant>,
     replies: Replies,
     reuse: Reuse,
     requests: u64,
@@ -154,7 +151,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             input: BytesMut::new(),
             head_reader: HeadReader::default(),
             reading: Reading::Head,
-            grant: None,
             replies: Replies::default(),
             reuse: Reuse::Open,
             requests: 0,
@@ -215,7 +211,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.reuse = Reuse::Linger;
                 return Ok(Some(self.complete(arrived, Body::default())));
             }
-            self.grant = arrived.grant();
             self.reading = Reading::Body(Box::new(BodyReader::new(arrived, coding, &self.rules.limits)));
         }
         let Reading::Body(body) = &mut self.reading else { return Ok(None) };
@@ -229,7 +224,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             Err(error) => return Err(error),
         };
-        self.grant = None;
         match std::mem::replace(&mut self.reading, Reading::Head) {
             Reading::Body(body) => Ok(Some(self.complete(body.arrived, content))),
             Reading::Head => Ok(None),
@@ -280,7 +274,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     fn end_with(&mut self, mut reply: Reply) {
         self.reuse = Reuse::Linger;
-        if let Some(grant) = self.grant.take() {
+        if let Reading::Body(body) = &self.reading
+            && let Some(grant) = body.arrived.grant()
+        {
             grant.add_to(&mut reply);
         }
         let (date, is_head) = (self.worker.clock.date(), self.is_head_request());

@@ -7,7 +7,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tollgate_http::{RequestHead, StatusCode};
 
 use super::deadline::Phase;
-use super::{Came, Connection, Gone, read};
+use super::stream::{Came, read};
+use super::{Connection, Gone};
 use crate::crowd::ClientSeat;
 use crate::listen::proxy_header::{self, ProxySource};
 use crate::reply::Reply;

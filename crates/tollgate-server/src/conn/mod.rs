@@ -10,18 +10,16 @@ mod body;
 mod client;
 mod coding;
 mod deadline;
+mod ending;
 mod exchange;
+mod stream;
 
-use std::cell::RefCell;
-use std::future::poll_fn;
 use std::io;
-use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tollgate_http::{
     CONTINUE, Connection as ConnectionOption, HeadReader, Method, RequestError, StatusCode, Version,
 };
@@ -39,16 +37,11 @@ pub(crate) use client::Origin;
 pub(crate) use deadline::Deadlines;
 use deadline::{Phase, Slot};
 pub(crate) use exchange::{Arrived, Destination};
+pub(crate) use stream::Scratch;
+use stream::{Came, read, write_all};
 
-/// What one read takes, at most.
-const READ_BYTES_MAX: usize = 64 << 10;
 /// Replies that wait are sent when they are this large, even if more requests are there.
 const REPLIES_BYTES_MAX: usize = 256 << 10;
-/// RFC 9112 section 9.6: how long, with which pauses, and how many bytes a peer may still send to a connection that
-/// ends. Enough for one that sends all of a body before it looks for a reply.
-const LINGER_TIME_MAX: Duration = Duration::from_secs(10);
-const LINGER_PAUSE_MAX: Duration = Duration::from_secs(2);
-const LINGER_BYTES_MAX: usize = 64 << 20;
 /// What a new TCP connection sends before the first acknowledgement (RFC 6928).
 const FIRST_WINDOW_BYTES: usize = 14 << 10;
 
@@ -436,121 +429,4 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.end_with(Reply::text(StatusCode::REQUEST_TIMEOUT, "the request took too long"));
         Ok(())
     }
-
-    /// Closes, with a short reply on its way, as the peer asked.
-    async fn close(&mut self) -> Result<(), Gone> {
-        if self.has_more_come().await? { self.linger().await } else { Ok(()) }
-    }
-
-    /// Whether the peer sent more than was read as requests. To close then would cut off the reply.
-    async fn has_more_come(&mut self) -> Result<bool, Gone> {
-        if !self.input.is_empty() {
-            return Ok(true);
-        }
-        let (mut stream, worker) = (pin!(&mut self.stream), &self.worker);
-        poll_fn(|context| {
-            let mut scratch = worker.scratch.0.borrow_mut();
-            let mut came = ReadBuf::new(&mut scratch);
-            match stream.as_mut().poll_read(context, &mut came) {
-                Poll::Pending => Poll::Ready(Ok(false)),
-                Poll::Ready(Ok(())) => Poll::Ready(Ok(!came.filled().is_empty())),
-                Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
-            }
-        })
-        .await
-    }
-
-    /// RFC 9112 section 9.6: closing while the peer sends would make its system throw the reply away.
-    async fn linger(&mut self) -> Result<(), Gone> {
-        let mut stream = pin!(&mut self.stream);
-        poll_fn(|context| stream.as_mut().poll_shutdown(context)).await?;
-        let clock = self.worker.clock.clone();
-        let begun = clock.coarse();
-        self.slot.arm(Phase::Lingering, LINGER_PAUSE_MAX);
-        let mut discarded = self.input.len();
-        while discarded < LINGER_BYTES_MAX && clock.coarse() - begun < LINGER_TIME_MAX {
-            self.slot.extend(LINGER_PAUSE_MAX);
-            self.input.clear();
-            match read(&mut self.stream, &self.slot, &self.worker.scratch, &mut self.input).await? {
-                Came::Bytes => discarded += self.input.len(),
-                Came::End | Came::TooLate => break,
-            }
-        }
-        Ok(())
-    }
-}
-
-enum Came {
-    Bytes,
-    End,
-    TooLate,
-}
-
-/// What the connections of a worker read into, one at a time.
-pub(crate) struct Scratch(RefCell<Box<[u8]>>);
-
-impl Default for Scratch {
-    fn default() -> Self {
-        Self(RefCell::new(vec![0; READ_BYTES_MAX].into()))
-    }
-}
-
-/// Appends what comes to `input`, until the deadline of `slot`.
-async fn read<S: AsyncRead + Unpin>(
-    stream: &mut S,
-    slot: &Slot,
-    scratch: &Scratch,
-    input: &mut BytesMut,
-) -> io::Result<Came> {
-    poll_fn(|context| {
-        let mut scratch = scratch.0.borrow_mut();
-        let mut came = ReadBuf::new(&mut scratch);
-        match Pin::new(&mut *stream).poll_read(context, &mut came) {
-            // What came is taken even then: a request that is here when draining begins is answered.
-            Poll::Pending if slot.is_over() => Poll::Ready(Ok(Came::TooLate)),
-            Poll::Pending => {
-                slot.watch(context.waker());
-                Poll::Pending
-            }
-            Poll::Ready(Ok(())) if came.filled().is_empty() => Poll::Ready(Ok(Came::End)),
-            Poll::Ready(Ok(())) => {
-                input.extend_from_slice(came.filled());
-                Poll::Ready(Ok(Came::Bytes))
-            }
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-        }
-    })
-    .await
-}
-
-/// Sends all of `bytes`; each part that the peer takes gives it more time for the next. A peer that takes nothing at
-/// once while too much is held for such peers is cut off.
-async fn write_all<S: AsyncWrite + Unpin>(
-    stream: &mut S,
-    slot: &Slot,
-    held: &Held,
-    mut bytes: &[u8],
-    limits: &ConnectionLimits,
-) -> Result<(), Gone> {
-    slot.arm(Phase::Writing, limits.write_timeout);
-    poll_fn(|context| {
-        while !bytes.is_empty() {
-            if slot.is_over() {
-                return Poll::Ready(Err(Gone));
-            }
-            slot.watch(context.waker());
-            let written = Pin::new(&mut *stream).poll_write(context, bytes);
-            if written.is_pending() && held.is_too_much() {
-                return Poll::Ready(Err(Gone));
-            }
-            let taken = ready!(written)?;
-            if taken == 0 {
-                return Poll::Ready(Err(Gone));
-            }
-            bytes = &bytes[taken..];
-            slot.earn(taken, limits.write_rate_min, slot.within(limits.write_timeout));
-        }
-        Poll::Ready(Ok(()))
-    })
-    .await
 }

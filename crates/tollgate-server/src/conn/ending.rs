@@ -1,0 +1,62 @@
+//! The end of a connection: so that its last reply arrives (RFC 9112 section 9.6).
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::deadline::Phase;
+use super::stream::{Came, read};
+use super::{Connection, Gone};
+
+/// How long, with which pauses, and how many bytes a peer may still send to a connection that
+/// ends. Enough for one that sends all of a body before it looks for a reply.
+const LINGER_TIME_MAX: Duration = Duration::from_secs(10);
+const LINGER_PAUSE_MAX: Duration = Duration::from_secs(2);
+const LINGER_BYTES_MAX: usize = 64 << 20;
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    /// Closes, with a short reply on its way, as the peer asked.
+    pub(super) async fn close(&mut self) -> Result<(), Gone> {
+        if self.has_more_come().await? { self.linger().await } else { Ok(()) }
+    }
+
+    /// Whether the peer sent more than was read as requests. To close then would cut off the reply.
+    async fn has_more_come(&mut self) -> Result<bool, Gone> {
+        if !self.input.is_empty() {
+            return Ok(true);
+        }
+        let (mut stream, worker) = (pin!(&mut self.stream), &self.worker);
+        poll_fn(|context| {
+            let mut scratch = worker.scratch.0.borrow_mut();
+            let mut came = ReadBuf::new(&mut scratch);
+            match stream.as_mut().poll_read(context, &mut came) {
+                Poll::Pending => Poll::Ready(Ok(false)),
+                Poll::Ready(Ok(())) => Poll::Ready(Ok(!came.filled().is_empty())),
+                Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
+            }
+        })
+        .await
+    }
+
+    /// RFC 9112 section 9.6: closing while the peer sends would make its system throw the reply away.
+    pub(super) async fn linger(&mut self) -> Result<(), Gone> {
+        let mut stream = pin!(&mut self.stream);
+        poll_fn(|context| stream.as_mut().poll_shutdown(context)).await?;
+        let clock = self.worker.clock.clone();
+        let begun = clock.coarse();
+        self.slot.arm(Phase::Lingering, LINGER_PAUSE_MAX);
+        let mut discarded = self.input.len();
+        while discarded < LINGER_BYTES_MAX && clock.coarse() - begun < LINGER_TIME_MAX {
+            self.slot.extend(LINGER_PAUSE_MAX);
+            self.input.clear();
+            match read(&mut self.stream, &self.slot, &self.worker.scratch, &mut self.input).await? {
+                Came::Bytes => discarded += self.input.len(),
+                Came::End | Came::TooLate => break,
+            }
+        }
+        Ok(())
+    }
+}

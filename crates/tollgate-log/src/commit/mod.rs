@@ -1,21 +1,24 @@
 //! The log of this process run and its threads: writer, syncer, sealer, and the retainer of [`mod@crate::retain`].
 //!
-//! The writer takes batches from the workers, stamps and writes them, and waits for no sync of a file. The syncer
-//! syncs what was written when it began, publishes the watermark and wakes each worker once; while it syncs, the next
-//! batches gather: group commit without a timer. The sealer reads closed segments back, digests and renames them.
+//! Each of the three has a file here; what they share is [`Shared`], under one lock that is never held over a call of
+//! the disk.
 //!
 //! Any error of any of them stops the log for good: nothing more is acknowledged, waiters learn that their records are
 //! in an unknown state, and the owner is told through `on_event`. A start afterwards makes a new log.
 
+mod seal;
+mod sync;
+mod write;
+
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use crate::append::{Appender, Message, WorkerBatch, WorkerMarks};
+use crate::append::{Appender, Message, WorkerMarks};
 use crate::batch::BATCH_BYTES_MAX;
 use crate::error::LogError;
 use crate::event::LogEvent;
@@ -28,20 +31,16 @@ use crate::schema::{Schema, SchemaId, TooManySchemas};
 use crate::segment_writer::{ClosedSegment, SegmentWriter, SyncWork};
 use crate::shelf::Loaded;
 use crate::storage::{Space, Storage, StorageLock, make_folder};
+use seal::seal_loop;
+use sync::sync_loop;
+use write::write_loop;
 
 /// Batches that may wait for the writer.
 const QUEUE_BATCHES_MAX: usize = 1024;
-/// Batches that one write takes.
-const WRITE_BATCHES_MAX: usize = 256;
-/// Segments that may be closed and not sealed.
-const UNSEALED_MAX: usize = 4;
 /// Zeros by which a segment grows, where that helps: more make syncs no faster, and the one that carries them slower.
 const RUNWAY_BYTES: u64 = 128 << 10;
 /// What of a segment they may be at most.
 const RUNWAY_SHARE: u64 = 8;
-/// How much nicer than the workers the sealer is.
-const SEALER_NICENESS: i32 = 10;
-
 /// How far the log of this run is on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watermark {
@@ -385,234 +384,4 @@ fn spawn(
 ) -> Result<JoinHandle<()>, OpenError> {
     let shared = shared.clone();
     thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared)).map_err(OpenError::Thread)
-}
-
-fn write_loop(shared: &Shared, mut writer: SegmentWriter, receiver: &Receiver<Message>) {
-    let result = write_until_closed(shared, &mut writer, receiver);
-    if let Err(error) = &result {
-        shared.fail(error);
-    }
-    let closed = writer.close_segment();
-    let mut progress = shared.progress();
-    if result.is_ok() {
-        progress.closed.extend(closed);
-    }
-    progress.is_writer_done = true;
-    drop(progress);
-    shared.sync_wake.notify_all();
-}
-
-fn write_until_closed(
-    shared: &Shared,
-    writer: &mut SegmentWriter,
-    receiver: &Receiver<Message>,
-) -> Result<(), LogError> {
-    let mut opened_at = Instant::now();
-    while shared.failure().is_none() {
-        let age_left = match writer.active_bytes() {
-            0 => Duration::MAX,
-            _ => shared.options.segment_age_max.saturating_sub(opened_at.elapsed()),
-        };
-        let is_full = writer.active_bytes() >= shared.options.segment_bytes_max;
-        // What is sealed can be loaded and deleted: that makes room.
-        if age_left.is_zero() || is_full || shared.room.is_short() {
-            close_segment(shared, writer);
-        }
-        let first = match receiver.recv_timeout(age_left.min(Duration::from_secs(1))) {
-            Ok(message) => message,
-            Err(RecvTimeoutError::Timeout) => continue,
-            Err(RecvTimeoutError::Disconnected) => return Ok(()),
-        };
-        if writer.active_bytes() == 0 {
-            opened_at = Instant::now();
-            wait_for_sealer(shared);
-            shared.look_for_room();
-        }
-        match first {
-            Message::Schemas(schemas) => declare(shared, writer, schemas)?,
-            Message::Batch(batch) => write_gathered(shared, writer, batch, receiver)?,
-        }
-    }
-    Ok(())
-}
-
-fn declare(
-    shared: &Shared,
-    writer: &mut SegmentWriter,
-    schemas: Vec<(SchemaId, Arc<Schema>)>,
-) -> Result<(), LogError> {
-    writer.declare(schemas, shared.synced(), wall_clock_us())
-}
-
-/// Writes what waits, in one gathered write, and says so to the workers and the syncer.
-fn write_gathered(
-    shared: &Shared,
-    writer: &mut SegmentWriter,
-    first: WorkerBatch,
-    receiver: &Receiver<Message>,
-) -> Result<(), LogError> {
-    let mut batches = Vec::new();
-    let mut tickets = Vec::new();
-    let mut bytes = 0;
-    let mut declared = Vec::new();
-    for message in std::iter::once(Message::Batch(first)).chain(receiver.try_iter()).take(WRITE_BATCHES_MAX) {
-        match message {
-            Message::Batch(one) => {
-                bytes += one.batch.payload.len() as u64;
-                batches.push(one.batch);
-                tickets.push((one.marks, one.ticket, one.is_written_wanted, one.is_sync_wanted));
-            }
-            Message::Schemas(schemas) => {
-                declared = schemas;
-                break;
-            }
-        }
-    }
-    writer.write(&batches, shared.synced(), wall_clock_us())?;
-    let is_room_wanted = shared.room.take(bytes);
-    shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
-    let mut is_sync_wanted = false;
-    {
-        // Under the lock, so that a sync that begins now either covers these batches or publishes none of them.
-        let mut progress = shared.progress();
-        for (marks, ticket, _, is_wanted) in &tickets {
-            marks.set_written(*ticket, *is_wanted);
-            is_sync_wanted |= is_wanted;
-        }
-        progress.work.merge(writer.take_sync_work());
-        progress.is_sync_wanted |= is_sync_wanted;
-        progress.is_room_wanted |= is_room_wanted;
-        if progress.oldest_unsynced.is_none() {
-            progress.oldest_unsynced = Some(Instant::now());
-            is_sync_wanted = true;
-        }
-    }
-    if is_sync_wanted {
-        shared.sync_wake.notify_all();
-    }
-    if is_room_wanted {
-        shared.retain_wake.notify_all();
-    }
-    for (marks, _, is_written_wanted, _) in tickets {
-        if is_written_wanted {
-            marks.wake();
-        }
-    }
-    if declared.is_empty() { Ok(()) } else { declare(shared, writer, declared) }
-}
-
-fn close_segment(shared: &Shared, writer: &mut SegmentWriter) {
-    if let Some(segment) = writer.close_segment() {
-        shared.progress().closed.push_back(segment);
-        shared.seal_wake.notify_all();
-    }
-}
-
-/// Before another segment is opened: no more than four may be closed and unsealed.
-fn wait_for_sealer(shared: &Shared) {
-    let mut progress = shared.progress();
-    while progress.closed.len() >= UNSEALED_MAX && shared.failure().is_none() {
-        progress = shared.wait(&shared.seal_wake, progress, Duration::from_secs(1));
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the one wall clock of the log: a stamp for people")]
-fn wall_clock_us() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
-}
-
-fn sync_loop(shared: &Shared) {
-    while let Some((work, tickets)) = next_sync(shared) {
-        match work.run(&*shared.storage) {
-            // Another thread failed meanwhile: its word, that nothing more is acknowledged, stands.
-            Ok(_) if shared.failure().is_some() => break,
-            Ok(last) => publish_synced(shared, last, &tickets),
-            Err(error) => {
-                shared.fail(&error);
-                break;
-            }
-        }
-    }
-    shared.progress().is_syncer_done = true;
-    shared.seal_wake.notify_all();
-}
-
-type WorkerTickets = Vec<(Arc<WorkerMarks>, u64)>;
-
-/// Waits for something to sync: at once if somebody waits for it, else when it is old. None: the log is closing.
-///
-/// The tickets are read before the sync begins: what is written later waits for the next one.
-fn next_sync(shared: &Shared) -> Option<(SyncWork, WorkerTickets)> {
-    let mut progress = shared.progress();
-    loop {
-        if shared.failure().is_some() || (progress.is_writer_done && progress.work.is_empty()) {
-            return None;
-        }
-        let age = progress.oldest_unsynced.map_or(Duration::ZERO, |since| since.elapsed());
-        let age_left = shared.options.sync_age_max.saturating_sub(age);
-        let is_due = progress.is_sync_wanted || progress.is_writer_done || age_left.is_zero();
-        if !progress.work.is_empty() && is_due {
-            break;
-        }
-        let timeout = if progress.work.is_empty() { Duration::from_secs(1) } else { age_left };
-        progress = shared.wait(&shared.sync_wake, progress, timeout);
-    }
-    progress.is_sync_wanted = false;
-    progress.oldest_unsynced = None;
-    let tickets = progress.workers.iter().map(|marks| (marks.clone(), marks.written())).collect();
-    Some((std::mem::take(&mut progress.work), tickets))
-}
-
-fn publish_synced(shared: &Shared, last: Sequence, tickets: &WorkerTickets) {
-    {
-        // Under the lock, so that nobody who is about to wait misses the change.
-        let _progress = shared.progress();
-        shared.synced.store(last.0, Ordering::Release);
-    }
-    shared.watermark_wake.notify_all();
-    shared.seal_wake.notify_all();
-    for (marks, ticket) in tickets {
-        marks.set_synced(*ticket);
-    }
-}
-
-fn seal_loop(shared: &Shared) {
-    // Being nice is a favour, not a need.
-    let _ = rustix::process::nice(SEALER_NICENESS);
-    let mut digest_before = [0; 64];
-    while let Some(segment) = next_closed(shared) {
-        match segment.seal(&*shared.storage, shared.options.digest, digest_before) {
-            Ok(footer) => {
-                digest_before = footer.digest_bytes();
-                sealed(shared, SealedSegment::new(shared.log, segment.first(), &footer));
-            }
-            Err(error) => return shared.fail(&error),
-        }
-    }
-    shared.progress().is_sealer_done = true;
-    shared.retain_wake.notify_all();
-}
-
-fn sealed(shared: &Shared, segment: SealedSegment) {
-    let mut progress = shared.progress();
-    progress.closed.pop_front();
-    progress.sealed.push(segment);
-    drop(progress);
-    shared.seal_wake.notify_all();
-}
-
-/// Waits for a closed segment whose records are synced; it stays in the queue while it is sealed.
-fn next_closed(shared: &Shared) -> Option<ClosedSegment> {
-    let mut progress = shared.progress();
-    loop {
-        if shared.failure().is_some() {
-            return None;
-        }
-        match progress.closed.front() {
-            Some(segment) if segment.last <= shared.synced() => return Some(segment.clone()),
-            None if progress.is_writer_done && progress.is_syncer_done => return None,
-            _ => progress = shared.wait(&shared.seal_wake, progress, Duration::from_secs(1)),
-        }
-    }
 }

@@ -1,0 +1,66 @@
+//! The syncer: syncs what was written when it began, publishes the watermark and wakes each worker once; while it syncs, the
+//! next batches gather: group commit without a timer.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::Shared;
+use crate::append::WorkerMarks;
+use crate::id::Sequence;
+use crate::segment_writer::SyncWork;
+
+pub(super) fn sync_loop(shared: &Shared) {
+    while let Some((work, tickets)) = next_sync(shared) {
+        match work.run(&*shared.storage) {
+            // Another thread failed meanwhile: its word, that nothing more is acknowledged, stands.
+            Ok(_) if shared.failure().is_some() => break,
+            Ok(last) => publish_synced(shared, last, &tickets),
+            Err(error) => {
+                shared.fail(&error);
+                break;
+            }
+        }
+    }
+    shared.progress().is_syncer_done = true;
+    shared.seal_wake.notify_all();
+}
+
+type WorkerTickets = Vec<(Arc<WorkerMarks>, u64)>;
+
+/// Waits for something to sync: at once if somebody waits for it, else when it is old. None: the log is closing.
+///
+/// The tickets are read before the sync begins: what is written later waits for the next one.
+fn next_sync(shared: &Shared) -> Option<(SyncWork, WorkerTickets)> {
+    let mut progress = shared.progress();
+    loop {
+        if shared.failure().is_some() || (progress.is_writer_done && progress.work.is_empty()) {
+            return None;
+        }
+        let age = progress.oldest_unsynced.map_or(Duration::ZERO, |since| since.elapsed());
+        let age_left = shared.options.sync_age_max.saturating_sub(age);
+        let is_due = progress.is_sync_wanted || progress.is_writer_done || age_left.is_zero();
+        if !progress.work.is_empty() && is_due {
+            break;
+        }
+        let timeout = if progress.work.is_empty() { Duration::from_secs(1) } else { age_left };
+        progress = shared.wait(&shared.sync_wake, progress, timeout);
+    }
+    progress.is_sync_wanted = false;
+    progress.oldest_unsynced = None;
+    let tickets = progress.workers.iter().map(|marks| (marks.clone(), marks.written())).collect();
+    Some((std::mem::take(&mut progress.work), tickets))
+}
+
+fn publish_synced(shared: &Shared, last: Sequence, tickets: &WorkerTickets) {
+    {
+        // Under the lock, so that nobody who is about to wait misses the change.
+        let _progress = shared.progress();
+        shared.synced.store(last.0, Ordering::Release);
+    }
+    shared.watermark_wake.notify_all();
+    shared.seal_wake.notify_all();
+    for (marks, ticket) in tickets {
+        marks.set_synced(*ticket);
+    }
+}

@@ -1,0 +1,152 @@
+//! The writer: takes batches from the workers, stamps and writes them, and waits for no sync of a file.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::Shared;
+use crate::append::{Message, WorkerBatch};
+use crate::error::LogError;
+use crate::schema::{Schema, SchemaId};
+use crate::segment_writer::SegmentWriter;
+
+/// Batches that one write takes.
+const WRITE_BATCHES_MAX: usize = 256;
+/// Segments that may be closed and not sealed.
+const UNSEALED_MAX: usize = 4;
+
+pub(super) fn write_loop(shared: &Shared, mut writer: SegmentWriter, receiver: &Receiver<Message>) {
+    let result = write_until_closed(shared, &mut writer, receiver);
+    if let Err(error) = &result {
+        shared.fail(error);
+    }
+    let closed = writer.close_segment();
+    let mut progress = shared.progress();
+    if result.is_ok() {
+        progress.closed.extend(closed);
+    }
+    progress.is_writer_done = true;
+    drop(progress);
+    shared.sync_wake.notify_all();
+}
+
+fn write_until_closed(
+    shared: &Shared,
+    writer: &mut SegmentWriter,
+    receiver: &Receiver<Message>,
+) -> Result<(), LogError> {
+    let mut opened_at = Instant::now();
+    while shared.failure().is_none() {
+        let age_left = match writer.active_bytes() {
+            0 => Duration::MAX,
+            _ => shared.options.segment_age_max.saturating_sub(opened_at.elapsed()),
+        };
+        let is_full = writer.active_bytes() >= shared.options.segment_bytes_max;
+        // What is sealed can be loaded and deleted: that makes room.
+        if age_left.is_zero() || is_full || shared.room.is_short() {
+            close_segment(shared, writer);
+        }
+        let first = match receiver.recv_timeout(age_left.min(Duration::from_secs(1))) {
+            Ok(message) => message,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        };
+        if writer.active_bytes() == 0 {
+            opened_at = Instant::now();
+            wait_for_sealer(shared);
+            shared.look_for_room();
+        }
+        match first {
+            Message::Schemas(schemas) => declare(shared, writer, schemas)?,
+            Message::Batch(batch) => write_gathered(shared, writer, batch, receiver)?,
+        }
+    }
+    Ok(())
+}
+
+fn declare(
+    shared: &Shared,
+    writer: &mut SegmentWriter,
+    schemas: Vec<(SchemaId, Arc<Schema>)>,
+) -> Result<(), LogError> {
+    writer.declare(schemas, shared.synced(), wall_clock_us())
+}
+
+/// Writes what waits, in one gathered write, and says so to the workers and the syncer.
+fn write_gathered(
+    shared: &Shared,
+    writer: &mut SegmentWriter,
+    first: WorkerBatch,
+    receiver: &Receiver<Message>,
+) -> Result<(), LogError> {
+    let mut batches = Vec::new();
+    let mut tickets = Vec::new();
+    let mut bytes = 0;
+    let mut declared = Vec::new();
+    for message in std::iter::once(Message::Batch(first)).chain(receiver.try_iter()).take(WRITE_BATCHES_MAX) {
+        match message {
+            Message::Batch(one) => {
+                bytes += one.batch.payload.len() as u64;
+                batches.push(one.batch);
+                tickets.push((one.marks, one.ticket, one.is_written_wanted, one.is_sync_wanted));
+            }
+            Message::Schemas(schemas) => {
+                declared = schemas;
+                break;
+            }
+        }
+    }
+    writer.write(&batches, shared.synced(), wall_clock_us())?;
+    let is_room_wanted = shared.room.take(bytes);
+    shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    let mut is_sync_wanted = false;
+    {
+        // Under the lock, so that a sync that begins now either covers these batches or publishes none of them.
+        let mut progress = shared.progress();
+        for (marks, ticket, _, is_wanted) in &tickets {
+            marks.set_written(*ticket, *is_wanted);
+            is_sync_wanted |= is_wanted;
+        }
+        progress.work.merge(writer.take_sync_work());
+        progress.is_sync_wanted |= is_sync_wanted;
+        progress.is_room_wanted |= is_room_wanted;
+        if progress.oldest_unsynced.is_none() {
+            progress.oldest_unsynced = Some(Instant::now());
+            is_sync_wanted = true;
+        }
+    }
+    if is_sync_wanted {
+        shared.sync_wake.notify_all();
+    }
+    if is_room_wanted {
+        shared.retain_wake.notify_all();
+    }
+    for (marks, _, is_written_wanted, _) in tickets {
+        if is_written_wanted {
+            marks.wake();
+        }
+    }
+    if declared.is_empty() { Ok(()) } else { declare(shared, writer, declared) }
+}
+
+fn close_segment(shared: &Shared, writer: &mut SegmentWriter) {
+    if let Some(segment) = writer.close_segment() {
+        shared.progress().closed.push_back(segment);
+        shared.seal_wake.notify_all();
+    }
+}
+
+/// Before another segment is opened: no more than four may be closed and unsealed.
+fn wait_for_sealer(shared: &Shared) {
+    let mut progress = shared.progress();
+    while progress.closed.len() >= UNSEALED_MAX && shared.failure().is_none() {
+        progress = shared.wait(&shared.seal_wake, progress, Duration::from_secs(1));
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one wall clock of the log: a stamp for people")]
+fn wall_clock_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}

@@ -57,6 +57,11 @@ impl Call {
         Self { script, state: State::Ready(request), spent: Duration::ZERO, grown_bytes: 0 }
     }
 
+    /// Tells whether any of the script has run.
+    pub fn has_begun(&self) -> bool {
+        !matches!(self.state, State::Ready(_))
+    }
+
     /// Runs the call until it is over or its slice is.
     pub fn resume(&mut self) -> Step {
         match mem::replace(&mut self.state, State::Over) {

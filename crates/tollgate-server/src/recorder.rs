@@ -18,6 +18,8 @@ use tollgate_log::{AppendError, Appender, Level, Log, Ticket, Transaction};
 const GATHER_ROUNDS_MAX: usize = 4;
 /// How long to wait for a place in the queue of the log's writer.
 const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(1);
+/// How often a worker that ends tries to hand over its last batch.
+const LAST_TRIES_MAX: usize = 1000;
 
 /// What a reply waits for: the batch of its records, at the level of their stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,6 +137,16 @@ impl Recorder {
     pub(crate) async fn hand_over_all(&self) {
         while !self.try_hand_over() {
             tokio::time::sleep(QUEUE_FULL_PAUSE).await;
+        }
+    }
+
+    /// Hands over what was appended when no task runs any more; not beyond [`LAST_TRIES_MAX`], if the log is that far behind.
+    pub(crate) fn hand_over_last(&self) {
+        for _ in 0..LAST_TRIES_MAX {
+            if self.try_hand_over() {
+                return;
+            }
+            std::thread::sleep(QUEUE_FULL_PAUSE);
         }
     }
 

@@ -178,15 +178,24 @@ pub(crate) fn run(
         Ok(runtime) => runtime,
         Err(error) => return tell(started, Err(StartError::Worker(error))),
     };
-    runtime.block_on(async {
+    let worker = runtime.block_on(async {
         match start(plan, entrance, log, &orders) {
             Ok((worker, accepting)) => {
                 tell(started, Ok(()));
                 drain(&worker, accepting, orders).await;
+                Some(worker)
             }
-            Err(error) => tell(started, Err(error)),
+            Err(error) => {
+                tell(started, Err(error));
+                None
+            }
         }
     });
+    // Connections that were cut go with it, and leave the records of what they cancel.
+    drop(runtime);
+    if let Some(worker) = worker {
+        worker.recorder.hand_over_last();
+    }
 }
 
 /// Whoever starts us may have given up.

@@ -168,9 +168,16 @@ impl BodyReader {
         self.content.capacity() + decoding_bytes
     }
 
-    /// Whether the client has to be told to go on; true once, and not when it went on by itself.
+    /// Whether the client waits to be told to go on; not when it went on by itself.
+    pub(crate) fn owes_continue(&self) -> bool {
+        self.is_continue_owed && !self.has_begun
+    }
+
+    /// Whether the client has to be told to go on; true once.
     pub(crate) fn take_continue(&mut self) -> bool {
-        std::mem::take(&mut self.is_continue_owed) && !self.has_begun
+        let is_owed = self.owes_continue();
+        self.is_continue_owed = false;
+        is_owed
     }
 
     /// The error of a stream that ended here.

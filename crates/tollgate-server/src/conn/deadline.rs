@@ -100,6 +100,7 @@ impl Slot {
     pub(super) fn set(&self, phase: Phase) {
         self.cells.phase.set(phase);
         self.cells.due.set(None);
+        self.cells.is_over.set(false);
     }
 
     /// Enters a phase with a deadline, or goes on in it with the one it has.

@@ -1,8 +1,9 @@
 //! Step 2: one connection, from its bytes to replies in order.
 //!
-//! Three parts of state, an enum each: [`Reading`] what of a request has come, [`Replies`] what waits to leave,
-//! [`Reuse`] what becomes of the connection afterwards. A pass answers every complete request of the read buffer, waits
-//! until the log has their records, sends all replies by one write, and reads on.
+//! Four parts of state: [`Reading`] what of a request has come, [`Queue`] whose handlers run, [`Replies`] what waits to
+//! leave, [`Reuse`] what becomes of the connection afterwards. A pass answers every complete request of the read buffer,
+//! waits until the log has their records, sends all replies by one write, and reads on. A handler that does not return at
+//! once joins the queue, and so does all that comes behind it; the queue runs wherever the connection waits.
 //!
 //! The engine knows a byte stream, not a socket, so that TLS can join. Deadlines are kept by [`deadline`].
 
@@ -12,6 +13,7 @@ mod coding;
 mod deadline;
 mod ending;
 mod exchange;
+mod queue;
 mod stream;
 mod wait;
 
@@ -21,10 +23,10 @@ use std::rc::Rc;
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tollgate_http::{Connection as ConnectionOption, HeadReader, Method, RequestError, StatusCode, Version};
-use tollgate_script::Body;
+use tollgate_script::{Body, RequestId};
 
 use crate::crowd::{Held, Seat};
-use crate::handler::{Answer, Exchange};
+use crate::handler::{Answer, Exchange, Visit};
 use crate::options::ConnectionLimits;
 use crate::reply::{Replies, Reply, Writing};
 use crate::service::Rules;
@@ -35,6 +37,7 @@ pub(crate) use client::Origin;
 pub(crate) use deadline::Deadlines;
 use deadline::{Phase, Slot};
 pub(crate) use exchange::{Arrived, Destination};
+use queue::{Answered, Form, Queue, Source};
 pub(crate) use stream::Scratch;
 use stream::write_all;
 
@@ -90,6 +93,7 @@ struct Connection<S> {
     input: BytesMut,
     head_reader: HeadReader,
     reading: Reading,
+    queue: Queue,
     replies: Replies,
     reuse: Reuse,
     requests: u64,
@@ -105,12 +109,11 @@ enum Reading {
 /// A whole request on the way to its reply, and what that has to look like.
 struct Complete {
     exchange: Result<Exchange, Reply>,
-    is_head: bool,
-    version: Version,
+    form: Form,
     is_persistent: bool,
 }
 
-/// What becomes of the connection when the replies at hand are sent.
+/// What becomes of the connection when all replies are sent. Unless it is open, no further request is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reuse {
     /// It goes on.
@@ -119,6 +122,8 @@ enum Reuse {
     Close,
     /// It ends although the peer may still be sending.
     Linger,
+    /// It ends: the peer said that it sends no more.
+    Ended,
 }
 
 /// The peer is gone, or took nothing for too long.
@@ -142,6 +147,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             input: BytesMut::new(),
             head_reader: HeadReader::default(),
             reading: Reading::Head,
+            queue: Queue::default(),
             replies: Replies::default(),
             reuse: Reuse::Open,
             requests: 0,
@@ -150,37 +156,49 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     async fn run(&mut self) -> Result<(), Gone> {
         loop {
-            self.answer_what_came().await;
-            let is_more_there = self.is_full();
+            self.answer_what_came();
+            let is_more_there = self.replies.count() > 0 && self.is_full();
             let is_under_way = self.replies.bytes_len() > FIRST_WINDOW_BYTES;
             self.send_replies().await?;
             match self.reuse {
                 Reuse::Open if is_more_there => {}
                 Reuse::Open => self.read_on().await?,
+                _ if !self.queue.is_empty() => self.read_on().await?,
                 Reuse::Close if !is_under_way => return self.close().await,
                 Reuse::Close | Reuse::Linger => return self.linger().await,
+                Reuse::Ended => return Ok(()),
             }
         }
     }
 
-    /// Answers the complete requests of the buffer, in their order.
-    async fn answer_what_came(&mut self) {
+    /// Answers those whose handlers have returned, then the complete requests of the buffer, in their order.
+    fn answer_what_came(&mut self) {
+        while let Some(Answered { answer, id, form }) = self.queue.pop() {
+            self.reply(&answer, id.as_ref(), form);
+        }
         if matches!(self.reading, Reading::Head) && !self.worker.goes_by(&self.rules) {
             self.rules = self.worker.rules();
             self.client.reconsider(&self.worker, &self.rules);
         }
-        while self.reuse == Reuse::Open && !self.is_full() {
+        while self.takes_requests() {
             match self.next_request() {
-                Ok(Some(complete)) => self.answer(complete).await,
+                Ok(Some(complete)) => self.answer(complete),
                 Ok(None) => return,
                 Err(error) => self.refuse(&error),
             }
         }
     }
 
+    /// Whether a request that has come is begun now. While the server drains, none is that comes behind a running one.
+    fn takes_requests(&self) -> bool {
+        let may_join =
+            || self.queue.is_empty() || (self.queue.takes_more() && !self.worker.deadlines.is_draining());
+        self.reuse == Reuse::Open && !self.is_full() && may_join()
+    }
+
     fn is_full(&self) -> bool {
-        self.replies.count() >= self.limits().pipeline_depth_max
-            || self.replies.bytes_len() >= REPLIES_BYTES_MAX
+        self.replies.count() + self.queue.count() >= self.limits().pipeline_depth_max
+            || self.replies.bytes_len() + self.queue.bytes() >= REPLIES_BYTES_MAX
     }
 
     fn limits(&self) -> &ConnectionLimits {
@@ -223,8 +241,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     fn complete(&mut self, arrived: Arrived, body: Body) -> Complete {
         Complete {
-            is_head: arrived.head.method() == Method::Head,
-            version: arrived.head.version(),
+            form: Form::of(&arrived.head),
             is_persistent: arrived.head.is_persistent(),
             exchange: match self.client.of(&arrived.head, &self.worker, &self.rules) {
                 Ok(client) => self.worker.exchange(arrived, body, client, &self.rules),
@@ -233,28 +250,54 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    async fn answer(&mut self, complete: Complete) {
-        let Complete { exchange, is_head, version, is_persistent } = complete;
+    /// Replies to a request whose handler returns at once, unless one before it runs.
+    fn answer(&mut self, complete: Complete) {
+        let Complete { exchange, form, is_persistent } = complete;
         self.slot.set(Phase::Handling);
         self.requests += 1;
         let is_last = self.limits().requests_max.is_some_and(|max| self.requests >= max);
         if (is_last || !is_persistent) && self.reuse == Reuse::Open {
             self.reuse = Reuse::Close;
         }
-        let (Answer { reply, gate }, request) = match exchange {
-            Ok(exchange) => (exchange.answer(&self.worker.recorder).await, Some(exchange.request)),
-            Err(reply) => (reply.into(), None),
-        };
-        if self.reuse == Reuse::Open && self.worker.deadlines.is_draining() {
+        match exchange {
+            Ok(exchange) => self.handle(Visit::new(exchange), form),
+            Err(reply) => self.reply_by_itself(reply, form),
+        }
+    }
+
+    fn handle(&mut self, mut visit: Visit, form: Form) {
+        if !self.queue.is_empty() {
+            return self.queue.push(Source::Handler(visit), form);
+        }
+        visit.run();
+        match visit.answer(&self.worker.recorder) {
+            Some(answer) => self.reply(&answer, Some(visit.id()), form),
+            None => self.queue.push_sliced(visit, form),
+        }
+    }
+
+    fn reply_by_itself(&mut self, reply: Reply, form: Form) {
+        if self.queue.is_empty() {
+            self.reply(&reply.into(), None, form);
+        } else {
+            self.queue.push(Source::Reply(reply), form);
+        }
+    }
+
+    /// Writes the next reply, and in the last one that it is the last (RFC 9112 section 9.6).
+    fn reply(&mut self, answer: &Answer, id: Option<&RequestId>, form: Form) {
+        let is_last_at_hand = self.queue.is_empty();
+        if is_last_at_hand && self.reuse == Reuse::Open && self.worker.deadlines.is_draining() {
             self.reuse = Reuse::Close;
         }
-        let connection = match (self.reuse, version) {
-            (Reuse::Close | Reuse::Linger, _) => Some(ConnectionOption::Close),
-            (Reuse::Open, Version::Http10) => Some(ConnectionOption::KeepAlive),
-            (Reuse::Open, Version::Http11) => None,
+        let connection = match form.version {
+            _ if is_last_at_hand && self.reuse != Reuse::Open => Some(ConnectionOption::Close),
+            Version::Http10 => Some(ConnectionOption::KeepAlive),
+            Version::Http11 => None,
         };
-        let id = request.as_ref().filter(|_| self.rules.tells_request_ids()).map(|request| &request.id);
-        self.replies.push(&reply, gate, id, Writing { date: self.worker.clock.date(), is_head, connection });
+        let id = id.filter(|_| self.rules.tells_request_ids());
+        let writing = Writing { date: self.worker.clock.date(), is_head: form.is_head, connection };
+        self.replies.push(&answer.reply, answer.gate, id, writing);
     }
 
     /// Answers what is no request. After this nothing that comes is looked at.
@@ -270,9 +313,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         {
             grant.add_to(&mut reply);
         }
-        let (date, is_head) = (self.worker.clock.date(), self.is_head_request());
-        let writing = Writing { date, is_head, connection: Some(ConnectionOption::Close) };
-        self.replies.push(&reply, None, None, writing);
+        let form = Form { is_head: self.is_head_request(), version: Version::Http11 };
+        self.reply_by_itself(reply, form);
     }
 
     /// Whether the request that is being read is HEAD, as far as that is known: a refusal has no content then either
@@ -296,10 +338,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         // Replies that are made can only be counted; what makes more of them is refused until they are gone.
         self.held.set(self.memory_bytes());
-        if !self.replies.release(&self.worker.recorder).await {
+        let recorder = &self.worker.recorder;
+        if !self.queue.beside(recorder, self.replies.release(recorder)).await {
             self.reuse = Reuse::Linger;
+            self.queue.cancel(recorder);
         }
-        write_all(&mut self.stream, &self.slot, &self.held, self.replies.bytes(), &self.rules.limits).await?;
+        let bytes = self.replies.bytes();
+        let written = write_all(&mut self.stream, &self.slot, &self.held, bytes, &self.rules.limits);
+        self.queue.beside(recorder, written).await?;
         self.replies.clear();
         Ok(())
     }
@@ -310,6 +356,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Reading::Head => 0,
             Reading::Body(body) => body.memory_bytes(),
         };
-        self.input.capacity() + body_bytes + self.replies.memory_bytes()
+        self.input.capacity() + body_bytes + self.queue.bytes() + self.replies.memory_bytes()
+    }
+}
+
+/// Whoever was in a handler is told of: the peer is gone, or the server ends.
+impl<S> Drop for Connection<S> {
+    fn drop(&mut self) {
+        self.queue.cancel(&self.worker.recorder);
     }
 }

@@ -1,6 +1,7 @@
-//! What a connection waits for: the rest of a request, the next one, or the end.
+//! What a connection waits for: the rest of a request, the next one, a handler, or the end.
 
-use std::time::Duration;
+use std::future::pending;
+use std::io;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -8,15 +9,14 @@ use tollgate_http::{CONTINUE, StatusCode};
 
 use super::deadline::Phase;
 use super::stream::{Came, read, write_all};
-use super::{Connection, Gone, Reading};
+use super::{Connection, Gone, Reading, Reuse};
 use crate::reply::Reply;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    /// Reads more of what the connection waits for; what does not come in time or at all ends it.
+    /// Waits for a handler, and reads more of what the connection waits for; what does not come in time or at all ends it.
     pub(super) async fn read_on(&mut self) -> Result<(), Gone> {
         self.ask_for_body().await?;
-        let (phase, timeout) = self.awaited();
-        self.slot.arm(phase, timeout);
+        self.await_time();
         if let Reading::Body(body) = &self.reading
             && body.is_full()
         {
@@ -30,35 +30,48 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Reading::Head if self.input.is_empty() => self.input = BytesMut::new(),
             Reading::Head => {}
         }
-        if !self.held.set(self.memory_bytes()) {
+        if !self.held.set(self.memory_bytes()) && !self.is_between_requests() && self.takes_requests() {
             self.give_up();
             return Ok(());
         }
         let before = self.input.len();
-        match read(&mut self.stream, &self.slot, &self.worker.scratch, &mut self.input).await? {
-            Came::Bytes => {
+        match self.come().await? {
+            None => Ok(()),
+            Some(Came::Bytes) => {
                 self.earn_time(self.input.len() - before);
                 Ok(())
             }
-            Came::End => self.end_of_stream(),
-            Came::TooLate => self.too_late(),
+            Some(Came::End) => self.end_of_stream(),
+            Some(Came::TooLate) => self.too_late(),
         }
+    }
+
+    /// Waits for bytes, or for an answer to the first request: None. What cannot be taken now stays in the socket, but for
+    /// what one read takes: without reading nobody would learn that the peer is gone.
+    async fn come(&mut self) -> io::Result<Option<Came>> {
+        let reads = self.takes_requests() || (self.input.is_empty() && self.reuse != Reuse::Ended);
+        let Self { stream, slot, worker, input, queue, .. } = self;
+        let came =
+            async { if reads { read(stream, slot, &worker.scratch, input).await } else { pending().await } };
+        queue.race(&worker.recorder, came).await.transpose()
     }
 
     /// Moves what came of a body out of memory. The peer waits meanwhile: nothing is read.
     async fn spool(&mut self) {
         self.held.set(self.memory_bytes());
         let Reading::Body(body) = &mut self.reading else { return };
-        if let Err(error) = body.spool(&self.worker.spool).await {
+        let spooled = body.spool(&self.worker.spool);
+        if let Err(error) = self.queue.beside(&self.worker.recorder, spooled).await {
             tracing::warn!(peer = ?self.client.peer, "request refused: {error}");
             self.let_go(error.reply());
         }
     }
 
-    /// What is waited for, and how long.
-    fn awaited(&self) -> (Phase, Duration) {
+    /// Begins the time of what is waited for. A handler has bounds of its own, and its client may wait for it.
+    fn await_time(&self) {
         let limits = self.limits();
-        match &self.reading {
+        let (phase, timeout) = match &self.reading {
+            _ if !self.is_peer_awaited() => return self.slot.set(Phase::Handling),
             Reading::Head if self.head_reader.has_started() => (Phase::Head, limits.head_timeout),
             Reading::Head => (Phase::Idle, limits.idle_timeout),
             Reading::Body(body) => {
@@ -66,6 +79,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 let grace = if limits.body_rate_min == 0 { timeout } else { limits.body_rate_grace };
                 (Phase::Body, grace.min(timeout))
             }
+        };
+        self.slot.arm(phase, timeout);
+    }
+
+    /// Whether it is the peer that lets the connection wait, and not a handler.
+    fn is_peer_awaited(&self) -> bool {
+        match &self.reading {
+            _ if self.queue.is_empty() => true,
+            Reading::Body(body) if body.owes_continue() => false,
+            Reading::Head | Reading::Body(_) => self.takes_requests() && !self.is_between_requests(),
         }
     }
 
@@ -95,10 +118,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// RFC 9110 section 10.1.1: a client that waits for it is told to send its body.
+    /// RFC 9110 section 10.1.1: a client that waits for it is told to send its body, behind all replies to what it asked
+    /// before.
     async fn ask_for_body(&mut self) -> Result<(), Gone> {
         let Reading::Body(body) = &mut self.reading else { return Ok(()) };
-        if body.take_continue() {
+        if self.queue.is_empty() && body.take_continue() {
             write_all(&mut self.stream, &self.slot, &self.held, CONTINUE, &self.rules.limits).await?;
         }
         Ok(())
@@ -106,7 +130,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     fn end_of_stream(&mut self) -> Result<(), Gone> {
         match &self.reading {
-            _ if self.is_between_requests() => Err(Gone),
+            _ if self.reuse != Reuse::Open || self.is_between_requests() => self.end_of_requests(),
             Reading::Head => {
                 self.end_with(Reply::text(StatusCode::BAD_REQUEST, "incomplete request"));
                 Ok(())
@@ -117,6 +141,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Ok(())
             }
         }
+    }
+
+    /// A half-close is no departure: what is asked is answered.
+    fn end_of_requests(&mut self) -> Result<(), Gone> {
+        if self.queue.is_empty() {
+            return Err(Gone);
+        }
+        self.reuse = Reuse::Ended;
+        Ok(())
     }
 
     fn too_late(&mut self) -> Result<(), Gone> {

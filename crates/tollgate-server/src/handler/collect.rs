@@ -13,7 +13,7 @@ use super::{Answer, Exchange, refused, with_level};
 use crate::options::UnknownFields;
 use crate::recorder::Recorder;
 use crate::reply::Reply;
-use crate::transaction::{ColumnPlan, Facts, Given, StreamPlan, fit};
+use crate::transaction::{ColumnPlan, Ending, Facts, Given, StreamPlan, fit};
 
 /// Rejected items that a reply lists; it counts the others.
 const LISTED_MAX: usize = 1000;
@@ -56,8 +56,8 @@ pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Record
             return Reply::text(StatusCode::CONTENT_TOO_LARGE, "too many items: nothing was recorded").into();
         }
     };
-    let facts =
-        Facts { request, status: StatusCode::OK.as_u16(), took_us: exchange.took_us(), reply_bytes: None };
+    let ending = Ending::Complete { status: StatusCode::OK.as_u16(), reply_bytes: None };
+    let facts = Facts { request, took_us: exchange.took_us(), ending };
     let append = |log: &mut Transaction<'_>| {
         let mut rejected = Vec::new();
         for (index, item) in items.iter().enumerate() {

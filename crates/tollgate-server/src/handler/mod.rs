@@ -3,6 +3,7 @@
 mod collect;
 mod items;
 mod script;
+mod visit;
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -15,9 +16,10 @@ use crate::cors::Cors;
 use crate::options::{HandlerSpec, RouteSpec};
 use crate::recorder::{Gate, Recorder};
 use crate::reply::Reply;
-use crate::transaction::{Facts, StreamPlan};
+use crate::transaction::{Ending, Facts, StreamPlan};
 pub use collect::BODY_BYTES_MAX as COLLECT_BODY_BYTES_MAX;
 use script::ScriptRecord;
+pub(crate) use visit::{Turn, Visit};
 
 /// What a route leads to, in one worker.
 pub(crate) struct Endpoint {
@@ -104,48 +106,54 @@ impl Endpoint {
         }
     }
 
-    /// Appends the one record of a transaction, if its route has a stream.
-    fn record(&self, reply: Reply, record: Record, exchange: &Exchange, recorder: &Recorder) -> Answer {
+    /// Appends the one record of a transaction that is complete, if its route has a stream.
+    fn record(
+        &self,
+        reply: Reply,
+        record: Record,
+        took_us: i64,
+        request: &Request,
+        recorder: &Recorder,
+    ) -> Answer {
         let Some(stream) = &self.stream else { return reply.into() };
-        let facts = Facts {
-            request: &exchange.request,
-            status: reply.status.as_u16(),
-            took_us: exchange.took_us(),
-            reply_bytes: Some(reply.content.len()),
-        };
-        let record = ScriptRecord { record, plan: stream };
-        let appended = match recorder.append(stream.ack, |log| record.append(log, &facts)) {
-            Err(AppendError::TooLarge { bytes, limit }) => {
-                let reason = format!("the record has {bytes} bytes, limit {limit} bytes");
-                recorder.append(stream.ack, |log| log.reject(stream.id, &reason, b""))
-            }
-            appended => appended,
-        };
-        match appended {
-            Ok((gate, ())) => Answer { reply: with_level(reply, stream.ack), gate },
-            Err(error) => refused(&error, &exchange.request.id).into(),
+        let ending =
+            Ending::Complete { status: reply.status.as_u16(), reply_bytes: Some(reply.content.len()) };
+        match append(stream, record, &Facts { request, took_us, ending }, recorder) {
+            Ok(gate) => Answer { reply: with_level(reply, stream.ack), gate },
+            Err(error) => refused(&error, &request.id).into(),
+        }
+    }
+
+    /// Appends the one record of a transaction that nobody waits for any more, if its route has a stream.
+    fn record_cancelled(&self, exchange: &Exchange, recorder: &Recorder) {
+        let Some(stream) = &self.stream else { return };
+        let request = &*exchange.request;
+        let facts = Facts { request, took_us: exchange.took_us(), ending: Ending::Cancelled };
+        if let Err(error) = append(stream, Record::default(), &facts, recorder) {
+            tracing::debug!(%error, id = %request.id, "a cancelled request was not recorded");
         }
     }
 }
 
-impl Exchange {
-    /// Answers the request and appends its records. A transaction begins here.
-    pub(crate) async fn answer(&self, recorder: &Recorder) -> Answer {
-        let endpoint = &self.endpoint;
-        let mut answer = match &endpoint.handler {
-            Handler::Collect(stream) => collect::answer(stream, self, recorder),
-            Handler::Reply(reply) => endpoint.record(reply.clone(), Record::default(), self, recorder),
-            Handler::Script(handler) => {
-                let (reply, record) = script::run(handler, self).await;
-                endpoint.record(reply, record, self, recorder)
-            }
-        };
-        if let Some(cors) = &endpoint.cors {
-            cors.grant(&self.request.head).add_to(&mut answer.reply);
+/// Appends a row, or a reject that says why there is none.
+fn append(
+    stream: &StreamPlan,
+    record: Record,
+    facts: &Facts<'_>,
+    recorder: &Recorder,
+) -> Result<Option<Gate>, AppendError> {
+    let record = ScriptRecord { record, plan: stream };
+    let appended = match recorder.append(stream.ack, |log| record.append(log, facts)) {
+        Err(AppendError::TooLarge { bytes, limit }) => {
+            let reason = format!("the record has {bytes} bytes, limit {limit} bytes");
+            recorder.append(stream.ack, |log| log.reject(stream.id, &reason, b""))
         }
-        answer
-    }
+        appended => appended,
+    };
+    appended.map(|(gate, ())| gate)
+}
 
+impl Exchange {
     fn took_us(&self) -> i64 {
         i64::try_from(self.begun.elapsed().as_micros()).unwrap_or(i64::MAX)
     }

@@ -1,19 +1,19 @@
-//! Scripts: runs a call slice by slice, and records what it returned.
+//! Scripts: what a call came to as a reply, and as a record.
 
 use std::borrow::Cow;
 
 use tollgate_http::StatusCode;
 use tollgate_log::{RowEncoder, Transaction, Value, ValueError};
-use tollgate_script::{CallError, FieldValue, Handler, Outcome, Record, Step};
+use tollgate_script::{CallError, FieldValue, Outcome, Record};
 
 use super::Exchange;
 use crate::options::UnknownFields;
 use crate::reply::Reply;
 use crate::transaction::{ColumnPlan, Facts, Given, StreamPlan, fit};
 
-/// Runs a script to its end. A failure is a reply too: 500, with the reason in our log.
-pub(super) async fn run(handler: &Handler, exchange: &Exchange) -> (Reply, Record) {
-    match call(handler, exchange).await {
+/// What a call came to, as a reply. A failure is one too: 500, with the reason in our log.
+pub(super) fn reply(result: Result<Outcome, CallError>, exchange: &Exchange) -> (Reply, Record) {
+    match result {
         Ok(mut outcome) => {
             let record = std::mem::take(&mut outcome.record);
             (outcome.into(), record)
@@ -23,17 +23,6 @@ pub(super) async fn run(handler: &Handler, exchange: &Exchange) -> (Reply, Recor
             let (method, path) = (request.head.method(), request.path());
             tracing::error!(route = exchange.endpoint.path, %method, path, id = %request.id, "script failed: {error}");
             (Reply::text(StatusCode::INTERNAL_SERVER_ERROR, "the script failed"), Record::default())
-        }
-    }
-}
-
-/// Between two slices the worker serves others.
-async fn call(handler: &Handler, exchange: &Exchange) -> Result<Outcome, CallError> {
-    let mut call = handler.call(exchange.request.clone());
-    loop {
-        match call.resume() {
-            Step::Done(result) => return result,
-            Step::Sliced => tokio::task::yield_now().await,
         }
     }
 }

@@ -13,10 +13,20 @@ const BODY_BYTES_MAX: usize = 8 << 20;
 /// What is known of a transaction when its reply is ready.
 pub(crate) struct Facts<'a> {
     pub(crate) request: &'a Request,
-    pub(crate) status: u16,
     pub(crate) took_us: i64,
-    /// None where records are made before the reply is.
-    pub(crate) reply_bytes: Option<usize>,
+    pub(crate) ending: Ending,
+}
+
+/// How a transaction ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Ending {
+    Complete {
+        status: u16,
+        /// None where records are made before the reply is.
+        reply_bytes: Option<usize>,
+    },
+    /// Nobody was left to reply to, and the handler had not returned.
+    Cancelled,
 }
 
 impl Facts<'_> {
@@ -44,12 +54,10 @@ impl Facts<'_> {
                 Some(address) if kind == ColumnType::Inet => row.push(Value::Inet(address)),
                 Some(address) => row.push(Value::Text(&address.to_string())),
             },
-            Source::ReplyStatus => row.push(Value::Int(self.status.into())),
+            Source::ReplyStatus => row.push(self.ending.status().map_or(Value::Null, Value::Int)),
             Source::ReplyTimeUs => row.push(Value::Int(self.took_us)),
-            Source::ReplyBytes => {
-                row.push(self.reply_bytes.map_or(Value::Null, |bytes| Value::Int(bytes as i64)))
-            }
-            Source::ReplyOutcome => row.push(Value::Text("complete")),
+            Source::ReplyBytes => row.push(self.ending.reply_bytes().map_or(Value::Null, Value::Int)),
+            Source::ReplyOutcome => row.push(Value::Text(self.ending.name())),
             Source::Body => {
                 let body = request.body.read_within(BODY_BYTES_MAX).map_err(|error| unfit(&error))?;
                 match kind {
@@ -61,6 +69,29 @@ impl Facts<'_> {
             Source::LogId | Source::LogSequence | Source::Record | Source::RecordField(_) => {
                 row.push(Value::Null)
             }
+        }
+    }
+}
+
+impl Ending {
+    fn status(self) -> Option<i64> {
+        match self {
+            Self::Complete { status, .. } => Some(status.into()),
+            Self::Cancelled => None,
+        }
+    }
+
+    fn reply_bytes(self) -> Option<i64> {
+        match self {
+            Self::Complete { reply_bytes, .. } => reply_bytes.map(|bytes| bytes as i64),
+            Self::Cancelled => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Complete { .. } => "complete",
+            Self::Cancelled => "cancelled",
         }
     }
 }

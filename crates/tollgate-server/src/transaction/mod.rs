@@ -7,5 +7,5 @@ mod facts;
 pub(crate) mod fit;
 mod plan;
 
-pub(crate) use facts::Facts;
+pub(crate) use facts::{Ending, Facts};
 pub(crate) use plan::{ColumnPlan, Given, StreamPlan};

@@ -16,6 +16,7 @@ mod heads;
 mod limits;
 mod listening;
 mod peer;
+mod pipelining;
 mod records;
 mod replies;
 mod request_line;

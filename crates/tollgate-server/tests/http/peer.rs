@@ -42,6 +42,11 @@ impl Peer {
         Self { stream, came: Vec::new() }
     }
 
+    /// The same connection, for another thread; what came to either is its own.
+    pub(crate) fn clone(&self) -> Self {
+        Self { stream: self.stream.try_clone().unwrap(), came: Vec::new() }
+    }
+
     /// Sends; a server that closed already is no error, its reply is still read.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         match self.stream.write_all(bytes.as_ref()) {
@@ -55,6 +60,37 @@ impl Peer {
     /// Sends to a server that has to take it.
     pub(crate) fn send_all(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).expect("the server takes what is sent");
+    }
+
+    /// Sends `bytes` again and again until the system takes no more, also after the server had `turns`; returns how often they
+    /// went. What is missing of the last goes when there is room.
+    pub(crate) fn fill(&mut self, bytes: &[u8], turns: impl Fn()) -> usize {
+        let mut sent = 0;
+        let mut refused = 0;
+        self.stream.set_nonblocking(true).unwrap();
+        while refused < 3 {
+            match self.stream.write(&bytes[sent % bytes.len()..]) {
+                Ok(taken) => (sent, refused) = (sent + taken, 0),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    refused += 1;
+                    turns();
+                }
+                Err(error) => panic!("{error}"),
+            }
+            assert!(sent < 256 << 20, "the server reads on and on");
+        }
+        self.stream.set_nonblocking(false).unwrap();
+        let rest = &bytes[sent % bytes.len()..];
+        if rest.len() < bytes.len() {
+            let (mut stream, rest) = (self.stream.try_clone().unwrap(), rest.to_vec());
+            thread::spawn(move || stream.write_all(&rest));
+        }
+        sent.div_ceil(bytes.len())
+    }
+
+    /// Is gone, and the server hears of it at once.
+    pub(crate) fn reset(self) {
+        Socket::from(self.stream).set_linger(Some(Duration::ZERO)).unwrap();
     }
 
     /// Says that nothing more will be sent.

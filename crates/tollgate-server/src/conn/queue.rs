@@ -1,0 +1,244 @@
+//! Requests of one connection that are in their handlers, in their order: those whose handlers did not return at once, and
+//! what came behind them.
+//!
+//! Handlers with safe methods run side by side. Any other runs when those before it have returned - returned, not
+//! acknowledged - and nothing runs behind it (RFC 9112 section 9.3.2). Answers are made, and records appended, in the
+//! order of the requests.
+//!
+//! Handlers run where the connection would wait otherwise, in turns: after a slice of one of them the other connections of
+//! the worker have theirs. A connection with many running handlers has no larger share of the worker than one with one.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::{Context, Poll};
+
+use tollgate_http::{Method, RequestHead, Version};
+use tollgate_script::RequestId;
+
+use crate::handler::{Answer, Turn, Visit};
+use crate::recorder::Recorder;
+use crate::reply::Reply;
+
+/// What the form of a reply depends on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Form {
+    pub(super) is_head: bool,
+    pub(super) version: Version,
+}
+
+impl Form {
+    pub(super) fn of(head: &RequestHead) -> Self {
+        Self { is_head: head.method() == Method::Head, version: head.version() }
+    }
+}
+
+/// What answers a request.
+pub(super) enum Source {
+    Handler(Visit),
+    /// The server by itself.
+    Reply(Reply),
+}
+
+/// A request that is answered, and not replied to.
+pub(super) struct Answered {
+    pub(super) answer: Answer,
+    /// Of a request that had a handler.
+    pub(super) id: Option<RequestId>,
+    pub(super) form: Form,
+}
+
+struct Entry {
+    source: Source,
+    form: Form,
+    /// What it holds, as it was counted.
+    bytes: usize,
+}
+
+#[derive(Default)]
+pub(super) struct Queue {
+    /// Behind all that are answered. At most the last of them has a method that is not safe.
+    running: VecDeque<Entry>,
+    answered: VecDeque<Answered>,
+    /// The place of the one that runs next.
+    next: usize,
+    bytes: usize,
+    /// A slice has run since others had their turn.
+    is_turn_over: bool,
+}
+
+impl Queue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.running.is_empty() && self.answered.is_empty()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.running.len() + self.answered.len()
+    }
+
+    /// What is held for the requests, and for their replies.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether what comes behind may join: not behind a method that is not safe.
+    pub(super) fn takes_more(&self) -> bool {
+        self.running.back().is_none_or(Entry::is_safe)
+    }
+
+    /// Adds the last one.
+    pub(super) fn push(&mut self, source: Source, form: Form) {
+        let mut entry = Entry { source, form, bytes: 0 };
+        self.bytes += entry.count();
+        self.running.push_back(entry);
+    }
+
+    /// Adds one that ran its first slice.
+    pub(super) fn push_sliced(&mut self, visit: Visit, form: Form) {
+        self.is_turn_over = true;
+        self.push(Source::Handler(visit), form);
+    }
+
+    /// Takes the first, if it is answered.
+    pub(super) fn pop(&mut self) -> Option<Answered> {
+        let answered = self.answered.pop_front()?;
+        self.bytes -= answered.answer.reply.content.len();
+        if self.is_empty() {
+            *self = Self::default();
+        }
+        Some(answered)
+    }
+
+    /// Waits for `future`, and runs the handlers meanwhile.
+    pub(super) async fn beside<F: Future>(&mut self, recorder: &Recorder, future: F) -> F::Output {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            let polled = future.as_mut().poll(context);
+            if polled.is_pending() {
+                self.run(recorder, context);
+            }
+            polled
+        })
+        .await
+    }
+
+    /// Waits for `future` or the answer to the first request, whichever is there before. None: the answer.
+    ///
+    /// # Cancel safety
+    /// Of `future`: the answer cancels it.
+    pub(super) async fn race<F: Future>(&mut self, recorder: &Recorder, future: F) -> Option<F::Output> {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            if !self.answered.is_empty() {
+                return Poll::Ready(None);
+            }
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                return Poll::Ready(Some(output));
+            }
+            self.run(recorder, context);
+            if self.answered.is_empty() { Poll::Pending } else { Poll::Ready(None) }
+        })
+        .await
+    }
+
+    /// Ends all, in their order: nobody is there to reply to.
+    pub(super) fn cancel(&mut self, recorder: &Recorder) {
+        for entry in self.running.drain(..) {
+            if let Source::Handler(visit) = entry.source {
+                visit.cancel(recorder);
+            }
+        }
+        *self = Self::default();
+    }
+
+    /// Runs handlers until one has run its slice, or none can go on.
+    fn run(&mut self, recorder: &Recorder, context: &mut Context<'_>) {
+        self.settle(recorder);
+        while !self.is_turn_over
+            && let Some(entry) = self.next_to_run()
+        {
+            let before = entry.bytes;
+            let turn = entry.run();
+            let after = entry.count();
+            self.bytes = self.bytes - before + after;
+            self.is_turn_over = turn == Turn::Sliced;
+            self.settle(recorder);
+        }
+        if std::mem::take(&mut self.is_turn_over) {
+            give_turn(context);
+        }
+    }
+
+    /// In turns, so that none waits for another that does not end. One that is not safe has to be the first.
+    fn next_to_run(&mut self) -> Option<&mut Entry> {
+        let count = self.running.len();
+        let from = self.next.min(count);
+        let can_run = |place: &usize| {
+            let entry = &self.running[*place];
+            entry.is_running() && (*place == 0 || entry.is_safe())
+        };
+        let place = (from..count).chain(0..from).find(can_run)?;
+        self.next = place + 1;
+        self.running.get_mut(place)
+    }
+
+    /// Answers those at the front whose handlers have returned.
+    fn settle(&mut self, recorder: &Recorder) {
+        while let Some(first) = self.running.front_mut()
+            && let Some((answer, id)) = first.answer(recorder)
+        {
+            self.bytes = self.bytes - first.bytes + answer.reply.content.len();
+            let form = first.form;
+            self.answered.push_back(Answered { answer, id, form });
+            self.running.pop_front();
+            self.next = self.next.saturating_sub(1);
+        }
+    }
+}
+
+impl Entry {
+    fn is_safe(&self) -> bool {
+        match &self.source {
+            Source::Handler(visit) => visit.is_safe(),
+            Source::Reply(_) => true,
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        match &self.source {
+            Source::Handler(visit) => !visit.has_returned(),
+            Source::Reply(_) => false,
+        }
+    }
+
+    fn run(&mut self) -> Turn {
+        match &mut self.source {
+            Source::Handler(visit) => visit.run(),
+            Source::Reply(_) => Turn::Over,
+        }
+    }
+
+    fn answer(&mut self, recorder: &Recorder) -> Option<(Answer, Option<RequestId>)> {
+        match &mut self.source {
+            Source::Handler(visit) => {
+                let answer = visit.answer(recorder)?;
+                Some((answer, Some(visit.id().clone())))
+            }
+            Source::Reply(reply) => Some((reply.clone().into(), None)),
+        }
+    }
+
+    /// Counts what it holds.
+    fn count(&mut self) -> usize {
+        self.bytes = match &self.source {
+            Source::Handler(visit) => visit.memory_bytes(),
+            Source::Reply(reply) => reply.content.len(),
+        };
+        self.bytes
+    }
+}
+
+/// Has the task polled again when all others that are ready had their turn.
+fn give_turn(context: &mut Context<'_>) {
+    let _ = pin!(tokio::task::yield_now()).poll(context);
+}

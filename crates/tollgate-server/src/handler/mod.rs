@@ -111,11 +111,11 @@ impl Endpoint {
         &self,
         reply: Reply,
         record: Record,
-        took_us: i64,
+        took_us: Option<i64>,
         request: &Request,
         recorder: &Recorder,
     ) -> Answer {
-        let Some(stream) = &self.stream else { return reply.into() };
+        let (Some(stream), Some(took_us)) = (&self.stream, took_us) else { return reply.into() };
         let ending =
             Ending::Complete { status: reply.status.as_u16(), reply_bytes: Some(reply.content.len()) };
         match append(stream, record, &Facts { request, took_us, ending }, recorder) {

@@ -22,7 +22,8 @@ enum Stage {
     Returned {
         reply: Reply,
         record: Record,
-        took_us: i64,
+        /// None where nobody keeps it.
+        took_us: Option<i64>,
     },
 }
 
@@ -62,7 +63,7 @@ impl Visit {
         if let Stage::Script(call) = &mut self.stage {
             let Step::Done(result) = call.resume() else { return Turn::Sliced };
             let (reply, record) = script::reply(result, &self.exchange);
-            self.stage = Stage::Returned { reply, record, took_us: self.exchange.took_us() };
+            self.stage = Stage::Returned { reply, record, took_us: self.took_us() };
         }
         Turn::Over
     }
@@ -79,8 +80,7 @@ impl Visit {
             Stage::AtOnce => match &endpoint.handler {
                 Handler::Collect(stream) => collect::answer(stream, &self.exchange, recorder),
                 Handler::Reply(reply) => {
-                    let took_us = self.exchange.took_us();
-                    endpoint.record(reply.clone(), Record::default(), took_us, request, recorder)
+                    endpoint.record(reply.clone(), Record::default(), self.took_us(), request, recorder)
                 }
                 Handler::Script(_) => return None,
             },
@@ -93,6 +93,10 @@ impl Visit {
             cors.grant(&request.head).add_to(&mut answer.reply);
         }
         Some(answer)
+    }
+
+    fn took_us(&self) -> Option<i64> {
+        self.exchange.endpoint.stream.as_ref().map(|_| self.exchange.took_us())
     }
 
     /// Ends it: nobody waits for the answer any more. A handler that was entered leaves its record: one that returned what

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 
 /// Longer than anything here takes: a test that waits so long has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -69,7 +69,7 @@ impl Peer {
         let mut refused = 0;
         self.stream.set_nonblocking(true).unwrap();
         while refused < 3 {
-            match self.stream.write(&bytes[sent % bytes.len()..]) {
+            match SockRef::from(&self.stream).send(&bytes[sent % bytes.len()..]) {
                 Ok(taken) => (sent, refused) = (sent + taken, 0),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     refused += 1;

@@ -6,7 +6,7 @@
 
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tollgate_log::Level;
 
@@ -14,6 +14,9 @@ use crate::peer::Peer;
 use crate::site::{NEXT, Running, Site};
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// Longer than anything here takes: a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Longer than two slices.
 const BURN: &str = "local function burn() local n = 0 while n < 600000 do n += 1 end end\n";
@@ -44,7 +47,7 @@ fn recorded() -> Site {
 
 /// Scripts may run for as long as a test takes.
 fn patient(site: Site) -> Site {
-    site.tune(|options| options.script.cpu_budget = Duration::from_secs(120))
+    site.tune(|options| options.script.cpu_budget = 2 * PATIENCE)
 }
 
 fn burning(site: Site) -> Site {
@@ -65,7 +68,28 @@ fn ask(server: &Running, what: &str) -> String {
 }
 
 fn until(server: &Running, what: &str, expect: &str) {
-    while ask(server, what) != expect {}
+    let begun = Instant::now();
+    loop {
+        let found = ask(server, what);
+        if found == expect {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{what} is {found}, not {expect}");
+    }
+}
+
+/// Waits until nothing is held any more: what is cancelled does not go on.
+fn until_still(server: &Running) {
+    let begun = Instant::now();
+    let mut before = String::new();
+    loop {
+        let spins = ask(server, "/spins");
+        if spins == before {
+            return;
+        }
+        before = spins;
+        assert!(begun.elapsed() < PATIENCE, "handlers run on");
+    }
 }
 
 fn expect_all(peer: &mut Peer, contents: &[&str]) {
@@ -283,15 +307,7 @@ fn handlers_of_a_client_that_is_gone_are_cancelled_and_recorded_in_order() {
     peer.send([&get("/hold?n=1"), &get("/hold?n=2"), &get("/quick?n=3"), post].concat());
     until(&server, "/entered", "3");
     peer.reset();
-    let mut before = String::new();
-    // What is cancelled does not go on.
-    loop {
-        let spins = ask(&server, "/spins");
-        if spins == before {
-            break;
-        }
-        before = spins;
-    }
+    until_still(&server);
     let records = server.records();
     let of_peer: Vec<_> = records.iter().filter(|record| !record.starts_with("n=null status=200")).collect();
     // The last was not entered.
@@ -310,10 +326,7 @@ fn a_client_that_is_gone_cancels_an_unsafe_request_too() {
     peer.send("POST /hold?n=1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     until(&server, "/entered", "1");
     peer.reset();
-    let mut before = String::new();
-    while ask(&server, "/spins") != before {
-        before = ask(&server, "/spins");
-    }
+    until_still(&server);
     assert!(server.records().contains(&"n=null status=null outcome=cancelled".to_owned()));
 }
 

@@ -140,6 +140,10 @@ impl Exchange {
                 endpoint.record(reply, record, self, recorder)
             }
         };
+        if answer.reply.status == StatusCode::METHOD_NOT_ALLOWED && !answer.reply.has("Allow") {
+            // RFC 9110 section 15.5.6: a 405 says what is allowed, also one of a script.
+            answer.reply.push("Allow", allowed_methods(endpoint.methods));
+        }
         if let Some(cors) = &endpoint.cors {
             cors.grant(&self.request.head).add_to(&mut answer.reply);
         }
@@ -149,6 +153,12 @@ impl Exchange {
     fn took_us(&self) -> i64 {
         i64::try_from(self.begun.elapsed().as_micros()).unwrap_or(i64::MAX)
     }
+}
+
+/// What `Allow` says (RFC 9110 section 10.2.1). OPTIONS is always among it: if no route takes it, the server answers.
+pub(crate) fn allowed_methods(mut methods: Methods) -> String {
+    methods.insert(Method::Options);
+    methods.to_string()
 }
 
 /// The methods of a script: a function takes every one, but OPTIONS only if its route names that.

@@ -45,13 +45,26 @@ pub struct ServerOptions {
 /// Where the ids of requests come from, and whether clients hear them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RequestIds {
-    /// From `X-Request-Id` where that is sane, else made. Replies of handlers tell them.
+    /// From the sane `X-Request-Id` of a trusted proxy, else made. Replies of handlers tell them.
     #[default]
+    Trusted,
+    /// From the sane `X-Request-Id` of anybody, else made. Replies of handlers tell them.
     Take,
     /// Made, whatever the client says. Replies of handlers tell them.
     Make,
     /// Made, and not told.
     Silent,
+}
+
+impl RequestIds {
+    /// Whether an id is taken that came from a trusted proxy, or from somebody else.
+    pub(crate) fn takes(self, is_from_proxy: bool) -> bool {
+        match self {
+            Self::Trusted => is_from_proxy,
+            Self::Take => true,
+            Self::Make | Self::Silent => false,
+        }
+    }
 }
 
 /// Bounds on what one connection may do.

@@ -24,8 +24,12 @@ pub(super) const BACKLOG: u32 = 4096;
 pub(super) const BODY_BYTES_MAX: u64 = 1 << 20;
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const CONTENT_TYPE: &str = "text/plain; charset=utf-8";
-pub(super) const REQUEST_IDS: [(&str, RequestIds); 3] =
-    [("take", RequestIds::Take), ("make", RequestIds::Make), ("silent", RequestIds::Silent)];
+pub(super) const REQUEST_IDS: [(&str, RequestIds); 4] = [
+    ("trusted", RequestIds::Trusted),
+    ("take", RequestIds::Take),
+    ("make", RequestIds::Make),
+    ("silent", RequestIds::Silent),
+];
 /// Free bytes that are kept on a large disk.
 const RESERVE_BYTES: u64 = 1 << 30;
 /// Relative to the folder of the configuration.

@@ -129,7 +129,7 @@ fn without_descriptors_connections_are_closed_at_once_and_served_again_later() {
 /// Where even a spare descriptor does not help, accepting is tried now and then, not in a loop.
 #[test]
 fn without_any_descriptor_accepting_costs_no_processor_and_goes_on_later() {
-    let app = app("\"127.0.0.1:0\"");
+    let app = App::new(&format!("workers = 1\n{ROUTE}"), &[]);
     let server = app.start();
     assert!(is_served(&mut connect(&server)));
     let pid = Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap();
@@ -138,7 +138,6 @@ fn without_any_descriptor_accepting_costs_no_processor_and_goes_on_later() {
         prlimit(Some(pid), Resource::Nofile, limit).unwrap();
     };
     limit(0);
-
     let mut waiting = connect(&server);
     let span = Duration::from_secs(2);
     let used = processor_time(&server);

@@ -5,14 +5,14 @@ mod items;
 mod script;
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tollgate_http::{Method, Methods, RequestHead, StatusCode};
 use tollgate_log::{AppendError, Level};
 use tollgate_script::{Host, LoadError, Record, RecordFields, Request, RequestId};
 
 use crate::cors::Cors;
-use crate::options::{HandlerSpec, RouteSpec};
+use crate::options::{BodyPace, HandlerSpec, RouteSpec};
 use crate::recorder::{Gate, Recorder};
 use crate::reply::Reply;
 use crate::transaction::{Facts, StreamPlan};
@@ -25,7 +25,7 @@ pub(crate) struct Endpoint {
     pub(crate) path: String,
     pub(crate) methods: Methods,
     pub(crate) body_bytes_max: u64,
-    pub(crate) body_timeout: Option<Duration>,
+    pub(crate) body_pace: Option<BodyPace>,
     pub(crate) cors: Option<Cors>,
     stream: Option<Rc<StreamPlan>>,
     handler: Handler,
@@ -89,7 +89,7 @@ impl Endpoint {
             path: spec.path.clone(),
             methods,
             body_bytes_max,
-            body_timeout: spec.body_timeout,
+            body_pace: spec.body_pace,
             cors: spec.cors.as_ref().map(|cors| Cors::new(cors, methods)),
             stream,
             handler,

@@ -81,7 +81,7 @@ fn options(folder: &std::path::Path, bounds: &Bounds) -> ServerOptions {
         handler,
         stream: None,
         body_bytes_max: bounds.body,
-        body_timeout: None,
+        body_pace: None,
         cors: None,
     };
     ServerOptions {

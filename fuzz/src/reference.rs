@@ -94,7 +94,7 @@ pub fn head(input: &[u8], bounds: &Bounds) -> Verdict<Head> {
     while let Some(length) = rest[end..].iter().position(|&byte| byte == b'\n') {
         let line = &rest[end..=end + length];
         end += length + 1;
-        if let Some(status) = too_long(blank + end, lines.is_empty(), bounds) {
+        if let Some(status) = too_long(blank + end, lines.is_empty().then_some(rest), bounds) {
             return Verdict::Refused(set(&[status]));
         }
         if !line.ends_with(b"\r\n") {
@@ -113,21 +113,27 @@ pub fn head(input: &[u8], bounds: &Bounds) -> Verdict<Head> {
             return Verdict::Refused(faults);
         }
     }
-    match too_long(input.len(), lines.is_empty(), bounds) {
+    match too_long(input.len(), lines.is_empty().then_some(rest), bounds) {
         Some(status) => Verdict::Refused(set(&[status])),
         None => Verdict::Incomplete,
     }
 }
 
-fn too_long(bytes: usize, is_request_line: bool, bounds: &Bounds) -> Option<u16> {
-    if is_request_line && bytes > bounds.target + LINE_BYTES_BESIDE_TARGET {
-        return Some(414);
+/// `line` is the request line, as far as it has come, if that is what is read.
+fn too_long(bytes: usize, line: Option<&[u8]>, bounds: &Bounds) -> Option<u16> {
+    let Some(line) = line else { return (bytes > bounds.head).then_some(431) };
+    let limit = bounds.head.min(bounds.target + LINE_BYTES_BESIDE_TARGET);
+    if bytes <= limit {
+        return None;
     }
-    match bytes > bounds.head {
-        true if is_request_line => Some(414),
-        true => Some(431),
-        false => None,
-    }
+    // A blank line before it counts, too: the method is what stands within the limit.
+    let method_end = line.iter().position(|&byte| byte == b' ').unwrap_or(usize::MAX);
+    let method = &line[..method_end.min(limit).min(line.len())];
+    Some(match method {
+        _ if !all_of(method, TOKEN) => 400,
+        _ if METHODS.contains(&text(method).as_str()) => 414,
+        _ => 501,
+    })
 }
 
 /// The faults of the last line, given those before it.
@@ -203,17 +209,20 @@ fn values(fields: &[(String, Vec<u8>)], name: &str) -> Vec<Vec<u8>> {
 
 /// The options of all Connection lines, in lower case.
 fn options(fields: &[(String, Vec<u8>)]) -> Vec<String> {
-    let mut options = Vec::new();
-    for value in values(fields, "connection") {
-        for option in value.split(|&byte| byte == b',') {
-            // One character for each byte, so that none gets lost.
-            let option: String = trimmed(option).iter().map(|&byte| char::from(byte)).collect();
-            if !option.is_empty() {
-                options.push(option.to_ascii_lowercase());
-            }
+    values(fields, "connection").iter().flat_map(|value| list(value)).collect()
+}
+
+/// The members of a list that are not empty, in lower case.
+fn list(value: &[u8]) -> Vec<String> {
+    let mut members = Vec::new();
+    for member in value.split(|&byte| byte == b',') {
+        // One character for each byte, so that none gets lost.
+        let member: String = trimmed(member).iter().map(|&byte| char::from(byte)).collect();
+        if !member.is_empty() {
+            members.push(member.to_ascii_lowercase());
         }
     }
-    options
+    members
 }
 
 fn is_length(value: &[u8]) -> bool {
@@ -411,7 +420,11 @@ fn whole(lines: &[Vec<u8>], bounds: &Bounds) -> Result<Head, BTreeSet<u16>> {
         faults.insert(400);
     }
     let expectations = values(&fields, "expect");
-    if line.is_1_1 && expectations.iter().any(|value| text(value).to_lowercase() != "100-continue") {
+    let is_continue = |value: &Vec<u8>| {
+        let members = list(value);
+        !members.is_empty() && members.iter().all(|member| member == "100-continue")
+    };
+    if line.is_1_1 && !expectations.iter().all(is_continue) {
         faults.insert(417);
     }
     if !faults.is_empty() {

@@ -39,9 +39,11 @@ impl ConnectionFields {
         self.upgrades = true;
     }
 
-    /// The last word is kept for the end of the head: HTTP/1.0 does not expect.
+    /// A list (RFC 9110 section 10.1.1). The last word is kept for the end of the head: HTTP/1.0 does not expect.
     pub(crate) fn note_expect(&mut self, value: &[u8]) {
-        let is_continue = value.eq_ignore_ascii_case(b"100-continue");
+        let mut members = connection_options(value).peekable();
+        let is_continue = members.peek().is_some()
+            && members.all(|expectation| expectation.eq_ignore_ascii_case(b"100-continue"));
         if !is_continue {
             let error = RequestError::ExpectationUnknown { found: excerpt(value) };
             self.expectation = Some(Expectation::Unknown(error));

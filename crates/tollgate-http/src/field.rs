@@ -108,6 +108,29 @@ pub fn is_framing_field(name: impl AsRef<[u8]>) -> bool {
     FRAMING_FIELDS.iter().any(|framing| name.eq_ignore_ascii_case(framing.as_bytes()))
 }
 
+/// Tells whether a reply may have this field once only: its value is no list (RFC 9110 section 5.3).
+pub fn is_single_field(name: impl AsRef<[u8]>) -> bool {
+    let name = name.as_ref();
+    SINGLE_FIELDS.iter().any(|single| name.eq_ignore_ascii_case(single.as_bytes()))
+}
+
+/// Those of RFC 9110, 9111 and 6266, of CORS, and the id of the request.
+const SINGLE_FIELDS: [&str; 13] = [
+    "access-control-allow-origin",
+    "age",
+    "content-disposition",
+    "content-location",
+    "content-range",
+    "content-type",
+    "etag",
+    "expires",
+    "last-modified",
+    "location",
+    "retry-after",
+    "server",
+    "x-request-id",
+];
+
 const FRAMING_FIELDS: [&str; 9] = [
     "connection",
     "content-length",

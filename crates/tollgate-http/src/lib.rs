@@ -31,7 +31,7 @@ pub use chunked::{ChunkedDecoder, Decoded, LAST_CHUNK, write_chunk};
 pub use connection::{connection_options, is_hop_by_hop_field};
 pub use date::{http_date, parse_http_date};
 pub use error::RequestError;
-pub use field::{is_field_name, is_field_value, is_framing_field};
+pub use field::{is_field_name, is_field_value, is_framing_field, is_single_field};
 pub use framing::BodyFraming;
 pub use limits::{Limits, UnderscoreNames};
 pub use method::{Method, Methods};

@@ -197,7 +197,7 @@ impl HeadReader {
         let mut lines = buffer.get(self.searched..).unwrap_or_default();
         while let Some(line_feed) = memchr::memchr(b'\n', lines) {
             let line_end = self.searched + line_feed + 1;
-            self.check_size(line_end, limits)?;
+            self.check_size(buffer, line_end, limits)?;
             let content_end = self.content_end(buffer, line_end)?;
             if self.line.is_some() && content_end == self.line_start {
                 return self.finish(buffer, line_end).map(Some);
@@ -208,7 +208,7 @@ impl HeadReader {
             lines = &buffer[line_end..];
         }
         self.searched = buffer.len();
-        self.check_size(buffer.len(), limits)?;
+        self.check_size(buffer, buffer.len(), limits)?;
         Ok(None)
     }
 
@@ -234,14 +234,15 @@ impl HeadReader {
         }
     }
 
-    /// Rule 5. A request line over any limit is 414, all else 431; `end` bytes have come up to here.
-    fn check_size(&self, end: usize, limits: &Limits) -> Result<(), RequestError> {
+    /// Rule 5. A request line over any limit is 414 for its target, all else 431; `end` bytes have come up to here.
+    fn check_size(&self, buffer: &[u8], end: usize, limits: &Limits) -> Result<(), RequestError> {
         let bytes = self.blank_bytes + end;
         let head_bytes_max = limits.head_bytes_max.min(HEAD_BYTES_CEILING);
         if self.line.is_none() {
             let limit = limits.target_bytes_max.saturating_add(LINE_BYTES_BESIDE_TARGET).min(head_bytes_max);
             if bytes > limit {
-                return Err(RequestError::TargetTooLong { bytes, limit });
+                let front = buffer.get(..limit.saturating_sub(self.blank_bytes)).unwrap_or(buffer);
+                return Err(line_too_long(front, bytes, limit));
             }
         }
         if bytes > head_bytes_max {
@@ -403,6 +404,17 @@ fn parse_request_line(line: &[u8], limits: &Limits) -> Result<RequestLine, Reque
     }
     let target = parse_target(line, Span::new(target_start, target_end), method)?;
     Ok(RequestLine { method, version, target })
+}
+
+/// RFC 9112 section 3: a method that is longer than any known one is 501, a target that is too long is 414. `front` is
+/// what of the line is within the limit.
+fn line_too_long(front: &[u8], bytes: usize, limit: usize) -> RequestError {
+    let method = front.split(|&byte| byte == b' ').next().unwrap_or_default();
+    match Method::from_bytes(method) {
+        Some(_) => RequestError::TargetTooLong { bytes, limit },
+        None if is_token(method) => RequestError::MethodUnknown { found: excerpt(method) },
+        None => malformed(method),
+    }
 }
 
 /// RFC 9112 section 2.3: `HTTP/` DIGIT `.` DIGIT, case matters. `None`: malformed; `Err`: well-formed, not spoken here.

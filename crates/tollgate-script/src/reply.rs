@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 
 use bytes::Bytes;
-use tollgate_http::{StatusCode, is_field_name, is_field_value, is_framing_field};
+use tollgate_http::{StatusCode, is_field_name, is_field_value, is_framing_field, is_single_field};
 
 use crate::api::Marks;
 use crate::api::json::{Encoder, Fault, Scratch};
@@ -321,15 +321,25 @@ fn header_name(bytes: &[u8]) -> Result<String> {
         Ok(text) if is_field_name(bytes) => text,
         _ => return Err(reply(format!("reply.headers has \"{}\", which is no field name", shown(bytes)))),
     };
-    if is_framing_field(text) {
+    if is_framing_field(text) || is_verdict(bytes) {
         return Err(reply(format!("reply.headers has \"{text}\", which the server decides by itself")));
     }
     Ok(text.to_owned())
 }
 
+/// Whether a field says how far a record is, which nobody but the server knows.
+fn is_verdict(name: &[u8]) -> bool {
+    name.get(..VERDICT_PREFIX.len()).is_some_and(|front| front.eq_ignore_ascii_case(VERDICT_PREFIX))
+}
+
 fn push_line(lines: &mut Vec<HeaderLine>, name: &str, value: Seen<'_>) -> Result<()> {
     if lines.len() == HEADERS_MAX {
         return Err(reply(format!("reply.headers exceeds limit: {HEADERS_MAX} lines")));
+    }
+    if is_single_field(name) && lines.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+        return Err(reply(format!(
+            "reply.headers has \"{name}\" twice: a reply has it once (RFC 9110 section 5.3)"
+        )));
     }
     let line = match value {
         Seen::Text(text) => text.to_vec(),
@@ -382,4 +392,5 @@ const JSON: &str = "application/json";
 /// The content type, and what a server adds.
 const HEADERS_EXPECTED: usize = 4;
 const HEADERS_MAX: usize = 256;
+const VERDICT_PREFIX: &[u8] = b"tollgate-";
 const UNKNOWN_MAX: usize = 32;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use crate::accept::Accepted;
-use crate::options::CrowdLimits;
+use crate::options::{CrowdLimits, share_of_peers};
 use crate::spare::Spares;
 use crate::trust::masked;
 
@@ -164,7 +164,7 @@ impl Crowd {
     }
 
     fn is_share_of_peers(&self, held_bytes: u64) -> bool {
-        held_bytes <= self.limits.in_flight_bytes_max() / 4 * 3
+        held_bytes <= share_of_peers(self.limits.in_flight_bytes_max())
     }
 }
 

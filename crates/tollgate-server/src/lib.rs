@@ -44,7 +44,7 @@ pub use error::StartError;
 pub use handler::COLLECT_BODY_BYTES_MAX;
 pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};
 pub use options::{
-    AnyOr, ColumnSpec, ConnectionLimits, CorsSpec, CrowdLimits, HandlerSpec, RequestIds, RouteSpec,
+    AnyOr, BodyPace, ColumnSpec, ConnectionLimits, CorsSpec, CrowdLimits, HandlerSpec, RequestIds, RouteSpec,
     ServerOptions, Source, SpoolOptions, StreamSpec, UnknownFields,
 };
 pub use route::{Match, Resource, RouteTable, Routed, canonical_host};

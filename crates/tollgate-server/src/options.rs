@@ -45,13 +45,26 @@ pub struct ServerOptions {
 /// Where the ids of requests come from, and whether clients hear them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RequestIds {
-    /// From `X-Request-Id` where that is sane, else made. Replies of handlers tell them.
+    /// From the sane `X-Request-Id` of a trusted proxy, else made. Replies of handlers tell them.
     #[default]
+    Trusted,
+    /// From the sane `X-Request-Id` of anybody, else made. Replies of handlers tell them.
     Take,
     /// Made, whatever the client says. Replies of handlers tell them.
     Make,
     /// Made, and not told.
     Silent,
+}
+
+impl RequestIds {
+    /// Whether an id is taken that came from a trusted proxy, or from somebody else.
+    pub(crate) fn takes(self, is_from_proxy: bool) -> bool {
+        match self {
+            Self::Trusted => is_from_proxy,
+            Self::Take => true,
+            Self::Make | Self::Silent => false,
+        }
+    }
 }
 
 /// Bounds on what one connection may do.
@@ -61,18 +74,14 @@ pub struct ConnectionLimits {
     pub head: Limits,
     /// From the first byte of a head to its last.
     pub head_timeout: Duration,
-    /// From the head to the last byte of the body.
-    pub body_timeout: Duration,
+    /// How fast bodies have to come.
+    pub body_pace: BodyPace,
     /// Between the end of a reply and the first byte of the next request.
     pub idle_timeout: Duration,
     /// The same when connections are near their limit.
     pub idle_timeout_crowded: Duration,
     /// While the peer takes nothing of a reply.
     pub write_timeout: Duration,
-    /// Bytes a second that a body has to come at, after the grace; 0 for none.
-    pub body_rate_min: u64,
-    /// How long a body may be slower.
-    pub body_rate_grace: Duration,
     /// Bytes a second that a reply has to be taken at; `write_timeout` is its grace. 0 for none.
     pub write_rate_min: u64,
     /// Requests of one connection.
@@ -88,17 +97,39 @@ impl Default for ConnectionLimits {
         Self {
             head: Limits::default(),
             head_timeout: Duration::from_secs(10),
-            body_timeout: Duration::from_secs(600),
+            body_pace: BodyPace::default(),
             idle_timeout: Duration::from_secs(75),
             idle_timeout_crowded: Duration::from_secs(5),
             write_timeout: Duration::from_secs(30),
-            body_rate_min: 500,
-            body_rate_grace: Duration::from_secs(5),
             write_rate_min: 500,
             requests_max: None,
             pipeline_depth_max: 256,
             body_memory_max: 256 << 10,
         }
+    }
+}
+
+/// How fast a request body has to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BodyPace {
+    /// From the head to its last byte.
+    pub timeout: Duration,
+    /// Bytes a second on average; 0 for none.
+    pub rate_min: u64,
+    /// How far it may be behind that.
+    pub rate_grace: Duration,
+}
+
+impl Default for BodyPace {
+    fn default() -> Self {
+        Self { timeout: Duration::from_secs(600), rate_min: 500, rate_grace: Duration::from_secs(5) }
+    }
+}
+
+impl BodyPace {
+    /// How long nothing of a body may come before it is too slow.
+    pub(crate) fn patience(&self) -> Duration {
+        if self.rate_min == 0 { self.timeout } else { self.rate_grace.min(self.timeout) }
     }
 }
 
@@ -124,6 +155,17 @@ impl Default for CrowdLimits {
             queue_age_max: Duration::from_secs(1),
         }
     }
+}
+
+impl CrowdLimits {
+    /// How much of `in_flight_bytes_max` slow peers may take: the rest is for replies that wait for the log.
+    pub const fn peer_bytes_max(&self) -> u64 {
+        share_of_peers(self.in_flight_bytes_max)
+    }
+}
+
+pub(crate) const fn share_of_peers(in_flight_bytes_max: u64) -> u64 {
+    in_flight_bytes_max / 4 * 3
 }
 
 /// Where bodies go that are not held in memory, and how much of that there may be.
@@ -326,8 +368,8 @@ pub struct RouteSpec {
     pub stream: Option<usize>,
     /// Bytes of a request body.
     pub body_bytes_max: u64,
-    /// From the head to the last byte of the body; that of [`ConnectionLimits`] if none.
-    pub body_timeout: Option<Duration>,
+    /// How fast a body has to come; as [`ConnectionLimits`] say if none.
+    pub body_pace: Option<BodyPace>,
     /// Which pages of other origins may use it; none if none.
     pub cors: Option<CorsSpec>,
 }

@@ -44,6 +44,10 @@ impl Reply {
         self
     }
 
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.fields.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
+    }
+
     pub(crate) fn push(&mut self, name: &'static str, value: impl Into<Bytes>) {
         self.fields.push((Cow::Borrowed(name), value.into()));
     }
@@ -206,7 +210,7 @@ fn write_reply(out: &mut Vec<u8>, reply: &Reply, id: Option<&RequestId>, writing
         push_field(out, name.as_bytes(), value);
     }
     if let Some(id) = id
-        && !reply.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(REQUEST_ID))
+        && !reply.has(REQUEST_ID)
     {
         write_id(out, id);
     }

@@ -14,7 +14,7 @@ use tollgate_script::Host;
 use crate::conn::Destination;
 use crate::cors::{self, Cors};
 use crate::error::StartError;
-use crate::handler::Endpoint;
+use crate::handler::{Endpoint, allowed_methods};
 use crate::options::{ConnectionLimits, RequestIds, RouteSpec, ServerOptions};
 use crate::reply::Reply;
 use crate::route::{Resource, RouteTable, Routed};
@@ -189,14 +189,12 @@ fn policy<'t>(resource: &Resource<'t, Rc<Endpoint>>) -> Option<&'t Cors> {
     resource.endpoints().find_map(|endpoint| endpoint.cors.as_ref())
 }
 
-/// RFC 9110 section 10.2.1. OPTIONS is always among what is allowed: if no route takes it, we answer it.
-fn allowed(status: StatusCode, mut methods: Methods) -> Reply {
-    methods.insert(Method::Options);
+fn allowed(status: StatusCode, methods: Methods) -> Reply {
     let reply = match status {
         StatusCode::NO_CONTENT => Reply::empty(status),
         _ => Reply::text(status, "this method is not allowed here"),
     };
-    reply.with("Allow", methods.to_string())
+    reply.with("Allow", allowed_methods(methods))
 }
 
 /// From the path as it is matched: one as sent, `//host/../docs`, may lead to another server.

@@ -23,7 +23,6 @@ use crate::error::StartError;
 use crate::handler::Exchange;
 use crate::identity::{self, IdMaker};
 use crate::listen::Listener;
-use crate::options::RequestIds;
 use crate::recorder::{LogEnd, Recorder};
 use crate::reload::{self, Offer};
 use crate::reply::Reply;
@@ -106,12 +105,9 @@ impl Worker {
         Some(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text))
     }
 
-    fn request_id(&self, head: &RequestHead, time_us: i64, ids: RequestIds) -> RequestId {
+    fn request_id(&self, head: &RequestHead, time_us: i64, is_taken: bool) -> RequestId {
         let made = self.ids.next(time_us);
-        let came = match ids {
-            RequestIds::Take => head.field_bytes("x-request-id"),
-            RequestIds::Make | RequestIds::Silent => None,
-        };
+        let came = if is_taken { head.field_bytes("x-request-id") } else { None };
         came.and_then(|text| identity::taken(text, made)).unwrap_or(RequestId::Made(made))
     }
 
@@ -142,18 +138,19 @@ impl Worker {
         }
     }
 
-    /// Makes what a handler gets of a complete request; or the reply, where no handler is asked.
+    /// Makes what a handler gets of a complete request; or the reply, where no handler is asked. An id that came with
+    /// the request counts if `takes_id`.
     pub(crate) fn exchange(
         &self,
         arrived: Arrived,
         body: Body,
         remote_addr: Option<IpAddr>,
-        rules: &Rules,
+        takes_id: bool,
     ) -> Result<Exchange, Reply> {
         match arrived.destination {
             Destination::Reply(reply) => Err(reply),
             Destination::Endpoint { endpoint, place } => {
-                let id = self.request_id(&arrived.head, arrived.time_us, rules.request_ids);
+                let id = self.request_id(&arrived.head, arrived.time_us, takes_id);
                 let request =
                     Request { head: arrived.head, place, remote_addr, id, time_us: arrived.time_us, body };
                 Ok(Exchange { endpoint, request: Rc::new(request), begun: arrived.begun })

@@ -280,6 +280,11 @@ fn only_100_continue_can_be_expected_and_not_in_http10() {
     assert!(!expects("1.1", "Expect: 100-continue\r\n"));
     assert!(!expects("1.0", "Expect: 100-continue\r\nContent-Length: 1\r\n"));
     assert!(!expects("1.0", "Expect: tea\r\n"));
+    for list in ["100-continue, 100-Continue", ",100-continue ,, ", "100-continue\r\nExpect: 100-continue"] {
+        assert!(expects("1.1", &format!("Expect: {list}\r\nContent-Length: 1\r\n")), "{list}");
+    }
+    check("PUT / HTTP/1.1|Host: a|Expect: , ,||", 417);
+    check("PUT / HTTP/1.1|Host: a|Expect: 100-continue;q=1||", 417);
     check("PUT / HTTP/1.1|Host: a|Expect: tea||", 417);
     check("PUT / HTTP/1.1|Host: a|Expect:||", 417);
     check("PUT / HTTP/1.1|Host: a|Expect: tea|Expect: 100-continue||", 417);
@@ -301,7 +306,11 @@ fn targets_have_a_limit_that_holds_before_the_line_is_complete() {
     check(&format!("GET /{} HTTP/1.1|Host: a||", "a".repeat(limit - 1)), 200);
     check(&format!("GET /{} HTTP/1.1|Host: a||", "a".repeat(limit)), 414);
     check_bytes(format!("GET /{}", "a".repeat(limit + 100)).as_bytes(), 414);
-    check_bytes(&vec![b'A'; limit + 100], 414);
+    check_bytes(&vec![b'A'; limit + 100], 501);
+    check_bytes(format!("{} /", "A".repeat(limit + 100)).as_bytes(), 501);
+    check_bytes(&vec![b':'; limit + 100], 400);
+    check_bytes(format!("GET {}", "a".repeat(limit + 100)).as_bytes(), 414);
+    check_bytes(format!("\r\nGET {}", " ".repeat(limit + 100)).as_bytes(), 414);
 }
 
 #[test]

@@ -69,6 +69,10 @@ fn what_is_no_reply_is_an_error_that_names_it() {
     check("return { headers = { a = { x = 1 } } }", &["\"a\"", "list"]);
     check("return { headers = { ['Content-Length'] = 1 } }", &["Content-Length", "server"]);
     check("return { headers = { ['transfer-encoding'] = 'chunked' } }", &["transfer-encoding"]);
+    check("return { headers = { ['Tollgate-Ack'] = 'loaded' } }", &["Tollgate-Ack", "server decides"]);
+    check("return { headers = { ['content-type'] = { 'a/b', 'c/d' } } }", &["content-type", "twice"]);
+    check("return { headers = { Location = '/a', location = '/b' } }", &["ocation", "twice"]);
+    check("return { headers = { ['X-Request-Id'] = { 'a', 'a' } } }", &["X-Request-Id", "twice"]);
     check("return { record = 1 }", &["reply.record", "number"]);
 }
 

@@ -75,6 +75,11 @@ impl Client {
         Ok(client)
     }
 
+    /// Whether it is a trusted proxy that hands on the requests of others.
+    pub(super) fn is_trusted_proxy(&self) -> bool {
+        self.is_trusted_proxy
+    }
+
     fn sit(&mut self, client: Option<IpAddr>, worker: &Worker) -> Result<(), TooMany> {
         if !worker.crowd.counts_clients() || self.seat.as_ref().is_some_and(|seat| seat.is_of(client)) {
             return Ok(());

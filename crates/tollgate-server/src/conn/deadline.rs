@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use super::ending::LINGER_TIME_DRAINING;
 use crate::clock::{Clock, TICK};
 
 /// What a connection is about.
@@ -28,7 +29,7 @@ pub(super) enum Phase {
 pub(crate) struct Deadlines {
     clock: Rc<Clock>,
     cells: RefCell<Vec<Rc<Cells>>>,
-    is_draining: Cell<bool>,
+    draining_since: Cell<Option<Instant>>,
     emptied: Notify,
 }
 
@@ -48,7 +49,7 @@ struct Cells {
 
 impl Deadlines {
     pub(crate) fn new(clock: Rc<Clock>) -> Self {
-        Self { clock, cells: RefCell::default(), is_draining: Cell::new(false), emptied: Notify::new() }
+        Self { clock, cells: RefCell::default(), draining_since: Cell::new(None), emptied: Notify::new() }
     }
 
     pub(super) fn enter(deadlines: &Rc<Self>) -> Slot {
@@ -78,12 +79,21 @@ impl Deadlines {
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        self.is_draining.get()
+        self.draining_since().is_some()
     }
 
-    /// From now on idle connections are closed, and others after their replies.
+    pub(super) fn draining_since(&self) -> Option<Instant> {
+        self.draining_since.get()
+    }
+
+    /// From now on idle connections are closed, and others after their replies. Those that linger have theirs.
     pub(crate) fn drain(&self) {
-        self.is_draining.set(true);
+        let now = self.clock.coarse();
+        self.draining_since.set(Some(now));
+        for cells in self.cells.borrow().iter().filter(|cells| cells.phase.get() == Phase::Lingering) {
+            let due = cells.due.get().into_iter().chain([now + LINGER_TIME_DRAINING]).min();
+            cells.due.set(due);
+        }
         self.sweep(Duration::ZERO);
     }
 
@@ -135,9 +145,14 @@ impl Slot {
     }
 
     /// Begins the time of a phase anew.
-    pub(super) fn extend(&self, timeout: Duration) {
+    fn extend(&self, timeout: Duration) {
         // The coarse clock is up to a tick behind.
         self.cells.due.set(self.within(timeout));
+    }
+
+    /// The same, up to an instant.
+    pub(super) fn extend_until(&self, timeout: Duration, most: Instant) {
+        self.cells.due.set(self.within(timeout).into_iter().chain([most]).min());
     }
 
     pub(super) fn is_over(&self) -> bool {

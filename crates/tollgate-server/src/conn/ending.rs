@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -16,6 +16,8 @@ use super::{Connection, Gone};
 const LINGER_TIME_MAX: Duration = Duration::from_secs(10);
 const LINGER_PAUSE_MAX: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 64 << 20;
+/// How long a draining server waits for a peer that has its last reply already.
+pub(super) const LINGER_TIME_DRAINING: Duration = Duration::from_secs(1);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Closes, with a short reply on its way, as the peer asked.
@@ -49,8 +51,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let begun = clock.coarse();
         self.slot.arm(Phase::Lingering, LINGER_PAUSE_MAX);
         let mut discarded = self.input.len();
-        while discarded < LINGER_BYTES_MAX && clock.coarse() - begun < LINGER_TIME_MAX {
-            self.slot.extend(LINGER_PAUSE_MAX);
+        while discarded < LINGER_BYTES_MAX && clock.coarse() < self.linger_end(begun) {
+            self.slot.extend_until(LINGER_PAUSE_MAX, self.linger_end(begun));
             self.input.clear();
             match read(&mut self.stream, &self.slot, &self.worker.scratch, &mut self.input).await? {
                 Came::Bytes => discarded += self.input.len(),
@@ -58,5 +60,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         }
         Ok(())
+    }
+
+    /// When lingering that began then is over at the latest.
+    fn linger_end(&self, begun: Instant) -> Instant {
+        match self.worker.deadlines.draining_since() {
+            None => begun + LINGER_TIME_MAX,
+            Some(since) => begun.max(since) + LINGER_TIME_DRAINING,
+        }
     }
 }

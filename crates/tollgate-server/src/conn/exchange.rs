@@ -1,7 +1,7 @@
 //! A request whose head has come, and where it leads.
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tollgate_http::{RequestHead, StatusCode};
 use tollgate_script::Place;
@@ -9,7 +9,7 @@ use tollgate_script::Place;
 use super::coding::{Coding, Unsupported};
 use crate::cors::Grant;
 use crate::handler::Endpoint;
-use crate::options::ConnectionLimits;
+use crate::options::{BodyPace, ConnectionLimits};
 use crate::reply::Reply;
 
 /// Bytes of a body that is read only to be thrown away, so that the connection can go on.
@@ -41,13 +41,13 @@ impl Arrived {
         }
     }
 
-    /// How long the content may take to come.
-    pub(crate) fn body_timeout(&self, limits: &ConnectionLimits) -> Duration {
+    /// How fast the content has to come.
+    pub(crate) fn body_pace(&self, limits: &ConnectionLimits) -> BodyPace {
         let own = match &self.destination {
-            Destination::Endpoint { endpoint, .. } => endpoint.body_timeout,
+            Destination::Endpoint { endpoint, .. } => endpoint.body_pace,
             Destination::Reply(_) => None,
         };
-        own.unwrap_or(limits.body_timeout)
+        own.unwrap_or(limits.body_pace)
     }
 
     /// What a reply to it says to pages of other origins.

@@ -240,11 +240,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn complete(&mut self, arrived: Arrived, body: Body) -> Complete {
+        let takes_id = self.rules.request_ids.takes(self.client.is_trusted_proxy());
         Complete {
             form: Form::of(&arrived.head),
             is_persistent: arrived.head.is_persistent(),
             exchange: match self.client.of(&arrived.head, &self.worker, &self.rules) {
-                Ok(client) => self.worker.exchange(arrived, body, client, &self.rules),
+                Ok(client) => self.worker.exchange(arrived, body, client, takes_id),
                 Err(too_many) => Err(too_many.reply()),
             },
         }

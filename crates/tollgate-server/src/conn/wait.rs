@@ -74,11 +74,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             _ if !self.is_peer_awaited() => return self.slot.set(Phase::Handling),
             Reading::Head if self.head_reader.has_started() => (Phase::Head, limits.head_timeout),
             Reading::Head => (Phase::Idle, limits.idle_timeout),
-            Reading::Body(body) => {
-                let timeout = body.arrived.body_timeout(limits);
-                let grace = if limits.body_rate_min == 0 { timeout } else { limits.body_rate_grace };
-                (Phase::Body, grace.min(timeout))
-            }
+            Reading::Body(body) => (Phase::Body, body.arrived.body_pace(limits).patience()),
         };
         self.slot.arm(phase, timeout);
     }
@@ -109,12 +105,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// A body that comes fast enough may go on coming.
     fn earn_time(&self, bytes: usize) {
         if let Reading::Body(body) = &self.reading {
-            let limits = self.limits();
-            self.slot.earn(
-                bytes,
-                limits.body_rate_min,
-                self.slot.after(body.arrived.begun, body.arrived.body_timeout(limits)),
-            );
+            let pace = body.arrived.body_pace(self.limits());
+            self.slot.earn(bytes, pace.rate_min, self.slot.after(body.arrived.begun, pace.timeout));
         }
     }
 

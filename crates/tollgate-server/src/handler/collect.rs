@@ -30,16 +30,22 @@ const ACCEPTED: &str = "application/json, application/x-ndjson, text/plain";
 /// Beacons say `text/plain`, or nothing. Tools that were not told a type say that it is a form; what it is is seen when
 /// it is read.
 pub(super) fn refusal(head: &RequestHead) -> Option<Reply> {
-    let value = head.field("content-type")?;
-    let media_type = value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
-    let media_type = media_type.to_ascii_lowercase();
-    let is_taken = match media_type.as_slice() {
+    let mut types = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    // Of several each reader picks another: all have to do.
+    if types.all(|(_, value)| is_taken(value)) {
+        return None;
+    }
+    let text = format!("the content type is none of: {ACCEPTED}");
+    Some(Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).with("Accept", ACCEPTED))
+}
+
+fn is_taken(content_type: &[u8]) -> bool {
+    let media_type = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+    match media_type.to_ascii_lowercase().as_slice() {
         b"" | b"text/plain" | b"application/x-www-form-urlencoded" => true,
         b"application/json" | b"application/x-ndjson" | b"application/ndjson" | b"application/jsonl" => true,
         other => other.starts_with(b"application/") && other.ends_with(b"+json"),
-    };
-    let text = || format!("the content type is none of: {ACCEPTED}");
-    (!is_taken).then(|| Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, text()).with("Accept", ACCEPTED))
+    }
 }
 
 /// Records the items of a body, together.

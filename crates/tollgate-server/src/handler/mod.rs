@@ -6,14 +6,14 @@ mod script;
 mod visit;
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tollgate_http::{Method, Methods, RequestHead, StatusCode};
 use tollgate_log::{AppendError, Level};
 use tollgate_script::{Host, LoadError, Record, RecordFields, Request, RequestId};
 
 use crate::cors::Cors;
-use crate::options::{HandlerSpec, RouteSpec};
+use crate::options::{BodyPace, HandlerSpec, RouteSpec};
 use crate::recorder::{Gate, Recorder};
 use crate::reply::Reply;
 use crate::transaction::{Ending, Facts, StreamPlan};
@@ -27,7 +27,7 @@ pub(crate) struct Endpoint {
     pub(crate) path: String,
     pub(crate) methods: Methods,
     pub(crate) body_bytes_max: u64,
-    pub(crate) body_timeout: Option<Duration>,
+    pub(crate) body_pace: Option<BodyPace>,
     pub(crate) cors: Option<Cors>,
     stream: Option<Rc<StreamPlan>>,
     handler: Handler,
@@ -91,7 +91,7 @@ impl Endpoint {
             path: spec.path.clone(),
             methods,
             body_bytes_max,
-            body_timeout: spec.body_timeout,
+            body_pace: spec.body_pace,
             cors: spec.cors.as_ref().map(|cors| Cors::new(cors, methods)),
             stream,
             handler,
@@ -157,6 +157,12 @@ impl Exchange {
     fn took_us(&self) -> i64 {
         i64::try_from(self.begun.elapsed().as_micros()).unwrap_or(i64::MAX)
     }
+}
+
+/// What `Allow` says (RFC 9110 section 10.2.1). OPTIONS is always among it: if no route takes it, the server answers.
+pub(crate) fn allowed_methods(mut methods: Methods) -> String {
+    methods.insert(Method::Options);
+    methods.to_string()
 }
 
 /// The methods of a script: a function takes every one, but OPTIONS only if its route names that.

@@ -2,9 +2,10 @@
 //!
 //! Turns may be taken while requests before it run still; reply and records are asked for in the order of the requests.
 
+use tollgate_http::StatusCode;
 use tollgate_script::{Body, Call, Record, RequestId, Step};
 
-use super::{Answer, Exchange, Handler, collect, script};
+use super::{Answer, Exchange, Handler, allowed_methods, collect, script};
 use crate::recorder::Recorder;
 use crate::reply::Reply;
 
@@ -89,6 +90,10 @@ impl Visit {
                 return None;
             }
         };
+        if answer.reply.status == StatusCode::METHOD_NOT_ALLOWED && !answer.reply.has("Allow") {
+            // RFC 9110 section 15.5.6: a 405 says what is allowed, also one of a script.
+            answer.reply.push("Allow", allowed_methods(endpoint.methods));
+        }
         if let Some(cors) = &endpoint.cors {
             cors.grant(&request.head).add_to(&mut answer.reply);
         }

@@ -1,6 +1,9 @@
 //! The end of a connection: who asked for it, and that the last reply arrives (RFC 9112 sections 9.3 and 9.6).
 
 use std::fmt::Write;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::site::{Running, Site};
 
@@ -116,4 +119,31 @@ fn the_last_reply_arrives_whole_although_more_requests_come_behind_it() {
         peer.finish();
         peer.expect_end();
     }
+}
+
+#[test]
+fn a_drain_waits_only_a_moment_for_clients_that_have_their_last_reply_and_go_on_sending() {
+    let server =
+        Site::new().fixed("/", "hello").tune(|options| options.drain_timeout = Duration::from_secs(60));
+    let server = server.start();
+    let (mut before, mut meanwhile) = (server.connect(), server.connect());
+    before.send("no request\r\n");
+    assert_eq!(before.reply(false).status, 400);
+    meanwhile.send("GET / HTTP/1.1\r\nHost: a\r\n");
+    let (drained, is_drained) = channel();
+    let begun = Instant::now();
+    thread::spawn(move || {
+        server.drain();
+        drained.send(()).unwrap();
+    });
+    meanwhile.send("no field\r\n");
+    assert_eq!(meanwhile.reply(false).status, 400);
+    while is_drained.recv_timeout(Duration::from_millis(50)) == Err(RecvTimeoutError::Timeout) {
+        before.send("x");
+        meanwhile.send("x");
+        assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
+    }
+    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+    before.expect_end();
+    meanwhile.expect_end();
 }

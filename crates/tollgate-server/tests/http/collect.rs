@@ -128,3 +128,21 @@ fn only_post_is_collected() {
     let reply = peer.reply(false);
     assert_eq!((reply.status, reply.field("allow")), (405, Some("POST, OPTIONS")));
 }
+
+#[test]
+fn of_several_content_types_each_has_to_be_taken() {
+    let server = Site::new().stream("all", Level::Synced, &["n int record.n"]).collect("/").start();
+    for (types, status) in [
+        (["application/json", "application/x-ndjson"], 200),
+        (["application/json", "text/html"], 415),
+        (["text/html", "application/json"], 415),
+    ] {
+        let [first, second] = types;
+        let mut peer = server.connect();
+        peer.send(format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: {first}\r\nContent-Type: {second}\r\nContent-Length: 7\r\n\r\n{{\"n\":1}}"
+        ));
+        assert_eq!(peer.reply(false).status, status, "{types:?}");
+    }
+    assert_eq!(server.records(), ["n=1"]);
+}

@@ -11,7 +11,7 @@ const LONG: Duration = Duration::from_secs(60);
 fn site(head: Duration, body: Duration, idle: Duration) -> Running {
     let tune = |options: &mut tollgate_server::ServerOptions| {
         let limits = &mut options.connection;
-        (limits.head_timeout, limits.body_timeout, limits.idle_timeout) = (head, body, idle);
+        (limits.head_timeout, limits.body_pace.timeout, limits.idle_timeout) = (head, body, idle);
     };
     Site::new().handler("/", "return 'hello'").tune(tune).start()
 }

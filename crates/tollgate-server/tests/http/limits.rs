@@ -129,8 +129,8 @@ fn idle_connections_make_room_when_there_are_many() {
 #[test]
 fn a_body_that_drips_is_408_and_one_that_flows_may_take_its_time() {
     let tune = |options: &mut ServerOptions| {
-        options.connection.body_rate_grace = SHORT;
-        options.connection.body_rate_min = 1000;
+        options.connection.body_pace.rate_grace = SHORT;
+        options.connection.body_pace.rate_min = 1000;
     };
     let server = Site::new().handler("/", "return 'read'").tune(tune).start();
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n";

@@ -143,6 +143,38 @@ fn a_script_cannot_split_a_reply_or_frame_it() {
 }
 
 #[test]
+fn a_script_cannot_repeat_what_a_reply_has_once_nor_say_how_far_a_record_is() {
+    for header in [
+        "['Content-Type'] = { 'a/b', 'c/d' }",
+        "['Content-Type'] = 'a/b', ['content-type'] = 'c/d'",
+        "Location = '/a', location = '/b'",
+        "['X-Request-Id'] = { 'a', 'b' }",
+        "['Tollgate-Ack'] = 'loaded'",
+        "['tollgate-outcome'] = 'refused'",
+    ] {
+        let server = Site::new().handler("/", &format!("return {{ headers = {{ {header} }} }}")).start();
+        server.check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", "500", "the script failed\n");
+    }
+}
+
+#[test]
+fn every_405_says_what_is_allowed() {
+    let server = Site::new()
+        .script("/own", "return { GET = function() return 405 end, PUT = function() return 405 end }")
+        .handler("/told", "return { status = 405, headers = { allow = 'GET' } }")
+        .fixed("/fixed", "hello")
+        .start();
+    for (line, allow) in
+        [("GET /own", "GET, HEAD, PUT, OPTIONS"), ("GET /told", "GET"), ("PUT /fixed", "GET, HEAD, OPTIONS")]
+    {
+        let mut peer = server.connect();
+        peer.send(format!("{line} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let reply = peer.reply(false);
+        assert_eq!((reply.status, reply.field("allow")), (405, Some(allow)), "{line}: {reply:?}");
+    }
+}
+
+#[test]
 fn a_redirect_leads_to_this_server_whatever_the_target_looked_like() {
     let server = Site::new().handler("/docs/*", "return ''").handler("/{x}/sub/*", "return ''").start();
     for (target, location) in [

@@ -236,3 +236,12 @@ fn eight_thousand_bytes_of_target_are_taken_and_more_is_414() {
     // Without the end of its line, too.
     server.check_refused(format!("GET /{}", "a".repeat(9_000)), 414);
 }
+
+#[test]
+fn a_method_longer_than_any_known_is_501_however_long_it_is() {
+    let server = Site::new().fixed("/", "hello").start();
+    for bytes in [8, 100, 8_000, 9_000, 60_000] {
+        let method = "A".repeat(bytes);
+        server.check_refused(format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n"), 501);
+    }
+}

@@ -1,7 +1,9 @@
 //! Routes, methods and what the server answers by itself. Precedence is tested beside the table.
 
+use std::time::{Duration, Instant};
+
 use tollgate_log::Level;
-use tollgate_server::{Method, Methods, RequestIds, check_scripts};
+use tollgate_server::{BodyPace, Method, Methods, RequestIds, TrustedProxies, check_scripts};
 
 use crate::site::{Running, Site};
 
@@ -189,6 +191,7 @@ fn the_id_of_a_request_is_taken_or_made_and_is_the_same_everywhere() {
         .stream("all", Level::Synced, &["id text request.id", "uuid uuid request.id", "seen text record.id"])
         .handler("/a", "return { record = { id = req.id } }")
         .handler("/fail", "error('broken')")
+        .tune(|options| options.request_ids = RequestIds::Take)
         .start();
     let uuid = "0190f3c5-7a1b-7c3d-8e4f-5a6b7c8d9e0f";
     assert_eq!(id_of(&server, "GET /a", &[uuid]).as_deref(), Some(uuid));
@@ -208,6 +211,26 @@ fn the_id_of_a_request_is_taken_or_made_and_is_the_same_everywhere() {
         assert!(record.starts_with(&start(id)), "{record} is not of {id}");
     }
     assert!(records[..4].iter().zip(ids).all(|(record, id)| record.ends_with(&format!("seen={id}"))));
+}
+
+#[test]
+fn ids_are_taken_from_trusted_proxies_alone_unless_the_server_is_told_otherwise() {
+    let of = |ids: RequestIds, proxy: &str| {
+        let networks = vec![proxy.parse().unwrap()];
+        let server = Site::new()
+            .handler("/a", "return req.id")
+            .tune(|options| {
+                options.request_ids = ids;
+                options.trusted_proxies = TrustedProxies { networks, ..TrustedProxies::default() };
+            })
+            .start();
+        id_of(&server, "GET /a", &["mine"]).unwrap()
+    };
+    assert_eq!(RequestIds::default(), RequestIds::Trusted);
+    assert_eq!(of(RequestIds::Trusted, "127.0.0.1"), "mine");
+    assert_eq!(of(RequestIds::Trusted, "10.0.0.1").len(), 36);
+    assert_eq!(of(RequestIds::Take, "10.0.0.1"), "mine");
+    assert_eq!(of(RequestIds::Make, "127.0.0.1").len(), 36);
 }
 
 #[test]
@@ -233,7 +256,9 @@ fn a_route_has_its_own_time_for_a_body() {
     let server = Site::new()
         .handler("/slow", "return 'slow'")
         .handler("/fast", "return 'fast'")
-        .tune_route(|route| route.body_timeout = Some(std::time::Duration::from_millis(1)))
+        .tune_route(|route| {
+            route.body_pace = Some(BodyPace { timeout: Duration::from_millis(1), ..BodyPace::default() })
+        })
         .start();
     let post = |path| format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n");
     let mut slow = server.connect();
@@ -241,4 +266,31 @@ fn a_route_has_its_own_time_for_a_body() {
     server.check(&post("/fast"), "408", "the request took too long\n");
     slow.send("x");
     slow.expect("200", "slow");
+}
+
+#[test]
+fn a_route_has_its_own_rate_for_a_body() {
+    let second = Duration::from_secs(1);
+    let of = |rate_min, rate_grace| Some(BodyPace { rate_min, rate_grace, ..BodyPace::default() });
+    let server = Site::new()
+        .handler("/patient", "return 'patient'")
+        .tune_route(|route| route.body_pace = of(0, Duration::from_millis(1)))
+        .handler("/fast", "return 'fast'")
+        .tune_route(|route| route.body_pace = of(1 << 20, second / 4))
+        .handler("/as-the-server", "return 'slow'")
+        .tune(|options| options.connection.body_pace.rate_grace = 3 * second)
+        .start();
+    let post = |path| format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n");
+    let [mut patient, mut other] = ["/patient", "/as-the-server"].map(|path| {
+        let mut peer = server.connect();
+        peer.send(post(path));
+        peer
+    });
+    let begun = Instant::now();
+    server.check(&post("/fast"), "408", "the request took too long\n");
+    assert!((second / 4..3 * second).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    other.expect("408", "the request took too long\n");
+    assert!(begun.elapsed() >= 3 * second, "{:?}", begun.elapsed());
+    patient.send("x");
+    patient.expect("200", "patient");
 }

@@ -97,7 +97,7 @@ impl Site {
             handler,
             stream,
             body_bytes_max: 1 << 20,
-            body_timeout: None,
+            body_pace: None,
             cors: None,
         };
         self.options.routes.push(spec);

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tollgate_log::{DigestAlgorithm, LogOptions};
 use tollgate_server::{
-    COLLECT_BODY_BYTES_MAX, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, ListenSpec, Method,
-    Methods, RequestIds, RouteSpec, ServerOptions, SpoolOptions, StreamSpec, TrustedProxies, UnderscoreNames,
-    canonical_host,
+    BodyPace, COLLECT_BODY_BYTES_MAX, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, ListenSpec,
+    Method, Methods, RequestIds, RouteSpec, ServerOptions, SpoolOptions, StreamSpec, TrustedProxies,
+    UnderscoreNames, canonical_host,
 };
 use toml::de::DeTable;
 
@@ -19,6 +19,7 @@ use super::cors::cors;
 use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults, did_you_mean};
 use super::listen::{listen, trusted_proxies};
+use super::reach::{Reach, check_server};
 use super::resolved::{self, Config, Sink};
 use super::route::{conflicts, is_host, is_name, path_problem};
 use super::section::{Context, Section, Written};
@@ -65,7 +66,8 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
         folder,
         streams: &streams,
         body_bytes_max: written.body_bytes_max,
-        body_timeout: written.connection.body_timeout,
+        body_pace: written.connection.body_pace,
+        reach: Reach::new(&written.connection, &written.spool),
     };
     let routes = routes(&mut root, &defaults);
     let sink = sink(&mut root, folder);
@@ -121,6 +123,8 @@ fn server(mut section: Section<'_>, folder: &Path) -> WrittenServer {
         request_ids: section.choice("request_id", &resolved::REQUEST_IDS).unwrap_or_default(),
         drain_timeout: section.duration("drain_timeout", 0..=HOUR_MS, resolved::DRAIN_TIMEOUT),
     };
+    check_server(&section, &written.connection, &written.crowd);
+    Reach::new(&written.connection, &written.spool).check_body(&section, written.body_bytes_max);
     section.finish();
     written
 }
@@ -143,18 +147,25 @@ fn connection(section: &mut Section<'_>) -> ConnectionLimits {
         section.fault(format!("target_bytes_max is {target} bytes, limit is head_bytes_max: {head} bytes"));
     }
     limits.head_timeout = section.duration("head_timeout", TIMEOUT_MS, limits.head_timeout);
-    limits.body_timeout = section.duration("body_timeout", TIMEOUT_MS, limits.body_timeout);
+    limits.body_pace = body_pace(section, limits.body_pace);
     limits.idle_timeout = section.duration("idle_timeout", TIMEOUT_MS, limits.idle_timeout);
     limits.write_timeout = section.duration("write_timeout", TIMEOUT_MS, limits.write_timeout);
-    limits.idle_timeout_crowded =
-        section.duration("idle_timeout_crowded", TIMEOUT_MS, limits.idle_timeout_crowded);
-    limits.body_rate_min = section.size("body_rate_min", 0..=GIB, limits.body_rate_min);
-    limits.body_rate_grace = section.duration("body_rate_grace", TIMEOUT_MS, limits.body_rate_grace);
+    let crowded = limits.idle_timeout_crowded.min(limits.idle_timeout);
+    limits.idle_timeout_crowded = section.duration("idle_timeout_crowded", TIMEOUT_MS, crowded);
     limits.write_rate_min = section.size("write_rate_min", 0..=GIB, limits.write_rate_min);
     limits.pipeline_depth_max = section.integer("pipeline_depth_max", 1..=65_536, limits.pipeline_depth_max);
     limits.body_memory_max = section.size("body_memory_max", 4 * KIB..=64 * MIB, limits.body_memory_max);
     limits.requests_max = section.integer_or("requests_per_connection_max", 1..=1 << 32, resolved::OFF);
     limits
+}
+
+/// Of the server, or of one route.
+fn body_pace(section: &mut Section<'_>, default: BodyPace) -> BodyPace {
+    BodyPace {
+        timeout: section.duration("body_timeout", TIMEOUT_MS, default.timeout),
+        rate_min: section.size("body_rate_min", 0..=GIB, default.rate_min),
+        rate_grace: section.duration("body_rate_grace", TIMEOUT_MS, default.rate_grace),
+    }
 }
 
 fn crowd(section: &mut Section<'_>) -> CrowdLimits {
@@ -245,7 +256,8 @@ struct RouteDefaults<'a> {
     folder: &'a Path,
     streams: &'a [StreamSpec],
     body_bytes_max: u64,
-    body_timeout: Duration,
+    body_pace: BodyPace,
+    reach: Reach,
 }
 
 fn routes(root: &mut Section<'_>, defaults: &RouteDefaults<'_>) -> Vec<RouteSpec> {
@@ -287,14 +299,17 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
         _ => *BODY_BYTES.end(),
     };
     let body_bytes_max = section.size("body_bytes_max", 0..=most, defaults.body_bytes_max.min(most));
-    let body_timeout = Some(section.duration("body_timeout", TIMEOUT_MS, defaults.body_timeout));
+    if section.has("body_bytes_max") {
+        defaults.reach.check_body(&section, body_bytes_max);
+    }
+    let body_pace = Some(body_pace(&mut section, defaults.body_pace));
     let cors = cors(&mut section);
     if path.as_ref().is_some_and(|path| path.value == RouteSpec::ASTERISK) {
         check_asterisk(&section, methods, handler.as_ref());
     }
     section.finish();
     let (path, handler) = (path?.value, handler?);
-    Some(RouteSpec { path, host, methods, handler, stream, body_bytes_max, body_timeout, cors })
+    Some(RouteSpec { path, host, methods, handler, stream, body_bytes_max, body_pace, cors })
 }
 
 /// The path `*` is that of `OPTIONS *`.

@@ -9,6 +9,7 @@ mod env;
 mod fault;
 mod file;
 mod listen;
+mod reach;
 mod resolved;
 mod route;
 mod section;

@@ -24,8 +24,12 @@ pub(super) const BACKLOG: u32 = 4096;
 pub(super) const BODY_BYTES_MAX: u64 = 1 << 20;
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const CONTENT_TYPE: &str = "text/plain; charset=utf-8";
-pub(super) const REQUEST_IDS: [(&str, RequestIds); 3] =
-    [("take", RequestIds::Take), ("make", RequestIds::Make), ("silent", RequestIds::Silent)];
+pub(super) const REQUEST_IDS: [(&str, RequestIds); 4] = [
+    ("trusted", RequestIds::Trusted),
+    ("take", RequestIds::Take),
+    ("make", RequestIds::Make),
+    ("silent", RequestIds::Silent),
+];
 /// Free bytes that are kept on a large disk.
 const RESERVE_BYTES: u64 = 1 << 30;
 /// Relative to the folder of the configuration.
@@ -136,12 +140,12 @@ impl Config {
         writeln!(f, "spool_dir = {}", quoted_path(&server.spool.dir))?;
         writeln!(f, "spool_bytes_max = \"{}\"", show_size(server.spool.bytes_max))?;
         writeln!(f, "head_timeout = \"{}\"", show_duration(limits.head_timeout))?;
-        writeln!(f, "body_timeout = \"{}\"", show_duration(limits.body_timeout))?;
+        writeln!(f, "body_timeout = \"{}\"", show_duration(limits.body_pace.timeout))?;
         writeln!(f, "idle_timeout = \"{}\"", show_duration(limits.idle_timeout))?;
         writeln!(f, "idle_timeout_crowded = \"{}\"", show_duration(limits.idle_timeout_crowded))?;
         writeln!(f, "write_timeout = \"{}\"", show_duration(limits.write_timeout))?;
-        writeln!(f, "body_rate_min = \"{}\"", show_size(limits.body_rate_min))?;
-        writeln!(f, "body_rate_grace = \"{}\"", show_duration(limits.body_rate_grace))?;
+        writeln!(f, "body_rate_min = \"{}\"", show_size(limits.body_pace.rate_min))?;
+        writeln!(f, "body_rate_grace = \"{}\"", show_duration(limits.body_pace.rate_grace))?;
         writeln!(f, "write_rate_min = \"{}\"", show_size(limits.write_rate_min))?;
         writeln!(f, "pipeline_depth_max = {}", limits.pipeline_depth_max)?;
         writeln!(f, "requests_per_connection_max = {}", show_or_off(limits.requests_max))?;
@@ -184,8 +188,10 @@ impl Config {
             writeln!(f, "stream = {}", quoted(&stream.name))?;
         }
         writeln!(f, "body_bytes_max = \"{}\"", show_size(route.body_bytes_max))?;
-        let body_timeout = route.body_timeout.unwrap_or(self.server.connection.body_timeout);
-        writeln!(f, "body_timeout = \"{}\"", show_duration(body_timeout))?;
+        let pace = route.body_pace.unwrap_or(self.server.connection.body_pace);
+        writeln!(f, "body_timeout = \"{}\"", show_duration(pace.timeout))?;
+        writeln!(f, "body_rate_min = \"{}\"", show_size(pace.rate_min))?;
+        writeln!(f, "body_rate_grace = \"{}\"", show_duration(pace.rate_grace))?;
         match &route.cors {
             Some(cors) => writeln!(f, "cors = {}", super::cors::show(cors)),
             None => Ok(()),

@@ -150,7 +150,7 @@ mod tests {
             handler: HandlerSpec::Script { file: PathBuf::new(), root: PathBuf::new() },
             stream: None,
             body_bytes_max: 1,
-            body_timeout: None,
+            body_pace: None,
             cors: None,
         }
     }

@@ -101,6 +101,12 @@ impl<'a> Section<'a> {
         self.context.faults.add(span, text.to_string());
     }
 
+    /// Adds a fault of a key that is right by itself; where nobody wrote it, of the section.
+    pub(super) fn fault_of(&self, key: &str, text: impl Display) {
+        let written = self.entries.iter().find(|entry| entry.key == key);
+        self.fault_at(written.map_or(&self.span, |entry| &entry.value_span), text);
+    }
+
     /// Takes a text.
     pub(super) fn text(&mut self, key: &'static str) -> Option<Written<String>> {
         let entry = self.take(key)?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf, absolute};
 
 use tollgate_log::{ColumnType, Level, LogOptions};
 use tollgate_server::{
-    ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RequestIds, RouteSpec,
+    BodyPace, ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RequestIds, RouteSpec,
     ServerOptions, Source, SpoolOptions, StreamSpec, TrustedProxies, UnknownFields,
 };
 
@@ -132,7 +132,7 @@ fn routes(folder: &Path, files: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<Rout
             handler: HandlerSpec::Script { file: file.clone(), root: folder.to_owned() },
             stream: Some(0),
             body_bytes_max: resolved::BODY_BYTES_MAX,
-            body_timeout: Some(ConnectionLimits::default().body_timeout),
+            body_pace: Some(BodyPace::default()),
             cors: None,
         });
     }

@@ -6,6 +6,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+
 use crate::program::{App, BINARY, Running, eventually};
 
 const ROUTE: &str = "[[route]]\npath = \"/\"\nreply = { body = \"hello\" }\n";
@@ -122,6 +124,43 @@ fn without_descriptors_connections_are_closed_at_once_and_served_again_later() {
     let (status, log) = server.stop();
     assert!(status.success() && log.contains("no descriptor is left"), "{log}");
     assert!(log.contains("fewer descriptors than connections need"), "{log}");
+}
+
+/// Where even a spare descriptor does not help, accepting is tried now and then, not in a loop.
+#[test]
+fn without_any_descriptor_accepting_costs_no_processor_and_goes_on_later() {
+    let app = App::new(&format!("workers = 1\n{ROUTE}"), &[]);
+    let server = app.start();
+    assert!(is_served(&mut connect(&server)));
+    let pid = Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap();
+    let limit = |current| {
+        let limit = Rlimit { current: Some(current), maximum: getrlimit(Resource::Nofile).maximum };
+        prlimit(Some(pid), Resource::Nofile, limit).unwrap();
+    };
+    limit(0);
+    let mut waiting = connect(&server);
+    let span = Duration::from_secs(2);
+    let used = processor_time(&server);
+    waiting.set_read_timeout(Some(span)).unwrap();
+    waiting.write_all(REQUEST).unwrap();
+    let nothing = waiting.read(&mut [0]).unwrap_err();
+    assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
+    let used = processor_time(&server) - used;
+    assert!(used < span / 5, "{used:?} of {span:?}");
+    limit(1024);
+    eventually("a connection is served again", || is_served(&mut connect(&server)).then_some(()));
+    let (status, log) = server.stop();
+    assert!(status.success() && log.contains("no descriptor is left"), "{log}");
+    assert!(log.contains("connections are accepted again"), "{log}");
+}
+
+/// What the process had of all processors so far, in steps of 10 ms.
+fn processor_time(server: &Running) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.id())).unwrap();
+    // The name of the program stands in brackets; utime and stime are the 14th and 15th word (proc(5)).
+    let words: Vec<_> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let ticks: u64 = words[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum();
+    Duration::from_millis(ticks * 10)
 }
 
 fn connect(server: &Running) -> TcpStream {

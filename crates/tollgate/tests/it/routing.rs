@@ -13,7 +13,8 @@ fn request(path: &str, id: &str) -> String {
 fn log_lines_about_a_request_tell_its_id() {
     let config = "[[route]]\npath = \"/a\"\nscript = \"a.luau\"\n[[route]]\npath = \"/fail\"\nscript = \"fail.luau\"\n";
     let said = "print('loading') return function(req) tollgate.log.warn('hello') return 204 end";
-    let app = App::new(config, &[("a.luau", said), ("fail.luau", "return function() error('broken') end")]);
+    let config = format!("request_id = \"take\"\n{config}");
+    let app = App::new(&config, &[("a.luau", said), ("fail.luau", "return function() error('broken') end")]);
     let server = app.start();
     let mut client = server.connect();
     for (path, id, status) in [("/a", "first-1", 204), ("/a", "second:2", 204), ("/fail", "third=3", 500)] {

@@ -66,7 +66,7 @@ connections_max = 16384
 connections_per_client_max = "off"
 in_flight_bytes_max = "256MiB"
 queue_age_max = "1s"
-request_id = "take"
+request_id = "trusted"
 drain_timeout = "10s"
 
 [log]
@@ -169,6 +169,8 @@ fn every_key_is_taken() {
         stream = "scores"
         body_bytes_max = "10B"
         body_timeout = "5m"
+        body_rate_min = "2KiB"
+        body_rate_grace = "3s"
         cors = "*"
         [[route]]
         path = "/b"
@@ -249,6 +251,8 @@ script = "FOLDER/a.luau"
 stream = "scores"
 body_bytes_max = "10B"
 body_timeout = "5m"
+body_rate_min = "2KiB"
+body_rate_grace = "3s"
 cors = { origins = ["*"], headers = ["*"], expose = [], credentials = false, max_age = "10m" }
 
 [[route]]
@@ -257,6 +261,8 @@ collect = true
 stream = "scores"
 body_bytes_max = "2MiB"
 body_timeout = "2s"
+body_rate_min = "1KiB"
+body_rate_grace = "2s"
 cors = { origins = ["https://a.example", "http://localhost:3000"], methods = ["POST"], headers = ["X-A"], expose = ["ETag"], credentials = true, max_age = "1h" }
 
 "#;
@@ -603,6 +609,49 @@ fn routes_in_each_others_way_are_told_with_both_lines() {
 }
 
 #[test]
+fn bounds_that_cannot_be_reached_are_told_with_what_keeps_them_from_it() {
+    let route = "[[route]]\npath = \"/\"\nreply = {}\n";
+    check(
+        "[server]\nbody_bytes_max = \"2GiB\"\n",
+        &[
+            "t.toml:2:18: body_bytes_max is 2GiB, limit is the larger of spool_bytes_max and body_memory_max: 1GiB",
+        ],
+    );
+    check(
+        &format!("[server]\nspool_bytes_max = \"0B\"\n{route}body_bytes_max = \"256KiB\"\n"),
+        &[
+            "t.toml:1:1: body_bytes_max is 1MiB, limit is the larger of spool_bytes_max and body_memory_max: 256KiB",
+        ],
+    );
+    check(
+        &format!("[server]\nbody_bytes_max = \"1GiB\"\n{route}body_bytes_max = \"1025MiB\"\n"),
+        &[
+            "t.toml:6:18: body_bytes_max is 1025MiB, limit is the larger of spool_bytes_max and body_memory_max: 1GiB",
+        ],
+    );
+    check("[server]\nspool_bytes_max = \"0B\"\nbody_memory_max = \"1MiB\"\n", &[]);
+    check(
+        "[server]\nin_flight_bytes_max = \"16MiB\"\nbody_memory_max = \"13MiB\"\nbody_bytes_max = \"13MiB\"\n",
+        &["t.toml:3:19: body_memory_max is 13MiB, limit is three quarters of in_flight_bytes_max: 12MiB"],
+    );
+    check(
+        "[server]\nconnections_max = 10\nconnections_per_client_max = 11\nidle_timeout = \"1s\"\n\
+         idle_timeout_crowded = \"2s\"\n",
+        &[
+            "t.toml:3:30: connections_per_client_max is 11, limit is connections_max: 10",
+            "t.toml:5:24: idle_timeout_crowded is 2s, limit is idle_timeout: 1s",
+        ],
+    );
+}
+
+#[test]
+fn with_a_short_idle_timeout_the_crowded_one_is_no_longer() {
+    let printed = load("[server]\nidle_timeout = \"1s\"\n").unwrap().to_string();
+    assert!(printed.contains("\nidle_timeout_crowded = \"1s\"\n"), "{printed}");
+    check(&printed, &[]);
+}
+
+#[test]
 fn faults_of_sinks_are_told() {
     check("[sink.main]\n", &["t.toml:1:1: missing key \"sqlite\" in [sink.main]"]);
     check(
@@ -624,8 +673,8 @@ fn one_bad_section_does_not_hide_the_others() {
             "t.toml:1:8: sink in the file is the integer 1, allowed is a table [sink]",
             "t.toml:3:10: digest in [log] is the integer 1, allowed is a string",
             "t.toml:5:1: unknown key \"x\" in [server], allowed: listen, trusted_proxies, client_header, backlog, \
-             workers, head_bytes_max, target_bytes_max, fields_max, underscore_names, head_timeout, body_timeout, idle_timeout, \
-             write_timeout, idle_timeout_crowded, body_rate_min, body_rate_grace, write_rate_min, \
+             workers, head_bytes_max, target_bytes_max, fields_max, underscore_names, head_timeout, body_timeout, \
+             body_rate_min, body_rate_grace, idle_timeout, write_timeout, idle_timeout_crowded, write_rate_min, \
              pipeline_depth_max, body_memory_max, requests_per_connection_max, connections_max, \
              connections_per_client_max, in_flight_bytes_max, queue_age_max, spool_dir, spool_bytes_max, \
              body_bytes_max, request_id, drain_timeout",
@@ -652,8 +701,8 @@ fn what_is_no_toml_is_told_alone_and_a_double_key_with_the_rest() {
         &[
             "t.toml:3:1: duplicate key",
             "t.toml:4:1: unknown key \"x\" in [server], allowed: listen, trusted_proxies, client_header, backlog, \
-             workers, head_bytes_max, target_bytes_max, fields_max, underscore_names, head_timeout, body_timeout, idle_timeout, \
-             write_timeout, idle_timeout_crowded, body_rate_min, body_rate_grace, write_rate_min, \
+             workers, head_bytes_max, target_bytes_max, fields_max, underscore_names, head_timeout, body_timeout, \
+             body_rate_min, body_rate_grace, idle_timeout, write_timeout, idle_timeout_crowded, write_rate_min, \
              pipeline_depth_max, body_memory_max, requests_per_connection_max, connections_max, \
              connections_per_client_max, in_flight_bytes_max, queue_age_max, spool_dir, spool_bytes_max, \
              body_bytes_max, request_id, drain_timeout",

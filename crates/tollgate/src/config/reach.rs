@@ -1,0 +1,51 @@
+//! Bounds that another bound keeps from ever being reached: whoever wrote them expects what cannot be.
+
+use tollgate_server::{ConnectionLimits, CrowdLimits, SpoolOptions};
+
+use super::section::Section;
+use super::units::{show_duration, show_size};
+
+/// What of the bounds of routes can be reached.
+pub(super) struct Reach {
+    /// Bytes of a body for which there is a place.
+    body_bytes: u64,
+}
+
+impl Reach {
+    /// Bodies go to the spool, unless they fit what each may have in memory.
+    pub(super) fn new(connection: &ConnectionLimits, spool: &SpoolOptions) -> Self {
+        Self { body_bytes: spool.bytes_max.max(connection.body_memory_max as u64) }
+    }
+
+    /// Checks the `body_bytes_max` of a section.
+    pub(super) fn check_body(&self, section: &Section<'_>, bytes: u64) {
+        if bytes > self.body_bytes {
+            let (found, limit) = (show_size(bytes), show_size(self.body_bytes));
+            let bounds = "the larger of spool_bytes_max and body_memory_max";
+            section
+                .fault_of("body_bytes_max", format!("body_bytes_max is {found}, limit is {bounds}: {limit}"));
+        }
+    }
+}
+
+/// Checks the bounds of `[server]` against each other.
+pub(super) fn check_server(section: &Section<'_>, connection: &ConnectionLimits, crowd: &CrowdLimits) {
+    let (memory, peers) = (connection.body_memory_max as u64, crowd.peer_bytes_max());
+    if memory > peers {
+        let (memory, peers) = (show_size(memory), show_size(peers));
+        let text =
+            format!("body_memory_max is {memory}, limit is three quarters of in_flight_bytes_max: {peers}");
+        section.fault_of("body_memory_max", text);
+    }
+    let all = crowd.connections_max;
+    if let Some(share) = crowd.connections_per_client_max.filter(|share| *share as usize > all) {
+        let text = format!("connections_per_client_max is {share}, limit is connections_max: {all}");
+        section.fault_of("connections_per_client_max", text);
+    }
+    let (crowded, idle) = (connection.idle_timeout_crowded, connection.idle_timeout);
+    if crowded > idle {
+        let (crowded, idle) = (show_duration(crowded), show_duration(idle));
+        let text = format!("idle_timeout_crowded is {crowded}, limit is idle_timeout: {idle}");
+        section.fault_of("idle_timeout_crowded", text);
+    }
+}

@@ -85,6 +85,7 @@ impl Worker {
     }
 
     /// Finds out where a request leads.
+    #[inline]
     pub(crate) fn receive(&self, head: RequestHead) -> Arrived {
         let begun = Instant::now();
         let destination = match self.refusal(begun) {
@@ -143,6 +144,7 @@ impl Worker {
     }
 
     /// Makes what a handler gets of a complete request; or the reply, where no handler is asked.
+    #[inline]
     pub(crate) fn exchange(
         &self,
         arrived: Arrived,

@@ -223,6 +223,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
+    #[inline]
     fn complete(&mut self, arrived: Arrived, body: Body) -> Complete {
         Complete {
             is_head: arrived.head.method() == Method::Head,

@@ -1,6 +1,6 @@
 //! `uri-host [":" port]`: the value of Host and the authority of an absolute target (rule 6, RFC 9112 section 3.2).
 
-use crate::grammar::{REG_NAME, hex_value, is};
+use crate::grammar::{REG_NAME, first_outside, percent_escape};
 use std::net::Ipv6Addr;
 
 /// Tells whether `bytes` names a host, with or without a port. Userinfo, paths, commas and blanks do not.
@@ -31,18 +31,17 @@ fn ip_literal_len(bytes: &[u8]) -> Option<usize> {
 /// An IPv4 address is a `reg-name` by its letters. The host of an http URI is not empty (RFC 9110 section 4.2.1).
 fn reg_name_len(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        match byte {
-            b'%' => {
-                let escape = bytes.get(at + 1..at + 3)?;
-                escape.iter().all(|&digit| hex_value(digit).is_some()).then_some(())?;
+    loop {
+        let rest = &bytes[at..];
+        at += first_outside(REG_NAME, rest).unwrap_or(rest.len());
+        match bytes.get(at) {
+            Some(b'%') => {
+                percent_escape(&bytes[at..])?;
                 at += 3;
             }
-            _ if is(REG_NAME, byte) => at += 1,
-            _ => break,
+            _ => return (at > 0).then_some(at),
         }
     }
-    (at > 0).then_some(at)
 }
 
 /// `*DIGIT`, up to 65535; an empty port is the default one (RFC 3986 section 3.2.3).

@@ -16,6 +16,8 @@ pub(crate) const REG_NAME: u8 = 1 << 4;
 pub(crate) const URI: u8 = 1 << 5;
 /// SP or HTAB.
 pub(crate) const BLANK: u8 = 1 << 6;
+/// A byte of a path that can be neither an escape nor part of a dot segment.
+pub(crate) const PLAIN_PATH: u8 = 1 << 7;
 
 static CLASSES: [u8; 256] = classes();
 
@@ -41,6 +43,9 @@ const fn classes_of(byte: u8) -> u8 {
         classes |= QUERY;
         if !matches!(byte, b'?' | b'\\' | b'^' | b'`' | b'{' | b'}') {
             classes |= PATH;
+            if !matches!(byte, b'%' | b'.') {
+                classes |= PLAIN_PATH;
+            }
         }
         if !matches!(byte, b'\\' | b'^' | b'`' | b'{' | b'}' | b'|' | b'[' | b']') {
             classes |= URI;
@@ -78,9 +83,15 @@ pub(crate) fn first_outside(class: u8, bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|&byte| !is(class, byte))
 }
 
+/// Tells whether all bytes belong to `class`. Without an early exit: short texts are the rule.
+#[inline]
+pub(crate) fn are_all(class: u8, bytes: &[u8]) -> bool {
+    bytes.iter().fold(class, |common, &byte| common & CLASSES[usize::from(byte)]) != 0
+}
+
 /// Tells whether `bytes` is a token: one `tchar` at least (RFC 9110 section 5.6.2).
 pub(crate) fn is_token(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && first_outside(TOKEN, bytes).is_none()
+    !bytes.is_empty() && are_all(TOKEN, bytes)
 }
 
 /// Tells whether `byte` may stand in a field value: HTAB, SP, VCHAR or obs-text (RFC 9110 section 5.5).
@@ -157,6 +168,7 @@ mod tests {
         check(FIELD_NAME, "!#$%&'*+-.^`|~");
         check(REG_NAME, "-._~!$&'()*+;=");
         check(PATH, "-._~!$&'()*+,;=:@/%|[]");
+        check(PLAIN_PATH, "-_~!$&'()*+,;=:@/|[]");
         check(QUERY, "-._~!$&'()*+,;=:@/%?|[]\\^`{}");
         check(URI, "-._~!$&'()*+,;=:@/%?");
         assert_eq!(members(BLANK), "\t ");

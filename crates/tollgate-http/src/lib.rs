@@ -1,7 +1,7 @@
 //! HTTP/1.1 as bytes: request heads, body framing, chunks and reply heads (RFC 9110, RFC 9112).
 //!
-//! Step 2 of the path of a transaction. Bytes come in, a [`RequestHead`] with its [`BodyFraming`] comes out; a
-//! [`ReplyHead`] comes in, bytes come out. Sockets, deadlines, routes and bodies on disk belong to the server.
+//! Step 2 of the path of a transaction. Bytes come in, a [`RequestHead`] with its [`BodyFraming`] comes out; status,
+//! framing and fields of a reply come in, bytes come out. Sockets, deadlines, routes and bodies on disk belong to the server.
 //!
 //! Invariants:
 //! - no I/O, no clock, no unsafe code, and no input that panics;
@@ -37,10 +37,7 @@ pub use limits::{Limits, UnderscoreNames};
 pub use method::{Method, Methods};
 pub use path::{normalise_path, write_path};
 pub use query::query_pairs;
-pub use reply::{
-    CONTINUE, Connection, ReplyBody, ReplyHead, begin_reply_head, end_reply_head, push_field,
-    write_reply_head,
-};
+pub use reply::{CONTINUE, Connection, ReplyBody, begin_reply_head, end_reply_head, push_field};
 pub use request::{HeadReader, RequestHead, Version};
 pub use status::{StatusCode, reason};
 pub use target::{Target, write_target};

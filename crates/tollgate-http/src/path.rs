@@ -2,7 +2,7 @@
 
 use crate::RequestError;
 use crate::error::excerpt;
-use crate::grammar::{percent_escape, push_escaped};
+use crate::grammar::{PLAIN_PATH, are_all, percent_escape, push_escaped};
 use std::borrow::Cow;
 
 /// Decodes and normalises a raw path. Routes, access rules and file lookups all use the result.
@@ -21,6 +21,9 @@ pub fn normalise_path(raw: &str) -> Result<Cow<'_, str>, RequestError> {
     }
     if bytes.first() != Some(&b'/') {
         return Err(RequestError::PathRelative);
+    }
+    if are_all(PLAIN_PATH, bytes) {
+        return Ok(Cow::Borrowed(raw));
     }
     if let Some(&byte) = bytes.iter().find(|byte| matches!(byte, 0 | b'\\')) {
         return Err(RequestError::PathByte { byte });

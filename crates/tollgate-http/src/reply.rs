@@ -31,40 +31,16 @@ pub enum Connection {
     KeepAlive,
 }
 
-/// The head of a final reply.
-#[derive(Debug, Clone, Copy)]
-pub struct ReplyHead<'a> {
-    /// The status; its reason phrase is looked up.
-    pub status: StatusCode,
-    /// IMF-fixdate, 29 bytes (see [`http_date`](crate::http_date)); the caller owns the clock.
-    pub date: &'a [u8],
-    /// Fields besides framing, Date and Connection, which are written from the other members.
-    pub fields: &'a [(&'a str, &'a [u8])],
-    /// The framing. 204 and 304 get none, whatever stands here.
-    pub body: ReplyBody,
-    /// Whether the connection goes on.
-    pub connection: Option<Connection>,
-}
-
-/// Appends `head` to `out`. The version is always HTTP/1.1, that of the server (RFC 9112 section 2.3).
-pub fn write_reply_head(out: &mut Vec<u8>, head: &ReplyHead<'_>) {
-    begin_reply_head(out, head.status, head.date, head.body, head.connection);
-    for (name, value) in head.fields {
-        push_field(out, name.as_bytes(), value);
-    }
-    end_reply_head(out);
-}
-
-/// Appends status line, Date, framing and Connection. For callers whose fields are in no slice: follow with
-/// [`push_field`] and [`end_reply_head`].
+/// Appends status line, Date (IMF-fixdate, see [`http_date`](crate::http_date); the caller owns the clock), framing and
+/// Connection; fields follow by [`push_field`], and [`end_reply_head`]. 204 and 304 get no framing, whatever `body` says.
+/// The version is always HTTP/1.1, that of the server (RFC 9112 section 2.3).
 pub fn begin_reply_head(
     out: &mut Vec<u8>,
     status: StatusCode,
-    date: &[u8],
+    date: &[u8; 29],
     body: ReplyBody,
     connection: Option<Connection>,
 ) {
-    debug_assert_eq!(date.len(), 29);
     out.reserve(HEAD_BYTES_USUAL);
     write_status_line(out, status);
     out.extend_from_slice(b"Date: ");
@@ -85,6 +61,7 @@ pub fn push_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) -> bool {
     if !is_field_name(name) || !is_all_field_content(value) || is_framing_field(name) {
         return false;
     }
+    out.reserve(name.len() + value.len() + 4);
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
@@ -98,12 +75,13 @@ pub fn end_reply_head(out: &mut Vec<u8>) {
 }
 
 fn write_status_line(out: &mut Vec<u8>, status: StatusCode) {
+    if let Some(line) = status.line() {
+        return out.extend_from_slice(line.as_bytes());
+    }
     out.extend_from_slice(b"HTTP/1.1 ");
     out.extend_from_slice(itoa::Buffer::new().format(status.as_u16()).as_bytes());
     // RFC 9112 section 4: the space stays where the phrase is empty.
-    out.push(b' ');
-    out.extend_from_slice(status.reason().as_bytes());
-    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(b" \r\n");
 }
 
 /// Tells whether the body then ends with the connection (RFC 9112 section 6.3 items 1 and 8).
@@ -131,7 +109,7 @@ const HEAD_BYTES_USUAL: usize = 256;
 mod tests {
     use super::*;
 
-    const DATE: &[u8] = b"Sun, 06 Nov 1994 08:49:37 GMT";
+    const DATE: &[u8; 29] = b"Sun, 06 Nov 1994 08:49:37 GMT";
 
     fn check(
         status: u16,
@@ -142,7 +120,11 @@ mod tests {
     ) {
         let status = StatusCode::new(status).unwrap();
         let mut out = b"before".to_vec();
-        write_reply_head(&mut out, &ReplyHead { status, date: DATE, fields, body, connection });
+        begin_reply_head(&mut out, status, DATE, body, connection);
+        for (name, value) in fields {
+            push_field(&mut out, name.as_bytes(), value);
+        }
+        end_reply_head(&mut out);
         let expect = format!("before{}", expect.replace("DATE", "Date: Sun, 06 Nov 1994 08:49:37 GMT"));
         assert_eq!(String::from_utf8(out).unwrap().replace("\r\n", "|"), expect);
     }

@@ -13,6 +13,16 @@ macro_rules! status_codes {
             $(pub const $name: Self = Self($code);)*
         }
 
+        impl StatusCode {
+            /// Returns the status line with its CRLF. None: no RFC names the code.
+            pub(crate) const fn line(self) -> Option<&'static str> {
+                match self.0 {
+                    $($code => Some(concat!("HTTP/1.1 ", $code, " ", $reason, "\r\n")),)*
+                    _ => None,
+                }
+            }
+        }
+
         /// Returns the reason phrase of `code`, empty where no RFC names one.
         pub const fn reason(code: u16) -> &'static str {
             match code {

@@ -34,5 +34,5 @@ pub use error::{CallError, HostError, LoadError};
 pub use host::{Handler, Host, HostOptions};
 pub use id::{RequestId, RequestIdBuffer};
 pub use place::Place;
-pub use reply::{FieldValue, HeaderLine, Outcome, Record, RecordFields};
+pub use reply::{ContentType, FieldValue, HeaderLine, Outcome, Record, RecordFields};
 pub use request::Request;

@@ -30,12 +30,36 @@ pub struct RecordFields {
 /// The name and the value of a header field.
 pub type HeaderLine = (Cow<'static, str>, Bytes);
 
+/// The type that the content of a reply has by the way it was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContentType {
+    /// A text, or `body`.
+    Text,
+    /// `html`.
+    Html,
+    /// `json`.
+    Json,
+}
+
+impl ContentType {
+    /// Returns the field line that says so.
+    pub const fn line(self) -> &'static str {
+        match self {
+            Self::Text => "content-type: text/plain; charset=utf-8\r\n",
+            Self::Html => "content-type: text/html; charset=utf-8\r\n",
+            Self::Json => "content-type: application/json\r\n",
+        }
+    }
+}
+
 /// What a handler decided: the reply, and what is to be recorded of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// The status, 200 to 599.
     pub status: u16,
-    /// The header fields, valid for the wire, `content-type` among them where there is content.
+    /// The type of the content, where there is content and `headers` do not say it.
+    pub content_type: Option<ContentType>,
+    /// The header fields, valid for the wire.
     pub headers: Vec<HeaderLine>,
     /// The content.
     pub body: Bytes,
@@ -104,13 +128,15 @@ impl Reader<'_> {
             Seen::Table(table) => self.table(table),
             Seen::Integer(_) | Seen::Number(_) => Ok(Outcome {
                 status: status(value)?,
+                content_type: None,
                 headers: Vec::new(),
                 body: Bytes::new(),
                 record: self.record(Seen::Nil)?,
             }),
             Seen::Text(text) => Ok(Outcome {
                 status: 200,
-                headers: Vec::from([content_type(TEXT)]),
+                content_type: Some(ContentType::Text),
+                headers: Vec::new(),
                 body: self.content("reply", text)?,
                 record: self.record(Seen::Nil)?,
             }),
@@ -126,23 +152,20 @@ impl Reader<'_> {
         let parts = table.pick(self.parts).map_err(|key| unknown_part(&key))?;
         let [given_status, given_headers, body, json, html, record] = parts;
         let status = if let Seen::Nil = given_status { 200 } else { status(given_status)? };
-        let mut headers = headers(given_headers, self.budget)?;
-        let (body, default_type) = self.body([("body", body), ("json", json), ("html", html)])?;
+        let headers = headers(given_headers, self.budget)?;
+        let (body, content_type) = self.body([("body", body), ("json", json), ("html", html)])?;
         if !body.is_empty() && !StatusCode::new(status).is_some_and(StatusCode::may_have_content) {
             return Err(reply(format!(
                 "reply.status is {status}, which has no content, beside {} bytes",
                 body.len()
             )));
         }
-        if let Some(default_type) = default_type
-            && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"))
-        {
-            headers.insert(0, content_type(default_type));
-        }
-        Ok(Outcome { status, headers, body, record: self.record(record)? })
+        let is_said = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        let content_type = content_type.filter(|_| !is_said);
+        Ok(Outcome { status, content_type, headers, body, record: self.record(record)? })
     }
 
-    fn body(&self, kinds: [(&str, Seen<'_>); 3]) -> Result<(Bytes, Option<&'static str>)> {
+    fn body(&self, kinds: [(&str, Seen<'_>); 3]) -> Result<(Bytes, Option<ContentType>)> {
         let mut given = kinds.into_iter().filter(|(_, value)| !matches!(value, Seen::Nil));
         let Some((name, value)) = given.next() else { return Ok((Bytes::new(), None)) };
         if let Some((other, _)) = given.next() {
@@ -151,9 +174,9 @@ impl Reader<'_> {
             )));
         }
         match name {
-            "json" => Ok((self.json("reply.json", value, Bytes::copy_from_slice)?, Some(JSON))),
-            "html" => Ok((self.text("reply.html", value)?, Some(HTML))),
-            _ => Ok((self.text("reply.body", value)?, Some(TEXT))),
+            "json" => Ok((self.json("reply.json", value, Bytes::copy_from_slice)?, Some(ContentType::Json))),
+            "html" => Ok((self.text("reply.html", value)?, Some(ContentType::Html))),
+            _ => Ok((self.text("reply.body", value)?, Some(ContentType::Text))),
         }
     }
 
@@ -282,12 +305,13 @@ fn status(value: Seen<'_>) -> Result<u16> {
 }
 
 fn headers(value: Seen<'_>, budget: &Budget) -> Result<Vec<HeaderLine>> {
-    let mut lines = Vec::with_capacity(HEADERS_EXPECTED);
-    match value {
-        Seen::Nil => {}
-        Seen::Table(table) => table.each(|name, value| header(&mut lines, name, value, budget))?,
+    let table = match value {
+        Seen::Nil => return Ok(Vec::new()),
+        Seen::Table(table) => table,
         other => return Err(reply(format!("reply.headers is a {}: allowed is a table", other.kind()))),
-    }
+    };
+    let mut lines = Vec::with_capacity(HEADERS_EXPECTED);
+    table.each(|name, value| header(&mut lines, name, value, budget))?;
     // A table has no order, so that of the names; lines of one list keep theirs.
     lines.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(lines)
@@ -375,10 +399,6 @@ fn text_of(json: &[u8]) -> String {
     std::str::from_utf8(json).unwrap_or_default().to_owned()
 }
 
-fn content_type(value: &'static str) -> HeaderLine {
-    (Cow::Borrowed("content-type"), Bytes::from_static(value.as_bytes()))
-}
-
 #[cold]
 fn reply(text: impl Into<String>) -> CallError {
     CallError::Reply(text.into())
@@ -386,10 +406,7 @@ fn reply(text: impl Into<String>) -> CallError {
 
 /// The fields of a reply table.
 pub(crate) const PARTS: [&str; 6] = ["status", "headers", "body", "json", "html", "record"];
-const TEXT: &str = "text/plain; charset=utf-8";
-const HTML: &str = "text/html; charset=utf-8";
-const JSON: &str = "application/json";
-/// The content type, and what a server adds.
+/// What a script says, and what a server adds.
 const HEADERS_EXPECTED: usize = 4;
 const HEADERS_MAX: usize = 256;
 const VERDICT_PREFIX: &[u8] = b"tollgate-";

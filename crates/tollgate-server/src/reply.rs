@@ -18,6 +18,8 @@ const KEPT_ENTRIES_MAX: usize = 4;
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
+    /// Field lines as they leave, that many replies share.
+    pub(crate) lines: Bytes,
     pub(crate) fields: Vec<HeaderLine>,
     pub(crate) content: Bytes,
 }
@@ -32,11 +34,20 @@ impl Reply {
 
     pub(crate) fn new(status: StatusCode, content_type: &'static str, content: Bytes) -> Self {
         let fields = vec![(Cow::Borrowed("Content-Type"), Bytes::from_static(content_type.as_bytes()))];
-        Self { status, fields, content }
+        Self { fields, content, ..Self::empty(status) }
     }
 
     pub(crate) fn empty(status: StatusCode) -> Self {
-        Self { status, fields: Vec::new(), content: Bytes::new() }
+        Self { status, lines: Bytes::new(), fields: Vec::new(), content: Bytes::new() }
+    }
+
+    /// Writes its fields out, so that copies of it do not have to.
+    pub(crate) fn prepared(mut self) -> Self {
+        let mut lines = Vec::from(self.lines);
+        for (name, value) in self.fields.drain(..) {
+            push_field(&mut lines, name.as_bytes(), &value);
+        }
+        Self { lines: lines.into(), ..self }
     }
 
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<Bytes>) -> Self {
@@ -87,6 +98,9 @@ impl From<Outcome> for Reply {
     fn from(outcome: Outcome) -> Self {
         Self {
             status: StatusCode::new(outcome.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            lines: outcome
+                .content_type
+                .map_or_else(Bytes::new, |kind| Bytes::from_static(kind.line().as_bytes())),
             fields: outcome.headers,
             content: outcome.body,
         }
@@ -206,6 +220,7 @@ fn write_reply(out: &mut Vec<u8>, reply: &Reply, id: Option<&RequestId>, writing
     let content = if reply.status.may_have_content() { &reply.content[..] } else { b"" };
     let body = ReplyBody::Length(content.len() as u64);
     begin_reply_head(out, reply.status, &writing.date, body, writing.connection);
+    out.extend_from_slice(&reply.lines);
     for (name, value) in &reply.fields {
         push_field(out, name.as_bytes(), value);
     }

@@ -84,6 +84,7 @@ impl Worker {
     }
 
     /// Finds out where a request leads.
+    #[inline]
     pub(crate) fn receive(&self, head: RequestHead) -> Arrived {
         let begun = Instant::now();
         let destination = match self.refusal(begun) {
@@ -140,6 +141,7 @@ impl Worker {
 
     /// Makes what a handler gets of a complete request; or the reply, where no handler is asked. An id that came with
     /// the request counts if `takes_id`.
+    #[inline]
     pub(crate) fn exchange(
         &self,
         arrived: Arrived,

@@ -1,6 +1,6 @@
 //! What a handler may return, and what becomes of it.
 
-use tollgate_script::{FieldValue, HeaderLine, RecordFields};
+use tollgate_script::{ContentType, FieldValue, HeaderLine, RecordFields};
 
 use crate::app::{App, fields, finish, get, handler_of, recorded, text};
 
@@ -8,25 +8,26 @@ use crate::app::{App, fields, finish, get, handler_of, recorded, text};
 fn a_number_is_a_status_and_a_text_is_plain_text() {
     let app = App::new();
     let outcome = app.run("return 204").unwrap();
-    assert_eq!((outcome.status, outcome.headers.len(), outcome.body.len()), (204, 0, 0));
+    assert_eq!((outcome.status, outcome.content_type, outcome.body.len()), (204, None, 0));
+    assert_eq!(outcome.headers, []);
     let outcome = app.run("return 'hello'").unwrap();
     assert_eq!((outcome.status, text(&outcome).as_str()), (200, "hello"));
-    assert_eq!(outcome.headers, [header("content-type", "text/plain; charset=utf-8")]);
+    assert_eq!((outcome.content_type, outcome.headers), (Some(ContentType::Text), vec![]));
 }
 
 #[test]
 fn the_kind_of_body_decides_the_content_type_unless_headers_do() {
     let app = App::new();
-    let check = |body: &str, expect: &'static str| {
+    let check = |body: &str, expect| {
         let outcome = app.run(body).unwrap();
-        assert_eq!(outcome.headers, [header("content-type", expect)], "{body}");
+        assert_eq!((outcome.content_type, outcome.headers), (Some(expect), vec![]), "{body}");
     };
-    check("return { body = 'x' }", "text/plain; charset=utf-8");
-    check("return { json = { x = 1 } }", "application/json");
-    check("return { html = '<p>' }", "text/html; charset=utf-8");
-    check("return { body = buffer.create(3) }", "text/plain; charset=utf-8");
+    check("return { body = 'x' }", ContentType::Text);
+    check("return { json = { x = 1 } }", ContentType::Json);
+    check("return { html = '<p>' }", ContentType::Html);
+    check("return { body = buffer.create(3) }", ContentType::Text);
     let outcome = app.run("return { body = 'x', headers = { ['Content-Type'] = 'image/png' } }").unwrap();
-    assert_eq!(outcome.headers, [header("Content-Type", "image/png")]);
+    assert_eq!((outcome.content_type, outcome.headers), (None, vec![header("Content-Type", "image/png")]));
 }
 
 #[test]

@@ -239,6 +239,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
+    #[inline]
     fn complete(&mut self, arrived: Arrived, body: Body) -> Complete {
         let takes_id = self.rules.request_ids.takes(self.client.is_trusted_proxy());
         Complete {

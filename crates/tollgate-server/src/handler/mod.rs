@@ -177,7 +177,7 @@ fn fixed_reply(status: u16, content_type: &str, body: &bytes::Bytes) -> Reply {
         reply = reply.with("Content-Type", content_type.to_owned());
     }
     reply.content = body.clone();
-    reply
+    reply.prepared()
 }
 
 /// A success that stands on less than the disk says so.

@@ -257,7 +257,7 @@ fn a_route_has_its_own_time_for_a_body() {
         .handler("/slow", "return 'slow'")
         .handler("/fast", "return 'fast'")
         .tune_route(|route| {
-            route.body_pace = Some(BodyPace { timeout: Duration::from_millis(1), ..BodyPace::default() })
+            route.body_pace = Some(BodyPace { timeout: Duration::from_millis(1), ..BodyPace::default() });
         })
         .start();
     let post = |path| format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n");

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use tollgate_log::{Follower, LogId, Storage};
 
 use crate::error::{FinishError, SinkError, StartError};
+use crate::live::LiveLog;
 use crate::sink::{Sink, SinkOptions};
 use worker::Worker;
 
@@ -197,6 +198,18 @@ impl Loader {
         storage: Arc<dyn Storage>,
         live: Option<Follower>,
     ) -> Result<Self, StartError> {
+        Self::start_beside(options, storage, live.map(|live| Box::new(live) as Box<dyn LiveLog>))
+    }
+
+    /// The same, beside a log that any process writes.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_beside(
+        options: LoadOptions,
+        storage: Arc<dyn Storage>,
+        live: Option<Box<dyn LiveLog>>,
+    ) -> Result<Self, StartError> {
         let sink = options.sink.clone();
         Self::start_with(options, storage, live, Box::new(move || sink.open()))
     }
@@ -204,7 +217,7 @@ impl Loader {
     fn start_with(
         options: LoadOptions,
         storage: Arc<dyn Storage>,
-        live: Option<Follower>,
+        live: Option<Box<dyn LiveLog>>,
         open: OpenSink,
     ) -> Result<Self, StartError> {
         let name = options.sink.name.clone();
@@ -220,6 +233,11 @@ impl Loader {
             .spawn(move || worker.run())
             .map_err(StartError::Thread)?;
         Ok(Self { name, shared, thread: Some(thread) })
+    }
+
+    /// The name of its sink.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// How the loader does.

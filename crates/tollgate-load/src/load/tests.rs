@@ -16,6 +16,7 @@ use crate::audit::{AuditRow, STREAM_UNKNOWN, audit};
 use crate::sink::{SinkKind, Tally};
 
 mod retention;
+mod sinks;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -49,7 +50,7 @@ impl Site {
     }
 
     fn sink(&self) -> SinkOptions {
-        SinkOptions { name: "main".to_owned(), kind: SinkKind::Sqlite { path: self.database() } }
+        SinkOptions::new("main", SinkKind::Sqlite { path: self.database() })
     }
 
     fn options(&self) -> LoadOptions {
@@ -206,6 +207,18 @@ impl Plan {
 }
 
 impl Sink for KillSink {
+    fn is_enrolled(&mut self) -> Result<bool, SinkError> {
+        self.inner.is_enrolled()
+    }
+
+    fn enroll(&mut self, ends: &BTreeMap<LogId, Position>) -> Result<(), SinkError> {
+        self.inner.enroll(ends)
+    }
+
+    fn skipped(&mut self, stream: &str, count: u64) {
+        self.inner.skipped(stream, count);
+    }
+
     fn position(&mut self, log: LogId) -> Result<Option<Position>, SinkError> {
         self.inner.position(log)
     }

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | reading a log | that log waits, 100 ms doubling to 30 s; the others go on |
 //! | a log is not the one that the position belongs to, or of a later version | that log is stopped |
-//! | another loader moved the position | read again, go on there |
+//! | another loader moved the position | that log is left to it for half a second, then looked at again |
 //! | the sink, for now | all wait, 100 ms doubling to 30 s; the sink is opened anew |
 //! | the sink, for good (a changed type) | all wait 30 s, the state says stopped |
 //! | a panic | as the sink for now |
@@ -14,16 +14,24 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tollgate_log::{Cursor, CursorStep, Follower, LogError, LogId, Position, Sequence, Storage, log_ids};
+use tollgate_log::{
+    Cursor, CursorStep, LogError, LogId, Position, RecordBatch, Sequence, Storage, Watermark, log_ids,
+};
 
-use super::follow::{Following, Reach, is_lasting, is_log_of_position, reach_of_sealed};
+use super::follow::{Following, Reach, end_of_log, is_lasting, is_log_of_position, reach_of_sealed};
 use super::{LoadOptions, LoadState, OpenSink, Order, Shared};
 use crate::clock::now_us;
 use crate::error::{SinkError, join_chain};
-use crate::sink::{Sink, Tally};
+use crate::live::LiveLog;
+use crate::sink::{LoadFrom, Sink, Taken, Tally};
 
 /// How soon an order is heard while the watermark is waited for.
 const ORDER_LATENCY: Duration = Duration::from_millis(50);
+
+/// How long a log is left to another loader. If the position has not moved by then, it is anybody's.
+const LEFT_PAUSE: Duration = Duration::from_millis(500);
+/// A lock is asked for again after this at the latest: whoever holds it is at work, as a rule.
+const LOCKED_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Whose fault it is that a chunk is not loaded.
 enum ChunkError {
@@ -48,6 +56,8 @@ impl From<SinkError> for ChunkError {
 enum Pass {
     /// All that may be read is loaded, but for logs that are stopped.
     Done,
+    /// Some log is left to another loader.
+    Left,
     /// Some log waits for its next try.
     Waiting,
     /// The owner has no time.
@@ -66,9 +76,12 @@ struct Chunk {
 pub(super) struct Worker {
     options: LoadOptions,
     storage: Arc<dyn Storage>,
-    live: Option<Follower>,
+    live: Option<Box<dyn LiveLog>>,
+    /// How far the log that is written now may be read in this pass.
+    watermark: Option<Watermark>,
     open: OpenSink,
     sink: Option<Box<dyn Sink>>,
+    is_enrolled: bool,
     logs: BTreeMap<LogId, Following>,
     shared: Arc<Shared>,
     /// The wait after the last error of the sink; none if all is well.
@@ -79,12 +92,13 @@ impl Worker {
     pub(super) fn new(
         options: LoadOptions,
         storage: Arc<dyn Storage>,
-        live: Option<Follower>,
+        live: Option<Box<dyn LiveLog>>,
         open: OpenSink,
         sink: Option<Box<dyn Sink>>,
         shared: Arc<Shared>,
     ) -> Self {
-        Self { options, storage, live, open, sink, logs: BTreeMap::new(), shared, backoff: None }
+        let (watermark, is_enrolled, logs, backoff) = (None, false, BTreeMap::new(), None);
+        Self { options, storage, live, watermark, open, sink, is_enrolled, logs, shared, backoff }
     }
 
     /// Runs until told to end. A panic costs a wait and the chunk at hand.
@@ -113,13 +127,17 @@ impl Worker {
     fn follow(&mut self) {
         loop {
             let order = self.shared.order();
-            let seen = self.live.as_ref().map(|live| live.watermark().synced);
+            self.look_at_live();
             let result = self.pass();
             match (result, order) {
                 (Ok(Pass::Aborted), _) | (_, Order::Abort) | (Ok(Pass::Done), Order::Finish) => return,
                 (Ok(Pass::Done), Order::Follow) => {
                     self.went_well(LoadState::CaughtUp);
-                    self.wait_for_more(seen);
+                    self.wait_for_more();
+                }
+                (Ok(Pass::Left), _) => {
+                    self.went_well(LoadState::Loading);
+                    self.shared.rest(order, self.options.tuning.gather);
                 }
                 (Ok(Pass::Waiting), _) => {
                     self.went_well(LoadState::Retrying);
@@ -140,13 +158,24 @@ impl Worker {
         });
     }
 
+    /// Asks how far the live log is. Another one is that of another run, which has been told nothing yet.
+    fn look_at_live(&mut self) {
+        let watermark = self.live.as_ref().and_then(|live| live.watermark());
+        let log = |watermark: Option<Watermark>| watermark.map(|watermark| watermark.log);
+        if log(watermark) != log(self.watermark) {
+            self.restart_logs();
+        }
+        self.watermark = watermark;
+    }
+
     /// Waits for the watermark to move or the next look for logs, then lets records gather.
-    fn wait_for_more(&self, seen: Option<Sequence>) {
+    fn wait_for_more(&self) {
         let until = Instant::now() + self.options.tuning.poll;
-        match (&self.live, seen) {
+        match (&self.live, self.watermark) {
             (Some(live), Some(seen)) => {
                 while self.shared.order() == Order::Follow && Instant::now() < until {
-                    if live.wait_beyond(seen, ORDER_LATENCY).synced > seen {
+                    let is_beyond = |now: Watermark| now.log != seen.log || now.synced > seen.synced;
+                    if live.wait_beyond(seen.synced, ORDER_LATENCY).is_none_or(is_beyond) {
                         return self.shared.rest(Order::Follow, self.options.tuning.gather);
                     }
                 }
@@ -170,6 +199,9 @@ impl Worker {
                 SinkError::Locked { .. } => self.restart_logs(),
                 _ => self.forget_sink(),
             }
+            let is_locked = matches!(error, SinkError::Locked { .. });
+            self.backoff =
+                self.backoff.map(|wait| if is_locked { wait.min(LOCKED_PAUSE_MAX / 2) } else { wait });
             self.wait_out(LoadState::Retrying);
         } else {
             self.forget_sink();
@@ -200,17 +232,17 @@ impl Worker {
 
     /// Looks at every log once and loads what may be loaded of it. Errors are those of the sink.
     fn pass(&mut self) -> Result<Pass, SinkError> {
-        if self.sink.is_none() {
-            self.sink = Some((self.open)()?);
-        }
+        self.sink()?;
         let logs = match log_ids(&*self.storage, &self.options.dir) {
             Ok(logs) => logs,
-            Err(LogError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => {
-                self.shared.update(|status| status.last_error = Some(join_chain(&error)));
-                return Ok(Pass::Waiting);
-            }
+            Err(error) if error.is_not_found() => Vec::new(),
+            Err(error) => return Ok(self.put_off(&error)),
         };
+        match self.enroll(&logs) {
+            Ok(()) => {}
+            Err(ChunkError::Log(error)) => return Ok(self.put_off(&error)),
+            Err(ChunkError::Sink(error)) => return Err(error),
+        }
         self.logs.retain(|log, _| logs.contains(log));
         for log in logs {
             let mut following = self.logs.remove(&log);
@@ -221,7 +253,44 @@ impl Worker {
                 return Ok(Pass::Aborted);
             }
         }
-        Ok(if self.logs.values().any(Following::is_waiting) { Pass::Waiting } else { Pass::Done })
+        Ok(if self.logs.values().any(Following::is_failing) {
+            Pass::Waiting
+        } else if self.logs.values().any(Following::is_left) {
+            Pass::Left
+        } else {
+            Pass::Done
+        })
+    }
+
+    /// Nothing can be said of the logs for now.
+    fn put_off(&self, error: &LogError) -> Pass {
+        self.shared.update(|status| status.last_error = Some(join_chain(error)));
+        Pass::Waiting
+    }
+
+    /// Has the sink begin where its configuration says, if the database has never seen it.
+    fn enroll(&mut self, logs: &[LogId]) -> Result<(), ChunkError> {
+        if self.is_enrolled {
+            return Ok(());
+        }
+        if !self.sink()?.is_enrolled()? {
+            let ends = match self.options.sink.from {
+                LoadFrom::Oldest => BTreeMap::new(),
+                LoadFrom::Now => self.ends_of(logs)?,
+            };
+            self.sink()?.enroll(&ends)?;
+        }
+        self.is_enrolled = true;
+        Ok(())
+    }
+
+    fn ends_of(&self, logs: &[LogId]) -> Result<BTreeMap<LogId, Position>, LogError> {
+        let mut ends = BTreeMap::new();
+        for log in logs {
+            let reach = self.reach_of(*log)?;
+            ends.extend(end_of_log(&self.storage, &self.options.dir, *log, reach)?.map(|end| (*log, end)));
+        }
+        Ok(ends)
     }
 
     fn follow_log(&mut self, log: LogId, following: &mut Following, is_new: bool) -> Result<Pass, SinkError> {
@@ -231,6 +300,8 @@ impl Worker {
         if is_new {
             following.position = self.sink()?.position(log)?;
             self.confirm_found(log, following.position);
+        } else if following.is_left() && self.is_moving(log, following)? {
+            return Ok(Pass::Done);
         }
         loop {
             match self.chunk(log, following) {
@@ -247,9 +318,8 @@ impl Worker {
                 Err(ChunkError::Sink(SinkError::Lost { .. })) => {
                     tracing::debug!(sink = self.options.sink.name, %log, "another loader was faster");
                     self.sink()?.rollback();
-                    following.reset();
-                    following.position = self.sink()?.position(log)?;
-                    self.confirm_found(log, following.position);
+                    self.is_moving(log, following)?;
+                    return Ok(Pass::Done);
                 }
                 Err(ChunkError::Sink(error)) => {
                     self.sink()?.rollback();
@@ -260,6 +330,17 @@ impl Worker {
                 return Ok(Pass::Aborted);
             }
         }
+    }
+
+    /// Looks whether another loader is at the log; if so, leaves it to that one.
+    fn is_moving(&mut self, log: LogId, following: &mut Following) -> Result<bool, SinkError> {
+        let position = self.sink()?.position(log)?;
+        if position == following.position {
+            return Ok(false);
+        }
+        self.confirm_found(log, position);
+        following.leave(position, LEFT_PAUSE);
+        Ok(true)
     }
 
     fn sink(&mut self) -> Result<&mut dyn Sink, SinkError> {
@@ -280,7 +361,7 @@ impl Worker {
             tracing::error!(sink, %log, reason, "this log is not loaded any further, others are");
             self.shared.update(|status| drop(status.stopped_logs.insert(log, reason.clone())));
         } else {
-            if !following.is_waiting() {
+            if !following.is_failing() {
                 tracing::warn!(sink, %log, reason, "this log cannot be read, trying again");
             }
             following.put_off(self.options.tuning.backoff_min, self.options.tuning.backoff_max);
@@ -288,15 +369,19 @@ impl Worker {
         self.shared.update(|status| status.last_error = Some(reason));
     }
 
-    /// How far the log may be read now.
-    fn reach(&self, log: LogId, following: &mut Following) -> Result<Reach, LogError> {
-        if let Some(live) = &self.live {
-            let watermark = live.watermark();
-            if watermark.log == log {
-                return Ok(Reach::UpTo(watermark.synced));
-            }
+    fn reach_of(&self, log: LogId) -> Result<Reach, LogError> {
+        match self.watermark {
+            Some(watermark) if watermark.log == log => Ok(Reach::UpTo(watermark.synced)),
+            _ => reach_of_sealed(&*self.storage, &self.options.dir, log),
         }
-        let reach = reach_of_sealed(&*self.storage, &self.options.dir, log)?;
+    }
+
+    /// How far the log may be read now; warns of an old copy.
+    fn reach(&self, log: LogId, following: &mut Following) -> Result<Reach, LogError> {
+        let reach = self.reach_of(log)?;
+        if self.watermark.is_some_and(|watermark| watermark.log == log) {
+            return Ok(reach);
+        }
         if let (Reach::UpTo(end), Some(position)) = (reach, following.position)
             && end < position.last
             && !following.is_old_copy_warned
@@ -320,7 +405,9 @@ impl Worker {
         }
         let expected = following.position;
         let (storage, dir, tuning) = (self.storage.clone(), self.options.dir.clone(), self.options.tuning);
-        let chunk = fill(following.cursor_at(&storage, &dir, log), self.sink()?, expected, limit, &tuning)?;
+        let taken = self.options.sink.taken.clone();
+        let cursor = following.cursor_at(&storage, &dir, log);
+        let chunk = fill(cursor, self.sink()?, &taken, expected, limit, &tuning)?;
         let Some(end) = chunk.end else { return Ok(false) };
         let tally = self.sink()?.commit(end)?;
         following.position = Some(end);
@@ -357,7 +444,9 @@ impl Worker {
     ) -> Result<(), ChunkError> {
         let mut ahead = Cursor::new(self.storage.clone(), &self.options.dir, log, position);
         ahead.step(limit)?;
-        let schemas: Vec<_> = ahead.schemas().map(|(_, schema)| schema.clone()).collect();
+        let taken = &self.options.sink.taken;
+        let schemas = ahead.schemas().map(|(_, schema)| schema);
+        let schemas: Vec<_> = schemas.filter(|schema| taken.takes(schema.stream())).cloned().collect();
         let sink = self.sink()?;
         for schema in schemas {
             sink.ensure(&schema)?;
@@ -384,6 +473,7 @@ impl Worker {
 fn fill(
     cursor: &mut Cursor,
     sink: &mut dyn Sink,
+    taken: &Taken,
     expected: Option<Position>,
     limit: Option<Sequence>,
     tuning: &super::LoadTuning,
@@ -393,10 +483,11 @@ fn fill(
     while chunk.rows < tuning.chunk_rows_max && chunk.bytes < tuning.chunk_bytes_max {
         match cursor.step(limit)? {
             CursorStep::CaughtUp => break,
-            CursorStep::Batch(batch) => {
+            CursorStep::Batch(mut batch) => {
                 if chunk.end.is_none() {
                     sink.begin(log, expected)?;
                 }
+                leave_out(&mut batch, taken, sink);
                 sink.write(&batch)?;
                 chunk.rows += batch.end().last.after(1).0 - batch.first().0;
                 chunk.bytes += batch.bytes() as u64;
@@ -414,4 +505,16 @@ fn fill(
         }
     }
     Ok(chunk)
+}
+
+/// Leaves records of streams that the sink does not take out of a batch, and has them counted.
+fn leave_out(batch: &mut RecordBatch<'_>, taken: &Taken, sink: &mut dyn Sink) {
+    if *taken == Taken::All {
+        return;
+    }
+    let others = batch.schemas().filter(|(_, schema)| !taken.takes(schema.stream()));
+    let others: BTreeMap<_, _> = others.collect();
+    for (id, count) in batch.leave_out(others.keys().copied().collect()) {
+        sink.skipped(others[&id].stream(), count);
+    }
 }

@@ -1,6 +1,8 @@
 //! The loader: one thread that brings what is synced in the logs of a folder into one sink.
 
+mod fill;
 mod follow;
+mod skip;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -15,6 +17,8 @@ use crate::error::{FinishError, SinkError, StartError};
 use crate::live::LiveLog;
 use crate::sink::{Sink, SinkOptions};
 use worker::Worker;
+
+pub use skip::{SkipError, skip};
 
 /// What is loaded, and where.
 #[derive(Debug, Clone)]
@@ -106,6 +110,8 @@ pub struct LoadStatus {
     pub rejects: u64,
     /// Records in gaps that the position passed.
     pub missing: u64,
+    /// Records of gaps that were found after all.
+    pub filled: u64,
     /// Commits.
     pub commits: u64,
     /// Time from the stamp of the first batch of the last commit to its commit; zero when caught up.

@@ -94,6 +94,12 @@ pub(crate) struct LoadCommand {
     /// End as soon as everything that may be read is loaded
     #[arg(long)]
     pub(crate) once: bool,
+    /// Try the rejects of the database again, then end: what fits its table by now becomes a row
+    #[arg(long, conflicts_with = "once")]
+    pub(crate) retry_rejects: bool,
+    /// Give up the next records of a log, then end: they become a gap, and what is behind them is loaded
+    #[arg(long, num_args = 2, value_names = ["LOG", "FIRST-LAST"], conflicts_with_all = ["once", "retry_rejects"])]
+    pub(crate) skip: Option<Vec<String>>,
 }
 
 #[derive(Debug, Subcommand)]

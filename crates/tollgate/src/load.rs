@@ -13,9 +13,12 @@ use std::time::Duration;
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use tollgate_load::{LiveLog, LoadOptions, LoadState, LoadStatus, Loader};
-use tollgate_log::{DiskStorage, LogId, SegmentState, Sequence, Watermark, log_ids, make_folder, segments};
+use tollgate_load::{LiveLog, LoadOptions, LoadState, LoadStatus, Loader, skip};
+use tollgate_log::{
+    DiskStorage, LogId, SegmentState, Sequence, Storage, Watermark, log_ids, make_folder, segments,
+};
 
+use crate::WrongUsage;
 use crate::cli::LoadCommand;
 use crate::config::{Config, Sink};
 use crate::control::{ask, tell_loaded};
@@ -30,6 +33,12 @@ const LOOK_PAUSE: Duration = Duration::from_millis(20);
 pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     let config = Config::load(&command.config)?;
     let sinks = config.chosen(command.sink.as_deref())?;
+    if command.retry_rejects {
+        return retry_rejects(sinks);
+    }
+    if let Some(words) = &command.skip {
+        return skip_records(&config.log.dir, sinks, words);
+    }
     start_tracing();
     abort_on_panic();
     let signals = listen_for_signals()?;
@@ -96,6 +105,36 @@ fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> ExitC
         statuses.iter().map(|(sink, status)| tell_end(sink, status)).fold(true, |all, one| all & one);
     tell_left(dir);
     if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Tries the rejects of each sink again.
+fn retry_rejects(sinks: &[Sink]) -> anyhow::Result<ExitCode> {
+    for sink in sinks {
+        let name = &sink.name;
+        let retried = sink.options().retry_rejects().with_context(|| format!("sink {name}"))?;
+        let (loaded, kept) = (counted(retried.loaded, "reject"), retried.kept);
+        note(&format!("sink {name}: {loaded} became rows, {kept} stay"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Has each sink give up the next records of a log.
+fn skip_records(dir: &Path, sinks: &[Sink], words: &[String]) -> anyhow::Result<ExitCode> {
+    let (log, range) =
+        read_skip(words).ok_or(WrongUsage("--skip takes the id of a log and two numbers: LOG 17-20"))?;
+    let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+    for sink in sinks {
+        let name = &sink.name;
+        skip(&storage, dir, &sink.options(), log, range).with_context(|| format!("sink {name}"))?;
+        note(&format!("sink {name}: records {}-{} of log {log} are a gap now", range.0, range.1));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_skip(words: &[String]) -> Option<(LogId, (Sequence, Sequence))> {
+    let [log, range] = words else { return None };
+    let (first, last) = range.split_once('-')?;
+    Some((log.parse().ok()?, (Sequence(first.parse().ok()?), Sequence(last.parse().ok()?))))
 }
 
 /// Says what a sink was given, and what held it up; returns whether nothing did.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tollgate_log::{
-    Cursor, CursorStep, LogError, LogId, Position, SegmentState, Sequence, Storage, segments,
+    Cursor, CursorStep, LogError, LogId, Position, SegmentName, SegmentState, Sequence, Storage, segments,
 };
 
 use crate::audit::read_footer;
@@ -107,6 +107,8 @@ pub(super) struct Following {
     pub(super) are_tables_ensured: bool,
     pub(super) is_stopped: bool,
     pub(super) is_old_copy_warned: bool,
+    /// The segments that were there when its gaps were looked at.
+    pub(super) gaps_looked_at: Option<Vec<SegmentName>>,
     pause: Pause,
 }
 

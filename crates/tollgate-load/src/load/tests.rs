@@ -15,6 +15,7 @@ use super::*;
 use crate::audit::{AuditRow, STREAM_UNKNOWN, audit};
 use crate::sink::{SinkKind, Tally};
 
+mod mending;
 mod retention;
 mod sinks;
 
@@ -217,6 +218,22 @@ impl Sink for KillSink {
 
     fn skipped(&mut self, stream: &str, count: u64) {
         self.inner.skipped(stream, count);
+    }
+
+    fn gaps(&mut self, log: LogId) -> Result<Vec<Gap>, SinkError> {
+        self.inner.gaps(log)
+    }
+
+    fn begin_fill(&mut self, log: LogId, gap: &Gap) -> Result<(), SinkError> {
+        self.inner.begin_fill(log, gap)
+    }
+
+    fn commit_fill(&mut self, left: &[Gap]) -> Result<Tally, SinkError> {
+        self.inner.commit_fill(left)
+    }
+
+    fn retry_rejects(&mut self) -> Result<crate::sink::Retried, SinkError> {
+        self.inner.retry_rejects()
     }
 
     fn position(&mut self, log: LogId) -> Result<Option<Position>, SinkError> {

@@ -15,9 +15,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tollgate_log::{
-    Cursor, CursorStep, LogError, LogId, Position, RecordBatch, Sequence, Storage, Watermark, log_ids,
+    Cursor, CursorStep, Gap, LogError, LogId, Position, RecordBatch, Sequence, Storage, Watermark, log_ids,
+    segments,
 };
 
+use super::fill::fill as fill_gap;
 use super::follow::{Following, Reach, end_of_log, is_lasting, is_log_of_position, reach_of_sealed};
 use super::{LoadOptions, LoadState, OpenSink, Order, Shared};
 use crate::clock::now_us;
@@ -34,7 +36,7 @@ const LEFT_PAUSE: Duration = Duration::from_millis(500);
 const LOCKED_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Whose fault it is that a chunk is not loaded.
-enum ChunkError {
+pub(super) enum ChunkError {
     Log(LogError),
     Sink(SinkError),
 }
@@ -303,6 +305,10 @@ impl Worker {
         } else if following.is_left() && self.is_moving(log, following)? {
             return Ok(Pass::Done);
         }
+        if let Err(ChunkError::Sink(error)) = self.fill_gaps(log, following) {
+            self.sink()?.rollback();
+            return Err(error);
+        }
         loop {
             match self.chunk(log, following) {
                 Ok(true) => following.went_well(),
@@ -330,6 +336,47 @@ impl Worker {
                 return Ok(Pass::Aborted);
             }
         }
+    }
+
+    /// Looks at the gaps of a log if its segments are others than at the last look. What cannot be read stays a gap.
+    fn fill_gaps(&mut self, log: LogId, following: &mut Following) -> Result<(), ChunkError> {
+        let (storage, dir) = (self.storage.clone(), self.options.dir.clone());
+        let names: Vec<_> = segments(&*storage, &dir, log)?.into_iter().map(|(name, _)| name).collect();
+        if following.gaps_looked_at.as_ref() == Some(&names) {
+            return Ok(());
+        }
+        while self.fill_gap(log)? {}
+        following.gaps_looked_at = Some(names);
+        Ok(())
+    }
+
+    /// Loads what it can of the first gap that anything can be read of. False: nothing can of any.
+    fn fill_gap(&mut self, log: LogId) -> Result<bool, ChunkError> {
+        let (storage, dir, taken) =
+            (self.storage.clone(), self.options.dir.clone(), self.options.sink.taken.clone());
+        for gap in self.sink()?.gaps(log)? {
+            let rows_max = self.options.tuning.chunk_rows_max;
+            match fill_gap(&storage, &dir, log, &gap, (self.sink()?, &taken), rows_max) {
+                Ok(None) => {}
+                Ok(Some(tally)) => {
+                    self.filled(log, &gap, tally);
+                    return Ok(true);
+                }
+                Err(ChunkError::Log(_) | ChunkError::Sink(SinkError::Lost { .. })) => self.sink()?.rollback(),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+
+    fn filled(&self, log: LogId, gap: &Gap, tally: Tally) {
+        let (sink, records) = (&self.options.sink.name, tally.rows + tally.rejects + tally.skipped);
+        tracing::info!(sink, %log, first = %gap.first, last = %gap.last, records, "records of a gap are loaded");
+        self.shared.update(|status| {
+            status.rows += tally.rows;
+            status.rejects += tally.rejects;
+            status.filled += records;
+        });
     }
 
     /// Looks whether another loader is at the log; if so, leaves it to that one.
@@ -508,7 +555,7 @@ fn fill(
 }
 
 /// Leaves records of streams that the sink does not take out of a batch, and has them counted.
-fn leave_out(batch: &mut RecordBatch<'_>, taken: &Taken, sink: &mut dyn Sink) {
+pub(super) fn leave_out(batch: &mut RecordBatch<'_>, taken: &Taken, sink: &mut dyn Sink) {
     if *taken == Taken::All {
         return;
     }

@@ -95,6 +95,14 @@ impl SinkOptions {
         }
     }
 
+    /// Tries the rejects of the sink again.
+    ///
+    /// # Errors
+    /// The sink cannot be opened or fails; what was committed before counts.
+    pub fn retry_rejects(&self) -> Result<Retried, SinkError> {
+        self.open()?.retry_rejects()
+    }
+
     /// Reads how far each log is loaded, changing nothing. None: the database is not there, or nothing was loaded yet.
     ///
     /// # Errors
@@ -126,9 +134,18 @@ pub struct Tally {
     pub skipped: u64,
 }
 
+/// What became of rejects that were tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Retried {
+    /// They are rows now.
+    pub loaded: u64,
+    /// They stay rejects.
+    pub kept: u64,
+}
+
 /// A database that rows are loaded into.
 ///
-/// After any error of `begin`, `write`, `gap` or `commit` the caller calls [`Self::rollback`] and reads the position
+/// After any error of `begin`, `write`, `gap`, `commit` or those of a fill the caller calls [`Self::rollback`] and reads the position
 /// again: whether a commit that failed took place is known by that alone.
 pub trait Sink: Send {
     /// Whether the database has seen the sink of this name before.
@@ -182,6 +199,31 @@ pub trait Sink: Send {
     /// # Errors
     /// `Lost` if the position is not the expected one: then nothing is committed. After other errors it is unknown.
     fn commit(&mut self, end: Position) -> Result<Tally, SinkError>;
+
+    /// The gaps of a log, in order.
+    ///
+    /// # Errors
+    /// The database fails.
+    fn gaps(&mut self, log: LogId) -> Result<Vec<Gap>, SinkError>;
+
+    /// Begins a transaction for records of `log` that lie in this gap. [`Self::write`] follows, then [`Self::commit_fill`].
+    ///
+    /// # Errors
+    /// The database fails.
+    fn begin_fill(&mut self, log: LogId, gap: &Gap) -> Result<(), SinkError>;
+
+    /// Puts what is left of the gap in its place and commits; the position stays. `Ok` means on disk.
+    ///
+    /// # Errors
+    /// `Lost` if the gap is not there any more: then nothing is committed. After other errors it is unknown.
+    fn commit_fill(&mut self, left: &[Gap]) -> Result<Tally, SinkError>;
+
+    /// Tries every reject again from its stored bytes: what fits becomes a row, in one transaction with the end of the reject
+    /// and the counters. What does not, stays with the reason of today.
+    ///
+    /// # Errors
+    /// The database fails; what was committed before counts.
+    fn retry_rejects(&mut self) -> Result<Retried, SinkError>;
 
     /// Gives up the open transaction, if there is one.
     fn rollback(&mut self);

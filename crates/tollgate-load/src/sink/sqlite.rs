@@ -9,8 +9,10 @@
 
 mod bind;
 mod counts;
+mod fill;
 mod positions;
 mod reject;
+mod retry;
 mod sync;
 mod table;
 
@@ -23,7 +25,7 @@ use tollgate_log::{
     Gap, LogId, Position, Record, RecordBatch, RecordBody, Schema, SchemaId, Sequence, Value,
 };
 
-use super::{Sink, Tally};
+use super::{Retried, Sink, Tally};
 use crate::audit::STREAM_UNKNOWN;
 use crate::clock::now_us;
 use crate::error::SinkError;
@@ -53,6 +55,8 @@ struct Chunk {
     log_text: String,
     expected: Option<Position>,
     start: Option<Sequence>,
+    /// The gap that it fills; none if it moves the position.
+    filled: Option<Gap>,
     counts: BTreeMap<String, Tally>,
     bytes: u64,
     missing: u64,
@@ -124,6 +128,40 @@ impl SqliteSink {
 
     fn failed(&self, action: &'static str) -> impl FnOnce(rusqlite::Error) -> SinkError {
         failed(action, &self.path)
+    }
+
+    fn begin_chunk(
+        &mut self,
+        log: LogId,
+        expected: Option<Position>,
+        filled: Option<Gap>,
+    ) -> Result<(), SinkError> {
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.failed("begin a load"))?;
+        self.chunk = Some(Chunk {
+            log,
+            log_text: log.to_string(),
+            expected,
+            start: None,
+            filled,
+            counts: BTreeMap::new(),
+            bytes: 0,
+            missing: 0,
+        });
+        Ok(())
+    }
+
+    /// Adds what the chunk counted and commits.
+    fn finish_chunk(&mut self, chunk: &Chunk) -> Result<Tally, SinkError> {
+        self.add_counts(chunk).map_err(self.failed("add to the counters"))?;
+        self.connection.execute_batch("COMMIT").map_err(self.failed("commit a load"))?;
+        self.unchecked_bytes = self.unchecked_bytes.saturating_add(2 * chunk.bytes + COMMIT_BYTES);
+        let mut tally = Tally { missing: chunk.missing, ..Tally::default() };
+        for count in chunk.counts.values() {
+            tally.rows += count.rows;
+            tally.rejects += count.rejects;
+            tally.skipped += count.skipped;
+        }
+        Ok(tally)
     }
 
     fn move_position(&self, chunk: &Chunk, end: Position) -> Result<bool, rusqlite::Error> {
@@ -258,16 +296,7 @@ impl Sink for SqliteSink {
     }
 
     fn begin(&mut self, log: LogId, expected: Option<Position>) -> Result<(), SinkError> {
-        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.failed("begin a load"))?;
-        self.chunk = Some(Chunk {
-            log,
-            log_text: log.to_string(),
-            expected,
-            start: None,
-            counts: BTreeMap::new(),
-            bytes: 0,
-            missing: 0,
-        });
+        self.begin_chunk(log, expected, None)?;
         // The commit decides; looking here spares the work of a chunk that cannot win.
         if self.position(log)?.map(|found| found.last) != expected.map(|position| position.last) {
             return Err(SinkError::Lost { log });
@@ -332,16 +361,29 @@ impl Sink for SqliteSink {
         if !self.move_position(&chunk, end).map_err(self.failed("move the position"))? {
             return Err(SinkError::Lost { log: chunk.log });
         }
-        self.add_counts(&chunk).map_err(self.failed("add to the counters"))?;
-        self.connection.execute_batch("COMMIT").map_err(self.failed("commit a load"))?;
-        self.unchecked_bytes = self.unchecked_bytes.saturating_add(2 * chunk.bytes + COMMIT_BYTES);
-        let mut tally = Tally { missing: chunk.missing, ..Tally::default() };
-        for count in chunk.counts.values() {
-            tally.rows += count.rows;
-            tally.rejects += count.rejects;
-            tally.skipped += count.skipped;
+        self.finish_chunk(&chunk)
+    }
+
+    fn gaps(&mut self, log: LogId) -> Result<Vec<Gap>, SinkError> {
+        fill::gaps(&self.connection, &self.name, log).map_err(self.failed("read the gaps"))
+    }
+
+    fn begin_fill(&mut self, log: LogId, gap: &Gap) -> Result<(), SinkError> {
+        self.begin_chunk(log, None, Some(gap.clone()))
+    }
+
+    fn commit_fill(&mut self, left: &[Gap]) -> Result<Tally, SinkError> {
+        let Some(chunk) = self.chunk.take() else { return Ok(Tally::default()) };
+        let Some(gap) = &chunk.filled else { return Ok(Tally::default()) };
+        let is_replaced = fill::replace(&self.connection, &self.name, &chunk.log_text, gap, left);
+        if !is_replaced.map_err(self.failed("fill a gap"))? {
+            return Err(SinkError::Lost { log: chunk.log });
         }
-        Ok(tally)
+        self.finish_chunk(&chunk)
+    }
+
+    fn retry_rejects(&mut self) -> Result<Retried, SinkError> {
+        retry::retry(&self.connection, &self.name).map_err(self.failed("try rejects again"))
     }
 
     fn rollback(&mut self) {

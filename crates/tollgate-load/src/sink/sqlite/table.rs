@@ -184,7 +184,7 @@ fn insert_statement(schema: &Schema) -> String {
     format!("INSERT OR ABORT INTO {} ({}) VALUES ({places})", quoted(schema.stream()), names.join(", "))
 }
 
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

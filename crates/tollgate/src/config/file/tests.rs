@@ -623,7 +623,7 @@ fn faults_of_sinks_are_told() {
              [sink.c]\nsqlite = \"y.db\"\nstreams = []\n[load]\nin_server = 1\n"
         ),
         &[
-            "t.toml:5:8: from in [sink.a] is \"new\", allowed is oldest, now",
+            "t.toml:5:8: from in [sink.a] is \"new\", did you mean \"now\"?",
             "t.toml:7:10: sqlite in [sink.b] is that of [sink.a] again: each needs a file of its own",
             "t.toml:8:12: unknown stream \"score\" in [sink.b], did you mean \"scores\"?",
             "t.toml:9:1: streams in [sink.c] is empty, allowed is a list of streams, or no such key",

@@ -13,7 +13,7 @@ use crate::program::{App, eventually, told};
 /// Kills of a loader; `make crash` has many more.
 const KILLS: u64 = 5;
 /// A loader that is killed lives at random up to this long: about as long as all of it takes.
-const LIFE_US_MAX: u64 = 400_000;
+const LIFE_US_MAX: u64 = 100_000;
 
 const STREAMS: &str = r#"
 workers = 2
@@ -158,7 +158,7 @@ fn a_loader_that_is_killed_at_any_moment_loads_every_record_once() {
     let mut left = kills;
     while left > 0 {
         let app = app("");
-        let count = leave_logs(&app, 2, 30_000);
+        let count = leave_logs(&app, 3, 50_000);
         for _ in 0..left.min(KILLS) {
             let loader = app.follow(&["load"]);
             thread::sleep(Duration::from_micros(random.below(LIFE_US_MAX)));

@@ -20,5 +20,5 @@ mod sink;
 pub use audit::{AuditRow, STREAM_UNKNOWN, audit};
 pub use error::{AuditError, FinishError, SinkError, StartError};
 pub use live::LiveLog;
-pub use load::{LoadOptions, LoadState, LoadStatus, LoadTuning, Loader, SkipError, skip};
+pub use load::{Backlog, LoadOptions, LoadState, LoadStatus, LoadTuning, Loader, SkipError, skip};
 pub use sink::{LoadFrom, Retried, Sink, SinkKind, SinkOptions, Taken, Tally};

@@ -1,7 +1,9 @@
 //! The loader: one thread that brings what is synced in the logs of a folder into one sink.
 
+mod backlog;
 mod fill;
 mod follow;
+mod share;
 mod skip;
 mod worker;
 
@@ -18,6 +20,7 @@ use crate::live::LiveLog;
 use crate::sink::{Sink, SinkOptions};
 use worker::Worker;
 
+pub use backlog::Backlog;
 pub use skip::{SkipError, skip};
 
 /// What is loaded, and where.
@@ -55,6 +58,8 @@ pub struct LoadTuning {
     pub backoff_min: Duration,
     /// The longest wait after an error.
     pub backoff_max: Duration,
+    /// A loader that was not caught up for so long takes an equal share of the machine.
+    pub lag_max: Duration,
 }
 
 impl Default for LoadTuning {
@@ -67,6 +72,7 @@ impl Default for LoadTuning {
             poll: Duration::from_secs(1),
             backoff_min: Duration::from_millis(100),
             backoff_max: Duration::from_secs(30),
+            lag_max: Duration::from_mins(1),
         }
     }
 }
@@ -116,6 +122,8 @@ pub struct LoadStatus {
     pub commits: u64,
     /// Time from the stamp of the first batch of the last commit to its commit; zero when caught up.
     pub lag: Duration,
+    /// What is still to be loaded, as of the last look.
+    pub backlog: Backlog,
     /// Logs that are not followed any more, and why.
     pub stopped_logs: BTreeMap<LogId, String>,
     /// The last error, with its causes.
@@ -234,9 +242,10 @@ impl Loader {
         };
         let shared = Arc::new(Shared::default());
         let mut worker = Worker::new(options, storage, live, open, sink, shared.clone());
+        let thread_name = format!("load-{name}");
         let thread = thread::Builder::new()
-            .name(format!("load-{name}"))
-            .spawn(move || worker.run())
+            .name(thread_name.clone())
+            .spawn(move || share::run(&thread_name, &mut worker))
             .map_err(StartError::Thread)?;
         Ok(Self { name, shared, thread: Some(thread) })
     }

@@ -69,6 +69,7 @@ pub(crate) fn start_loader(config: &Config, sink: &Sink, live: Box<dyn LiveLog>)
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     let mut options = LoadOptions::new(&config.log.dir, sink.options());
     options.tuning = options.tuning.within(config.log.reserve_bytes);
+    options.tuning.lag_max = config.load.lag_max;
     Ok(Loader::start_beside(options, Arc::new(DiskStorage), Some(live))?)
 }
 

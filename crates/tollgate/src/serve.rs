@@ -65,7 +65,7 @@ pub(crate) fn run(path: PathBuf, is_loading: bool) -> anyhow::Result<ExitCode> {
     // From here on nothing is deleted that one of them lacks.
     let followers = log.sink_followers(if is_loading { config.sinks.len() } else { 0 });
     let control = start_control(config, &log, &followers, teller);
-    let loaders = match config.loaded_by {
+    let loaders = match config.load.by {
         LoadedBy::Server => start_loaders(config, followers)?,
         LoadedBy::Others => Vec::new(),
     };

@@ -21,7 +21,8 @@ use tollgate_log::{
 
 use super::fill::fill as fill_gap;
 use super::follow::{Following, Reach, end_of_log, is_lasting, is_log_of_position, reach_of_sealed};
-use super::{LoadOptions, LoadState, OpenSink, Order, Shared};
+use super::share::Share;
+use super::{Backlog, LoadOptions, LoadState, OpenSink, Order, Shared};
 use crate::clock::now_us;
 use crate::error::{SinkError, join_chain};
 use crate::live::LiveLog;
@@ -62,8 +63,18 @@ enum Pass {
     Left,
     /// Some log waits for its next try.
     Waiting,
+    /// Another share of the machine is wanted before it goes on.
+    OtherShare,
     /// The owner has no time.
     Aborted,
+}
+
+/// Why a thread of the loader is over.
+pub(super) enum Ended {
+    /// The loader is.
+    Over,
+    /// It is to go on in a thread of another share.
+    Wants(Share),
 }
 
 /// One chunk while it is made.
@@ -88,6 +99,11 @@ pub(super) struct Worker {
     shared: Arc<Shared>,
     /// The wait after the last error of the sink; none if all is well.
     backoff: Option<Duration>,
+    /// What this thread was given.
+    share: Share,
+    /// When all was loaded that might be, the last time; the start, if never.
+    caught_up_at: Instant,
+    backlog_seen_at: Option<Instant>,
 }
 
 impl Worker {
@@ -100,12 +116,33 @@ impl Worker {
         shared: Arc<Shared>,
     ) -> Self {
         let (watermark, is_enrolled, logs, backoff) = (None, false, BTreeMap::new(), None);
-        Self { options, storage, live, watermark, open, sink, is_enrolled, logs, shared, backoff }
+        let (share, caught_up_at, backlog_seen_at) = (Share::default(), Instant::now(), None);
+        Self {
+            options,
+            storage,
+            live,
+            watermark,
+            open,
+            sink,
+            is_enrolled,
+            logs,
+            shared,
+            backoff,
+            share,
+            caught_up_at,
+            backlog_seen_at,
+        }
     }
 
-    /// Runs until told to end. A panic costs a wait and the chunk at hand.
-    pub(super) fn run(&mut self) {
-        while catch_unwind(AssertUnwindSafe(|| self.follow())).is_err() {
+    /// Runs until told to end, or until it wants another share. A panic costs a wait and the chunk at hand.
+    pub(super) fn run(&mut self, share: Share) -> Ended {
+        self.share = share;
+        loop {
+            match catch_unwind(AssertUnwindSafe(|| self.follow())) {
+                Ok(Ended::Wants(other)) => return Ended::Wants(other),
+                Ok(Ended::Over) => break,
+                Err(_) => {}
+            }
             let sink = &self.options.sink.name;
             tracing::error!(
                 sink,
@@ -124,16 +161,47 @@ impl Worker {
         // The sink is closed before anybody is told that the thread is over.
         self.sink = None;
         self.shared.end();
+        Ended::Over
     }
 
-    fn follow(&mut self) {
+    /// The share that is due: an equal one from `lag_max` on, until all is loaded.
+    fn share_due(&self) -> Share {
+        let is_behind = self.caught_up_at.elapsed() > self.options.tuning.lag_max;
+        if is_behind { Share::Equal } else { Share::Small }
+    }
+
+    /// Counts what is still to be loaded, not more often than new logs are looked for.
+    fn look_at_backlog(&mut self) {
+        if self.backlog_seen_at.is_some_and(|at| at.elapsed() < self.options.tuning.poll) {
+            return;
+        }
+        self.backlog_seen_at = Some(Instant::now());
+        let mut backlog = Backlog::default();
+        for (log, following) in &self.logs {
+            let position = following.position.map_or(Sequence(0), |position| position.last);
+            // A log that cannot be read now is told of elsewhere.
+            let _ = self
+                .reach_of(*log)
+                .and_then(|reach| backlog.add(&*self.storage, &self.options.dir, *log, position, reach));
+        }
+        self.shared.update(|status| status.backlog = backlog);
+    }
+
+    fn follow(&mut self) -> Ended {
         loop {
+            if self.share_due() != self.share {
+                return Ended::Wants(self.share_due());
+            }
             let order = self.shared.order();
             self.look_at_live();
             let result = self.pass();
             match (result, order) {
-                (Ok(Pass::Aborted), _) | (_, Order::Abort) | (Ok(Pass::Done), Order::Finish) => return,
+                (Ok(Pass::Aborted), _) | (_, Order::Abort) | (Ok(Pass::Done), Order::Finish) => {
+                    return Ended::Over;
+                }
+                (Ok(Pass::OtherShare), _) => {}
                 (Ok(Pass::Done), Order::Follow) => {
+                    self.caught_up_at = Instant::now();
                     self.went_well(LoadState::CaughtUp);
                     self.wait_for_more();
                 }
@@ -156,7 +224,9 @@ impl Worker {
         }
         self.shared.update(|status| {
             status.state = state;
-            status.lag = if state == LoadState::CaughtUp { Duration::ZERO } else { status.lag };
+            if state == LoadState::CaughtUp {
+                (status.lag, status.backlog) = (Duration::ZERO, Backlog::default());
+            }
         });
     }
 
@@ -251,8 +321,9 @@ impl Worker {
             let is_new = following.is_none();
             let result = self.follow_log(log, following.get_or_insert_default(), is_new);
             self.logs.extend(following.map(|following| (log, following)));
-            if result? == Pass::Aborted {
-                return Ok(Pass::Aborted);
+            match result? {
+                over @ (Pass::Aborted | Pass::OtherShare) => return Ok(over),
+                Pass::Done | Pass::Left | Pass::Waiting => {}
             }
         }
         Ok(if self.logs.values().any(Following::is_failing) {
@@ -334,6 +405,10 @@ impl Worker {
             }
             if self.shared.order() == Order::Abort {
                 return Ok(Pass::Aborted);
+            }
+            self.look_at_backlog();
+            if self.share_due() != self.share {
+                return Ok(Pass::OtherShare);
             }
         }
     }

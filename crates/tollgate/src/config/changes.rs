@@ -65,7 +65,7 @@ impl Config {
         self.server.workers = present.server.workers;
         self.server.spool = present.server.spool.clone();
         self.log = present.log.clone();
-        self.loaded_by = present.loaded_by;
+        self.load = present.load;
         self.sinks = present.sinks.clone();
     }
 

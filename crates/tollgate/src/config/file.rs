@@ -22,7 +22,7 @@ use super::listen::{listen, trusted_proxies};
 use super::resolved::{self, Config};
 use super::route::{conflicts, is_host, path_problem};
 use super::section::{Context, Section, Written};
-use super::sink::{loaded_by, sinks};
+use super::sink::{load_rules, sinks};
 use super::stream::streams;
 use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS};
 
@@ -60,7 +60,7 @@ pub(super) fn resolve(file: &Path, text: &str, env: Environment<'_>) -> Result<C
 fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
     let written = server(root.table("server"), folder);
     let log = log(root.table("log"), folder);
-    let loaded_by = loaded_by(root.table("load"));
+    let load = load_rules(root.table("load"));
     let script = script(root.table("script"));
     let streams = streams(&mut root);
     let defaults = RouteDefaults {
@@ -93,7 +93,7 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
             drain_timeout: written.drain_timeout,
         },
         log,
-        loaded_by,
+        load,
         sinks,
     }
 }

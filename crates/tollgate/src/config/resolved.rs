@@ -15,7 +15,7 @@ use tollgate_server::{
 
 use super::env::escape;
 use super::listen::{show, show_proxies};
-use super::sink::{LoadedBy, Sink};
+use super::sink::{LoadRules, Sink};
 use super::stream::source_name;
 use super::units::{show_duration, show_size};
 
@@ -45,8 +45,8 @@ pub(crate) struct Config {
     pub(crate) server: ServerOptions,
     /// How the log is kept.
     pub(crate) log: LogOptions,
-    /// Who loads rows.
-    pub(crate) loaded_by: LoadedBy,
+    /// Who loads rows, and how hard.
+    pub(crate) load: LoadRules,
     /// Where rows are loaded: one database at least.
     pub(crate) sinks: Vec<Sink>,
     /// Bytes of a request body on routes that say nothing else.
@@ -99,7 +99,7 @@ impl fmt::Display for Config {
         self.write_script(f)?;
         self.server.streams.iter().try_for_each(|stream| write_stream(stream, f))?;
         self.server.routes.iter().try_for_each(|route| self.write_route(route, f))?;
-        write!(f, "{}", self.loaded_by)?;
+        write!(f, "{}", self.load)?;
         self.sinks.iter().try_for_each(|sink| write!(f, "{sink}"))
     }
 }

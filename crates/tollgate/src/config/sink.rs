@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use tollgate_load::{LoadFrom, SinkKind, SinkOptions, Taken};
+use tollgate_load::{LoadFrom, LoadTuning, SinkKind, SinkOptions, Taken};
 use tollgate_server::StreamSpec;
 
 use super::Config;
@@ -12,11 +13,27 @@ use super::fault::did_you_mean;
 use super::resolved::{quoted, quoted_path};
 use super::route::is_name;
 use super::section::{Section, Written};
+use super::units::{HOUR_MS, show_duration};
 
 /// Longest name of a sink in bytes: it goes into the name of a thread, and over the control socket.
 const NAME_BYTES_MAX: usize = 63;
 /// Relative to the folder of the configuration.
 const SQLITE: &str = "data/tollgate.sqlite";
+
+/// Who loads, and how hard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LoadRules {
+    /// Who does.
+    pub(crate) by: LoadedBy,
+    /// A loader that was not caught up for so long takes an equal share of the machine.
+    pub(crate) lag_max: Duration,
+}
+
+impl Default for LoadRules {
+    fn default() -> Self {
+        Self { by: LoadedBy::Server, lag_max: LoadTuning::default().lag_max }
+    }
+}
 
 /// Who loads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,18 +112,20 @@ impl fmt::Display for Sink {
     }
 }
 
-impl fmt::Display for LoadedBy {
+impl fmt::Display for LoadRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\n[load]")?;
-        writeln!(f, "in_server = {}", self.is_server())
+        writeln!(f, "in_server = {}", self.by.is_server())?;
+        writeln!(f, "lag_max = \"{}\"", show_duration(self.lag_max))
     }
 }
 
 /// Reads `[load]`.
-pub(super) fn loaded_by(mut section: Section<'_>) -> LoadedBy {
+pub(super) fn load_rules(mut section: Section<'_>) -> LoadRules {
     let in_server = section.switch("in_server").is_none_or(|written| written.value);
+    let lag_max = section.duration("lag_max", 100..=24 * HOUR_MS, LoadRules::default().lag_max);
     section.finish();
-    if in_server { LoadedBy::Server } else { LoadedBy::Others }
+    LoadRules { by: if in_server { LoadedBy::Server } else { LoadedBy::Others }, lag_max }
 }
 
 /// Reads all sinks, in the order of the file; one, if it has none.

@@ -14,7 +14,7 @@ use super::FILE_NAME;
 use super::fault::{ConfigError, Fault};
 use super::resolved::{self, Config};
 use super::route::{conflicts, path_problem};
-use super::sink::{LoadedBy, Sink};
+use super::sink::{LoadRules, Sink};
 
 /// How deep `routes/` is looked through: a link that leads back up ends there.
 const DEPTH_MAX: usize = 32;
@@ -62,7 +62,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
             drain_timeout: resolved::DRAIN_TIMEOUT,
         },
         log,
-        loaded_by: LoadedBy::Server,
+        load: LoadRules::default(),
         sinks: vec![Sink::default_in(&folder)],
     })
 }

@@ -247,3 +247,63 @@ fn copies_of_a_log_directory_on_two_servers_give_each_record_once() {
     assert!(from.exists());
     assert_eq!(load(&other, &site.sink()).stopped_logs.len(), 0);
 }
+
+/// The niceness of each thread of a sink's loader, lowest first.
+fn niceness(name: &str) -> Vec<i32> {
+    let mut found = Vec::new();
+    for task in fs::read_dir("/proc/self/task").unwrap() {
+        // A thread may end meanwhile.
+        let stat = fs::read_to_string(task.unwrap().path().join("stat")).unwrap_or_default();
+        let Some((head, rest)) = stat.rsplit_once(") ") else { continue };
+        if head.ends_with(&format!("(load-{name}")) {
+            found.push(rest.split(' ').nth(16).unwrap().parse().unwrap());
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn a_loader_is_nice_until_it_is_behind_for_too_long_and_again_when_it_caught_up() {
+    let site = Site::new();
+    site.write_visits(0..50);
+    let sink = sink(&site, "share");
+    let mut options = LoadOptions { sink: sink.clone(), ..site.options() };
+    options.tuning.lag_max = Duration::from_secs(1);
+    options.tuning.poll = Duration::from_millis(10);
+    options.tuning.backoff_max = Duration::from_millis(50);
+    let loader = Loader::start(options, site.storage.clone(), None).unwrap();
+    eventually("it is caught up and nice", || niceness("share") == [0, 5]);
+    let SinkKind::Sqlite { path } = &sink.kind;
+    let lock = Connection::open(path).unwrap();
+    lock.busy_timeout(PATIENCE).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    site.write_visits(50..100);
+    eventually("it is behind and has an equal share", || niceness("share") == [0, 0]);
+    lock.execute_batch("ROLLBACK").unwrap();
+    eventually("it is nice again", || niceness("share") == [0, 5]);
+    assert_eq!(loader.status().backlog, Backlog::default());
+    assert_eq!(loader.finish(PATIENCE).unwrap().rows, 100);
+}
+
+#[test]
+fn the_backlog_is_told_in_segments_and_bytes_while_it_is_loaded() {
+    let site = Site::new();
+    let log = site.write_visits(0..500);
+    let files = segments(&*site.storage, &site.dir(), log).unwrap();
+    let bytes =
+        |from: usize| files[from..].iter().map(|(_, path)| path.metadata().unwrap().len()).sum::<u64>();
+    let backlog = |position: u64| {
+        let mut backlog = Backlog::default();
+        let reach = crate::load::follow::reach_of_sealed(&*site.storage, &site.dir(), log).unwrap();
+        let position = tollgate_log::Sequence(position);
+        backlog.add(&*site.storage, &site.dir(), log, position, reach).unwrap();
+        (backlog.segments, backlog.bytes)
+    };
+    let last_of_first = files[1].0.first.0 - 1;
+    assert_eq!(backlog(0), (files.len() as u64, bytes(0)));
+    assert_eq!(backlog(last_of_first - 1), (files.len() as u64, bytes(0)));
+    assert_eq!(backlog(last_of_first), (files.len() as u64 - 1, bytes(1)));
+    assert_eq!(backlog(499), (1, bytes(files.len() - 1)));
+    assert_eq!(backlog(500), (0, 0));
+}

@@ -89,6 +89,7 @@ reply_bytes_max = "16MiB"
 
 [load]
 in_server = true
+lag_max = "1m"
 
 [sink.main]
 sqlite = "FOLDER/data/tollgate.sqlite"
@@ -635,14 +636,14 @@ fn faults_of_sinks_are_told() {
 #[test]
 fn sinks_are_any_number_each_with_its_streams() {
     let text = format!(
-        "{SCORES}[load]\nin_server = false\n[sink.b]\nsqlite = \"b.db\"\nstreams = [\"scores\"]\nfrom = \"now\"\n\
+        "{SCORES}[load]\nin_server = false\nlag_max = \"2s\"\n[sink.b]\nsqlite = \"b.db\"\nstreams = [\"scores\"]\nfrom = \"now\"\n\
          [sink.a]\nsqlite = \"a.db\"\n"
     );
     let config = load(&text).unwrap();
     let names: Vec<_> = config.sinks.iter().map(|sink| sink.name.as_str()).collect();
     assert_eq!(names, ["b", "a"]);
     let printed = config.to_string();
-    assert!(printed.contains("\n[load]\nin_server = false\n"), "{printed}");
+    assert!(printed.contains("\n[load]\nin_server = false\nlag_max = \"2s\"\n"), "{printed}");
     assert!(printed.contains("b.db\"\nstreams = [\"scores\"]\nfrom = \"now\"\n\n[sink.a]"), "{printed}");
     assert!(config.sinks[0].taken.takes("scores") && !config.sinks[0].taken.takes("other"));
 }

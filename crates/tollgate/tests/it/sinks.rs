@@ -1,5 +1,7 @@
 //! Several sinks, and loaders in processes of their own: every record is in every sink that takes it, once.
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
@@ -212,4 +214,39 @@ fn without_a_server_an_open_segment_is_left_and_told() {
     assert!(app.start().stop().0.success());
     app.succeed(&["load", "--once"]);
     assert_eq!(numbers(&app, "tollgate.sqlite", "a"), all(100));
+}
+
+/// How far the server says that its log is synced.
+fn watermark(app: &App) -> u64 {
+    let mut stream = UnixStream::connect(app.log_dir().join("control.sock")).unwrap();
+    stream.write_all(b"watermark\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, synced) = answer.trim_end().split_once(' ').expect(&answer);
+    synced.parse().unwrap()
+}
+
+#[test]
+fn a_loader_beside_a_server_never_loads_what_is_written_and_not_synced() {
+    let app = app(OTHERS_LOAD);
+    app.write("tollgate.toml", &app.config().replace("[stream.a]\n", "[stream.a]\nack = \"written\"\n"));
+    let server = app.begin_with_fault("fdatasync", "delay_enter=200000").serving().unwrap();
+    let loader = app.follow(&["load"]);
+    let mut client = server.connect();
+    let (mut next, mut looks_behind) = (0, 0);
+    eventually("the loader is seen behind what is written", || {
+        record(&mut client, "/a", next..next + 10);
+        next += 10;
+        // The watermark is asked for last: it only rises.
+        let loaded = numbers(&app, "tollgate.sqlite", "a").len() as u64;
+        let synced = watermark(&app);
+        assert!(loaded <= synced, "{loaded} loaded, {synced} synced, {next} written");
+        looks_behind += u32::from(loaded > 0 && loaded < next);
+        (looks_behind > 20).then_some(())
+    });
+    eventually("all is loaded", || {
+        (numbers(&app, "tollgate.sqlite", "a").len() as u64 == next).then_some(())
+    });
+    loader.end(Signal::TERM);
+    assert!(server.stop().0.success());
 }

@@ -32,13 +32,16 @@ tools:
 	@PATH="$$PATH:/usr/sbin" which strace mkfs.ext4 mkfs.xfs >/dev/null || \
 	{ apt-get update && apt-get install -y --no-install-recommends strace e2fsprogs xfsprogs; }
 
-# The crash tests of the log with many more seeds, and many more power cuts, on ext4 and XFS (as root).
+# The crash tests of the log with many more seeds, and many more power cuts, on ext4 and XFS (as
+# root), and kills of a loader.
 crash: tools
 	TOLLGATE_CRASH_SEEDS=$${SEEDS:-2000} $(CARGO) test --release --locked -p tollgate-log --test log -- --nocapture
 	for disk in ext4 xfs; do \
 	  TOLLGATE_DISK=$$disk TOLLGATE_POWER_CUTS=$${CUTS:-200} TOLLGATE_SEED=$$(date +%N) \
 	  $(CARGO) test --locked -p tollgate --test it power -- --nocapture || exit 1; \
 	done
+	TOLLGATE_KILLS=$${KILLS:-200} TOLLGATE_SEED=$$(date +%N) \
+	$(CARGO) test --locked -p tollgate --test it sinks -- --nocapture
 
 # The fuzz targets with coverage feedback, FUZZ_SECONDS each. `make fuzz TARGETS=head` for one; `fuzz/minimise` puts what
 # was found into the corpus.

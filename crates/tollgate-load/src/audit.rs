@@ -7,11 +7,14 @@
 //! A record whose stream nobody can tell any more (its segment is gone or lost its footer) is in a row of the stream
 //! [`STREAM_UNKNOWN`].
 //!
+//! The account of a sink covers its streams: what it passed of others it counts as skipped, so that this is no loss either,
+//! also when a stream is taken or left out later. Records before the one that it began with are nobody's.
+//!
 //! Segments that retention deleted are no loss, and no hole in the account: records are numbered without gaps, so the
 //! position itself says how many the log has given, and the sink counts in each transaction what became of them. What
 //! the sink says it has beyond that number is taken off what counts as ingested: then the account does not add up.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,7 +24,7 @@ use tollgate_log::{
 };
 
 use crate::error::AuditError;
-use crate::sink::{LogCounts, SinkOptions};
+use crate::sink::{LogCounts, SinkOptions, Taken};
 
 /// The stream of records whose stream is not known. No stream has this name in parentheses of its own.
 pub const STREAM_UNKNOWN: &str = "(unknown)";
@@ -88,15 +91,15 @@ impl Look {
         let mut look = Self { rows: Vec::new(), is_outrun: false };
         for log in logs {
             let counts = in_sink.remove(&log);
-            let position = counts.as_ref().map_or(Sequence(0), |counts| counts.last);
+            let passed = counts.as_ref().map_or(Passed::default(), Passed::of);
             let names = segments(&**storage, dir, log)?;
-            look.is_outrun |= is_outrun(&names, position);
-            let written = count_log(storage, dir, log, position, &names)?;
-            look.rows.extend(account(log, counts.as_ref(), &written));
+            look.is_outrun |= is_outrun(&names, passed.last);
+            let written = count_log(storage, dir, log, passed, &names)?;
+            look.rows.extend(account(log, &sink.taken, counts.as_ref(), &written));
         }
         // Logs whose folder is gone.
         for (log, counts) in &in_sink {
-            look.rows.extend(account(*log, Some(counts), &BTreeMap::new()));
+            look.rows.extend(account(*log, &sink.taken, Some(counts), &BTreeMap::new()));
         }
         Ok(look)
     }
@@ -115,25 +118,53 @@ struct Written {
     pending: u64,
 }
 
+/// What a sink has been given of a log: all behind `start`, up to `last`.
+#[derive(Debug, Clone, Copy, Default)]
+struct Passed {
+    start: Sequence,
+    last: Sequence,
+}
+
+impl Passed {
+    fn of(counts: &LogCounts) -> Self {
+        Self { start: counts.start, last: counts.last }
+    }
+}
+
 type WrittenByStream = BTreeMap<String, Written>;
 
-fn account(log: LogId, counts: Option<&LogCounts>, written: &WrittenByStream) -> Vec<AuditRow> {
+/// The account of one log. Of streams that the sink does not take there is a row only if it took them once.
+fn account(
+    log: LogId,
+    taken: &Taken,
+    counts: Option<&LogCounts>,
+    written: &WrittenByStream,
+) -> Vec<AuditRow> {
     let mut rows: BTreeMap<String, AuditRow> = BTreeMap::new();
-    for (stream, count) in counts.iter().flat_map(|counts| &counts.streams) {
-        let row = row_of(&mut rows, log, stream);
-        (row.loaded, row.rejected) = (count.loaded, count.rejected);
+    let in_sink = |stream: &String| counts.and_then(|counts| counts.streams.get(stream)).copied();
+    let known = counts.iter().flat_map(|counts| counts.streams.keys());
+    let mut told = 0;
+    for stream in known.chain(written.keys()).collect::<BTreeSet<_>>() {
+        let count = in_sink(stream).unwrap_or_default();
+        let written = written.get(stream).copied().unwrap_or_default();
+        let accounted = count.loaded + count.rejected + count.skipped;
+        told += accounted.max(written.passed);
+        let is_taken = taken.takes(stream);
+        if is_taken || count.loaded + count.rejected > 0 {
+            let row = row_of(&mut rows, log, stream);
+            (row.loaded, row.rejected) = (count.loaded, count.rejected);
+            if is_taken {
+                row.pending = written.pending;
+                row.missing = written.passed.saturating_sub(accounted);
+            }
+        }
     }
-    for (stream, count) in written {
-        let row = row_of(&mut rows, log, stream);
-        row.pending = count.pending;
-        row.missing = count.passed.saturating_sub(row.loaded + row.rejected);
-    }
-    let told: u64 = rows.values().map(|row| row.loaded + row.rejected + row.missing).sum();
     let passed = counts.map_or(0, |counts| counts.last.0.saturating_sub(counts.start.0));
     if let Some(missing) = passed.checked_sub(told).filter(|missing| *missing > 0) {
         row_of(&mut rows, log, STREAM_UNKNOWN).missing += missing;
     }
     let mut rows: Vec<_> = rows.into_values().collect();
+    rows.retain(|row| row.pending + row.loaded + row.rejected + row.missing > 0);
     count_ingested(&mut rows, told.saturating_sub(passed));
     rows
 }
@@ -164,11 +195,11 @@ fn count_log(
     storage: &Arc<dyn Storage>,
     dir: &Path,
     log: LogId,
-    position: Sequence,
+    passed: Passed,
     names: &[(SegmentName, PathBuf)],
 ) -> Result<WrittenByStream, LogError> {
     let mut counter =
-        Counter { storage, dir, log, position, streams: HashMap::new(), written: WrittenByStream::new() };
+        Counter { storage, dir, log, passed, streams: HashMap::new(), written: WrittenByStream::new() };
     for (index, (name, path)) in names.iter().enumerate() {
         let end = names.get(index + 1).map(|(next, _)| next.first.before());
         match counter.segment(*name, path, end) {
@@ -184,7 +215,7 @@ struct Counter<'a> {
     storage: &'a Arc<dyn Storage>,
     dir: &'a Path,
     log: LogId,
-    position: Sequence,
+    passed: Passed,
     /// Schemas keep their numbers throughout a log, so a segment that lost its own is helped by its neighbours.
     streams: HashMap<SchemaId, String>,
     written: WrittenByStream,
@@ -197,9 +228,15 @@ impl Counter<'_> {
             SegmentState::Open | SegmentState::Damaged => None,
         };
         let Some(footer) = footer else { return self.walk(name, end) };
+        if footer.last <= self.passed.start {
+            return Ok(());
+        }
+        if name.first <= self.passed.start {
+            return self.walk(name, Some(footer.last));
+        }
         self.learn_streams(name, path, &footer)?;
-        let is_passed = footer.last <= self.position;
-        if !is_passed && name.first <= self.position {
+        let is_passed = footer.last <= self.passed.last;
+        if !is_passed && name.first <= self.passed.last {
             return self.walk_divided(name, &footer);
         }
         for count in &footer.counts {
@@ -287,7 +324,10 @@ impl Counter<'_> {
         for record in batch.records().flatten() {
             let stream = self.streams.entry(record.schema_id);
             stream.or_insert_with(|| record.schema.stream().to_owned());
-            let is_passed = record.sequence <= self.position;
+            if record.sequence <= self.passed.start {
+                continue;
+            }
+            let is_passed = record.sequence <= self.passed.last;
             let written = self.stream(record.schema_id);
             let side = if is_passed { &mut written.passed } else { &mut written.pending };
             *side += 1;

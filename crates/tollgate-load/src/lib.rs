@@ -13,10 +13,12 @@
 mod audit;
 mod clock;
 mod error;
+mod live;
 mod load;
 mod sink;
 
 pub use audit::{AuditRow, STREAM_UNKNOWN, audit};
 pub use error::{AuditError, FinishError, SinkError, StartError};
-pub use load::{LoadOptions, LoadState, LoadStatus, LoadTuning, Loader};
-pub use sink::{Sink, SinkKind, SinkOptions, Tally};
+pub use live::LiveLog;
+pub use load::{Backlog, LoadOptions, LoadState, LoadStatus, LoadTuning, Loader, SkipError, skip};
+pub use sink::{LoadFrom, Retried, Sink, SinkKind, SinkOptions, Taken, Tally};

@@ -1,6 +1,10 @@
 //! The loader: one thread that brings what is synced in the logs of a folder into one sink.
 
+mod backlog;
+mod fill;
 mod follow;
+mod share;
+mod skip;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -12,8 +16,12 @@ use std::time::{Duration, Instant};
 use tollgate_log::{Follower, LogId, Storage};
 
 use crate::error::{FinishError, SinkError, StartError};
+use crate::live::LiveLog;
 use crate::sink::{Sink, SinkOptions};
 use worker::Worker;
+
+pub use backlog::Backlog;
+pub use skip::{SkipError, skip};
 
 /// What is loaded, and where.
 #[derive(Debug, Clone)]
@@ -50,6 +58,8 @@ pub struct LoadTuning {
     pub backoff_min: Duration,
     /// The longest wait after an error.
     pub backoff_max: Duration,
+    /// A loader that was not caught up for so long takes an equal share of the machine.
+    pub lag_max: Duration,
 }
 
 impl Default for LoadTuning {
@@ -62,6 +72,7 @@ impl Default for LoadTuning {
             poll: Duration::from_secs(1),
             backoff_min: Duration::from_millis(100),
             backoff_max: Duration::from_secs(30),
+            lag_max: Duration::from_mins(1),
         }
     }
 }
@@ -105,10 +116,14 @@ pub struct LoadStatus {
     pub rejects: u64,
     /// Records in gaps that the position passed.
     pub missing: u64,
+    /// Records of gaps that were found after all.
+    pub filled: u64,
     /// Commits.
     pub commits: u64,
     /// Time from the stamp of the first batch of the last commit to its commit; zero when caught up.
     pub lag: Duration,
+    /// What is still to be loaded, as of the last look.
+    pub backlog: Backlog,
     /// Logs that are not followed any more, and why.
     pub stopped_logs: BTreeMap<LogId, String>,
     /// The last error, with its causes.
@@ -197,6 +212,18 @@ impl Loader {
         storage: Arc<dyn Storage>,
         live: Option<Follower>,
     ) -> Result<Self, StartError> {
+        Self::start_beside(options, storage, live.map(|live| Box::new(live) as Box<dyn LiveLog>))
+    }
+
+    /// The same, beside a log that any process writes.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_beside(
+        options: LoadOptions,
+        storage: Arc<dyn Storage>,
+        live: Option<Box<dyn LiveLog>>,
+    ) -> Result<Self, StartError> {
         let sink = options.sink.clone();
         Self::start_with(options, storage, live, Box::new(move || sink.open()))
     }
@@ -204,7 +231,7 @@ impl Loader {
     fn start_with(
         options: LoadOptions,
         storage: Arc<dyn Storage>,
-        live: Option<Follower>,
+        live: Option<Box<dyn LiveLog>>,
         open: OpenSink,
     ) -> Result<Self, StartError> {
         let name = options.sink.name.clone();
@@ -215,11 +242,17 @@ impl Loader {
         };
         let shared = Arc::new(Shared::default());
         let mut worker = Worker::new(options, storage, live, open, sink, shared.clone());
+        let thread_name = format!("load-{name}");
         let thread = thread::Builder::new()
-            .name(format!("load-{name}"))
-            .spawn(move || worker.run())
+            .name(thread_name.clone())
+            .spawn(move || share::run(&thread_name, &mut worker))
             .map_err(StartError::Thread)?;
         Ok(Self { name, shared, thread: Some(thread) })
+    }
+
+    /// The name of its sink.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// How the loader does.

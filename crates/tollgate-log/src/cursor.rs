@@ -4,13 +4,14 @@
 //! as what they are: the same bytes under another name. A segment that retention deletes is read to its end by whoever
 //! has it open; one that is gone when it is to be opened makes the cursor look again for where the log goes on.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::batch::BatchKind;
 use crate::error::{FormatError, LogError};
 use crate::id::{LogId, Sequence};
-use crate::record::{Record, RecordBody, RecordKind, decode_reject, decode_row, split_record};
+use crate::record::{RawRecord, Record, RecordBody, RecordKind, decode_reject, decode_row, split_record};
 use crate::recover::segment_names;
 use crate::scan::{Found, Schemas, SegmentReader, StepError, scan_segment};
 use crate::schema::{Schema, SchemaId};
@@ -59,6 +60,7 @@ pub struct RecordBatch<'a> {
     stamp_us: i64,
     payload: &'a [u8],
     schemas: &'a Schemas,
+    left_out: Vec<SchemaId>,
 }
 
 impl<'a> RecordBatch<'a> {
@@ -82,28 +84,62 @@ impl<'a> RecordBatch<'a> {
         self.payload.len()
     }
 
-    /// The records, in order. An error means that a row does not follow its schema; the checksums held.
-    pub fn records(&self) -> impl Iterator<Item = Result<Record<'a>, FormatError>> + use<'a> {
-        let (log, schemas, mut rest, mut sequence) = (self.log, self.schemas, self.payload, self.first);
-        std::iter::from_fn(move || {
-            if rest.is_empty() {
-                return None;
+    /// The schemas that are known where the batch is.
+    pub fn schemas(&self) -> impl Iterator<Item = (SchemaId, &'a Arc<Schema>)> + use<'a> {
+        self.schemas.iter().map(|(id, schema)| (*id, schema))
+    }
+
+    /// Leaves records of some schemas out of what is read from now on; returns how many there are of each.
+    pub fn leave_out(&mut self, schemas: Vec<SchemaId>) -> BTreeMap<SchemaId, u64> {
+        let mut counts = BTreeMap::new();
+        let mut rest = self.payload;
+        while let Ok((raw, behind)) = split_record(rest) {
+            if schemas.contains(&raw.schema) {
+                *counts.entry(raw.schema).or_default() += 1;
             }
-            let record = decode_record(&mut rest, schemas, log, sequence);
-            sequence = sequence.after(1);
-            Some(record)
+            rest = behind;
+        }
+        self.left_out = schemas;
+        counts
+    }
+
+    /// The records, in order, but for those that are left out. An error means that a row does not follow its schema; the
+    /// checksums held.
+    pub fn records(&self) -> impl Iterator<Item = Result<Record<'a>, FormatError>> + use<'a> {
+        self.numbered().map(|(_, record)| record)
+    }
+
+    /// The same, each with its number: that of one that cannot be read is had in no other way.
+    pub fn numbered(&self) -> impl Iterator<Item = (Sequence, Result<Record<'a>, FormatError>)> + use<'a> {
+        let (log, schemas, mut rest, mut next) = (self.log, self.schemas, self.payload, self.first);
+        let left_out = self.left_out.clone();
+        std::iter::from_fn(move || {
+            while !rest.is_empty() {
+                let sequence = next;
+                next = next.after(1);
+                let (raw, behind) = match split_record(rest) {
+                    Ok(split) => split,
+                    Err(error) => {
+                        rest = &[];
+                        return Some((sequence, Err(error)));
+                    }
+                };
+                rest = behind;
+                if !left_out.contains(&raw.schema) {
+                    return Some((sequence, decode_record(&raw, schemas, log, sequence)));
+                }
+            }
+            None
         })
     }
 }
 
 fn decode_record<'a>(
-    rest: &mut &'a [u8],
+    raw: &RawRecord<'a>,
     schemas: &'a Schemas,
     log: LogId,
     sequence: Sequence,
 ) -> Result<Record<'a>, FormatError> {
-    let (raw, behind) = split_record(rest)?;
-    *rest = behind;
     let schema = schemas.get(&raw.schema).ok_or(FormatError::UnknownSchema(raw.schema.0))?;
     let body = match raw.kind {
         RecordKind::Reject => decode_reject(raw.body)?,
@@ -240,6 +276,7 @@ impl Cursor {
                 stamp_us,
                 payload: reader.payload(),
                 schemas: &reader.schemas,
+                left_out: Vec::new(),
             }),
         }
     }

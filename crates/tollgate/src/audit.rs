@@ -4,25 +4,39 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
-use tollgate_load::{AuditRow, SinkKind, SinkOptions, audit};
+use anyhow::Context;
+use tollgate_load::{AuditRow, audit};
 use tollgate_log::DiskStorage;
 
-use crate::config::{Config, Sink};
+use crate::config::Config;
 use crate::print::{printable, table, to_stdout, write_table};
 
 const HEADER: [&str; 7] = ["log", "stream", "ingested", "pending", "loaded", "rejected", "missing"];
 
-/// Prints what the log holds beside what the sink says it has; fails if anything is missing.
+/// Prints what the log holds beside what each sink says it has; fails if anything is missing.
 pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
-    let Sink { name, path } = config.sink.clone();
-    let sink = SinkOptions { name, kind: SinkKind::Sqlite { path } };
-    let rows = match config.log.dir.is_dir() {
-        true => audit(&DiskStorage, &config.log.dir, &sink)?,
-        false => Vec::new(),
-    };
-    let lines: Vec<_> = rows.iter().map(Line::of).collect();
     to_stdout(|out| {
-        let is_exact = write_lines(&lines, out)?;
+        let mut is_exact = true;
+        for (index, sink) in config.sinks.iter().enumerate() {
+            if config.sinks.len() > 1 {
+                let space = if index > 0 { "\n" } else { "" };
+                writeln!(out, "{space}sink {}", sink.name)?;
+            }
+            let rows = match config.log.dir.is_dir() {
+                true => audit(&DiskStorage, &config.log.dir, &sink.options())
+                    .with_context(|| format!("no account of sink {}", sink.name)),
+                false => Ok(Vec::new()),
+            };
+            match rows {
+                Ok(rows) => is_exact &= write_lines(&rows.iter().map(Line::of).collect::<Vec<_>>(), out)?,
+                // The others have their accounts all the same.
+                Err(error) if config.sinks.len() > 1 => {
+                    writeln!(out, "{error:#}")?;
+                    is_exact = false;
+                }
+                Err(error) => return Err(error),
+            }
+        }
         Ok(if is_exact { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }

@@ -28,8 +28,9 @@ pub(crate) fn run(config: &Config, is_printed: bool) -> anyhow::Result<ExitCode>
 fn summary(config: &Config) -> String {
     let routes = counted(config.server.routes.len(), "route");
     let streams = counted(config.server.streams.len(), "stream");
-    let (source, sink) = (config.source.display(), config.sink.path.display());
-    format!("ok: {routes}, {streams}, log {}, sink {sink} ({source})", config.log.dir.display())
+    let (source, log) = (config.source.display(), config.log.dir.display());
+    let sinks: Vec<_> = config.sinks.iter().map(|sink| format!("sink {}", sink.path.display())).collect();
+    format!("ok: {routes}, {streams}, log {log}, {} ({source})", sinks.join(", "))
 }
 
 fn counted(count: usize, what: &str) -> String {

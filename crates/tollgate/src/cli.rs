@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use tollgate_log::LogId;
 
 const EXAMPLES: &str = "\
@@ -11,6 +11,7 @@ Examples:
   tollgate serve shop/                 serve an app folder
   tollgate reload                      have the server take the changed configuration
   tollgate check --print               show the whole configuration with its defaults
+  tollgate load --once                 load what is not loaded yet, then end
   tollgate log cat --stream scores     what was recorded, as JSON lines
   tollgate log tail                    follow what a server records
   tollgate log verify data/log         check every checksum and digest
@@ -54,6 +55,8 @@ pub(crate) enum Command {
         #[arg(long)]
         print: bool,
     },
+    /// Load rows beside a server that leaves it to others, or what earlier runs left, until SIGINT or SIGTERM
+    Load(LoadCommand),
     /// Look into the record log, follow, check and mend it; a running server is not disturbed
     #[command(subcommand)]
     Log(LogCommand),
@@ -62,6 +65,9 @@ pub(crate) enum Command {
         /// The statement
         #[arg(value_name = "SELECT ...")]
         statement: String,
+        /// Which database is asked, where there are several; the first otherwise
+        #[arg(long, value_name = "NAME")]
+        sink: Option<String>,
         /// A configuration file, or the folder of an app
         #[arg(long, value_name = "CONFIG|DIR", default_value = ".")]
         config: PathBuf,
@@ -75,6 +81,25 @@ pub(crate) enum Command {
         #[arg(value_name = "CONFIG|DIR", default_value = ".")]
         config: PathBuf,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LoadCommand {
+    /// A configuration file, or the folder of an app
+    #[arg(value_name = "CONFIG|DIR", default_value = ".")]
+    pub(crate) config: PathBuf,
+    /// Only this sink
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sink: Option<String>,
+    /// End as soon as everything that may be read is loaded
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Try the rejects of the database again, then end: what fits its table by now becomes a row
+    #[arg(long, conflicts_with = "once")]
+    pub(crate) retry_rejects: bool,
+    /// Give up the next records of a log, then end: they become a gap, and what is behind them is loaded
+    #[arg(long, num_args = 2, value_names = ["LOG", "FIRST-LAST"], conflicts_with_all = ["once", "retry_rejects"])]
+    pub(crate) skip: Option<Vec<String>>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,6 +1,7 @@
 //! `<log.dir>/control.sock`: what other processes ask a server, in one line each.
 //!
-//! `watermark` is answered by `LOG-ID SEQUENCE`: how far the log is synced. `reload` is answered, when the reload is done,
+//! `watermark` is answered by `LOG-ID SEQUENCE`: how far the log is synced. `loaded SINK LOG-ID SEQUENCE` tells how far a sink of
+//! the server's configuration has a log, durably, so that retention may go on; it has no answer. `reload` is answered, when the reload is done,
 //! by the exit code for `tollgate reload` in a line of its own, and lines for people. Then the connection is closed. Whoever may
 //! connect decides the mode of the socket, which the umask gave: nobody but the owner, as a rule.
 //!
@@ -15,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use tollgate_log::{Follower, Sequence, Watermark};
+use tollgate_log::{Follower, LogId, Sequence, Watermark};
 
 const NAME: &str = "control.sock";
 /// How long either side waits for the other.
@@ -24,7 +25,9 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const RELOAD_TIMEOUT: Duration = Duration::from_mins(3);
 const WATERMARK: &str = "watermark";
 const RELOAD: &str = "reload";
-const REQUEST_BYTES_MAX: u64 = 64;
+const LOADED: &str = "loaded ";
+/// A word, the name of a sink, an id and a number.
+const REQUEST_BYTES_MAX: u64 = 256;
 /// An id, a blank, a number and a line end.
 const WATERMARK_BYTES_MAX: u64 = 64;
 const RELOADED_BYTES_MAX: u64 = 1 << 20;
@@ -56,13 +59,15 @@ impl Asker {
 }
 
 impl Control {
-    /// Begins to answer. The caller holds the lock of the folder; who asks for a reload is given to `on_reload`.
+    /// Begins to answer. The caller holds the lock of the folder; what sinks have is confirmed to their followers, who asks
+    /// for a reload is given to `on_reload`.
     ///
     /// # Errors
     /// The socket cannot be made.
     pub(crate) fn serve(
         dir: &Path,
         log: Follower,
+        sinks: Vec<(String, Follower)>,
         on_reload: impl Fn(Asker) + Send + 'static,
     ) -> anyhow::Result<Self> {
         let socket = dir.join(NAME);
@@ -78,7 +83,7 @@ impl Control {
             for stream in listener.incoming() {
                 match stream {
                     // Whoever went away needs no answer.
-                    Ok(stream) => drop(answer(stream, &log, &on_reload)),
+                    Ok(stream) => drop(answer(stream, &log, &sinks, &on_reload)),
                     Err(_) => thread::sleep(ACCEPT_PAUSE),
                 }
             }
@@ -95,7 +100,12 @@ impl Drop for Control {
     }
 }
 
-fn answer(mut stream: UnixStream, log: &Follower, on_reload: &impl Fn(Asker)) -> io::Result<()> {
+fn answer(
+    mut stream: UnixStream,
+    log: &Follower,
+    sinks: &[(String, Follower)],
+    on_reload: &impl Fn(Asker),
+) -> io::Result<()> {
     stream.set_write_timeout(Some(TIMEOUT))?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     let mut request = String::new();
@@ -109,8 +119,33 @@ fn answer(mut stream: UnixStream, log: &Follower, on_reload: &impl Fn(Asker)) ->
             on_reload(Asker(stream));
             Ok(())
         }
-        _ => Ok(()),
+        request => {
+            if let Some(Loaded { sink, log, last }) = request.strip_prefix(LOADED).and_then(read_loaded) {
+                let named = sinks.iter().filter(|(name, _)| *name == sink);
+                named.for_each(|(_, follower)| follower.confirm(log, last));
+            }
+            Ok(())
+        }
     }
+}
+
+/// What a sink has of a log.
+struct Loaded<'a> {
+    sink: &'a str,
+    log: LogId,
+    last: Sequence,
+}
+
+fn read_loaded(told: &str) -> Option<Loaded<'_>> {
+    let mut words = told.split(' ');
+    let (sink, log, last) = (words.next()?, words.next()?, words.next()?);
+    words.next().is_none().then_some(())?;
+    Some(Loaded { sink, log: log.parse().ok()?, last: Sequence(last.parse().ok()?) })
+}
+
+/// Tells the server of a log folder how far a sink has a log. A server that is not there hears it later.
+pub(crate) fn tell_loaded(dir: &Path, sink: &str, log: LogId, last: Sequence) {
+    exchange(dir, &format!("{LOADED}{sink} {log} {last}"), TIMEOUT, WATERMARK_BYTES_MAX);
 }
 
 /// Asks the server of a log folder how far its log is synced. None: no server answers.
@@ -164,7 +199,8 @@ mod tests {
         fs::write(dir.join(NAME), "left by a dead one").unwrap();
         let (log, _) = Log::open(Arc::new(DiskStorage), LogOptions::new(&dir), Vec::new(), |_| {}).unwrap();
         let reloaded = || Reloaded { code: 2, text: "t.toml: wrong\n".to_owned() };
-        let control = Control::serve(&dir, log.follower(), move |asker| asker.tell(&reloaded())).unwrap();
+        let control =
+            Control::serve(&dir, log.follower(), Vec::new(), move |asker| asker.tell(&reloaded())).unwrap();
         assert_eq!(ask(&dir), Some(Watermark { log: log.id(), synced: Sequence(0) }));
         assert_eq!(ask_reload(&dir), Some(reloaded()));
         assert_eq!(exchange(&dir, "format the disk", TIMEOUT, 64).as_deref(), Some(""));

@@ -7,6 +7,7 @@ mod check;
 mod cli;
 mod config;
 mod control;
+mod load;
 mod log;
 mod print;
 mod progress;
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{Cli, Command};
-use config::{Config, ConfigError};
+use config::{Config, ConfigError, UnknownSink};
 
 /// Options that do not fit together, which the parser of the command line cannot see.
 #[derive(Debug, thiserror::Error)]
@@ -36,8 +37,11 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Serve { config, no_load } => serve::run(config, !no_load),
         Command::Reload { config } => reload::run(&config),
         Command::Check { config, print } => check::run(&Config::load(&config)?, print),
+        Command::Load(command) => load::run(&command),
         Command::Log(command) => log::run(command),
-        Command::Sql { statement, config, format } => sql::run(&Config::load(&config)?, &statement, format),
+        Command::Sql { statement, sink, config, format } => {
+            sql::run(&Config::load(&config)?, sink.as_deref(), &statement, format)
+        }
         Command::Audit { config } => audit::run(&Config::load(&config)?),
     }
 }
@@ -47,7 +51,10 @@ fn tell(error: &anyhow::Error) -> ExitCode {
     let mut stderr = io::stderr().lock();
     let (told, code) = match error.downcast_ref::<ConfigError>() {
         Some(error) => (writeln!(stderr, "{error}"), 2),
-        None => (writeln!(stderr, "tollgate: {error:#}"), if error.is::<WrongUsage>() { 2 } else { 1 }),
+        None => {
+            let is_usage = error.is::<WrongUsage>() || error.is::<UnknownSink>();
+            (writeln!(stderr, "tollgate: {error:#}"), if is_usage { 2 } else { 1 })
+        }
     };
     drop(told);
     ExitCode::from(code)

@@ -1,6 +1,6 @@
 //! `tollgate serve`: wires log, loader and workers, waits for a signal, reloads meanwhile, and takes them down in the opposite order.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,14 +11,15 @@ use anyhow::Context;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use tollgate_load::{LoadOptions, LoadStatus, Loader, SinkKind, SinkOptions};
+use tollgate_load::{LiveLog, LoadStatus, Loader};
 use tollgate_log::{
-    DiskStorage, Log, LogError, LogEvent, RecoveryReport, RoomState, Space, Storage, make_folder,
+    DiskStorage, Follower, Log, LogError, LogEvent, RecoveryReport, RoomState, Space, Storage,
 };
 use tollgate_server::{BoundAddress, HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts};
 
-use crate::config::Config;
+use crate::config::{Config, LoadedBy, Sink};
 use crate::control::{Asker, Control};
+use crate::load::start_loader;
 use crate::print::{note, to_stdout};
 use crate::reload::Present;
 
@@ -61,8 +62,13 @@ pub(crate) fn run(path: PathBuf, is_loading: bool) -> anyhow::Result<ExitCode> {
     let listeners = Listeners::bind(&config.server)?;
     let addresses = listeners.addresses().to_vec();
     let log = open_log(config, teller.clone())?;
-    let control = start_control(config, &log, teller);
-    let loader = if is_loading { Some(start_loader(config, &log)?) } else { None };
+    // From here on nothing is deleted that one of them lacks.
+    let followers = log.sink_followers(if is_loading { config.sinks.len() } else { 0 });
+    let control = start_control(config, &log, &followers, teller);
+    let loaders = match config.load.by {
+        LoadedBy::Server => start_loaders(config, followers)?,
+        LoadedBy::Others => Vec::new(),
+    };
     let server = Server::start(config.server.clone(), listeners, &log)?;
     announce(config, &addresses)?;
     let mut present = Present::new(path, config.clone());
@@ -73,10 +79,8 @@ pub(crate) fn run(path: PathBuf, is_loading: bool) -> anyhow::Result<ExitCode> {
         (Stop::LogFailed(reason), _) => Some(reason),
         (Stop::Signal(_), closed) => closed.err().map(|error| error.to_string()),
     };
-    if let Some(loader) = loader {
-        let timeout = if failure.is_some() { FINISH_TIMEOUT_FAILED } else { FINISH_TIMEOUT };
-        report_load(loader.finish(timeout));
-    }
+    let timeout = if failure.is_some() { FINISH_TIMEOUT_FAILED } else { FINISH_TIMEOUT };
+    finish(loaders, timeout);
     match failure {
         Some(reason) => {
             anyhow::bail!("the log failed: {reason}; a restart keeps all that was acknowledged as synced")
@@ -86,7 +90,7 @@ pub(crate) fn run(path: PathBuf, is_loading: bool) -> anyhow::Result<ExitCode> {
 }
 
 /// Text for a person at a terminal, JSON for a machine; RUST_LOG picks what is told.
-fn start_tracing() {
+pub(crate) fn start_tracing() {
     use std::io::IsTerminal;
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
@@ -100,7 +104,7 @@ fn start_tracing() {
 
 /// A worker or a log thread that panics is in a state that nobody knows: the log makes the end of the process safe.
 /// A loader is restarted by its own watcher.
-fn abort_on_panic() {
+pub(crate) fn abort_on_panic() {
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         report(info);
@@ -170,13 +174,23 @@ fn open_log(config: &Config, teller: Sender<Event>) -> anyhow::Result<Log> {
 }
 
 /// Answers other processes; a server that cannot serves all the same.
-fn start_control(config: &Config, log: &Log, teller: Sender<Event>) -> Option<Control> {
+fn start_control(
+    config: &Config,
+    log: &Log,
+    followers: &[Follower],
+    teller: Sender<Event>,
+) -> Option<Control> {
+    let names = config.sinks.iter().map(|sink| sink.name.clone());
+    let sinks = names.zip(followers.iter().cloned()).collect();
     // A server that stops reloads no more: whoever asked sees the connection end.
     let on_reload = move |asker| drop(teller.send(Event::Reload(Some(asker))));
-    Control::serve(&config.log.dir, log.follower(), on_reload)
+    Control::serve(&config.log.dir, log.follower(), sinks, on_reload)
         .inspect_err(|error| {
             let error = format!("{error:#}");
-            tracing::warn!(error, "`log tail` shows sealed segments only, `reload` reaches nobody");
+            tracing::warn!(
+                error,
+                "`log tail` shows sealed segments only, `reload` reaches nobody, nor do other loaders"
+            );
         })
         .ok()
 }
@@ -244,16 +258,12 @@ fn report_recovery(report: &RecoveryReport) {
     }
 }
 
-fn start_loader(config: &Config, log: &Log) -> anyhow::Result<Loader> {
-    let sink = &config.sink;
-    let folder = sink.path.parent().unwrap_or(Path::new("."));
-    // Segments are deleted because the database has them: its own name has to be as durable.
-    make_folder(&DiskStorage, folder)
-        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    let kind = SinkKind::Sqlite { path: sink.path.clone() };
-    let mut options = LoadOptions::new(&config.log.dir, SinkOptions { name: sink.name.clone(), kind });
-    options.tuning = options.tuning.within(config.log.reserve_bytes);
-    Ok(Loader::start(options, storage(), log.sink_followers(1).pop())?)
+fn start_loaders(config: &Config, followers: Vec<Follower>) -> anyhow::Result<Vec<(String, Loader)>> {
+    let start = |(sink, follower): (&Sink, Follower)| {
+        let live: Box<dyn LiveLog> = Box::new(follower);
+        Ok((sink.name.clone(), start_loader(config, sink, live)?))
+    };
+    config.sinks.iter().zip(followers).map(start).collect()
 }
 
 /// Waits for the reason to stop, and reloads meanwhile.
@@ -294,9 +304,18 @@ fn reload(asker: Option<Asker>, present: &mut Present, server: &Server, log: &Lo
     }
 }
 
-fn report_load(finished: Result<LoadStatus, tollgate_load::FinishError>) {
+/// Gives every loader the same time; one that has more to do takes none from the others.
+fn finish(loaders: Vec<(String, Loader)>, timeout: Duration) {
+    thread::scope(|scope| {
+        for (sink, loader) in loaders {
+            scope.spawn(move || report_load(&sink, loader.finish(timeout)));
+        }
+    });
+}
+
+fn report_load(sink: &str, finished: Result<LoadStatus, tollgate_load::FinishError>) {
     match finished {
-        Ok(status) => tracing::info!(rows = status.rows, rejects = status.rejects, "loaded"),
+        Ok(status) => tracing::info!(sink, rows = status.rows, rejects = status.rejects, "loaded"),
         Err(error) => tracing::warn!("not all is loaded, the next start goes on: {error}"),
     }
 }

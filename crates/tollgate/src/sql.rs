@@ -23,9 +23,15 @@ const TABLE_ROWS_MAX: usize = 10_000;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs a statement and prints its rows.
-pub(crate) fn run(config: &Config, statement: &str, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(
+    config: &Config,
+    sink: Option<&str>,
+    statement: &str,
+    format: Format,
+) -> anyhow::Result<ExitCode> {
+    let database = &config.chosen(sink)?[0].path;
     to_stdout(|out| {
-        query(&config.sink.path, statement, format, out)?;
+        query(database, statement, format, out)?;
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tollgate_log::{Cursor, LogError, LogId, Position, SegmentState, Sequence, Storage, segments};
+use tollgate_log::{
+    Cursor, CursorStep, LogError, LogId, Position, SegmentName, SegmentState, Sequence, Storage, segments,
+};
 
 use crate::audit::read_footer;
 
@@ -16,6 +18,8 @@ pub(super) enum Reach {
     Nothing,
     /// Up to this record.
     UpTo(Sequence),
+    /// Up to this record: what lies behind is in a segment that is open, and nobody tells how far it is synced.
+    Sealed(Sequence),
     /// To its end: nobody writes it.
     End,
 }
@@ -24,7 +28,7 @@ impl Reach {
     pub(super) const fn limit(self) -> Option<Sequence> {
         match self {
             Self::Nothing => Some(Sequence(0)),
-            Self::UpTo(last) => Some(last),
+            Self::UpTo(last) | Self::Sealed(last) => Some(last),
             Self::End => None,
         }
     }
@@ -36,7 +40,7 @@ impl Reach {
 pub(super) fn reach_of_sealed(storage: &dyn Storage, dir: &Path, log: LogId) -> Result<Reach, LogError> {
     let segments = segments(storage, dir, log)?;
     if let Some((name, _)) = segments.iter().find(|(name, _)| name.state == SegmentState::Open) {
-        return Ok(Reach::UpTo(name.first.before()));
+        return Ok(Reach::Sealed(name.first.before()));
     }
     match segments.last() {
         None => Ok(Reach::Nothing),
@@ -46,6 +50,29 @@ pub(super) fn reach_of_sealed(storage: &dyn Storage, dir: &Path, log: LogId) -> 
         Some((_, path)) => {
             Ok(read_footer(storage, path)?.map_or(Reach::End, |footer| Reach::UpTo(footer.last)))
         }
+    }
+}
+
+/// Where a log ends now, as far as it may be read. None: nothing of it may be.
+pub(super) fn end_of_log(
+    storage: &Arc<dyn Storage>,
+    dir: &Path,
+    log: LogId,
+    reach: Reach,
+) -> Result<Option<Position>, LogError> {
+    if let Some(last) = reach.limit() {
+        return Ok((last > Sequence(0)).then_some(Position { last, chain: None }));
+    }
+    let segments = segments(&**storage, dir, log)?;
+    let Some((newest, _)) = segments.last() else { return Ok(None) };
+    let before = Position { last: newest.first.before(), chain: None };
+    let (mut end, mut cursor) = (before, Cursor::new(storage.clone(), dir, log, Some(before)));
+    loop {
+        end = match cursor.step(None)? {
+            CursorStep::Batch(batch) => batch.end(),
+            CursorStep::Gap(gap) => Position { last: gap.last, chain: None },
+            CursorStep::CaughtUp => return Ok((end.last > Sequence(0)).then_some(end)),
+        };
     }
 }
 
@@ -80,7 +107,20 @@ pub(super) struct Following {
     pub(super) are_tables_ensured: bool,
     pub(super) is_stopped: bool,
     pub(super) is_old_copy_warned: bool,
-    retry: Option<(Instant, Duration)>,
+    /// The segments that were there when its gaps were looked at.
+    pub(super) gaps_looked_at: Option<Vec<SegmentName>>,
+    pause: Pause,
+}
+
+/// Whether a log waits for its next look.
+#[derive(Default)]
+enum Pause {
+    #[default]
+    None,
+    /// It could not be read: the moment of the next try, and how long that one waits.
+    Retry(Instant, Duration),
+    /// Another loader has it, and had at that moment.
+    Left(Instant),
 }
 
 impl Following {
@@ -95,22 +135,42 @@ impl Following {
     }
 
     pub(super) fn is_due(&self) -> bool {
-        !self.is_stopped && self.retry.is_none_or(|(at, _)| at <= Instant::now())
+        let is_over = match self.pause {
+            Pause::None => true,
+            Pause::Retry(at, _) | Pause::Left(at) => at <= Instant::now(),
+        };
+        !self.is_stopped && is_over
     }
 
-    pub(super) fn is_waiting(&self) -> bool {
-        !self.is_stopped && self.retry.is_some()
+    /// Whether it could not be read.
+    pub(super) fn is_failing(&self) -> bool {
+        !self.is_stopped && matches!(self.pause, Pause::Retry(..))
+    }
+
+    /// Whether another loader had it at the last look.
+    pub(super) fn is_left(&self) -> bool {
+        matches!(self.pause, Pause::Left(_))
+    }
+
+    /// Leaves the log to another loader for a while, with the position that this one brought it to.
+    pub(super) fn leave(&mut self, position: Option<Position>, pause: Duration) {
+        self.position = position;
+        self.pause = Pause::Left(Instant::now() + pause);
+        self.reset();
     }
 
     /// Puts the next look off, twice as long as the last time.
     pub(super) fn put_off(&mut self, min: Duration, max: Duration) {
-        let wait = self.retry.map_or(min, |(_, wait)| (wait * 2).min(max));
-        self.retry = Some((Instant::now() + wait, wait));
+        let wait = match self.pause {
+            Pause::Retry(_, wait) => (wait * 2).min(max),
+            Pause::None | Pause::Left(_) => min,
+        };
+        self.pause = Pause::Retry(Instant::now() + wait, wait);
         self.reset();
     }
 
     pub(super) fn went_well(&mut self) {
-        self.retry = None;
+        self.pause = Pause::None;
     }
 }
 

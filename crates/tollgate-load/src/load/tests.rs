@@ -15,7 +15,9 @@ use super::*;
 use crate::audit::{AuditRow, STREAM_UNKNOWN, audit};
 use crate::sink::{SinkKind, Tally};
 
+mod mending;
 mod retention;
+mod sinks;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -49,7 +51,7 @@ impl Site {
     }
 
     fn sink(&self) -> SinkOptions {
-        SinkOptions { name: "main".to_owned(), kind: SinkKind::Sqlite { path: self.database() } }
+        SinkOptions::new("main", SinkKind::Sqlite { path: self.database() })
     }
 
     fn options(&self) -> LoadOptions {
@@ -206,6 +208,34 @@ impl Plan {
 }
 
 impl Sink for KillSink {
+    fn is_enrolled(&mut self) -> Result<bool, SinkError> {
+        self.inner.is_enrolled()
+    }
+
+    fn enroll(&mut self, ends: &BTreeMap<LogId, Position>) -> Result<(), SinkError> {
+        self.inner.enroll(ends)
+    }
+
+    fn skipped(&mut self, stream: &str, count: u64) {
+        self.inner.skipped(stream, count);
+    }
+
+    fn gaps(&mut self, log: LogId) -> Result<Vec<Gap>, SinkError> {
+        self.inner.gaps(log)
+    }
+
+    fn begin_fill(&mut self, log: LogId, gap: &Gap) -> Result<(), SinkError> {
+        self.inner.begin_fill(log, gap)
+    }
+
+    fn commit_fill(&mut self, left: &[Gap]) -> Result<Tally, SinkError> {
+        self.inner.commit_fill(left)
+    }
+
+    fn retry_rejects(&mut self) -> Result<crate::sink::Retried, SinkError> {
+        self.inner.retry_rejects()
+    }
+
     fn position(&mut self, log: LogId) -> Result<Option<Position>, SinkError> {
         self.inner.position(log)
     }

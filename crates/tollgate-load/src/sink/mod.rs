@@ -5,11 +5,12 @@
 
 mod sqlite;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema};
 
+use crate::audit::STREAM_UNKNOWN;
 use crate::error::SinkError;
 use sqlite::SqliteSink;
 
@@ -22,6 +23,53 @@ pub struct SinkOptions {
     pub name: String,
     /// Where it is.
     pub kind: SinkKind,
+    /// What of the logs it takes.
+    pub taken: Taken,
+    /// Where it begins, when the database has never seen it.
+    pub from: LoadFrom,
+}
+
+/// The streams that a sink takes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Taken {
+    /// All of them, also those that are declared later.
+    #[default]
+    All,
+    /// Those of these names.
+    Only(BTreeSet<String>),
+}
+
+impl Taken {
+    /// Whether records of a stream go to the sink. Those that nobody knows the stream of go to every sink.
+    pub fn takes(&self, stream: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(streams) => streams.contains(stream) || stream == STREAM_UNKNOWN,
+        }
+    }
+}
+
+/// Where a sink begins that the database has never seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LoadFrom {
+    /// At the oldest record that is kept.
+    #[default]
+    Oldest,
+    /// Behind what may be read at that moment: the records before are neither pending nor missing.
+    Now,
+}
+
+impl LoadFrom {
+    /// Both, with their names in configuration.
+    pub const ALL: [(&'static str, Self); 2] = [("oldest", Self::Oldest), ("now", Self::Now)];
+
+    /// The name in configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Oldest => "oldest",
+            Self::Now => "now",
+        }
+    }
 }
 
 /// The kinds of sinks.
@@ -35,11 +83,24 @@ pub enum SinkKind {
 }
 
 impl SinkOptions {
+    /// A sink that takes all streams from the oldest record on.
+    pub fn new(name: impl Into<String>, kind: SinkKind) -> Self {
+        Self { name: name.into(), kind, taken: Taken::default(), from: LoadFrom::default() }
+    }
+
     /// Opens the sink for writing.
     pub(crate) fn open(&self) -> Result<Box<dyn Sink>, SinkError> {
         match &self.kind {
-            SinkKind::Sqlite { path } => Ok(Box::new(SqliteSink::open(path)?)),
+            SinkKind::Sqlite { path } => Ok(Box::new(SqliteSink::open(path, &self.name)?)),
         }
+    }
+
+    /// Tries the rejects of the sink again.
+    ///
+    /// # Errors
+    /// The sink cannot be opened or fails; what was committed before counts.
+    pub fn retry_rejects(&self) -> Result<Retried, SinkError> {
+        self.open()?.retry_rejects()
     }
 
     /// Reads how far each log is loaded, changing nothing. None: the database is not there, or nothing was loaded yet.
@@ -48,14 +109,14 @@ impl SinkOptions {
     /// It is there and cannot be read.
     pub fn positions(&self) -> Result<Option<BTreeMap<LogId, Position>>, SinkError> {
         match &self.kind {
-            SinkKind::Sqlite { path } => sqlite::read_positions(path),
+            SinkKind::Sqlite { path } => sqlite::read_positions(path, &self.name),
         }
     }
 
     /// Reads positions and counters, changing nothing. A database that is not there has loaded nothing.
     pub(crate) fn counts(&self) -> Result<Vec<LogCounts>, SinkError> {
         match &self.kind {
-            SinkKind::Sqlite { path } => sqlite::read_counts(path),
+            SinkKind::Sqlite { path } => sqlite::read_counts(path, &self.name),
         }
     }
 }
@@ -69,13 +130,37 @@ pub struct Tally {
     pub rejects: u64,
     /// Records that are in gaps.
     pub missing: u64,
+    /// Records of streams that the sink does not take.
+    pub skipped: u64,
+}
+
+/// What became of rejects that were tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Retried {
+    /// They are rows now.
+    pub loaded: u64,
+    /// They stay rejects.
+    pub kept: u64,
 }
 
 /// A database that rows are loaded into.
 ///
-/// After any error of `begin`, `write`, `gap` or `commit` the caller calls [`Self::rollback`] and reads the position
+/// After any error of `begin`, `write`, `gap`, `commit` or those of a fill the caller calls [`Self::rollback`] and reads the position
 /// again: whether a commit that failed took place is known by that alone.
 pub trait Sink: Send {
+    /// Whether the database has seen the sink of this name before.
+    ///
+    /// # Errors
+    /// The database fails.
+    fn is_enrolled(&mut self) -> Result<bool, SinkError>;
+
+    /// Notes that the sink is there from now on, and that it begins behind these positions, in one transaction. Does
+    /// nothing if it is enrolled.
+    ///
+    /// # Errors
+    /// The database fails.
+    fn enroll(&mut self, ends: &BTreeMap<LogId, Position>) -> Result<(), SinkError>;
+
     /// How far a log is loaded; none if nothing of it is.
     ///
     /// # Errors
@@ -100,6 +185,9 @@ pub trait Sink: Send {
     /// Any error that is not one of a row.
     fn write(&mut self, batch: &RecordBatch<'_>) -> Result<(), SinkError>;
 
+    /// Counts records of a stream that the sink does not take; they are left out of the batch that is written next.
+    fn skipped(&mut self, stream: &str, count: u64);
+
     /// Takes a gap.
     ///
     /// # Errors
@@ -111,6 +199,31 @@ pub trait Sink: Send {
     /// # Errors
     /// `Lost` if the position is not the expected one: then nothing is committed. After other errors it is unknown.
     fn commit(&mut self, end: Position) -> Result<Tally, SinkError>;
+
+    /// The gaps of a log, in order.
+    ///
+    /// # Errors
+    /// The database fails.
+    fn gaps(&mut self, log: LogId) -> Result<Vec<Gap>, SinkError>;
+
+    /// Begins a transaction for records of `log` that lie in this gap. [`Self::write`] follows, then [`Self::commit_fill`].
+    ///
+    /// # Errors
+    /// The database fails.
+    fn begin_fill(&mut self, log: LogId, gap: &Gap) -> Result<(), SinkError>;
+
+    /// Puts what is left of the gap in its place and commits; the position stays. `Ok` means on disk.
+    ///
+    /// # Errors
+    /// `Lost` if the gap is not there any more: then nothing is committed. After other errors it is unknown.
+    fn commit_fill(&mut self, left: &[Gap]) -> Result<Tally, SinkError>;
+
+    /// Tries every reject again from its stored bytes: what fits becomes a row, in one transaction with the end of the reject
+    /// and the counters. What does not, stays with the reason of today.
+    ///
+    /// # Errors
+    /// The database fails; what was committed before counts.
+    fn retry_rejects(&mut self) -> Result<Retried, SinkError>;
 
     /// Gives up the open transaction, if there is one.
     fn rollback(&mut self);

@@ -9,8 +9,10 @@
 
 mod bind;
 mod counts;
+mod fill;
 mod positions;
 mod reject;
+mod retry;
 mod sync;
 mod table;
 
@@ -23,7 +25,7 @@ use tollgate_log::{
     Gap, LogId, Position, Record, RecordBatch, RecordBody, Schema, SchemaId, Sequence, Value,
 };
 
-use super::{Sink, Tally};
+use super::{Retried, Sink, Tally};
 use crate::audit::STREAM_UNKNOWN;
 use crate::clock::now_us;
 use crate::error::SinkError;
@@ -53,6 +55,8 @@ struct Chunk {
     log_text: String,
     expected: Option<Position>,
     start: Option<Sequence>,
+    /// The gap that it fills; none if it moves the position.
+    filled: Option<Gap>,
     counts: BTreeMap<String, Tally>,
     bytes: u64,
     missing: u64,
@@ -67,6 +71,8 @@ impl Chunk {
 /// An SQLite database that is loaded into.
 pub(crate) struct SqliteSink {
     path: PathBuf,
+    /// Whose bookkeeping it is.
+    name: String,
     connection: Connection,
     /// The insert statement of each schema whose table is ensured.
     tables: HashMap<Schema, String>,
@@ -89,7 +95,7 @@ impl SqliteSink {
     ///
     /// # Errors
     /// Not a database, not writable, too old a library; `Locked` is worth a retry.
-    pub(crate) fn open(path: &Path) -> Result<Self, SinkError> {
+    pub(crate) fn open(path: &Path, name: &str) -> Result<Self, SinkError> {
         if rusqlite::version_number() < VERSION_MIN {
             return Err(SinkError::Version { found: rusqlite::version(), needed: VERSION_MIN_TEXT });
         }
@@ -110,6 +116,7 @@ impl SqliteSink {
         }
         Ok(Self {
             path: path.to_owned(),
+            name: name.to_owned(),
             connection,
             tables: HashMap::new(),
             chunk: None,
@@ -123,6 +130,40 @@ impl SqliteSink {
         failed(action, &self.path)
     }
 
+    fn begin_chunk(
+        &mut self,
+        log: LogId,
+        expected: Option<Position>,
+        filled: Option<Gap>,
+    ) -> Result<(), SinkError> {
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.failed("begin a load"))?;
+        self.chunk = Some(Chunk {
+            log,
+            log_text: log.to_string(),
+            expected,
+            start: None,
+            filled,
+            counts: BTreeMap::new(),
+            bytes: 0,
+            missing: 0,
+        });
+        Ok(())
+    }
+
+    /// Adds what the chunk counted and commits.
+    fn finish_chunk(&mut self, chunk: &Chunk) -> Result<Tally, SinkError> {
+        self.add_counts(chunk).map_err(self.failed("add to the counters"))?;
+        self.connection.execute_batch("COMMIT").map_err(self.failed("commit a load"))?;
+        self.unchecked_bytes = self.unchecked_bytes.saturating_add(2 * chunk.bytes + COMMIT_BYTES);
+        let mut tally = Tally { missing: chunk.missing, ..Tally::default() };
+        for count in chunk.counts.values() {
+            tally.rows += count.rows;
+            tally.rejects += count.rejects;
+            tally.skipped += count.skipped;
+        }
+        Ok(tally)
+    }
+
     fn move_position(&self, chunk: &Chunk, end: Position) -> Result<bool, rusqlite::Error> {
         let now = now_text();
         let (last, chain) = (end.last.0.cast_signed(), end.chain.map(i64::from));
@@ -131,21 +172,29 @@ impl SqliteSink {
                 .connection
                 .prepare_cached(
                     "UPDATE tollgate_positions SET last = ?3, chain = ?4, loaded_at = ?5 \
-                     WHERE log = ?1 AND last = ?2",
+                     WHERE log = ?1 AND last = ?2 AND sink = ?6",
                 )?
-                .execute(params![chunk.log_text, expected.last.0.cast_signed(), last, chain, now])?,
+                .execute(params![
+                    chunk.log_text,
+                    expected.last.0.cast_signed(),
+                    last,
+                    chain,
+                    now,
+                    self.name
+                ])?,
             (None, start) => self
                 .connection
                 .prepare_cached(
-                    "INSERT INTO tollgate_positions (log, start, last, chain, loaded_at) \
-                     VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (log) DO NOTHING",
+                    "INSERT INTO tollgate_positions (log, start, last, chain, loaded_at, sink) \
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (sink, log) DO NOTHING",
                 )?
                 .execute(params![
                     chunk.log_text,
                     start.unwrap_or_default().0.cast_signed(),
                     last,
                     chain,
-                    now
+                    now,
+                    self.name
                 ])?,
         };
         Ok(changed == 1)
@@ -153,13 +202,15 @@ impl SqliteSink {
 
     fn add_counts(&self, chunk: &Chunk) -> Result<(), rusqlite::Error> {
         let mut statement = self.connection.prepare_cached(
-            "INSERT INTO tollgate_counts (log, stream, loaded, rejected) VALUES (?1, ?2, ?3, ?4) \
-             ON CONFLICT (log, stream) DO UPDATE SET \
-             loaded = loaded + excluded.loaded, rejected = rejected + excluded.rejected",
+            "INSERT INTO tollgate_counts (sink, log, stream, loaded, rejected, skipped) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (sink, log, stream) DO UPDATE SET \
+             loaded = loaded + excluded.loaded, rejected = rejected + excluded.rejected, \
+             skipped = skipped + excluded.skipped",
         )?;
         for (stream, tally) in &chunk.counts {
             let (rows, rejects) = (tally.rows.cast_signed(), tally.rejects.cast_signed());
-            statement.execute(params![chunk.log_text, stream, rows, rejects])?;
+            let skipped = tally.skipped.cast_signed();
+            statement.execute(params![self.name, chunk.log_text, stream, rows, rejects, skipped])?;
         }
         Ok(())
     }
@@ -195,14 +246,34 @@ fn now_text() -> String {
 }
 
 impl Sink for SqliteSink {
+    fn is_enrolled(&mut self) -> Result<bool, SinkError> {
+        self.connection
+            .query_row("SELECT 1 FROM tollgate_sinks WHERE sink = ?1", [&self.name], |_| Ok(()))
+            .optional()
+            .map(|row| row.is_some())
+            .map_err(self.failed("look whether the sink is new"))
+    }
+
+    fn enroll(&mut self, ends: &BTreeMap<LogId, Position>) -> Result<(), SinkError> {
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.failed("begin to enroll the sink"))?;
+        let enrolled = enroll(&self.connection, &self.name, ends);
+        enrolled.and_then(|()| self.connection.execute_batch("COMMIT")).map_err(|error| {
+            let error = self.failed("enroll the sink")(error);
+            self.rollback();
+            error
+        })
+    }
+
     fn position(&mut self, log: LogId) -> Result<Option<Position>, SinkError> {
         let row = |row: &rusqlite::Row<'_>| {
             let (last, chain): (i64, Option<u32>) = (row.get(0)?, row.get(1)?);
             Ok(Position { last: Sequence(last.cast_unsigned()), chain })
         };
         self.connection
-            .prepare_cached("SELECT last, chain FROM tollgate_positions WHERE log = ?1")
-            .and_then(|mut statement| statement.query_row([log.to_string()], row).optional())
+            .prepare_cached("SELECT last, chain FROM tollgate_positions WHERE sink = ?1 AND log = ?2")
+            .and_then(|mut statement| {
+                statement.query_row(params![self.name, log.to_string()], row).optional()
+            })
             .map_err(self.failed("read the position"))
     }
 
@@ -225,16 +296,7 @@ impl Sink for SqliteSink {
     }
 
     fn begin(&mut self, log: LogId, expected: Option<Position>) -> Result<(), SinkError> {
-        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.failed("begin a load"))?;
-        self.chunk = Some(Chunk {
-            log,
-            log_text: log.to_string(),
-            expected,
-            start: None,
-            counts: BTreeMap::new(),
-            bytes: 0,
-            missing: 0,
-        });
+        self.begin_chunk(log, expected, None)?;
         // The commit decides; looking here spares the work of a chunk that cannot win.
         if self.position(log)?.map(|found| found.last) != expected.map(|position| position.last) {
             return Err(SinkError::Lost { log });
@@ -250,12 +312,12 @@ impl Sink for SqliteSink {
             path: &self.path,
             connection: &self.connection,
             tables: &mut self.tables,
+            sink: &self.name,
             log_text: &chunk.log_text,
             lanes: Vec::new(),
         };
-        let mut sequence = batch.first();
         let mut undecodable = Tally::default();
-        for record in batch.records() {
+        for (sequence, record) in batch.numbered() {
             match record {
                 Ok(record) => writer.record(&record)?,
                 Err(error) => {
@@ -263,7 +325,6 @@ impl Sink for SqliteSink {
                     undecodable.rejects += 1;
                 }
             }
-            sequence = sequence.after(1);
         }
         for lane in &writer.lanes {
             add(&mut chunk.counts, lane.stream, lane.tally);
@@ -281,11 +342,18 @@ impl Sink for SqliteSink {
         let (first, last) = (gap.first.0.cast_signed(), gap.last.0.cast_signed());
         self.connection
             .execute(
-                "INSERT INTO tollgate_gaps (log, first, last, reason, since) VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![chunk.log_text, first, last, gap.reason, now_text()],
+                "INSERT INTO tollgate_gaps (sink, log, first, last, reason, since) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                params![self.name, chunk.log_text, first, last, gap.reason, now_text()],
             )
             .map_err(failed("note a gap", &self.path))?;
         Ok(())
+    }
+
+    fn skipped(&mut self, stream: &str, count: u64) {
+        if let Some(chunk) = &mut self.chunk {
+            add(&mut chunk.counts, stream, Tally { skipped: count, ..Tally::default() });
+        }
     }
 
     fn commit(&mut self, end: Position) -> Result<Tally, SinkError> {
@@ -293,15 +361,29 @@ impl Sink for SqliteSink {
         if !self.move_position(&chunk, end).map_err(self.failed("move the position"))? {
             return Err(SinkError::Lost { log: chunk.log });
         }
-        self.add_counts(&chunk).map_err(self.failed("add to the counters"))?;
-        self.connection.execute_batch("COMMIT").map_err(self.failed("commit a load"))?;
-        self.unchecked_bytes = self.unchecked_bytes.saturating_add(2 * chunk.bytes + COMMIT_BYTES);
-        let mut tally = Tally { missing: chunk.missing, ..Tally::default() };
-        for count in chunk.counts.values() {
-            tally.rows += count.rows;
-            tally.rejects += count.rejects;
+        self.finish_chunk(&chunk)
+    }
+
+    fn gaps(&mut self, log: LogId) -> Result<Vec<Gap>, SinkError> {
+        fill::gaps(&self.connection, &self.name, log).map_err(self.failed("read the gaps"))
+    }
+
+    fn begin_fill(&mut self, log: LogId, gap: &Gap) -> Result<(), SinkError> {
+        self.begin_chunk(log, None, Some(gap.clone()))
+    }
+
+    fn commit_fill(&mut self, left: &[Gap]) -> Result<Tally, SinkError> {
+        let Some(chunk) = self.chunk.take() else { return Ok(Tally::default()) };
+        let Some(gap) = &chunk.filled else { return Ok(Tally::default()) };
+        let is_replaced = fill::replace(&self.connection, &self.name, &chunk.log_text, gap, left);
+        if !is_replaced.map_err(self.failed("fill a gap"))? {
+            return Err(SinkError::Lost { log: chunk.log });
         }
-        Ok(tally)
+        self.finish_chunk(&chunk)
+    }
+
+    fn retry_rejects(&mut self) -> Result<Retried, SinkError> {
+        retry::retry(&self.connection, &self.name).map_err(self.failed("try rejects again"))
     }
 
     fn rollback(&mut self) {
@@ -333,6 +415,31 @@ impl Sink for SqliteSink {
     }
 }
 
+/// Does nothing if the sink is known: another loader was faster.
+fn enroll(
+    connection: &Connection,
+    sink: &str,
+    ends: &BTreeMap<LogId, Position>,
+) -> Result<(), rusqlite::Error> {
+    let now = now_text();
+    let new = connection.execute(
+        "INSERT INTO tollgate_sinks (sink, since) VALUES (?1, ?2) ON CONFLICT (sink) DO NOTHING",
+        params![sink, now],
+    )?;
+    if new == 0 {
+        return Ok(());
+    }
+    let mut position = connection.prepare_cached(
+        "INSERT INTO tollgate_positions (sink, log, start, last, chain, loaded_at) \
+         VALUES (?1, ?2, ?3, ?3, ?4, ?5) ON CONFLICT (sink, log) DO NOTHING",
+    )?;
+    for (log, end) in ends {
+        let (last, chain) = (end.last.0.cast_signed(), end.chain.map(i64::from));
+        position.execute(params![sink, log.to_string(), last, chain, now])?;
+    }
+    Ok(())
+}
+
 fn ensure_table(connection: &Connection, path: &Path, schema: &Schema) -> Result<String, SinkError> {
     ensure(connection, schema).map_err(|error| match error {
         EnsureError::Refused(error) => error,
@@ -347,6 +454,7 @@ fn add(counts: &mut BTreeMap<String, Tally>, stream: &str, more: Tally) {
     if let Some(count) = counts.get_mut(stream) {
         count.rows += more.rows;
         count.rejects += more.rejects;
+        count.skipped += more.skipped;
     }
 }
 
@@ -363,6 +471,7 @@ struct BatchWriter<'a, 'b> {
     path: &'a Path,
     connection: &'a Connection,
     tables: &'b mut HashMap<Schema, String>,
+    sink: &'a str,
     log_text: &'a str,
     lanes: Vec<Lane<'a>>,
 }
@@ -416,12 +525,13 @@ impl<'a> BatchWriter<'a, '_> {
         let sequence = sequence.0.cast_signed();
         self.connection
             .prepare_cached(
-                "INSERT INTO tollgate_rejects (log, sequence, stream, reason, item, text, loaded_at) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                "INSERT INTO tollgate_rejects (log, sequence, stream, reason, item, text, loaded_at, sink) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             )
             .and_then(|mut statement| {
                 let text = reject::readable(item);
-                statement.execute(params![self.log_text, sequence, stream, reason, item, text, now_text()])
+                let (log, now) = (self.log_text, now_text());
+                statement.execute(params![log, sequence, stream, reason, item, text, now, self.sink])
             })
             .map_err(failed("keep a reject", self.path))?;
         Ok(())

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use super::Config;
 
-/// Keys of `[server]` that a server takes once; all of `[log]` and `[sink.NAME]` are such, too.
+/// Keys of `[server]` that a server takes once; all of `[log]`, `[load]` and `[sink.NAME]` are such, too.
 const SERVER_KEYS_FIXED: [&str; 5] = ["listen", "backlog", "workers", "spool_dir", "spool_bytes_max"];
 
 /// One key that differs. None: it is not there.
@@ -27,6 +27,7 @@ impl Change {
         let server_key = self.key.strip_prefix("server.");
         server_key.is_some_and(|key| SERVER_KEYS_FIXED.contains(&key))
             || self.key.starts_with("log.")
+            || self.key.starts_with("load.")
             || self.key.starts_with("sink.")
     }
 }
@@ -64,7 +65,8 @@ impl Config {
         self.server.workers = present.server.workers;
         self.server.spool = present.server.spool.clone();
         self.log = present.log.clone();
-        self.sink = present.sink.clone();
+        self.load = present.load;
+        self.sinks = present.sinks.clone();
     }
 
     /// Every key with its value.
@@ -170,7 +172,7 @@ mod tests {
         let mut new = config("[server]\nworkers = 3\nbacklog = 7\nfields_max = 9\n");
         new.log.retain *= 2;
         new.server.spool.bytes_max *= 2;
-        new.sink.name = "other".to_owned();
+        new.sinks[0].name = "other".to_owned();
         let restart = |new: &Config| {
             let changes = present.changes_to(new);
             let keys = changes.into_iter().filter(Change::needs_restart).map(|change| change.key);
@@ -182,7 +184,9 @@ mod tests {
             "server.listen",
             "server.spool_bytes_max",
             "server.workers",
+            "sink.main.from",
             "sink.main.sqlite",
+            "sink.other.from",
             "sink.other.sqlite",
         ];
         assert_eq!(restart(&new), expected);

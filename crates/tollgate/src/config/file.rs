@@ -20,9 +20,10 @@ use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults, did_you_mean};
 use super::listen::{listen, trusted_proxies};
 use super::reach::{Reach, check_server};
-use super::resolved::{self, Config, Sink};
-use super::route::{conflicts, is_host, is_name, path_problem};
+use super::resolved::{self, Config};
+use super::route::{conflicts, is_host, path_problem};
 use super::section::{Context, Section, Written};
+use super::sink::{load_rules, sinks};
 use super::stream::streams;
 use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS};
 
@@ -60,6 +61,7 @@ pub(super) fn resolve(file: &Path, text: &str, env: Environment<'_>) -> Result<C
 fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
     let written = server(root.table("server"), folder);
     let log = log(root.table("log"), folder);
+    let load = load_rules(root.table("load"));
     let script = script(root.table("script"));
     let streams = streams(&mut root);
     let defaults = RouteDefaults {
@@ -70,7 +72,7 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
         reach: Reach::new(&written.connection, &written.spool),
     };
     let routes = routes(&mut root, &defaults);
-    let sink = sink(&mut root, folder);
+    let sinks = sinks(&mut root, folder, &streams);
     root.finish();
     Config {
         source: file.to_owned(),
@@ -93,7 +95,8 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
             drain_timeout: written.drain_timeout,
         },
         log,
-        sink,
+        load,
+        sinks,
     }
 }
 
@@ -229,27 +232,6 @@ fn script(mut section: Section<'_>) -> HostOptions {
     host.reply_bytes_max = section.size("reply_bytes_max", KIB..=GIB, host.reply_bytes_max);
     section.finish();
     host
-}
-
-fn sink(root: &mut Section<'_>, folder: &Path) -> Sink {
-    let mut sinks = Vec::new();
-    for (name, mut section) in root.named_tables("sink") {
-        if let Some(first) = sinks.first() {
-            let Sink { name: first, .. } = first;
-            section.fault_at(
-                &name.span,
-                format!("second sink {:?} beside {first:?}, allowed is one", name.value),
-            );
-        }
-        if !is_name(&name.value) {
-            let allowed = "a letter or _, then letters, digits and _";
-            section.fault_at(&name.span, format!("sink is named {:?}, allowed is {allowed}", name.value));
-        }
-        let path = section.needed_text("sqlite").map(|path| path.value).unwrap_or_default();
-        section.finish();
-        sinks.push(Sink { name: name.value, path: folder.join(path) });
-    }
-    sinks.into_iter().next().unwrap_or_else(|| Sink::default_in(folder))
 }
 
 struct RouteDefaults<'a> {

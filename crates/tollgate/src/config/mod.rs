@@ -13,6 +13,7 @@ mod reach;
 mod resolved;
 mod route;
 mod section;
+mod sink;
 mod stream;
 mod units;
 mod zero;
@@ -22,7 +23,8 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use changes::Change;
 pub(crate) use fault::{ConfigError, Fault};
-pub(crate) use resolved::{Config, Sink};
+pub(crate) use resolved::Config;
+pub(crate) use sink::{LoadedBy, Sink, UnknownSink};
 
 /// The name of the file that a folder is looked up for.
 pub(crate) const FILE_NAME: &str = "tollgate.toml";

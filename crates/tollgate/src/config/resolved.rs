@@ -15,6 +15,7 @@ use tollgate_server::{
 
 use super::env::escape;
 use super::listen::{show, show_proxies};
+use super::sink::{LoadRules, Sink};
 use super::stream::source_name;
 use super::units::{show_duration, show_size};
 
@@ -36,7 +37,6 @@ const RESERVE_BYTES: u64 = 1 << 30;
 pub(super) const LOG_DIR: &str = "data/log";
 /// Beside the log.
 pub(super) const SPOOL_DIR: &str = "data/spool";
-const SQLITE: &str = "data/tollgate.sqlite";
 /// What a segment header holds of the name of its node.
 pub(super) const NODE_BYTES_MAX: usize = 48;
 
@@ -49,26 +49,12 @@ pub(crate) struct Config {
     pub(crate) server: ServerOptions,
     /// How the log is kept.
     pub(crate) log: LogOptions,
-    /// Where rows are loaded.
-    pub(crate) sink: Sink,
+    /// Who loads rows, and how hard.
+    pub(crate) load: LoadRules,
+    /// Where rows are loaded: one database at least.
+    pub(crate) sinks: Vec<Sink>,
     /// Bytes of a request body on routes that say nothing else.
     pub(crate) body_bytes_max: u64,
-}
-
-/// The database that rows are loaded into.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sink {
-    /// The name that its positions are kept under.
-    pub(crate) name: String,
-    /// The SQLite file.
-    pub(crate) path: PathBuf,
-}
-
-impl Sink {
-    /// The sink of a configuration that names none.
-    pub(super) fn default_in(folder: &Path) -> Self {
-        Self { name: "main".to_owned(), path: folder.join(SQLITE) }
-    }
 }
 
 /// The addresses of a configuration that names none.
@@ -117,7 +103,8 @@ impl fmt::Display for Config {
         self.write_script(f)?;
         self.server.streams.iter().try_for_each(|stream| write_stream(stream, f))?;
         self.server.routes.iter().try_for_each(|route| self.write_route(route, f))?;
-        write!(f, "\n[sink.{}]\nsqlite = {}\n", self.sink.name, quoted_path(&self.sink.path))
+        write!(f, "{}", self.load)?;
+        self.sinks.iter().try_for_each(|sink| write!(f, "{sink}"))
     }
 }
 
@@ -239,10 +226,10 @@ fn write_stream(stream: &StreamSpec, f: &mut fmt::Formatter<'_>) -> fmt::Result 
 }
 
 /// A value as a TOML string that reads back to it, also where it looks like a variable.
-fn quoted(value: &str) -> String {
+pub(super) fn quoted(value: &str) -> String {
     toml::Value::String(escape(value)).to_string()
 }
 
-fn quoted_path(path: &Path) -> String {
+pub(super) fn quoted_path(path: &Path) -> String {
     quoted(&path.to_string_lossy())
 }

@@ -8,7 +8,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use tollgate_load::{SinkKind, SinkOptions};
 use tollgate_log::{
     BatchEnd, DiskStorage, LogError, LogId, Position, SegmentEnd, SegmentName, SegmentState, SegmentVerdict,
     Sequence, Storage, batch_that_ends_at, log_ids, segments, verify_segment,
@@ -41,14 +40,23 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
 /// How far each log is loaded.
 pub(super) type Positions = BTreeMap<LogId, Position>;
 
-/// Asks the database of a configuration. None: there is none yet, or it cannot be read, which is told.
+/// Asks the databases of a configuration; of each log, the one counts that has the most. None: there is none yet, or none
+/// can be read, which is told.
 fn loaded(config: &Config) -> Option<Positions> {
-    let kind = SinkKind::Sqlite { path: config.sink.path.clone() };
-    let sink = SinkOptions { name: config.sink.name.clone(), kind };
-    sink.positions().unwrap_or_else(|error| {
-        note(&format!("nothing is compared with the database: {:#}", anyhow::Error::new(error)));
-        None
-    })
+    let mut all: Option<Positions> = None;
+    for sink in &config.sinks {
+        let found = sink.options().positions().unwrap_or_else(|error| {
+            note(&format!("nothing is compared with the database: {:#}", anyhow::Error::new(error)));
+            None
+        });
+        for (log, position) in found.into_iter().flatten() {
+            let furthest = all.get_or_insert_default().entry(log).or_insert(position);
+            if furthest.last < position.last {
+                *furthest = position;
+            }
+        }
+    }
+    all
 }
 
 #[derive(Debug, Default)]

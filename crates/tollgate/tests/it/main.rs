@@ -19,4 +19,5 @@ mod reload;
 mod retention;
 mod room;
 mod routing;
+mod sinks;
 mod uploads;

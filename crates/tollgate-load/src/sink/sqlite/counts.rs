@@ -24,40 +24,44 @@ pub(crate) struct LogCounts {
 pub(crate) struct StreamCounts {
     pub(crate) loaded: u64,
     pub(crate) rejected: u64,
+    /// Records that were passed while the sink did not take the stream.
+    pub(crate) skipped: u64,
 }
 
-/// Reads all logs in one snapshot. A database that is missing, or holds no bookkeeping, has loaded nothing.
-pub(crate) fn read_counts(path: &Path) -> Result<Vec<LogCounts>, SinkError> {
+/// Reads what a sink says of all logs, in one snapshot. A database that is missing, or holds no bookkeeping, has loaded nothing.
+pub(crate) fn read_counts(path: &Path, sink: &str) -> Result<Vec<LogCounts>, SinkError> {
     if !path.exists() {
         return Ok(Vec::new());
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(failed("open a connection", path))?;
     connection.busy_timeout(20 * LOCK_WAIT).map_err(failed("set up a connection", path))?;
-    read(&connection).map_err(failed("read the counters", path))
+    read(&connection, sink).map_err(failed("read the counters", path))
 }
 
-fn read(connection: &Connection) -> Result<Vec<LogCounts>, rusqlite::Error> {
+fn read(connection: &Connection, sink: &str) -> Result<Vec<LogCounts>, rusqlite::Error> {
     let snapshot = connection.unchecked_transaction()?;
     let bookkeeping = "SELECT 1 FROM sqlite_schema WHERE name = 'tollgate_counts'";
     if snapshot.query_row(bookkeeping, [], |_| Ok(())).optional()?.is_none() {
         return Ok(Vec::new());
     }
     let mut logs = BTreeMap::new();
-    let mut positions = snapshot.prepare("SELECT log, start, last FROM tollgate_positions")?;
-    let mut rows = positions.query([])?;
+    let mut positions =
+        snapshot.prepare("SELECT log, start, last FROM tollgate_positions WHERE sink = ?1")?;
+    let mut rows = positions.query([sink])?;
     while let Some(row) = rows.next()? {
         let (text, start, last): (String, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let Ok(log) = text.parse() else { continue };
         let (start, last) = (Sequence(start.cast_unsigned()), Sequence(last.cast_unsigned()));
         logs.insert(text, LogCounts { log, start, last, streams: BTreeMap::new() });
     }
-    let mut counts = snapshot.prepare("SELECT log, stream, loaded, rejected FROM tollgate_counts")?;
-    let mut rows = counts.query([])?;
+    let columns = "log, stream, loaded, rejected, skipped";
+    let mut counts = snapshot.prepare(&format!("SELECT {columns} FROM tollgate_counts WHERE sink = ?1"))?;
+    let mut rows = counts.query([sink])?;
     while let Some(row) = rows.next()? {
-        let (loaded, rejected): (i64, i64) = (row.get(2)?, row.get(3)?);
+        let number = |column| row.get(column).map(i64::cast_unsigned);
         if let Some(log) = logs.get_mut(&row.get::<_, String>(0)?) {
-            let count = StreamCounts { loaded: loaded.cast_unsigned(), rejected: rejected.cast_unsigned() };
+            let count = StreamCounts { loaded: number(2)?, rejected: number(3)?, skipped: number(4)? };
             log.streams.insert(row.get(1)?, count);
         }
     }

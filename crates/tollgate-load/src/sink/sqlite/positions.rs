@@ -9,25 +9,29 @@ use tollgate_log::{LogId, Position, Sequence};
 use super::{LOCK_WAIT, failed};
 use crate::error::SinkError;
 
-/// Reads the positions of all logs. None: the database is missing, or holds no bookkeeping.
-pub(crate) fn read_positions(path: &Path) -> Result<Option<BTreeMap<LogId, Position>>, SinkError> {
+/// Reads the positions of a sink in all logs. None: the database is missing, or holds no bookkeeping.
+pub(crate) fn read_positions(
+    path: &Path,
+    sink: &str,
+) -> Result<Option<BTreeMap<LogId, Position>>, SinkError> {
     if !path.exists() {
         return Ok(None);
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(failed("open a connection", path))?;
     connection.busy_timeout(20 * LOCK_WAIT).map_err(failed("set up a connection", path))?;
-    read(&connection).map_err(failed("read the positions", path))
+    read(&connection, sink).map_err(failed("read the positions", path))
 }
 
-fn read(connection: &Connection) -> Result<Option<BTreeMap<LogId, Position>>, rusqlite::Error> {
+fn read(connection: &Connection, sink: &str) -> Result<Option<BTreeMap<LogId, Position>>, rusqlite::Error> {
     let bookkeeping = "SELECT 1 FROM sqlite_schema WHERE name = 'tollgate_positions'";
     if connection.query_row(bookkeeping, [], |_| Ok(())).optional()?.is_none() {
         return Ok(None);
     }
     let mut positions = BTreeMap::new();
-    let mut statement = connection.prepare("SELECT log, last, chain FROM tollgate_positions")?;
-    let mut rows = statement.query([])?;
+    let mut statement =
+        connection.prepare("SELECT log, last, chain FROM tollgate_positions WHERE sink = ?1")?;
+    let mut rows = statement.query([sink])?;
     while let Some(row) = rows.next()? {
         let (text, last, chain): (String, i64, Option<u32>) = (row.get(0)?, row.get(1)?, row.get(2)?);
         if let Ok(log) = text.parse() {

@@ -13,7 +13,7 @@ pub(super) fn row_as_json(schema: &Schema, values: &[Value<'_>]) -> Vec<u8> {
     Json::Object(object).to_string().into_bytes()
 }
 
-/// Numbers that JSON lacks are text, bytes are hexadecimal, JSON that does not parse is text.
+/// Numbers that JSON lacks are text, bytes are hexadecimal behind `\x`, JSON that does not parse is text.
 fn value_as_json(value: &Value<'_>) -> Json {
     match value {
         Value::Null => Json::Null,
@@ -22,7 +22,10 @@ fn value_as_json(value: &Value<'_>) -> Json {
         Value::Float(value) if value.is_finite() => Json::from(*value),
         Value::Float(value) => Json::String(value.to_string()),
         Value::Text(value) => Json::String((*value).to_owned()),
-        Value::Bytes(value) => Json::String(value.iter().map(|byte| format!("{byte:02x}")).collect()),
+        Value::Bytes(value) => {
+            let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+            Json::String(format!("\\x{digits}"))
+        }
         Value::Timestamp(us) => match super::bind::timestamp_text(*us) {
             Some(text) => Json::String(String::from_utf8_lossy(&text).into_owned()),
             None => Json::from(*us),

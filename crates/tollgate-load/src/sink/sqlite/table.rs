@@ -8,23 +8,33 @@ use tollgate_log::{Column, Schema};
 use super::bind::declared_type;
 use crate::error::SinkError;
 
-/// Bookkeeping. Sequence numbers are positive 64-bit integers; times are those of the loader's clock.
+/// Bookkeeping, by sink: a database outlives the name of the sink that filled it. Sequence numbers are positive 64-bit
+/// integers; times are those of the loader's clock.
 pub(super) const BOOKKEEPING: &str = "
+    CREATE TABLE IF NOT EXISTS tollgate_sinks (
+        sink TEXT NOT NULL PRIMARY KEY,
+        since TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS tollgate_positions (
-        log TEXT NOT NULL PRIMARY KEY,
+        sink TEXT NOT NULL,
+        log TEXT NOT NULL,
         start INTEGER NOT NULL,
         last INTEGER NOT NULL,
         chain INTEGER,
-        loaded_at TEXT NOT NULL
+        loaded_at TEXT NOT NULL,
+        PRIMARY KEY (sink, log)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS tollgate_counts (
+        sink TEXT NOT NULL,
         log TEXT NOT NULL,
         stream TEXT NOT NULL,
         loaded INTEGER NOT NULL,
         rejected INTEGER NOT NULL,
-        PRIMARY KEY (log, stream)
+        skipped INTEGER NOT NULL,
+        PRIMARY KEY (sink, log, stream)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS tollgate_rejects (
+        sink TEXT NOT NULL,
         log TEXT NOT NULL,
         sequence INTEGER NOT NULL,
         stream TEXT NOT NULL,
@@ -32,15 +42,16 @@ pub(super) const BOOKKEEPING: &str = "
         item BLOB NOT NULL,
         text TEXT NOT NULL,
         loaded_at TEXT NOT NULL,
-        PRIMARY KEY (log, sequence)
+        PRIMARY KEY (sink, log, sequence)
     ) STRICT;
     CREATE TABLE IF NOT EXISTS tollgate_gaps (
+        sink TEXT NOT NULL,
         log TEXT NOT NULL,
         first INTEGER NOT NULL,
         last INTEGER NOT NULL,
         reason TEXT NOT NULL,
         since TEXT NOT NULL,
-        PRIMARY KEY (log, first)
+        PRIMARY KEY (sink, log, first)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS tollgate_columns (
         stream TEXT NOT NULL,
@@ -173,7 +184,7 @@ fn insert_statement(schema: &Schema) -> String {
     format!("INSERT OR ABORT INTO {} ({}) VALUES ({places})", quoted(schema.stream()), names.join(", "))
 }
 
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

@@ -87,10 +87,15 @@ cpu_budget = "50ms"
 memory_bytes_max = "16MiB"
 reply_bytes_max = "16MiB"
 
+[load]
+in_server = true
+lag_max = "1m"
+
 [sink.main]
 sqlite = "FOLDER/data/tollgate.sqlite"
+from = "oldest"
 "#;
-    let folder = config.sink.path.parent().unwrap().parent().unwrap().display().to_string();
+    let folder = config.sinks[0].path.parent().unwrap().parent().unwrap().display().to_string();
     let expected = expected
         .replace("FOLDER", &folder)
         .replace("RESERVE", &show_size(config.log.reserve_bytes))
@@ -185,7 +190,7 @@ fn every_key_is_taken() {
         "#,
     )
     .unwrap();
-    let folder = config.sink.path.parent().unwrap();
+    let folder = config.sinks[0].path.parent().unwrap();
     let expected = r#"[server]
 listen = ["10.0.0.1:80", "[::1]:0", "unix:/run/a.sock", "systemd:web", { address = "10.0.0.2:81", proxy_protocol = true }, { address = "unix:/run/b.sock", mode = "0600" }]
 backlog = 16
@@ -329,7 +334,7 @@ fn unknown_keys_are_faults_with_the_nearest_known_one() {
     check(
         "[backend.billing]\nurls = []\n",
         &[
-            "t.toml:1:2: unknown key \"backend\" in the file, allowed: server, log, script, stream, route, sink",
+            "t.toml:1:2: unknown key \"backend\" in the file, allowed: server, log, load, script, stream, route, sink",
         ],
     );
     check(
@@ -658,11 +663,38 @@ fn faults_of_sinks_are_told() {
         "[sink.main]\nsqlite = \"a\"\n[sink.\"b c\"]\npostgres = \"x\"\n",
         &[
             "t.toml:3:1: missing key \"sqlite\" in [sink.b c]",
-            "t.toml:3:7: second sink \"b c\" beside \"main\", allowed is one",
-            "t.toml:3:7: sink is named \"b c\", allowed is a letter or _, then letters, digits and _",
-            "t.toml:4:1: unknown key \"postgres\" in [sink.b c], allowed: sqlite",
+            "t.toml:3:7: sink is named \"b c\", allowed is a letter or _, then letters, digits and _, at most 63 bytes",
+            "t.toml:4:1: unknown key \"postgres\" in [sink.b c], allowed: sqlite, streams, from",
         ],
     );
+    check(
+        &format!(
+            "{SCORES}[sink.a]\nsqlite = \"x.db\"\nfrom = \"new\"\n[sink.b]\nsqlite = \"x.db\"\nstreams = [\"score\"]\n\
+             [sink.c]\nsqlite = \"y.db\"\nstreams = []\n[load]\nin_server = 1\n"
+        ),
+        &[
+            "t.toml:5:8: from in [sink.a] is \"new\", did you mean \"now\"?",
+            "t.toml:7:10: sqlite in [sink.b] is that of [sink.a] again: each needs a file of its own",
+            "t.toml:8:12: unknown stream \"score\" in [sink.b], did you mean \"scores\"?",
+            "t.toml:9:1: streams in [sink.c] is empty, allowed is a list of streams, or no such key",
+            "t.toml:13:13: in_server in [load] is the integer 1, allowed is true or false",
+        ],
+    );
+}
+
+#[test]
+fn sinks_are_any_number_each_with_its_streams() {
+    let text = format!(
+        "{SCORES}[load]\nin_server = false\nlag_max = \"2s\"\n[sink.b]\nsqlite = \"b.db\"\nstreams = [\"scores\"]\nfrom = \"now\"\n\
+         [sink.a]\nsqlite = \"a.db\"\n"
+    );
+    let config = load(&text).unwrap();
+    let names: Vec<_> = config.sinks.iter().map(|sink| sink.name.as_str()).collect();
+    assert_eq!(names, ["b", "a"]);
+    let printed = config.to_string();
+    assert!(printed.contains("\n[load]\nin_server = false\nlag_max = \"2s\"\n"), "{printed}");
+    assert!(printed.contains("b.db\"\nstreams = [\"scores\"]\nfrom = \"now\"\n\n[sink.a]"), "{printed}");
+    assert!(config.sinks[0].taken.takes("scores") && !config.sinks[0].taken.takes("other"));
 }
 
 #[test]

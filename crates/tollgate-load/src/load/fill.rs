@@ -1,0 +1,60 @@
+//! Filling gaps: a segment that was mended, or came late, has records that the sink counts as missing.
+//!
+//! Gaps are looked at again when the segment files of their log are others than at the last look.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tollgate_log::{Cursor, CursorStep, Gap, LogId, Position, Storage};
+
+use super::skip::SKIPPED_READABLE;
+use super::worker::{ChunkError, leave_out};
+use crate::sink::{Sink, Taken, Tally};
+
+/// Loads what can be read of a gap. None: nothing can.
+///
+/// Not more than `chunk_rows_max` records and the batch beyond: what is left of the gap is looked at again.
+pub(super) fn fill(
+    storage: &Arc<dyn Storage>,
+    dir: &Path,
+    log: LogId,
+    gap: &Gap,
+    (sink, taken): (&mut dyn Sink, &Taken),
+    chunk_rows_max: u64,
+) -> Result<Option<Tally>, ChunkError> {
+    if gap.reason == SKIPPED_READABLE {
+        return Ok(None);
+    }
+    let mut next = gap.first;
+    let (mut left, mut rows, mut is_begun) = (Vec::new(), 0, false);
+    let mut cursor =
+        Cursor::new(storage.clone(), dir, log, Some(Position { last: gap.first.before(), chain: None }));
+    while next <= gap.last && rows < chunk_rows_max {
+        match cursor.step(Some(gap.last))? {
+            CursorStep::CaughtUp => break,
+            CursorStep::Gap(found) => {
+                left.push(Gap { reason: gap.reason.clone(), ..found });
+                next = found.last.after(1);
+            }
+            // Only its end was skipped: whoever said so knows why.
+            CursorStep::Batch(batch) if batch.end().last > gap.last => break,
+            CursorStep::Batch(mut batch) => {
+                if !is_begun {
+                    sink.begin_fill(log, gap)?;
+                    is_begun = true;
+                }
+                leave_out(&mut batch, taken, sink);
+                sink.write(&batch)?;
+                rows += batch.end().last.after(1).0 - batch.first().0;
+                next = batch.end().last.after(1);
+            }
+        }
+    }
+    if !is_begun {
+        return Ok(None);
+    }
+    if next <= gap.last {
+        left.push(Gap { first: next, last: gap.last, reason: gap.reason.clone() });
+    }
+    Ok(Some(sink.commit_fill(&left)?))
+}

@@ -1,0 +1,152 @@
+//! What is done by hand: gaps that are filled, records that are skipped, rejects that are tried again.
+
+use std::fs;
+
+use tollgate_log::Sequence;
+
+use super::*;
+use crate::load::skip::SkipError;
+use crate::sink::Retried;
+
+/// A loaded site whose second segment is put away; returns where from, where to, and its records.
+fn with_a_lost_segment(site: &Site) -> (PathBuf, PathBuf, std::ops::Range<u64>) {
+    let log = site.write_visits(0..500);
+    let names = segments(&*site.storage, &site.dir(), log).unwrap();
+    assert!(names.len() > 3);
+    let (place, away) = (names[1].1.clone(), site.folder.path().join("away"));
+    fs::rename(&place, &away).unwrap();
+    (place, away, names[1].0.first.0..names[2].0.first.0)
+}
+
+fn gaps(site: &Site) -> Vec<String> {
+    let connection = site.connect();
+    let mut statement =
+        connection.prepare("SELECT first || '-' || last FROM tollgate_gaps ORDER BY first").unwrap();
+    statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_segment_that_comes_late_fills_its_gap() {
+    let site = Site::new();
+    let (place, away, lost) = with_a_lost_segment(&site);
+    assert_eq!(site.load().missing, lost.end - lost.start);
+    assert_eq!(gaps(&site), [format!("{}-{}", lost.start, lost.end - 1)]);
+    fs::rename(&away, &place).unwrap();
+    assert_eq!(site.load().filled, lost.end - lost.start);
+    assert_eq!(gaps(&site), [""; 0]);
+    assert_eq!(site.numbers(), (0..500).collect::<Vec<_>>());
+    let rows = site.audit();
+    assert_eq!((only_row(&rows).loaded, only_row(&rows).missing), (500, 0));
+    assert_eq!(site.load().filled, 0);
+}
+
+#[test]
+fn a_loader_that_runs_fills_a_gap_as_soon_as_its_segment_is_back() {
+    let site = Site::new();
+    let (place, away, _) = with_a_lost_segment(&site);
+    let loader = site.start();
+    eventually("the gap is noted", || loader.status().missing > 0);
+    fs::rename(&away, &place).unwrap();
+    eventually("the gap is filled", || loader.status().filled > 0);
+    loader.finish(PATIENCE).unwrap();
+    assert_eq!(site.numbers(), (0..500).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_segment_that_comes_back_damaged_fills_what_it_can_and_the_gap_shrinks() {
+    let site = Site::new();
+    let (place, away, lost) = with_a_lost_segment(&site);
+    site.load();
+    // The third record of the segment.
+    let damaged = lost.start + 2;
+    assert!(flip_byte_of(&away, &format!("/path/{:06}", damaged - 1)));
+    fs::rename(&away, &place).unwrap();
+    let status = site.load();
+    let left: u64 = only_row(&site.audit()).missing;
+    assert!(status.filled > 0 && left > 0, "{status:?}, {left} left");
+    assert_eq!(status.filled + left, lost.end - lost.start);
+    let numbers = site.numbers();
+    assert_eq!(numbers.len() as u64, 500 - left);
+    assert!(!numbers.contains(&(damaged.cast_signed() - 1)));
+    let sum: i64 = site.ask("SELECT sum(last - first + 1) FROM tollgate_gaps");
+    assert_eq!(sum.cast_unsigned(), left);
+}
+
+fn skip_of(site: &Site, log: LogId, first: u64, last: u64) -> Result<(), String> {
+    let range = (Sequence(first), Sequence(last));
+    skip(&site.storage, &site.dir(), &site.sink(), log, range).map_err(|error: SkipError| error.to_string())
+}
+
+#[test]
+fn records_that_are_skipped_are_a_gap_that_stays_and_the_rest_is_loaded() {
+    let site = Site::new();
+    let log = site.write_visits(0..100);
+    assert_eq!(skip_of(&site, log, 1, 10), Ok(()));
+    let refused = format!("records 1-10 of log {log} cannot be skipped: the next to be loaded is 11");
+    assert_eq!(skip_of(&site, log, 1, 10), Err(refused));
+    let beyond = format!("record 101 of log {log} cannot be skipped: its sealed segments end at 100");
+    assert_eq!(skip_of(&site, log, 11, 101), Err(beyond));
+    let status = site.load();
+    assert_eq!((status.rows, status.filled), (90, 0));
+    assert_eq!(site.load().filled, 0);
+    assert_eq!(gaps(&site), ["1-10"]);
+    assert_eq!(site.ask::<String>("SELECT reason FROM tollgate_gaps"), "skipped by command while readable");
+    assert_eq!(only_row(&site.audit()).missing, 10);
+}
+
+#[test]
+fn rejects_that_fit_by_now_become_rows_and_the_others_keep_the_reason_of_today() {
+    let site = Site::new();
+    site.write_visits(0..3);
+    site.connect()
+        .execute_batch("CREATE TABLE visits (n INTEGER CHECK (n <> 1), path TEXT, seq INTEGER UNIQUE)")
+        .unwrap();
+    site.load();
+    let count = |rows: &[AuditRow]| (only_row(rows).loaded, only_row(rows).rejected);
+    assert_eq!(count(&site.audit()), (2, 1));
+    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 0, kept: 1 });
+    // The table is made anew without the check; another reject will never fit.
+    site.connect()
+        .execute_batch(
+            "ALTER TABLE visits RENAME TO old; \
+             CREATE TABLE visits (n INTEGER, path TEXT, seq INTEGER); \
+             INSERT INTO visits SELECT * FROM old; DROP TABLE old; \
+             INSERT INTO tollgate_rejects SELECT sink, log, 99, stream, 'old', \
+             CAST('{\"n\":\"x\"}' AS BLOB), '', '' FROM tollgate_rejects;",
+        )
+        .unwrap();
+    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 1, kept: 1 });
+    assert_eq!(site.numbers(), [0, 1, 2]);
+    assert_eq!(site.ask::<String>("SELECT path FROM visits WHERE n = 1"), "/path/000001");
+    let reason = "column \"n\" takes int, found \"x\"";
+    assert_eq!(site.ask::<String>("SELECT reason FROM tollgate_rejects WHERE sequence = 99"), reason);
+    assert_eq!(count(&site.audit()), (3, 0));
+}
+
+#[test]
+fn every_type_comes_back_from_a_reject_as_it_would_have_been_loaded() {
+    let site = Site::new();
+    let values = [
+        Value::Bool(true),
+        Value::Int(i64::MAX),
+        Value::Float(f64::NEG_INFINITY),
+        Value::Text("ü\"\\"),
+        Value::Bytes(&[0, 255]),
+        Value::Timestamp(1_700_000_000_123_456),
+        Value::Json("{\"a\":[1]}"),
+        Value::Uuid([7; 16]),
+        Value::Inet("2001:db8::1".parse().unwrap()),
+    ];
+    let shown = "SELECT \"bool\" || \"int\" || \"float\" || \"text\" || hex(\"bytes\") || \"timestamp\" || \"json\" \
+                 || \"uuid\" || \"inet\" FROM everything";
+    site.write(vec![everything()], 1 << 20, |appender| row(appender, &values));
+    site.load();
+    let expected: String = site.ask(shown);
+    let refuse = "DELETE FROM everything; DELETE FROM tollgate_positions; \
+                  CREATE TRIGGER refuse BEFORE INSERT ON everything BEGIN SELECT RAISE(ABORT, 'no'); END;";
+    site.connect().execute_batch(refuse).unwrap();
+    assert_eq!(site.load().rejects, 1);
+    site.connect().execute_batch("DROP TRIGGER refuse").unwrap();
+    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 1, kept: 0 });
+    assert_eq!(site.ask::<String>(shown), expected);
+}

@@ -1,0 +1,44 @@
+//! Gaps that records were found for: they are loaded, and the gap shrinks or goes, in one transaction.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use tollgate_log::{Gap, LogId, Sequence};
+
+/// The gaps of a log, in order.
+pub(super) fn gaps(connection: &Connection, sink: &str, log: LogId) -> Result<Vec<Gap>, rusqlite::Error> {
+    let mut statement = connection.prepare_cached(
+        "SELECT first, last, reason FROM tollgate_gaps WHERE sink = ?1 AND log = ?2 ORDER BY first",
+    )?;
+    let gap = |row: &Row<'_>| {
+        let (first, last): (i64, i64) = (row.get(0)?, row.get(1)?);
+        let (first, last) = (Sequence(first.cast_unsigned()), Sequence(last.cast_unsigned()));
+        Ok(Gap { first, last, reason: row.get(2)? })
+    };
+    statement.query_map(params![sink, log.to_string()], gap)?.collect()
+}
+
+/// Puts what is left of a gap in its place. False: the gap is not there any more.
+pub(super) fn replace(
+    connection: &Connection,
+    sink: &str,
+    log: &str,
+    gap: &Gap,
+    left: &[Gap],
+) -> Result<bool, rusqlite::Error> {
+    let (first, last) = (gap.first.0.cast_signed(), gap.last.0.cast_signed());
+    let since: Option<String> = connection
+        .query_row(
+            "DELETE FROM tollgate_gaps WHERE sink = ?1 AND log = ?2 AND first = ?3 AND last = ?4 \
+             RETURNING since",
+            params![sink, log, first, last],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let Some(since) = since else { return Ok(false) };
+    for Gap { first, last, reason } in left {
+        connection.execute(
+            "INSERT INTO tollgate_gaps (sink, log, first, last, reason, since) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![sink, log, first.0.cast_signed(), last.0.cast_signed(), reason, since],
+        )?;
+    }
+    Ok(true)
+}

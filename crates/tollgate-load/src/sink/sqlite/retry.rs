@@ -1,0 +1,190 @@
+//! Trying rejects again: what fits its table by now becomes a row, in the transaction that takes the reject away.
+//!
+//! A reject is a JSON object with a value for each column: as a client sent it, or as [`super::reject`] wrote down a row that
+//! the database refused. A column that the object lacks gets what the table has for it.
+
+use rusqlite::types::Value as Sql;
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+use serde_json::{Map, Value as Json};
+use tollgate_log::ColumnType;
+
+use super::bind::timestamp_text;
+use super::table::quoted;
+use crate::sink::Retried;
+
+/// Rejects of one transaction.
+const CHUNK_ROWS: usize = 500;
+
+struct Reject {
+    log: String,
+    sequence: i64,
+    stream: String,
+    reason: String,
+    item: Vec<u8>,
+}
+
+/// Why an item is no row yet.
+enum Refusal {
+    /// For its content.
+    Item(String),
+    Database(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Refusal {
+    fn from(error: rusqlite::Error) -> Self {
+        match super::row_error(error) {
+            super::RowError::Refused(reason) => Self::Item(reason),
+            super::RowError::Database(error) => Self::Database(error),
+        }
+    }
+}
+
+/// Tries all rejects of a sink, so many in one transaction, each once.
+pub(super) fn retry(connection: &Connection, sink: &str) -> Result<Retried, rusqlite::Error> {
+    let mut retried = Retried::default();
+    let mut after = (String::new(), 0);
+    loop {
+        let transaction =
+            rusqlite::Transaction::new_unchecked(connection, rusqlite::TransactionBehavior::Immediate)?;
+        let rejects = next_rejects(&transaction, sink, &after)?;
+        let Some(last) = rejects.last() else { return Ok(retried) };
+        after = (last.log.clone(), last.sequence);
+        for reject in &rejects {
+            match insert(&transaction, reject) {
+                Ok(()) => {
+                    settle(&transaction, sink, reject)?;
+                    retried.loaded += 1;
+                }
+                Err(Refusal::Item(reason)) => {
+                    keep(&transaction, sink, reject, &reason)?;
+                    retried.kept += 1;
+                }
+                Err(Refusal::Database(error)) => return Err(error),
+            }
+        }
+        transaction.commit()?;
+    }
+}
+
+fn next_rejects(
+    connection: &Connection,
+    sink: &str,
+    (log, sequence): &(String, i64),
+) -> Result<Vec<Reject>, rusqlite::Error> {
+    let mut statement = connection.prepare_cached(
+        "SELECT log, sequence, stream, reason, item FROM tollgate_rejects \
+         WHERE sink = ?1 AND (log, sequence) > (?2, ?3) ORDER BY log, sequence LIMIT ?4",
+    )?;
+    let rows = statement.query_map(params![sink, log, sequence, CHUNK_ROWS as i64], |row| {
+        Ok(Reject {
+            log: row.get(0)?,
+            sequence: row.get(1)?,
+            stream: row.get(2)?,
+            reason: row.get(3)?,
+            item: row.get(4)?,
+        })
+    })?;
+    rows.collect()
+}
+
+/// Takes the reject away and counts its row.
+fn settle(connection: &Connection, sink: &str, reject: &Reject) -> Result<(), rusqlite::Error> {
+    let Reject { log, sequence, stream, .. } = reject;
+    connection
+        .prepare_cached("DELETE FROM tollgate_rejects WHERE sink = ?1 AND log = ?2 AND sequence = ?3")?
+        .execute(params![sink, log, sequence])?;
+    connection
+        .prepare_cached(
+            "UPDATE tollgate_counts SET loaded = loaded + 1, rejected = rejected - 1 \
+             WHERE sink = ?1 AND log = ?2 AND stream = ?3",
+        )?
+        .execute(params![sink, log, stream])?;
+    Ok(())
+}
+
+fn keep(connection: &Connection, sink: &str, reject: &Reject, reason: &str) -> Result<(), rusqlite::Error> {
+    if reject.reason != reason {
+        connection
+            .prepare_cached(
+                "UPDATE tollgate_rejects SET reason = ?4 WHERE sink = ?1 AND log = ?2 AND sequence = ?3",
+            )?
+            .execute(params![sink, reject.log, reject.sequence, reason])?;
+    }
+    Ok(())
+}
+
+fn insert(connection: &Connection, reject: &Reject) -> Result<(), Refusal> {
+    let item: Map<String, Json> = serde_json::from_slice(&reject.item)
+        .map_err(|error| Refusal::Item(format!("item is no JSON object: {error}")))?;
+    let (mut names, mut values) = (Vec::new(), Vec::new());
+    for (name, value) in &item {
+        let (name, kind) = column(connection, &reject.stream, name)?
+            .ok_or_else(|| Refusal::Item(format!("record has unknown fields: {name:?}")))?;
+        let value = sql_value(kind, value)
+            .ok_or_else(|| Refusal::Item(format!("column {name:?} takes {}, found {value}", kind.name())))?;
+        names.push(quoted(&name));
+        values.push(value);
+    }
+    let table = quoted(&reject.stream);
+    let statement = match names.len() {
+        0 => format!("INSERT OR ABORT INTO {table} DEFAULT VALUES"),
+        count => {
+            let places = vec!["?"; count].join(", ");
+            format!("INSERT OR ABORT INTO {table} ({}) VALUES ({places})", names.join(", "))
+        }
+    };
+    connection.prepare_cached(&statement)?.execute(params_from_iter(values))?;
+    Ok(())
+}
+
+/// The column of that name, whatever its case.
+fn column(
+    connection: &Connection,
+    stream: &str,
+    name: &str,
+) -> Result<Option<(String, ColumnType)>, Refusal> {
+    let found: Option<(String, String)> = connection
+        .prepare_cached("SELECT name, type FROM tollgate_columns WHERE stream = ?1 AND name = ?2")?
+        .query_row([stream, name], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    Ok(found.and_then(|(name, kind)| Some((name, ColumnType::from_name(&kind)?))))
+}
+
+/// A value as the table holds it. None: it does not fit.
+fn sql_value(kind: ColumnType, value: &Json) -> Option<Sql> {
+    if value.is_null() {
+        return Some(Sql::Null);
+    }
+    let text = value.as_str();
+    Some(match kind {
+        ColumnType::Bool => Sql::Integer(value.as_bool()?.into()),
+        ColumnType::Int => Sql::Integer(value.as_i64()?),
+        ColumnType::Float => Sql::Real(value.as_f64().or_else(|| not_finite(text?))?),
+        ColumnType::Text => Sql::Text(text.filter(|text| !text.contains('\0'))?.to_owned()),
+        ColumnType::Bytes => Sql::Blob(bytes(text?)?),
+        ColumnType::Timestamp => {
+            let us = match text {
+                Some(text) => text.parse::<jiff::Timestamp>().ok()?.as_microsecond(),
+                None => value.as_i64()?,
+            };
+            Sql::Text(String::from_utf8_lossy(&timestamp_text(us)?).into_owned())
+        }
+        ColumnType::Json => Sql::Text(value.to_string()),
+        ColumnType::Uuid => Sql::Text(uuid::Uuid::try_parse(text?).ok()?.hyphenated().to_string()),
+        ColumnType::Inet => Sql::Text(text?.parse::<std::net::IpAddr>().ok()?.to_string()),
+    })
+}
+
+fn not_finite(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| !number.is_finite())
+}
+
+/// Base64 as clients send it (RFC 4648 section 4), or hexadecimal behind `\x` as we write it down.
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    use base64::Engine;
+    let Some(digits) = text.strip_prefix("\\x") else {
+        return base64::engine::general_purpose::STANDARD.decode(text).ok();
+    };
+    let digits = digits.as_bytes().chunks(2);
+    digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}

@@ -1,0 +1,200 @@
+//! `tollgate load`: loaders in a process of their own, beside a server or without one.
+//!
+//! A server tells over `control.sock` how far its log is synced, and is told what is loaded. Without one, sealed segments
+//! alone are read: what an open one holds is its writer's, or recovery's, to say.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tollgate_load::{LiveLog, LoadOptions, LoadState, LoadStatus, Loader, skip};
+use tollgate_log::{
+    DiskStorage, LogId, SegmentState, Sequence, Storage, Watermark, log_ids, make_folder, segments,
+};
+
+use crate::WrongUsage;
+use crate::cli::LoadCommand;
+use crate::config::{Config, Sink};
+use crate::control::{ask, tell_loaded};
+use crate::print::{counted, note};
+use crate::progress::Progress;
+use crate::serve::{abort_on_panic, start_tracing};
+
+/// How often it is looked whether all is loaded.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Loads until a signal, or until all that may be read is loaded.
+pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
+    let config = Config::load(&command.config)?;
+    let sinks = config.chosen(command.sink.as_deref())?;
+    if command.retry_rejects {
+        return retry_rejects(sinks);
+    }
+    if let Some(words) = &command.skip {
+        return skip_records(&config.log.dir, sinks, words);
+    }
+    start_tracing();
+    abort_on_panic();
+    let signals = listen_for_signals()?;
+    let beside = |sink: &Sink| -> Box<dyn LiveLog> {
+        Box::new(RemoteLog { dir: config.log.dir.clone(), sink: sink.name.clone() })
+    };
+    let loaders = sinks.iter().map(|sink| start_loader(&config, sink, beside(sink)));
+    let loaders = loaders.collect::<anyhow::Result<Vec<_>>>()?;
+    if command.once {
+        return Ok(load_once(&config.log.dir, loaders, &signals));
+    }
+    tracing::info!(sinks = loaders.len(), log = %config.log.dir.display(), "loading until SIGTERM");
+    // Whatever it was that ended the waiting, it is a reason to end.
+    let _ = signals.recv();
+    // Each ends after the chunk that it has at hand.
+    drop(loaders);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the folder of a sink and begins to load.
+///
+/// # Errors
+/// The folder or the sink cannot be used.
+pub(crate) fn start_loader(config: &Config, sink: &Sink, live: Box<dyn LiveLog>) -> anyhow::Result<Loader> {
+    let folder = sink.path.parent().unwrap_or(Path::new("."));
+    // Segments are deleted because the database has them: its own name has to be as durable.
+    make_folder(&DiskStorage, folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let mut options = LoadOptions::new(&config.log.dir, sink.options());
+    options.tuning = options.tuning.within(config.log.reserve_bytes);
+    options.tuning.lag_max = config.load.lag_max;
+    Ok(Loader::start_beside(options, Arc::new(DiskStorage), Some(live))?)
+}
+
+fn listen_for_signals() -> anyhow::Result<Receiver<i32>> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen for signals")?;
+    let (teller, receiver) = channel();
+    let listen = move || {
+        for signal in signals.forever() {
+            // A process that ends by itself listens no more.
+            let _ = teller.send(signal);
+        }
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(listen).context("cannot start a thread")?;
+    Ok(receiver)
+}
+
+/// Waits until every loader is caught up at one and the same look, or cannot go on.
+fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> ExitCode {
+    let progress = Progress::of("load", bytes_of(dir) * loaders.len() as u64);
+    let is_waiting = |state| !matches!(state, LoadState::CaughtUp | LoadState::Stopped | LoadState::Ended);
+    while loaders.iter().any(|loader| is_waiting(loader.status().state)) {
+        match signals.recv_timeout(LOOK_PAUSE) {
+            Err(RecvTimeoutError::Timeout) => {}
+            _ => {
+                note("stopped before all was loaded: the next run goes on");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    drop(progress);
+    let statuses: Vec<_> = loaders.iter().map(|loader| (loader.name().to_owned(), loader.status())).collect();
+    drop(loaders);
+    let is_done =
+        statuses.iter().map(|(sink, status)| tell_end(sink, status)).fold(true, |all, one| all & one);
+    tell_left(dir);
+    if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Tries the rejects of each sink again.
+fn retry_rejects(sinks: &[Sink]) -> anyhow::Result<ExitCode> {
+    for sink in sinks {
+        let name = &sink.name;
+        let retried = sink.options().retry_rejects().with_context(|| format!("sink {name}"))?;
+        let (loaded, kept) = (counted(retried.loaded, "reject"), retried.kept);
+        note(&format!("sink {name}: {loaded} became rows, {kept} stay"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Has each sink give up the next records of a log.
+fn skip_records(dir: &Path, sinks: &[Sink], words: &[String]) -> anyhow::Result<ExitCode> {
+    let (log, range) =
+        read_skip(words).ok_or(WrongUsage("--skip takes the id of a log and two numbers: LOG 17-20"))?;
+    let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+    for sink in sinks {
+        let name = &sink.name;
+        skip(&storage, dir, &sink.options(), log, range).with_context(|| format!("sink {name}"))?;
+        note(&format!("sink {name}: records {}-{} of log {log} are a gap now", range.0, range.1));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_skip(words: &[String]) -> Option<(LogId, (Sequence, Sequence))> {
+    let [log, range] = words else { return None };
+    let (first, last) = range.split_once('-')?;
+    Some((log.parse().ok()?, (Sequence(first.parse().ok()?), Sequence(last.parse().ok()?))))
+}
+
+/// Says what a sink was given, and what held it up; returns whether nothing did.
+fn tell_end(sink: &str, status: &LoadStatus) -> bool {
+    let LoadStatus { rows, rejects, missing, .. } = status;
+    note(&format!(
+        "sink {sink}: {}, {}, {missing} missing",
+        counted(*rows, "row"),
+        counted(*rejects, "reject")
+    ));
+    for (log, reason) in &status.stopped_logs {
+        note(&format!("sink {sink}: log {log} is stopped: {reason}"));
+    }
+    if status.state == LoadState::Stopped {
+        note(&format!("sink {sink} is stopped: {}", status.last_error.as_deref().unwrap_or_default()));
+    }
+    status.state != LoadState::Stopped && status.stopped_logs.is_empty()
+}
+
+/// Says which logs have segments that nobody may read yet.
+fn tell_left(dir: &Path) {
+    let live = ask(dir).map(|watermark| watermark.log);
+    for log in log_ids(&DiskStorage, dir).unwrap_or_default() {
+        let segments = segments(&DiskStorage, dir, log).unwrap_or_default();
+        let open = segments.iter().filter(|(name, _)| name.state == SegmentState::Open).count() as u64;
+        if open > 0 && live != Some(log) {
+            let open = counted(open, "unsealed segment");
+            note(&format!(
+                "log {log}: {open} left to its server, or to `tollgate log repair` if that is dead"
+            ));
+        }
+    }
+}
+
+/// Bytes of all segments.
+fn bytes_of(dir: &Path) -> u64 {
+    let logs = log_ids(&DiskStorage, dir).unwrap_or_default();
+    let files = logs.into_iter().flat_map(|log| segments(&DiskStorage, dir, log).unwrap_or_default());
+    files.filter_map(|(_, path)| path.metadata().ok()).map(|file| file.len()).sum()
+}
+
+/// The log that a server in another process writes, asked for over its control socket.
+struct RemoteLog {
+    dir: PathBuf,
+    sink: String,
+}
+
+impl LiveLog for RemoteLog {
+    fn watermark(&self) -> Option<Watermark> {
+        ask(&self.dir)
+    }
+
+    fn wait_beyond(&self, _seen: Sequence, timeout: Duration) -> Option<Watermark> {
+        // The server tells when it is asked, not when there is something to tell.
+        thread::sleep(timeout);
+        ask(&self.dir)
+    }
+
+    fn confirm(&self, log: LogId, last: Sequence) {
+        tell_loaded(&self.dir, &self.sink, log, last);
+    }
+}

@@ -1,0 +1,252 @@
+//! Several sinks, and loaders in processes of their own: every record is in every sink that takes it, once.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use rustix::process::Signal;
+
+use crate::client::Client;
+use crate::crash::{Random, seed};
+use crate::program::{App, eventually, told};
+
+/// Kills of a loader; `make crash` has many more.
+const KILLS: u64 = 5;
+/// A loader that is killed lives at random up to this long: about as long as all of it takes.
+const LIFE_US_MAX: u64 = 100_000;
+
+const STREAMS: &str = r#"
+workers = 2
+[log]
+segment_bytes_max = "16KiB"
+retain = "0ms"
+[stream.a]
+columns = [{ name = "n", type = "int", from = "record.n" }]
+[stream.b]
+columns = [{ name = "n", type = "int", from = "record.n" }]
+[[route]]
+path = "/a"
+collect = true
+stream = "a"
+[[route]]
+path = "/b"
+collect = true
+stream = "b"
+[sink.main]
+sqlite = "data/tollgate.sqlite"
+"#;
+
+const OTHERS_LOAD: &str = "[load]\nin_server = false\n";
+
+fn app(more: &str) -> App {
+    App::new(&format!("{STREAMS}{more}"), &[])
+}
+
+/// Records numbers in bodies of a hundred.
+fn record(client: &mut Client, path: &str, numbers: std::ops::Range<u64>) {
+    let numbers: Vec<_> = numbers.collect();
+    for hundred in numbers.chunks(100) {
+        let items: Vec<_> = hundred.iter().map(|n| format!("{{\"n\":{n}}}")).collect();
+        let reply = client.post(path, &format!("[{}]", items.join(","))).expect("a reply");
+        assert!(reply.is_success(), "{reply:?}");
+    }
+}
+
+/// The numbers of a stream in a database, in order; none before there is a table.
+fn numbers(app: &App, database: &str, stream: &str) -> Vec<u64> {
+    let connection = Connection::open(app.path().join("data").join(database)).unwrap();
+    connection.busy_timeout(Duration::from_secs(20)).unwrap();
+    if !connection.table_exists(None, stream).unwrap() {
+        return Vec::new();
+    }
+    let mut statement = connection.prepare(&format!("SELECT n FROM {stream} ORDER BY n")).unwrap();
+    let rows = statement.query_map([], |row| row.get::<_, i64>(0)).unwrap();
+    rows.map(|n| n.unwrap().cast_unsigned()).collect()
+}
+
+fn all(count: u64) -> Vec<u64> {
+    (0..count).collect()
+}
+
+#[test]
+fn each_sink_has_its_streams_and_an_exact_account_of_them() {
+    let app = app("[sink.other]\nsqlite = \"data/other.sqlite\"\nstreams = [\"b\"]\n");
+    let server = app.start();
+    let mut client = server.connect();
+    record(&mut client, "/a", 0..1000);
+    record(&mut client, "/b", 0..700);
+    let audit = app.run(&["audit"]);
+    assert!(audit.status.success(), "while loading: {}", told(&audit));
+    assert!(server.stop().0.success());
+    assert_eq!(numbers(&app, "tollgate.sqlite", "a"), all(1000));
+    assert_eq!(numbers(&app, "tollgate.sqlite", "b"), all(700));
+    assert_eq!(numbers(&app, "other.sqlite", "a"), [0_u64; 0]);
+    assert_eq!(numbers(&app, "other.sqlite", "b"), all(700));
+    let audit = app.succeed(&["audit"]);
+    let (main, other) = audit.split_once("\n\nsink other\n").expect(&audit);
+    assert!(main.starts_with("sink main\n"), "{audit}");
+    let sums = |account: &str| {
+        let sums = account.lines().filter(|line| line.starts_with("all "));
+        sums.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
+    };
+    assert_eq!(sums(main), ["all a 1000 0 1000 0 0", "all b 700 0 700 0 0"]);
+    assert_eq!(sums(other), ["all b 700 0 700 0 0"]);
+    assert_eq!(
+        app.succeed(&["sql", "--sink", "other", "SELECT count(*) FROM b"]).lines().nth(1),
+        Some("700")
+    );
+    let unknown = app.run(&["sql", "--sink", "othr", "SELECT 1"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(told(&unknown).contains("unknown sink \"othr\", did you mean \"other\"?"), "{}", told(&unknown));
+}
+
+#[test]
+fn a_sink_that_takes_nothing_holds_up_no_other_keeps_the_segments_and_lets_go_when_it_is_removed() {
+    let other = "[sink.other]\nsqlite = \"data/other.sqlite\"\n";
+    let app = app(other);
+    std::fs::create_dir(app.path().join("data")).unwrap();
+    let lock = Connection::open(app.path().join("data/other.sqlite")).unwrap();
+    lock.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let server = app.start();
+    record(&mut server.connect(), "/a", 0..3000);
+    eventually("the other sink has all", || {
+        (numbers(&app, "tollgate.sqlite", "a").len() == 3000).then_some(())
+    });
+    let kept = app.segments().len();
+    assert!(kept > 2, "{kept} segments");
+    // So long a retainer that wants to delete something would not take.
+    thread::sleep(Duration::from_millis(400));
+    assert_eq!(app.segments().len(), kept, "segments are deleted that a sink lacks");
+    server.kill();
+    app.write("tollgate.toml", &app.config().replace(other, ""));
+    let server = app.start();
+    eventually("what waited for the removed sink is deleted", || app.segments().is_empty().then_some(()));
+    assert!(server.stop().0.success());
+    assert_eq!(numbers(&app, "tollgate.sqlite", "a"), all(3000));
+    assert!(app.succeed(&["audit"]).contains("exact: "));
+}
+
+/// Leaves so many logs that nobody has loaded; returns how many records are in them.
+fn leave_logs(app: &App, logs: u64, records: u64) -> u64 {
+    for log in 0..logs {
+        let server = app.start_with(&["--no-load"]);
+        record(&mut server.connect(), "/a", log * records..(log + 1) * records);
+        assert!(server.stop().0.success());
+    }
+    logs * records
+}
+
+#[test]
+fn two_and_four_loaders_at_once_load_every_record_of_several_logs_once() {
+    for loaders in [2, 4] {
+        let app = app("");
+        let count = leave_logs(&app, 3, 4000);
+        let load = || {
+            let output = app.run(&["load", "--once"]);
+            assert!(output.status.success(), "{}", told(&output));
+        };
+        thread::scope(|scope| (0..loaders).for_each(|_| drop(scope.spawn(load))));
+        assert_eq!(numbers(&app, "tollgate.sqlite", "a"), all(count), "{loaders} loaders");
+        assert!(app.succeed(&["audit"]).contains("exact: "));
+    }
+}
+
+#[test]
+fn a_loader_that_is_killed_at_any_moment_loads_every_record_once() {
+    let kills = std::env::var("TOLLGATE_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
+    let mut random = Random(seed());
+    let mut left = kills;
+    while left > 0 {
+        let app = app("");
+        let count = leave_logs(&app, 3, 50_000);
+        for _ in 0..left.min(KILLS) {
+            let loader = app.follow(&["load"]);
+            thread::sleep(Duration::from_micros(random.below(LIFE_US_MAX)));
+            loader.end(Signal::KILL);
+            println!("killed with {} rows", numbers(&app, "tollgate.sqlite", "a").len());
+            left -= 1;
+        }
+        app.succeed(&["load", "--once"]);
+        assert_eq!(numbers(&app, "tollgate.sqlite", "a"), all(count));
+        assert!(app.succeed(&["audit"]).contains("exact: "));
+    }
+}
+
+#[test]
+fn a_loader_beside_a_server_loads_its_open_segment_confirms_and_goes_on_with_the_next_run() {
+    let app = app(OTHERS_LOAD);
+    let server = app.start();
+    let mut client = server.connect();
+    record(&mut client, "/a", 0..100);
+    assert_eq!(app.segments().len(), 1, "nobody loads, one segment is open");
+    let loader = app.follow(&["load"]);
+    let has = |count: usize| (numbers(&app, "tollgate.sqlite", "a").len() == count).then_some(());
+    eventually("the open segment is loaded", || has(100));
+    record(&mut client, "/a", 100..3000);
+    eventually("all is loaded", || has(3000));
+    eventually("what is loaded is deleted", || (app.segments().len() <= 2).then_some(()));
+    assert!(server.stop().0.success());
+    let server = app.start();
+    record(&mut server.connect(), "/a", 3000..3500);
+    eventually("the next run is loaded", || has(3500));
+    eventually("the log before is deleted", || (app.segments().len() <= 2).then_some(()));
+    let (status, stderr) = loader.end(Signal::TERM);
+    assert_eq!(status.code(), Some(0), "{stderr}");
+    assert!(server.stop().0.success());
+    assert_eq!(numbers(&app, "tollgate.sqlite", "a"), all(3500));
+    let output = app.run(&["load", "--once"]);
+    assert!(output.status.success(), "{}", told(&output));
+    assert!(app.succeed(&["audit"]).contains("exact: "));
+}
+
+#[test]
+fn without_a_server_an_open_segment_is_left_and_told() {
+    let app = app(OTHERS_LOAD);
+    let server = app.start();
+    record(&mut server.connect(), "/a", 0..100);
+    server.kill();
+    let output = app.run(&["load", "--once"]);
+    assert!(output.status.success(), "{}", told(&output));
+    assert!(told(&output).contains("1 unsealed segment left to its server"), "{}", told(&output));
+    assert_eq!(numbers(&app, "tollgate.sqlite", "a"), [0_u64; 0]);
+    assert!(app.start().stop().0.success());
+    app.succeed(&["load", "--once"]);
+    assert_eq!(numbers(&app, "tollgate.sqlite", "a"), all(100));
+}
+
+/// How far the server says that its log is synced.
+fn watermark(app: &App) -> u64 {
+    let mut stream = UnixStream::connect(app.log_dir().join("control.sock")).unwrap();
+    stream.write_all(b"watermark\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, synced) = answer.trim_end().split_once(' ').expect(&answer);
+    synced.parse().unwrap()
+}
+
+#[test]
+fn a_loader_beside_a_server_never_loads_what_is_written_and_not_synced() {
+    let app = app(OTHERS_LOAD);
+    app.write("tollgate.toml", &app.config().replace("[stream.a]\n", "[stream.a]\nack = \"written\"\n"));
+    let server = app.begin_with_fault("fdatasync", "delay_enter=200000").serving().unwrap();
+    let loader = app.follow(&["load"]);
+    let mut client = server.connect();
+    let (mut next, mut looks_behind) = (0, 0);
+    eventually("the loader is seen behind what is written", || {
+        record(&mut client, "/a", next..next + 10);
+        next += 10;
+        // The watermark is asked for last: it only rises.
+        let loaded = numbers(&app, "tollgate.sqlite", "a").len() as u64;
+        let synced = watermark(&app);
+        assert!(loaded <= synced, "{loaded} loaded, {synced} synced, {next} written");
+        looks_behind += u32::from(loaded > 0 && loaded < next);
+        (looks_behind > 20).then_some(())
+    });
+    eventually("all is loaded", || {
+        (numbers(&app, "tollgate.sqlite", "a").len() as u64 == next).then_some(())
+    });
+    loader.end(Signal::TERM);
+    assert!(server.stop().0.success());
+}

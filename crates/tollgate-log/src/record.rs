@@ -165,7 +165,7 @@ impl<'a> RowEncoder<'a> {
         self.column += 1;
         let Some(found) = value.column_type() else { return Ok(()) };
         let spec = &self.schema.columns()[column];
-        if found != spec.kind || spec.origin != ColumnOrigin::Stored {
+        if found != spec.kind || !spec.origin.is_in_row() {
             return Err(ValueError::Type {
                 column: spec.name.clone(),
                 found: found.name(),
@@ -283,8 +283,10 @@ pub(crate) fn decode_row<'a>(
         values.push(match column.origin {
             ColumnOrigin::LogId => Value::Uuid(log),
             ColumnOrigin::Sequence => Value::Int(sequence.0.cast_signed()),
-            ColumnOrigin::Stored if is_present => decode_value(&mut reader, column.kind)?,
-            ColumnOrigin::Stored => Value::Null,
+            ColumnOrigin::Stored | ColumnOrigin::Key { .. } if is_present => {
+                decode_value(&mut reader, column.kind)?
+            }
+            ColumnOrigin::Stored | ColumnOrigin::Key { .. } => Value::Null,
         });
     }
     reader.finish("bytes after a row")?;

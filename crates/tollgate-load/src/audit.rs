@@ -1,7 +1,7 @@
 //! Counting twice: what the segments hold, and what the sink says it has.
 //!
-//! In each row: ingested = pending + loaded + rejected + missing. The sink is read first, so that what is written or
-//! loaded meanwhile counts as pending. What the position passed and the sink neither loaded nor rejected is missing,
+//! In each row: ingested = pending + loaded + rejected + duplicates + missing. The sink is read first, so that what is written or
+//! loaded meanwhile counts as pending. What the position passed and the sink neither loaded, rejected nor found to be a duplicate is missing,
 //! whatever the gap table says: the two are independent.
 //!
 //! A record whose stream nobody can tell any more (its segment is gone or lost its footer) is in a row of the stream
@@ -44,8 +44,17 @@ pub struct AuditRow {
     pub loaded: u64,
     /// Rejects in the sink.
     pub rejected: u64,
-    /// Neither: damaged or lost.
+    /// Records whose key another record has: a retry, which the sink counted and left.
+    pub duplicates: u64,
+    /// None of these: damaged or lost.
     pub missing: u64,
+}
+
+impl AuditRow {
+    /// What the sink says became of records.
+    fn told(&self) -> u64 {
+        self.loaded + self.rejected + self.duplicates
+    }
 }
 
 /// Compares the logs of a folder with a sink.
@@ -121,14 +130,14 @@ fn account(log: LogId, counts: Option<&LogCounts>, written: &WrittenByStream) ->
     let mut rows: BTreeMap<String, AuditRow> = BTreeMap::new();
     for (stream, count) in counts.iter().flat_map(|counts| &counts.streams) {
         let row = row_of(&mut rows, log, stream);
-        (row.loaded, row.rejected) = (count.loaded, count.rejected);
+        (row.loaded, row.rejected, row.duplicates) = (count.loaded, count.rejected, count.duplicates);
     }
     for (stream, count) in written {
         let row = row_of(&mut rows, log, stream);
         row.pending = count.pending;
-        row.missing = count.passed.saturating_sub(row.loaded + row.rejected);
+        row.missing = count.passed.saturating_sub(row.told());
     }
-    let told: u64 = rows.values().map(|row| row.loaded + row.rejected + row.missing).sum();
+    let told: u64 = rows.values().map(|row| row.told() + row.missing).sum();
     let passed = counts.map_or(0, |counts| counts.last.0.saturating_sub(counts.start.0));
     if let Some(missing) = passed.checked_sub(told).filter(|missing| *missing > 0) {
         row_of(&mut rows, log, STREAM_UNKNOWN).missing += missing;
@@ -141,9 +150,9 @@ fn account(log: LogId, counts: Option<&LogCounts>, written: &WrittenByStream) ->
 /// Sums up each row, but for the records that the sink says it has and the log never gave.
 fn count_ingested(rows: &mut [AuditRow], mut never_given: u64) {
     for row in rows {
-        let taken_off = never_given.min(row.loaded + row.rejected);
+        let taken_off = never_given.min(row.told());
         never_given -= taken_off;
-        row.ingested = row.pending + row.loaded + row.rejected + row.missing - taken_off;
+        row.ingested = row.pending + row.told() + row.missing - taken_off;
     }
 }
 
@@ -155,6 +164,7 @@ fn row_of<'a>(rows: &'a mut BTreeMap<String, AuditRow>, log: LogId, stream: &str
         pending: 0,
         loaded: 0,
         rejected: 0,
+        duplicates: 0,
         missing: 0,
     })
 }

@@ -296,7 +296,10 @@ fn reload(asker: Option<Asker>, present: &mut Present, server: &Server, log: &Lo
 
 fn report_load(finished: Result<LoadStatus, tollgate_load::FinishError>) {
     match finished {
-        Ok(status) => tracing::info!(rows = status.rows, rejects = status.rejects, "loaded"),
+        Ok(status) => {
+            let (rows, rejects, duplicates) = (status.rows, status.rejects, status.duplicates);
+            tracing::info!(rows, rejects, duplicates, "loaded");
+        },
         Err(error) => tracing::warn!("not all is loaded, the next start goes on: {error}"),
     }
 }

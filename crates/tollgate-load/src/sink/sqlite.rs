@@ -9,6 +9,7 @@
 
 mod bind;
 mod counts;
+mod keys;
 mod positions;
 mod reject;
 mod sync;
@@ -32,6 +33,7 @@ use sync::{left_wal, sync_wal};
 use table::{BOOKKEEPING, EnsureError, ensure};
 
 pub(crate) use counts::{LogCounts, read_counts};
+use keys::{Claimant, Key, Monotonic, Ticks, system_clock};
 pub(crate) use positions::read_positions;
 
 /// The first version without the WAL-reset bug that could corrupt a database with several connections.
@@ -70,6 +72,7 @@ pub(crate) struct SqliteSink {
     connection: Connection,
     /// The insert statement of each schema whose table is ensured.
     tables: HashMap<Schema, String>,
+    ticks: Ticks,
     chunk: Option<Chunk>,
     unchecked_bytes: u64,
     is_wal_warned: bool,
@@ -90,6 +93,11 @@ impl SqliteSink {
     /// # Errors
     /// Not a database, not writable, too old a library; `Locked` is worth a retry.
     pub(crate) fn open(path: &Path) -> Result<Self, SinkError> {
+        Self::open_with(path, system_clock())
+    }
+
+    /// The same with a clock that windows of keys go by.
+    pub(crate) fn open_with(path: &Path, clock: Monotonic) -> Result<Self, SinkError> {
         if rusqlite::version_number() < VERSION_MIN {
             return Err(SinkError::Version { found: rusqlite::version(), needed: VERSION_MIN_TEXT });
         }
@@ -108,10 +116,12 @@ impl SqliteSink {
         if let Some(wal) = left_wal {
             sync_wal(&wal)?;
         }
+        let ticks = Ticks::new(&connection, clock).map_err(failed("read how long keys are kept", path))?;
         Ok(Self {
             path: path.to_owned(),
             connection,
             tables: HashMap::new(),
+            ticks,
             chunk: None,
             // What a run before left in the WAL is not known: the first commit finds out.
             unchecked_bytes: u64::MAX,
@@ -153,13 +163,15 @@ impl SqliteSink {
 
     fn add_counts(&self, chunk: &Chunk) -> Result<(), rusqlite::Error> {
         let mut statement = self.connection.prepare_cached(
-            "INSERT INTO tollgate_counts (log, stream, loaded, rejected) VALUES (?1, ?2, ?3, ?4) \
-             ON CONFLICT (log, stream) DO UPDATE SET \
-             loaded = loaded + excluded.loaded, rejected = rejected + excluded.rejected",
+            "INSERT INTO tollgate_counts (log, stream, loaded, rejected, duplicates) \
+             VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (log, stream) DO UPDATE SET \
+             loaded = loaded + excluded.loaded, rejected = rejected + excluded.rejected, \
+             duplicates = duplicates + excluded.duplicates",
         )?;
         for (stream, tally) in &chunk.counts {
-            let (rows, rejects) = (tally.rows.cast_signed(), tally.rejects.cast_signed());
-            statement.execute(params![chunk.log_text, stream, rows, rejects])?;
+            let [rows, rejects, duplicates] =
+                [tally.rows, tally.rejects, tally.duplicates].map(u64::cast_signed);
+            statement.execute(params![chunk.log_text, stream, rows, rejects, duplicates])?;
         }
         Ok(())
     }
@@ -250,6 +262,7 @@ impl Sink for SqliteSink {
             path: &self.path,
             connection: &self.connection,
             tables: &mut self.tables,
+            ticks: &mut self.ticks,
             log_text: &chunk.log_text,
             lanes: Vec::new(),
         };
@@ -294,12 +307,14 @@ impl Sink for SqliteSink {
             return Err(SinkError::Lost { log: chunk.log });
         }
         self.add_counts(&chunk).map_err(self.failed("add to the counters"))?;
+        self.ticks.store(&self.connection).map_err(failed("delete old keys", &self.path))?;
         self.connection.execute_batch("COMMIT").map_err(self.failed("commit a load"))?;
         self.unchecked_bytes = self.unchecked_bytes.saturating_add(2 * chunk.bytes + COMMIT_BYTES);
         let mut tally = Tally { missing: chunk.missing, ..Tally::default() };
         for count in chunk.counts.values() {
             tally.rows += count.rows;
             tally.rejects += count.rejects;
+            tally.duplicates += count.duplicates;
         }
         Ok(tally)
     }
@@ -347,6 +362,7 @@ fn add(counts: &mut BTreeMap<String, Tally>, stream: &str, more: Tally) {
     if let Some(count) = counts.get_mut(stream) {
         count.rows += more.rows;
         count.rejects += more.rejects;
+        count.duplicates += more.duplicates;
     }
 }
 
@@ -363,8 +379,16 @@ struct BatchWriter<'a, 'b> {
     path: &'a Path,
     connection: &'a Connection,
     tables: &'b mut HashMap<Schema, String>,
+    ticks: &'b mut Ticks,
     log_text: &'a str,
     lanes: Vec<Lane<'a>>,
+}
+
+/// What became of a row.
+enum Fate {
+    Loaded,
+    /// Another record has its key.
+    Duplicate,
 }
 
 /// Why a row is not in its table.
@@ -380,20 +404,42 @@ impl<'a> BatchWriter<'a, '_> {
             Some(at) => at,
             None => self.open_lane(record.schema_id, record.schema)?,
         };
-        let lane = &mut self.lanes[at];
         let (reason, item) = match &record.body {
             RecordBody::Reject { reason, item } => ((*reason).to_owned(), item.to_vec()),
-            RecordBody::Row(values) => match insert(&mut lane.statement, values) {
-                Ok(()) => {
-                    lane.tally.rows += 1;
+            RecordBody::Row(values) => match self.row(at, record, values) {
+                Ok(Fate::Loaded) => {
+                    self.lanes[at].tally.rows += 1;
+                    return Ok(());
+                }
+                Ok(Fate::Duplicate) => {
+                    self.lanes[at].tally.duplicates += 1;
                     return Ok(());
                 }
                 Err(RowError::Refused(reason)) => (reason, reject::row_as_json(record.schema, values)),
                 Err(RowError::Database(error)) => return Err(failed("insert a row", self.path)(error)),
             },
         };
-        lane.tally.rejects += 1;
+        self.lanes[at].tally.rejects += 1;
         self.reject(record.sequence, record.schema.stream(), &reason, &item)
+    }
+
+    /// Inserts a row, unless another record has its key. What is refused holds none.
+    fn row(&mut self, lane: usize, record: &Record<'_>, values: &[Value<'_>]) -> Result<Fate, RowError> {
+        let statement = &mut self.lanes[lane].statement;
+        let Some(key) = Key::of(record.schema, values) else {
+            return insert(statement, record.schema, values).map(|()| Fate::Loaded);
+        };
+        let (sequence, stream) = (record.sequence, record.schema.stream());
+        let of = Claimant { log_text: self.log_text, sequence, stream };
+        if !self.ticks.claim(self.connection, key, of).map_err(RowError::Database)? {
+            return Ok(Fate::Duplicate);
+        }
+        let inserted = insert(statement, record.schema, values);
+        // A trigger that rolled back has undone the key too, and all else: the reject finds that out.
+        if matches!(inserted, Err(RowError::Refused(_))) && !self.connection.is_autocommit() {
+            Ticks::give_back(self.connection, key, of).map_err(RowError::Database)?;
+        }
+        inserted.map(|()| Fate::Loaded)
     }
 
     fn open_lane(&mut self, schema_id: SchemaId, schema: &'a Schema) -> Result<usize, SinkError> {
@@ -428,8 +474,12 @@ impl<'a> BatchWriter<'a, '_> {
     }
 }
 
-fn insert(statement: &mut CachedStatement<'_>, values: &[Value<'_>]) -> Result<(), RowError> {
-    bind(statement, values).map_err(|error| match error {
+fn insert(
+    statement: &mut CachedStatement<'_>,
+    schema: &Schema,
+    values: &[Value<'_>],
+) -> Result<(), RowError> {
+    bind(statement, schema, values).map_err(|error| match error {
         BindError::Value(reason) => RowError::Refused(reason),
         BindError::Database(error) => row_error(error),
     })?;

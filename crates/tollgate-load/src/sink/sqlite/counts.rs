@@ -24,6 +24,7 @@ pub(crate) struct LogCounts {
 pub(crate) struct StreamCounts {
     pub(crate) loaded: u64,
     pub(crate) rejected: u64,
+    pub(crate) duplicates: u64,
 }
 
 /// Reads all logs in one snapshot. A database that is missing, or holds no bookkeeping, has loaded nothing.
@@ -52,12 +53,13 @@ fn read(connection: &Connection) -> Result<Vec<LogCounts>, rusqlite::Error> {
         let (start, last) = (Sequence(start.cast_unsigned()), Sequence(last.cast_unsigned()));
         logs.insert(text, LogCounts { log, start, last, streams: BTreeMap::new() });
     }
-    let mut counts = snapshot.prepare("SELECT log, stream, loaded, rejected FROM tollgate_counts")?;
+    let mut counts =
+        snapshot.prepare("SELECT log, stream, loaded, rejected, duplicates FROM tollgate_counts")?;
     let mut rows = counts.query([])?;
     while let Some(row) = rows.next()? {
-        let (loaded, rejected): (i64, i64) = (row.get(2)?, row.get(3)?);
+        let count = |place| row.get::<_, i64>(place).map(i64::cast_unsigned);
         if let Some(log) = logs.get_mut(&row.get::<_, String>(0)?) {
-            let count = StreamCounts { loaded: loaded.cast_unsigned(), rejected: rejected.cast_unsigned() };
+            let count = StreamCounts { loaded: count(2)?, rejected: count(3)?, duplicates: count(4)? };
             log.streams.insert(row.get(1)?, count);
         }
     }

@@ -87,6 +87,22 @@ pub enum ValueError {
         /// What the column takes.
         allowed: &'static str,
     },
+    /// No value where the stream asks for one.
+    #[error("column {column:?} is required, found nothing")]
+    Missing {
+        /// The column.
+        column: String,
+    },
+    /// More bytes than the stream allows.
+    #[error("column {column:?} takes {limit} bytes, found {bytes} bytes")]
+    TooLong {
+        /// The column.
+        column: String,
+        /// Bytes of the value.
+        bytes: usize,
+        /// Bytes that are allowed.
+        limit: usize,
+    },
     /// The record has fields that no column takes.
     #[error("record has unknown fields: {names}")]
     UnknownFields {

@@ -65,8 +65,7 @@ impl Line {
     }
 
     fn cells(&self) -> [String; 8] {
-        let counts =
-            [self.ingested, self.pending, self.loaded, self.rejected, self.duplicate, self.missing];
+        let counts = [self.ingested, self.pending, self.loaded, self.rejected, self.duplicate, self.missing];
         let [ingested, pending, loaded, rejected, duplicate, missing] = counts.map(|count| count.to_string());
         [self.log.clone(), printable(&self.stream), ingested, pending, loaded, rejected, duplicate, missing]
     }
@@ -112,8 +111,21 @@ fn write_lines(lines: &[Line], out: &mut dyn Write) -> std::io::Result<bool> {
 mod tests {
     use super::*;
 
-    fn line(log: &str, stream: &str, [ingested, pending, loaded, rejected, duplicate, missing]: [u64; 6]) -> Line {
-        Line { log: log.to_owned(), stream: stream.to_owned(), ingested, pending, loaded, rejected, duplicate, missing }
+    fn line(
+        log: &str,
+        stream: &str,
+        [ingested, pending, loaded, rejected, duplicate, missing]: [u64; 6],
+    ) -> Line {
+        Line {
+            log: log.to_owned(),
+            stream: stream.to_owned(),
+            ingested,
+            pending,
+            loaded,
+            rejected,
+            duplicate,
+            missing,
+        }
     }
 
     fn check(lines: &[Line], expected: (bool, &str)) {

@@ -299,7 +299,7 @@ fn report_load(finished: Result<LoadStatus, tollgate_load::FinishError>) {
         Ok(status) => {
             let (rows, rejects, duplicates) = (status.rows, status.rejects, status.duplicates);
             tracing::info!(rows, rejects, duplicates, "loaded");
-        },
+        }
         Err(error) => tracing::warn!("not all is loaded, the next start goes on: {error}"),
     }
 }

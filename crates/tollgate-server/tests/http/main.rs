@@ -22,3 +22,4 @@ mod request_line;
 mod routing;
 mod site;
 mod spool;
+mod streams;

@@ -11,6 +11,7 @@ mod file;
 mod listen;
 mod resolved;
 mod route;
+mod rules;
 mod section;
 mod stream;
 mod units;

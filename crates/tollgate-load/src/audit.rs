@@ -1,7 +1,7 @@
 //! Counting twice: what the segments hold, and what the sink says it has.
 //!
-//! In each row: ingested = pending + loaded + rejected + missing. The sink is read first, so that what is written or
-//! loaded meanwhile counts as pending. What the position passed and the sink neither loaded nor rejected is missing,
+//! In each row: ingested = pending + loaded + rejected + duplicates + missing. The sink is read first, so that what is written or
+//! loaded meanwhile counts as pending. What the position passed and the sink neither loaded, rejected nor found to be a duplicate is missing,
 //! whatever the gap table says: the two are independent.
 //!
 //! A record whose stream nobody can tell any more (its segment is gone or lost its footer) is in a row of the stream
@@ -47,8 +47,17 @@ pub struct AuditRow {
     pub loaded: u64,
     /// Rejects in the sink.
     pub rejected: u64,
-    /// Neither: damaged or lost.
+    /// Records whose key another record has: a retry, which the sink counted and left.
+    pub duplicates: u64,
+    /// None of these: damaged or lost.
     pub missing: u64,
+}
+
+impl AuditRow {
+    /// What the sink says became of records.
+    fn told(&self) -> u64 {
+        self.loaded + self.rejected + self.duplicates
+    }
 }
 
 /// Compares the logs of a folder with a sink.
@@ -147,12 +156,12 @@ fn account(
     for stream in known.chain(written.keys()).collect::<BTreeSet<_>>() {
         let count = in_sink(stream).unwrap_or_default();
         let written = written.get(stream).copied().unwrap_or_default();
-        let accounted = count.loaded + count.rejected + count.skipped;
+        let accounted = count.told() + count.skipped;
         told += accounted.max(written.passed);
         let is_taken = taken.takes(stream);
-        if is_taken || count.loaded + count.rejected > 0 {
+        if is_taken || count.told() > 0 {
             let row = row_of(&mut rows, log, stream);
-            (row.loaded, row.rejected) = (count.loaded, count.rejected);
+            (row.loaded, row.rejected, row.duplicates) = (count.loaded, count.rejected, count.duplicates);
             if is_taken {
                 row.pending = written.pending;
                 row.missing = written.passed.saturating_sub(accounted);
@@ -172,9 +181,9 @@ fn account(
 /// Sums up each row, but for the records that the sink says it has and the log never gave.
 fn count_ingested(rows: &mut [AuditRow], mut never_given: u64) {
     for row in rows {
-        let taken_off = never_given.min(row.loaded + row.rejected);
+        let taken_off = never_given.min(row.told());
         never_given -= taken_off;
-        row.ingested = row.pending + row.loaded + row.rejected + row.missing - taken_off;
+        row.ingested = row.pending + row.told() + row.missing - taken_off;
     }
 }
 
@@ -186,6 +195,7 @@ fn row_of<'a>(rows: &'a mut BTreeMap<String, AuditRow>, log: LogId, stream: &str
         pending: 0,
         loaded: 0,
         rejected: 0,
+        duplicates: 0,
         missing: 0,
     })
 }

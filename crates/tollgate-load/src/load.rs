@@ -114,6 +114,8 @@ pub struct LoadStatus {
     pub rows: u64,
     /// Rejects loaded.
     pub rejects: u64,
+    /// Records whose key another record has: counted, not loaded.
+    pub duplicates: u64,
     /// Records in gaps that the position passed.
     pub missing: u64,
     /// Records of gaps that were found after all.

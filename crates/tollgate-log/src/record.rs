@@ -87,6 +87,22 @@ pub enum ValueError {
         /// What the column takes.
         allowed: &'static str,
     },
+    /// No value where the stream asks for one.
+    #[error("column {column:?} is required, found nothing")]
+    Missing {
+        /// The column.
+        column: String,
+    },
+    /// More bytes than the stream allows.
+    #[error("column {column:?} takes {limit} bytes, found {bytes} bytes")]
+    TooLong {
+        /// The column.
+        column: String,
+        /// Bytes of the value.
+        bytes: usize,
+        /// Bytes that are allowed.
+        limit: usize,
+    },
     /// The record has fields that no column takes.
     #[error("record has unknown fields: {names}")]
     UnknownFields {
@@ -165,7 +181,7 @@ impl<'a> RowEncoder<'a> {
         self.column += 1;
         let Some(found) = value.column_type() else { return Ok(()) };
         let spec = &self.schema.columns()[column];
-        if found != spec.kind || spec.origin != ColumnOrigin::Stored {
+        if found != spec.kind || !spec.origin.is_in_row() {
             return Err(ValueError::Type {
                 column: spec.name.clone(),
                 found: found.name(),
@@ -283,8 +299,10 @@ pub(crate) fn decode_row<'a>(
         values.push(match column.origin {
             ColumnOrigin::LogId => Value::Uuid(log),
             ColumnOrigin::Sequence => Value::Int(sequence.0.cast_signed()),
-            ColumnOrigin::Stored if is_present => decode_value(&mut reader, column.kind)?,
-            ColumnOrigin::Stored => Value::Null,
+            ColumnOrigin::Stored | ColumnOrigin::Key { .. } if is_present => {
+                decode_value(&mut reader, column.kind)?
+            }
+            ColumnOrigin::Stored | ColumnOrigin::Key { .. } => Value::Null,
         });
     }
     reader.finish("bytes after a row")?;

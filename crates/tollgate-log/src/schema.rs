@@ -1,5 +1,7 @@
 //! What the rows of a stream look like: the schema, which the log holds as a record of its own.
 
+use std::time::Duration;
+
 use crate::error::FormatError;
 use crate::reader::{Reader, utf8};
 
@@ -7,6 +9,7 @@ use crate::reader::{Reader, utf8};
 const NAME_BYTES_MAX: usize = 63;
 /// Most columns of a stream: SQLite's default limit is 2,000, PostgreSQL's 1,600.
 const COLUMNS_MAX: usize = 1_000;
+const KEY_NUMBER: u8 = 3;
 
 /// The number of a schema in its log, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,15 +102,41 @@ pub enum ColumnOrigin {
     LogId,
     /// The record's sequence number (type int).
     Sequence,
+    /// From the row, but for the loader alone (type bytes): what tells a retry from another record. No column of a table.
+    Key {
+        /// How long a sink remembers it, in milliseconds.
+        window_ms: u64,
+    },
 }
 
 impl ColumnOrigin {
-    fn from_number(number: u8) -> Result<Self, FormatError> {
+    /// Whether the value is in the row.
+    pub const fn is_in_row(self) -> bool {
+        matches!(self, Self::Stored | Self::Key { .. })
+    }
+
+    const fn number(self) -> u8 {
+        match self {
+            Self::Stored => 0,
+            Self::LogId => 1,
+            Self::Sequence => 2,
+            Self::Key { .. } => KEY_NUMBER,
+        }
+    }
+
+    fn encode_detail(self, out: &mut Vec<u8>) {
+        if let Self::Key { window_ms } = self {
+            out.extend_from_slice(&window_ms.to_le_bytes());
+        }
+    }
+
+    fn decode_detail(number: u8, reader: &mut Reader<'_>) -> Result<Self, FormatError> {
         match number {
             0 => Ok(Self::Stored),
             1 => Ok(Self::LogId),
             2 => Ok(Self::Sequence),
-            _ => Err(FormatError::Value { what: "column origin", found: number.into(), allowed: "0 to 2" }),
+            KEY_NUMBER => Ok(Self::Key { window_ms: u64::from_le_bytes(reader.array()?) }),
+            _ => Err(FormatError::Value { what: "column origin", found: number.into(), allowed: "0 to 3" }),
         }
     }
 }
@@ -121,6 +150,13 @@ pub struct Column {
     pub kind: ColumnType,
     /// Where its value comes from.
     pub origin: ColumnOrigin,
+}
+
+impl Column {
+    /// Whether it is the key of the record, which is no column of a table.
+    pub const fn is_key(&self) -> bool {
+        matches!(self.origin, ColumnOrigin::Key { .. })
+    }
 }
 
 /// The columns of one stream.
@@ -152,6 +188,12 @@ pub enum SchemaError {
         /// Its columns.
         count: usize,
     },
+    /// More than one key, or a key that is not of type bytes.
+    #[error("stream {stream:?} has a key beside another, or of another type than bytes")]
+    Key {
+        /// The stream.
+        stream: String,
+    },
     /// Two columns of one name. Databases compare names without case.
     #[error("stream {stream:?} has two columns named {name:?}")]
     Twice {
@@ -169,8 +211,14 @@ impl Schema {
     /// A name out of bounds, a column named twice, or none or too many columns.
     pub fn new(stream: &str, columns: Vec<Column>) -> Result<Self, SchemaError> {
         check_name(stream)?;
-        if columns.is_empty() || columns.len() > COLUMNS_MAX {
-            return Err(SchemaError::ColumnCount { stream: stream.to_owned(), count: columns.len() });
+        let count = columns.iter().filter(|column| !column.is_key()).count();
+        if count == 0 || count > COLUMNS_MAX {
+            return Err(SchemaError::ColumnCount { stream: stream.to_owned(), count });
+        }
+        if columns.len() > count + 1
+            || columns.iter().any(|column| column.is_key() && column.kind != ColumnType::Bytes)
+        {
+            return Err(SchemaError::Key { stream: stream.to_owned() });
         }
         let mut seen = std::collections::HashSet::new();
         for column in &columns {
@@ -187,9 +235,22 @@ impl Schema {
         &self.stream
     }
 
-    /// The columns, in order.
+    /// All columns, in the order of the values of a row, the key among them.
     pub fn columns(&self) -> &[Column] {
         &self.columns
+    }
+
+    /// The columns that a table has: all but the key.
+    pub fn table_columns(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().filter(|column| !column.is_key())
+    }
+
+    /// The place of the key among the columns, and how long a sink remembers it, if the stream has keys.
+    pub fn key(&self) -> Option<(usize, Duration)> {
+        self.columns.iter().enumerate().find_map(|(place, column)| match column.origin {
+            ColumnOrigin::Key { window_ms } => Some((place, Duration::from_millis(window_ms))),
+            _ => None,
+        })
     }
 
     pub(crate) fn bitmap_bytes(&self) -> usize {
@@ -203,8 +264,9 @@ impl Schema {
         encode_name(&self.stream, out);
         for column in &self.columns {
             out.push(column.kind.number());
-            out.push(column.origin as u8);
+            out.push(column.origin.number());
             encode_name(&column.name, out);
+            column.origin.encode_detail(out);
         }
     }
 
@@ -216,17 +278,15 @@ impl Schema {
         let mut columns = Vec::with_capacity(usize::from(count).min(COLUMNS_MAX));
         for _ in 0..count {
             let [kind, origin] = reader.array()?;
-            columns.push(Column {
-                kind: ColumnType::from_number(kind)?,
-                origin: ColumnOrigin::from_number(origin)?,
-                name: decode_name(&mut reader)?,
-            });
+            let kind = ColumnType::from_number(kind)?;
+            let name = decode_name(&mut reader)?;
+            columns.push(Column { name, kind, origin: ColumnOrigin::decode_detail(origin, &mut reader)? });
         }
         reader.finish("bytes after a schema")?;
         Self::new(&stream, columns).map_err(|_| FormatError::Value {
             what: "schema columns",
             found: count.into(),
-            allowed: "1 to 1000, with names of their own",
+            allowed: "1 to 1000, with names of their own, and one key of type bytes at most",
         })
     }
 }
@@ -266,6 +326,35 @@ mod tests {
         for cut in 0..body.len() {
             assert!(Schema::decode(&body[..cut]).is_err(), "cut at {cut}");
         }
+    }
+
+    fn key(kind: ColumnType) -> Column {
+        Column { name: "(key)".to_owned(), kind, origin: ColumnOrigin::Key { window_ms: 86_400_000 } }
+    }
+
+    #[test]
+    fn a_key_is_read_with_its_window_and_is_no_column_of_the_table() {
+        let schema = Schema::new("s", vec![column("n", ColumnType::Int), key(ColumnType::Bytes)]).unwrap();
+        let mut body = Vec::new();
+        schema.encode(&mut body);
+        let read = Schema::decode(&body).unwrap();
+        assert_eq!(read, schema);
+        assert_eq!(read.key(), Some((1, Duration::from_hours(24))));
+        assert_eq!(read.table_columns().map(|column| column.name.as_str()).collect::<Vec<_>>(), ["n"]);
+        for cut in 0..body.len() {
+            assert!(Schema::decode(&body[..cut]).is_err(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_stream_has_one_key_of_bytes_at_most_and_a_column_beside_it() {
+        let refused = |columns| matches!(Schema::new("s", columns), Err(SchemaError::Key { .. }));
+        let n = || column("n", ColumnType::Int);
+        assert!(refused(vec![n(), key(ColumnType::Text)]));
+        let other = Column { name: "other".to_owned(), ..key(ColumnType::Bytes) };
+        assert!(refused(vec![n(), key(ColumnType::Bytes), other]));
+        let alone = Schema::new("s", vec![key(ColumnType::Bytes)]);
+        assert!(matches!(alone, Err(SchemaError::ColumnCount { count: 0, .. })));
     }
 
     #[test]

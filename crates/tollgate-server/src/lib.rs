@@ -33,6 +33,7 @@ mod server;
 mod service;
 mod spare;
 mod spool;
+mod stream;
 mod stream_server;
 mod sys;
 mod transaction;
@@ -44,11 +45,15 @@ pub use error::StartError;
 pub use handler::COLLECT_BODY_BYTES_MAX;
 pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};
 pub use options::{
-    AnyOr, BodyPace, ColumnSpec, ConnectionLimits, CorsSpec, CrowdLimits, HandlerSpec, RequestIds, RouteSpec,
-    ServerOptions, Source, SpoolOptions, StreamSpec, UnknownFields,
+    AnyOr, BodyPace, ConnectionLimits, CorsSpec, CrowdLimits, HandlerSpec, RequestIds, RouteSpec,
+    ServerOptions, SpoolOptions,
 };
 pub use route::{Match, Resource, RouteTable, Routed, canonical_host};
 pub use server::Server;
+pub use stream::{
+    Absent, BytesMax, ColumnRules, ColumnSpec, DefaultValue, HashKey, KEY_COLUMN, KeySpec, Overlong,
+    Redaction, Source, StreamSpec, UnknownFields,
+};
 pub use stream_server::StreamServer;
 pub use tollgate_http::{Method, Methods, UnderscoreNames};
 pub use tollgate_script::HostOptions;

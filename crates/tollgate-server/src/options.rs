@@ -1,16 +1,14 @@
 //! What the server is told to do: the resolved configuration, checked by whoever makes it.
-//!
-//! [`Source`] is the catalogue of what a column can be filled from.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tollgate_http::{Limits, Method, Methods};
-use tollgate_log::{Column, ColumnOrigin, ColumnType, Level, Schema, SchemaError};
 use tollgate_script::HostOptions;
 
 use crate::listen::ListenSpec;
+use crate::stream::StreamSpec;
 use crate::trust::TrustedProxies;
 
 /// Everything that a server serves, and within which bounds.
@@ -186,173 +184,6 @@ impl SpoolOptions {
     }
 }
 
-/// What is kept of each transaction: a table.
-#[derive(Debug, Clone)]
-pub struct StreamSpec {
-    /// Its name, and that of its table.
-    pub name: String,
-    /// How far a record has to be before its reply leaves.
-    pub ack: Level,
-    /// Its columns.
-    pub columns: Vec<ColumnSpec>,
-    /// What becomes of fields that no column takes.
-    pub unknown: UnknownFields,
-}
-
-/// What becomes of fields of a record that no column takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum UnknownFields {
-    /// The record is kept as a reject that names them.
-    #[default]
-    Reject,
-    /// They are left out.
-    Ignore,
-}
-
-/// One column and where its value comes from.
-#[derive(Debug, Clone)]
-pub struct ColumnSpec {
-    /// Its name.
-    pub name: String,
-    /// Its type.
-    pub kind: ColumnType,
-    /// Where its value comes from.
-    pub source: Source,
-}
-
-impl StreamSpec {
-    /// The schema of the stream in the log.
-    ///
-    /// # Errors
-    /// Names and counts that the log does not take.
-    pub fn schema(&self) -> Result<Schema, SchemaError> {
-        let columns = self.columns.iter().map(|column| Column {
-            name: column.name.clone(),
-            kind: column.kind,
-            origin: column.source.origin(),
-        });
-        Schema::new(&self.name, columns.collect())
-    }
-}
-
-/// Where the value of a column comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
-    /// When the request's head was complete.
-    RequestTime,
-    /// The request's id.
-    RequestId,
-    /// The method.
-    RequestMethod,
-    /// The path, decoded.
-    RequestPath,
-    /// The query as it came, without `?`.
-    RequestQuery,
-    /// The host, as the request names it.
-    RequestHost,
-    /// The address of the peer.
-    RequestRemoteAddr,
-    /// The first value of a field.
-    RequestHeader(String),
-    /// The status of the reply.
-    ReplyStatus,
-    /// From the complete head of the request to the head of the reply, microseconds.
-    ReplyTimeUs,
-    /// Bytes of the reply's content.
-    ReplyBytes,
-    /// `complete` or `cancelled`.
-    ReplyOutcome,
-    /// The body of the request.
-    Body,
-    /// One field of the record, as a script or a collected item gives it.
-    RecordField(String),
-    /// The whole record as JSON.
-    Record,
-    /// The id of the log.
-    LogId,
-    /// The number in the log.
-    LogSequence,
-}
-
-impl Source {
-    /// The names that configuration may use; `NAME` stands for a name of the user's.
-    pub const NAMES: [&'static str; 17] = [
-        "request.time",
-        "request.id",
-        "request.method",
-        "request.path",
-        "request.query",
-        "request.host",
-        "request.remote_addr",
-        "request.header.NAME",
-        "reply.status",
-        "reply.time_us",
-        "reply.bytes",
-        "reply.outcome",
-        "body",
-        "record.NAME",
-        "record",
-        "log.id",
-        "log.sequence",
-    ];
-
-    /// The source of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "request.time" => Self::RequestTime,
-            "request.id" => Self::RequestId,
-            "request.method" => Self::RequestMethod,
-            "request.path" => Self::RequestPath,
-            "request.query" => Self::RequestQuery,
-            "request.host" => Self::RequestHost,
-            "request.remote_addr" => Self::RequestRemoteAddr,
-            "reply.status" => Self::ReplyStatus,
-            "reply.time_us" => Self::ReplyTimeUs,
-            "reply.bytes" => Self::ReplyBytes,
-            "reply.outcome" => Self::ReplyOutcome,
-            "body" => Self::Body,
-            "record" => Self::Record,
-            "log.id" => Self::LogId,
-            "log.sequence" => Self::LogSequence,
-            _ => match (name.strip_prefix("request.header."), name.strip_prefix("record.")) {
-                (Some(field), _) if !field.is_empty() => Self::RequestHeader(field.to_owned()),
-                (_, Some(field)) if !field.is_empty() => Self::RecordField(field.to_owned()),
-                _ => return None,
-            },
-        })
-    }
-
-    /// The types of column that the source fills.
-    pub const fn column_types(&self) -> &'static [ColumnType] {
-        match self {
-            Self::RequestTime => &[ColumnType::Timestamp],
-            Self::RequestId => &[ColumnType::Uuid, ColumnType::Text],
-            Self::RequestMethod
-            | Self::RequestPath
-            | Self::RequestQuery
-            | Self::RequestHost
-            | Self::RequestHeader(_)
-            | Self::ReplyOutcome => &[ColumnType::Text],
-            Self::RequestRemoteAddr => &[ColumnType::Inet, ColumnType::Text],
-            Self::ReplyStatus | Self::ReplyTimeUs | Self::ReplyBytes | Self::LogSequence => {
-                &[ColumnType::Int]
-            }
-            Self::Body => &[ColumnType::Bytes, ColumnType::Text],
-            Self::RecordField(_) => &ColumnType::ALL,
-            Self::Record => &[ColumnType::Json],
-            Self::LogId => &[ColumnType::Uuid],
-        }
-    }
-
-    const fn origin(&self) -> ColumnOrigin {
-        match self {
-            Self::LogId => ColumnOrigin::LogId,
-            Self::LogSequence => ColumnOrigin::Sequence,
-            _ => ColumnOrigin::Stored,
-        }
-    }
-}
-
 /// One route.
 #[derive(Debug, Clone)]
 pub struct RouteSpec {
@@ -471,17 +302,6 @@ pub(crate) mod tests {
             routes: Vec::new(),
             request_ids: RequestIds::default(),
             drain_timeout: Duration::from_secs(5),
-        }
-    }
-
-    #[test]
-    fn every_source_has_a_name_and_types() {
-        for name in Source::NAMES {
-            let source = Source::from_name(&name.replace("NAME", "x"));
-            assert!(source.is_some_and(|source| !source.column_types().is_empty()), "{name}");
-        }
-        for unknown in ["", "request", "record.", "request.header.", "Body"] {
-            assert_eq!(Source::from_name(unknown), None, "{unknown}");
         }
     }
 }

@@ -11,7 +11,8 @@ use tollgate_log::DiskStorage;
 use crate::config::Config;
 use crate::print::{printable, table, to_stdout, write_table};
 
-const HEADER: [&str; 7] = ["log", "stream", "ingested", "pending", "loaded", "rejected", "missing"];
+const HEADER: [&str; 8] =
+    ["log", "stream", "ingested", "pending", "loaded", "rejected", "duplicate", "missing"];
 
 /// Prints what the log holds beside what each sink says it has; fails if anything is missing.
 pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
@@ -50,6 +51,7 @@ struct Line {
     pending: u64,
     loaded: u64,
     rejected: u64,
+    duplicate: u64,
     missing: u64,
 }
 
@@ -62,6 +64,7 @@ impl Line {
             pending: row.pending,
             loaded: row.loaded,
             rejected: row.rejected,
+            duplicate: row.duplicates,
             missing: row.missing,
         }
     }
@@ -71,18 +74,19 @@ impl Line {
         self.pending += other.pending;
         self.loaded += other.loaded;
         self.rejected += other.rejected;
+        self.duplicate += other.duplicate;
         self.missing += other.missing;
     }
 
-    fn cells(&self) -> [String; 7] {
-        let counts = [self.ingested, self.pending, self.loaded, self.rejected, self.missing];
-        let [ingested, pending, loaded, rejected, missing] = counts.map(|count| count.to_string());
-        [self.log.clone(), printable(&self.stream), ingested, pending, loaded, rejected, missing]
+    fn cells(&self) -> [String; 8] {
+        let counts = [self.ingested, self.pending, self.loaded, self.rejected, self.duplicate, self.missing];
+        let [ingested, pending, loaded, rejected, duplicate, missing] = counts.map(|count| count.to_string());
+        [self.log.clone(), printable(&self.stream), ingested, pending, loaded, rejected, duplicate, missing]
     }
 
     /// What is wrong with a sum; none if every record is accounted for.
     fn problem(&self) -> Option<String> {
-        let accounted = self.pending + self.loaded + self.rejected + self.missing;
+        let accounted = self.pending + self.loaded + self.rejected + self.duplicate + self.missing;
         let stream = printable(&self.stream);
         if self.missing > 0 {
             return Some(format!("missing: {} of {} records of {stream}", self.missing, self.ingested));
@@ -111,7 +115,7 @@ fn write_lines(lines: &[Line], out: &mut dyn Write) -> std::io::Result<bool> {
     write_table(out, &mut table)?;
     let problems: Vec<_> = sums.values().filter_map(Line::problem).collect();
     if problems.is_empty() {
-        writeln!(out, "exact: every record is pending, loaded or rejected")?;
+        writeln!(out, "exact: every record is pending, loaded, rejected or a duplicate")?;
     }
     problems.iter().try_for_each(|problem| writeln!(out, "{problem}"))?;
     Ok(problems.is_empty())
@@ -121,8 +125,21 @@ fn write_lines(lines: &[Line], out: &mut dyn Write) -> std::io::Result<bool> {
 mod tests {
     use super::*;
 
-    fn line(log: &str, stream: &str, [ingested, pending, loaded, rejected, missing]: [u64; 5]) -> Line {
-        Line { log: log.to_owned(), stream: stream.to_owned(), ingested, pending, loaded, rejected, missing }
+    fn line(
+        log: &str,
+        stream: &str,
+        [ingested, pending, loaded, rejected, duplicate, missing]: [u64; 6],
+    ) -> Line {
+        Line {
+            log: log.to_owned(),
+            stream: stream.to_owned(),
+            ingested,
+            pending,
+            loaded,
+            rejected,
+            duplicate,
+            missing,
+        }
     }
 
     fn check(lines: &[Line], expected: (bool, &str)) {
@@ -140,19 +157,19 @@ mod tests {
     fn each_stream_has_a_sum_over_the_logs() {
         check(
             &[
-                line("x", "a", [10, 1, 8, 1, 0]),
-                line("x", "b", [1, 0, 1, 0, 0]),
-                line("y", "a", [5, 5, 0, 0, 0]),
+                line("x", "a", [10, 1, 6, 1, 2, 0]),
+                line("x", "b", [1, 0, 1, 0, 0, 0]),
+                line("y", "a", [5, 5, 0, 0, 0, 0]),
             ],
             (
                 true,
-                "log  stream  ingested  pending  loaded  rejected  missing\n\
-                 x    a       10        1        8       1         0\n\
-                 x    b       1         0        1       0         0\n\
-                 y    a       5         5        0       0         0\n\
-                 all  a       15        6        8       1         0\n\
-                 all  b       1         0        1       0         0\n\
-                 exact: every record is pending, loaded or rejected\n",
+                "log  stream  ingested  pending  loaded  rejected  duplicate  missing\n\
+                 x    a       10        1        6       1         2          0\n\
+                 x    b       1         0        1       0         0          0\n\
+                 y    a       5         5        0       0         0          0\n\
+                 all  a       15        6        6       1         2          0\n\
+                 all  b       1         0        1       0         0          0\n\
+                 exact: every record is pending, loaded, rejected or a duplicate\n",
             ),
         );
     }
@@ -160,14 +177,14 @@ mod tests {
     #[test]
     fn what_is_missing_or_does_not_add_up_is_named() {
         check(
-            &[line("x", "a", [10, 0, 7, 0, 3]), line("x", "b", [4, 0, 5, 0, 0])],
+            &[line("x", "a", [10, 0, 7, 0, 0, 3]), line("x", "b", [4, 0, 5, 0, 0, 0])],
             (
                 false,
-                "log  stream  ingested  pending  loaded  rejected  missing\n\
-                 x    a       10        0        7       0         3\n\
-                 x    b       4         0        5       0         0\n\
-                 all  a       10        0        7       0         3\n\
-                 all  b       4         0        5       0         0\n\
+                "log  stream  ingested  pending  loaded  rejected  duplicate  missing\n\
+                 x    a       10        0        7       0         0          3\n\
+                 x    b       4         0        5       0         0          0\n\
+                 all  a       10        0        7       0         0          3\n\
+                 all  b       4         0        5       0         0          0\n\
                  missing: 3 of 10 records of a\n\
                  not exact: b has 4 ingested, 5 accounted for\n",
             ),

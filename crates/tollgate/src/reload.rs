@@ -135,7 +135,7 @@ fn retyped_columns(stream: &StreamSpec, known: &[std::sync::Arc<Schema>]) -> Vec
     let schemas: Vec<_> = known.iter().rev().filter(of_stream).collect();
     let mut faults = Vec::new();
     for column in &stream.columns {
-        let mut columns = schemas.iter().flat_map(|schema| schema.columns());
+        let mut columns = schemas.iter().flat_map(|schema| schema.table_columns());
         let newest = columns.find(|known| known.name.eq_ignore_ascii_case(&column.name));
         if let Some(known) = newest.filter(|known| known.kind != column.kind) {
             let (name, found, present) = (&column.name, column.kind.name(), known.kind.name());

@@ -315,7 +315,10 @@ fn finish(loaders: Vec<(String, Loader)>, timeout: Duration) {
 
 fn report_load(sink: &str, finished: Result<LoadStatus, tollgate_load::FinishError>) {
     match finished {
-        Ok(status) => tracing::info!(sink, rows = status.rows, rejects = status.rejects, "loaded"),
+        Ok(status) => {
+            let (rows, rejects, duplicates) = (status.rows, status.rejects, status.duplicates);
+            tracing::info!(sink, rows, rejects, duplicates, "loaded");
+        }
         Err(error) => tracing::warn!("not all is loaded, the next start goes on: {error}"),
     }
 }

@@ -582,6 +582,7 @@ impl Worker {
             status.state = LoadState::Loading;
             status.rows += tally.rows;
             status.rejects += tally.rejects;
+            status.duplicates += tally.duplicates;
             status.missing += tally.missing;
             status.commits += 1;
             status.lag = Duration::from_micros(lag_us.cast_unsigned());

@@ -121,6 +121,16 @@ impl SinkOptions {
     }
 }
 
+/// An SQLite sink whose windows of keys go by another clock.
+#[cfg(test)]
+pub(crate) fn sqlite_with_clock(
+    path: &std::path::Path,
+    name: &str,
+    clock: impl Fn() -> std::time::Duration + Send + 'static,
+) -> Result<Box<dyn Sink>, SinkError> {
+    Ok(Box::new(SqliteSink::open_with(path, name, Box::new(clock))?))
+}
+
 /// What one commit brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
@@ -128,6 +138,8 @@ pub struct Tally {
     pub rows: u64,
     /// Rejects, those made at ingest and those that the database made.
     pub rejects: u64,
+    /// Records whose key another record of their stream has.
+    pub duplicates: u64,
     /// Records that are in gaps.
     pub missing: u64,
     /// Records of streams that the sink does not take.
@@ -144,6 +156,27 @@ pub struct Retried {
 }
 
 /// A database that rows are loaded into.
+///
+/// # Keys
+/// A row whose schema has a key ([`Schema::key`]) and whose key is not null is loaded only if no other record of the
+/// stream holds that key. The sink keeps the keys in a table of its own, `(stream, key)` the primary key, with the log and
+/// sequence number of the record that holds it and the tick at which its window ends. That table changes in the
+/// transaction of the load, so what every sink has to do is this, in the order of the records:
+///
+/// - insert the key; where it is there already, take it over if its window ended, or if it is held by this very record
+///   (a position was taken back by hand); else the record is a duplicate: counted, neither loaded nor rejected;
+/// - a row that the database then refuses gives its key back: a reject holds none, so that a mended retry is loaded;
+/// - rows without a key are loaded always.
+///
+/// Two loaders of two logs may meet the same key at once: the database decides. In SQLite one of them has the lock of all
+/// writes. In PostgreSQL `INSERT ... ON CONFLICT DO UPDATE ... WHERE ... RETURNING` waits for the other transaction; insert
+/// the keys of a chunk in their own order, so that two loaders never wait for each other, and COPY only the rows whose
+/// key was returned.
+///
+/// Ticks are milliseconds that loaders ran, never wall time: the database keeps the count, a loader goes on from it by its
+/// monotonic clock, and stores the larger of the two. Several loaders at once thus do not make it run faster, and while
+/// none runs it stands, which keeps keys longer and never shorter. Keys whose window ended are deleted with later loads,
+/// a bounded number in each.
 ///
 /// After any error of `begin`, `write`, `gap`, `commit` or those of a fill the caller calls [`Self::rollback`] and reads the position
 /// again: whether a commit that failed took place is known by that alone.

@@ -10,6 +10,7 @@
 mod bind;
 mod counts;
 mod fill;
+mod keys;
 mod positions;
 mod reject;
 mod retry;
@@ -34,6 +35,7 @@ use sync::{left_wal, sync_wal};
 use table::{BOOKKEEPING, EnsureError, ensure};
 
 pub(crate) use counts::{LogCounts, read_counts};
+use keys::{Claimant, Key, Monotonic, Ticks, system_clock};
 pub(crate) use positions::read_positions;
 
 /// The first version without the WAL-reset bug that could corrupt a database with several connections.
@@ -76,6 +78,7 @@ pub(crate) struct SqliteSink {
     connection: Connection,
     /// The insert statement of each schema whose table is ensured.
     tables: HashMap<Schema, String>,
+    ticks: Ticks,
     chunk: Option<Chunk>,
     unchecked_bytes: u64,
     is_wal_warned: bool,
@@ -96,6 +99,11 @@ impl SqliteSink {
     /// # Errors
     /// Not a database, not writable, too old a library; `Locked` is worth a retry.
     pub(crate) fn open(path: &Path, name: &str) -> Result<Self, SinkError> {
+        Self::open_with(path, name, system_clock())
+    }
+
+    /// The same with a clock that windows of keys go by.
+    pub(crate) fn open_with(path: &Path, name: &str, clock: Monotonic) -> Result<Self, SinkError> {
         if rusqlite::version_number() < VERSION_MIN {
             return Err(SinkError::Version { found: rusqlite::version(), needed: VERSION_MIN_TEXT });
         }
@@ -114,11 +122,13 @@ impl SqliteSink {
         if let Some(wal) = left_wal {
             sync_wal(&wal)?;
         }
+        let ticks = Ticks::new(&connection, clock).map_err(failed("read how long keys are kept", path))?;
         Ok(Self {
             path: path.to_owned(),
             name: name.to_owned(),
             connection,
             tables: HashMap::new(),
+            ticks,
             chunk: None,
             // What a run before left in the WAL is not known: the first commit finds out.
             unchecked_bytes: u64::MAX,
@@ -153,12 +163,14 @@ impl SqliteSink {
     /// Adds what the chunk counted and commits.
     fn finish_chunk(&mut self, chunk: &Chunk) -> Result<Tally, SinkError> {
         self.add_counts(chunk).map_err(self.failed("add to the counters"))?;
+        self.ticks.store(&self.connection).map_err(failed("delete old keys", &self.path))?;
         self.connection.execute_batch("COMMIT").map_err(self.failed("commit a load"))?;
         self.unchecked_bytes = self.unchecked_bytes.saturating_add(2 * chunk.bytes + COMMIT_BYTES);
         let mut tally = Tally { missing: chunk.missing, ..Tally::default() };
         for count in chunk.counts.values() {
             tally.rows += count.rows;
             tally.rejects += count.rejects;
+            tally.duplicates += count.duplicates;
             tally.skipped += count.skipped;
         }
         Ok(tally)
@@ -202,15 +214,23 @@ impl SqliteSink {
 
     fn add_counts(&self, chunk: &Chunk) -> Result<(), rusqlite::Error> {
         let mut statement = self.connection.prepare_cached(
-            "INSERT INTO tollgate_counts (sink, log, stream, loaded, rejected, skipped) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (sink, log, stream) DO UPDATE SET \
+            "INSERT INTO tollgate_counts (sink, log, stream, loaded, rejected, duplicates, skipped) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (sink, log, stream) DO UPDATE SET \
              loaded = loaded + excluded.loaded, rejected = rejected + excluded.rejected, \
-             skipped = skipped + excluded.skipped",
+             duplicates = duplicates + excluded.duplicates, skipped = skipped + excluded.skipped",
         )?;
         for (stream, tally) in &chunk.counts {
-            let (rows, rejects) = (tally.rows.cast_signed(), tally.rejects.cast_signed());
-            let skipped = tally.skipped.cast_signed();
-            statement.execute(params![self.name, chunk.log_text, stream, rows, rejects, skipped])?;
+            let [rows, rejects, duplicates, skipped] =
+                [tally.rows, tally.rejects, tally.duplicates, tally.skipped].map(u64::cast_signed);
+            statement.execute(params![
+                self.name,
+                chunk.log_text,
+                stream,
+                rows,
+                rejects,
+                duplicates,
+                skipped
+            ])?;
         }
         Ok(())
     }
@@ -313,6 +333,7 @@ impl Sink for SqliteSink {
             connection: &self.connection,
             tables: &mut self.tables,
             sink: &self.name,
+            ticks: &mut self.ticks,
             log_text: &chunk.log_text,
             lanes: Vec::new(),
         };
@@ -455,6 +476,7 @@ fn add(counts: &mut BTreeMap<String, Tally>, stream: &str, more: Tally) {
         count.rows += more.rows;
         count.rejects += more.rejects;
         count.skipped += more.skipped;
+        count.duplicates += more.duplicates;
     }
 }
 
@@ -472,8 +494,16 @@ struct BatchWriter<'a, 'b> {
     connection: &'a Connection,
     tables: &'b mut HashMap<Schema, String>,
     sink: &'a str,
+    ticks: &'b mut Ticks,
     log_text: &'a str,
     lanes: Vec<Lane<'a>>,
+}
+
+/// What became of a row.
+enum Fate {
+    Loaded,
+    /// Another record has its key.
+    Duplicate,
 }
 
 /// Why a row is not in its table.
@@ -489,20 +519,42 @@ impl<'a> BatchWriter<'a, '_> {
             Some(at) => at,
             None => self.open_lane(record.schema_id, record.schema)?,
         };
-        let lane = &mut self.lanes[at];
         let (reason, item) = match &record.body {
             RecordBody::Reject { reason, item } => ((*reason).to_owned(), item.to_vec()),
-            RecordBody::Row(values) => match insert(&mut lane.statement, values) {
-                Ok(()) => {
-                    lane.tally.rows += 1;
+            RecordBody::Row(values) => match self.row(at, record, values) {
+                Ok(Fate::Loaded) => {
+                    self.lanes[at].tally.rows += 1;
+                    return Ok(());
+                }
+                Ok(Fate::Duplicate) => {
+                    self.lanes[at].tally.duplicates += 1;
                     return Ok(());
                 }
                 Err(RowError::Refused(reason)) => (reason, reject::row_as_json(record.schema, values)),
                 Err(RowError::Database(error)) => return Err(failed("insert a row", self.path)(error)),
             },
         };
-        lane.tally.rejects += 1;
+        self.lanes[at].tally.rejects += 1;
         self.reject(record.sequence, record.schema.stream(), &reason, &item)
+    }
+
+    /// Inserts a row, unless another record has its key. What is refused holds none.
+    fn row(&mut self, lane: usize, record: &Record<'_>, values: &[Value<'_>]) -> Result<Fate, RowError> {
+        let statement = &mut self.lanes[lane].statement;
+        let Some(key) = Key::of(record.schema, values) else {
+            return insert(statement, record.schema, values).map(|()| Fate::Loaded);
+        };
+        let (sequence, stream) = (record.sequence, record.schema.stream());
+        let of = Claimant { log_text: self.log_text, sequence, stream };
+        if !self.ticks.claim(self.connection, key, of).map_err(RowError::Database)? {
+            return Ok(Fate::Duplicate);
+        }
+        let inserted = insert(statement, record.schema, values);
+        // A trigger that rolled back has undone the key too, and all else: the reject finds that out.
+        if matches!(inserted, Err(RowError::Refused(_))) && !self.connection.is_autocommit() {
+            Ticks::give_back(self.connection, key, of).map_err(RowError::Database)?;
+        }
+        inserted.map(|()| Fate::Loaded)
     }
 
     fn open_lane(&mut self, schema_id: SchemaId, schema: &'a Schema) -> Result<usize, SinkError> {
@@ -538,8 +590,12 @@ impl<'a> BatchWriter<'a, '_> {
     }
 }
 
-fn insert(statement: &mut CachedStatement<'_>, values: &[Value<'_>]) -> Result<(), RowError> {
-    bind(statement, values).map_err(|error| match error {
+fn insert(
+    statement: &mut CachedStatement<'_>,
+    schema: &Schema,
+    values: &[Value<'_>],
+) -> Result<(), RowError> {
+    bind(statement, schema, values).map_err(|error| match error {
         BindError::Value(reason) => RowError::Refused(reason),
         BindError::Database(error) => row_error(error),
     })?;

@@ -30,6 +30,8 @@ const UNSEALED: [&str; 2] = ["unsealed.open", "runway.open"];
 const TORN: [&str; 2] = ["torn.open", "torn-runway.open"];
 /// Bytes that are missing at the end of the torn ones.
 const TORN_BYTES: usize = 13;
+/// Written later, with schemas that earlier builds of this version did not have: a stream with a key.
+const KEYED: &str = "keyed.sealed";
 const NODE: &str = "fixture";
 /// Rounds of records; each is a batch.
 const ROUNDS: u64 = 3;
@@ -224,18 +226,70 @@ fn what_is_written_now_passes_the_checks_of_version_1() {
     }
 }
 
+/// A stream whose records have a key, or none.
+fn keyed() -> Schema {
+    let column = |name: &str, kind, origin| Column { name: name.to_owned(), kind, origin };
+    let key = column("(key)", ColumnType::Bytes, ColumnOrigin::Key { window_ms: 86_400_000 });
+    Schema::new("keyed", vec![column("n", ColumnType::Int, ColumnOrigin::Stored), key]).unwrap()
+}
+
+#[test]
+fn keys_of_version_1_read_value_by_value() {
+    check_keyed(&fixture(KEYED));
+}
+
+fn check_keyed(bytes: &[u8]) {
+    let (sim, log) = on_disk(KEYED, bytes);
+    let mut cursor = Cursor::new(sim.storage(), &dir(), log, None);
+    let mut rows = Vec::new();
+    while let CursorStep::Batch(batch) = cursor.step(None).unwrap() {
+        for record in batch.records() {
+            let record = record.unwrap();
+            assert_eq!(**record.schema, keyed());
+            let RecordBody::Row(values) = &record.body else { panic!("{record:?}") };
+            rows.push(format!("{values:?}"));
+        }
+    }
+    assert_eq!(rows, ["[Int(1), Bytes([7, 7, 7, 7])]", "[Int(2), Null]"]);
+}
+
+#[test]
+fn a_segment_with_keys_that_is_written_now_passes_the_checks_of_version_1() {
+    let bytes = written_with(DigestAlgorithm::Sha256, vec![keyed()], true, true, 1, |transaction, _| {
+        let row = |values: [Value<'static>; 2]| {
+            move |row: &mut tollgate_log::RowEncoder<'_>| values.iter().try_for_each(|value| row.push(*value))
+        };
+        transaction.row(SchemaId(0), row([Value::Int(1), Value::Bytes(&[7; 4])])).unwrap();
+        transaction.row(SchemaId(0), row([Value::Int(2), Value::Null])).unwrap();
+    });
+    check_keyed(&bytes);
+    if let Some(folder) = std::env::var_os("TOLLGATE_FIXTURES").map(PathBuf::from) {
+        fs::write(folder.join(KEYED), bytes).unwrap();
+    }
+}
+
 /// The bytes of a segment that the log itself wrote, with its threads.
 fn written(digest: DigestAlgorithm, is_sealed: bool, has_runway: bool) -> Vec<u8> {
+    written_with(digest, vec![everything(), small()], is_sealed, has_runway, ROUNDS, append_round)
+}
+
+fn written_with(
+    digest: DigestAlgorithm,
+    schemas: Vec<Schema>,
+    is_sealed: bool,
+    has_runway: bool,
+    rounds: u64,
+    append: impl Fn(&mut Transaction<'_>, u64),
+) -> Vec<u8> {
     let sim = Sim::new();
     sim.set_in_place(has_runway);
     let (node, segment_bytes_max) = (NODE.to_owned(), 64 << 10);
     let options = LogOptions { digest, node, segment_bytes_max, ..LogOptions::new(&dir()) };
-    let (log, _) = Log::open(sim.storage(), options, vec![everything(), small()], |_| {}).unwrap();
+    let (log, _) = Log::open(sim.storage(), options, schemas, |_| {}).unwrap();
     let id = log.id();
     let mut appender = log.appender(|| {});
-    for round in 0..ROUNDS {
-        let (ticket, ()) =
-            appender.append(Level::Synced, |transaction| append_round(transaction, round)).unwrap();
+    for round in 0..rounds {
+        let (ticket, ()) = appender.append(Level::Synced, |transaction| append(transaction, round)).unwrap();
         assert!(appender.hand_over());
         sim.wait_until("it is synced", || appender.reached(ticket.unwrap(), Level::Synced).is_some());
     }

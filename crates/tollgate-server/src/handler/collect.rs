@@ -1,19 +1,20 @@
 //! Collect: JSON items straight into the columns of a stream, one record each.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use tollgate_http::{RequestHead, StatusCode};
-use tollgate_log::{RowEncoder, Transaction, Value, ValueError};
+use tollgate_log::{Transaction, Value, ValueError};
 use tollgate_script::BodyError;
 
 use super::items::{Item, SplitError, split};
 use super::{Answer, Exchange, refused, with_level};
-use crate::options::UnknownFields;
 use crate::recorder::Recorder;
 use crate::reply::Reply;
-use crate::transaction::{ColumnPlan, Ending, Facts, Given, StreamPlan, fit};
+use crate::stream::UnknownFields;
+use crate::transaction::{Cell, Ending, Facts, Given, StreamPlan, Target, fit, key};
 
 /// Rejected items that a reply lists; it counts the others.
 const LISTED_MAX: usize = 1000;
@@ -70,7 +71,7 @@ pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Record
             if log.is_too_large() {
                 break;
             }
-            rejected.extend(append_item(log, stream, &facts, item).map(|reason| (index, reason)));
+            rejected.extend(append_item(log, stream, &facts, (index, item)).map(|reason| (index, reason)));
         }
         rejected
     };
@@ -98,13 +99,13 @@ fn append_item(
     log: &mut Transaction<'_>,
     stream: &StreamPlan,
     facts: &Facts<'_>,
-    item: &Item<'_>,
+    (place, item): (usize, &Item<'_>),
 ) -> Option<String> {
-    let row = CollectedItem::new(item, stream).and_then(|given| {
+    let row = CollectedItem::new(item, place, stream).and_then(|given| {
         log.row(stream.id, |row| stream.fill(row, facts, &given)).map_err(|error| error.to_string())
     });
     let reason = row.err()?;
-    log.reject(stream.id, &reason, item.text());
+    stream.reject(log, &reason, item.text());
     Some(reason)
 }
 
@@ -127,10 +128,11 @@ fn rejected_item((index, reason): &(usize, String)) -> String {
 struct CollectedItem<'a> {
     whole: &'a RawValue,
     fields: Vec<Option<&'a RawValue>>,
+    place: usize,
 }
 
 impl<'a> CollectedItem<'a> {
-    fn new(item: &Item<'a>, plan: &StreamPlan) -> Result<Self, String> {
+    fn new(item: &Item<'a>, place: usize, plan: &StreamPlan) -> Result<Self, String> {
         let whole = match item {
             Item::Json(value) => *value,
             Item::Unparsable { reason, .. } => return Err(reason.clone()),
@@ -144,23 +146,34 @@ impl<'a> CollectedItem<'a> {
         let mut json = serde_json::Deserializer::from_str(whole.get());
         reader.deserialize(&mut json).map_err(|error| format!("item: {error}"))?;
         if unknown.is_empty() {
-            return Ok(Self { whole, fields });
+            return Ok(Self { whole, fields, place });
         }
         Err(ValueError::UnknownFields { names: unknown.join(", ") }.to_string())
     }
 }
 
 impl Given for CollectedItem<'_> {
-    fn push_field(
-        &self,
-        field: usize,
-        column: &ColumnPlan,
-        row: &mut RowEncoder<'_>,
-    ) -> Result<(), ValueError> {
+    fn push_field(&self, field: usize, target: &Target, cell: &mut impl Cell) -> Result<(), ValueError> {
         match self.fields.get(field).copied().flatten() {
-            Some(value) => fit::push_json_value(value, column, row),
-            None => row.push(Value::Null),
+            Some(value) => fit::push_json_value(value, target, cell),
+            None => cell.push(Value::Null),
         }
+    }
+
+    fn key(&self, field: usize) -> Result<Option<Cow<'_, [u8]>>, ValueError> {
+        let Some(value) = self.fields.get(field).copied().flatten() else { return Ok(None) };
+        match serde_json::from_str(value.get()) {
+            Ok(serde_json::Value::Null) => Ok(None),
+            Ok(serde_json::Value::String(text)) => Ok(Some(text.into_bytes().into())),
+            Ok(serde_json::Value::Number(number)) => {
+                number.as_i64().map(key::of_int).map(Some).ok_or_else(key::unfit)
+            }
+            _ => Err(key::unfit()),
+        }
+    }
+
+    fn place(&self) -> usize {
+        self.place
     }
 
     fn whole(&self) -> Option<&str> {

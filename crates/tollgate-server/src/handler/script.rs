@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use tollgate_http::StatusCode;
-use tollgate_log::{RowEncoder, Transaction, Value, ValueError};
+use tollgate_log::{Transaction, Value, ValueError};
 use tollgate_script::{CallError, FieldValue, Outcome, Record};
 
 use super::Exchange;
-use crate::options::UnknownFields;
 use crate::reply::Reply;
-use crate::transaction::{ColumnPlan, Facts, Given, StreamPlan, fit};
+use crate::stream::UnknownFields;
+use crate::transaction::{Cell, Facts, Given, StreamPlan, Target, fit, key};
 
 /// What a call came to, as a reply. A failure is one too: 500, with the reason in our log.
 pub(super) fn reply(result: Result<Outcome, CallError>, exchange: &Exchange) -> (Reply, Record) {
@@ -39,7 +39,7 @@ impl ScriptRecord<'_> {
         let row =
             self.check_unknown().and_then(|()| log.row(self.plan.id, |row| self.plan.fill(row, facts, self)));
         if let Err(error) = row {
-            log.reject(self.plan.id, &error.to_string(), self.item().as_bytes());
+            self.plan.reject(log, &error.to_string(), self.item().as_bytes());
         }
     }
 
@@ -63,16 +63,24 @@ impl ScriptRecord<'_> {
 }
 
 impl Given for ScriptRecord<'_> {
-    fn push_field(
-        &self,
-        field: usize,
-        column: &ColumnPlan,
-        row: &mut RowEncoder<'_>,
-    ) -> Result<(), ValueError> {
+    fn push_field(&self, field: usize, target: &Target, cell: &mut impl Cell) -> Result<(), ValueError> {
         match self.record.values.get(field) {
-            Some(value) => fit::push_script_value(value, column, row),
-            None => row.push(Value::Null),
+            Some(value) => fit::push_script_value(value, target, cell),
+            None => cell.push(Value::Null),
         }
+    }
+
+    fn key(&self, field: usize) -> Result<Option<Cow<'_, [u8]>>, ValueError> {
+        match self.record.values.get(field) {
+            None | Some(FieldValue::Nil) => Ok(None),
+            Some(FieldValue::Text(bytes)) => Ok(Some(bytes.into())),
+            Some(FieldValue::Int(value)) => Ok(Some(key::of_int(*value))),
+            Some(_) => Err(key::unfit()),
+        }
+    }
+
+    fn place(&self) -> usize {
+        0
     }
 
     fn whole(&self) -> Option<&str> {

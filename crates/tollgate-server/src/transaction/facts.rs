@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 
-use tollgate_log::{ColumnType, RowEncoder, Value, ValueError};
+use tollgate_http::query_pairs;
+use tollgate_log::{ColumnType, Value, ValueError};
 use tollgate_script::{BodyError, Request};
 
-use crate::options::Source;
+use super::{Cell, Target, fit};
+use crate::stream::Source;
 
 /// Bytes of a body that a column takes: no transaction has more.
 const BODY_BYTES_MAX: usize = 8 << 20;
@@ -34,10 +36,10 @@ impl Facts<'_> {
     pub(crate) fn push(
         &self,
         source: &Source,
-        kind: ColumnType,
-        row: &mut RowEncoder<'_>,
+        target: &Target,
+        row: &mut impl Cell,
     ) -> Result<(), ValueError> {
-        let request = self.request;
+        let (request, kind) = (self.request, target.kind);
         match source {
             Source::RequestTime => row.push(Value::Timestamp(request.time_us)),
             Source::RequestId if kind == ColumnType::Uuid => {
@@ -48,7 +50,16 @@ impl Facts<'_> {
             Source::RequestPath => row.push(Value::Text(request.path())),
             Source::RequestQuery => push_text(request.head.query().map(str::as_bytes), row),
             Source::RequestHost => push_text(request.head.host().map(str::as_bytes), row),
-            Source::RequestHeader(name) => push_text(request.head.field(name), row),
+            Source::RequestBodyBytes => {
+                row.push(Value::Int(i64::try_from(request.body.bytes_len()).unwrap_or(i64::MAX)))
+            }
+            Source::RequestHeader(_)
+            | Source::RequestQueryItem(_)
+            | Source::RequestCookie(_)
+            | Source::RequestParam(_) => match self.bytes(source) {
+                None => row.push(Value::Null),
+                Some(bytes) => fit::push_read(&storable(&bytes), target, row),
+            },
             Source::RequestRemoteAddr => match request.remote_addr {
                 None => row.push(Value::Null),
                 Some(address) if kind == ColumnType::Inet => row.push(Value::Inet(address)),
@@ -71,6 +82,39 @@ impl Facts<'_> {
             }
         }
     }
+
+    /// What the request says under a name of the user's, or its id.
+    pub(super) fn bytes(&self, source: &Source) -> Option<Cow<'_, [u8]>> {
+        let head = &self.request.head;
+        match source {
+            Source::RequestHeader(name) => head.field(name).map(Cow::from),
+            Source::RequestQueryItem(name) => {
+                let mut pairs = head.query().into_iter().flat_map(query_pairs);
+                pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned().into_bytes().into())
+            }
+            Source::RequestCookie(name) => {
+                let lines = head.fields().filter(|(field, _)| field.eq_ignore_ascii_case("cookie"));
+                lines
+                    .flat_map(|(_, line)| cookies(line))
+                    .find(|(key, _)| *key == name.as_bytes())
+                    .map(|(_, value)| value.into())
+            }
+            Source::RequestParam(name) => {
+                let mut params = self.request.params();
+                params.find(|(key, _)| key == name).map(|(_, value)| value.as_bytes().into())
+            }
+            Source::RequestId => Some(self.request.id.text(&mut [0; 36]).to_vec().into()),
+            _ => None,
+        }
+    }
+}
+
+/// The pairs of a cookie field (RFC 6265 section 4.2.1). Values stay as they are.
+fn cookies(line: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    line.split(|byte| *byte == b';').filter_map(|pair| {
+        let at = pair.iter().position(|byte| *byte == b'=')?;
+        Some((pair[..at].trim_ascii(), pair[at + 1..].trim_ascii()))
+    })
 }
 
 impl Ending {
@@ -102,7 +146,7 @@ fn unfit(error: &BodyError) -> ValueError {
 }
 
 /// Bytes of the request itself are never a reason to lose its record: what is no text becomes U+FFFD.
-fn push_text(bytes: Option<&[u8]>, row: &mut RowEncoder<'_>) -> Result<(), ValueError> {
+fn push_text(bytes: Option<&[u8]>, row: &mut impl Cell) -> Result<(), ValueError> {
     match bytes {
         Some(bytes) => row.push(Value::Text(&storable(bytes))),
         None => row.push(Value::Null),
@@ -117,6 +161,13 @@ fn storable(bytes: &[u8]) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cookies_are_pairs_in_their_order() {
+        let pairs: Vec<_> = cookies(b"a=1; b=x=y;c; =d ;\te = \"f\" ").collect();
+        let expect: [(&[u8], &[u8]); 4] = [(b"a", b"1"), (b"b", b"x=y"), (b"", b"d"), (b"e", b"\"f\"")];
+        assert_eq!(pairs, expect);
+    }
 
     #[test]
     fn what_is_no_text_is_replaced() {

@@ -8,11 +8,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::value::RawValue;
-use tollgate_log::{ColumnType, RowEncoder, Value, ValueError};
+use tollgate_log::{ColumnType, Value, ValueError};
 use tollgate_script::FieldValue;
 use uuid::Uuid;
 
-use super::ColumnPlan;
+use super::{Cell, Target};
 
 /// Characters of an unfit value that an error repeats.
 const SHOWN_CHARS_MAX: usize = 48;
@@ -20,15 +20,15 @@ const SHOWN_CHARS_MAX: usize = 48;
 const EXACT_MAX: i64 = 1 << 53;
 
 /// Appends JSON text or null, for a column of type json.
-pub(crate) fn push_json(json: Option<&str>, row: &mut RowEncoder<'_>) -> Result<(), ValueError> {
+pub(crate) fn push_json(json: Option<&str>, row: &mut impl Cell) -> Result<(), ValueError> {
     row.push(json.map_or(Value::Null, Value::Json))
 }
 
 /// Appends a value that a script gave.
 pub(crate) fn push_script_value(
     value: &FieldValue,
-    column: &ColumnPlan,
-    row: &mut RowEncoder<'_>,
+    column: &Target,
+    row: &mut impl Cell,
 ) -> Result<(), ValueError> {
     if column.kind == ColumnType::Json {
         return push_script_json(value, column, row);
@@ -45,11 +45,7 @@ pub(crate) fn push_script_value(
     }
 }
 
-fn push_script_json(
-    value: &FieldValue,
-    column: &ColumnPlan,
-    row: &mut RowEncoder<'_>,
-) -> Result<(), ValueError> {
+fn push_script_json(value: &FieldValue, column: &Target, row: &mut impl Cell) -> Result<(), ValueError> {
     match value {
         FieldValue::Nil => row.push(Value::Null),
         FieldValue::Json(json) => row.push(Value::Json(json)),
@@ -66,7 +62,7 @@ fn json_string(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-fn script_text<'a>(bytes: &'a [u8], column: &ColumnPlan) -> Result<&'a str, ValueError> {
+fn script_text<'a>(bytes: &'a [u8], column: &Target) -> Result<&'a str, ValueError> {
     std::str::from_utf8(bytes)
         .map_err(|_| unfit(column, &format!("bytes that are no UTF-8: {}", bytes.escape_ascii())))
 }
@@ -74,8 +70,8 @@ fn script_text<'a>(bytes: &'a [u8], column: &ColumnPlan) -> Result<&'a str, Valu
 /// Appends a value of a JSON text.
 pub(crate) fn push_json_value(
     value: &RawValue,
-    column: &ColumnPlan,
-    row: &mut RowEncoder<'_>,
+    column: &Target,
+    row: &mut impl Cell,
 ) -> Result<(), ValueError> {
     let json = value.get();
     match json.as_bytes().first() {
@@ -92,7 +88,7 @@ pub(crate) fn push_json_value(
     }
 }
 
-fn push_number(json: &str, column: &ColumnPlan, row: &mut RowEncoder<'_>) -> Result<(), ValueError> {
+fn push_number(json: &str, column: &Target, row: &mut impl Cell) -> Result<(), ValueError> {
     match (column.kind, json.parse::<i64>()) {
         (ColumnType::Float, _) => match json.parse::<f64>() {
             Ok(value) if value.is_finite() => row.push(Value::Float(value)),
@@ -104,7 +100,7 @@ fn push_number(json: &str, column: &ColumnPlan, row: &mut RowEncoder<'_>) -> Res
 }
 
 /// JSON has no bytes: they come in base64 (RFC 4648 section 4).
-fn push_json_text(text: &str, column: &ColumnPlan, row: &mut RowEncoder<'_>) -> Result<(), ValueError> {
+fn push_json_text(text: &str, column: &Target, row: &mut impl Cell) -> Result<(), ValueError> {
     if column.kind != ColumnType::Bytes {
         return push_text(text, column, row);
     }
@@ -114,7 +110,7 @@ fn push_json_text(text: &str, column: &ColumnPlan, row: &mut RowEncoder<'_>) -> 
     }
 }
 
-fn push_bool(value: bool, column: &ColumnPlan, row: &mut RowEncoder<'_>) -> Result<(), ValueError> {
+fn push_bool(value: bool, column: &Target, row: &mut impl Cell) -> Result<(), ValueError> {
     match column.kind {
         ColumnType::Bool => row.push(Value::Bool(value)),
         _ => Err(unfit(column, &value.to_string())),
@@ -122,7 +118,7 @@ fn push_bool(value: bool, column: &ColumnPlan, row: &mut RowEncoder<'_>) -> Resu
 }
 
 /// A timestamp as a number counts microseconds since 1970, as `req.time` does.
-fn push_int(value: i64, column: &ColumnPlan, row: &mut RowEncoder<'_>) -> Result<(), ValueError> {
+fn push_int(value: i64, column: &Target, row: &mut impl Cell) -> Result<(), ValueError> {
     match column.kind {
         ColumnType::Int => row.push(Value::Int(value)),
         ColumnType::Float if (-EXACT_MAX..=EXACT_MAX).contains(&value) => {
@@ -135,14 +131,28 @@ fn push_int(value: i64, column: &ColumnPlan, row: &mut RowEncoder<'_>) -> Result
     }
 }
 
-fn push_float(value: f64, column: &ColumnPlan, row: &mut RowEncoder<'_>) -> Result<(), ValueError> {
+fn push_float(value: f64, column: &Target, row: &mut impl Cell) -> Result<(), ValueError> {
     match column.kind {
         ColumnType::Float if value.is_finite() => row.push(Value::Float(value)),
         _ => Err(unfit(column, &value.to_string())),
     }
 }
 
-fn push_text(text: &str, column: &ColumnPlan, row: &mut RowEncoder<'_>) -> Result<(), ValueError> {
+/// Appends a text of the request as what its column is: numbers and truths are read from it.
+pub(super) fn push_read(text: &str, column: &Target, row: &mut impl Cell) -> Result<(), ValueError> {
+    let unfit = || unfit(column, &json_string(text));
+    match column.kind {
+        ColumnType::Int => row.push(Value::Int(text.parse().map_err(|_| unfit())?)),
+        ColumnType::Bool => row.push(Value::Bool(text.parse().map_err(|_| unfit())?)),
+        ColumnType::Float => match text.parse::<f64>() {
+            Ok(value) if value.is_finite() => row.push(Value::Float(value)),
+            _ => Err(unfit()),
+        },
+        _ => push_text(text, column, row),
+    }
+}
+
+fn push_text(text: &str, column: &Target, row: &mut impl Cell) -> Result<(), ValueError> {
     let quoted = || unfit(column, &json_string(text));
     match column.kind {
         ColumnType::Text => row.push(Value::Text(text)),
@@ -163,7 +173,11 @@ fn push_text(text: &str, column: &ColumnPlan, row: &mut RowEncoder<'_>) -> Resul
 }
 
 #[cold]
-fn unfit(column: &ColumnPlan, found: &str) -> ValueError {
+fn unfit(column: &Target, found: &str) -> ValueError {
+    if column.is_hidden {
+        let found = "a value that is not shown".to_owned();
+        return ValueError::Unfit { column: column.name.clone(), found, allowed: column.kind.name() };
+    }
     let mut shown: String = found.chars().take(SHOWN_CHARS_MAX).collect();
     if shown.len() < found.len() {
         shown.push_str("...");

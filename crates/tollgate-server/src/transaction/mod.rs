@@ -1,11 +1,16 @@
 //! From a finished transaction to its record: what the columns of a stream are filled with.
 //!
 //! [`StreamPlan`] is a stream as a worker keeps it, [`Facts`] what is known of a transaction, [`fit`] turns what scripts
-//! and clients give into the types of columns.
+//! and clients give into the types of columns, [`cell`] does to values what their columns ask for, [`key`] makes the key
+//! of a record, [`reject`] hides in rejects what columns hide.
 
+mod cell;
 mod facts;
 pub(crate) mod fit;
+pub(crate) mod key;
 mod plan;
+mod reject;
 
+pub(crate) use cell::{Cell, Target};
 pub(crate) use facts::{Ending, Facts};
-pub(crate) use plan::{ColumnPlan, Given, StreamPlan};
+pub(crate) use plan::{Given, StreamPlan};

@@ -1,10 +1,15 @@
 //! A stream as a worker keeps it.
 
-use tollgate_log::{ColumnType, Level, RowEncoder, SchemaId, ValueError};
+use std::borrow::Cow;
+
+use tollgate_log::{Level, RowEncoder, SchemaId, Transaction, ValueError};
 use tollgate_script::RecordFields;
 
-use super::Facts;
-use crate::options::{Source, StreamSpec, UnknownFields};
+use super::cell::{Ruled, Rules};
+use super::key::KeyPlan;
+use super::reject::ItemPlan;
+use super::{Cell, Facts, Target};
+use crate::stream::{ColumnSpec, Source, StreamSpec, UnknownFields};
 
 /// What is recorded of transactions, and where each value comes from.
 #[derive(Debug)]
@@ -15,13 +20,16 @@ pub(crate) struct StreamPlan {
     /// The fields of a record that are kept: the names of [`Source::RecordField`] once each, and whether the whole is.
     pub(crate) fields: RecordFields,
     columns: Vec<ColumnPlan>,
+    key: Option<KeyPlan>,
+    rejected: ItemPlan,
 }
 
 #[derive(Debug)]
-pub(crate) struct ColumnPlan {
-    pub(crate) name: String,
-    pub(crate) kind: ColumnType,
+struct ColumnPlan {
+    target: Target,
     filling: Filling,
+    /// None: what comes is put into the row as it is.
+    rules: Option<Rules>,
 }
 
 /// Where the value of a column comes from.
@@ -39,27 +47,28 @@ pub(crate) trait Given {
     ///
     /// # Errors
     /// The value does not fit.
-    fn push_field(
-        &self,
-        field: usize,
-        column: &ColumnPlan,
-        row: &mut RowEncoder<'_>,
-    ) -> Result<(), ValueError>;
+    fn push_field(&self, field: usize, target: &Target, cell: &mut impl Cell) -> Result<(), ValueError>;
 
     /// The whole record as JSON.
     fn whole(&self) -> Option<&str>;
+
+    /// A field that is the key: a text, or an integer in decimal digits.
+    ///
+    /// # Errors
+    /// It is neither.
+    fn key(&self, field: usize) -> Result<Option<Cow<'_, [u8]>>, ValueError>;
+
+    /// Its place among the records of its transaction, from 0.
+    fn place(&self) -> usize;
 }
 
 impl StreamPlan {
     pub(crate) fn new(id: SchemaId, spec: &StreamSpec) -> Self {
         let mut fields = RecordFields::default();
-        let columns = spec.columns.iter().map(|column| ColumnPlan {
-            name: column.name.clone(),
-            kind: column.kind,
-            filling: filling(&column.source, &mut fields),
-        });
-        let columns = columns.collect();
-        Self { id, ack: spec.ack, unknown: spec.unknown, fields, columns }
+        let columns = spec.columns.iter().map(|column| ColumnPlan::new(column, &mut fields)).collect();
+        let key = spec.key.as_ref().map(|key| KeyPlan::new(key, |name| place_of(name, &mut fields)));
+        let rejected = ItemPlan::new(&spec.columns);
+        Self { id, ack: spec.ack, unknown: spec.unknown, fields, columns, key, rejected }
     }
 
     /// Fills a row.
@@ -72,30 +81,67 @@ impl StreamPlan {
         facts: &Facts<'_>,
         given: &impl Given,
     ) -> Result<(), ValueError> {
-        for column in &self.columns {
-            match &column.filling {
-                Filling::Fact(source) => facts.push(source, column.kind, row)?,
-                Filling::Field(field) => given.push_field(*field, column, row)?,
-                Filling::WholeRecord => super::fit::push_json(given.whole(), row)?,
+        for ColumnPlan { target, filling, rules } in &self.columns {
+            match rules {
+                None => filling.push(target, row, facts, given)?,
+                Some(rules) => filling.push(target, &mut Ruled { target, rules, row }, facts, given)?,
             }
         }
-        Ok(())
+        match &self.key {
+            Some(key) => key.push(facts, given, row),
+            None => Ok(()),
+        }
+    }
+
+    /// Appends an item that does not fit, without what columns hide.
+    pub(crate) fn reject(&self, log: &mut Transaction<'_>, reason: &str, item: &[u8]) {
+        log.reject(self.id, reason, &self.rejected.keep(item));
     }
 }
 
-fn filling(source: &Source, fields: &mut RecordFields) -> Filling {
-    match source {
-        Source::RecordField(name) => {
-            let known = fields.names.iter().position(|known| known == name);
-            Filling::Field(known.unwrap_or_else(|| {
-                fields.names.push(name.clone());
-                fields.names.len() - 1
-            }))
+impl ColumnPlan {
+    fn new(spec: &ColumnSpec, fields: &mut RecordFields) -> Self {
+        let is_hidden = spec.rules.redaction.is_some();
+        Self {
+            target: Target { name: spec.name.clone(), kind: spec.kind, is_hidden },
+            filling: Filling::new(&spec.source, fields),
+            rules: Rules::new(&spec.rules),
         }
-        Source::Record => {
-            fields.whole = true;
-            Filling::WholeRecord
-        }
-        source => Filling::Fact(source.clone()),
     }
+}
+
+impl Filling {
+    fn new(source: &Source, fields: &mut RecordFields) -> Self {
+        match source {
+            Source::RecordField(name) => Self::Field(place_of(name, fields)),
+            Source::Record => {
+                fields.whole = true;
+                Self::WholeRecord
+            }
+            source => Self::Fact(source.clone()),
+        }
+    }
+
+    fn push(
+        &self,
+        target: &Target,
+        cell: &mut impl Cell,
+        facts: &Facts<'_>,
+        given: &impl Given,
+    ) -> Result<(), ValueError> {
+        match self {
+            Self::Fact(source) => facts.push(source, target, cell),
+            Self::Field(field) => given.push_field(*field, target, cell),
+            Self::WholeRecord => super::fit::push_json(given.whole(), cell),
+        }
+    }
+}
+
+/// The place of a field among those that are kept.
+fn place_of(name: &str, fields: &mut RecordFields) -> usize {
+    let known = fields.names.iter().position(|known| known == name);
+    known.unwrap_or_else(|| {
+        fields.names.push(name.to_owned());
+        fields.names.len() - 1
+    })
 }

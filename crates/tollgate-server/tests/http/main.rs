@@ -23,3 +23,4 @@ mod request_line;
 mod routing;
 mod site;
 mod spool;
+mod streams;

@@ -12,8 +12,9 @@ use tollgate_log::{
     ColumnType, Cursor, CursorStep, DiskStorage, Level, Log, LogOptions, RecordBody, Storage, Value,
 };
 use tollgate_server::{
-    BoundAddress, ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, Listeners, RequestIds,
-    RouteSpec, Server, ServerOptions, Source, SpoolOptions, StreamSpec, TrustedProxies, UnknownFields,
+    BoundAddress, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, KeySpec,
+    Listeners, RequestIds, RouteSpec, Server, ServerOptions, Source, SpoolOptions, StreamSpec,
+    TrustedProxies, UnknownFields,
 };
 
 use crate::peer::Peer;
@@ -58,9 +59,24 @@ impl Site {
     /// Adds a stream; columns are `name type source`.
     pub(crate) fn stream(mut self, name: &str, ack: Level, columns: &[&str]) -> Self {
         let columns = columns.iter().map(|column| column_spec(column)).collect();
-        let stream = StreamSpec { name: name.to_owned(), ack, columns, unknown: UnknownFields::Reject };
+        let name = name.to_owned();
+        let stream = StreamSpec { name, ack, columns, unknown: UnknownFields::Reject, key: None };
         self.options.streams.push(stream);
         self
+    }
+
+    /// Gives the stream that was added last a key.
+    pub(crate) fn key(self, source: &str) -> Self {
+        let key = KeySpec { source: Source::from_name(source).unwrap(), window: KeySpec::WINDOW };
+        self.tune(|options| options.streams.last_mut().unwrap().key = Some(key))
+    }
+
+    /// Gives a column of the stream that was added last rules.
+    pub(crate) fn rules(self, column: &str, rules: ColumnRules) -> Self {
+        self.tune(|options| {
+            let columns = &mut options.streams.last_mut().unwrap().columns;
+            columns.iter_mut().find(|known| known.name == column).unwrap().rules = rules;
+        })
     }
 
     pub(crate) fn fixed(self, path: &str, body: &'static str) -> Self {
@@ -216,5 +232,6 @@ fn column_spec(column: &str) -> ColumnSpec {
         name: words[0].to_owned(),
         kind: ColumnType::from_name(words[1]).unwrap(),
         source: Source::from_name(words[2]).unwrap(),
+        rules: ColumnRules::default(),
     }
 }

@@ -12,6 +12,7 @@ mod listen;
 mod reach;
 mod resolved;
 mod route;
+mod rules;
 mod section;
 mod sink;
 mod stream;

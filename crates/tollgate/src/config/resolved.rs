@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use tollgate_log::{DiskStorage, LogOptions, Storage};
 use tollgate_server::{
-    ColumnSpec, HandlerSpec, ListenSpec, RequestIds, RouteSpec, ServerOptions, StreamSpec, UnknownFields,
+    ColumnSpec, HandlerSpec, KeySpec, ListenSpec, RequestIds, RouteSpec, ServerOptions, StreamSpec,
+    UnknownFields,
 };
 
 use super::env::escape;
 use super::listen::{show, show_proxies};
 use super::sink::{LoadRules, Sink};
-use super::stream::source_name;
 use super::units::{show_duration, show_size};
 
 /// A bound that is not there.
@@ -217,10 +217,15 @@ fn write_stream(stream: &StreamSpec, f: &mut fmt::Formatter<'_>) -> fmt::Result 
     writeln!(f, "\n[stream.{}]", stream.name)?;
     writeln!(f, "ack = \"{}\"", stream.ack.name())?;
     writeln!(f, "unknown = \"{unknown}\"")?;
+    if let Some(KeySpec { source, window }) = &stream.key {
+        writeln!(f, "key = {}", quoted(&source.name()))?;
+        writeln!(f, "key_window = \"{}\"", show_duration(*window))?;
+    }
     writeln!(f, "columns = [")?;
-    for ColumnSpec { name, kind, source } in &stream.columns {
-        let (name, from) = (quoted(name), quoted(&source_name(source)));
-        writeln!(f, "  {{ name = {name}, type = \"{}\", from = {from} }},", kind.name())?;
+    for ColumnSpec { name, kind, source, rules } in &stream.columns {
+        let (name, from) = (quoted(name), quoted(&source.name()));
+        let rules = super::rules::show(rules, *kind, quoted);
+        writeln!(f, "  {{ name = {name}, type = \"{}\", from = {from}{rules} }},", kind.name())?;
     }
     writeln!(f, "]")
 }

@@ -240,6 +240,47 @@ impl<'a> Section<'a> {
         found
     }
 
+    /// Takes a single value of any kind, as JSON.
+    pub(super) fn json(&mut self, key: &'static str) -> Option<Written<String>> {
+        let entry = self.take(key)?;
+        let value = match entry.value {
+            DeValue::String(_) => {
+                serde_json::Value::from(self.text_of(&entry, "a string")?.value).to_string()
+            }
+            DeValue::Boolean(value) => value.to_string(),
+            DeValue::Datetime(time) => format!("\"{time}\""),
+            DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+                Ok(number) => number.to_string(),
+                Err(_) => number.to_string(),
+            },
+            DeValue::Float(number) => match number.as_str().parse::<f64>() {
+                Ok(number) if number.is_finite() => format!("{number:?}"),
+                _ => number.to_string(),
+            },
+            DeValue::Array(_) | DeValue::Table(_) => {
+                self.mismatch(&entry, "a string, a number, a time, true or false; JSON comes as a string");
+                return None;
+            }
+        };
+        Some(Written { value, span: entry.value_span })
+    }
+
+    /// Takes a secret: a variable of the environment and nothing else, so that the file never holds it. Gives the name of
+    /// the variable, and what it holds.
+    pub(super) fn secret(&mut self, key: &'static str) -> Option<(Written<String>, String)> {
+        let entry = self.take(key)?;
+        let name = entry.value.as_str().and_then(|text| text.strip_prefix("${")?.strip_suffix('}'));
+        let name = name.filter(|name| !name.contains(['{', '}', '$'])).map(str::to_owned);
+        let Some(name) = name else {
+            // What stands there may be the secret itself.
+            let text = format!("{key} in {} is no variable, allowed is \"${{NAME}}\" alone", self.name);
+            self.fault_at(&entry.value_span, text);
+            return None;
+        };
+        let secret = self.text_of(&entry, "a variable")?.value;
+        Some((Written { value: name, span: entry.value_span }, secret))
+    }
+
     /// Takes a switch.
     pub(super) fn switch(&mut self, key: &'static str) -> Option<Written<bool>> {
         let entry = self.take(key)?;

@@ -1,15 +1,20 @@
 //! `[stream.NAME]`: what is kept of each transaction.
 
+use std::ops::RangeInclusive;
+
 use tollgate_log::{ColumnType, Level};
-use tollgate_server::{ColumnSpec, Source, StreamSpec, UnknownFields};
+use tollgate_server::{ColumnSpec, KEY_COLUMN, KeySpec, Source, StreamSpec, UnknownFields};
 
 use super::fault::{Span, did_you_mean};
 use super::route::is_name;
+use super::rules;
 use super::section::{Section, Written};
 
 /// Longest name of a stream or column in bytes, and most columns: the log's bounds.
 const NAME_BYTES_MAX: usize = 63;
 const COLUMNS_MAX: usize = 1000;
+/// How long keys may be remembered: a second to a year.
+const KEY_WINDOW_MS: RangeInclusive<u64> = 1_000..=8_760 * 3_600_000;
 /// What the names of streams may not begin with: tables of ours and of SQLite.
 const RESERVED: [&str; 2] = ["tollgate_", "sqlite_"];
 
@@ -48,11 +53,43 @@ fn stream(name: String, mut section: Section<'_>) -> StreamSpec {
     let choices = [("reject", UnknownFields::Reject), ("ignore", UnknownFields::Ignore)];
     let unknown = section.choice("unknown", &choices).unwrap_or_default();
     let columns = columns(&name, &mut section);
+    let key = key(&name, &columns, &mut section);
     section.finish();
-    StreamSpec { name, ack, columns, unknown }
+    let columns = columns.into_iter().map(|column| column.value).collect();
+    StreamSpec { name, ack, columns, unknown, key }
 }
 
-fn columns(stream: &str, section: &mut Section<'_>) -> Vec<ColumnSpec> {
+fn key(stream: &str, columns: &[Written<ColumnSpec>], section: &mut Section<'_>) -> Option<KeySpec> {
+    let written = section.text("key");
+    if written.is_none() && section.has("key_window") {
+        section.fault(format!("key_window in [stream.{stream}] has no key beside it"));
+    }
+    let window = section.duration("key_window", KEY_WINDOW_MS, KeySpec::WINDOW);
+    let written = written?;
+    let source = Source::from_name(&written.value).filter(Source::is_key);
+    let Some(source) = source else {
+        let hint = did_you_mean(&written.value, Source::KEY_NAMES);
+        section.fault_at(&written.span, format!("key of [stream.{stream}] is {:?}{hint}", written.value));
+        return None;
+    };
+    if let Some(column) = columns.iter().find(|column| column.value.name == KEY_COLUMN) {
+        section
+            .fault_at(&column.span, format!("column is named {KEY_COLUMN:?}, which is the name of the key"));
+    }
+    let is_hidden = |column: &&Written<ColumnSpec>| {
+        column.value.rules.redaction.is_some() && source.holds(&column.value.source)
+    };
+    if let Some(column) = columns.iter().find(is_hidden) {
+        let text = format!(
+            "key is {:?}, which column {:?} redacts: the digest of a key tells what can be guessed",
+            written.value, column.value.name
+        );
+        section.fault_at(&written.span, text);
+    }
+    Some(KeySpec { source, window })
+}
+
+fn columns(stream: &str, section: &mut Section<'_>) -> Vec<Written<ColumnSpec>> {
     let is_there = section.has("columns");
     let tables = section.tables(
         "columns",
@@ -69,14 +106,31 @@ fn columns(stream: &str, section: &mut Section<'_>) -> Vec<ColumnSpec> {
         let count = tables.len();
         section.fault(format!("[stream.{stream}] has {count} columns, allowed are 1 to {COLUMNS_MAX}"));
     }
-    let mut columns: Vec<ColumnSpec> = Vec::new();
+    let mut columns: Vec<Written<ColumnSpec>> = Vec::new();
     for table in tables {
-        columns.extend(column(table, &columns));
+        let span = table.span().clone();
+        columns.extend(column(table, &columns).map(|value| Written { value, span }));
     }
+    check_redaction(&columns, section);
     columns
 }
 
-fn column(mut section: Section<'_>, before: &[ColumnSpec]) -> Option<ColumnSpec> {
+/// What one column hides, no other may show.
+fn check_redaction(columns: &[Written<ColumnSpec>], section: &Section<'_>) {
+    let (hidden, shown): (Vec<_>, Vec<_>) =
+        columns.iter().partition(|column| column.value.rules.redaction.is_some());
+    for column in shown {
+        let source = &column.value.source;
+        if let Some(hidden) = hidden.iter().find(|hidden| source.holds(&hidden.value.source)) {
+            let (name, other) = (&column.value.name, &hidden.value.name);
+            let text =
+                format!("column {name:?} keeps {}, which shows what column {other:?} redacts", source.name());
+            section.fault_at(&column.span, text);
+        }
+    }
+}
+
+fn column(mut section: Section<'_>, before: &[Written<ColumnSpec>]) -> Option<ColumnSpec> {
     let name = section.needed_text("name");
     if let Some(name) = &name {
         check_column_name(name, &section, before);
@@ -92,17 +146,18 @@ fn column(mut section: Section<'_>, before: &[ColumnSpec]) -> Option<ColumnSpec>
     if let (Some(kind), Some(source), Some(written)) = (kind, &source, &kind_span) {
         check_type(&section, kind, source, &written.span);
     }
+    let rules = rules::read(&mut section, kind, source.as_ref());
     section.finish();
-    Some(ColumnSpec { name: name?.value, kind: kind?, source: source? })
+    Some(ColumnSpec { name: name?.value, kind: kind?, source: source?, rules })
 }
 
-fn check_column_name(name: &Written<String>, section: &Section<'_>, before: &[ColumnSpec]) {
+fn check_column_name(name: &Written<String>, section: &Section<'_>, before: &[Written<ColumnSpec>]) {
     let found = &name.value;
     if found.is_empty() || found.len() > NAME_BYTES_MAX || found.contains(char::is_control) {
         let allowed = "1 to 63 bytes without control characters";
         section.fault_at(&name.span, format!("column is named {found:?}, allowed are {allowed}"));
     }
-    if before.iter().any(|column| column.name.eq_ignore_ascii_case(found)) {
+    if before.iter().any(|column| column.value.name.eq_ignore_ascii_case(found)) {
         section.fault_at(&name.span, format!("column {found:?} is there already: tables have no case"));
     }
 }
@@ -129,43 +184,7 @@ fn check_type(section: &Section<'_>, kind: ColumnType, source: &Source, span: &S
     let allowed = source.column_types();
     if !allowed.contains(&kind) {
         let names: Vec<_> = allowed.iter().map(|kind| kind.name()).collect();
-        let (from, found) = (source_name(source), kind.name());
+        let (from, found) = (source.name(), kind.name());
         section.fault_at(span, format!("type is {found:?}, but {from} fills: {}", names.join(", ")));
-    }
-}
-
-/// The name of a source, as `from` takes it.
-pub(super) fn source_name(source: &Source) -> String {
-    let name = match source {
-        Source::RequestTime => "request.time",
-        Source::RequestId => "request.id",
-        Source::RequestMethod => "request.method",
-        Source::RequestPath => "request.path",
-        Source::RequestQuery => "request.query",
-        Source::RequestHost => "request.host",
-        Source::RequestRemoteAddr => "request.remote_addr",
-        Source::RequestHeader(name) => return format!("request.header.{name}"),
-        Source::ReplyStatus => "reply.status",
-        Source::ReplyTimeUs => "reply.time_us",
-        Source::ReplyBytes => "reply.bytes",
-        Source::ReplyOutcome => "reply.outcome",
-        Source::Body => "body",
-        Source::RecordField(name) => return format!("record.{name}"),
-        Source::Record => "record",
-        Source::LogId => "log.id",
-        Source::LogSequence => "log.sequence",
-    };
-    name.to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_source_has_the_name_that_it_is_read_from() {
-        for name in Source::NAMES {
-            assert_eq!(Source::from_name(name).map(|source| source_name(&source)).as_deref(), Some(name));
-        }
     }
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf, absolute};
 
 use tollgate_log::{ColumnType, Level, LogOptions};
 use tollgate_server::{
-    BodyPace, ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RequestIds, RouteSpec,
-    ServerOptions, Source, SpoolOptions, StreamSpec, TrustedProxies, UnknownFields,
+    BodyPace, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RequestIds,
+    RouteSpec, ServerOptions, Source, SpoolOptions, StreamSpec, TrustedProxies, UnknownFields,
 };
 
 use super::FILE_NAME;
@@ -79,12 +79,18 @@ fn requests() -> StreamSpec {
         ("id", ColumnType::Uuid, Source::RequestId),
         ("record", ColumnType::Json, Source::Record),
     ];
-    let columns = columns.map(|(name, kind, source)| ColumnSpec { name: name.to_owned(), kind, source });
+    let columns = columns.map(|(name, kind, source)| ColumnSpec {
+        name: name.to_owned(),
+        kind,
+        source,
+        rules: ColumnRules::default(),
+    });
     StreamSpec {
         name: "requests".to_owned(),
         ack: Level::Synced,
         columns: columns.into(),
         unknown: UnknownFields::default(),
+        key: None,
     }
 }
 

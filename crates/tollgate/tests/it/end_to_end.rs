@@ -194,8 +194,8 @@ fn check_nothing_else(app: &App) {
     let tables = app
         .query::<String>("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'");
     let (ours, of_streams): (Vec<_>, Vec<_>) = tables.iter().partition(|name| name.starts_with("tollgate_"));
-    assert_eq!((ours.len(), of_streams.len()), (6, 2), "{tables:?}");
-    for table in ["tollgate_rejects", "tollgate_gaps"] {
+    assert_eq!((ours.len(), of_streams.len()), (8, 2), "{tables:?}");
+    for table in ["tollgate_rejects", "tollgate_gaps", "tollgate_keys", "tollgate_ticks"] {
         assert_eq!(app.query::<i64>(&format!("SELECT count(*) FROM {table}")), [0], "{table}");
     }
 }

@@ -11,6 +11,7 @@ mod end_to_end;
 mod faults;
 mod floods;
 mod forger;
+mod keys;
 mod listen;
 mod log;
 mod power;

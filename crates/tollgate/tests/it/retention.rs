@@ -41,7 +41,7 @@ fn record(client: &mut Client, numbers: std::ops::Range<i64>) {
 /// Asks for the account, which has to be exact; returns how many records were ingested.
 fn audited(app: &App) -> u64 {
     let text = app.succeed(&["audit"]);
-    assert!(text.ends_with("exact: every record is pending, loaded or rejected\n"), "{text}");
+    assert!(text.ends_with("exact: every record is pending, loaded, rejected or a duplicate\n"), "{text}");
     let sum = text.lines().find(|line| line.starts_with("all ")).expect(&text);
     sum.split_whitespace().nth(2).expect(&text).parse().unwrap()
 }

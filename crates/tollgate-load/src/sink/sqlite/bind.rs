@@ -18,7 +18,7 @@ use std::net::IpAddr;
 
 use rusqlite::Statement;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use tollgate_log::{ColumnType, Value};
+use tollgate_log::{ColumnType, Schema, Value};
 
 const DAY_US: i64 = 86_400_000_000;
 /// 0000-01-01T00:00:00Z.
@@ -46,9 +46,14 @@ pub(super) enum BindError {
     Database(rusqlite::Error),
 }
 
-/// Binds the values of one row, in order, without an allocation of ours.
-pub(super) fn bind(statement: &mut Statement<'_>, values: &[Value<'_>]) -> Result<(), BindError> {
-    for (index, value) in values.iter().enumerate() {
+/// Binds the values of one row that its table has, in order, without an allocation of ours.
+pub(super) fn bind(
+    statement: &mut Statement<'_>,
+    schema: &Schema,
+    values: &[Value<'_>],
+) -> Result<(), BindError> {
+    let columns = schema.columns().iter().zip(values).filter(|(column, _)| !column.is_key());
+    for (index, (_, value)) in columns.enumerate() {
         bind_one(statement, index + 1, value)?;
     }
     Ok(())

@@ -24,8 +24,16 @@ pub(crate) struct LogCounts {
 pub(crate) struct StreamCounts {
     pub(crate) loaded: u64,
     pub(crate) rejected: u64,
+    pub(crate) duplicates: u64,
     /// Records that were passed while the sink did not take the stream.
     pub(crate) skipped: u64,
+}
+
+impl StreamCounts {
+    /// What became of records that the sink takes.
+    pub(crate) fn told(&self) -> u64 {
+        self.loaded + self.rejected + self.duplicates
+    }
 }
 
 /// Reads what a sink says of all logs, in one snapshot. A database that is missing, or holds no bookkeeping, has loaded nothing.
@@ -55,13 +63,18 @@ fn read(connection: &Connection, sink: &str) -> Result<Vec<LogCounts>, rusqlite:
         let (start, last) = (Sequence(start.cast_unsigned()), Sequence(last.cast_unsigned()));
         logs.insert(text, LogCounts { log, start, last, streams: BTreeMap::new() });
     }
-    let columns = "log, stream, loaded, rejected, skipped";
+    let columns = "log, stream, loaded, rejected, duplicates, skipped";
     let mut counts = snapshot.prepare(&format!("SELECT {columns} FROM tollgate_counts WHERE sink = ?1"))?;
     let mut rows = counts.query([sink])?;
     while let Some(row) = rows.next()? {
         let number = |column| row.get(column).map(i64::cast_unsigned);
         if let Some(log) = logs.get_mut(&row.get::<_, String>(0)?) {
-            let count = StreamCounts { loaded: number(2)?, rejected: number(3)?, skipped: number(4)? };
+            let count = StreamCounts {
+                loaded: number(2)?,
+                rejected: number(3)?,
+                duplicates: number(4)?,
+                skipped: number(5)?,
+            };
             log.streams.insert(row.get(1)?, count);
         }
     }

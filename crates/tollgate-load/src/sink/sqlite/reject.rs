@@ -8,8 +8,9 @@ const TEXT_BYTES_MAX: usize = 4 << 10;
 
 /// The row as a JSON object: what the reject table keeps of a row that the database refused.
 pub(super) fn row_as_json(schema: &Schema, values: &[Value<'_>]) -> Vec<u8> {
-    let names = schema.columns().iter().map(|column| column.name.clone());
-    let object: Map<_, _> = names.zip(values.iter().map(value_as_json)).collect();
+    let columns = schema.columns().iter().zip(values).filter(|(column, _)| !column.is_key());
+    let object: Map<_, _> =
+        columns.map(|(column, value)| (column.name.clone(), value_as_json(value))).collect();
     Json::Object(object).to_string().into_bytes()
 }
 

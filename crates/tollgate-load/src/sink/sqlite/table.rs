@@ -30,6 +30,7 @@ pub(super) const BOOKKEEPING: &str = "
         stream TEXT NOT NULL,
         loaded INTEGER NOT NULL,
         rejected INTEGER NOT NULL,
+        duplicates INTEGER NOT NULL,
         skipped INTEGER NOT NULL,
         PRIMARY KEY (sink, log, stream)
     ) STRICT, WITHOUT ROWID;
@@ -59,6 +60,19 @@ pub(super) const BOOKKEEPING: &str = "
         type TEXT NOT NULL,
         PRIMARY KEY (stream, name)
     ) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS tollgate_keys (
+        stream TEXT NOT NULL,
+        key BLOB NOT NULL,
+        log TEXT NOT NULL,
+        sequence INTEGER NOT NULL,
+        expires INTEGER NOT NULL,
+        PRIMARY KEY (stream, key)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS tollgate_keys_by_end ON tollgate_keys (expires);
+    CREATE TABLE IF NOT EXISTS tollgate_ticks (
+        id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+        ms INTEGER NOT NULL
+    ) STRICT;
 ";
 
 /// Why a table is not as the stream wants it.
@@ -84,7 +98,7 @@ pub(super) fn ensure(connection: &Connection, schema: &Schema) -> Result<String,
         return Ok(insert_statement(schema));
     }
     let mut missing = Vec::new();
-    for column in schema.columns() {
+    for column in schema.table_columns() {
         match existing.iter().find(|(name, _)| name.eq_ignore_ascii_case(&column.name)) {
             Some((_, declared)) => check_type(connection, schema.stream(), column, declared)?,
             None => missing.push(column),
@@ -131,8 +145,7 @@ fn existing_columns(connection: &Connection, table: &str) -> Result<Vec<(String,
 
 fn create(connection: &Connection, schema: &Schema) -> Result<(), EnsureError> {
     let columns: Vec<_> = schema
-        .columns()
-        .iter()
+        .table_columns()
         .map(|column| format!("{} {}", quoted(&column.name), declared_type(column.kind)))
         .collect();
     connection.execute(&format!("CREATE TABLE {} ({})", quoted(schema.stream()), columns.join(", ")), [])?;
@@ -171,7 +184,7 @@ fn remember(connection: &Connection, schema: &Schema) -> Result<(), rusqlite::Er
         "INSERT INTO tollgate_columns (stream, name, type) VALUES (?1, ?2, ?3) \
          ON CONFLICT (stream, name) DO UPDATE SET type = excluded.type WHERE type <> excluded.type",
     )?;
-    for column in schema.columns() {
+    for column in schema.table_columns() {
         statement.execute(params![schema.stream(), column.name, column.kind.name()])?;
     }
     Ok(())
@@ -179,7 +192,7 @@ fn remember(connection: &Connection, schema: &Schema) -> Result<(), rusqlite::Er
 
 /// `OR ABORT` undoes the statement alone, whatever the table's own conflict clauses say.
 fn insert_statement(schema: &Schema) -> String {
-    let names: Vec<_> = schema.columns().iter().map(|column| quoted(&column.name)).collect();
+    let names: Vec<_> = schema.table_columns().map(|column| quoted(&column.name)).collect();
     let places = vec!["?"; names.len()].join(", ");
     format!("INSERT OR ABORT INTO {} ({}) VALUES ({places})", quoted(schema.stream()), names.join(", "))
 }

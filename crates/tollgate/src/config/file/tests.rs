@@ -12,6 +12,11 @@ fn app() -> tempfile::TempDir {
 }
 
 fn env(name: &str) -> Option<String> {
+    match name {
+        "SECRET" => return Some("0123456789abcdef".to_owned()),
+        "SHORT" => return Some("0123456789".to_owned()),
+        _ => {}
+    }
     (name == "TOLLGATE_TEST").then(|| "10.0.0.1:80".to_owned())
 }
 
@@ -287,7 +292,21 @@ fn what_is_printed_reads_back_to_the_same() {
         [stream.b]
         columns = [{ name = "x y", type = "json", from = "record" }, { name = "l", type = "uuid", from = "log.id" }]
         [stream.a]
-        columns = [{ name = "'", type = "text" }]
+        key = "request.header.idempotency-key"
+        key_window = "90m"
+        columns = [
+          { name = "'", type = "text", default = "it's $${HOME}" },
+          { name = "i", type = "int", default = -5 },
+          { name = "f", type = "float", default = 1e300 },
+          { name = "b", type = "bool", default = false },
+          { name = "t", type = "timestamp", default = 2026-01-02T03:04:05Z },
+          { name = "j", type = "json", default = '{"a":[1,"x"]}' },
+          { name = "n", type = "json", default = 5 },
+          { name = "m", type = "text", required = true, max = "1KiB", over = "truncate" },
+          { name = "e", type = "text", redact = { hash = "${SECRET}" } },
+          { name = "d", type = "text", redact = "drop" },
+          { name = "c", type = "inet", from = "request.remote_addr", redact = "truncate" },
+        ]
         [[route]]
         path = "/x'y"
         reply = { body = "line\nline\t'''\"\"\"$${HOME} \\ \u0007 ü" }
@@ -309,6 +328,18 @@ fn what_is_printed_reads_back_to_the_same() {
     assert_eq!(second.to_string(), first.to_string());
     assert_eq!(format!("{second:?}"), format!("{first:?}"));
     assert_eq!(first.server.streams[0].name, "b", "streams keep the order of the file");
+    let printed = first.to_string();
+    for line in [
+        r#"key = "request.header.idempotency-key""#,
+        r#"key_window = "90m""#,
+        r#"{ name = "j", type = "json", from = "record.j", default = '{"a":[1,"x"]}' },"#,
+        r#"{ name = "m", type = "text", from = "record.m", required = true, max = "1KiB", over = "truncate" },"#,
+        r#"{ name = "e", type = "text", from = "record.e", redact = { hash = "${SECRET}" } },"#,
+    ] {
+        assert!(printed.contains(line), "{line}: {printed}");
+    }
+    let shown = format!("{printed}{first:?}");
+    assert!(!shown.contains("0123456789abcdef"), "a secret is never printed");
 }
 
 #[test]
@@ -814,6 +845,108 @@ fn one_host_in_two_spellings_is_one_host() {
         &[
             "t.toml:5:1: route \"/\" is that of line 1 again: same host, same path, methods that overlap",
             "t.toml:13:1: route \"/\" is that of line 9 again: same host, same path, methods that overlap",
+        ],
+    );
+}
+
+fn check_column(column: &str, expected: &str) {
+    let text = format!("[stream.s]\ncolumns = [\n  {{ name = \"a\", {column} }},\n]\n");
+    let expected: Vec<_> = expected.lines().map(|line| format!("t.toml:3:{line}")).collect();
+    check(&text, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+#[test]
+fn rules_of_columns_that_cannot_be_are_told() {
+    check_column("type = \"int\", default = \"x\"", "41: default: found \"x\", the column takes int");
+    check_column("type = \"int\", default = 1.5", "41: default: found 1.5, the column takes int");
+    check_column(
+        "type = \"int\", default = 99999999999999999999",
+        "41: default: found 99999999999999999999, the column takes int",
+    );
+    check_column(
+        "type = \"json\", default = [1]",
+        "42: default in a column of [stream.s] is a list, allowed is a string, a number, a time, true or false; JSON comes as a string",
+    );
+    check_column(
+        "type = \"int\", default = 1, required = true",
+        "55: required = true beside default: the value is never missing",
+    );
+    check_column("type = \"int\", max = \"1KiB\"", "3: max is for text, bytes and json, the type is \"int\"");
+    check_column("type = \"text\", over = \"reject\"", "3: over has no max beside it");
+    check_column(
+        "type = \"json\", max = \"1KiB\", over = \"truncate\"",
+        "3: over = \"truncate\" is not for type json: what is cut is no JSON",
+    );
+    check_column(
+        "type = \"text\", redact = \"dorp\"",
+        "41: redact is \"dorp\", did you mean \"drop\"?; or { hash = \"${NAME}\" }",
+    );
+    check_column(
+        "type = \"int\", redact = { hash = \"${SECRET}\" }",
+        "3: a hash is for type text, the type is \"int\"",
+    );
+    check_column(
+        "type = \"text\", redact = { hash = \"${SHORT}\" }",
+        "50: SHORT, the key of a hash, has 10 bytes, allowed are 16 or more",
+    );
+    check_column(
+        "type = \"text\", redact = { hash = \"a secret in the file\" }",
+        "50: hash in redact is no variable, allowed is \"${NAME}\" alone",
+    );
+    check_column(
+        "type = \"text\", redact = \"truncate\"",
+        "3: redact = \"truncate\" is for type inet, or text from request.remote_addr, the type is \"text\"",
+    );
+    check_column(
+        "type = \"text\", required = true, redact = \"drop\"",
+        "3: redact = \"drop\" keeps nothing: it goes with none of default, required, max",
+    );
+    check_column(
+        "type = \"int\", from = \"log.sequence\", default = 1",
+        "3: default, required, max and redact are not for what the log fills in",
+    );
+    check_column(
+        "type = \"bytes\", from = \"request.cookie.x\"",
+        "24: type is \"bytes\", but request.cookie.x fills: text, int, float, bool, timestamp, uuid, inet",
+    );
+}
+
+#[test]
+fn what_one_column_redacts_no_other_may_show() {
+    let text = |columns: &str| format!("[stream.s]\ncolumns = [\n{columns}]\n");
+    let email = "  { name = \"email\", type = \"text\", redact = \"drop\" },\n";
+    let whole = "  { name = \"all\", type = \"json\", from = \"record\" },\n";
+    check(
+        &text(&format!("{email}{whole}")),
+        &["t.toml:4:3: column \"all\" keeps record, which shows what column \"email\" redacts"],
+    );
+    let again = "  { name = \"hash\", type = \"text\", from = \"record.email\", redact = { hash = \"${SECRET}\" } },\n";
+    check(&text(&format!("{email}{again}")), &[]);
+}
+
+#[test]
+fn keys_that_cannot_be_are_told() {
+    let text =
+        |rest: &str| format!("{}{rest}\n", "[stream.s]\ncolumns = [{ name = \"n\", type = \"text\" }]\n");
+    check(&text("key = \"request.header.idempotency-key\""), &[]);
+    check(
+        &text("key = \"request.path\""),
+        &[
+            "t.toml:3:7: key of [stream.s] is \"request.path\", allowed: request.header.NAME, request.query.NAME, \
+           request.cookie.NAME, request.param.NAME, request.id, record.NAME",
+        ],
+    );
+    check(&text("key_window = \"1h\""), &["t.toml:1:1: key_window in [stream.s] has no key beside it"]);
+    check(
+        &text("key = \"record.id\"\nkey_window = \"1ms\""),
+        &[
+            "t.toml:4:14: key_window in [stream.s] is \"1ms\", allowed is a duration from 1s to 8760h like \"10s\", units ms, s, m, h",
+        ],
+    );
+    check(
+        "[stream.s]\nkey = \"record.id\"\ncolumns = [{ name = \"id\", type = \"text\", redact = \"drop\" }]\n",
+        &[
+            "t.toml:2:7: key is \"record.id\", which column \"id\" redacts: the digest of a key tells what can be guessed",
         ],
     );
 }

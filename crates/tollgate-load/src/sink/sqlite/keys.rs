@@ -1,0 +1,266 @@
+//! The keys of records that are loaded: each is kept for the window of its stream, so that a retry is not loaded again.
+//!
+//! `expires` is the tick at which a window ends. Ticks are milliseconds that a loader ran with this database: wall time has
+//! no part in it, and no clock that is set moves a window. The count goes on from the stored one by the monotonic clock;
+//! of two loaders each goes on from what it found and the larger count is stored, so it never runs faster than time does.
+
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OptionalExtension, params};
+use tollgate_log::{Schema, Sequence, Value};
+
+/// Expired keys that are deleted with a load: beside as many as it brought, so that the table shrinks while it loads.
+const PURGE_MIN: u64 = 1_000;
+
+/// The key of one row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Key<'a> {
+    bytes: &'a [u8],
+    window: Duration,
+}
+
+impl<'a> Key<'a> {
+    /// The key of a row, if it has one.
+    pub(super) fn of(schema: &Schema, values: &[Value<'a>]) -> Option<Self> {
+        let (place, window) = schema.key()?;
+        match values.get(place) {
+            Some(Value::Bytes(bytes)) => Some(Self { bytes, window }),
+            _ => None,
+        }
+    }
+}
+
+/// The record that asks for a key.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Claimant<'a> {
+    pub(super) log_text: &'a str,
+    pub(super) sequence: Sequence,
+    pub(super) stream: &'a str,
+}
+
+/// Time since some moment, by a clock that nobody sets.
+pub(crate) type Monotonic = Box<dyn Fn() -> Duration + Send>;
+
+/// The clock of the system (`CLOCK_MONOTONIC`).
+pub(super) fn system_clock() -> Monotonic {
+    let begun = Instant::now();
+    Box::new(move || begun.elapsed())
+}
+
+/// Milliseconds that loaders ran with a database.
+pub(super) struct Ticks {
+    clock: Monotonic,
+    /// The count at the clock's zero.
+    base_ms: u64,
+    /// Keys claimed since the count was stored.
+    claimed: u64,
+    /// Whether there may be keys.
+    is_in_use: bool,
+}
+
+impl Ticks {
+    /// Goes on from the count of the database.
+    pub(super) fn new(connection: &Connection, clock: Monotonic) -> Result<Self, rusqlite::Error> {
+        let stored: Option<i64> =
+            connection.query_row("SELECT ms FROM tollgate_ticks", [], |row| row.get(0)).optional()?;
+        let before_ms = millis(clock());
+        let base_ms = stored.unwrap_or_default().cast_unsigned().saturating_sub(before_ms);
+        Ok(Self { clock, base_ms, claimed: 0, is_in_use: stored.is_some() })
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.base_ms.saturating_add(millis((self.clock)()))
+    }
+
+    /// Takes the key for a record. False: another record has it.
+    pub(super) fn claim(
+        &mut self,
+        connection: &Connection,
+        key: Key<'_>,
+        of: Claimant<'_>,
+    ) -> Result<bool, rusqlite::Error> {
+        let now_ms = self.now_ms();
+        let ends_ms = now_ms.saturating_add(millis(key.window));
+        self.is_in_use = true;
+        let changed = connection
+            .prepare_cached(
+                "INSERT INTO tollgate_keys (stream, key, log, sequence, expires) VALUES (?1, ?2, ?3, ?4, ?5) \
+                 ON CONFLICT (stream, key) DO UPDATE SET \
+                 log = excluded.log, sequence = excluded.sequence, expires = excluded.expires \
+                 WHERE expires <= ?6 OR (log = excluded.log AND sequence = excluded.sequence)",
+            )?
+            .execute(params![
+                of.stream,
+                key.bytes,
+                of.log_text,
+                of.sequence.0.cast_signed(),
+                storable(ends_ms),
+                storable(now_ms)
+            ])?;
+        self.claimed += changed as u64;
+        Ok(changed == 1)
+    }
+
+    /// Gives back the key of a row that the database refused.
+    pub(super) fn give_back(
+        connection: &Connection,
+        key: Key<'_>,
+        of: Claimant<'_>,
+    ) -> Result<(), rusqlite::Error> {
+        connection
+            .prepare_cached("DELETE FROM tollgate_keys WHERE stream = ?1 AND key = ?2")?
+            .execute(params![of.stream, key.bytes])?;
+        Ok(())
+    }
+
+    /// Stores the count and deletes keys whose window ended, inside the transaction of a load.
+    pub(super) fn store(&mut self, connection: &Connection) -> Result<(), rusqlite::Error> {
+        if !self.is_in_use {
+            return Ok(());
+        }
+        let now = storable(self.now_ms());
+        connection
+            .prepare_cached(
+                "INSERT INTO tollgate_ticks (id, ms) VALUES (1, ?1) \
+                 ON CONFLICT (id) DO UPDATE SET ms = excluded.ms WHERE ms < excluded.ms",
+            )?
+            .execute([now])?;
+        let purged_max = storable(PURGE_MIN + 2 * std::mem::take(&mut self.claimed));
+        connection
+            .prepare_cached(
+                "DELETE FROM tollgate_keys WHERE (stream, key) IN \
+                 (SELECT stream, key FROM tollgate_keys WHERE expires <= ?1 ORDER BY expires LIMIT ?2)",
+            )?
+            .execute([now, purged_max])?;
+        Ok(())
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// As SQLite holds it; what is beyond never comes.
+fn storable(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::super::table::BOOKKEEPING;
+    use super::*;
+
+    const DAY: Duration = Duration::from_hours(24);
+
+    fn database() -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(BOOKKEEPING).unwrap();
+        connection
+    }
+
+    /// A clock that is moved by hand, in milliseconds.
+    fn clock() -> (Arc<AtomicU64>, Monotonic) {
+        let time = Arc::new(AtomicU64::new(0));
+        let read = time.clone();
+        (time, Box::new(move || Duration::from_millis(read.load(Ordering::SeqCst))))
+    }
+
+    fn advance(time: &AtomicU64, by: Duration) {
+        time.fetch_add(millis(by), Ordering::SeqCst);
+    }
+
+    fn claim(ticks: &mut Ticks, connection: &Connection, sequence: u64) -> bool {
+        let of = Claimant { log_text: "log", sequence: Sequence(sequence), stream: "s" };
+        ticks.claim(connection, Key { bytes: b"key", window: DAY }, of).unwrap()
+    }
+
+    fn keys(connection: &Connection) -> i64 {
+        connection.query_row("SELECT count(*) FROM tollgate_keys", [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn a_key_is_kept_for_its_window_and_not_longer() {
+        let (connection, (time, clock)) = (database(), clock());
+        let mut ticks = Ticks::new(&connection, clock).unwrap();
+        assert!(claim(&mut ticks, &connection, 1));
+        assert!(!claim(&mut ticks, &connection, 2));
+        advance(&time, DAY - Duration::from_millis(1));
+        ticks.store(&connection).unwrap();
+        assert!(!claim(&mut ticks, &connection, 3));
+        advance(&time, Duration::from_millis(1));
+        ticks.store(&connection).unwrap();
+        assert_eq!(keys(&connection), 0);
+        assert!(claim(&mut ticks, &connection, 4));
+    }
+
+    #[test]
+    fn a_window_that_ended_is_over_before_its_key_is_deleted() {
+        let (connection, (time, clock)) = (database(), clock());
+        let mut ticks = Ticks::new(&connection, clock).unwrap();
+        assert!(claim(&mut ticks, &connection, 1));
+        advance(&time, DAY);
+        assert!(claim(&mut ticks, &connection, 2));
+        assert!(!claim(&mut ticks, &connection, 3));
+    }
+
+    #[test]
+    fn the_record_that_holds_a_key_is_no_duplicate_of_itself() {
+        let (connection, (_, clock)) = (database(), clock());
+        let mut ticks = Ticks::new(&connection, clock).unwrap();
+        assert!(claim(&mut ticks, &connection, 1));
+        assert!(claim(&mut ticks, &connection, 1));
+        assert_eq!(keys(&connection), 1);
+    }
+
+    #[test]
+    fn while_no_loader_runs_keys_do_not_age() {
+        let (connection, (time, first)) = (database(), clock());
+        let mut ticks = Ticks::new(&connection, first).unwrap();
+        assert!(claim(&mut ticks, &connection, 1));
+        advance(&time, DAY / 2);
+        ticks.store(&connection).unwrap();
+        // A year may lie between the two: nothing tells them.
+        let (time, second) = clock();
+        let mut ticks = Ticks::new(&connection, second).unwrap();
+        assert!(!claim(&mut ticks, &connection, 2));
+        advance(&time, DAY / 2 - Duration::from_millis(1));
+        assert!(!claim(&mut ticks, &connection, 3));
+        advance(&time, Duration::from_millis(1));
+        assert!(claim(&mut ticks, &connection, 4));
+    }
+
+    #[test]
+    fn two_loaders_at_once_do_not_age_keys_twice_as_fast() {
+        let connection = database();
+        let ((time_a, clock_a), (time_b, clock_b)) = (clock(), clock());
+        let mut a = Ticks::new(&connection, clock_a).unwrap();
+        let mut b = Ticks::new(&connection, clock_b).unwrap();
+        assert!(claim(&mut a, &connection, 1));
+        for _ in 0..10 {
+            advance(&time_a, DAY / 11);
+            advance(&time_b, DAY / 11);
+            a.store(&connection).unwrap();
+            b.store(&connection).unwrap();
+        }
+        assert!(!claim(&mut b, &connection, 2));
+    }
+
+    #[test]
+    fn a_commit_deletes_a_bounded_number_of_keys() {
+        let (connection, (time, clock)) = (database(), clock());
+        let mut ticks = Ticks::new(&connection, clock).unwrap();
+        for n in 0..(2 * PURGE_MIN + 1) {
+            let of = Claimant { log_text: "log", sequence: Sequence(n), stream: "s" };
+            assert!(ticks.claim(&connection, Key { bytes: &n.to_le_bytes(), window: DAY }, of).unwrap());
+        }
+        ticks.store(&connection).unwrap();
+        advance(&time, DAY);
+        for left in [PURGE_MIN + 1, 1, 0] {
+            ticks.store(&connection).unwrap();
+            assert_eq!(keys(&connection).cast_unsigned(), left);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Where the value of a column comes from.
+
+use tollgate_log::{ColumnOrigin, ColumnType};
+
+/// Where the value of a column comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// When the request's head was complete.
+    RequestTime,
+    /// The request's id.
+    RequestId,
+    /// The method.
+    RequestMethod,
+    /// The path, decoded.
+    RequestPath,
+    /// The query as it came, without `?`.
+    RequestQuery,
+    /// The host, as the request names it.
+    RequestHost,
+    /// The address of the client.
+    RequestRemoteAddr,
+    /// Bytes of the request's body, without a content coding.
+    RequestBodyBytes,
+    /// The first value of a field.
+    RequestHeader(String),
+    /// The first value of that name in the query, decoded.
+    RequestQueryItem(String),
+    /// The first cookie of that name.
+    RequestCookie(String),
+    /// What `{NAME}` of the route's path stands for.
+    RequestParam(String),
+    /// The status of the reply.
+    ReplyStatus,
+    /// From the complete head of the request to the head of the reply, microseconds.
+    ReplyTimeUs,
+    /// Bytes of the reply's content.
+    ReplyBytes,
+    /// `complete` or `cancelled`.
+    ReplyOutcome,
+    /// The body of the request.
+    Body,
+    /// One field of the record, as a script or a collected item gives it.
+    RecordField(String),
+    /// The whole record as JSON.
+    Record,
+    /// The id of the log.
+    LogId,
+    /// The number in the log.
+    LogSequence,
+}
+
+/// What a text of the request is read as.
+const TEXTUAL: [ColumnType; 7] = [
+    ColumnType::Text,
+    ColumnType::Int,
+    ColumnType::Float,
+    ColumnType::Bool,
+    ColumnType::Timestamp,
+    ColumnType::Uuid,
+    ColumnType::Inet,
+];
+
+/// The sources that have one name each.
+const PLAIN: [(&str, Source); 15] = [
+    ("request.time", Source::RequestTime),
+    ("request.id", Source::RequestId),
+    ("request.method", Source::RequestMethod),
+    ("request.path", Source::RequestPath),
+    ("request.query", Source::RequestQuery),
+    ("request.host", Source::RequestHost),
+    ("request.remote_addr", Source::RequestRemoteAddr),
+    ("request.body_bytes", Source::RequestBodyBytes),
+    ("reply.status", Source::ReplyStatus),
+    ("reply.time_us", Source::ReplyTimeUs),
+    ("reply.bytes", Source::ReplyBytes),
+    ("reply.outcome", Source::ReplyOutcome),
+    ("body", Source::Body),
+    ("record", Source::Record),
+    ("log.id", Source::LogId),
+];
+const LOG_SEQUENCE: &str = "log.sequence";
+
+impl Source {
+    /// The names that configuration may use; `NAME` stands for a name of the user's.
+    pub const NAMES: [&'static str; 21] = [
+        "request.time",
+        "request.id",
+        "request.method",
+        "request.path",
+        "request.query",
+        "request.query.NAME",
+        "request.host",
+        "request.remote_addr",
+        "request.body_bytes",
+        "request.header.NAME",
+        "request.cookie.NAME",
+        "request.param.NAME",
+        "reply.status",
+        "reply.time_us",
+        "reply.bytes",
+        "reply.outcome",
+        "body",
+        "record.NAME",
+        "record",
+        "log.id",
+        LOG_SEQUENCE,
+    ];
+
+    /// The names of those that may be a key.
+    pub const KEY_NAMES: [&'static str; 6] = [
+        "request.header.NAME",
+        "request.query.NAME",
+        "request.cookie.NAME",
+        "request.param.NAME",
+        "request.id",
+        "record.NAME",
+    ];
+
+    /// The source of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        if name == LOG_SEQUENCE {
+            return Some(Self::LogSequence);
+        }
+        if let Some((_, source)) = PLAIN.iter().find(|(known, _)| *known == name) {
+            return Some(source.clone());
+        }
+        if let Some(field) = name.strip_prefix("record.") {
+            return (!field.is_empty()).then(|| Self::RecordField(field.to_owned()));
+        }
+        let (part, rest) =
+            name.strip_prefix("request.")?.split_once('.').filter(|(_, rest)| !rest.is_empty())?;
+        let named = match part {
+            "header" => Self::RequestHeader,
+            "query" => Self::RequestQueryItem,
+            "cookie" => Self::RequestCookie,
+            "param" => Self::RequestParam,
+            _ => return None,
+        };
+        Some(named(rest.to_owned()))
+    }
+
+    /// The name, as [`Self::from_name`] takes it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::RequestHeader(name) => format!("request.header.{name}"),
+            Self::RequestQueryItem(name) => format!("request.query.{name}"),
+            Self::RequestCookie(name) => format!("request.cookie.{name}"),
+            Self::RequestParam(name) => format!("request.param.{name}"),
+            Self::RecordField(name) => format!("record.{name}"),
+            plain => {
+                let known = PLAIN.iter().find(|(_, source)| source == plain);
+                known.map_or(LOG_SEQUENCE, |(name, _)| name).to_owned()
+            }
+        }
+    }
+
+    /// The types of column that the source fills.
+    pub const fn column_types(&self) -> &'static [ColumnType] {
+        match self {
+            Self::RequestTime => &[ColumnType::Timestamp],
+            Self::RequestId => &[ColumnType::Uuid, ColumnType::Text],
+            Self::RequestMethod
+            | Self::RequestPath
+            | Self::RequestQuery
+            | Self::RequestHost
+            | Self::ReplyOutcome => &[ColumnType::Text],
+            Self::RequestHeader(_)
+            | Self::RequestQueryItem(_)
+            | Self::RequestCookie(_)
+            | Self::RequestParam(_) => &TEXTUAL,
+            Self::RequestRemoteAddr => &[ColumnType::Inet, ColumnType::Text],
+            Self::RequestBodyBytes
+            | Self::ReplyStatus
+            | Self::ReplyTimeUs
+            | Self::ReplyBytes
+            | Self::LogSequence => &[ColumnType::Int],
+            Self::Body => &[ColumnType::Bytes, ColumnType::Text],
+            Self::RecordField(_) => &ColumnType::ALL,
+            Self::Record => &[ColumnType::Json],
+            Self::LogId => &[ColumnType::Uuid],
+        }
+    }
+
+    /// Whether it may tell a retry from another record.
+    pub const fn is_key(&self) -> bool {
+        matches!(
+            self,
+            Self::RequestHeader(_)
+                | Self::RequestQueryItem(_)
+                | Self::RequestCookie(_)
+                | Self::RequestParam(_)
+                | Self::RequestId
+                | Self::RecordField(_)
+        )
+    }
+
+    /// Whether the log fills it in by itself.
+    pub const fn is_of_log(&self) -> bool {
+        matches!(self, Self::LogId | Self::LogSequence)
+    }
+
+    /// Whether what it gives shows what the other one gives.
+    pub fn holds(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::RequestHeader(name), Self::RequestHeader(other)) => name.eq_ignore_ascii_case(other),
+            (Self::RequestHeader(name), Self::RequestCookie(_)) => name.eq_ignore_ascii_case("cookie"),
+            (Self::RequestHeader(name), Self::RequestHost) => name.eq_ignore_ascii_case("host"),
+            (Self::RequestHost, Self::RequestHeader(name)) => name.eq_ignore_ascii_case("host"),
+            (Self::RequestQuery, Self::RequestQueryItem(_))
+            | (Self::RequestPath, Self::RequestParam(_))
+            | (Self::Record | Self::Body, Self::RecordField(_))
+            | (Self::Body, Self::Record) => true,
+            (one, other) => one == other,
+        }
+    }
+
+    pub(super) const fn origin(&self) -> ColumnOrigin {
+        match self {
+            Self::LogId => ColumnOrigin::LogId,
+            Self::LogSequence => ColumnOrigin::Sequence,
+            _ => ColumnOrigin::Stored,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_source_has_a_name_and_types() {
+        for name in Source::NAMES.map(|name| name.replace("NAME", "x")) {
+            let source = Source::from_name(&name).unwrap();
+            assert_eq!(source.name(), name);
+            assert!(!source.column_types().is_empty(), "{name}");
+        }
+        for unknown in
+            ["", "request", "record.", "request.record.x", "request.header.", "request.query.", "Body"]
+        {
+            assert_eq!(Source::from_name(unknown), None, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn the_sources_of_keys_are_those_that_say_so() {
+        let keys = Source::NAMES.into_iter().filter(|name| {
+            Source::from_name(&name.replace("NAME", "x")).is_some_and(|source| source.is_key())
+        });
+        let mut expected = Source::KEY_NAMES;
+        expected.sort_unstable();
+        let mut keys: Vec<_> = keys.collect();
+        keys.sort_unstable();
+        assert_eq!(keys, expected);
+    }
+}

@@ -1,0 +1,68 @@
+//! The item of a reject, without what the columns of its stream hide.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use crate::stream::{ColumnSpec, Source};
+
+/// Stands for a value, or an item, that is not kept.
+const HIDDEN: &str = "\"(redacted)\"";
+
+/// What a reject keeps of its item.
+#[derive(Debug)]
+pub(super) enum ItemPlan {
+    Whole,
+    /// The values of these fields alone: a column hides another, or all.
+    Fields(Vec<String>),
+}
+
+impl ItemPlan {
+    pub(super) fn new(columns: &[ColumnSpec]) -> Self {
+        let of_item = |column: &&ColumnSpec| {
+            matches!(column.source, Source::RecordField(_) | Source::Record | Source::Body)
+        };
+        let is_hidden = |column: &ColumnSpec| column.rules.redaction.is_some();
+        if !columns.iter().filter(of_item).any(is_hidden) {
+            return Self::Whole;
+        }
+        let shown = columns.iter().filter(|column| !is_hidden(column));
+        Self::Fields(
+            shown
+                .filter_map(|column| match &column.source {
+                    Source::RecordField(name) => Some(name.clone()),
+                    _ => None,
+                })
+                .collect(),
+        )
+    }
+
+    /// What is kept of an item. What is no object is hidden as a whole: nobody can tell what it holds.
+    pub(super) fn keep<'a>(&self, item: &'a [u8]) -> Cow<'a, [u8]> {
+        let Self::Fields(shown) = self else { return item.into() };
+        let Ok(fields) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(item) else {
+            return HIDDEN.as_bytes().into();
+        };
+        let fields = fields.into_iter().map(|(name, value)| {
+            let value = if shown.contains(&name) { value.get() } else { HIDDEN };
+            format!("{}:{value}", serde_json::Value::from(name))
+        });
+        format!("{{{}}}", fields.collect::<Vec<_>>().join(",")).into_bytes().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reject_keeps_the_fields_that_no_column_hides() {
+        let plan = ItemPlan::Fields(vec!["a".to_owned()]);
+        let check = |item: &str, expect: &str| assert_eq!(plan.keep(item.as_bytes()), expect.as_bytes());
+        check(r#"{"secret":"x","a":[1]}"#, r#"{"a":[1],"secret":"(redacted)"}"#);
+        check(r#"{"typo":{"secret":1}}"#, r#"{"typo":"(redacted)"}"#);
+        check("[\"x\"]", HIDDEN);
+        check("{\"secret\":", HIDDEN);
+    }
+}

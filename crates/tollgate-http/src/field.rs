@@ -64,14 +64,12 @@ pub(crate) fn check_underscore_line(line: &[u8]) -> Result<(), RequestError> {
 #[inline]
 fn parse_value(line: &[u8], start: usize, colon: usize) -> Result<FieldSpan, RequestError> {
     let after_colon = &line[colon + 1..];
-    let value = trim_blanks(after_colon);
+    let blanks = after_colon.iter().position(|&byte| !is(BLANK, byte)).unwrap_or(after_colon.len());
+    let value = trim_blanks(&after_colon[blanks..]);
     if !is_all_field_content(value) {
         return Err(value_error(&line[..colon], value));
     }
-    // Blanks in front of the value = those cut in all less those behind it.
-    let leading =
-        after_colon.iter().take_while(|&&byte| is(BLANK, byte)).count().min(after_colon.len() - value.len());
-    let value_start = start + colon + 1 + leading;
+    let value_start = start + colon + 1 + blanks;
     Ok(FieldSpan {
         name: Span::new(start, start + colon),
         value: Span::new(value_start, value_start + value.len()),

@@ -132,11 +132,11 @@ impl Service {
             Ok(path) => path,
             Err(error) => {
                 tracing::debug!("request refused: {error}");
-                return Destination::Reply(Reply::text(error.status(), error.client_text()));
+                return Destination::Reply(Reply::text(error.status(), error.client_text()).into());
             }
         };
         if let Some(reply) = self.preflight(head, &path) {
-            return Destination::Reply(reply);
+            return Destination::Reply(reply.into());
         }
         let reply = match self.routes.find(|| head.host(), &path, head.method()) {
             Routed::Found(found) => {
@@ -165,7 +165,7 @@ impl Service {
             }
             Routed::NotFound => Reply::text(StatusCode::NOT_FOUND, "nothing is here"),
         };
-        Destination::Reply(reply)
+        Destination::Reply(reply.into())
     }
 
     /// Answers a preflight to a route with a policy: the one that takes the method which is asked for, or, if none does,

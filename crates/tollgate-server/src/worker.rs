@@ -88,7 +88,7 @@ impl Worker {
     pub(crate) fn receive(&self, head: RequestHead) -> Arrived {
         let begun = Instant::now();
         let destination = match self.refusal(begun) {
-            Some(reply) => Destination::Reply(reply),
+            Some(reply) => Destination::Reply(reply.into()),
             None => self.service.borrow().find(&head),
         };
         Arrived { destination, begun, time_us: self.clock.wall_us(begun), head }
@@ -148,7 +148,7 @@ impl Worker {
         body: Body,
         remote_addr: Option<IpAddr>,
         takes_id: bool,
-    ) -> Result<Exchange, Reply> {
+    ) -> Result<Exchange, Box<Reply>> {
         match arrived.destination {
             Destination::Reply(reply) => Err(reply),
             Destination::Endpoint { endpoint, place } => {

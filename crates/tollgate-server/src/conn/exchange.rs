@@ -28,8 +28,8 @@ pub(crate) struct Arrived {
 pub(crate) enum Destination {
     /// A route takes it.
     Endpoint { endpoint: Rc<Endpoint>, place: Place },
-    /// The server answers by itself.
-    Reply(Reply),
+    /// The server answers by itself. In a box, so that requests on their way elsewhere stay small.
+    Reply(Box<Reply>),
 }
 
 impl Arrived {
@@ -69,7 +69,7 @@ impl Arrived {
             None => Coding::of(&self.head).map_err(|Unsupported| unsupported_coding()),
         };
         checked.unwrap_or_else(|reply| {
-            self.destination = Destination::Reply(reply);
+            self.destination = Destination::Reply(reply.into());
             None
         })
     }

@@ -108,7 +108,7 @@ enum Reading {
 
 /// A whole request on the way to its reply, and what that has to look like.
 struct Complete {
-    exchange: Result<Exchange, Reply>,
+    exchange: Result<Exchange, Box<Reply>>,
     form: Form,
     is_persistent: bool,
 }
@@ -247,7 +247,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             is_persistent: arrived.head.is_persistent(),
             exchange: match self.client.of(&arrived.head, &self.worker, &self.rules) {
                 Ok(client) => self.worker.exchange(arrived, body, client, takes_id),
-                Err(too_many) => Err(too_many.reply()),
+                Err(too_many) => Err(too_many.reply().into()),
             },
         }
     }
@@ -263,7 +263,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         match exchange {
             Ok(exchange) => self.handle(Visit::new(exchange), form),
-            Err(reply) => self.reply_by_itself(reply, form),
+            Err(reply) => self.reply_by_itself(*reply, form),
         }
     }
 

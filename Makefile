@@ -3,7 +3,7 @@
 CARGO ?= cargo
 APP ?= examples/score
 
-.PHONY: run build test check fmt lint doc tools crash abuse bench bench-smoke disks where fuzz
+.PHONY: run build test check fmt lint doc tools crash abuse overload bench bench-smoke disks where fuzz
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -51,6 +51,10 @@ fuzz:
 # Ten thousand clients of each kind that means no good, and what a normal one sees meanwhile; two minutes.
 abuse: build
 	bench/abuse.py
+
+# Twice as many requests as the server can answer; a minute.
+overload: build
+	bench/overload.py
 
 # Tollgate beside its peers; installs them as root. `make bench CASE=recorded` for one case.
 bench: build

@@ -91,7 +91,8 @@ def main():
 
 def run(attack: Attack, clients: int) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="tollgate-abuse-") as folder:
-        server = Server(Path(folder), attack)
+        configuration = CONFIGURATION.replace("CONNECTIONS", f"connections_max = {attack.connections_max}")
+        server = Server(Path(folder), configuration, SCRIPTS)
         try:
             return measure(attack, clients, server)
         finally:
@@ -126,10 +127,9 @@ def measure(attack: Attack, clients: int, server: "Server") -> list[str]:
 class Server:
     """The program in a folder, on its core."""
 
-    def __init__(self, folder: Path, attack: Attack):
-        configuration = CONFIGURATION.replace("CONNECTIONS", f"connections_max = {attack.connections_max}")
+    def __init__(self, folder: Path, configuration: str, scripts: dict[str, str]):
         (folder / "tollgate.toml").write_text(configuration)
-        for name, text in SCRIPTS.items():
+        for name, text in scripts.items():
             (folder / name).write_text(text)
         command = ["taskset", "-c", SERVER_CORE, str(PROGRAM), "serve", "--no-load", str(folder)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)

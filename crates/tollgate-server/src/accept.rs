@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -27,6 +27,8 @@ use crate::worker::Worker;
 const PAUSE: Duration = Duration::from_millis(100);
 /// Connections over the limit that are told so at once, by worker; more are closed without a word.
 const REFUSALS_AT_ONCE_MAX: usize = 64;
+/// One connection is accepted for so long a time, and one in each turn. Accepting takes a tenth of that.
+const ACCEPT_PAUSE: Duration = Duration::from_micros(125);
 
 /// A connection on its way to a worker.
 pub(crate) struct Accepted {
@@ -53,6 +55,31 @@ enum State {
     Failing,
 }
 
+/// How many connections may be accepted before others have their turn.
+///
+/// All that is ready comes first: who comes in a crowd waits in the kernel, in nobody's way. Where that takes long, more
+/// are accepted at once: in the kernel nobody sees how long they wait, and nobody refuses them.
+struct Turn {
+    begun: Instant,
+    left: u128,
+}
+
+impl Turn {
+    fn new() -> Self {
+        Self { begun: Instant::now(), left: 1 }
+    }
+
+    async fn accepted(&mut self) {
+        self.left -= 1;
+        if self.left == 0 {
+            tokio::task::yield_now().await;
+            let now = Instant::now();
+            self.left = 1 + (now - self.begun).as_micros() / ACCEPT_PAUSE.as_micros();
+            self.begun = now;
+        }
+    }
+}
+
 impl Acceptor {
     /// # Errors
     /// The runtime does not take the socket.
@@ -68,6 +95,7 @@ impl Acceptor {
 
     /// Accepts connections until the worker drains, and then those that are queued already.
     pub(crate) async fn run(mut self, worker: Rc<Worker>, mut orders: watch::Receiver<Order>) {
+        let mut turn = Turn::new();
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -77,8 +105,7 @@ impl Acceptor {
             match accepted {
                 Ok((socket, peer)) => {
                     self.place(&worker, socket, peer);
-                    // All that is ready has its turn first: who comes in a crowd waits in the kernel, in nobody's way.
-                    tokio::task::yield_now().await;
+                    turn.accepted().await;
                 }
                 Err(error) => self.failed(&worker, &error).await,
             }

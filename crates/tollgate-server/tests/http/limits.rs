@@ -246,6 +246,9 @@ fn a_worker_that_is_behind_refuses_some_and_answers_some() {
                 assert_refused(&reply, 503);
             }
             statuses.push(reply.status);
+            if reply.field("connection").is_some() {
+                peer = Peer::connect(address);
+            }
         }
         statuses
     };

@@ -85,7 +85,7 @@ fn hand_over(appender: &mut Appender) {
 /// Loads the log into a new database; returns rows a second, and commits.
 fn load(folder: &Path) -> Result<(f64, u64), Box<dyn Error>> {
     let database = new_database(folder, "app.db");
-    let sink = SinkOptions { name: "main".to_owned(), kind: SinkKind::Sqlite { path: database } };
+    let sink = SinkOptions::new("main", SinkKind::Sqlite { path: database });
     let began = Instant::now();
     let loader = Loader::start(LoadOptions::new(folder.join("log"), sink), Arc::new(DiskStorage), None)?;
     let status = loader.finish(Duration::from_mins(10))?;

@@ -49,7 +49,7 @@ impl Site {
     }
 
     fn sink(&self) -> SinkOptions {
-        SinkOptions { name: "main".to_owned(), kind: SinkKind::Sqlite { path: self.database() } }
+        SinkOptions::new("main", SinkKind::Sqlite { path: self.database() })
     }
 
     fn options(&self) -> LoadOptions {

@@ -3,6 +3,8 @@
 //! A sink has one transaction open at most. Between [`Sink::begin`] and [`Sink::commit`] it takes batches and gaps of
 //! one log, in order; all of them, and the position behind the last, become visible together or not at all.
 
+mod after;
+mod postgres;
 mod sqlite;
 
 use std::collections::BTreeMap;
@@ -11,9 +13,15 @@ use std::path::PathBuf;
 use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema};
 
 use crate::error::SinkError;
+use after::AfterLoad;
+use postgres::PostgresSink;
 use sqlite::SqliteSink;
 
+pub use postgres::{PostgresOptions, PostgresUrl, TableName, hide_password};
 pub(crate) use sqlite::LogCounts;
+
+/// How many rows of one load the database may refuse before something else must be wrong.
+const REJECTS_MAX: u64 = 1_000;
 
 /// Names a sink and says where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +30,10 @@ pub struct SinkOptions {
     pub name: String,
     /// Where it is.
     pub kind: SinkKind,
+    /// A file of SQL that runs in the transaction of each load, after its rows were written.
+    pub after_load: Option<PathBuf>,
+    /// More rows of one load than this refused by the database stop the sink.
+    pub rejects_max: u64,
 }
 
 /// The kinds of sinks.
@@ -32,13 +44,24 @@ pub enum SinkKind {
         /// The file.
         path: PathBuf,
     },
+    /// A PostgreSQL database.
+    Postgres(Box<PostgresOptions>),
 }
 
 impl SinkOptions {
+    /// A sink with the defaults.
+    pub fn new(name: impl Into<String>, kind: SinkKind) -> Self {
+        Self { name: name.into(), kind, after_load: None, rejects_max: REJECTS_MAX }
+    }
+
     /// Opens the sink for writing.
     pub(crate) fn open(&self) -> Result<Box<dyn Sink>, SinkError> {
+        let after = self.after_load.clone().map(AfterLoad::new);
         match &self.kind {
             SinkKind::Sqlite { path } => Ok(Box::new(SqliteSink::open(path)?)),
+            SinkKind::Postgres(options) => {
+                Ok(Box::new(PostgresSink::open(options, after, self.rejects_max)?))
+            }
         }
     }
 
@@ -49,6 +72,7 @@ impl SinkOptions {
     pub fn positions(&self) -> Result<Option<BTreeMap<LogId, Position>>, SinkError> {
         match &self.kind {
             SinkKind::Sqlite { path } => sqlite::read_positions(path),
+            SinkKind::Postgres(options) => postgres::read_positions(options),
         }
     }
 
@@ -56,6 +80,7 @@ impl SinkOptions {
     pub(crate) fn counts(&self) -> Result<Vec<LogCounts>, SinkError> {
         match &self.kind {
             SinkKind::Sqlite { path } => sqlite::read_counts(path),
+            SinkKind::Postgres(options) => postgres::read_counts(options),
         }
     }
 }

@@ -31,8 +31,9 @@ use bind::{BindError, bind, timestamp_text};
 use sync::{left_wal, sync_wal};
 use table::{BOOKKEEPING, EnsureError, ensure};
 
-pub(crate) use counts::{LogCounts, read_counts};
+pub(crate) use counts::{LogCounts, StreamCounts, read_counts};
 pub(crate) use positions::read_positions;
+pub(super) use reject::{readable, row_as_json};
 
 /// The first version without the WAL-reset bug that could corrupt a database with several connections.
 const VERSION_MIN: i32 = 3_051_003;

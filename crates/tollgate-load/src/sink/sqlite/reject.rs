@@ -7,7 +7,7 @@ use tollgate_log::{Schema, Value};
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
 /// The row as a JSON object: what the reject table keeps of a row that the database refused.
-pub(super) fn row_as_json(schema: &Schema, values: &[Value<'_>]) -> Vec<u8> {
+pub(crate) fn row_as_json(schema: &Schema, values: &[Value<'_>]) -> Vec<u8> {
     let names = schema.columns().iter().map(|column| column.name.clone());
     let object: Map<_, _> = names.zip(values.iter().map(value_as_json)).collect();
     Json::Object(object).to_string().into_bytes()
@@ -36,7 +36,7 @@ fn value_as_json(value: &Value<'_>) -> Json {
 }
 
 /// The beginning of an item for people; bytes that are no UTF-8 show as U+FFFD, U+0000 too.
-pub(super) fn readable(item: &[u8]) -> String {
+pub(crate) fn readable(item: &[u8]) -> String {
     let head = &item[..item.len().min(TEXT_BYTES_MAX)];
     String::from_utf8_lossy(head).replace('\0', "\u{fffd}")
 }

@@ -96,7 +96,7 @@ pub enum SinkError {
         needed: &'static str,
     },
     /// A column of a table that somebody else made, and that no row of the stream fits.
-    #[error("column {column:?} of table {table} {reason}")]
+    #[error("column {column:?} of table {table:?} {reason}")]
     ColumnUnfit {
         /// The table.
         table: String,

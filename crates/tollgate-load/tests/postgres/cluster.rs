@@ -62,14 +62,22 @@ impl Cluster {
         cluster
     }
 
-    /// Starts the server, also after it was killed.
+    /// Starts the server, also after it was killed: then what it left in memory may take a moment to go.
     pub(crate) fn boot(&self) {
-        run(as_nobody(&self.bin.join("pg_ctl"))
-            .arg("-D")
-            .arg(self.folder.join("data"))
-            .arg("-l")
-            .arg(self.folder.join("log"))
-            .args(["-w", "-t", "60", "start"]));
+        let start = || {
+            as_nobody(&self.bin.join("pg_ctl"))
+                .arg("-D")
+                .arg(self.folder.join("data"))
+                .arg("-l")
+                .arg(self.folder.join("log"))
+                .args(["-w", "-t", "60", "start"])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status()
+                .unwrap_or_else(|error| panic!("{INSTALL}: {error}"))
+        };
+        let is_up = (0..20).any(|_| start().success());
+        assert!(is_up, "{}", fs::read_to_string(self.folder.join("log")).unwrap_or_default());
     }
 
     /// Stops the server as it is, without a last word to clients or disk.
@@ -88,7 +96,8 @@ impl Cluster {
         let pid = pid.lines().next().unwrap().to_owned();
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
         let pids: Vec<_> = std::iter::once(&*pid).chain(children.split_whitespace()).collect();
-        run(Command::new("kill").arg("-9").args(&pids));
+        // Some end by themselves as soon as the first is dead.
+        let _ = Command::new("kill").arg("-9").args(&pids).stderr(Stdio::null()).status().unwrap();
         for pid in pids {
             while Path::new(&format!("/proc/{pid}/exe")).read_link().is_ok() {
                 std::thread::yield_now();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tollgate_load::Loader;
+use tollgate_load::{Loader, audit};
 use tollgate_log::DiskStorage;
 
 use crate::cluster::{Cluster, shared};
@@ -143,14 +143,41 @@ fn a_database_put_back_to_an_earlier_point_is_loaded_from_there() {
 #[test]
 fn what_was_deleted_before_the_database_was_put_back_is_a_named_gap() {
     let site = Site::new(shared());
-    let log = site.write_visits(0..400);
-    let first = tollgate_log::segments(&DiskStorage, &site.dir(), log).unwrap().remove(0).1;
-    std::fs::remove_file(first).unwrap();
+    let log = site.open_log(vec![visits()]);
+    let mut appender = log.appender(|| {});
+    let start = |follower| Loader::start(site.load_options(), Arc::new(DiskStorage), follower).unwrap();
+    for n in 0..100 {
+        visit(&mut appender, n);
+    }
+    let loader = start(log.sink_followers(1).pop());
+    eventually("the first are loaded", || loader.status().rows == 100);
+    drop(loader);
+    let (now, copy) = (&site.database, format!("{}_copy", site.database));
+    site.cluster.sql("postgres", &format!("CREATE DATABASE {copy} TEMPLATE {now}"));
+    for n in 100..600 {
+        let ticket = visit(&mut appender, n);
+        eventually("it is written", || appender.reached(ticket, tollgate_log::Level::Written).is_some());
+    }
+    drop(appender);
+    let id = log.id();
+    log.close().unwrap();
+    site.load();
+    site.assert_visits(0..600);
+    site.cluster.sql("postgres", &format!("DROP DATABASE {now}"));
+    site.cluster.sql("postgres", &format!("ALTER DATABASE {copy} RENAME TO {now}"));
+    let segments = tollgate_log::segments(&DiskStorage, &site.dir(), id).unwrap();
+    let behind = segments.iter().position(|(name, _)| name.first.0 > 101).unwrap();
+    // What retention would have deleted: all up to there, for the sink had it.
+    for (_, path) in &segments[..behind] {
+        std::fs::remove_file(path).unwrap();
+    }
+    let lost = segments[behind].0.first.0 - 101;
     let status = site.load();
-    assert!(status.missing > 0 && status.missing < 400, "{status:?}");
-    let gap = site.sql("SELECT first, last - first + 1 FROM tollgate.gaps");
-    assert_eq!(gap, format!("1|{}", status.missing));
-    assert_eq!(status.rows + status.missing, 400);
+    assert_eq!((status.rows, status.missing), (500 - lost, lost));
+    let gap = site.sql("SELECT first, last, reason FROM tollgate.gaps");
+    assert!(gap.starts_with(&format!("101|{}|", 100 + lost)), "{gap}");
+    let rows = audit(&DiskStorage, &site.dir(), &site.options).unwrap();
+    assert_eq!(rows.iter().map(|row| row.missing).sum::<u64>(), lost);
 }
 
 #[test]

@@ -47,6 +47,8 @@ impl Proxy {
 
 /// The message of a COMMIT: `Q`, length 11, text.
 const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
+/// What the server says when it is done.
+const DONE: &[u8] = b"COMMIT\0";
 /// What the data of a binary COPY begins with.
 const COPY: &[u8] = b"PGCOPY";
 
@@ -61,8 +63,8 @@ fn forward(
     let (mut buffer, mut has_copied) = ([0; 64 << 10], false);
     while let Ok(bytes @ 1..) = client.read(&mut buffer) {
         let data = &buffer[..bytes];
-        has_copied |= data.windows(COPY.len()).any(|window| window == COPY);
-        if has_copied && data == COMMIT && !broke.swap(true, Ordering::SeqCst) {
+        has_copied |= holds(data, COPY);
+        if has_copied && data.ends_with(COMMIT) && !broke.swap(true, Ordering::SeqCst) {
             if fate == Fate::Arrives {
                 mute.store(true, Ordering::SeqCst);
                 server.write_all(data).unwrap();
@@ -79,11 +81,17 @@ fn forward(
     let _ = server.shutdown(Shutdown::Both);
 }
 
+fn holds(data: &[u8], what: &[u8]) -> bool {
+    data.windows(what.len()).any(|window| window == what)
+}
+
 fn backward(mut server: TcpStream, mut client: TcpStream, muted: &AtomicBool, answers: &Sender<()>) {
     let mut buffer = [0; 64 << 10];
     while let Ok(bytes @ 1..) = server.read(&mut buffer) {
         if muted.load(Ordering::SeqCst) {
-            let _ = answers.send(());
+            if holds(&buffer[..bytes], DONE) {
+                let _ = answers.send(());
+            }
         } else if client.write_all(&buffer[..bytes]).is_err() {
             return;
         }

@@ -69,16 +69,16 @@ fn refused(table: &str) -> String {
 #[test]
 fn a_column_that_does_not_fit_is_told_with_both_types_before_anything_is_loaded() {
     let reason = refused("CREATE TABLE visits (n integer[], path text)");
-    let expected = "column \"n\" of table \"public\".\"visits\" is integer[], the stream has int";
+    let expected = "column \"n\" of table \"public.visits\" is integer[], the stream has int";
     assert!(reason.contains(expected), "{reason}");
     let reason = refused("CREATE TABLE visits (n bigint, path text, owner text NOT NULL)");
     assert!(
-        reason.contains("column \"owner\" of table \"public\".\"visits\" takes no null and has no default"),
+        reason.contains("column \"owner\" of table \"public.visits\" takes no null and has no default"),
         "{reason}"
     );
     let reason =
         refused("CREATE TABLE visits (m bigint, n bigint GENERATED ALWAYS AS (m + 1) STORED, path text)");
-    assert!(reason.contains("column \"n\" of table \"public\".\"visits\" is generated"), "{reason}");
+    assert!(reason.contains("column \"n\" of table \"public.visits\" is generated"), "{reason}");
 }
 
 #[test]

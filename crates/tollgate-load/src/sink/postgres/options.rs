@@ -92,7 +92,7 @@ impl TableName {
 
 impl fmt::Display for TableName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.quoted())
+        write!(f, "{}.{}", self.schema, self.name)
     }
 }
 

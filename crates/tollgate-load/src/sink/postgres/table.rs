@@ -58,13 +58,14 @@ pub(super) fn plan(
     if !exists(session, &table.quoted()).map_err(failed())? {
         create(session, &table, schema).map_err(changed())?;
     }
-    lock(session, &table).map_err(failed())?;
-    let mut columns = columns(session, &table).map_err(failed())?;
-    let missing = check(&table, schema, &columns)?;
+    let before = columns(session, &table).map_err(failed())?;
+    let missing = check(&table, schema, &before)?;
     if !missing.is_empty() {
         add(session, &table, &missing).map_err(changed())?;
-        columns = self::columns(session, &table).map_err(failed())?;
     }
+    // Not before: two loaders with this lock would wait for each other, each to add what the other adds.
+    lock(session, &table).map_err(failed())?;
+    let columns = columns(session, &table).map_err(failed())?;
     let wires = schema.columns().iter().map(|column| wire(&table, column, &columns));
     Ok(Plan { copy: copy_statement(&table, schema), wires: wires.collect::<Result<_, _>>()? })
 }

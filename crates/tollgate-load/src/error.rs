@@ -124,7 +124,7 @@ pub enum SinkError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The file that runs after each load ended the transaction that it runs in.
-    #[error("{} rolled the load back that it ran after", file.display())]
+    #[error("{} ended the transaction of the load that it ran in", file.display())]
     AfterLoadEnded {
         /// The file.
         file: PathBuf,

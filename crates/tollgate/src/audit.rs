@@ -4,20 +4,18 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
-use tollgate_load::{AuditRow, SinkKind, SinkOptions, audit};
+use tollgate_load::{AuditRow, audit};
 use tollgate_log::DiskStorage;
 
-use crate::config::{Config, Sink};
+use crate::config::Config;
 use crate::print::{printable, table, to_stdout, write_table};
 
 const HEADER: [&str; 7] = ["log", "stream", "ingested", "pending", "loaded", "rejected", "missing"];
 
 /// Prints what the log holds beside what the sink says it has; fails if anything is missing.
 pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
-    let Sink { name, path } = config.sink.clone();
-    let sink = SinkOptions { name, kind: SinkKind::Sqlite { path } };
     let rows = match config.log.dir.is_dir() {
-        true => audit(&DiskStorage, &config.log.dir, &sink)?,
+        true => audit(&DiskStorage, &config.log.dir, &config.sink.options)?,
         false => Vec::new(),
     };
     let lines: Vec<_> = rows.iter().map(Line::of).collect();

@@ -28,7 +28,7 @@ pub(crate) fn run(config: &Config, is_printed: bool) -> anyhow::Result<ExitCode>
 fn summary(config: &Config) -> String {
     let routes = counted(config.server.routes.len(), "route");
     let streams = counted(config.server.streams.len(), "stream");
-    let (source, sink) = (config.source.display(), config.sink.path.display());
+    let (source, sink) = (config.source.display(), &config.sink);
     format!("ok: {routes}, {streams}, log {}, sink {sink} ({source})", config.log.dir.display())
 }
 

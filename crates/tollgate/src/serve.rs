@@ -11,7 +11,7 @@ use anyhow::Context;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use tollgate_load::{LoadOptions, LoadStatus, Loader, SinkKind, SinkOptions};
+use tollgate_load::{LoadOptions, LoadStatus, Loader};
 use tollgate_log::{
     DiskStorage, Log, LogError, LogEvent, RecoveryReport, RoomState, Space, Storage, make_folder,
 };
@@ -246,12 +246,13 @@ fn report_recovery(report: &RecoveryReport) {
 
 fn start_loader(config: &Config, log: &Log) -> anyhow::Result<Loader> {
     let sink = &config.sink;
-    let folder = sink.path.parent().unwrap_or(Path::new("."));
-    // Segments are deleted because the database has them: its own name has to be as durable.
-    make_folder(&DiskStorage, folder)
-        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    let kind = SinkKind::Sqlite { path: sink.path.clone() };
-    let mut options = LoadOptions::new(&config.log.dir, SinkOptions { name: sink.name.clone(), kind });
+    if let Some(database) = sink.sqlite() {
+        let folder = database.parent().unwrap_or(Path::new("."));
+        // Segments are deleted because the database has them: its own name has to be as durable.
+        make_folder(&DiskStorage, folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    }
+    let mut options = LoadOptions::new(&config.log.dir, sink.options.clone());
     options.tuning = options.tuning.within(config.log.reserve_bytes);
     Ok(Loader::start(options, storage(), log.sink_followers(1).pop())?)
 }

@@ -24,8 +24,11 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs a statement and prints its rows.
 pub(crate) fn run(config: &Config, statement: &str, format: Format) -> anyhow::Result<ExitCode> {
+    let Some(database) = config.sink.sqlite() else {
+        bail!("rows are loaded into {}, found no SQLite file to ask: use psql", config.sink);
+    };
     to_stdout(|out| {
-        query(&config.sink.path, statement, format, out)?;
+        query(database, statement, format, out)?;
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -58,7 +58,7 @@ impl SinkOptions {
     pub(crate) fn open(&self) -> Result<Box<dyn Sink>, SinkError> {
         let after = self.after_load.clone().map(AfterLoad::new);
         match &self.kind {
-            SinkKind::Sqlite { path } => Ok(Box::new(SqliteSink::open(path)?)),
+            SinkKind::Sqlite { path } => Ok(Box::new(SqliteSink::open(path, after, self.rejects_max)?)),
             SinkKind::Postgres(options) => {
                 Ok(Box::new(PostgresSink::open(options, after, self.rejects_max)?))
             }

@@ -23,6 +23,7 @@ use tollgate_log::{
     Gap, LogId, Position, Record, RecordBatch, RecordBody, Schema, SchemaId, Sequence, Value,
 };
 
+use super::after::AfterLoad;
 use super::{Sink, Tally};
 use crate::audit::STREAM_UNKNOWN;
 use crate::clock::now_us;
@@ -48,6 +49,11 @@ const COMMIT_BYTES: u64 = 64 << 10;
 const WAL_BYTES_WARN: u64 = 256 << 20;
 const STATEMENTS_MAX: usize = 256;
 
+/// What a file that runs after each load reads what is new from: one row, of this connection alone.
+const LOAD_TABLE: &str = "CREATE TEMP TABLE IF NOT EXISTS tollgate_load (log TEXT, first INTEGER, last INTEGER); \
+     INSERT INTO tollgate_load DEFAULT VALUES";
+const SET_LOAD: &str = "UPDATE temp.tollgate_load SET log = ?1, first = ?2, last = ?3";
+
 /// An open transaction.
 struct Chunk {
     log: LogId,
@@ -57,6 +63,8 @@ struct Chunk {
     counts: BTreeMap<String, Tally>,
     bytes: u64,
     missing: u64,
+    /// Rows that the database refused.
+    refused: u64,
 }
 
 impl Chunk {
@@ -69,6 +77,8 @@ impl Chunk {
 pub(crate) struct SqliteSink {
     path: PathBuf,
     connection: Connection,
+    after: Option<AfterLoad>,
+    rejects_max: u64,
     /// The insert statement of each schema whose table is ensured.
     tables: HashMap<Schema, String>,
     chunk: Option<Chunk>,
@@ -90,7 +100,7 @@ impl SqliteSink {
     ///
     /// # Errors
     /// Not a database, not writable, too old a library; `Locked` is worth a retry.
-    pub(crate) fn open(path: &Path) -> Result<Self, SinkError> {
+    pub(crate) fn open(path: &Path, after: Option<AfterLoad>, rejects_max: u64) -> Result<Self, SinkError> {
         if rusqlite::version_number() < VERSION_MIN {
             return Err(SinkError::Version { found: rusqlite::version(), needed: VERSION_MIN_TEXT });
         }
@@ -112,6 +122,8 @@ impl SqliteSink {
         Ok(Self {
             path: path.to_owned(),
             connection,
+            after,
+            rejects_max,
             tables: HashMap::new(),
             chunk: None,
             // What a run before left in the WAL is not known: the first commit finds out.
@@ -165,6 +177,25 @@ impl SqliteSink {
         Ok(())
     }
 
+    /// Runs the operator's file. It may end the transaction, for nobody can keep it from that: then rows and position
+    /// went the same way, and where that was back, the load is told as failed.
+    fn run_after(&mut self, chunk: &Chunk, end: Position) -> Result<(), SinkError> {
+        let Some(after) = self.after.clone() else { return Ok(()) };
+        let text = after.read()?;
+        let first = chunk.start.unwrap_or_default().after(1).0.cast_signed();
+        self.connection
+            .execute(SET_LOAD, params![chunk.log_text, first, end.last.0.cast_signed()])
+            .map_err(self.failed("set up what runs after a load"))?;
+        self.connection.execute_batch(&text).map_err(|error| match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull) => {
+                failed("run after a load", &self.path)(error)
+            }
+            _ => after.failed(error),
+        })?;
+        let is_moved = self.position(chunk.log)?.is_some_and(|position| position.last == end.last);
+        if is_moved && !self.connection.is_autocommit() { Ok(()) } else { Err(after.ended()) }
+    }
+
     fn warn_of_large_wal(&mut self, wal_frames: i64, page_bytes: i64) {
         let wal_bytes = wal_frames.saturating_mul(page_bytes).max(0).cast_unsigned();
         if wal_bytes < WAL_BYTES_WARN {
@@ -187,6 +218,7 @@ fn configure(connection: &Connection) -> Result<String, rusqlite::Error> {
     connection.pragma_update(None, "journal_size_limit", WAL_BYTES_KEPT)?;
     connection.pragma_update(None, "mmap_size", 0)?;
     connection.pragma_update(None, "foreign_keys", true)?;
+    connection.execute_batch(LOAD_TABLE)?;
     Ok(mode)
 }
 
@@ -235,6 +267,7 @@ impl Sink for SqliteSink {
             counts: BTreeMap::new(),
             bytes: 0,
             missing: 0,
+            refused: 0,
         });
         // The commit decides; looking here spares the work of a chunk that cannot win.
         if self.position(log)?.map(|found| found.last) != expected.map(|position| position.last) {
@@ -253,6 +286,8 @@ impl Sink for SqliteSink {
             tables: &mut self.tables,
             log_text: &chunk.log_text,
             lanes: Vec::new(),
+            refused: chunk.refused,
+            rejects_max: self.rejects_max,
         };
         let mut sequence = batch.first();
         let mut undecodable = Tally::default();
@@ -266,6 +301,7 @@ impl Sink for SqliteSink {
             }
             sequence = sequence.after(1);
         }
+        chunk.refused = writer.refused;
         for lane in &writer.lanes {
             add(&mut chunk.counts, lane.stream, lane.tally);
         }
@@ -295,6 +331,7 @@ impl Sink for SqliteSink {
             return Err(SinkError::Lost { log: chunk.log });
         }
         self.add_counts(&chunk).map_err(self.failed("add to the counters"))?;
+        self.run_after(&chunk, end)?;
         self.connection.execute_batch("COMMIT").map_err(self.failed("commit a load"))?;
         self.unchecked_bytes = self.unchecked_bytes.saturating_add(2 * chunk.bytes + COMMIT_BYTES);
         let mut tally = Tally { missing: chunk.missing, ..Tally::default() };
@@ -366,6 +403,8 @@ struct BatchWriter<'a, 'b> {
     tables: &'b mut HashMap<Schema, String>,
     log_text: &'a str,
     lanes: Vec<Lane<'a>>,
+    refused: u64,
+    rejects_max: u64,
 }
 
 /// Why a row is not in its table.
@@ -389,7 +428,16 @@ impl<'a> BatchWriter<'a, '_> {
                     lane.tally.rows += 1;
                     return Ok(());
                 }
-                Err(RowError::Refused(reason)) => (reason, reject::row_as_json(record.schema, values)),
+                Err(RowError::Refused(reason)) => {
+                    self.refused += 1;
+                    if self.refused > self.rejects_max {
+                        return Err(SinkError::TooManyRejects {
+                            found: self.refused,
+                            limit: self.rejects_max,
+                        });
+                    }
+                    (reason, reject::row_as_json(record.schema, values))
+                }
                 Err(RowError::Database(error)) => return Err(failed("insert a row", self.path)(error)),
             },
         };

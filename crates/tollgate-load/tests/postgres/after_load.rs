@@ -47,7 +47,7 @@ fn a_file_that_ends_the_transaction_loses_nothing_and_doubles_nothing() {
         let site = site_with(end);
         site.write_visits(0..30);
         let reason = site.load_until_stopped();
-        assert!(reason.contains("after.sql rolled the load back"), "{end}: {reason}");
+        assert!(reason.contains("after.sql ended the transaction of the load"), "{end}: {reason}");
         fs::write(site.file("after.sql"), "").unwrap();
         site.load();
         site.assert_visits(0..30);

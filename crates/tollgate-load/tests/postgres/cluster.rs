@@ -3,6 +3,9 @@
 //! A keeper process holds a pipe to the test. When that breaks, however the test ended, it stops the server and removes
 //! the folder.
 
+// Each test binary that takes this file uses its own part of it.
+#![allow(dead_code)]
+
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};

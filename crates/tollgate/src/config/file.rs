@@ -19,9 +19,10 @@ use super::cors::cors;
 use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults, did_you_mean};
 use super::listen::{listen, trusted_proxies};
-use super::resolved::{self, Config, Sink};
-use super::route::{conflicts, is_host, is_name, path_problem};
+use super::resolved::{self, Config};
+use super::route::{conflicts, is_host, path_problem};
 use super::section::{Context, Section, Written};
+use super::sink::sink;
 use super::stream::streams;
 use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS};
 
@@ -218,27 +219,6 @@ fn script(mut section: Section<'_>) -> HostOptions {
     host.reply_bytes_max = section.size("reply_bytes_max", KIB..=GIB, host.reply_bytes_max);
     section.finish();
     host
-}
-
-fn sink(root: &mut Section<'_>, folder: &Path) -> Sink {
-    let mut sinks = Vec::new();
-    for (name, mut section) in root.named_tables("sink") {
-        if let Some(first) = sinks.first() {
-            let Sink { name: first, .. } = first;
-            section.fault_at(
-                &name.span,
-                format!("second sink {:?} beside {first:?}, allowed is one", name.value),
-            );
-        }
-        if !is_name(&name.value) {
-            let allowed = "a letter or _, then letters, digits and _";
-            section.fault_at(&name.span, format!("sink is named {:?}, allowed is {allowed}", name.value));
-        }
-        let path = section.needed_text("sqlite").map(|path| path.value).unwrap_or_default();
-        section.finish();
-        sinks.push(Sink { name: name.value, path: folder.join(path) });
-    }
-    sinks.into_iter().next().unwrap_or_else(|| Sink::default_in(folder))
 }
 
 struct RouteDefaults<'a> {

@@ -12,6 +12,7 @@ mod listen;
 mod resolved;
 mod route;
 mod section;
+mod sink;
 mod stream;
 mod units;
 mod zero;
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use changes::Change;
 pub(crate) use fault::{ConfigError, Fault};
-pub(crate) use resolved::{Config, Sink};
+pub(crate) use resolved::Config;
 
 /// The name of the file that a folder is looked up for.
 pub(crate) const FILE_NAME: &str = "tollgate.toml";

@@ -15,6 +15,7 @@ use tollgate_server::{
 
 use super::env::escape;
 use super::listen::{show, show_proxies};
+use super::sink::{Sink, write_sink};
 use super::stream::source_name;
 use super::units::{show_duration, show_size};
 
@@ -32,7 +33,6 @@ const RESERVE_BYTES: u64 = 1 << 30;
 pub(super) const LOG_DIR: &str = "data/log";
 /// Beside the log.
 pub(super) const SPOOL_DIR: &str = "data/spool";
-const SQLITE: &str = "data/tollgate.sqlite";
 /// What a segment header holds of the name of its node.
 pub(super) const NODE_BYTES_MAX: usize = 48;
 
@@ -49,22 +49,6 @@ pub(crate) struct Config {
     pub(crate) sink: Sink,
     /// Bytes of a request body on routes that say nothing else.
     pub(crate) body_bytes_max: u64,
-}
-
-/// The database that rows are loaded into.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sink {
-    /// The name that its positions are kept under.
-    pub(crate) name: String,
-    /// The SQLite file.
-    pub(crate) path: PathBuf,
-}
-
-impl Sink {
-    /// The sink of a configuration that names none.
-    pub(super) fn default_in(folder: &Path) -> Self {
-        Self { name: "main".to_owned(), path: folder.join(SQLITE) }
-    }
 }
 
 /// The addresses of a configuration that names none.
@@ -113,7 +97,7 @@ impl fmt::Display for Config {
         self.write_script(f)?;
         self.server.streams.iter().try_for_each(|stream| write_stream(stream, f))?;
         self.server.routes.iter().try_for_each(|route| self.write_route(route, f))?;
-        write!(f, "\n[sink.{}]\nsqlite = {}\n", self.sink.name, quoted_path(&self.sink.path))
+        write_sink(&self.sink, f)
     }
 }
 
@@ -233,10 +217,10 @@ fn write_stream(stream: &StreamSpec, f: &mut fmt::Formatter<'_>) -> fmt::Result 
 }
 
 /// A value as a TOML string that reads back to it, also where it looks like a variable.
-fn quoted(value: &str) -> String {
+pub(super) fn quoted(value: &str) -> String {
     toml::Value::String(escape(value)).to_string()
 }
 
-fn quoted_path(path: &Path) -> String {
+pub(super) fn quoted_path(path: &Path) -> String {
     quoted(&path.to_string_lossy())
 }

@@ -12,8 +12,9 @@ use tollgate_server::{
 
 use super::FILE_NAME;
 use super::fault::{ConfigError, Fault};
-use super::resolved::{self, Config, Sink};
+use super::resolved::{self, Config};
 use super::route::{conflicts, path_problem};
+use super::sink::Sink;
 
 /// How deep `routes/` is looked through: a link that leads back up ends there.
 const DEPTH_MAX: usize = 32;
@@ -208,7 +209,7 @@ mod tests {
         let paths: Vec<_> = config.server.routes.iter().map(|route| route.path.as_str()).collect();
         assert_eq!(paths, ["/", "/users/{id}"]);
         assert_eq!(config.log.dir, dir.path().join("data/log"));
-        assert_eq!(config.sink.path, dir.path().join("data/tollgate.sqlite"));
+        assert_eq!(config.sink.sqlite().unwrap(), dir.path().join("data/tollgate.sqlite"));
         for route in &config.server.routes {
             let HandlerSpec::Script { root, .. } = &route.handler else { panic!("{route:?}") };
             assert_eq!((root.as_path(), route.stream), (dir.path(), Some(0)));

@@ -8,7 +8,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use tollgate_load::{SinkKind, SinkOptions};
 use tollgate_log::{
     BatchEnd, DiskStorage, LogError, LogId, Position, SegmentEnd, SegmentName, SegmentState, SegmentVerdict,
     Sequence, Storage, batch_that_ends_at, log_ids, segments, verify_segment,
@@ -43,9 +42,7 @@ pub(super) type Positions = BTreeMap<LogId, Position>;
 
 /// Asks the database of a configuration. None: there is none yet, or it cannot be read, which is told.
 fn loaded(config: &Config) -> Option<Positions> {
-    let kind = SinkKind::Sqlite { path: config.sink.path.clone() };
-    let sink = SinkOptions { name: config.sink.name.clone(), kind };
-    sink.positions().unwrap_or_else(|error| {
+    config.sink.options.positions().unwrap_or_else(|error| {
         note(&format!("nothing is compared with the database: {:#}", anyhow::Error::new(error)));
         None
     })

@@ -85,7 +85,7 @@ impl TableName {
     }
 
     /// As it is written in a statement.
-    pub(super) fn quoted(&self) -> String {
+    pub fn quoted(&self) -> String {
         format!("{}.{}", quoted(&self.schema), quoted(&self.name))
     }
 }
@@ -231,18 +231,13 @@ fn host_text(host: &Host) -> String {
 pub fn hide_password(text: &str) -> String {
     if let Some(at) = text.find("://") {
         let (scheme, rest) = text.split_at(at + 3);
-        let end = rest.find(['/', '?']).unwrap_or(rest.len());
-        // A password with a slash of its own is malformed, and hidden all the same.
-        let end = rest.rfind('@').map_or(end, |at| at.max(end));
-        let (authority, query) = rest.split_at(end);
-        let authority = match authority.rsplit_once('@') {
-            Some((login, host)) => match login.split_once(':') {
-                Some((user, _)) => format!("{user}:{HIDDEN}@{host}"),
-                None => format!("{login}@{host}"),
-            },
-            None => authority.to_owned(),
+        // A password with `@` or `/` of its own is malformed, and hidden all the same: the last `@` ends it.
+        let (login, rest) = rest.split_at(rest.rfind('@').unwrap_or(0));
+        let login = match login.split_once(':') {
+            Some((user, _)) => format!("{user}:{HIDDEN}"),
+            None => login.to_owned(),
         };
-        return format!("{scheme}{authority}{}", hide_pairs(query, &['?', '&']));
+        return format!("{scheme}{login}{}", hide_pairs(rest, &['&']));
     }
     hide_pairs(text, &[' ', '\t', '\n'])
 }

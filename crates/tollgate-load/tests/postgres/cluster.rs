@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Who runs the server when the tests are run by root, whom it refuses.
 const NOBODY: u32 = 65534;
@@ -172,9 +171,8 @@ fn is_root() -> bool {
 }
 
 fn make_folder() -> PathBuf {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
-    let folder = std::env::temp_dir().join(format!("tollgate-pg-{}-{now}", std::process::id()));
-    fs::create_dir(&folder).unwrap();
+    // The keeper removes it.
+    let folder = tempfile::Builder::new().prefix("tollgate-pg-").tempdir().unwrap().keep();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
     if is_root() {
         chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();

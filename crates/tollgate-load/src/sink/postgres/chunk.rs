@@ -130,7 +130,8 @@ impl Chunk {
         options: &PostgresOptions,
         lane: &ClosedLane,
     ) -> Result<(), SinkError> {
-        let mut open = vec![0..lane.rows()];
+        let whole = 0..lane.rows();
+        let mut open = vec![whole];
         while let Some(rows) = open.pop() {
             let stored = attempt(session, &[(lane, rows.clone())]).map_err(at("copy rows", options))?;
             match stored {

@@ -64,13 +64,15 @@ impl Failure {
         match error.source().map(<dyn StdError>::downcast_ref::<io::Error>) {
             // The connection ended.
             None => Remedy::Time,
-            Some(Some(error)) if !error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) => {
-                Remedy::Time
-            }
+            Some(Some(error)) if !is_of_tls(error) => Remedy::Time,
             // A certificate or a login that was refused.
             Some(_) => Remedy::Operator,
         }
     }
+}
+
+fn is_of_tls(error: &io::Error) -> bool {
+    matches!(error.get_ref(), Some(inner) if inner.is::<rustls::Error>())
 }
 
 impl fmt::Display for Failure {

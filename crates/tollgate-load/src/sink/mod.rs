@@ -5,6 +5,7 @@
 
 mod after;
 mod item;
+mod key;
 mod postgres;
 mod sqlite;
 

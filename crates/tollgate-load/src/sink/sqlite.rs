@@ -27,6 +27,7 @@ use tollgate_log::{
 };
 
 use super::after::AfterLoad;
+use super::key::{Key, Monotonic, system_clock};
 use super::{Retried, Sink, Tally};
 use crate::audit::STREAM_UNKNOWN;
 use crate::clock::now_us;
@@ -36,7 +37,7 @@ use sync::{left_wal, sync_wal};
 use table::{BOOKKEEPING, EnsureError, ensure};
 
 pub(crate) use counts::{LogCounts, StreamCounts, read_counts};
-use keys::{Claimant, Key, Monotonic, Ticks, system_clock};
+use keys::{Claimant, Keys};
 pub(crate) use positions::read_positions;
 pub(super) use reject::{readable, row_as_json};
 
@@ -89,7 +90,7 @@ pub(crate) struct SqliteSink {
     rejects_max: u64,
     /// The insert statement of each schema whose table is ensured.
     tables: HashMap<Schema, String>,
-    ticks: Ticks,
+    keys: Keys,
     chunk: Option<Chunk>,
     unchecked_bytes: u64,
     is_wal_warned: bool,
@@ -143,7 +144,7 @@ impl SqliteSink {
         if let Some(wal) = left_wal {
             sync_wal(&wal)?;
         }
-        let ticks = Ticks::new(&connection, clock).map_err(failed("read how long keys are kept", path))?;
+        let keys = Keys::new(&connection, clock).map_err(failed("read how long keys are kept", path))?;
         Ok(Self {
             path: path.to_owned(),
             name: name.to_owned(),
@@ -151,7 +152,7 @@ impl SqliteSink {
             after,
             rejects_max,
             tables: HashMap::new(),
-            ticks,
+            keys,
             chunk: None,
             // What a run before left in the WAL is not known: the first commit finds out.
             unchecked_bytes: u64::MAX,
@@ -187,7 +188,7 @@ impl SqliteSink {
     /// Adds what the chunk counted, runs the operator's file and commits.
     fn finish_chunk(&mut self, chunk: &Chunk, last: Sequence) -> Result<Tally, SinkError> {
         self.add_counts(chunk).map_err(self.failed("add to the counters"))?;
-        self.ticks.store(&self.connection).map_err(failed("delete old keys", &self.path))?;
+        self.keys.store(&self.connection).map_err(failed("delete old keys", &self.path))?;
         self.run_after(chunk, last)?;
         self.connection.execute_batch("COMMIT").map_err(self.failed("commit a load"))?;
         self.unchecked_bytes = self.unchecked_bytes.saturating_add(2 * chunk.bytes + COMMIT_BYTES);
@@ -385,7 +386,7 @@ impl Sink for SqliteSink {
             connection: &self.connection,
             tables: &mut self.tables,
             sink: &self.name,
-            ticks: &mut self.ticks,
+            keys: &mut self.keys,
             log_text: &chunk.log_text,
             lanes: Vec::new(),
             refused: chunk.refused,
@@ -549,7 +550,7 @@ struct BatchWriter<'a, 'b> {
     connection: &'a Connection,
     tables: &'b mut HashMap<Schema, String>,
     sink: &'a str,
-    ticks: &'b mut Ticks,
+    keys: &'b mut Keys,
     log_text: &'a str,
     lanes: Vec<Lane<'a>>,
     refused: u64,
@@ -612,13 +613,13 @@ impl<'a> BatchWriter<'a, '_> {
         };
         let (sequence, stream) = (record.sequence, record.schema.stream());
         let of = Claimant { log_text: self.log_text, sequence, stream };
-        if !self.ticks.claim(self.connection, key, of).map_err(RowError::Database)? {
+        if !self.keys.claim(self.connection, key, of).map_err(RowError::Database)? {
             return Ok(Fate::Duplicate);
         }
         let inserted = insert(statement, record.schema, values);
         // A trigger that rolled back has undone the key too, and all else: the reject finds that out.
         if matches!(inserted, Err(RowError::Refused(_))) && !self.connection.is_autocommit() {
-            Ticks::give_back(self.connection, key, of).map_err(RowError::Database)?;
+            Keys::give_back(self.connection, key, of).map_err(RowError::Database)?;
         }
         inserted.map(|()| Fate::Loaded)
     }

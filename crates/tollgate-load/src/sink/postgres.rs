@@ -10,8 +10,10 @@
 
 mod bookkeeping;
 mod chunk;
+mod claims;
 mod error;
 mod fill;
+mod keys;
 mod lane;
 mod options;
 mod retry;
@@ -31,6 +33,7 @@ use crate::error::SinkError;
 use bookkeeping::{enroll, make, position_of, table, uuid_of};
 use chunk::Chunk;
 use error::{Failure, at};
+use keys::Keys;
 use session::Session;
 
 pub(crate) use bookkeeping::{read_counts, read_positions};
@@ -44,6 +47,7 @@ pub(crate) struct PostgresSink {
     after: Option<AfterLoad>,
     rejects_max: u64,
     session: Session,
+    keys: Keys,
     chunk: Option<Chunk>,
 }
 
@@ -60,8 +64,10 @@ impl PostgresSink {
     ) -> Result<Self, SinkError> {
         let mut session = Session::open(options)?;
         make(&mut session, options)?;
+        let keys = Keys::new(&mut session, options, name);
+        let keys = keys.map_err(at("read how long keys are kept", options))?;
         let (options, name) = (options.clone(), name.to_owned());
-        Ok(Self { options, name, after, rejects_max, session, chunk: None })
+        Ok(Self { options, name, after, rejects_max, session, keys, chunk: None })
     }
 
     fn at(&self, action: &'static str) -> impl FnOnce(Failure) -> SinkError + use<> {
@@ -162,6 +168,7 @@ impl PostgresSink {
     /// Adds what the chunk counted, runs the operator's file and commits.
     fn finish_chunk(&mut self, chunk: &Chunk, last: Sequence) -> Result<Tally, SinkError> {
         self.add_counts(chunk)?;
+        self.keys.store(&mut self.session).map_err(at("delete old keys", &self.options))?;
         self.run_after(chunk, last)?;
         self.session.run("COMMIT").map_err(self.at("commit a load"))?;
         let mut tally = Tally { missing: chunk.missing, ..Tally::default() };
@@ -274,7 +281,7 @@ impl Sink for PostgresSink {
 
     fn commit(&mut self, end: Position) -> Result<Tally, SinkError> {
         let Some(mut chunk) = self.chunk.take() else { return Ok(Tally::default()) };
-        chunk.store(&mut self.session, &self.options)?;
+        chunk.store(&mut self.session, &self.options, &mut self.keys)?;
         self.move_position(&chunk, end)?;
         self.finish_chunk(&chunk, end.last)
     }
@@ -295,7 +302,7 @@ impl Sink for PostgresSink {
     fn commit_fill(&mut self, left: &[Gap]) -> Result<Tally, SinkError> {
         let Some(mut chunk) = self.chunk.take() else { return Ok(Tally::default()) };
         let Some(gap) = chunk.filled.clone() else { return Ok(Tally::default()) };
-        chunk.store(&mut self.session, &self.options)?;
+        chunk.store(&mut self.session, &self.options, &mut self.keys)?;
         let replaced = fill::replace(&mut self.session, &self.options, &self.name, chunk.log, (&gap, left));
         let Some(synchronous_commit) = replaced.map_err(self.at("fill a gap"))? else {
             return Err(SinkError::Lost { log: chunk.log });

@@ -6,8 +6,11 @@
 mod after_load;
 mod cluster;
 mod exactly_once;
+mod keys;
+mod mending;
 mod proxy;
 mod rejects;
+mod sinks;
 mod site;
 mod tables;
 mod tls;

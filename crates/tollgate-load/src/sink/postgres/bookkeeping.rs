@@ -15,7 +15,7 @@ use super::session::Session;
 use super::table::{exists, lock_ddl};
 use crate::error::SinkError;
 
-const TABLES: [(&str, &str); 6] = [
+const TABLES: [(&str, &str); 8] = [
     ("sinks", "sink text PRIMARY KEY, since timestamptz NOT NULL DEFAULT now()"),
     (
         "positions",
@@ -37,6 +37,12 @@ const TABLES: [(&str, &str); 6] = [
         "sink text, log uuid, first bigint, last bigint NOT NULL, reason text NOT NULL, \
          since timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (sink, log, first)",
     ),
+    (
+        "keys",
+        "sink text, stream text, key bytea, log uuid NOT NULL, sequence bigint NOT NULL, \
+         expires bigint NOT NULL, PRIMARY KEY (sink, stream, key)",
+    ),
+    ("ticks", "sink text PRIMARY KEY, ms bigint NOT NULL"),
     ("columns", "sink text, stream text, name text, type text NOT NULL, PRIMARY KEY (sink, stream, name)"),
 ];
 
@@ -53,6 +59,9 @@ pub(super) fn make(session: &mut Session, options: &PostgresOptions) -> Result<(
         let table = table(options, name);
         if !exists(session, &table).map_err(failed())? {
             missing.push(format!("CREATE TABLE IF NOT EXISTS {table} ({columns});"));
+            if name == "keys" {
+                missing.push(format!("CREATE INDEX IF NOT EXISTS keys_by_end ON {table} (sink, expires);"));
+            }
         }
     }
     if missing.is_empty() {

@@ -5,7 +5,7 @@
 //! takes about `2 b log2 n` more COPYs. Constraints that wait for the commit are asked for before, for then it is too
 //! late to tell whose fault it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,7 +16,9 @@ use uuid::Uuid;
 use super::super::Tally;
 use super::super::sqlite::{readable, row_as_json};
 use super::bookkeeping::{table, uuid_of};
+use super::claims::Claims;
 use super::error::{Failure, at};
+use super::keys::Keys;
 use super::lane::{ClosedLane, Lane, copy_data};
 use super::options::PostgresOptions;
 use super::session::Session;
@@ -118,20 +120,58 @@ impl Chunk {
         &mut self,
         session: &mut Session,
         options: &PostgresOptions,
+        keys: &mut Keys,
     ) -> Result<(), SinkError> {
         let lanes: Vec<_> = self.lanes.drain(..).map(Lane::close).filter(|lane| lane.rows() > 0).collect();
-        let all: Vec<_> = lanes.iter().map(|lane| (lane, 0..lane.rows())).collect();
-        let failed = || at("copy rows", options);
-        if let Stored::Refused(_) = attempt(session, &all).map_err(failed())? {
-            for lane in &lanes {
-                self.bisect(session, options, lane)?;
-            }
-        } else {
-            for lane in &lanes {
-                self.count_rows(lane, lane.rows());
-            }
+        match lanes.iter().all(|lane| lane.keyed().is_empty()) {
+            true => drop(self.copy(session, options, &lanes)?),
+            false => self.store_keyed(session, options, keys, &lanes)?,
         }
         self.rejects.store(session, options)
+    }
+
+    fn store_keyed(
+        &mut self,
+        session: &mut Session,
+        options: &PostgresOptions,
+        keys: &mut Keys,
+        lanes: &[ClosedLane],
+    ) -> Result<(), SinkError> {
+        let failed = || at("claim keys", options);
+        let mut claims = Claims::of(lanes);
+        let mut rows: Vec<_> = lanes.iter().map(ClosedLane::without_key).collect();
+        while !claims.is_empty() {
+            claims.claim(session, keys, self.log, &mut rows).map_err(failed())?;
+            let chosen = lanes.iter().zip(&mut rows).map(|(lane, rows)| lane.select(&std::mem::take(rows)));
+            let chosen: Vec<_> = chosen.filter(|lane| lane.rows() > 0).collect();
+            let refused = self.copy(session, options, &chosen)?;
+            let copied = chosen.iter().flat_map(ClosedLane::sequences).collect();
+            claims.settle(session, keys, &copied, &refused).map_err(failed())?;
+        }
+        for (stream, duplicates) in claims.duplicates() {
+            count(&mut self.counts, stream, Tally { duplicates: *duplicates, ..Tally::default() });
+        }
+        Ok(())
+    }
+
+    /// Copies rows and returns those that the server refused, which are rejects now.
+    fn copy(
+        &mut self,
+        session: &mut Session,
+        options: &PostgresOptions,
+        lanes: &[ClosedLane],
+    ) -> Result<HashSet<Sequence>, SinkError> {
+        let all: Vec<_> = lanes.iter().map(|lane| (lane, 0..lane.rows())).collect();
+        let mut refused = HashSet::new();
+        match attempt(session, &all).map_err(at("copy rows", options))? {
+            Stored::All => lanes.iter().for_each(|lane| self.count_rows(lane, lane.rows())),
+            Stored::Refused(_) => {
+                for lane in lanes {
+                    refused.extend(self.bisect(session, options, lane)?);
+                }
+            }
+        }
+        Ok(refused)
     }
 
     fn count_rows(&mut self, lane: &ClosedLane, rows: usize) {
@@ -144,15 +184,16 @@ impl Chunk {
         session: &mut Session,
         options: &PostgresOptions,
         lane: &ClosedLane,
-    ) -> Result<(), SinkError> {
+    ) -> Result<Vec<Sequence>, SinkError> {
         let whole = 0..lane.rows();
-        let mut open = vec![whole];
+        let (mut open, mut refused) = (vec![whole], Vec::new());
         while let Some(rows) = open.pop() {
             let stored = attempt(session, &[(lane, rows.clone())]).map_err(at("copy rows", options))?;
             match stored {
                 Stored::All => self.count_rows(lane, rows.len()),
                 Stored::Refused(reason) if rows.len() == 1 => {
                     self.rejects.count_database()?;
+                    refused.push(lane.sequence(rows.start));
                     let item = lane.row_as_json(rows.start);
                     self.reject(lane.sequence(rows.start), lane.schema.stream(), &reason, &item);
                 }
@@ -162,7 +203,7 @@ impl Chunk {
                 }
             }
         }
-        Ok(())
+        Ok(refused)
     }
 }
 

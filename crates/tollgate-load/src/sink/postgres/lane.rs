@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use tollgate_log::{Column, Schema, SchemaId, Sequence, Value};
 
+use super::super::key::Key;
 use super::super::sqlite::row_as_json;
 use super::table::Plan;
 
@@ -19,18 +20,26 @@ struct Row {
     start: usize,
 }
 
+/// A row that has a key.
+pub(super) struct Keyed {
+    pub(super) row: usize,
+    pub(super) key: Box<[u8]>,
+}
+
 /// Rows of one schema.
 pub(super) struct Lane {
     pub(super) schema_id: SchemaId,
     pub(super) schema: Arc<Schema>,
-    plan: Plan,
+    plan: Arc<Plan>,
     data: BytesMut,
     rows: Vec<Row>,
+    keyed: Vec<Keyed>,
 }
 
 impl Lane {
     pub(super) fn new(schema_id: SchemaId, schema: Arc<Schema>, plan: Plan) -> Self {
-        Self { schema_id, schema, plan, data: BytesMut::new(), rows: Vec::new() }
+        let (plan, data) = (Arc::new(plan), BytesMut::new());
+        Self { schema_id, schema, plan, data, rows: Vec::new(), keyed: Vec::new() }
     }
 
     /// Takes a row.
@@ -48,28 +57,54 @@ impl Lane {
                 return Err(format!("column {:?}: {reason}", column.name));
             }
         }
+        if let Some(key) = Key::of(&self.schema, values) {
+            self.keyed.push(Keyed { row: self.rows.len(), key: key.bytes.into() });
+        }
         self.rows.push(Row { sequence, start });
         Ok(())
     }
 
     /// Ends the lane: no row comes any more.
     pub(super) fn close(self) -> ClosedLane {
-        let Self { schema, plan, data, rows, .. } = self;
-        ClosedLane { schema, plan, data: data.freeze(), rows }
+        let Self { schema, plan, data, rows, keyed, .. } = self;
+        ClosedLane { schema, plan, data: data.freeze(), rows, keyed }
     }
 }
 
 /// All rows of one schema in a chunk.
 pub(super) struct ClosedLane {
     pub(super) schema: Arc<Schema>,
-    plan: Plan,
+    plan: Arc<Plan>,
     data: Bytes,
     rows: Vec<Row>,
+    keyed: Vec<Keyed>,
 }
 
 impl ClosedLane {
     pub(super) fn rows(&self) -> usize {
         self.rows.len()
+    }
+
+    /// The rows that have a key, in order.
+    pub(super) fn keyed(&self) -> &[Keyed] {
+        &self.keyed
+    }
+
+    /// The rows that have none, in order.
+    pub(super) fn without_key(&self) -> Vec<usize> {
+        let mut keyed = self.keyed.iter().map(|keyed| keyed.row).peekable();
+        (0..self.rows()).filter(|row| keyed.next_if_eq(row).is_none()).collect()
+    }
+
+    /// Some of its rows as a lane of their own.
+    pub(super) fn select(&self, chosen: &[usize]) -> Self {
+        let (mut data, mut rows) = (BytesMut::new(), Vec::with_capacity(chosen.len()));
+        for row in chosen {
+            rows.push(Row { sequence: self.sequence(*row), start: data.len() });
+            data.put_slice(&self.data[self.start(*row)..self.start(row + 1)]);
+        }
+        let (schema, plan) = (self.schema.clone(), self.plan.clone());
+        Self { schema, plan, data: data.freeze(), rows, keyed: Vec::new() }
     }
 
     pub(super) fn statement(&self) -> &str {
@@ -83,6 +118,10 @@ impl ClosedLane {
 
     pub(super) fn sequence(&self, row: usize) -> Sequence {
         self.rows[row].sequence
+    }
+
+    pub(super) fn sequences(&self) -> impl Iterator<Item = Sequence> {
+        self.rows.iter().map(|row| row.sequence)
     }
 
     /// A row as a JSON object, for the reject table.

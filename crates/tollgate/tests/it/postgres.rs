@@ -2,6 +2,7 @@
 
 use crate::cluster::shared;
 use crate::program::{App, eventually, told};
+use crate::sinks::{Numbers, STREAMS, check_kills, check_loaders_at_once};
 
 const ITEMS: i64 = 500;
 const CONFIG: &str = r#"
@@ -57,4 +58,28 @@ fn a_server_whose_postgresql_is_away_serves_and_shows_no_password() {
     assert!(printed.contains("me:***@127.0.0.1:1/app") && !printed.contains("sesame"), "{printed}");
     let summary = app.succeed(&["check"]);
     assert!(summary.contains("sink me@127.0.0.1:1/app"), "{summary}");
+}
+
+/// An app that loads into a database of its own, and how numbers are read from that.
+fn app_and_numbers() -> (App, Numbers) {
+    let database = shared().database();
+    let app = App::new(&format!("{STREAMS}[sink.main]\npostgres = \"{}\"\n", shared().url(&database)), &[]);
+    let numbers = move |stream: &str| {
+        let ask = |question: &str| shared().sql(&database, question);
+        if ask(&format!("SELECT to_regclass('{stream}') IS NOT NULL")) == "f" {
+            return Vec::new();
+        }
+        ask(&format!("SELECT n FROM {stream} ORDER BY n")).lines().map(|n| n.parse().unwrap()).collect()
+    };
+    (app, Box::new(numbers))
+}
+
+#[test]
+fn two_and_four_loaders_at_once_load_every_record_of_several_logs_once() {
+    check_loaders_at_once(app_and_numbers);
+}
+
+#[test]
+fn a_loader_that_is_killed_at_any_moment_loads_every_record_once() {
+    check_kills(app_and_numbers);
 }

@@ -197,7 +197,7 @@ pub struct Retried {
 /// Two loaders of two logs may meet the same key at once: the database decides. In SQLite one of them has the lock of all
 /// writes. In PostgreSQL `INSERT ... ON CONFLICT DO UPDATE ... WHERE ... RETURNING` waits for the other transaction; insert
 /// the keys of a chunk in their own order, so that two loaders never wait for each other, and COPY only the rows whose
-/// key was returned.
+/// key was returned. Where several sinks share a database the keys are each sink's own.
 ///
 /// Ticks are milliseconds that loaders ran, never wall time: the database keeps the count, a loader goes on from it by its
 /// monotonic clock, and stores the larger of the two. Several loaders at once thus do not make it run faster, and while

@@ -1,8 +1,10 @@
 //! Keys: of several records with one key, one is a row, whatever happens between them.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use tollgate_load::LoadStatus;
+use proptest::prelude::*;
+use tollgate_load::{LoadFrom, LoadStatus, SinkKind, SinkOptions};
 use tollgate_log::{
     Appender, Column, ColumnOrigin, ColumnType, Level, LogId, RowEncoder, Schema, SchemaId, Transaction,
     Value,
@@ -170,14 +172,61 @@ fn of_two_loaders_at_once_one_loads_a_key_and_the_other_counts_it() {
 #[test]
 fn sinks_of_one_database_have_keys_of_their_own() {
     let site = Site::new(shared());
-    site.write_orders(&[&[(1, Some(1)), (2, Some(1))]]);
+    site.write_orders(&[&[(1, Some(1))]]);
     site.load();
-    let mut copy = site.options.clone();
-    copy.name = "copy".to_owned();
-    let tollgate_load::SinkKind::Postgres(options) = &mut copy.kind else { unreachable!() };
+    let mut copy = SinkOptions { name: "copy".to_owned(), from: LoadFrom::Now, ..site.options.clone() };
+    let SinkKind::Postgres(options) = &mut copy.kind else { unreachable!() };
     options.table_schema = "copy".to_owned();
     site.sql("CREATE SCHEMA copy");
+    assert_eq!(site.load_into(&copy).rows, 0);
+    // The first is a row of one sink alone.
+    site.write_orders(&[&[(2, Some(1)), (3, Some(1))]]);
+    assert_eq!(site.load().duplicates, 2);
     let status = site.load_into(&copy);
     assert_eq!((status.rows, status.duplicates), (1, 1));
-    assert_eq!(site.sql("SELECT n FROM copy.orders"), "1");
+    assert_eq!(site.sql("SELECT n FROM copy.orders"), "2");
+}
+
+/// What becomes of records one after the other: loaded, and counted as loaded, rejected, duplicates.
+fn model(orders: &[Order], refuses: impl Fn(i64) -> bool) -> (Vec<i64>, (u64, u64, u64)) {
+    let (mut seen, mut loaded, mut rejects, mut duplicates) = (HashSet::new(), Vec::new(), 0, 0);
+    for (n, key) in orders {
+        match key {
+            Some(key) if seen.contains(key) => duplicates += 1,
+            _ if refuses(*n) => rejects += 1,
+            _ => {
+                loaded.push(*n);
+                seen.extend(*key);
+            }
+        }
+    }
+    let count = loaded.len() as u64;
+    (loaded, (count, rejects, duplicates))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn what_is_loaded_is_of_each_key_the_first_record_that_the_table_takes(
+        logs in prop::collection::vec(prop::collection::vec(prop::option::of(0..9u8), 1..40), 1..4),
+        batch in 1..9usize,
+        chunk_rows_max in 1..60u64,
+        refused in 2..6i64,
+    ) {
+        let site = Site::new(shared());
+        site.sql(&format!("CREATE TABLE orders (n bigint CHECK (n % {refused} <> 0), item text)"));
+        let mut orders: Vec<Order> = Vec::new();
+        for log in logs {
+            let first = orders.len();
+            orders.extend((first as i64..).zip(log));
+            site.write_orders(&orders[first..].chunks(batch).collect::<Vec<_>>());
+            let mut options = site.load_options();
+            options.tuning.chunk_rows_max = chunk_rows_max;
+            site.start_with(options).finish(PATIENCE).unwrap();
+        }
+        let (loaded, counts) = model(&orders, |n| n % refused == 0);
+        let loaded: Vec<_> = loaded.iter().map(ToString::to_string).collect();
+        prop_assert_eq!(site.loaded_orders(), loaded.join(" "));
+        prop_assert_eq!(site.counted(), counts);
+    }
 }

@@ -107,7 +107,7 @@ impl Config {
     /// There is no sink of that name.
     pub(crate) fn chosen(&self, name: Option<&str>) -> Result<&[Sink], UnknownSink> {
         let Some(name) = name else { return Ok(&self.sinks) };
-        let known = || self.sinks.iter().map(|sink| sink.name());
+        let known = || self.sinks.iter().map(Sink::name);
         match self.sinks.iter().position(|sink| sink.name() == name) {
             Some(at) => Ok(&self.sinks[at..=at]),
             None => Err(UnknownSink { name: name.to_owned(), hint: did_you_mean(name, known()) }),

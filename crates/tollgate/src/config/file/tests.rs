@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use super::super::sink::Sink;
 use super::super::units::show_size;
 use super::*;
 
@@ -730,7 +731,7 @@ fn sinks_are_any_number_each_with_its_streams() {
          [sink.a]\nsqlite = \"a.db\"\n"
     );
     let config = load(&text).unwrap();
-    let names: Vec<_> = config.sinks.iter().map(|sink| sink.name()).collect();
+    let names: Vec<_> = config.sinks.iter().map(Sink::name).collect();
     assert_eq!(names, ["b", "a"]);
     let printed = config.to_string();
     assert!(printed.contains("\n[load]\nin_server = false\nlag_max = \"2s\"\n"), "{printed}");
@@ -740,6 +741,12 @@ fn sinks_are_any_number_each_with_its_streams() {
     );
     let taken = &config.sinks[0].options.taken;
     assert!(taken.takes("scores") && !taken.takes("other"));
+}
+
+#[test]
+fn sinks_may_share_a_postgresql() {
+    let sink = |name: &str| format!("[sink.{name}]\npostgres = \"host=h user=u\"\n");
+    check(&format!("{}{}", sink("a"), sink("b")), &[]);
 }
 
 #[test]

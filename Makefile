@@ -42,7 +42,7 @@ crash: tools
 	  $(CARGO) test --locked -p tollgate --test it power -- --nocapture || exit 1; \
 	done
 	TOLLGATE_KILLS=$${KILLS:-200} TOLLGATE_SEED=$$(date +%N) \
-	$(CARGO) test --locked -p tollgate --test it sinks -- --nocapture
+	$(CARGO) test --locked -p tollgate --test it a_loader_that_is_killed -- --nocapture
 
 # The fuzz targets with coverage feedback, FUZZ_SECONDS each. `make fuzz TARGETS=head` for one; `fuzz/minimise` puts what
 # was found into the corpus.

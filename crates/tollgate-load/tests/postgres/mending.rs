@@ -173,3 +173,24 @@ fn every_type_comes_back_from_a_reject_as_it_would_have_been_loaded() {
     assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 1, kept: 0 });
     assert_eq!(site.sql("SELECT * FROM everything"), loaded);
 }
+
+#[test]
+fn a_role_with_the_grants_that_are_told_loads_fills_and_tries_again() {
+    let mut site = Site::new(shared());
+    let role = format!("small_{}", site.database);
+    let (place, away, _) = with_a_lost_segment(&site);
+    site.load();
+    site.sql(&format!(
+        "ALTER TABLE visits ADD CONSTRAINT small CHECK (n <> 501);
+         CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA public, tollgate TO {role}; GRANT INSERT ON visits TO {role};
+         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tollgate TO {role}"
+    ));
+    let url = site.cluster.url(&site.database).replace("user=tollgate", &format!("user={role}"));
+    site.options = crate::site::sink_at(&url);
+    fs::rename(&away, &place).unwrap();
+    site.write_visits(500..520);
+    assert_eq!(site.load().rejects, 1);
+    site.sql("ALTER TABLE visits DROP CONSTRAINT small");
+    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 1, kept: 0 });
+    site.assert_visits(0..520);
+}

@@ -40,7 +40,7 @@ pub(super) fn lock(
     Ok(session.query(&question, &[&sink, &uuid_of(log), &first, &last])?.len() == 1)
 }
 
-/// Puts what is left of a gap that is locked in its place. Returns how the session commits.
+/// Puts what is left of a gap in its place and tells how the session commits. None: the gap is not there any more.
 pub(super) fn replace(
     session: &mut Session,
     options: &PostgresOptions,

@@ -27,10 +27,11 @@ lint:
 doc:
 	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private-intra-doc-links" $(CARGO) doc --workspace --no-deps --document-private-items --locked
 
-# What the tests need beside Rust and a C++ compiler, on Debian: faults of system calls, power cuts of a mounted image.
+# What the tests need beside Rust and a C++ compiler, on Debian: faults of system calls, power cuts of a mounted image,
+# PostgreSQL and certificates for it.
 tools:
-	@PATH="$$PATH:/usr/sbin" which strace mkfs.ext4 mkfs.xfs >/dev/null || \
-	{ apt-get update && apt-get install -y --no-install-recommends strace e2fsprogs xfsprogs; }
+	@PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin)" which strace mkfs.ext4 mkfs.xfs initdb psql openssl >/dev/null || \
+	{ apt-get update && apt-get install -y --no-install-recommends strace e2fsprogs xfsprogs postgresql openssl; }
 
 # The crash tests of the log with many more seeds, and many more power cuts, on ext4 and XFS (as
 # root), and kills of a loader.
@@ -41,7 +42,7 @@ crash: tools
 	  $(CARGO) test --locked -p tollgate --test it power -- --nocapture || exit 1; \
 	done
 	TOLLGATE_KILLS=$${KILLS:-200} TOLLGATE_SEED=$$(date +%N) \
-	$(CARGO) test --locked -p tollgate --test it sinks -- --nocapture
+	$(CARGO) test --locked -p tollgate --test it a_loader_that_is_killed -- --nocapture
 
 # The fuzz targets with coverage feedback, FUZZ_SECONDS each. `make fuzz TARGETS=head` for one; `fuzz/minimise` puts what
 # was found into the corpus.

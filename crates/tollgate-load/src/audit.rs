@@ -173,7 +173,7 @@ fn account(
         row_of(&mut rows, log, STREAM_UNKNOWN).missing += missing;
     }
     let mut rows: Vec<_> = rows.into_values().collect();
-    rows.retain(|row| row.pending + row.loaded + row.rejected + row.missing > 0);
+    rows.retain(|row| row.pending + row.told() + row.missing > 0);
     count_ingested(&mut rows, told.saturating_sub(passed));
     rows
 }

@@ -71,6 +71,64 @@ pub enum SinkError {
         /// Why not.
         reason: String,
     },
+    /// The server refused something, or is not there.
+    #[error("cannot {action} in database {server}")]
+    Server {
+        /// What was tried.
+        action: &'static str,
+        /// The database, without its password.
+        server: String,
+        /// What mends it.
+        remedy: Remedy,
+        /// Why not.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A setting of the server that rows cannot be trusted to.
+    #[error("database {server} has {setting} {found}, needed is {needed}")]
+    ServerSetting {
+        /// The database.
+        server: String,
+        /// The setting.
+        setting: &'static str,
+        /// Its value.
+        found: String,
+        /// What would do.
+        needed: &'static str,
+    },
+    /// A column of a table that somebody else made, and that no row of the stream fits.
+    #[error("column {column:?} of table {table:?} {reason}")]
+    ColumnUnfit {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// So many rows are refused that something else than rows must be wrong.
+    #[error(
+        "database refused {found} rows of one load for their content, limit {limit}: nothing of it was kept"
+    )]
+    TooManyRejects {
+        /// How many so far.
+        found: u64,
+        /// `rejects_max`.
+        limit: u64,
+    },
+    /// The file that runs after each load failed; nothing of the load was kept.
+    #[error("cannot run {} after a load", file.display())]
+    AfterLoad {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The file that runs after each load ended the transaction that it runs in.
+    #[error("{} ended the transaction of the load that it ran in", file.display())]
+    AfterLoadEnded {
+        /// The file.
+        file: PathBuf,
+    },
     /// A column that has another type in the database.
     #[error(
         "column {column:?} of table {table:?} is {found}, the stream has {wanted}: \
@@ -89,6 +147,15 @@ pub enum SinkError {
     },
 }
 
+/// What mends an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// Trying again.
+    Time,
+    /// Somebody who acts.
+    Operator,
+}
+
 impl SinkError {
     /// Whether time may mend it. What it does not mend stops the sink until somebody acts.
     pub fn is_retriable(&self) -> bool {
@@ -99,13 +166,14 @@ impl SinkError {
                 | Self::Sync { .. }
                 | Self::RolledBack { .. }
                 | Self::Lost { .. }
+                | Self::Server { remedy: Remedy::Time, .. }
         )
     }
 
     /// Whether a start goes on without the sink for now: nothing is wrong with what it was told.
     pub(crate) fn is_waited_for(&self) -> bool {
         match self {
-            Self::Locked { .. } => true,
+            Self::Locked { .. } | Self::Server { remedy: Remedy::Time, .. } => true,
             Self::Database { source, .. } => is_disk_full(source),
             _ => false,
         }

@@ -8,7 +8,8 @@
 //! brings the rows, and only if it still is what the loader read before. Nothing else is remembered, so a crash, a
 //! panic or a second loader at any point costs work, never a row.
 //!
-//! Absent here: HTTP, scripts, any async runtime, any file of our own beside the database.
+//! Absent here: HTTP, scripts, any file of our own beside the database. An async runtime exists inside the connection to
+//! PostgreSQL alone, whose library wants one; nothing runs on it while the loader's thread does not wait for it.
 
 mod audit;
 mod clock;
@@ -18,7 +19,10 @@ mod load;
 mod sink;
 
 pub use audit::{AuditRow, STREAM_UNKNOWN, audit};
-pub use error::{AuditError, FinishError, SinkError, StartError};
+pub use error::{AuditError, FinishError, Remedy, SinkError, StartError};
 pub use live::LiveLog;
 pub use load::{Backlog, LoadOptions, LoadState, LoadStatus, LoadTuning, Loader, SkipError, skip};
-pub use sink::{LoadFrom, Retried, Sink, SinkKind, SinkOptions, Taken, Tally};
+pub use sink::{
+    LoadFrom, PostgresOptions, PostgresUrl, Retried, Sink, SinkKind, SinkOptions, TableName, Taken, Tally,
+    hide_password,
+};

@@ -21,11 +21,11 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
         for (index, sink) in config.sinks.iter().enumerate() {
             if config.sinks.len() > 1 {
                 let space = if index > 0 { "\n" } else { "" };
-                writeln!(out, "{space}sink {}", sink.name)?;
+                writeln!(out, "{space}sink {}", sink.name())?;
             }
             let rows = match config.log.dir.is_dir() {
-                true => audit(&DiskStorage, &config.log.dir, &sink.options())
-                    .with_context(|| format!("no account of sink {}", sink.name)),
+                true => audit(&DiskStorage, &config.log.dir, &sink.options)
+                    .with_context(|| format!("no account of sink {}", sink.name())),
                 false => Ok(Vec::new()),
             };
             match rows {

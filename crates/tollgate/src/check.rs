@@ -29,7 +29,7 @@ fn summary(config: &Config) -> String {
     let routes = counted(config.server.routes.len(), "route");
     let streams = counted(config.server.streams.len(), "stream");
     let (source, log) = (config.source.display(), config.log.dir.display());
-    let sinks: Vec<_> = config.sinks.iter().map(|sink| format!("sink {}", sink.path.display())).collect();
+    let sinks: Vec<_> = config.sinks.iter().map(|sink| format!("sink {sink}")).collect();
     format!("ok: {routes}, {streams}, log {log}, {} ({source})", sinks.join(", "))
 }
 

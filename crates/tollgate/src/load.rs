@@ -43,7 +43,7 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     abort_on_panic();
     let signals = listen_for_signals()?;
     let beside = |sink: &Sink| -> Box<dyn LiveLog> {
-        Box::new(RemoteLog { dir: config.log.dir.clone(), sink: sink.name.clone() })
+        Box::new(RemoteLog { dir: config.log.dir.clone(), sink: sink.name().to_owned() })
     };
     let loaders = sinks.iter().map(|sink| start_loader(&config, sink, beside(sink)));
     let loaders = loaders.collect::<anyhow::Result<Vec<_>>>()?;
@@ -63,11 +63,13 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// The folder or the sink cannot be used.
 pub(crate) fn start_loader(config: &Config, sink: &Sink, live: Box<dyn LiveLog>) -> anyhow::Result<Loader> {
-    let folder = sink.path.parent().unwrap_or(Path::new("."));
-    // Segments are deleted because the database has them: its own name has to be as durable.
-    make_folder(&DiskStorage, folder)
-        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    let mut options = LoadOptions::new(&config.log.dir, sink.options());
+    if let Some(database) = sink.sqlite() {
+        let folder = database.parent().unwrap_or(Path::new("."));
+        // Segments are deleted because the database has them: its own name has to be as durable.
+        make_folder(&DiskStorage, folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    }
+    let mut options = LoadOptions::new(&config.log.dir, sink.options.clone());
     options.tuning = options.tuning.within(config.log.reserve_bytes);
     options.tuning.lag_max = config.load.lag_max;
     Ok(Loader::start_beside(options, Arc::new(DiskStorage), Some(live))?)
@@ -111,8 +113,8 @@ fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> ExitC
 /// Tries the rejects of each sink again.
 fn retry_rejects(sinks: &[Sink]) -> anyhow::Result<ExitCode> {
     for sink in sinks {
-        let name = &sink.name;
-        let retried = sink.options().retry_rejects().with_context(|| format!("sink {name}"))?;
+        let name = sink.name();
+        let retried = sink.options.retry_rejects().with_context(|| format!("sink {name}"))?;
         let (loaded, kept) = (counted(retried.loaded, "reject"), retried.kept);
         note(&format!("sink {name}: {loaded} became rows, {kept} stay"));
     }
@@ -125,8 +127,8 @@ fn skip_records(dir: &Path, sinks: &[Sink], words: &[String]) -> anyhow::Result<
         read_skip(words).ok_or(WrongUsage("--skip takes the id of a log and two numbers: LOG 17-20"))?;
     let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
     for sink in sinks {
-        let name = &sink.name;
-        skip(&storage, dir, &sink.options(), log, range).with_context(|| format!("sink {name}"))?;
+        let name = sink.name();
+        skip(&storage, dir, &sink.options, log, range).with_context(|| format!("sink {name}"))?;
         note(&format!("sink {name}: records {}-{} of log {log} are a gap now", range.0, range.1));
     }
     Ok(ExitCode::SUCCESS)

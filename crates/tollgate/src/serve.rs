@@ -180,7 +180,7 @@ fn start_control(
     followers: &[Follower],
     teller: Sender<Event>,
 ) -> Option<Control> {
-    let names = config.sinks.iter().map(|sink| sink.name.clone());
+    let names = config.sinks.iter().map(|sink| sink.name().to_owned());
     let sinks = names.zip(followers.iter().cloned()).collect();
     // A server that stops reloads no more: whoever asked sees the connection end.
     let on_reload = move |asker| drop(teller.send(Event::Reload(Some(asker))));
@@ -261,7 +261,7 @@ fn report_recovery(report: &RecoveryReport) {
 fn start_loaders(config: &Config, followers: Vec<Follower>) -> anyhow::Result<Vec<(String, Loader)>> {
     let start = |(sink, follower): (&Sink, Follower)| {
         let live: Box<dyn LiveLog> = Box::new(follower);
-        Ok((sink.name.clone(), start_loader(config, sink, live)?))
+        Ok((sink.name().to_owned(), start_loader(config, sink, live)?))
     };
     config.sinks.iter().zip(followers).map(start).collect()
 }

@@ -29,7 +29,10 @@ pub(crate) fn run(
     statement: &str,
     format: Format,
 ) -> anyhow::Result<ExitCode> {
-    let database = &config.chosen(sink)?[0].path;
+    let sink = &config.chosen(sink)?[0];
+    let Some(database) = sink.sqlite() else {
+        bail!("rows are loaded into {sink}, found no SQLite file to ask: use psql");
+    };
     to_stdout(|out| {
         query(database, statement, format, out)?;
         Ok(ExitCode::SUCCESS)

@@ -36,11 +36,14 @@ fn visits() -> Schema {
 struct Site {
     folder: TempDir,
     storage: Arc<dyn Storage>,
+    after_load: Option<PathBuf>,
+    rejects_max: u64,
 }
 
 impl Site {
     fn new() -> Self {
-        Self { folder: TempDir::new().unwrap(), storage: Arc::new(DiskStorage) }
+        let (folder, storage) = (TempDir::new().unwrap(), Arc::new(DiskStorage));
+        Self { folder, storage, after_load: None, rejects_max: 1_000 }
     }
 
     fn dir(&self) -> PathBuf {
@@ -52,7 +55,9 @@ impl Site {
     }
 
     fn sink(&self) -> SinkOptions {
-        SinkOptions::new("main", SinkKind::Sqlite { path: self.database() })
+        let (after_load, rejects_max) = (self.after_load.clone(), self.rejects_max);
+        let kind = SinkKind::Sqlite { path: self.database() };
+        SinkOptions { after_load, rejects_max, ..SinkOptions::new("main", kind) }
     }
 
     fn options(&self) -> LoadOptions {
@@ -822,4 +827,52 @@ fn an_open_segment_of_another_process_is_left_alone() {
     drop(appender);
     log.close().unwrap();
     assert_eq!(site.load().rows, 1);
+}
+
+#[test]
+fn a_file_runs_in_the_transaction_of_each_load_and_knows_what_is_new() {
+    let mut site = Site::new();
+    let log = site.write_visits(0..30);
+    let file = site.folder.path().join("after.sql");
+    let text = "CREATE TABLE IF NOT EXISTS totals (log, first, last, n);
+        INSERT INTO totals SELECT log, first, last, (SELECT count(*) FROM visits) FROM tollgate_load;";
+    std::fs::write(&file, text).unwrap();
+    site.after_load = Some(file);
+    site.load();
+    let total: String = site.ask("SELECT log || ' ' || first || ' ' || last || ' ' || n FROM totals");
+    assert_eq!(total, format!("{log} 1 30 30"));
+}
+
+#[test]
+fn a_file_that_fails_or_ends_the_transaction_loses_nothing_and_doubles_nothing() {
+    for text in ["SELECT nonsense", "ROLLBACK", "ROLLBACK; BEGIN", "COMMIT", "COMMIT; BEGIN"] {
+        let mut site = Site::new();
+        site.write_visits(0..30);
+        let file = site.folder.path().join("after.sql");
+        std::fs::write(&file, text).unwrap();
+        site.after_load = Some(file.clone());
+        let result = site.start().finish(PATIENCE);
+        if text != "COMMIT; BEGIN" {
+            let reason = result.unwrap_err().to_string();
+            assert!(reason.contains("after.sql"), "{reason}");
+        }
+        std::fs::write(&file, "").unwrap();
+        site.load();
+        assert_eq!(site.numbers(), (0..30).collect::<Vec<_>>(), "{text}");
+        assert_eq!(only_row(&site.audit()).loaded, 30, "{text}");
+    }
+}
+
+#[test]
+fn too_many_rows_that_the_database_refuses_stop_the_sink() {
+    let mut site = Site::new();
+    site.connect()
+        .execute_batch("CREATE TABLE visits (n INTEGER CHECK (n > 4), path TEXT, seq INTEGER)")
+        .unwrap();
+    site.write_visits(0..30);
+    site.rejects_max = 4;
+    let reason = site.start().finish(PATIENCE).unwrap_err().to_string();
+    assert!(reason.contains("refused 5 rows of one load for their content, limit 4"), "{reason}");
+    site.rejects_max = 5;
+    assert_eq!(site.load().rejects, 5);
 }

@@ -3,6 +3,10 @@
 //! A sink has one transaction open at most. Between [`Sink::begin`] and [`Sink::commit`] it takes batches and gaps of
 //! one log, in order; all of them, and the position behind the last, become visible together or not at all.
 
+mod after;
+mod item;
+mod key;
+mod postgres;
 mod sqlite;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,9 +16,15 @@ use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema};
 
 use crate::audit::STREAM_UNKNOWN;
 use crate::error::SinkError;
+use after::AfterLoad;
+use postgres::PostgresSink;
 use sqlite::SqliteSink;
 
+pub use postgres::{PostgresOptions, PostgresUrl, TableName, hide_password};
 pub(crate) use sqlite::LogCounts;
+
+/// How many rows of one load the database may refuse before something else must be wrong.
+const REJECTS_MAX: u64 = 1_000;
 
 /// Names a sink and says where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +37,10 @@ pub struct SinkOptions {
     pub taken: Taken,
     /// Where it begins, when the database has never seen it.
     pub from: LoadFrom,
+    /// A file of SQL that runs in the transaction of each load, after its rows were written.
+    pub after_load: Option<PathBuf>,
+    /// More rows of one load than this refused by the database stop the sink.
+    pub rejects_max: u64,
 }
 
 /// The streams that a sink takes.
@@ -80,18 +94,27 @@ pub enum SinkKind {
         /// The file.
         path: PathBuf,
     },
+    /// A PostgreSQL database.
+    Postgres(Box<PostgresOptions>),
 }
 
 impl SinkOptions {
-    /// A sink that takes all streams from the oldest record on.
+    /// A sink with the defaults: it takes all streams from the oldest record on.
     pub fn new(name: impl Into<String>, kind: SinkKind) -> Self {
-        Self { name: name.into(), kind, taken: Taken::default(), from: LoadFrom::default() }
+        let (taken, from) = (Taken::default(), LoadFrom::default());
+        Self { name: name.into(), kind, taken, from, after_load: None, rejects_max: REJECTS_MAX }
     }
 
     /// Opens the sink for writing.
     pub(crate) fn open(&self) -> Result<Box<dyn Sink>, SinkError> {
+        let after = self.after_load.clone().map(AfterLoad::new);
         match &self.kind {
-            SinkKind::Sqlite { path } => Ok(Box::new(SqliteSink::open(path, &self.name)?)),
+            SinkKind::Sqlite { path } => {
+                Ok(Box::new(SqliteSink::open(path, &self.name, after, self.rejects_max)?))
+            }
+            SinkKind::Postgres(options) => {
+                Ok(Box::new(PostgresSink::open(options, &self.name, after, self.rejects_max)?))
+            }
         }
     }
 
@@ -110,6 +133,7 @@ impl SinkOptions {
     pub fn positions(&self) -> Result<Option<BTreeMap<LogId, Position>>, SinkError> {
         match &self.kind {
             SinkKind::Sqlite { path } => sqlite::read_positions(path, &self.name),
+            SinkKind::Postgres(options) => postgres::read_positions(options, &self.name),
         }
     }
 
@@ -117,6 +141,7 @@ impl SinkOptions {
     pub(crate) fn counts(&self) -> Result<Vec<LogCounts>, SinkError> {
         match &self.kind {
             SinkKind::Sqlite { path } => sqlite::read_counts(path, &self.name),
+            SinkKind::Postgres(options) => postgres::read_counts(options, &self.name),
         }
     }
 }
@@ -128,7 +153,8 @@ pub(crate) fn sqlite_with_clock(
     name: &str,
     clock: impl Fn() -> std::time::Duration + Send + 'static,
 ) -> Result<Box<dyn Sink>, SinkError> {
-    Ok(Box::new(SqliteSink::open_with(path, name, Box::new(clock))?))
+    let sink = SqliteSink::open_with(path, name, (None, REJECTS_MAX), Box::new(clock))?;
+    Ok(Box::new(sink))
 }
 
 /// What one commit brought.
@@ -171,7 +197,7 @@ pub struct Retried {
 /// Two loaders of two logs may meet the same key at once: the database decides. In SQLite one of them has the lock of all
 /// writes. In PostgreSQL `INSERT ... ON CONFLICT DO UPDATE ... WHERE ... RETURNING` waits for the other transaction; insert
 /// the keys of a chunk in their own order, so that two loaders never wait for each other, and COPY only the rows whose
-/// key was returned.
+/// key was returned. Where several sinks share a database the keys are each sink's own.
 ///
 /// Ticks are milliseconds that loaders ran, never wall time: the database keeps the count, a loader goes on from it by its
 /// monotonic clock, and stores the larger of the two. Several loaders at once thus do not make it run faster, and while

@@ -26,6 +26,8 @@ use tollgate_log::{
     Gap, LogId, Position, Record, RecordBatch, RecordBody, Schema, SchemaId, Sequence, Value,
 };
 
+use super::after::AfterLoad;
+use super::key::{Key, Monotonic, system_clock};
 use super::{Retried, Sink, Tally};
 use crate::audit::STREAM_UNKNOWN;
 use crate::clock::now_us;
@@ -34,9 +36,10 @@ use bind::{BindError, bind, timestamp_text};
 use sync::{left_wal, sync_wal};
 use table::{BOOKKEEPING, EnsureError, ensure};
 
-pub(crate) use counts::{LogCounts, read_counts};
-use keys::{Claimant, Key, Monotonic, Ticks, system_clock};
+pub(crate) use counts::{LogCounts, StreamCounts, read_counts};
+use keys::{Claimant, Keys};
 pub(crate) use positions::read_positions;
+pub(super) use reject::{readable, row_as_json};
 
 /// The first version without the WAL-reset bug that could corrupt a database with several connections.
 const VERSION_MIN: i32 = 3_051_003;
@@ -51,6 +54,11 @@ const COMMIT_BYTES: u64 = 64 << 10;
 const WAL_BYTES_WARN: u64 = 256 << 20;
 const STATEMENTS_MAX: usize = 256;
 
+/// What a file that runs after each load reads what is new from: one row, of this connection alone.
+const LOAD_TABLE: &str = "CREATE TEMP TABLE IF NOT EXISTS tollgate_load (log TEXT, first INTEGER, last INTEGER); \
+     INSERT INTO tollgate_load DEFAULT VALUES";
+const SET_LOAD: &str = "UPDATE temp.tollgate_load SET log = ?1, first = ?2, last = ?3";
+
 /// An open transaction.
 struct Chunk {
     log: LogId,
@@ -62,6 +70,8 @@ struct Chunk {
     counts: BTreeMap<String, Tally>,
     bytes: u64,
     missing: u64,
+    /// Rows that the database refused.
+    refused: u64,
 }
 
 impl Chunk {
@@ -76,9 +86,11 @@ pub(crate) struct SqliteSink {
     /// Whose bookkeeping it is.
     name: String,
     connection: Connection,
+    after: Option<AfterLoad>,
+    rejects_max: u64,
     /// The insert statement of each schema whose table is ensured.
     tables: HashMap<Schema, String>,
-    ticks: Ticks,
+    keys: Keys,
     chunk: Option<Chunk>,
     unchecked_bytes: u64,
     is_wal_warned: bool,
@@ -98,12 +110,22 @@ impl SqliteSink {
     ///
     /// # Errors
     /// Not a database, not writable, too old a library; `Locked` is worth a retry.
-    pub(crate) fn open(path: &Path, name: &str) -> Result<Self, SinkError> {
-        Self::open_with(path, name, system_clock())
+    pub(crate) fn open(
+        path: &Path,
+        name: &str,
+        after: Option<AfterLoad>,
+        rejects_max: u64,
+    ) -> Result<Self, SinkError> {
+        Self::open_with(path, name, (after, rejects_max), system_clock())
     }
 
     /// The same with a clock that windows of keys go by.
-    pub(crate) fn open_with(path: &Path, name: &str, clock: Monotonic) -> Result<Self, SinkError> {
+    pub(crate) fn open_with(
+        path: &Path,
+        name: &str,
+        (after, rejects_max): (Option<AfterLoad>, u64),
+        clock: Monotonic,
+    ) -> Result<Self, SinkError> {
         if rusqlite::version_number() < VERSION_MIN {
             return Err(SinkError::Version { found: rusqlite::version(), needed: VERSION_MIN_TEXT });
         }
@@ -122,13 +144,15 @@ impl SqliteSink {
         if let Some(wal) = left_wal {
             sync_wal(&wal)?;
         }
-        let ticks = Ticks::new(&connection, clock).map_err(failed("read how long keys are kept", path))?;
+        let keys = Keys::new(&connection, clock).map_err(failed("read how long keys are kept", path))?;
         Ok(Self {
             path: path.to_owned(),
             name: name.to_owned(),
             connection,
+            after,
+            rejects_max,
             tables: HashMap::new(),
-            ticks,
+            keys,
             chunk: None,
             // What a run before left in the WAL is not known: the first commit finds out.
             unchecked_bytes: u64::MAX,
@@ -156,14 +180,16 @@ impl SqliteSink {
             counts: BTreeMap::new(),
             bytes: 0,
             missing: 0,
+            refused: 0,
         });
         Ok(())
     }
 
-    /// Adds what the chunk counted and commits.
-    fn finish_chunk(&mut self, chunk: &Chunk) -> Result<Tally, SinkError> {
+    /// Adds what the chunk counted, runs the operator's file and commits.
+    fn finish_chunk(&mut self, chunk: &Chunk, last: Sequence) -> Result<Tally, SinkError> {
         self.add_counts(chunk).map_err(self.failed("add to the counters"))?;
-        self.ticks.store(&self.connection).map_err(failed("delete old keys", &self.path))?;
+        self.keys.store(&self.connection).map_err(failed("delete old keys", &self.path))?;
+        self.run_after(chunk, last)?;
         self.connection.execute_batch("COMMIT").map_err(self.failed("commit a load"))?;
         self.unchecked_bytes = self.unchecked_bytes.saturating_add(2 * chunk.bytes + COMMIT_BYTES);
         let mut tally = Tally { missing: chunk.missing, ..Tally::default() };
@@ -235,6 +261,32 @@ impl SqliteSink {
         Ok(())
     }
 
+    /// Runs the operator's file. It may end the transaction, for nobody can keep it from that: then rows and position
+    /// went the same way, and where that was back, the load is told as failed.
+    fn run_after(&mut self, chunk: &Chunk, last: Sequence) -> Result<(), SinkError> {
+        let Some(after) = self.after.clone() else { return Ok(()) };
+        let text = after.read()?;
+        let first = chunk.start.unwrap_or_default().after(1).0.cast_signed();
+        self.connection
+            .execute(SET_LOAD, params![chunk.log_text, first, last.0.cast_signed()])
+            .map_err(self.failed("set up what runs after a load"))?;
+        self.connection.execute_batch(&text).map_err(|error| match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull) => {
+                failed("run after a load", &self.path)(error)
+            }
+            _ => after.failed(error),
+        })?;
+        let is_there = self.has_taken_place(chunk, last)?;
+        if is_there && !self.connection.is_autocommit() { Ok(()) } else { Err(after.ended()) }
+    }
+
+    fn has_taken_place(&mut self, chunk: &Chunk, last: Sequence) -> Result<bool, SinkError> {
+        match &chunk.filled {
+            Some(gap) => Ok(!self.gaps(chunk.log)?.contains(gap)),
+            None => Ok(self.position(chunk.log)?.is_some_and(|position| position.last == last)),
+        }
+    }
+
     fn warn_of_large_wal(&mut self, wal_frames: i64, page_bytes: i64) {
         let wal_bytes = wal_frames.saturating_mul(page_bytes).max(0).cast_unsigned();
         if wal_bytes < WAL_BYTES_WARN {
@@ -257,6 +309,7 @@ fn configure(connection: &Connection) -> Result<String, rusqlite::Error> {
     connection.pragma_update(None, "journal_size_limit", WAL_BYTES_KEPT)?;
     connection.pragma_update(None, "mmap_size", 0)?;
     connection.pragma_update(None, "foreign_keys", true)?;
+    connection.execute_batch(LOAD_TABLE)?;
     Ok(mode)
 }
 
@@ -333,9 +386,11 @@ impl Sink for SqliteSink {
             connection: &self.connection,
             tables: &mut self.tables,
             sink: &self.name,
-            ticks: &mut self.ticks,
+            keys: &mut self.keys,
             log_text: &chunk.log_text,
             lanes: Vec::new(),
+            refused: chunk.refused,
+            rejects_max: self.rejects_max,
         };
         let mut undecodable = Tally::default();
         for (sequence, record) in batch.numbered() {
@@ -347,6 +402,7 @@ impl Sink for SqliteSink {
                 }
             }
         }
+        chunk.refused = writer.refused;
         for lane in &writer.lanes {
             add(&mut chunk.counts, lane.stream, lane.tally);
         }
@@ -382,7 +438,7 @@ impl Sink for SqliteSink {
         if !self.move_position(&chunk, end).map_err(self.failed("move the position"))? {
             return Err(SinkError::Lost { log: chunk.log });
         }
-        self.finish_chunk(&chunk)
+        self.finish_chunk(&chunk, end.last)
     }
 
     fn gaps(&mut self, log: LogId) -> Result<Vec<Gap>, SinkError> {
@@ -400,7 +456,7 @@ impl Sink for SqliteSink {
         if !is_replaced.map_err(self.failed("fill a gap"))? {
             return Err(SinkError::Lost { log: chunk.log });
         }
-        self.finish_chunk(&chunk)
+        self.finish_chunk(&chunk, gap.last)
     }
 
     fn retry_rejects(&mut self) -> Result<Retried, SinkError> {
@@ -494,9 +550,11 @@ struct BatchWriter<'a, 'b> {
     connection: &'a Connection,
     tables: &'b mut HashMap<Schema, String>,
     sink: &'a str,
-    ticks: &'b mut Ticks,
+    keys: &'b mut Keys,
     log_text: &'a str,
     lanes: Vec<Lane<'a>>,
+    refused: u64,
+    rejects_max: u64,
 }
 
 /// What became of a row.
@@ -530,7 +588,16 @@ impl<'a> BatchWriter<'a, '_> {
                     self.lanes[at].tally.duplicates += 1;
                     return Ok(());
                 }
-                Err(RowError::Refused(reason)) => (reason, reject::row_as_json(record.schema, values)),
+                Err(RowError::Refused(reason)) => {
+                    self.refused += 1;
+                    if self.refused > self.rejects_max {
+                        return Err(SinkError::TooManyRejects {
+                            found: self.refused,
+                            limit: self.rejects_max,
+                        });
+                    }
+                    (reason, reject::row_as_json(record.schema, values))
+                }
                 Err(RowError::Database(error)) => return Err(failed("insert a row", self.path)(error)),
             },
         };
@@ -546,13 +613,13 @@ impl<'a> BatchWriter<'a, '_> {
         };
         let (sequence, stream) = (record.sequence, record.schema.stream());
         let of = Claimant { log_text: self.log_text, sequence, stream };
-        if !self.ticks.claim(self.connection, key, of).map_err(RowError::Database)? {
+        if !self.keys.claim(self.connection, key, of).map_err(RowError::Database)? {
             return Ok(Fate::Duplicate);
         }
         let inserted = insert(statement, record.schema, values);
         // A trigger that rolled back has undone the key too, and all else: the reject finds that out.
         if matches!(inserted, Err(RowError::Refused(_))) && !self.connection.is_autocommit() {
-            Ticks::give_back(self.connection, key, of).map_err(RowError::Database)?;
+            Keys::give_back(self.connection, key, of).map_err(RowError::Database)?;
         }
         inserted.map(|()| Fate::Loaded)
     }

@@ -172,7 +172,7 @@ mod tests {
         let mut new = config("[server]\nworkers = 3\nbacklog = 7\nfields_max = 9\n");
         new.log.retain *= 2;
         new.server.spool.bytes_max *= 2;
-        new.sinks[0].name = "other".to_owned();
+        new.sinks[0].options.name = "other".to_owned();
         let restart = |new: &Config| {
             let changes = present.changes_to(new);
             let keys = changes.into_iter().filter(Change::needs_restart).map(|change| change.key);
@@ -185,8 +185,10 @@ mod tests {
             "server.spool_bytes_max",
             "server.workers",
             "sink.main.from",
+            "sink.main.rejects_max",
             "sink.main.sqlite",
             "sink.other.from",
+            "sink.other.rejects_max",
             "sink.other.sqlite",
         ];
         assert_eq!(restart(&new), expected);

@@ -16,7 +16,7 @@ use tollgate_server::{
 
 use super::env::escape;
 use super::listen::{show, show_proxies};
-use super::sink::{LoadRules, Sink};
+use super::sink::{LoadRules, Sink, write_sink};
 use super::units::{show_duration, show_size};
 
 /// A bound that is not there.
@@ -104,7 +104,7 @@ impl fmt::Display for Config {
         self.server.streams.iter().try_for_each(|stream| write_stream(stream, f))?;
         self.server.routes.iter().try_for_each(|route| self.write_route(route, f))?;
         write!(f, "{}", self.load)?;
-        self.sinks.iter().try_for_each(|sink| write!(f, "{sink}"))
+        self.sinks.iter().try_for_each(|sink| write_sink(sink, f))
     }
 }
 

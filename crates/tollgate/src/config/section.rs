@@ -113,6 +113,17 @@ impl<'a> Section<'a> {
         self.text_of(&entry, "a string")
     }
 
+    /// A text before its variables are replaced; it is not taken.
+    pub(super) fn as_written(&self, key: &str) -> Option<&'a str> {
+        self.entries.iter().find(|entry| entry.key == key)?.value.as_str()
+    }
+
+    /// Takes all keys with their texts.
+    pub(super) fn named_texts(self) -> Vec<(String, Written<String>)> {
+        let text = |entry: &Entry<'_>| Some((entry.key.to_owned(), self.text_of(entry, "a string")?));
+        self.entries.iter().filter_map(text).collect()
+    }
+
     /// Takes a text that has to be there.
     pub(super) fn needed_text(&mut self, key: &'static str) -> Option<Written<String>> {
         if !self.has(key) {

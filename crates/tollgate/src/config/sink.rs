@@ -1,11 +1,15 @@
 //! `[sink.NAME]`, the databases that rows are loaded into, and `[load]`, who loads them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tollgate_load::{LoadFrom, LoadTuning, SinkKind, SinkOptions, Taken};
+use tollgate_load::{
+    LoadFrom, LoadTuning, PostgresOptions, PostgresUrl, SinkKind, SinkOptions, TableName, Taken,
+    hide_password,
+};
 use tollgate_server::StreamSpec;
 
 use super::Config;
@@ -17,8 +21,11 @@ use super::units::{HOUR_MS, show_duration};
 
 /// Longest name of a sink in bytes: it goes into the name of a thread, and over the control socket.
 const NAME_BYTES_MAX: usize = 63;
+const KINDS: [&str; 2] = ["sqlite", "postgres"];
 /// Relative to the folder of the configuration.
 const SQLITE: &str = "data/tollgate.sqlite";
+const TIMEOUT_MS: RangeInclusive<u64> = 1..=24 * HOUR_MS;
+const REJECTS: RangeInclusive<u64> = 0..=1_000_000_000;
 
 /// Who loads, and how hard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,27 +60,43 @@ impl LoadedBy {
 /// A database that rows are loaded into.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sink {
-    /// The name that its positions are kept under.
-    pub(crate) name: String,
-    /// The SQLite file.
-    pub(crate) path: PathBuf,
-    /// The streams that it takes.
-    pub(crate) taken: Taken,
-    /// Where it begins when the database has never seen it.
-    pub(crate) from: LoadFrom,
+    /// What it is, where, and what it takes.
+    pub(crate) options: SinkOptions,
+    /// A connection as it is written, before variables, for it holds a password.
+    written: String,
 }
 
 impl Sink {
     /// The sink of a configuration that names none.
     pub(super) fn default_in(folder: &Path) -> Self {
-        let (taken, from) = (Taken::default(), LoadFrom::default());
-        Self { name: "main".to_owned(), path: folder.join(SQLITE), taken, from }
+        Self::new("main".to_owned(), SinkKind::Sqlite { path: folder.join(SQLITE) })
     }
 
-    /// The same for the loader.
-    pub(crate) fn options(&self) -> SinkOptions {
-        let kind = SinkKind::Sqlite { path: self.path.clone() };
-        SinkOptions { name: self.name.clone(), kind, taken: self.taken.clone(), from: self.from }
+    fn new(name: String, kind: SinkKind) -> Self {
+        Self { options: SinkOptions::new(name, kind), written: String::new() }
+    }
+
+    /// The name that its positions are kept under.
+    pub(crate) fn name(&self) -> &str {
+        &self.options.name
+    }
+
+    /// The SQLite file. None: it is another database.
+    pub(crate) fn sqlite(&self) -> Option<&Path> {
+        match &self.options.kind {
+            SinkKind::Sqlite { path } => Some(path),
+            SinkKind::Postgres(_) => None,
+        }
+    }
+}
+
+/// Where it is, for people.
+impl fmt::Display for Sink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.options.kind {
+            SinkKind::Sqlite { path } => path.display().fmt(f),
+            SinkKind::Postgres(options) => options.server.fmt(f),
+        }
     }
 }
 
@@ -84,8 +107,8 @@ impl Config {
     /// There is no sink of that name.
     pub(crate) fn chosen(&self, name: Option<&str>) -> Result<&[Sink], UnknownSink> {
         let Some(name) = name else { return Ok(&self.sinks) };
-        let known = || self.sinks.iter().map(|sink| sink.name.as_str());
-        match self.sinks.iter().position(|sink| sink.name == name) {
+        let known = || self.sinks.iter().map(Sink::name);
+        match self.sinks.iter().position(|sink| sink.name() == name) {
             Some(at) => Ok(&self.sinks[at..=at]),
             None => Err(UnknownSink { name: name.to_owned(), hint: did_you_mean(name, known()) }),
         }
@@ -98,18 +121,6 @@ impl Config {
 pub(crate) struct UnknownSink {
     name: String,
     hint: String,
-}
-
-impl fmt::Display for Sink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\n[sink.{}]", self.name)?;
-        writeln!(f, "sqlite = {}", quoted_path(&self.path))?;
-        if let Taken::Only(streams) = &self.taken {
-            let streams: Vec<_> = streams.iter().map(|stream| quoted(stream)).collect();
-            writeln!(f, "streams = [{}]", streams.join(", "))?;
-        }
-        writeln!(f, "from = \"{}\"", self.from.name())
-    }
 }
 
 impl fmt::Display for LoadRules {
@@ -133,21 +144,25 @@ pub(super) fn sinks(root: &mut Section<'_>, folder: &Path, streams: &[StreamSpec
     let mut sinks: Vec<Sink> = Vec::new();
     for (name, mut section) in root.named_tables("sink") {
         check_name(&name, &section);
-        let written = section.needed_text("sqlite");
-        let path = written.as_ref().map(|path| folder.join(&path.value)).unwrap_or_default();
-        if let Some(written) = &written
-            && let Some(other) = sinks.iter().find(|sink| sink.path == path)
+        check_kind(&name.value, &mut section);
+        let sqlite = section.text("sqlite");
+        let path = sqlite.as_ref().map(|written| folder.join(&written.value));
+        if let (Some(written), Some(path)) = (&sqlite, &path)
+            && let Some(other) = sinks.iter().find(|sink| sink.sqlite() == Some(path))
         {
+            let (name, other) = (&name.value, other.name());
             let text = format!(
-                "sqlite in [sink.{}] is that of [sink.{}] again: each needs a file of its own",
-                name.value, other.name
+                "sqlite in [sink.{name}] is that of [sink.{other}] again: each needs a file of its own"
             );
             section.fault_at(&written.span, text);
         }
-        let taken = taken(&mut section, &name.value, streams);
-        let from = section.choice("from", &LoadFrom::ALL).unwrap_or_default();
+        let mut sink = read(&mut section, name.value, path, folder);
+        sink.options.taken = taken(&mut section, &sink.options.name, streams);
+        sink.options.from = section.choice("from", &LoadFrom::ALL).unwrap_or_default();
+        sink.options.after_load = after_load(&mut section, folder);
+        sink.options.rejects_max = section.integer("rejects_max", REJECTS, sink.options.rejects_max);
         section.finish();
-        sinks.push(Sink { name: name.value, path, taken, from });
+        sinks.push(sink);
     }
     if sinks.is_empty() { vec![Sink::default_in(folder)] } else { sinks }
 }
@@ -156,6 +171,43 @@ fn check_name(name: &Written<String>, section: &Section<'_>) {
     if !is_name(&name.value) || name.value.len() > NAME_BYTES_MAX {
         let allowed = "a letter or _, then letters, digits and _, at most 63 bytes";
         section.fault_at(&name.span, format!("sink is named {:?}, allowed is {allowed}", name.value));
+    }
+}
+
+fn check_kind(sink: &str, section: &mut Section<'_>) {
+    let given: Vec<_> = KINDS.into_iter().filter(|kind| section.has(kind)).collect();
+    if given.len() != 1 {
+        let found = if given.is_empty() { "none".to_owned() } else { given.join(" and ") };
+        let allowed = KINDS.join(", ");
+        section
+            .fault(format!("[sink.{sink}] needs one database, found {found}, allowed is one of {allowed}"));
+    }
+    if given.is_empty() {
+        postgres_keys(section);
+    }
+}
+
+/// Reads which database it is. Where none is, the file is refused anyhow.
+fn read(section: &mut Section<'_>, name: String, sqlite: Option<PathBuf>, folder: &Path) -> Sink {
+    let written = section.as_written("postgres").map(hide_password).unwrap_or_default();
+    let file = sqlite.unwrap_or_else(|| folder.join(SQLITE));
+    let postgres = postgres_at(section, &name);
+    let kind =
+        postgres.map_or(SinkKind::Sqlite { path: file }, |options| SinkKind::Postgres(Box::new(options)));
+    Sink { written, ..Sink::new(name, kind) }
+}
+
+/// Reads a PostgreSQL. None: there is none, or its address is refused.
+fn postgres_at(section: &mut Section<'_>, sink: &str) -> Option<PostgresOptions> {
+    let url = section.text("postgres")?;
+    match PostgresUrl::parse(&url.value) {
+        Ok(server) => Some(postgres(section, server)),
+        Err(reason) => {
+            section.fault_at(&url.span, format!("postgres in [sink.{sink}]: {reason}"));
+            // What else is wrong is told with it.
+            postgres_keys(section);
+            None
+        }
     }
 }
 
@@ -175,4 +227,92 @@ fn taken(section: &mut Section<'_>, sink: &str, streams: &[StreamSpec]) -> Taken
         taken.insert(name.value);
     }
     Taken::Only(taken)
+}
+
+fn after_load(section: &mut Section<'_>, folder: &Path) -> Option<PathBuf> {
+    let file = section.text("after_load")?;
+    let path = folder.join(&file.value);
+    if !path.is_file() {
+        let text = format!("after_load is {}, which is no file that can be read", path.display());
+        section.fault_at(&file.span, text);
+    }
+    Some(path)
+}
+
+/// Takes the keys where there is no database that they belong to.
+fn postgres_keys(section: &mut Section<'_>) {
+    if let Ok(url) = PostgresUrl::parse("host=nowhere user=nobody") {
+        postgres(section, url);
+    }
+}
+
+fn postgres(section: &mut Section<'_>, server: PostgresUrl) -> PostgresOptions {
+    let mut options = PostgresOptions::new(server);
+    for (key, schema) in [("schema", &mut options.schema), ("table_schema", &mut options.table_schema)] {
+        let Some(found) = section.text(key) else { continue };
+        if found.value.is_empty() || found.value.len() > 63 || found.value.contains('\0') {
+            let text = format!("{key} is {:?}, allowed are 1 to 63 bytes without U+0000", found.value);
+            section.fault_at(&found.span, text);
+        }
+        *schema = found.value;
+    }
+    options.tables = tables(section, &options.table_schema);
+    options.connect_timeout = section.duration("connect_timeout", TIMEOUT_MS, options.connect_timeout);
+    options.statement_timeout = section.duration("statement_timeout", TIMEOUT_MS, options.statement_timeout);
+    options.lock_timeout = section.duration("lock_timeout", TIMEOUT_MS, options.lock_timeout);
+    options
+}
+
+fn tables(section: &mut Section<'_>, schema: &str) -> BTreeMap<String, TableName> {
+    let Some(tables) = section.take_table("tables", "tables of a sink".to_owned()) else {
+        return BTreeMap::new();
+    };
+    let mut named = BTreeMap::new();
+    for (stream, table) in tables.named_texts() {
+        match TableName::parse(&table.value, schema) {
+            Ok(name) => drop(named.insert(stream, name)),
+            Err(reason) => {
+                let text = format!("table of stream {stream:?} is {:?}: {reason}", table.value);
+                section.fault_at(&table.span, text);
+            }
+        }
+    }
+    named
+}
+
+/// Writes the section, its password hidden.
+pub(super) fn write_sink(sink: &Sink, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let options = &sink.options;
+    writeln!(f, "\n[sink.{}]", options.name)?;
+    match &options.kind {
+        SinkKind::Sqlite { path } => writeln!(f, "sqlite = {}", quoted_path(path))?,
+        SinkKind::Postgres(postgres) => {
+            // Not escaped: a variable stays one.
+            writeln!(f, "postgres = {}", toml::Value::String(sink.written.clone()))?;
+            write_postgres(postgres, f)?;
+        }
+    }
+    if let Taken::Only(streams) = &options.taken {
+        let streams: Vec<_> = streams.iter().map(|stream| quoted(stream)).collect();
+        writeln!(f, "streams = [{}]", streams.join(", "))?;
+    }
+    writeln!(f, "from = \"{}\"", options.from.name())?;
+    if let Some(file) = &options.after_load {
+        writeln!(f, "after_load = {}", quoted_path(file))?;
+    }
+    writeln!(f, "rejects_max = {}", options.rejects_max)
+}
+
+fn write_postgres(options: &PostgresOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "schema = {}", quoted(&options.schema))?;
+    writeln!(f, "table_schema = {}", quoted(&options.table_schema))?;
+    if !options.tables.is_empty() {
+        let tables = options.tables.iter();
+        let tables: Vec<_> =
+            tables.map(|(stream, table)| format!("{stream} = {}", quoted(&table.quoted()))).collect();
+        writeln!(f, "tables = {{ {} }}", tables.join(", "))?;
+    }
+    writeln!(f, "connect_timeout = \"{}\"", show_duration(options.connect_timeout))?;
+    writeln!(f, "statement_timeout = \"{}\"", show_duration(options.statement_timeout))?;
+    writeln!(f, "lock_timeout = \"{}\"", show_duration(options.lock_timeout))
 }

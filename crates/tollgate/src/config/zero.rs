@@ -216,7 +216,7 @@ mod tests {
         let paths: Vec<_> = config.server.routes.iter().map(|route| route.path.as_str()).collect();
         assert_eq!(paths, ["/", "/users/{id}"]);
         assert_eq!(config.log.dir, dir.path().join("data/log"));
-        assert_eq!(config.sinks[0].path, dir.path().join("data/tollgate.sqlite"));
+        assert_eq!(config.sinks[0].sqlite().unwrap(), dir.path().join("data/tollgate.sqlite"));
         for route in &config.server.routes {
             let HandlerSpec::Script { root, .. } = &route.handler else { panic!("{route:?}") };
             assert_eq!((root.as_path(), route.stream), (dir.path(), Some(0)));

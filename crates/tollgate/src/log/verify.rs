@@ -45,7 +45,7 @@ pub(super) type Positions = BTreeMap<LogId, Position>;
 fn loaded(config: &Config) -> Option<Positions> {
     let mut all: Option<Positions> = None;
     for sink in &config.sinks {
-        let found = sink.options().positions().unwrap_or_else(|error| {
+        let found = sink.options.positions().unwrap_or_else(|error| {
             note(&format!("nothing is compared with the database: {:#}", anyhow::Error::new(error)));
             None
         });

@@ -1,9 +1,11 @@
-//! The program as its users meet it: the real binary, real sockets, real files, SQLite.
+//! The program as its users meet it: the real binary, real sockets, real files, SQLite and PostgreSQL.
 
 // clippy knows test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod client;
+#[path = "../../../tollgate-load/tests/postgres/cluster.rs"]
+mod cluster;
 mod commands;
 mod crash;
 mod disk;
@@ -14,6 +16,7 @@ mod forger;
 mod keys;
 mod listen;
 mod log;
+mod postgres;
 mod power;
 mod program;
 mod reload;

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -17,7 +18,8 @@ const KILLS: u64 = 5;
 /// A loader that is killed lives at random up to this long: about as long as all of it takes.
 const LIFE_US_MAX: u64 = 100_000;
 
-const STREAMS: &str = r#"
+/// A server with two streams, but for its sinks.
+pub(crate) const STREAMS: &str = r#"
 workers = 2
 [log]
 segment_bytes_max = "16KiB"
@@ -34,14 +36,14 @@ stream = "a"
 path = "/b"
 collect = true
 stream = "b"
-[sink.main]
-sqlite = "data/tollgate.sqlite"
 "#;
+
+const MAIN: &str = "[sink.main]\nsqlite = \"data/tollgate.sqlite\"\n";
 
 const OTHERS_LOAD: &str = "[load]\nin_server = false\n";
 
 fn app(more: &str) -> App {
-    App::new(&format!("{STREAMS}{more}"), &[])
+    App::new(&format!("{STREAMS}{MAIN}{more}"), &[])
 }
 
 /// Records numbers in bodies of a hundred.
@@ -56,7 +58,11 @@ fn record(client: &mut Client, path: &str, numbers: std::ops::Range<u64>) {
 
 /// The numbers of a stream in a database, in order; none before there is a table.
 fn numbers(app: &App, database: &str, stream: &str) -> Vec<u64> {
-    let connection = Connection::open(app.path().join("data").join(database)).unwrap();
+    numbers_in(&app.path().join("data").join(database), stream)
+}
+
+fn numbers_in(file: &Path, stream: &str) -> Vec<u64> {
+    let connection = Connection::open(file).unwrap();
     connection.busy_timeout(Duration::from_secs(20)).unwrap();
     if !connection.table_exists(None, stream).unwrap() {
         return Vec::new();
@@ -91,8 +97,8 @@ fn each_sink_has_its_streams_and_an_exact_account_of_them() {
         let sums = account.lines().filter(|line| line.starts_with("all "));
         sums.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
     };
-    assert_eq!(sums(main), ["all a 1000 0 1000 0 0", "all b 700 0 700 0 0"]);
-    assert_eq!(sums(other), ["all b 700 0 700 0 0"]);
+    assert_eq!(sums(main), ["all a 1000 0 1000 0 0 0", "all b 700 0 700 0 0 0"]);
+    assert_eq!(sums(other), ["all b 700 0 700 0 0 0"]);
     assert_eq!(
         app.succeed(&["sql", "--sink", "other", "SELECT count(*) FROM b"]).lines().nth(1),
         Some("700")
@@ -140,36 +146,57 @@ fn leave_logs(app: &App, logs: u64, records: u64) -> u64 {
 
 #[test]
 fn two_and_four_loaders_at_once_load_every_record_of_several_logs_once() {
-    for loaders in [2, 4] {
+    check_loaders_at_once(|| {
         let app = app("");
+        let file = app.path().join("data/tollgate.sqlite");
+        (app, Box::new(move |stream| numbers_in(&file, stream)))
+    });
+}
+
+/// How numbers of a stream are read from a database, in order.
+pub(crate) type Numbers = Box<dyn Fn(&str) -> Vec<u64>>;
+
+/// Several processes load the same logs; the maker gives a new app and reads its database.
+pub(crate) fn check_loaders_at_once(make: impl Fn() -> (App, Numbers)) {
+    for loaders in [2, 4] {
+        let (app, numbers) = make();
         let count = leave_logs(&app, 3, 4000);
         let load = || {
             let output = app.run(&["load", "--once"]);
             assert!(output.status.success(), "{}", told(&output));
         };
         thread::scope(|scope| (0..loaders).for_each(|_| drop(scope.spawn(load))));
-        assert_eq!(numbers(&app, "tollgate.sqlite", "a"), all(count), "{loaders} loaders");
+        assert_eq!(numbers("a"), all(count), "{loaders} loaders");
         assert!(app.succeed(&["audit"]).contains("exact: "));
     }
 }
 
 #[test]
 fn a_loader_that_is_killed_at_any_moment_loads_every_record_once() {
+    check_kills(|| {
+        let app = app("");
+        let file = app.path().join("data/tollgate.sqlite");
+        (app, Box::new(move |stream| numbers_in(&file, stream)))
+    });
+}
+
+/// Kills processes that load, each at a random moment; the maker gives a new app and reads its database.
+pub(crate) fn check_kills(make: impl Fn() -> (App, Numbers)) {
     let kills = std::env::var("TOLLGATE_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
     let mut random = Random(seed());
     let mut left = kills;
     while left > 0 {
-        let app = app("");
+        let (app, numbers) = make();
         let count = leave_logs(&app, 3, 50_000);
         for _ in 0..left.min(KILLS) {
             let loader = app.follow(&["load"]);
             thread::sleep(Duration::from_micros(random.below(LIFE_US_MAX)));
             loader.end(Signal::KILL);
-            println!("killed with {} rows", numbers(&app, "tollgate.sqlite", "a").len());
+            println!("killed with {} rows", numbers("a").len());
             left -= 1;
         }
         app.succeed(&["load", "--once"]);
-        assert_eq!(numbers(&app, "tollgate.sqlite", "a"), all(count));
+        assert_eq!(numbers("a"), all(count));
         assert!(app.succeed(&["audit"]).contains("exact: "));
     }
 }

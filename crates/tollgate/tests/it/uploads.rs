@@ -108,9 +108,8 @@ fn a_full_disk_refuses_a_long_body_and_the_server_goes_on() {
         let answer = upload(&server, 4 * MIB);
         answer.starts_with("HTTP/1.1 200 ").then_some(answer)
     });
-    let mut unmount = Command::new("umount");
     eventually("the disk is unmounted", || {
-        unmount.arg(&path).output().unwrap().status.success().then_some(())
+        Command::new("umount").arg(&path).output().unwrap().status.success().then_some(())
     });
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
     assert!(refused.contains("Tollgate-Outcome: refused\r\n"), "{refused}");

@@ -84,6 +84,16 @@ fn a_retry_that_went_to_the_log_of_another_run_is_a_duplicate() {
 }
 
 #[test]
+fn a_log_that_holds_retries_alone_is_in_the_account() {
+    let site = Site::new();
+    for n in 0..2 {
+        site.write_orders(&[&[(n, Some(1))]]);
+        site.load();
+    }
+    assert_eq!(site.counted(), (1, 0, 1));
+}
+
+#[test]
 fn streams_have_keys_of_their_own() {
     let site = Site::new();
     site.write_orders(&[&[(1, Some(1))]]);

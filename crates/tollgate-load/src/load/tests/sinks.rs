@@ -34,14 +34,14 @@ fn load(site: &Site, sink: &SinkOptions) -> LoadStatus {
 }
 
 fn ask(sink: &SinkOptions, question: &str) -> Vec<i64> {
-    let SinkKind::Sqlite { path } = &sink.kind;
+    let SinkKind::Sqlite { path } = &sink.kind else { unreachable!() };
     let connection = Connection::open(path).unwrap();
     let mut statement = connection.prepare(question).unwrap();
     statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
 
 fn has_table(sink: &SinkOptions, name: &str) -> bool {
-    let SinkKind::Sqlite { path } = &sink.kind;
+    let SinkKind::Sqlite { path } = &sink.kind else { unreachable!() };
     Connection::open(path).unwrap().table_exists(None, name).unwrap()
 }
 
@@ -179,7 +179,7 @@ fn segments_wait_for_every_sink_and_a_dead_one_holds_up_no_other() {
         LogOptions { segment_bytes_max: 4 << 10, retain: Duration::ZERO, ..LogOptions::new(&site.dir()) };
     let run = site.open_log_with(options, vec![visits()]);
     let (good, dead) = (sink(&site, "good"), sink(&site, "dead"));
-    let SinkKind::Sqlite { path } = &dead.kind;
+    let SinkKind::Sqlite { path } = &dead.kind else { unreachable!() };
     let lock = Connection::open(path).unwrap();
     lock.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let mut followers = run.sink_followers(2);
@@ -274,7 +274,7 @@ fn a_loader_is_nice_until_it_is_behind_for_too_long_and_again_when_it_caught_up(
     options.tuning.backoff_max = Duration::from_millis(50);
     let loader = Loader::start(options, site.storage.clone(), None).unwrap();
     eventually("it is caught up and nice", || niceness("share") == [0, 5]);
-    let SinkKind::Sqlite { path } = &sink.kind;
+    let SinkKind::Sqlite { path } = &sink.kind else { unreachable!() };
     let lock = Connection::open(path).unwrap();
     lock.busy_timeout(PATIENCE).unwrap();
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();

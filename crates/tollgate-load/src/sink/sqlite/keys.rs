@@ -1,34 +1,11 @@
 //! The keys of records that are loaded: each is kept for the window of its stream, so that a retry is not loaded again.
 //!
-//! `expires` is the tick at which a window ends. Ticks are milliseconds that a loader ran with this database: wall time has
-//! no part in it, and no clock that is set moves a window. The count goes on from the stored one by the monotonic clock;
-//! of two loaders each goes on from what it found and the larger count is stored, so it never runs faster than time does.
-
-use std::time::{Duration, Instant};
+//! `expires` is the tick at which a window ends.
 
 use rusqlite::{Connection, OptionalExtension, params};
-use tollgate_log::{Schema, Sequence, Value};
+use tollgate_log::Sequence;
 
-/// Expired keys that are deleted with a load: beside as many as it brought, so that the table shrinks while it loads.
-const PURGE_MIN: u64 = 1_000;
-
-/// The key of one row.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Key<'a> {
-    bytes: &'a [u8],
-    window: Duration,
-}
-
-impl<'a> Key<'a> {
-    /// The key of a row, if it has one.
-    pub(super) fn of(schema: &Schema, values: &[Value<'a>]) -> Option<Self> {
-        let (place, window) = schema.key()?;
-        match values.get(place) {
-            Some(Value::Bytes(bytes)) => Some(Self { bytes, window }),
-            _ => None,
-        }
-    }
-}
+use crate::sink::key::{Key, Monotonic, Ticks, millis, purged_max, storable};
 
 /// The record that asks for a key.
 #[derive(Debug, Clone, Copy)]
@@ -38,38 +15,22 @@ pub(super) struct Claimant<'a> {
     pub(super) stream: &'a str,
 }
 
-/// Time since some moment, by a clock that nobody sets.
-pub(crate) type Monotonic = Box<dyn Fn() -> Duration + Send>;
-
-/// The clock of the system (`CLOCK_MONOTONIC`).
-pub(super) fn system_clock() -> Monotonic {
-    let begun = Instant::now();
-    Box::new(move || begun.elapsed())
-}
-
-/// Milliseconds that loaders ran with a database.
-pub(super) struct Ticks {
-    clock: Monotonic,
-    /// The count at the clock's zero.
-    base_ms: u64,
+/// The keys of a database.
+pub(super) struct Keys {
+    ticks: Ticks,
     /// Keys claimed since the count was stored.
     claimed: u64,
     /// Whether there may be keys.
     is_in_use: bool,
 }
 
-impl Ticks {
+impl Keys {
     /// Goes on from the count of the database.
     pub(super) fn new(connection: &Connection, clock: Monotonic) -> Result<Self, rusqlite::Error> {
         let stored: Option<i64> =
             connection.query_row("SELECT ms FROM tollgate_ticks", [], |row| row.get(0)).optional()?;
-        let before_ms = millis(clock());
-        let base_ms = stored.unwrap_or_default().cast_unsigned().saturating_sub(before_ms);
-        Ok(Self { clock, base_ms, claimed: 0, is_in_use: stored.is_some() })
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.base_ms.saturating_add(millis((self.clock)()))
+        let ticks = Ticks::new(stored.unwrap_or_default(), clock);
+        Ok(Self { ticks, claimed: 0, is_in_use: stored.is_some() })
     }
 
     /// Takes the key for a record. False: another record has it.
@@ -79,7 +40,7 @@ impl Ticks {
         key: Key<'_>,
         of: Claimant<'_>,
     ) -> Result<bool, rusqlite::Error> {
-        let now_ms = self.now_ms();
+        let now_ms = self.ticks.now_ms();
         let ends_ms = now_ms.saturating_add(millis(key.window));
         self.is_in_use = true;
         let changed = connection
@@ -118,14 +79,14 @@ impl Ticks {
         if !self.is_in_use {
             return Ok(());
         }
-        let now = storable(self.now_ms());
+        let now = storable(self.ticks.now_ms());
         connection
             .prepare_cached(
                 "INSERT INTO tollgate_ticks (id, ms) VALUES (1, ?1) \
                  ON CONFLICT (id) DO UPDATE SET ms = excluded.ms WHERE ms < excluded.ms",
             )?
             .execute([now])?;
-        let purged_max = storable(PURGE_MIN + 2 * std::mem::take(&mut self.claimed));
+        let purged_max = purged_max(std::mem::take(&mut self.claimed));
         connection
             .prepare_cached(
                 "DELETE FROM tollgate_keys WHERE (stream, key) IN \
@@ -136,22 +97,15 @@ impl Ticks {
     }
 }
 
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// As SQLite holds it; what is beyond never comes.
-fn storable(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
 
     use super::super::table::BOOKKEEPING;
     use super::*;
+    use crate::sink::key::PURGE_MIN;
 
     const DAY: Duration = Duration::from_hours(24);
 
@@ -172,7 +126,7 @@ mod tests {
         time.fetch_add(millis(by), Ordering::SeqCst);
     }
 
-    fn claim(ticks: &mut Ticks, connection: &Connection, sequence: u64) -> bool {
+    fn claim(ticks: &mut Keys, connection: &Connection, sequence: u64) -> bool {
         let of = Claimant { log_text: "log", sequence: Sequence(sequence), stream: "s" };
         ticks.claim(connection, Key { bytes: b"key", window: DAY }, of).unwrap()
     }
@@ -184,7 +138,7 @@ mod tests {
     #[test]
     fn a_key_is_kept_for_its_window_and_not_longer() {
         let (connection, (time, clock)) = (database(), clock());
-        let mut ticks = Ticks::new(&connection, clock).unwrap();
+        let mut ticks = Keys::new(&connection, clock).unwrap();
         assert!(claim(&mut ticks, &connection, 1));
         assert!(!claim(&mut ticks, &connection, 2));
         advance(&time, DAY - Duration::from_millis(1));
@@ -199,7 +153,7 @@ mod tests {
     #[test]
     fn a_window_that_ended_is_over_before_its_key_is_deleted() {
         let (connection, (time, clock)) = (database(), clock());
-        let mut ticks = Ticks::new(&connection, clock).unwrap();
+        let mut ticks = Keys::new(&connection, clock).unwrap();
         assert!(claim(&mut ticks, &connection, 1));
         advance(&time, DAY);
         assert!(claim(&mut ticks, &connection, 2));
@@ -209,7 +163,7 @@ mod tests {
     #[test]
     fn the_record_that_holds_a_key_is_no_duplicate_of_itself() {
         let (connection, (_, clock)) = (database(), clock());
-        let mut ticks = Ticks::new(&connection, clock).unwrap();
+        let mut ticks = Keys::new(&connection, clock).unwrap();
         assert!(claim(&mut ticks, &connection, 1));
         assert!(claim(&mut ticks, &connection, 1));
         assert_eq!(keys(&connection), 1);
@@ -218,13 +172,13 @@ mod tests {
     #[test]
     fn while_no_loader_runs_keys_do_not_age() {
         let (connection, (time, first)) = (database(), clock());
-        let mut ticks = Ticks::new(&connection, first).unwrap();
+        let mut ticks = Keys::new(&connection, first).unwrap();
         assert!(claim(&mut ticks, &connection, 1));
         advance(&time, DAY / 2);
         ticks.store(&connection).unwrap();
         // A year may lie between the two: nothing tells them.
         let (time, second) = clock();
-        let mut ticks = Ticks::new(&connection, second).unwrap();
+        let mut ticks = Keys::new(&connection, second).unwrap();
         assert!(!claim(&mut ticks, &connection, 2));
         advance(&time, DAY / 2 - Duration::from_millis(1));
         assert!(!claim(&mut ticks, &connection, 3));
@@ -236,8 +190,8 @@ mod tests {
     fn two_loaders_at_once_do_not_age_keys_twice_as_fast() {
         let connection = database();
         let ((time_a, clock_a), (time_b, clock_b)) = (clock(), clock());
-        let mut a = Ticks::new(&connection, clock_a).unwrap();
-        let mut b = Ticks::new(&connection, clock_b).unwrap();
+        let mut a = Keys::new(&connection, clock_a).unwrap();
+        let mut b = Keys::new(&connection, clock_b).unwrap();
         assert!(claim(&mut a, &connection, 1));
         for _ in 0..10 {
             advance(&time_a, DAY / 11);
@@ -251,7 +205,7 @@ mod tests {
     #[test]
     fn a_commit_deletes_a_bounded_number_of_keys() {
         let (connection, (time, clock)) = (database(), clock());
-        let mut ticks = Ticks::new(&connection, clock).unwrap();
+        let mut ticks = Keys::new(&connection, clock).unwrap();
         for n in 0..(2 * PURGE_MIN + 1) {
             let of = Claimant { log_text: "log", sequence: Sequence(n), stream: "s" };
             assert!(ticks.claim(&connection, Key { bytes: &n.to_le_bytes(), window: DAY }, of).unwrap());

@@ -7,7 +7,7 @@ use tollgate_log::{Schema, Value};
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
 /// The row as a JSON object: what the reject table keeps of a row that the database refused.
-pub(super) fn row_as_json(schema: &Schema, values: &[Value<'_>]) -> Vec<u8> {
+pub(crate) fn row_as_json(schema: &Schema, values: &[Value<'_>]) -> Vec<u8> {
     let columns = schema.columns().iter().zip(values).filter(|(column, _)| !column.is_key());
     let object: Map<_, _> =
         columns.map(|(column, value)| (column.name.clone(), value_as_json(value))).collect();
@@ -40,7 +40,7 @@ fn value_as_json(value: &Value<'_>) -> Json {
 }
 
 /// The beginning of an item for people; bytes that are no UTF-8 show as U+FFFD, U+0000 too.
-pub(super) fn readable(item: &[u8]) -> String {
+pub(crate) fn readable(item: &[u8]) -> String {
     let head = &item[..item.len().min(TEXT_BYTES_MAX)];
     String::from_utf8_lossy(head).replace('\0', "\u{fffd}")
 }

@@ -1,16 +1,15 @@
 //! Trying rejects again: what fits its table by now becomes a row, in the transaction that takes the reject away.
 //!
-//! A reject is a JSON object with a value for each column: as a client sent it, or as [`super::reject`] wrote down a row that
-//! the database refused. A column that the object lacks gets what the table has for it.
+//! A column that the item lacks gets what the table has for it.
 
 use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
-use serde_json::{Map, Value as Json};
-use tollgate_log::ColumnType;
+use tollgate_log::{ColumnType, Value};
 
 use super::bind::timestamp_text;
 use super::table::quoted;
 use crate::sink::Retried;
+use crate::sink::item::{parse, with_value};
 
 /// Rejects of one transaction.
 const CHUNK_ROWS: usize = 500;
@@ -114,14 +113,14 @@ fn keep(connection: &Connection, sink: &str, reject: &Reject, reason: &str) -> R
 }
 
 fn insert(connection: &Connection, reject: &Reject) -> Result<(), Refusal> {
-    let item: Map<String, Json> = serde_json::from_slice(&reject.item)
-        .map_err(|error| Refusal::Item(format!("item is no JSON object: {error}")))?;
+    let item = parse(&reject.item).map_err(Refusal::Item)?;
     let (mut names, mut values) = (Vec::new(), Vec::new());
     for (name, value) in &item {
         let (name, kind) = column(connection, &reject.stream, name)?
             .ok_or_else(|| Refusal::Item(format!("record has unknown fields: {name:?}")))?;
-        let value = sql_value(kind, value)
-            .ok_or_else(|| Refusal::Item(format!("column {name:?} takes {}, found {value}", kind.name())))?;
+        let unfit = || format!("column {name:?} takes {}, found {value}", kind.name());
+        let value = with_value((&name, kind), value, sql_value).map_err(Refusal::Item)?;
+        let value = value.ok_or_else(|| Refusal::Item(unfit()))?;
         names.push(quoted(&name));
         values.push(value);
     }
@@ -150,41 +149,17 @@ fn column(
     Ok(found.and_then(|(name, kind)| Some((name, ColumnType::from_name(&kind)?))))
 }
 
-/// A value as the table holds it. None: it does not fit.
-fn sql_value(kind: ColumnType, value: &Json) -> Option<Sql> {
-    if value.is_null() {
-        return Some(Sql::Null);
-    }
-    let text = value.as_str();
-    Some(match kind {
-        ColumnType::Bool => Sql::Integer(value.as_bool()?.into()),
-        ColumnType::Int => Sql::Integer(value.as_i64()?),
-        ColumnType::Float => Sql::Real(value.as_f64().or_else(|| not_finite(text?))?),
-        ColumnType::Text => Sql::Text(text.filter(|text| !text.contains('\0'))?.to_owned()),
-        ColumnType::Bytes => Sql::Blob(bytes(text?)?),
-        ColumnType::Timestamp => {
-            let us = match text {
-                Some(text) => text.parse::<jiff::Timestamp>().ok()?.as_microsecond(),
-                None => value.as_i64()?,
-            };
-            Sql::Text(String::from_utf8_lossy(&timestamp_text(us)?).into_owned())
-        }
-        ColumnType::Json => Sql::Text(value.to_string()),
-        ColumnType::Uuid => Sql::Text(uuid::Uuid::try_parse(text?).ok()?.hyphenated().to_string()),
-        ColumnType::Inet => Sql::Text(text?.parse::<std::net::IpAddr>().ok()?.to_string()),
+/// A value as the table holds it. None: SQLite has no form for it.
+fn sql_value(value: &Value<'_>) -> Option<Sql> {
+    Some(match value {
+        Value::Null => Sql::Null,
+        Value::Bool(value) => Sql::Integer((*value).into()),
+        Value::Int(value) => Sql::Integer(*value),
+        Value::Float(value) => Sql::Real(*value),
+        Value::Text(value) | Value::Json(value) => Sql::Text((*value).to_owned()),
+        Value::Bytes(value) => Sql::Blob(value.to_vec()),
+        Value::Timestamp(us) => Sql::Text(String::from_utf8_lossy(&timestamp_text(*us)?).into_owned()),
+        Value::Uuid(value) => Sql::Text(uuid::Uuid::from_bytes(*value).hyphenated().to_string()),
+        Value::Inet(value) => Sql::Text(value.to_string()),
     })
-}
-
-fn not_finite(text: &str) -> Option<f64> {
-    text.parse().ok().filter(|number: &f64| !number.is_finite())
-}
-
-/// Base64 as clients send it (RFC 4648 section 4), or hexadecimal behind `\x` as we write it down.
-fn bytes(text: &str) -> Option<Vec<u8>> {
-    use base64::Engine;
-    let Some(digits) = text.strip_prefix("\\x") else {
-        return base64::engine::general_purpose::STANDARD.decode(text).ok();
-    };
-    let digits = digits.as_bytes().chunks(2);
-    digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }

@@ -1,0 +1,60 @@
+//! The items of rejects: JSON objects, as a client sent them, or as [`super::sqlite::row_as_json`] wrote down a row that the
+//! database refused.
+
+use serde_json::{Map, Value as Json};
+use tollgate_log::{ColumnType, Value};
+
+/// Reads an item.
+///
+/// # Errors
+/// Why it is none, for people.
+pub(super) fn parse(item: &[u8]) -> Result<Map<String, Json>, String> {
+    serde_json::from_slice(item).map_err(|error| format!("item is no JSON object: {error}"))
+}
+
+/// Hands out a value as the log would have it, or tells what is wrong with it.
+///
+/// # Errors
+/// It does not fit a column of that type.
+pub(super) fn with_value<R>(
+    (name, kind): (&str, ColumnType),
+    json: &Json,
+    take: impl FnOnce(&Value<'_>) -> R,
+) -> Result<R, String> {
+    value_of(kind, json, take).ok_or_else(|| format!("column {name:?} takes {}, found {json}", kind.name()))
+}
+
+fn value_of<R>(kind: ColumnType, json: &Json, take: impl FnOnce(&Value<'_>) -> R) -> Option<R> {
+    if json.is_null() {
+        return Some(take(&Value::Null));
+    }
+    let text = json.as_str();
+    Some(match kind {
+        ColumnType::Bool => take(&Value::Bool(json.as_bool()?)),
+        ColumnType::Int => take(&Value::Int(json.as_i64()?)),
+        ColumnType::Float => take(&Value::Float(json.as_f64().or_else(|| not_finite(text?))?)),
+        ColumnType::Text => take(&Value::Text(text.filter(|text| !text.contains('\0'))?)),
+        ColumnType::Bytes => take(&Value::Bytes(&bytes(text?)?)),
+        ColumnType::Timestamp => take(&Value::Timestamp(match text {
+            Some(text) => text.parse::<jiff::Timestamp>().ok()?.as_microsecond(),
+            None => json.as_i64()?,
+        })),
+        ColumnType::Json => take(&Value::Json(&json.to_string())),
+        ColumnType::Uuid => take(&Value::Uuid(uuid::Uuid::try_parse(text?).ok()?.into_bytes())),
+        ColumnType::Inet => take(&Value::Inet(text?.parse().ok()?)),
+    })
+}
+
+fn not_finite(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| !number.is_finite())
+}
+
+/// Base64 as clients send it (RFC 4648 section 4), or hexadecimal behind `\x` as we write it down.
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    use base64::Engine;
+    let Some(digits) = text.strip_prefix("\\x") else {
+        return base64::engine::general_purpose::STANDARD.decode(text).ok();
+    };
+    let digits = digits.as_bytes().chunks(2);
+    digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}

@@ -1,0 +1,332 @@
+//! PostgreSQL as a sink, 15 and later: rows by binary COPY, straight from the log's columns.
+//!
+//! One transaction brings rows, rejects, gaps, counters and the position, under the lock of the position's row: whoever
+//! holds it loads, others wait for `lock_timeout` and find that the position moved. The first load of a log makes that
+//! row, where the primary key decides. A connection that breaks at COMMIT leaves open whether it happened; the next one
+//! reads the position, and its lock waits for a server process that is still at it.
+//!
+//! `synchronous_commit` is on, and looked at again by the statement that moves the position: a trigger may have changed
+//! it. Errors are told apart in `error`.
+
+mod bookkeeping;
+mod chunk;
+mod claims;
+mod error;
+mod fill;
+mod keys;
+mod lane;
+mod options;
+mod retry;
+mod session;
+mod table;
+mod tls;
+mod wire;
+
+use std::collections::BTreeMap;
+
+use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
+
+use super::after::AfterLoad;
+use super::{LogCounts, Retried, Sink, Tally};
+use crate::audit::STREAM_UNKNOWN;
+use crate::error::SinkError;
+use bookkeeping::{enroll, make, position_of, table, uuid_of};
+use chunk::Chunk;
+use error::{Failure, at};
+use keys::Keys;
+use session::Session;
+
+pub(crate) use bookkeeping::{read_counts, read_positions};
+pub use options::{PostgresOptions, PostgresUrl, TableName, hide_password};
+
+/// A PostgreSQL database that is loaded into.
+pub(crate) struct PostgresSink {
+    options: PostgresOptions,
+    /// Whose bookkeeping it is.
+    name: String,
+    after: Option<AfterLoad>,
+    rejects_max: u64,
+    session: Session,
+    keys: Keys,
+    chunk: Option<Chunk>,
+}
+
+impl PostgresSink {
+    /// Connects and makes the bookkeeping tables.
+    ///
+    /// # Errors
+    /// Nobody there, login refused, settings that would lose rows.
+    pub(crate) fn open(
+        options: &PostgresOptions,
+        name: &str,
+        after: Option<AfterLoad>,
+        rejects_max: u64,
+    ) -> Result<Self, SinkError> {
+        let mut session = Session::open(options)?;
+        make(&mut session, options)?;
+        let keys = Keys::new(&mut session, options, name);
+        let keys = keys.map_err(at("read how long keys are kept", options))?;
+        let (options, name) = (options.clone(), name.to_owned());
+        Ok(Self { options, name, after, rejects_max, session, keys, chunk: None })
+    }
+
+    fn at(&self, action: &'static str) -> impl FnOnce(Failure) -> SinkError + use<> {
+        at(action, &self.options)
+    }
+
+    fn table(&self, name: &str) -> String {
+        table(&self.options, name)
+    }
+
+    /// Reads the position of a log, and keeps it from changing if `lock` says so.
+    fn read_position(&mut self, log: LogId, lock: &str) -> Result<Option<Position>, SinkError> {
+        let positions = self.table("positions");
+        let question = format!("SELECT last, chain FROM {positions} WHERE sink = $1 AND log = $2 {lock}");
+        let rows = self.session.query(&question, &[&self.name, &uuid_of(log)]);
+        let rows = rows.map_err(self.at("read the position"))?;
+        Ok(rows.first().map(|row| position_of(row, 0)))
+    }
+
+    fn begin_chunk(
+        &mut self,
+        log: LogId,
+        expected: Option<Position>,
+        filled: Option<Gap>,
+    ) -> Result<(), SinkError> {
+        self.session.run("BEGIN").map_err(self.at("begin a load"))?;
+        self.chunk = Some(Chunk::new(&self.name, log, (expected, filled), self.rejects_max));
+        Ok(())
+    }
+
+    /// Notes the first record of a chunk; the first of a log makes its position.
+    fn saw(&mut self, first: Sequence) -> Result<(), SinkError> {
+        let insert = format!(
+            "INSERT INTO {} (sink, log, start, last) VALUES ($1, $2, $3, $3) ON CONFLICT (sink, log) DO NOTHING",
+            self.table("positions")
+        );
+        let claimed = self.at("claim the log");
+        let Some(chunk) = &mut self.chunk else { return Ok(()) };
+        let is_first = chunk.first.replace(chunk.first.unwrap_or(first)).is_none();
+        if !is_first || chunk.expected.is_some() || chunk.filled.is_some() {
+            return Ok(());
+        }
+        let before = first.before().0.cast_signed();
+        match self.session.execute(&insert, &[&self.name, &uuid_of(chunk.log), &before]).map_err(claimed)? {
+            1 => Ok(()),
+            _ => Err(SinkError::Lost { log: chunk.log }),
+        }
+    }
+
+    fn move_position(&mut self, chunk: &Chunk, end: Position) -> Result<(), SinkError> {
+        let update = format!(
+            "UPDATE {} SET last = $4, chain = $5, loaded_at = now() WHERE sink = $1 AND log = $2 AND last = $3 \
+             RETURNING current_setting('synchronous_commit')",
+            self.table("positions")
+        );
+        let before = chunk.expected.map(|position| position.last);
+        let before = before.or(chunk.first.map(Sequence::before)).unwrap_or_default().0.cast_signed();
+        let (last, chain) = (end.last.0.cast_signed(), end.chain.map(i64::from));
+        let rows = self
+            .session
+            .query(&update, &[&self.name, &uuid_of(chunk.log), &before, &last, &chain])
+            .map_err(self.at("move the position"))?;
+        let Some(row) = rows.first() else { return Err(SinkError::Lost { log: chunk.log }) };
+        self.check_commits(row.get(0))
+    }
+
+    fn check_commits(&self, synchronous_commit: &str) -> Result<(), SinkError> {
+        match synchronous_commit {
+            "off" => Err(SinkError::ServerSetting {
+                server: self.options.server.to_string(),
+                setting: "synchronous_commit",
+                found: "off, set by a trigger".to_owned(),
+                needed: "anything else: a crash would lose commits",
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn add_counts(&mut self, chunk: &Chunk) -> Result<(), SinkError> {
+        let upsert = format!(
+            "INSERT INTO {} AS old (sink, log, stream, loaded, rejected, duplicates, skipped) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (sink, log, stream) DO UPDATE SET \
+             loaded = old.loaded + excluded.loaded, rejected = old.rejected + excluded.rejected, \
+             duplicates = old.duplicates + excluded.duplicates, skipped = old.skipped + excluded.skipped",
+            self.table("counts")
+        );
+        for (stream, tally) in &chunk.counts {
+            let [rows, rejects, duplicates, skipped] =
+                [tally.rows, tally.rejects, tally.duplicates, tally.skipped].map(u64::cast_signed);
+            let log = uuid_of(chunk.log);
+            self.session
+                .execute(&upsert, &[&self.name, &log, stream, &rows, &rejects, &duplicates, &skipped])
+                .map_err(self.at("add to the counters"))?;
+        }
+        Ok(())
+    }
+
+    /// Adds what the chunk counted, runs the operator's file and commits.
+    fn finish_chunk(&mut self, chunk: &Chunk, last: Sequence) -> Result<Tally, SinkError> {
+        self.add_counts(chunk)?;
+        self.keys.store(&mut self.session).map_err(at("delete old keys", &self.options))?;
+        self.run_after(chunk, last)?;
+        self.session.run("COMMIT").map_err(self.at("commit a load"))?;
+        let mut tally = Tally { missing: chunk.missing, ..Tally::default() };
+        for count in chunk.counts.values() {
+            tally.rows += count.rows;
+            tally.rejects += count.rejects;
+            tally.duplicates += count.duplicates;
+            tally.skipped += count.skipped;
+        }
+        Ok(tally)
+    }
+
+    /// Runs the operator's file. It may end the transaction, for nobody can keep it from that: then rows and position
+    /// went the same way, and where that was back, the load is told as failed.
+    fn run_after(&mut self, chunk: &Chunk, last: Sequence) -> Result<(), SinkError> {
+        let Some(after) = self.after.clone() else { return Ok(()) };
+        let text = after.read()?;
+        let settings = "SELECT set_config('tollgate.log', $1, true), set_config('tollgate.first', $2, true), \
+             set_config('tollgate.last', $3, true)";
+        let first = chunk.first.unwrap_or(last).to_string();
+        self.session
+            .query(settings, &[&chunk.log.to_string(), &first, &last.to_string()])
+            .map_err(self.at("set up what runs after a load"))?;
+        self.session.run(&text).map_err(|failure| match self.at("run after a load")(failure) {
+            SinkError::Server { remedy: crate::error::Remedy::Operator, source, .. } => after.failed(source),
+            error => error,
+        })?;
+        if self.has_taken_place(chunk, last)? { Ok(()) } else { Err(after.ended()) }
+    }
+
+    fn has_taken_place(&mut self, chunk: &Chunk, last: Sequence) -> Result<bool, SinkError> {
+        match &chunk.filled {
+            Some(gap) => Ok(!self.gaps(chunk.log)?.contains(gap)),
+            None => Ok(self.read_position(chunk.log, "")?.is_some_and(|position| position.last == last)),
+        }
+    }
+}
+
+impl Sink for PostgresSink {
+    fn is_enrolled(&mut self) -> Result<bool, SinkError> {
+        let question = format!("SELECT 1 FROM {} WHERE sink = $1", self.table("sinks"));
+        let rows = self.session.query(&question, &[&self.name]);
+        Ok(!rows.map_err(self.at("look whether the sink is new"))?.is_empty())
+    }
+
+    fn enroll(&mut self, ends: &BTreeMap<LogId, Position>) -> Result<(), SinkError> {
+        let enrolled = enroll(&mut self.session, &self.options, &self.name, ends);
+        enrolled.map_err(|failure| {
+            self.rollback();
+            self.at("enroll the sink")(failure)
+        })
+    }
+
+    fn position(&mut self, log: LogId) -> Result<Option<Position>, SinkError> {
+        self.read_position(log, "")
+    }
+
+    fn ensure(&mut self, schema: &Schema) -> Result<(), SinkError> {
+        self.session.run("BEGIN").map_err(self.at("begin to make tables"))?;
+        if let Err(error) = table::plan(&mut self.session, &self.options, &self.name, schema) {
+            self.rollback();
+            return Err(error);
+        }
+        self.session.run("COMMIT").map_err(self.at("make tables"))
+    }
+
+    fn begin(&mut self, log: LogId, expected: Option<Position>) -> Result<(), SinkError> {
+        self.begin_chunk(log, expected, None)?;
+        let found = self.read_position(log, "FOR UPDATE")?;
+        match found.map(|found| found.last) == expected.map(|expected| expected.last) {
+            true => Ok(()),
+            false => Err(SinkError::Lost { log }),
+        }
+    }
+
+    fn write(&mut self, batch: &RecordBatch<'_>) -> Result<(), SinkError> {
+        self.saw(batch.first())?;
+        let Some(chunk) = &mut self.chunk else { return Ok(()) };
+        for (sequence, record) in batch.numbered() {
+            match record {
+                Ok(record) => chunk.record(&mut self.session, &self.options, &record)?,
+                Err(error) => chunk.reject(sequence, STREAM_UNKNOWN, &error.to_string(), &[]),
+            }
+        }
+        Ok(())
+    }
+
+    fn skipped(&mut self, stream: &str, count: u64) {
+        if let Some(chunk) = &mut self.chunk {
+            chunk.skipped(stream, count);
+        }
+    }
+
+    fn gap(&mut self, gap: &Gap) -> Result<(), SinkError> {
+        self.saw(gap.first)?;
+        let insert = format!(
+            "INSERT INTO {} (sink, log, first, last, reason) VALUES ($1, $2, $3, $4, $5)",
+            self.table("gaps")
+        );
+        let noted = self.at("note a gap");
+        let Some(chunk) = &mut self.chunk else { return Ok(()) };
+        chunk.missing += gap.last.after(1).0 - gap.first.0;
+        let (first, last) = (gap.first.0.cast_signed(), gap.last.0.cast_signed());
+        let reason = gap.reason.replace('\0', "\u{fffd}");
+        self.session
+            .execute(&insert, &[&self.name, &uuid_of(chunk.log), &first, &last, &reason])
+            .map_err(noted)?;
+        Ok(())
+    }
+
+    fn commit(&mut self, end: Position) -> Result<Tally, SinkError> {
+        let Some(mut chunk) = self.chunk.take() else { return Ok(Tally::default()) };
+        chunk.store(&mut self.session, &self.options, &mut self.keys)?;
+        self.move_position(&chunk, end)?;
+        self.finish_chunk(&chunk, end.last)
+    }
+
+    fn gaps(&mut self, log: LogId) -> Result<Vec<Gap>, SinkError> {
+        fill::gaps(&mut self.session, &self.options, &self.name, log).map_err(self.at("read the gaps"))
+    }
+
+    fn begin_fill(&mut self, log: LogId, gap: &Gap) -> Result<(), SinkError> {
+        self.begin_chunk(log, None, Some(gap.clone()))?;
+        let is_there = fill::lock(&mut self.session, &self.options, &self.name, log, gap);
+        match is_there.map_err(self.at("lock a gap"))? {
+            true => Ok(()),
+            false => Err(SinkError::Lost { log }),
+        }
+    }
+
+    fn commit_fill(&mut self, left: &[Gap]) -> Result<Tally, SinkError> {
+        let Some(mut chunk) = self.chunk.take() else { return Ok(Tally::default()) };
+        let Some(gap) = chunk.filled.clone() else { return Ok(Tally::default()) };
+        chunk.store(&mut self.session, &self.options, &mut self.keys)?;
+        let replaced = fill::replace(&mut self.session, &self.options, &self.name, chunk.log, (&gap, left));
+        let Some(synchronous_commit) = replaced.map_err(self.at("fill a gap"))? else {
+            return Err(SinkError::Lost { log: chunk.log });
+        };
+        self.check_commits(&synchronous_commit)?;
+        self.finish_chunk(&chunk, gap.last)
+    }
+
+    fn retry_rejects(&mut self) -> Result<Retried, SinkError> {
+        retry::retry(&mut self.session, &self.options, &self.name)
+    }
+
+    fn rollback(&mut self) {
+        self.chunk = None;
+        // A connection that broke has given its transaction up by that.
+        if self.session.is_usable()
+            && let Err(error) = self.session.run("ROLLBACK")
+        {
+            tracing::warn!(database = %self.options.server, %error, "rollback failed");
+        }
+    }
+
+    /// PostgreSQL keeps itself tidy: autovacuum does, when it should.
+    fn tidy(&mut self, _bytes: u64) -> Result<(), SinkError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,165 @@
+//! The tables of our own, by sink: several may share a database. Sequence numbers are positive 64-bit integers.
+//!
+//! `columns` remembers the Tollgate type of each column that a sink fills: what a reject holds is read by it.
+
+use std::collections::BTreeMap;
+
+use tollgate_log::{LogId, Position, Sequence};
+use uuid::Uuid;
+
+use super::super::sqlite::StreamCounts;
+use super::LogCounts;
+use super::error::{Failure, at};
+use super::options::{PostgresOptions, TableName, quoted};
+use super::session::Session;
+use super::table::{exists, lock_ddl};
+use crate::error::SinkError;
+
+const TABLES: [(&str, &str); 8] = [
+    ("sinks", "sink text PRIMARY KEY, since timestamptz NOT NULL DEFAULT now()"),
+    (
+        "positions",
+        "sink text, log uuid, start bigint NOT NULL, last bigint NOT NULL, chain bigint, \
+         loaded_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (sink, log)",
+    ),
+    (
+        "counts",
+        "sink text, log uuid, stream text, loaded bigint NOT NULL, rejected bigint NOT NULL, \
+         duplicates bigint NOT NULL, skipped bigint NOT NULL, PRIMARY KEY (sink, log, stream)",
+    ),
+    (
+        "rejects",
+        "sink text, log uuid, sequence bigint, stream text NOT NULL, reason text NOT NULL, item bytea NOT NULL, \
+         text text NOT NULL, loaded_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (sink, log, sequence)",
+    ),
+    (
+        "gaps",
+        "sink text, log uuid, first bigint, last bigint NOT NULL, reason text NOT NULL, \
+         since timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (sink, log, first)",
+    ),
+    (
+        "keys",
+        "sink text, stream text, key bytea, log uuid NOT NULL, sequence bigint NOT NULL, \
+         expires bigint NOT NULL, PRIMARY KEY (sink, stream, key)",
+    ),
+    ("ticks", "sink text PRIMARY KEY, ms bigint NOT NULL"),
+    ("columns", "sink text, stream text, name text, type text NOT NULL, PRIMARY KEY (sink, stream, name)"),
+];
+
+/// A table of bookkeeping as it is written in a statement.
+pub(super) fn table(options: &PostgresOptions, name: &str) -> String {
+    TableName { schema: options.schema.clone(), name: name.to_owned() }.quoted()
+}
+
+/// Makes the tables that are missing. Where all are there, no right to make any is needed.
+pub(super) fn make(session: &mut Session, options: &PostgresOptions) -> Result<(), SinkError> {
+    let failed = || at("make the bookkeeping tables", options);
+    let mut missing = Vec::new();
+    for (name, columns) in TABLES {
+        let table = table(options, name);
+        if !exists(session, &table).map_err(failed())? {
+            missing.push(format!("CREATE TABLE IF NOT EXISTS {table} ({columns});"));
+            if name == "keys" {
+                missing.push(format!("CREATE INDEX IF NOT EXISTS keys_by_end ON {table} (sink, expires);"));
+            }
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    session.run("BEGIN").map_err(failed())?;
+    lock_ddl(session).map_err(failed())?;
+    let schema = "SELECT to_regnamespace($1) IS NOT NULL";
+    let found = session.query(schema, &[&quoted(&options.schema)]).map_err(failed())?;
+    if !found.first().is_some_and(|row| row.get(0)) {
+        session.run(&format!("CREATE SCHEMA {}", quoted(&options.schema))).map_err(failed())?;
+    }
+    session.run(&format!("{} COMMIT", missing.concat())).map_err(failed())
+}
+
+pub(super) fn uuid_of(log: LogId) -> Uuid {
+    Uuid::from_bytes(*log.as_bytes())
+}
+
+pub(super) fn position_of(row: &tokio_postgres::Row, at: usize) -> Position {
+    let (last, chain): (i64, Option<i64>) = (row.get(at), row.get(at + 1));
+    let chain = chain.and_then(|chain| u32::try_from(chain).ok());
+    Position { last: Sequence(last.cast_unsigned()), chain }
+}
+
+/// Reads the positions of a sink in all logs. None: nothing was loaded yet.
+pub(crate) fn read_positions(
+    options: &PostgresOptions,
+    sink: &str,
+) -> Result<Option<BTreeMap<LogId, Position>>, SinkError> {
+    let mut session = Session::open(options)?;
+    let table = table(options, "positions");
+    let read = |session: &mut Session| -> Result<_, Failure> {
+        if !exists(session, &table)? {
+            return Ok(None);
+        }
+        let rows =
+            session.query(&format!("SELECT log, last, chain FROM {table} WHERE sink = $1"), &[&sink])?;
+        Ok(Some(rows.iter().map(|row| (log_of(row), position_of(row, 1))).collect()))
+    };
+    read(&mut session).map_err(at("read the positions", options))
+}
+
+/// Notes that a sink begins behind these positions. Does nothing if it is known: another loader was faster.
+pub(super) fn enroll(
+    session: &mut Session,
+    options: &PostgresOptions,
+    sink: &str,
+    ends: &BTreeMap<LogId, Position>,
+) -> Result<(), Failure> {
+    session.run("BEGIN")?;
+    let sinks = table(options, "sinks");
+    let insert = format!("INSERT INTO {sinks} (sink) VALUES ($1) ON CONFLICT (sink) DO NOTHING");
+    if session.execute(&insert, &[&sink])? == 1 {
+        let insert = format!(
+            "INSERT INTO {} (sink, log, start, last, chain) VALUES ($1, $2, $3, $3, $4) \
+             ON CONFLICT (sink, log) DO NOTHING",
+            table(options, "positions")
+        );
+        for (log, end) in ends {
+            let (last, chain) = (end.last.0.cast_signed(), end.chain.map(i64::from));
+            session.execute(&insert, &[&sink, &uuid_of(*log), &last, &chain])?;
+        }
+    }
+    session.run("COMMIT")
+}
+
+fn log_of(row: &tokio_postgres::Row) -> LogId {
+    LogId::from_bytes(row.get::<_, Uuid>(0).into_bytes())
+}
+
+/// Reads what a sink says of all logs, in one snapshot. Without bookkeeping nothing was loaded.
+pub(crate) fn read_counts(options: &PostgresOptions, sink: &str) -> Result<Vec<LogCounts>, SinkError> {
+    let mut session = Session::open(options)?;
+    let failed = || at("read the counters", options);
+    let (positions, counts) = (table(options, "positions"), table(options, "counts"));
+    session.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").map_err(failed())?;
+    if !exists(&mut session, &counts).map_err(failed())? {
+        return Ok(Vec::new());
+    }
+    let positions = format!("SELECT log, start, last FROM {positions} WHERE sink = $1");
+    let positions = session.query(&positions, &[&sink]).map_err(failed())?;
+    let mut logs: BTreeMap<_, _> = positions.iter().map(|row| (log_of(row), counts_of(row))).collect();
+    let columns = "log, stream, loaded, rejected, duplicates, skipped";
+    let counts = format!("SELECT {columns} FROM {counts} WHERE sink = $1");
+    for row in session.query(&counts, &[&sink]).map_err(failed())? {
+        if let Some(log) = logs.get_mut(&log_of(&row)) {
+            let [loaded, rejected, duplicates, skipped] =
+                [2, 3, 4, 5].map(|column| row.get::<_, i64>(column).cast_unsigned());
+            let count = StreamCounts { loaded, rejected, duplicates, skipped };
+            log.streams.insert(row.get(1), count);
+        }
+    }
+    Ok(logs.into_values().collect())
+}
+
+fn counts_of(row: &tokio_postgres::Row) -> LogCounts {
+    let (start, last): (i64, i64) = (row.get(1), row.get(2));
+    let (start, last) = (Sequence(start.cast_unsigned()), Sequence(last.cast_unsigned()));
+    LogCounts { log: log_of(row), start, last, streams: BTreeMap::new() }
+}

@@ -1,0 +1,286 @@
+//! What one transaction brings, and how it gets into the tables.
+//!
+//! All rows go in by one COPY per stream. Where the server refuses one for its content, everything is undone to the
+//! savepoint before, and each stream's rows are halved until the bad ones stand alone: with `b` bad among `n` rows that
+//! takes about `2 b log2 n` more COPYs. Constraints that wait for the commit are asked for before, for then it is too
+//! late to tell whose fault it is.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::{BufMut, BytesMut};
+use tollgate_log::{Gap, LogId, Position, Record, RecordBody, Schema, SchemaId, Sequence};
+use uuid::Uuid;
+
+use super::super::Tally;
+use super::super::sqlite::{readable, row_as_json};
+use super::bookkeeping::{table, uuid_of};
+use super::claims::Claims;
+use super::error::{Failure, at};
+use super::keys::Keys;
+use super::lane::{ClosedLane, Lane, copy_data};
+use super::options::PostgresOptions;
+use super::session::Session;
+use super::table::plan;
+use crate::error::SinkError;
+
+/// An open transaction.
+pub(super) struct Chunk {
+    sink: String,
+    pub(super) log: LogId,
+    pub(super) expected: Option<Position>,
+    /// The gap that it fills; none if it moves the position.
+    pub(super) filled: Option<Gap>,
+    /// The first record; none yet.
+    pub(super) first: Option<Sequence>,
+    pub(super) missing: u64,
+    pub(super) counts: BTreeMap<String, Tally>,
+    lanes: Vec<Lane>,
+    rejects: Rejects,
+}
+
+impl Chunk {
+    pub(super) fn new(
+        sink: &str,
+        log: LogId,
+        (expected, filled): (Option<Position>, Option<Gap>),
+        rejects_max: u64,
+    ) -> Self {
+        Self {
+            sink: sink.to_owned(),
+            log,
+            expected,
+            filled,
+            first: None,
+            missing: 0,
+            counts: BTreeMap::new(),
+            lanes: Vec::new(),
+            rejects: Rejects {
+                log: uuid_of(log),
+                data: BytesMut::new(),
+                by_database: 0,
+                by_database_max: rejects_max,
+            },
+        }
+    }
+
+    /// Takes a record: encodes its row, or keeps what is none.
+    pub(super) fn record(
+        &mut self,
+        session: &mut Session,
+        options: &PostgresOptions,
+        record: &Record<'_>,
+    ) -> Result<(), SinkError> {
+        let (sequence, stream) = (record.sequence, record.schema.stream());
+        match &record.body {
+            RecordBody::Reject { reason, item } => self.reject(sequence, stream, reason, item),
+            RecordBody::Row(values) => {
+                let lane = self.lane(session, options, record.schema_id, record.schema)?;
+                if let Err(reason) = lane.push(sequence, values) {
+                    self.rejects.count_database()?;
+                    self.reject(sequence, stream, &reason, &row_as_json(record.schema, values));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps what is no row.
+    pub(super) fn reject(&mut self, sequence: Sequence, stream: &str, reason: &str, item: &[u8]) {
+        self.rejects.push(&self.sink, sequence, stream, reason, item);
+        count(&mut self.counts, stream, Tally { rejects: 1, ..Tally::default() });
+    }
+
+    /// Counts records of a stream that the sink does not take.
+    pub(super) fn skipped(&mut self, stream: &str, skipped: u64) {
+        count(&mut self.counts, stream, Tally { skipped, ..Tally::default() });
+    }
+
+    fn lane(
+        &mut self,
+        session: &mut Session,
+        options: &PostgresOptions,
+        id: SchemaId,
+        schema: &Arc<Schema>,
+    ) -> Result<&mut Lane, SinkError> {
+        let at = match self.lanes.iter().position(|lane| lane.schema_id == id) {
+            Some(at) => at,
+            None => {
+                let plan = plan(session, options, &self.sink, schema)?;
+                self.lanes.push(Lane::new(id, schema.clone(), plan));
+                self.lanes.len() - 1
+            }
+        };
+        Ok(&mut self.lanes[at])
+    }
+
+    /// Brings everything into the tables.
+    pub(super) fn store(
+        &mut self,
+        session: &mut Session,
+        options: &PostgresOptions,
+        keys: &mut Keys,
+    ) -> Result<(), SinkError> {
+        let lanes: Vec<_> = self.lanes.drain(..).map(Lane::close).filter(|lane| lane.rows() > 0).collect();
+        match lanes.iter().all(|lane| lane.keyed().is_empty()) {
+            true => drop(self.copy(session, options, &lanes)?),
+            false => self.store_keyed(session, options, keys, &lanes)?,
+        }
+        self.rejects.store(session, options)
+    }
+
+    fn store_keyed(
+        &mut self,
+        session: &mut Session,
+        options: &PostgresOptions,
+        keys: &mut Keys,
+        lanes: &[ClosedLane],
+    ) -> Result<(), SinkError> {
+        let failed = || at("claim keys", options);
+        let mut claims = Claims::of(lanes);
+        let mut rows: Vec<_> = lanes.iter().map(ClosedLane::without_key).collect();
+        while !claims.is_empty() {
+            claims.claim(session, keys, self.log, &mut rows).map_err(failed())?;
+            let chosen = lanes.iter().zip(&mut rows).map(|(lane, rows)| lane.select(&std::mem::take(rows)));
+            let chosen: Vec<_> = chosen.filter(|lane| lane.rows() > 0).collect();
+            let refused = self.copy(session, options, &chosen)?;
+            let copied = chosen.iter().flat_map(ClosedLane::sequences).collect();
+            claims.settle(session, keys, &copied, &refused).map_err(failed())?;
+        }
+        for (stream, duplicates) in claims.duplicates() {
+            count(&mut self.counts, stream, Tally { duplicates: *duplicates, ..Tally::default() });
+        }
+        Ok(())
+    }
+
+    /// Copies rows and returns those that the server refused, which are rejects now.
+    fn copy(
+        &mut self,
+        session: &mut Session,
+        options: &PostgresOptions,
+        lanes: &[ClosedLane],
+    ) -> Result<HashSet<Sequence>, SinkError> {
+        let all: Vec<_> = lanes.iter().map(|lane| (lane, 0..lane.rows())).collect();
+        let mut refused = HashSet::new();
+        match attempt(session, &all).map_err(at("copy rows", options))? {
+            Stored::All => lanes.iter().for_each(|lane| self.count_rows(lane, lane.rows())),
+            Stored::Refused(_) => {
+                for lane in lanes {
+                    refused.extend(self.bisect(session, options, lane)?);
+                }
+            }
+        }
+        Ok(refused)
+    }
+
+    fn count_rows(&mut self, lane: &ClosedLane, rows: usize) {
+        count(&mut self.counts, lane.schema.stream(), Tally { rows: rows as u64, ..Tally::default() });
+    }
+
+    /// The rows of a lane in order, by halves: what comes first is there first, as if each were inserted alone.
+    fn bisect(
+        &mut self,
+        session: &mut Session,
+        options: &PostgresOptions,
+        lane: &ClosedLane,
+    ) -> Result<Vec<Sequence>, SinkError> {
+        let whole = 0..lane.rows();
+        let (mut open, mut refused) = (vec![whole], Vec::new());
+        while let Some(rows) = open.pop() {
+            let stored = attempt(session, &[(lane, rows.clone())]).map_err(at("copy rows", options))?;
+            match stored {
+                Stored::All => self.count_rows(lane, rows.len()),
+                Stored::Refused(reason) if rows.len() == 1 => {
+                    self.rejects.count_database()?;
+                    refused.push(lane.sequence(rows.start));
+                    let item = lane.row_as_json(rows.start);
+                    self.reject(lane.sequence(rows.start), lane.schema.stream(), &reason, &item);
+                }
+                Stored::Refused(_) => {
+                    let middle = rows.start + rows.len() / 2;
+                    open.extend([middle..rows.end, rows.start..middle]);
+                }
+            }
+        }
+        Ok(refused)
+    }
+}
+
+enum Stored {
+    All,
+    /// Nothing; a row is to blame.
+    Refused(String),
+}
+
+/// Copies rows, all or none.
+fn attempt(session: &mut Session, parts: &[(&ClosedLane, Range<usize>)]) -> Result<Stored, Failure> {
+    session.run("SAVEPOINT tollgate_rows")?;
+    let result = parts
+        .iter()
+        .try_for_each(|(lane, rows)| session.copy(lane.statement(), lane.copy_data(rows.clone())))
+        .and_then(|()| session.run("SET CONSTRAINTS ALL IMMEDIATE; RELEASE SAVEPOINT tollgate_rows"));
+    let Err(failure) = result else { return Ok(Stored::All) };
+    let Some(reason) = failure.row_reason() else { return Err(failure) };
+    session.run("ROLLBACK TO SAVEPOINT tollgate_rows; RELEASE SAVEPOINT tollgate_rows")?;
+    Ok(Stored::Refused(reason))
+}
+
+fn count(counts: &mut BTreeMap<String, Tally>, stream: &str, more: Tally) {
+    if !counts.contains_key(stream) {
+        counts.insert(stream.to_owned(), Tally::default());
+    }
+    if let Some(count) = counts.get_mut(stream) {
+        count.rows += more.rows;
+        count.rejects += more.rejects;
+        count.duplicates += more.duplicates;
+        count.skipped += more.skipped;
+    }
+}
+
+/// Rows of the reject table. They cannot be refused for their content: raw bytes are bytea, texts hold no U+0000.
+struct Rejects {
+    log: Uuid,
+    data: BytesMut,
+    by_database: u64,
+    by_database_max: u64,
+}
+
+impl Rejects {
+    const COLUMNS: &str = "sink, log, sequence, stream, reason, item, text";
+
+    /// Counts a row that the database refused; those that were refused at ingest say nothing about the table.
+    fn count_database(&mut self) -> Result<(), SinkError> {
+        self.by_database += 1;
+        match self.by_database > self.by_database_max {
+            true => Err(SinkError::TooManyRejects { found: self.by_database, limit: self.by_database_max }),
+            false => Ok(()),
+        }
+    }
+
+    fn push(&mut self, sink: &str, sequence: Sequence, stream: &str, reason: &str, item: &[u8]) {
+        self.data.put_u16(7);
+        for bytes in [
+            sink.as_bytes(),
+            self.log.as_bytes(),
+            &sequence.0.to_be_bytes(),
+            readable(stream.as_bytes()).as_bytes(),
+            readable(reason.as_bytes()).as_bytes(),
+            item,
+            readable(item).as_bytes(),
+        ] {
+            // A record has at most some megabytes, so its length fits.
+            self.data.put_u32(bytes.len() as u32);
+            self.data.put_slice(bytes);
+        }
+    }
+
+    fn store(&mut self, session: &mut Session, options: &PostgresOptions) -> Result<(), SinkError> {
+        if self.data.is_empty() {
+            return Ok(());
+        }
+        let (table, columns) = (table(options, "rejects"), Self::COLUMNS);
+        let statement = format!("COPY {table} ({columns}) FROM STDIN (FORMAT binary)");
+        session.copy(&statement, copy_data(self.data.split().freeze())).map_err(at("keep rejects", options))
+    }
+}

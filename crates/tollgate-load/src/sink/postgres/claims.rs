@@ -1,0 +1,143 @@
+//! Which rows of a chunk are loaded, where their streams have keys: of those with one key, the first that the database takes.
+//!
+//! The rows of a chunk go in together, so the order of the log is kept by rounds: in each, the first row of each key that is
+//! open asks for it. What gets its key is copied. A row that the database refuses gives its key back, and the next one
+//! asks in another round; so there is one round more than rows are refused at most.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+
+use tollgate_log::{LogId, Sequence};
+
+use super::error::Failure;
+use super::keys::{Claim, Keys, StreamKey};
+use super::lane::ClosedLane;
+use super::session::Session;
+
+/// A row that asks for a key.
+struct Claimant {
+    lane: usize,
+    row: usize,
+    sequence: Sequence,
+    window_ms: u64,
+}
+
+/// Rows with keys of which nobody knows yet whether they are loaded.
+pub(super) struct Claims {
+    /// Of each key the rows that ask for it, in the order of the log; never empty.
+    open: BTreeMap<StreamKey, VecDeque<Claimant>>,
+    /// Rows whose key another record has, by stream.
+    duplicates: BTreeMap<String, u64>,
+}
+
+impl Claims {
+    pub(super) fn of(lanes: &[ClosedLane]) -> Self {
+        let mut open: BTreeMap<StreamKey, VecDeque<Claimant>> = BTreeMap::new();
+        for (index, lane) in lanes.iter().enumerate() {
+            let Some((_, window)) = lane.schema.key() else { continue };
+            let window_ms = crate::sink::key::millis(window);
+            for keyed in lane.keyed() {
+                let (row, sequence) = (keyed.row, lane.sequence(keyed.row));
+                let claimants = open.entry((lane.schema.stream().to_owned(), keyed.key.clone()));
+                claimants.or_default().push_back(Claimant { lane: index, row, sequence, window_ms });
+            }
+        }
+        // A stream that changed has a lane for each of its schemas.
+        for claimants in open.values_mut() {
+            claimants.make_contiguous().sort_by_key(|claimant| claimant.sequence);
+        }
+        Self { open, duplicates: BTreeMap::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Rows whose key another record has, by stream.
+    pub(super) fn duplicates(&self) -> &BTreeMap<String, u64> {
+        &self.duplicates
+    }
+
+    /// Has the first row of each key ask for it, and adds those that got theirs to the rows of their lanes.
+    pub(super) fn claim(
+        &mut self,
+        session: &mut Session,
+        keys: &mut Keys,
+        log: LogId,
+        rows: &mut [Vec<usize>],
+    ) -> Result<(), Failure> {
+        let asking = self.open.iter().filter_map(|(key, claimants)| {
+            let Claimant { sequence, window_ms, .. } = *claimants.front()?;
+            Some(Claim { key, sequence, window_ms })
+        });
+        let granted = keys.claim(session, log, &asking.collect::<Vec<_>>())?;
+        let mut denied = Vec::new();
+        for (key, claimants) in &self.open {
+            match claimants.front() {
+                Some(first) if granted.contains(&first.sequence) => rows[first.lane].push(first.row),
+                _ => denied.push(key.clone()),
+            }
+        }
+        rows.iter_mut().for_each(|rows| rows.sort_unstable());
+        self.deny(session, keys, log, &denied)
+    }
+
+    /// What asks for the key of another record is a duplicate. Where that other is in the chunk too (a position was
+    /// taken back), it is its turn.
+    fn deny(
+        &mut self,
+        session: &mut Session,
+        keys: &Keys,
+        log: LogId,
+        denied: &[StreamKey],
+    ) -> Result<(), Failure> {
+        if denied.is_empty() {
+            return Ok(());
+        }
+        let holders = keys.holders(session, log, &denied.iter().collect::<Vec<_>>())?;
+        for key in denied {
+            let holder = holders.get(key);
+            let Some(mut claimants) = self.open.remove(key) else { continue };
+            let at = claimants.iter().position(|claimant| Some(&claimant.sequence) == holder);
+            let duplicates = claimants.drain(..at.unwrap_or(claimants.len())).count();
+            self.count_duplicates(&key.0, duplicates);
+            if !claimants.is_empty() {
+                self.open.insert(key.clone(), claimants);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a round: what is loaded keeps its key, what was refused gives it back for the next.
+    pub(super) fn settle(
+        &mut self,
+        session: &mut Session,
+        keys: &Keys,
+        copied: &HashSet<Sequence>,
+        refused: &HashSet<Sequence>,
+    ) -> Result<(), Failure> {
+        let mut given_back = Vec::new();
+        for (key, mut claimants) in std::mem::take(&mut self.open) {
+            let first = claimants.front().map(|claimant| claimant.sequence).unwrap_or_default();
+            if refused.contains(&first) {
+                claimants.pop_front();
+                given_back.push(key.clone());
+            } else if copied.contains(&first) {
+                self.count_duplicates(&key.0, claimants.len() - 1);
+                claimants.clear();
+            }
+            if !claimants.is_empty() {
+                self.open.insert(key, claimants);
+            }
+        }
+        match given_back.is_empty() {
+            true => Ok(()),
+            false => keys.give_back(session, &given_back.iter().collect::<Vec<_>>()),
+        }
+    }
+
+    fn count_duplicates(&mut self, stream: &str, count: usize) {
+        if count > 0 {
+            *self.duplicates.entry(stream.to_owned()).or_default() += count as u64;
+        }
+    }
+}

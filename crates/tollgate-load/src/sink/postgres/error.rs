@@ -1,0 +1,109 @@
+//! Whose fault an error of PostgreSQL is: the row's, the moment's, or the operator's.
+//!
+//! | SQLSTATE | fault of | what follows |
+//! | --- | --- | --- |
+//! | 22 data exception, 23 integrity constraint | the row, while rows are copied | bisected, the row becomes a reject |
+//! | 22P03, 22P04 wrong binary form | the moment | a column was retyped under the loader: read again |
+//! | 08, 40, 53, 55, 57, 58, 25006, XX; no state at all | the moment | tried again with backoff |
+//! | 42P01, 42P07, 42701, 42703, 42710 what is there or is not | the moment | tables are looked at again |
+//! | all else: 42501 no grant, 28 login, 3D no database, P0001 raised by a trigger | the operator | the sink stops |
+//!
+//! Source: PostgreSQL 15, appendix A.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use tokio_postgres::error::DbError;
+
+use super::options::PostgresOptions;
+use crate::error::{Remedy, SinkError};
+
+/// Why a call of a session failed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Server(tokio_postgres::Error),
+    Io(io::Error),
+    /// TLS cannot be set up.
+    Tls(String),
+    /// Nothing came back for so long.
+    NoAnswer(Duration),
+}
+
+impl Failure {
+    fn state(&self) -> Option<&str> {
+        match self {
+            Self::Server(error) => error.code().map(tokio_postgres::error::SqlState::code),
+            _ => None,
+        }
+    }
+
+    /// What to keep beside a row that was refused; none if the row is not to blame.
+    pub(super) fn row_reason(&self) -> Option<String> {
+        let state = self.state()?;
+        let is_of_row = matches!(&state[..2], "22" | "23") && !matches!(state, "22P03" | "22P04");
+        is_of_row.then(|| self.to_string())
+    }
+
+    fn remedy(&self) -> Remedy {
+        let Some(state) = self.state() else { return self.remedy_without_state() };
+        match (&state[..2], state) {
+            ("08" | "40" | "53" | "55" | "57" | "58" | "XX", _)
+            | (_, "25006" | "22P03" | "22P04" | "42P01" | "42P07" | "42701" | "42703" | "42710") => {
+                Remedy::Time
+            }
+            _ => Remedy::Operator,
+        }
+    }
+
+    fn remedy_without_state(&self) -> Remedy {
+        let Self::Server(error) = self else {
+            return if matches!(self, Self::Tls(_)) { Remedy::Operator } else { Remedy::Time };
+        };
+        match error.source().map(<dyn StdError>::downcast_ref::<io::Error>) {
+            // The connection ended.
+            None => Remedy::Time,
+            Some(Some(error)) if !is_of_tls(error) => Remedy::Time,
+            // A certificate or a login that was refused.
+            Some(_) => Remedy::Operator,
+        }
+    }
+}
+
+fn is_of_tls(error: &io::Error) -> bool {
+    matches!(error.get_ref(), Some(inner) if inner.is::<rustls::Error>())
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(error) => match error.as_db_error() {
+                Some(error) => write_db_error(error, f),
+                None => f.write_str(&crate::error::join_chain(error)),
+            },
+            Self::Io(error) => error.fmt(f),
+            Self::Tls(reason) => f.write_str(reason),
+            Self::NoAnswer(wait) => write!(f, "no answer for {} s", wait.as_secs()),
+        }
+    }
+}
+
+fn write_db_error(error: &DbError, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "{} (SQLSTATE {}", error.message(), error.code().code())?;
+    if let Some(detail) = error.detail() {
+        write!(f, ": {detail}")?;
+    }
+    f.write_str(")")
+}
+
+impl StdError for Failure {}
+
+/// Names the database of a failure.
+pub(super) fn at(
+    action: &'static str,
+    options: &PostgresOptions,
+) -> impl FnOnce(Failure) -> SinkError + use<> {
+    let server = options.server.to_string();
+    move |failure| SinkError::Server { action, server, remedy: failure.remedy(), source: Box::new(failure) }
+}

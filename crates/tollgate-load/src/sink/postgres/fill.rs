@@ -1,0 +1,69 @@
+//! Gaps that records were found for: they are loaded, and the gap shrinks or goes, in one transaction.
+
+use tollgate_log::{Gap, LogId, Sequence};
+
+use super::bookkeeping::{table, uuid_of};
+use super::error::Failure;
+use super::options::PostgresOptions;
+use super::session::Session;
+
+/// The gaps of a log, in order.
+pub(super) fn gaps(
+    session: &mut Session,
+    options: &PostgresOptions,
+    sink: &str,
+    log: LogId,
+) -> Result<Vec<Gap>, Failure> {
+    let gaps = table(options, "gaps");
+    let question =
+        format!("SELECT first, last, reason FROM {gaps} WHERE sink = $1 AND log = $2 ORDER BY first");
+    let rows = session.query(&question, &[&sink, &uuid_of(log)])?;
+    let gap = |row: &tokio_postgres::Row| {
+        let [first, last] = [0, 1].map(|column| Sequence(row.get::<_, i64>(column).cast_unsigned()));
+        Gap { first, last, reason: row.get(2) }
+    };
+    Ok(rows.iter().map(gap).collect())
+}
+
+/// Keeps other loaders from a gap, to the end of the transaction. False: it is not there any more.
+pub(super) fn lock(
+    session: &mut Session,
+    options: &PostgresOptions,
+    sink: &str,
+    log: LogId,
+    gap: &Gap,
+) -> Result<bool, Failure> {
+    let gaps = table(options, "gaps");
+    let question =
+        format!("SELECT 1 FROM {gaps} WHERE sink = $1 AND log = $2 AND first = $3 AND last = $4 FOR UPDATE");
+    let (first, last) = (gap.first.0.cast_signed(), gap.last.0.cast_signed());
+    Ok(session.query(&question, &[&sink, &uuid_of(log), &first, &last])?.len() == 1)
+}
+
+/// Puts what is left of a gap in its place and tells how the session commits. None: the gap is not there any more.
+pub(super) fn replace(
+    session: &mut Session,
+    options: &PostgresOptions,
+    sink: &str,
+    log: LogId,
+    (gap, left): (&Gap, &[Gap]),
+) -> Result<Option<String>, Failure> {
+    let (gaps, log) = (table(options, "gaps"), uuid_of(log));
+    let delete = format!(
+        "DELETE FROM {gaps} WHERE sink = $1 AND log = $2 AND first = $3 AND last = $4 \
+         RETURNING since::text, current_setting('synchronous_commit')"
+    );
+    let (first, last) = (gap.first.0.cast_signed(), gap.last.0.cast_signed());
+    let rows = session.query(&delete, &[&sink, &log, &first, &last])?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let insert = format!(
+        "INSERT INTO {gaps} (sink, log, first, last, reason, since) \
+         VALUES ($1, $2, $3, $4, $5, $6::text::timestamptz)"
+    );
+    for Gap { first, last, reason } in left {
+        let (first, last) = (first.0.cast_signed(), last.0.cast_signed());
+        let since: String = row.get(0);
+        session.execute(&insert, &[&sink, &log, &first, &last, reason, &since])?;
+    }
+    Ok(Some(row.get(1)))
+}

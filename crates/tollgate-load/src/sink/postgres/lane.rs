@@ -1,0 +1,160 @@
+//! The rows of one schema while a chunk is filled: encoded once, in the order of the log, ready for COPY.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use tollgate_log::{Column, Schema, SchemaId, Sequence, Value};
+
+use super::super::key::Key;
+use super::super::sqlite::row_as_json;
+use super::table::Plan;
+
+/// Signature, flags, length of the extension.
+const COPY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+const COPY_TRAILER: &[u8] = &[0xff, 0xff];
+
+/// One row in the data of its lane.
+struct Row {
+    sequence: Sequence,
+    start: usize,
+}
+
+/// A row that has a key.
+pub(super) struct Keyed {
+    pub(super) row: usize,
+    pub(super) key: Box<[u8]>,
+}
+
+/// Rows of one schema.
+pub(super) struct Lane {
+    pub(super) schema_id: SchemaId,
+    pub(super) schema: Arc<Schema>,
+    plan: Arc<Plan>,
+    data: BytesMut,
+    rows: Vec<Row>,
+    keyed: Vec<Keyed>,
+}
+
+impl Lane {
+    pub(super) fn new(schema_id: SchemaId, schema: Arc<Schema>, plan: Plan) -> Self {
+        let (plan, data) = (Arc::new(plan), BytesMut::new());
+        Self { schema_id, schema, plan, data, rows: Vec::new(), keyed: Vec::new() }
+    }
+
+    /// Takes a row.
+    ///
+    /// # Errors
+    /// Why the table has no place for it.
+    pub(super) fn push(&mut self, sequence: Sequence, values: &[Value<'_>]) -> Result<(), String> {
+        let start = self.data.len();
+        // A schema has at most 1,000 columns.
+        self.data.put_u16(self.plan.wires.len() as u16);
+        let columns = self.schema.columns().iter().zip(values).filter(|(column, _)| !column.is_key());
+        for (wire, (column, value)) in self.plan.wires.iter().zip(columns) {
+            if let Err(reason) = wire.encode(value, &mut self.data) {
+                self.data.truncate(start);
+                return Err(format!("column {:?}: {reason}", column.name));
+            }
+        }
+        if let Some(key) = Key::of(&self.schema, values) {
+            self.keyed.push(Keyed { row: self.rows.len(), key: key.bytes.into() });
+        }
+        self.rows.push(Row { sequence, start });
+        Ok(())
+    }
+
+    /// Ends the lane: no row comes any more.
+    pub(super) fn close(self) -> ClosedLane {
+        let Self { schema, plan, data, rows, keyed, .. } = self;
+        ClosedLane { schema, plan, data: data.freeze(), rows, keyed }
+    }
+}
+
+/// All rows of one schema in a chunk.
+pub(super) struct ClosedLane {
+    pub(super) schema: Arc<Schema>,
+    plan: Arc<Plan>,
+    data: Bytes,
+    rows: Vec<Row>,
+    keyed: Vec<Keyed>,
+}
+
+impl ClosedLane {
+    pub(super) fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The rows that have a key, in order.
+    pub(super) fn keyed(&self) -> &[Keyed] {
+        &self.keyed
+    }
+
+    /// The rows that have none, in order.
+    pub(super) fn without_key(&self) -> Vec<usize> {
+        let mut keyed = self.keyed.iter().map(|keyed| keyed.row).peekable();
+        (0..self.rows()).filter(|row| keyed.next_if_eq(row).is_none()).collect()
+    }
+
+    /// Some of its rows as a lane of their own.
+    pub(super) fn select(&self, chosen: &[usize]) -> Self {
+        let (mut data, mut rows) = (BytesMut::new(), Vec::with_capacity(chosen.len()));
+        for row in chosen {
+            rows.push(Row { sequence: self.sequence(*row), start: data.len() });
+            data.put_slice(&self.data[self.start(*row)..self.start(row + 1)]);
+        }
+        let (schema, plan) = (self.schema.clone(), self.plan.clone());
+        Self { schema, plan, data: data.freeze(), rows, keyed: Vec::new() }
+    }
+
+    pub(super) fn statement(&self) -> &str {
+        &self.plan.copy
+    }
+
+    /// Some of its rows as the data of a COPY.
+    pub(super) fn copy_data(&self, rows: Range<usize>) -> [Bytes; 3] {
+        copy_data(self.data.slice(self.start(rows.start)..self.start(rows.end)))
+    }
+
+    pub(super) fn sequence(&self, row: usize) -> Sequence {
+        self.rows[row].sequence
+    }
+
+    pub(super) fn sequences(&self) -> impl Iterator<Item = Sequence> {
+        self.rows.iter().map(|row| row.sequence)
+    }
+
+    /// A row as a JSON object, for the reject table.
+    pub(super) fn row_as_json(&self, row: usize) -> Vec<u8> {
+        let mut rest = &self.data[self.start(row) + 2..self.start(row + 1)];
+        let mut wires = self.plan.wires.iter();
+        let mut value = |column: &Column| {
+            let wire = wires.next()?;
+            let bytes = split_value(&mut rest)?;
+            Some(wire.decode(column.kind, bytes).unwrap_or(Value::Bytes(bytes)))
+        };
+        let columns = self.schema.columns().iter();
+        let values: Vec<_> = columns
+            .map(|column| if column.is_key() { None } else { value(column) }.unwrap_or(Value::Null))
+            .collect();
+        row_as_json(&self.schema, &values)
+    }
+
+    fn start(&self, row: usize) -> usize {
+        self.rows.get(row).map_or(self.data.len(), |row| row.start)
+    }
+}
+
+/// Wraps rows into what a COPY begins and ends with.
+pub(super) fn copy_data(rows: Bytes) -> [Bytes; 3] {
+    [Bytes::from_static(COPY_HEADER), rows, Bytes::from_static(COPY_TRAILER)]
+}
+
+/// Splits a value off that was encoded here. None: null.
+fn split_value<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (length, behind) = rest.split_first_chunk::<4>()?;
+    let bytes = usize::try_from(i32::from_be_bytes(*length)).ok();
+    let (value, behind) = behind.split_at_checked(bytes.unwrap_or(0))?;
+    *rest = behind;
+    bytes.is_some().then_some(value)
+}

@@ -1,0 +1,340 @@
+//! Where a PostgreSQL database is, and how it is spoken to: what libpq would read from the same text.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+
+/// What is shown in place of a password.
+const HIDDEN: &str = "***";
+/// Keys that the protocol library does not know, and we do.
+const TLS_KEYS: [&str; 2] = ["sslmode", "sslrootcert"];
+
+/// A PostgreSQL sink.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PostgresOptions {
+    /// Where it is.
+    pub server: PostgresUrl,
+    /// The schema of the bookkeeping tables, made if missing. Sinks that share a database need one each.
+    pub schema: String,
+    /// The schema of the tables of streams that `tables` does not name.
+    pub table_schema: String,
+    /// Tables of streams, where they are not named like the stream.
+    pub tables: BTreeMap<String, TableName>,
+    /// How long a connection may take to be made.
+    pub connect_timeout: Duration,
+    /// How long one statement may take, a COPY too.
+    pub statement_timeout: Duration,
+    /// How long a lock is waited for.
+    pub lock_timeout: Duration,
+}
+
+impl PostgresOptions {
+    /// The defaults for a database.
+    pub fn new(server: PostgresUrl) -> Self {
+        Self {
+            server,
+            schema: "tollgate".to_owned(),
+            table_schema: "public".to_owned(),
+            tables: BTreeMap::new(),
+            connect_timeout: Duration::from_secs(10),
+            statement_timeout: Duration::from_secs(300),
+            lock_timeout: Duration::from_secs(10),
+        }
+    }
+
+    /// The table of a stream.
+    pub(super) fn table_of(&self, stream: &str) -> TableName {
+        self.tables
+            .get(stream)
+            .cloned()
+            .unwrap_or_else(|| TableName { schema: self.table_schema.clone(), name: stream.to_owned() })
+    }
+}
+
+/// A table with its schema, both as the catalog has them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableName {
+    /// Its schema.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl TableName {
+    /// Reads `table`, `schema.table`, `"My Schema"."my.table"`. Case is kept, quoted or not.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str, default_schema: &str) -> Result<Self, String> {
+        let (first, rest) = identifier(text)?;
+        let Some(rest) = rest.strip_prefix('.') else {
+            return match rest {
+                "" => Ok(Self { schema: default_schema.to_owned(), name: first }),
+                rest => Err(format!("found {rest:?} behind a name")),
+            };
+        };
+        match identifier(rest)? {
+            (name, "") => Ok(Self { schema: first, name }),
+            (_, rest) => Err(format!("found {rest:?} behind a name")),
+        }
+    }
+
+    /// As it is written in a statement.
+    pub fn quoted(&self) -> String {
+        format!("{}.{}", quoted(&self.schema), quoted(&self.name))
+    }
+}
+
+impl fmt::Display for TableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.schema, self.name)
+    }
+}
+
+/// Splits a name off, in double quotes or up to the next dot.
+fn identifier(text: &str) -> Result<(String, &str), String> {
+    let (name, rest) = match text.strip_prefix('"') {
+        None => {
+            let (name, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+            (name.to_owned(), rest)
+        }
+        Some(mut rest) => {
+            let mut name = String::new();
+            loop {
+                let (part, behind) = rest.split_once('"').ok_or("found a quote without another")?;
+                name.push_str(part);
+                match behind.strip_prefix('"') {
+                    Some(behind) => {
+                        name.push('"');
+                        rest = behind;
+                    }
+                    None => break (name, behind),
+                }
+            }
+        }
+    };
+    if name.is_empty() || name.len() > 63 || name.contains('\0') {
+        return Err(format!("name {name:?} has {} bytes, allowed are 1 to 63 without U+0000", name.len()));
+    }
+    Ok((name, rest))
+}
+
+/// A name in a statement.
+pub(super) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Whether and how far the server has to prove who it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// No certificate is looked at: whoever is between can read along.
+    Anybody,
+    /// Its certificate comes from an authority that is trusted.
+    Authority,
+    /// And it names the host.
+    Host,
+}
+
+/// Where a database is: a URL or a list of `key=value`, as libpq takes them. It never shows its password.
+#[derive(Clone)]
+pub struct PostgresUrl {
+    text: String,
+    pub(super) config: Config,
+    pub(super) trust: Trust,
+    /// Authorities that are trusted, as PEM. None: those of the system.
+    pub(super) root_cert: Option<PathBuf>,
+}
+
+impl PostgresUrl {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// What is wrong with it, without its secrets.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (rest, tls) = take_tls_keys(text);
+        let find = |key| tls.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.clone());
+        let mut config = Config::from_str(&rest).map_err(|error| chain(&error))?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err("it names no host".to_owned());
+        }
+        if config.get_user().is_none() {
+            return Err("it names no user".to_owned());
+        }
+        let root_cert = find("sslrootcert").map(PathBuf::from);
+        let mode = find("sslmode");
+        let (mode, mut trust) = match mode.as_deref().unwrap_or("prefer") {
+            "disable" => (SslMode::Disable, Trust::Anybody),
+            "prefer" | "allow" => (SslMode::Prefer, Trust::Anybody),
+            "require" => (SslMode::Require, Trust::Anybody),
+            "verify-ca" => (SslMode::Require, Trust::Authority),
+            "verify-full" => (SslMode::Require, Trust::Host),
+            found => {
+                return Err(format!(
+                    "sslmode is {found:?}, allowed are disable, prefer, require, verify-ca, verify-full"
+                ));
+            }
+        };
+        // As libpq does: whoever names an authority wants it asked.
+        if mode == SslMode::Require && trust == Trust::Anybody && root_cert.is_some() {
+            trust = Trust::Authority;
+        }
+        let is_local = config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
+        config.ssl_mode(if is_local && config.get_hostaddrs().is_empty() { SslMode::Disable } else { mode });
+        Ok(Self { text: text.to_owned(), config, trust, root_cert })
+    }
+}
+
+impl PartialEq for PostgresUrl {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for PostgresUrl {}
+
+impl fmt::Debug for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// `user@host:port/database`, of each host.
+impl fmt::Display for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (config, ports) = (&self.config, self.config.get_ports());
+        write!(f, "{}@", config.get_user().unwrap_or_default())?;
+        let hosts = config.get_hosts().iter().map(host_text);
+        let addresses = config.get_hostaddrs().iter().map(ToString::to_string);
+        let hosts: Vec<_> = if config.get_hosts().is_empty() { addresses.collect() } else { hosts.collect() };
+        for (index, host) in hosts.iter().enumerate() {
+            let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+            write!(f, "{}{host}:{port}", if index > 0 { "," } else { "" })?;
+        }
+        write!(f, "/{}", config.get_dbname().or(config.get_user()).unwrap_or_default())
+    }
+}
+
+/// Whoever leaves an `@` of the password as it is has the rest of it in the host.
+fn host_text(host: &Host) -> String {
+    match host {
+        Host::Tcp(host) => host.rsplit('@').next().unwrap_or_default().to_owned(),
+        Host::Unix(path) => path.display().to_string(),
+    }
+}
+
+/// The text of a connection with its password hidden, for people.
+pub fn hide_password(text: &str) -> String {
+    if let Some(at) = text.find("://") {
+        let (scheme, rest) = text.split_at(at + 3);
+        // A password with `@` or `/` of its own is malformed, and hidden all the same: the last `@` ends it.
+        let (login, rest) = rest.split_at(rest.rfind('@').unwrap_or(0));
+        let login = match login.split_once(':') {
+            Some((user, _)) => format!("{user}:{HIDDEN}"),
+            None => login.to_owned(),
+        };
+        return format!("{scheme}{login}{}", hide_pairs(rest, &['&']));
+    }
+    hide_pairs(text, &[' ', '\t', '\n'])
+}
+
+fn hide_pairs(text: &str, separators: &[char]) -> String {
+    let Some(at) = text.find("password") else { return text.to_owned() };
+    // Quotes and escapes make the end of a value hard to tell: all behind it is hidden where there are any.
+    let behind = &text[at..];
+    let end = if behind.contains(['\'', '\\']) { None } else { behind.find(separators) };
+    format!("{}password={HIDDEN}{}", &text[..at], end.map_or("", |end| &behind[end..]))
+}
+
+/// Takes the keys out that say how TLS is done.
+fn take_tls_keys(text: &str) -> (String, Vec<(String, String)>) {
+    let mut taken = Vec::new();
+    let mut keep = |pair: &&str| match pair.split_once('=') {
+        Some((key, value)) if TLS_KEYS.contains(&key.trim()) => {
+            taken.push((key.trim().to_owned(), value.trim_matches('\'').to_owned()));
+            false
+        }
+        _ => true,
+    };
+    let rest = match text.contains("://").then(|| text.split_once('?')) {
+        Some(Some((head, query))) => {
+            let kept: Vec<_> = query.split('&').filter(&mut keep).collect();
+            format!("{head}{}{}", if kept.is_empty() { "" } else { "?" }, kept.join("&"))
+        }
+        Some(None) => text.to_owned(),
+        None => text.split(' ').filter(&mut keep).collect::<Vec<_>>().join(" "),
+    };
+    (rest, taken)
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    crate::error::join_chain(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_never_shown() {
+        for text in [
+            "postgres://me:se%2Fcret@db:5433/app?sslmode=require",
+            "postgres://me:se/cret@db/app",
+            "postgres://me:s@cret@db/app",
+            "postgres://me@db/app?password=secret",
+            "host=db user=me password=secret dbname=app",
+            "host=db user=me password='my secret' dbname=app",
+        ] {
+            let hidden = hide_password(text);
+            assert!(!hidden.contains("cret"), "{hidden}");
+            if let Ok(url) = PostgresUrl::parse(text) {
+                assert!(!format!("{url} {url:?}").contains("secret"), "{url}");
+            }
+        }
+        assert_eq!(hide_password("postgres://me@db/app"), "postgres://me@db/app");
+        assert_eq!(hide_password("${DATABASE_URL}"), "${DATABASE_URL}");
+        assert_eq!(
+            hide_password("postgres://me:secret@db:5433/app?sslmode=require"),
+            "postgres://me:***@db:5433/app?sslmode=require"
+        );
+    }
+
+    #[test]
+    fn tls_is_as_libpq_has_it() {
+        let check = |query: &str, mode, trust| {
+            let url = PostgresUrl::parse(&format!("postgres://me@db/app{query}")).unwrap();
+            assert_eq!((url.config.get_ssl_mode(), url.trust), (mode, trust), "{query}");
+        };
+        check("", SslMode::Prefer, Trust::Anybody);
+        check("?sslmode=disable", SslMode::Disable, Trust::Anybody);
+        check("?sslmode=require", SslMode::Require, Trust::Anybody);
+        check("?sslmode=require&sslrootcert=/ca.pem", SslMode::Require, Trust::Authority);
+        check("?sslmode=verify-ca", SslMode::Require, Trust::Authority);
+        check("?connect_timeout=3&sslmode=verify-full", SslMode::Require, Trust::Host);
+        let local = PostgresUrl::parse("host=/run/postgresql user=me sslmode=require").unwrap();
+        assert_eq!(local.config.get_ssl_mode(), SslMode::Disable);
+        let refused = PostgresUrl::parse("postgres://me@db/app?sslmode=yes").unwrap_err();
+        assert_eq!(
+            refused,
+            "sslmode is \"yes\", allowed are disable, prefer, require, verify-ca, verify-full"
+        );
+    }
+
+    #[test]
+    fn tables_are_named_with_and_without_quotes() {
+        let check = |text: &str, schema: &str, name: &str| {
+            let expected = TableName { schema: schema.to_owned(), name: name.to_owned() };
+            assert_eq!(TableName::parse(text, "public").unwrap(), expected);
+        };
+        check("visits", "public", "visits");
+        check("web.Visits", "web", "Visits");
+        check("\"my schema\".\"a \"\"b\"\".c\"", "my schema", "a \"b\".c");
+        for bad in ["", ".", "a.", "a.b.c", "\"a", "\"a\"b"] {
+            assert!(TableName::parse(bad, "public").is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! One connection, whose every call ends: the loader's thread waits for each statement, for so long.
+//!
+//! The protocol library is asynchronous, so the connection has a runtime of its own; it runs only while a call waits.
+
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::SinkExt;
+use tokio::runtime::{self, Runtime};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, Error, Row};
+
+use super::error::{Failure, at};
+use super::options::PostgresOptions;
+use super::tls;
+use crate::error::SinkError;
+
+/// A client waits this much longer than the server was told to: who answers late is better heard than cut off.
+const ANSWER_GRACE: Duration = Duration::from_secs(10);
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_RETRIES: u32 = 3;
+/// The oldest version that is supported.
+const VERSION_MIN: i32 = 150_000;
+
+/// A connection to a server that keeps what it commits.
+pub(super) struct Session {
+    runtime: Runtime,
+    client: Client,
+    wait: Duration,
+    health: Health,
+}
+
+/// Whether another statement may be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Health {
+    Good,
+    /// An answer is still due: what comes next would wait behind it.
+    Unknown,
+}
+
+impl Session {
+    /// Connects, sets the session up and looks whether the server is one that rows may be trusted to.
+    ///
+    /// # Errors
+    /// Nobody there, login refused, settings that would lose rows.
+    pub(super) fn open(options: &PostgresOptions) -> Result<Self, SinkError> {
+        let failed = |failure| at("connect", options)(failure);
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| failed(Failure::Io(error)))?;
+        let tls = tls::connector(&options.server).map_err(|reason| failed(Failure::Tls(reason)))?;
+        let config = configured(options);
+        let connecting = async { tokio::time::timeout(options.connect_timeout, config.connect(tls)).await };
+        let (client, connection) = runtime
+            .block_on(connecting)
+            .map_err(|_| failed(Failure::NoAnswer(options.connect_timeout)))?
+            .map_err(|error| failed(Failure::Server(error)))?;
+        runtime.spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection to PostgreSQL ended");
+            }
+        });
+        let mut session =
+            Self { runtime, client, wait: options.statement_timeout + ANSWER_GRACE, health: Health::Good };
+        session.run(&settings(options)).map_err(failed)?;
+        session.check(options)?;
+        Ok(session)
+    }
+
+    /// Whether it is worth sending anything.
+    pub(super) fn is_usable(&self) -> bool {
+        self.health == Health::Good && !self.client.is_closed()
+    }
+
+    /// Runs statements that give no rows.
+    pub(super) fn run(&mut self, statements: &str) -> Result<(), Failure> {
+        let Self { runtime, client, wait, health } = self;
+        bounded(runtime, *wait, health, client.batch_execute(statements))
+    }
+
+    /// Runs one statement with parameters; prepared each time, for the loader's statements are few and its chunks large.
+    pub(super) fn query(
+        &mut self,
+        statement: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Failure> {
+        let Self { runtime, client, wait, health } = self;
+        bounded(runtime, *wait, health, client.query(statement, parameters))
+    }
+
+    /// Runs one statement with parameters and tells how many rows it touched.
+    pub(super) fn execute(
+        &mut self,
+        statement: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<u64, Failure> {
+        let Self { runtime, client, wait, health } = self;
+        bounded(runtime, *wait, health, client.execute(statement, parameters))
+    }
+
+    /// Runs a COPY with the pieces of its data. Nothing is copied on our side.
+    pub(super) fn copy<const N: usize>(&mut self, statement: &str, data: [Bytes; N]) -> Result<(), Failure> {
+        let Self { runtime, client, wait, health } = self;
+        bounded(runtime, *wait, health, async {
+            let mut sink = pin!(client.copy_in(statement).await?);
+            for piece in data {
+                // What the server does not like ends the sending; `finish` says why.
+                if sink.send(piece).await.is_err() {
+                    break;
+                }
+            }
+            sink.finish().await.map(drop)
+        })
+    }
+
+    fn check(&mut self, options: &PostgresOptions) -> Result<(), SinkError> {
+        let question = "SELECT current_setting('server_version_num')::int, current_setting('server_version'), \
+             current_setting('server_encoding'), current_setting('synchronous_commit'), \
+             current_setting('fsync')";
+        let rows = self.query(question, &[]).map_err(at("read the settings", options))?;
+        let Some(row) = rows.first() else { return Ok(()) };
+        let unfit = |setting, found: String, needed| {
+            Err(SinkError::ServerSetting { server: options.server.to_string(), setting, found, needed })
+        };
+        if row.get::<_, i32>(0) < VERSION_MIN {
+            return unfit("version", row.get(1), "15 or later");
+        }
+        let (encoding, commits): (String, String) = (row.get(2), row.get(3));
+        if encoding != "UTF8" {
+            return unfit("encoding", encoding, "UTF8");
+        }
+        if commits == "off" {
+            return unfit("synchronous_commit", commits, "anything else: a crash would lose commits");
+        }
+        if row.get::<_, &str>(4) == "off" {
+            tracing::warn!(server = %options.server, "fsync is off on this server: a power cut loses what it says it has");
+        }
+        Ok(())
+    }
+}
+
+/// Waits for an answer. One that does not come leaves the connection in a state that nobody knows: drop it then.
+fn bounded<T>(
+    runtime: &Runtime,
+    wait: Duration,
+    health: &mut Health,
+    call: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Failure> {
+    match runtime.block_on(async { tokio::time::timeout(wait, call).await }) {
+        Ok(result) => result.map_err(Failure::Server),
+        Err(_) => {
+            *health = Health::Unknown;
+            Err(Failure::NoAnswer(wait))
+        }
+    }
+}
+
+fn configured(options: &PostgresOptions) -> Config {
+    let mut config = options.server.config.clone();
+    if config.get_application_name().is_none() {
+        config.application_name("tollgate");
+    }
+    config
+        .connect_timeout(options.connect_timeout)
+        .tcp_user_timeout(KEEPALIVE_IDLE + KEEPALIVE_INTERVAL * KEEPALIVE_RETRIES)
+        .keepalives(true)
+        .keepalives_idle(KEEPALIVE_IDLE)
+        .keepalives_interval(KEEPALIVE_INTERVAL)
+        .keepalives_retries(KEEPALIVE_RETRIES);
+    config
+}
+
+/// A loader that is gone must not hold its locks for long either: the server looks after it by the same bounds.
+fn settings(options: &PostgresOptions) -> String {
+    let (statement_ms, lock_ms) = (options.statement_timeout.as_millis(), options.lock_timeout.as_millis());
+    let (idle_s, interval_s) = (KEEPALIVE_IDLE.as_secs(), KEEPALIVE_INTERVAL.as_secs());
+    format!(
+        "SELECT set_config('synchronous_commit', 'on', false) \
+             WHERE current_setting('synchronous_commit') = 'off'; \
+         SET statement_timeout = {statement_ms}; \
+         SET lock_timeout = {lock_ms}; \
+         SET idle_in_transaction_session_timeout = {statement_ms}; \
+         SET default_transaction_isolation = 'read committed'; \
+         SET tcp_keepalives_idle = {idle_s}; \
+         SET tcp_keepalives_interval = {interval_s}; \
+         SET tcp_keepalives_count = {KEEPALIVE_RETRIES}"
+    )
+}

@@ -1,0 +1,261 @@
+//! One table per stream: made, extended, or taken as somebody else made it, where its columns fit.
+//!
+//! Tables are looked at in every load, under a lock that keeps others from changing them until it is committed: binary
+//! COPY would take the bytes of one type for those of another. What loaders change, one does at a time.
+
+use std::collections::BTreeMap;
+
+use tollgate_log::{Column, ColumnOrigin, ColumnType, Schema};
+
+use super::bookkeeping::table as bookkeeping;
+use super::error::{Failure, at};
+use super::options::{PostgresOptions, TableName, quoted};
+use super::session::Session;
+use super::wire::{ServerType, Wire};
+use crate::error::SinkError;
+
+/// The advisory lock of those who make or change tables: "tollgate" in ASCII.
+const DDL_LOCK: i64 = 0x746f_6c6c_6761_7465;
+
+const COLUMNS: &str = "
+    SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), coalesce(b.typname, t.typname)::text,
+           coalesce(b.typtype, t.typtype) = 'e', a.attnotnull, a.atthasdef OR a.attidentity <> '',
+           a.attgenerated <> ''
+    FROM pg_catalog.pg_attribute a
+    JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+    LEFT JOIN pg_catalog.pg_type b ON t.typtype = 'd' AND b.oid = t.typbasetype
+    WHERE a.attrelid = to_regclass($1)::oid AND a.attnum > 0 AND NOT a.attisdropped";
+
+/// How rows of a schema get into their table.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// Columns that the stream lacks are not named: their defaults apply.
+    pub(super) copy: String,
+    /// One for each column of the schema, but its key.
+    pub(super) wires: Vec<Wire>,
+}
+
+/// A column as the catalog has it.
+struct ServerColumn {
+    name: String,
+    shown_type: String,
+    base_type: String,
+    is_enum: bool,
+    is_needed: bool,
+    is_generated: bool,
+}
+
+/// Makes the table of a stream or adds what it lacks, locks it, and tells how rows get in. Call it in a transaction.
+///
+/// # Errors
+/// Nothing is changed if a column does not fit: that is looked at first.
+pub(super) fn plan(
+    session: &mut Session,
+    options: &PostgresOptions,
+    sink: &str,
+    schema: &Schema,
+) -> Result<Plan, SinkError> {
+    check_name(schema)?;
+    let table = options.table_of(schema.stream());
+    let failed = || at("look at a table", options);
+    let changed = || at("make or change a table", options);
+    if !exists(session, &table.quoted()).map_err(failed())? {
+        create(session, &table, schema).map_err(changed())?;
+    }
+    let before = columns(session, &table).map_err(failed())?;
+    let missing = check(&table, schema, &before)?;
+    if !missing.is_empty() {
+        add(session, &table, &missing).map_err(changed())?;
+    }
+    // Not before: two loaders with this lock would wait for each other, each to add what the other adds.
+    lock(session, &table).map_err(failed())?;
+    let columns = columns(session, &table).map_err(failed())?;
+    remember(session, options, sink, schema).map_err(changed())?;
+    let wires = schema.table_columns().map(|column| wire(&table, column, &columns));
+    Ok(Plan { copy: copy_statement(&table, schema), wires: wires.collect::<Result<_, _>>()? })
+}
+
+fn check_name(schema: &Schema) -> Result<(), SinkError> {
+    let columns = schema.table_columns().map(|column| &*column.name);
+    match columns.chain([schema.stream()]).find(|name| name.contains('\0')) {
+        None => Ok(()),
+        Some(name) => Err(SinkError::StreamName {
+            stream: schema.stream().to_owned(),
+            reason: format!("name {name:?} holds U+0000"),
+        }),
+    }
+}
+
+/// Whether there is a table of that name, quoted and with its schema.
+pub(super) fn exists(session: &mut Session, table: &str) -> Result<bool, Failure> {
+    let rows = session.query("SELECT to_regclass($1) IS NOT NULL", &[&table])?;
+    Ok(rows.first().is_some_and(|row| row.get(0)))
+}
+
+/// Waits until no other loader makes or changes tables, to the end of the transaction.
+pub(super) fn lock_ddl(session: &mut Session) -> Result<(), Failure> {
+    session.run(&format!("SELECT pg_advisory_xact_lock({DDL_LOCK})"))
+}
+
+fn create(session: &mut Session, table: &TableName, schema: &Schema) -> Result<(), Failure> {
+    lock_ddl(session)?;
+    let columns: Vec<_> = schema.table_columns().map(declared).collect();
+    session.run(&format!("CREATE TABLE IF NOT EXISTS {} ({})", table.quoted(), columns.join(", ")))
+}
+
+fn add(session: &mut Session, table: &TableName, missing: &[&Column]) -> Result<(), Failure> {
+    lock_ddl(session)?;
+    let columns: Vec<_> =
+        missing.iter().map(|column| format!("ADD COLUMN IF NOT EXISTS {}", declared(column))).collect();
+    session.run(&format!("ALTER TABLE {} {}", table.quoted(), columns.join(", ")))
+}
+
+fn declared(column: &Column) -> String {
+    format!("{} {}", quoted(&column.name), Wire::made(column.kind))
+}
+
+/// Rows of others may come in meanwhile; the columns stay as they are. Foreign tables know no locks.
+fn lock(session: &mut Session, table: &TableName) -> Result<(), Failure> {
+    let kind = session.query(
+        "SELECT relkind = 'f' FROM pg_catalog.pg_class WHERE oid = to_regclass($1)::oid",
+        &[&table.quoted()],
+    )?;
+    match kind.first().is_some_and(|row| row.get(0)) {
+        true => Ok(()),
+        false => session.run(&format!("LOCK TABLE {} IN ROW EXCLUSIVE MODE", table.quoted())),
+    }
+}
+
+fn columns(session: &mut Session, table: &TableName) -> Result<Vec<ServerColumn>, Failure> {
+    let rows = session.query(COLUMNS, &[&table.quoted()])?;
+    let column = |row: &tokio_postgres::Row| ServerColumn {
+        name: row.get(0),
+        shown_type: row.get(1),
+        base_type: row.get(2),
+        is_enum: row.get(3),
+        is_needed: row.get::<_, bool>(4) && !row.get::<_, bool>(5),
+        is_generated: row.get(6),
+    };
+    Ok(rows.iter().map(column).collect())
+}
+
+/// Notes the types of the stream, where they are not noted yet.
+fn remember(
+    session: &mut Session,
+    options: &PostgresOptions,
+    sink: &str,
+    schema: &Schema,
+) -> Result<(), Failure> {
+    let known = kinds(session, options, sink, schema.stream())?;
+    let noted = |column: &&Column| known.get(&column.name) != Some(&column.kind);
+    let upsert = format!(
+        "INSERT INTO {} (sink, stream, name, type) VALUES ($1, $2, $3, $4) \
+         ON CONFLICT (sink, stream, name) DO UPDATE SET type = excluded.type",
+        bookkeeping(options, "columns")
+    );
+    for column in schema.table_columns().filter(noted) {
+        let kind = column.kind.name();
+        session.execute(&upsert, &[&sink, &schema.stream(), &column.name, &kind])?;
+    }
+    Ok(())
+}
+
+/// The types of a stream's columns, as they were noted.
+fn kinds(
+    session: &mut Session,
+    options: &PostgresOptions,
+    sink: &str,
+    stream: &str,
+) -> Result<BTreeMap<String, ColumnType>, Failure> {
+    let columns = bookkeeping(options, "columns");
+    let question = format!("SELECT name, type FROM {columns} WHERE sink = $1 AND stream = $2");
+    let rows = session.query(&question, &[&sink, &stream])?;
+    let kind = |row: &tokio_postgres::Row| Some((row.get(0), ColumnType::from_name(row.get(1))?));
+    Ok(rows.iter().filter_map(kind).collect())
+}
+
+/// A table that rejects may go to.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) table: TableName,
+    /// Of each column the stream's type, and how its values get in.
+    pub(super) columns: BTreeMap<String, (ColumnType, Wire)>,
+}
+
+/// Locks the table of a stream and tells which columns it takes. Call it in a transaction.
+///
+/// # Errors
+/// The database fails; a column was retyped to what the stream's values do not fit.
+pub(super) fn known(
+    session: &mut Session,
+    options: &PostgresOptions,
+    sink: &str,
+    stream: &str,
+) -> Result<Known, SinkError> {
+    let table = options.table_of(stream);
+    let failed = || at("look at a table", options);
+    let kinds = kinds(session, options, sink, stream).map_err(failed())?;
+    if !kinds.is_empty() {
+        lock(session, &table).map_err(failed())?;
+    }
+    let found = columns(session, &table).map_err(failed())?;
+    let mut columns = BTreeMap::new();
+    for (name, kind) in kinds.into_iter().filter(|(name, _)| found.iter().any(|column| column.name == *name))
+    {
+        let column = Column { name, kind, origin: ColumnOrigin::Stored };
+        let wire = wire(&table, &column, &found)?;
+        columns.insert(column.name, (kind, wire));
+    }
+    Ok(Known { table, columns })
+}
+
+/// Looks whether all columns fit, and tells which are missing.
+fn check<'a>(
+    table: &TableName,
+    schema: &'a Schema,
+    columns: &[ServerColumn],
+) -> Result<Vec<&'a Column>, SinkError> {
+    let is_of_stream = |name: &str| schema.table_columns().any(|column| column.name == name);
+    if let Some(needed) = columns.iter().find(|column| column.is_needed && !is_of_stream(&column.name)) {
+        let reason = "takes no null and has no default, and the stream has no such column";
+        return Err(unfit(table, &needed.name, reason));
+    }
+    let mut missing = Vec::new();
+    for column in schema.table_columns() {
+        match columns.iter().any(|known| known.name == column.name) {
+            true => drop(wire(table, column, columns)?),
+            false => missing.push(column),
+        }
+    }
+    Ok(missing)
+}
+
+fn wire(table: &TableName, column: &Column, columns: &[ServerColumn]) -> Result<Wire, SinkError> {
+    let Some(found) = columns.iter().find(|known| known.name == column.name) else {
+        return Err(unfit(table, &column.name, "is gone again: somebody else changes the table"));
+    };
+    if found.is_generated {
+        return Err(unfit(table, &column.name, "is generated, and the stream has a column of that name"));
+    }
+    let server = ServerType { name: &found.base_type, is_enum: found.is_enum };
+    Wire::between(column.kind, &server).ok_or_else(|| SinkError::TypeChanged {
+        table: table.to_string(),
+        column: column.name.clone(),
+        found: found.shown_type.clone(),
+        wanted: column.kind.name(),
+    })
+}
+
+fn unfit(table: &TableName, column: &str, reason: &'static str) -> SinkError {
+    SinkError::ColumnUnfit { table: table.to_string(), column: column.to_owned(), reason }
+}
+
+fn copy_statement(table: &TableName, schema: &Schema) -> String {
+    copy_columns(table, schema.table_columns().map(|column| &*column.name))
+}
+
+/// The statement that copies rows of these columns.
+pub(super) fn copy_columns<'a>(table: &TableName, columns: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<_> = columns.map(quoted).collect();
+    format!("COPY {} ({}) FROM STDIN (FORMAT binary)", table.quoted(), names.join(", "))
+}

@@ -1,0 +1,113 @@
+//! TLS by rustls, with what libpq's `sslmode` asks of the server's certificate.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::options::{PostgresUrl, Trust};
+
+/// Makes what a connection wraps itself in.
+///
+/// # Errors
+/// The authorities cannot be read, in words.
+pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = match url.trust {
+        Trust::Anybody => Verifier { provider: provider.clone(), inner: None, trust: url.trust },
+        Trust::Authority | Trust::Host => {
+            let roots = Arc::new(roots(url.root_cert.as_deref())?);
+            let inner = WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
+                .build()
+                .map_err(|error| error.to_string())?;
+            Verifier { provider: provider.clone(), inner: Some(inner), trust: url.trust }
+        }
+    };
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    Ok(MakeRustlsConnect::new(config))
+}
+
+fn roots(file: Option<&Path>) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    let Some(file) = file else {
+        let found = rustls_native_certs::load_native_certs();
+        let (added, _) = roots.add_parsable_certificates(found.certs);
+        return match (added, found.errors.first()) {
+            (0, Some(error)) => Err(format!("no authority of the system can be read: {error}")),
+            (0, None) => Err("the system has no authorities, name some by sslrootcert".to_owned()),
+            _ => Ok(roots),
+        };
+    };
+    let unreadable = |error: &dyn std::fmt::Display| format!("sslrootcert {}: {error}", file.display());
+    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| unreadable(&error))? {
+        let certificate = certificate.map_err(|error| unreadable(&error))?;
+        roots.add(certificate).map_err(|error| unreadable(&error))?;
+    }
+    match roots.is_empty() {
+        true => Err(unreadable(&"it holds no certificate")),
+        false => Ok(roots),
+    }
+}
+
+/// Looks at a certificate as far as `trust` says. Signatures of the handshake are always checked.
+#[derive(Debug)]
+struct Verifier {
+    provider: Arc<CryptoProvider>,
+    inner: Option<Arc<WebPkiServerVerifier>>,
+    trust: Trust,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let Some(inner) = &self.inner else { return Ok(ServerCertVerified::assertion()) };
+        match inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+            // The name is looked at last: the rest held.
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) if self.trust == Trust::Authority => Ok(ServerCertVerified::assertion()),
+            result => result,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,16 @@
+//! Real logs, a real PostgreSQL: what is written to a log is in the database exactly once, whatever happens in between.
+
+// clippy knows test functions, but not the helpers between them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod after_load;
+mod cluster;
+mod exactly_once;
+mod keys;
+mod mending;
+mod proxy;
+mod rejects;
+mod sinks;
+mod site;
+mod tables;
+mod tls;

@@ -1,0 +1,181 @@
+//! A folder of logs, and a database of its own beside it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tollgate_load::{
+    AuditRow, LoadOptions, LoadStatus, Loader, PostgresOptions, PostgresUrl, SinkKind, SinkOptions, audit,
+};
+use tollgate_log::{
+    Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogId, LogOptions, RowEncoder,
+    Schema, SchemaId, Ticket, Value,
+};
+
+use crate::cluster::Cluster;
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn column(name: &str, kind: ColumnType) -> Column {
+    Column { name: name.to_owned(), kind, origin: ColumnOrigin::Stored }
+}
+
+/// A stream with a number and a path.
+pub(crate) fn visits() -> Schema {
+    Schema::new("visits", vec![column("n", ColumnType::Int), column("path", ColumnType::Text)]).unwrap()
+}
+
+pub(crate) struct Site<'a> {
+    folder: TempDir,
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) database: String,
+    pub(crate) options: SinkOptions,
+}
+
+impl<'a> Site<'a> {
+    pub(crate) fn new(cluster: &'a Cluster) -> Self {
+        let database = cluster.database();
+        let options = sink_at(&cluster.url(&database));
+        Self { folder: TempDir::new().unwrap(), cluster, database, options }
+    }
+
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn postgres(&mut self) -> &mut PostgresOptions {
+        match &mut self.options.kind {
+            SinkKind::Postgres(options) => options,
+            SinkKind::Sqlite { .. } => unreachable!(),
+        }
+    }
+
+    pub(crate) fn open_log(&self, schemas: Vec<Schema>) -> Log {
+        let options = LogOptions { segment_bytes_max: 16 << 10, ..LogOptions::new(&self.dir()) };
+        Log::open(Arc::new(DiskStorage), options, schemas, |_| {}).unwrap().0
+    }
+
+    /// Writes a log to its end and seals it.
+    pub(crate) fn write<R>(&self, schemas: Vec<Schema>, fill: impl FnOnce(&mut Appender) -> R) -> LogId {
+        let log = self.open_log(schemas);
+        let mut appender = log.appender(|| {});
+        fill(&mut appender);
+        drop(appender);
+        let id = log.id();
+        log.close().unwrap();
+        id
+    }
+
+    pub(crate) fn write_visits(&self, numbers: std::ops::Range<i64>) -> LogId {
+        self.write(vec![visits()], |appender| {
+            for n in numbers {
+                let ticket = visit(appender, n);
+                // A segment is closed between writes only, and one write takes what waits.
+                if n % 20 == 0 {
+                    eventually("it is written", || appender.reached(ticket, Level::Written).is_some());
+                }
+            }
+        })
+    }
+
+    pub(crate) fn load_options(&self) -> LoadOptions {
+        let mut options = LoadOptions::new(self.dir(), self.options.clone());
+        options.tuning.backoff_min = Duration::from_millis(5);
+        options.tuning.backoff_max = Duration::from_millis(100);
+        options
+    }
+
+    pub(crate) fn start(&self) -> Loader {
+        self.start_with(self.load_options())
+    }
+
+    pub(crate) fn start_with(&self, options: LoadOptions) -> Loader {
+        Loader::start(options, Arc::new(DiskStorage), None).unwrap()
+    }
+
+    /// Loads into another sink.
+    pub(crate) fn load_into(&self, sink: &SinkOptions) -> LoadStatus {
+        let options = LoadOptions { sink: sink.clone(), ..self.load_options() };
+        self.start_with(options).finish(PATIENCE).unwrap()
+    }
+
+    pub(crate) fn load(&self) -> LoadStatus {
+        self.start().finish(PATIENCE).unwrap()
+    }
+
+    /// Loads until the sink stops, and gives the reason.
+    pub(crate) fn load_until_stopped(&self) -> String {
+        match Loader::start(self.load_options(), Arc::new(DiskStorage), None) {
+            Ok(loader) => loader.finish(PATIENCE).unwrap_err().to_string(),
+            Err(error) => chain(&error),
+        }
+    }
+
+    pub(crate) fn audit(&self) -> Vec<AuditRow> {
+        let rows = self.audit_of(&self.options);
+        rows.iter().for_each(|row| assert_eq!(row.missing, 0, "{row:?}"));
+        rows
+    }
+
+    /// The account of a sink, which has to add up.
+    pub(crate) fn audit_of(&self, sink: &SinkOptions) -> Vec<AuditRow> {
+        let rows = audit(&DiskStorage, &self.dir(), sink).unwrap();
+        for row in &rows {
+            let told = row.pending + row.loaded + row.rejected + row.duplicates + row.missing;
+            assert_eq!(row.ingested, told, "{row:?}");
+        }
+        rows
+    }
+
+    pub(crate) fn sql(&self, statements: &str) -> String {
+        self.cluster.sql(&self.database, statements)
+    }
+
+    /// Each number exactly once, by count and by checksum.
+    pub(crate) fn assert_visits(&self, numbers: std::ops::Range<i64>) {
+        let found = self.sql("SELECT count(*), count(DISTINCT n), coalesce(sum(n), 0), md5(string_agg(path, '' ORDER BY n)) FROM visits");
+        let (count, sum) = (numbers.end - numbers.start, numbers.clone().sum::<i64>());
+        let paths = numbers.map(|n| format!("'/path/{n:06}'")).collect::<Vec<_>>().join(" || ");
+        let expected = format!("{count}|{count}|{sum}|{}", self.sql(&format!("SELECT md5({paths})")));
+        assert_eq!(found, expected);
+    }
+}
+
+pub(crate) fn sink_at(url: &str) -> SinkOptions {
+    let options = PostgresOptions::new(PostgresUrl::parse(url).unwrap());
+    SinkOptions::new("main", SinkKind::Postgres(Box::new(options)))
+}
+
+/// One row in a batch of its own.
+pub(crate) fn visit(appender: &mut Appender, n: i64) -> Ticket {
+    let path = format!("/path/{n:06}");
+    row(appender, &[Value::Int(n), Value::Text(&path)])
+}
+
+pub(crate) fn row(appender: &mut Appender, values: &[Value<'_>]) -> Ticket {
+    let fill = |row: &mut RowEncoder<'_>| values.iter().try_for_each(|value| row.push(*value));
+    let (ticket, result) =
+        appender.append(Level::Synced, |transaction| transaction.row(SchemaId(0), fill)).unwrap();
+    result.unwrap();
+    eventually("the writer takes a batch", || appender.hand_over());
+    ticket.unwrap()
+}
+
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let source = error.source().map(|source| format!(": {}", chain(source)));
+    format!("{error}{}", source.unwrap_or_default())
+}

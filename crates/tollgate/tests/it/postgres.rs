@@ -1,0 +1,85 @@
+//! A server whose rows go to PostgreSQL.
+
+use crate::cluster::shared;
+use crate::program::{App, eventually, told};
+use crate::sinks::{Numbers, STREAMS, check_kills, check_loaders_at_once};
+
+const ITEMS: i64 = 500;
+const CONFIG: &str = r#"
+[stream.events]
+columns = [
+  { name = "n", type = "int", from = "record.n" },
+  { name = "at", type = "timestamp", from = "request.time" },
+  { name = "extra", type = "json", from = "record.extra" },
+]
+[[route]]
+path = "/collect"
+collect = true
+stream = "events"
+[sink.main]
+"#;
+
+#[test]
+fn rows_reach_postgresql_by_one_line_of_configuration_and_the_audit_is_exact() {
+    let database = shared().database();
+    let app = App::new(&format!("{CONFIG}postgres = \"{}\"\n", shared().url(&database)), &[]);
+    let server = app.start();
+    let mut client = server.connect();
+    for n in 0..ITEMS {
+        let item = format!("{{\"n\": {n}, \"extra\": {{\"big\": 9007199254740993}}}}");
+        assert_eq!(client.post("/collect", &item).unwrap().status, 200);
+    }
+    let ask = |question: &str| shared().sql(&database, question);
+    let expected = format!("{ITEMS}|{ITEMS}|{}", ITEMS * (ITEMS - 1) / 2);
+    eventually("all rows are there", || {
+        (ask("SELECT to_regclass('events') IS NOT NULL") == "t"
+            && ask("SELECT count(*), count(DISTINCT n), sum(n) FROM events") == expected)
+            .then_some(())
+    });
+    server.stop();
+    assert_eq!(ask("SELECT DISTINCT extra->>'big' FROM events"), "9007199254740993");
+    let audit = app.succeed(&["audit"]);
+    assert!(audit.contains(&ITEMS.to_string()), "{audit}");
+    let verified = app.succeed(&["log", "verify"]);
+    assert!(!verified.contains("nothing is compared"), "{verified}");
+    let refused = app.run(&["sql", "SELECT 1"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("use psql"), "{}", told(&refused));
+}
+
+#[test]
+fn a_server_whose_postgresql_is_away_serves_and_shows_no_password() {
+    let url = "postgres://me:sesame@127.0.0.1:1/app";
+    let app = App::new(&format!("{CONFIG}postgres = \"{url}\"\n"), &[]);
+    let server = app.start();
+    assert_eq!(server.connect().post("/collect", "{\"n\": 1}").unwrap().status, 200);
+    let (_, log) = server.stop();
+    assert!(log.contains("me@127.0.0.1:1/app") && !log.contains("sesame"), "{log}");
+    let printed = app.succeed(&["check", "--print"]);
+    assert!(printed.contains("me:***@127.0.0.1:1/app") && !printed.contains("sesame"), "{printed}");
+    let summary = app.succeed(&["check"]);
+    assert!(summary.contains("sink me@127.0.0.1:1/app"), "{summary}");
+}
+
+/// An app that loads into a database of its own, and how numbers are read from that.
+fn app_and_numbers() -> (App, Numbers) {
+    let database = shared().database();
+    let app = App::new(&format!("{STREAMS}[sink.main]\npostgres = \"{}\"\n", shared().url(&database)), &[]);
+    let numbers = move |stream: &str| {
+        let ask = |question: &str| shared().sql(&database, question);
+        if ask(&format!("SELECT to_regclass('{stream}') IS NOT NULL")) == "f" {
+            return Vec::new();
+        }
+        ask(&format!("SELECT n FROM {stream} ORDER BY n")).lines().map(|n| n.parse().unwrap()).collect()
+    };
+    (app, Box::new(numbers))
+}
+
+#[test]
+fn two_and_four_loaders_at_once_load_every_record_of_several_logs_once() {
+    check_loaders_at_once(app_and_numbers);
+}
+
+#[test]
+fn a_loader_that_is_killed_at_any_moment_loads_every_record_once() {
+    check_kills(app_and_numbers);
+}

@@ -45,6 +45,7 @@ class Client(asyncio.Protocol):
         self.done, self.lost = done, lost
         self.came = b""
         self.due = None
+        self.is_over = False
 
     def connection_made(self, transport):
         self.transport = transport
@@ -61,6 +62,7 @@ class Client(asyncio.Protocol):
         fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
         if len(content) >= int(fields[b"content-length"]):
             due, self.due = self.due, None
+            self.is_over = fields.get(b"connection") == b"close"
             self.done(self, int(head[9:12]), b"retry-after" in fields, time.monotonic() - due)
 
     def connection_lost(self, _):
@@ -84,8 +86,9 @@ class Run:
             self.refused += 1
         else:
             self.wrong.append(status)
-        self.idle.append(client)
-        self.answered(client)
+        if not client.is_over:
+            self.idle.append(client)
+            self.answered(client)
 
     def answered(self, client):
         pass

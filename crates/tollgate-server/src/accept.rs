@@ -141,7 +141,7 @@ impl Acceptor {
             match accepted {
                 Ok((socket, peer)) => match turn.fate() {
                     Fate::Served => self.place(&worker, socket, peer),
-                    Fate::Refused => turn_away(&worker, &socket),
+                    Fate::Refused => turn_away(&worker, socket, self.family),
                 },
                 Err(error) => self.failed(&worker, &error).await,
             }
@@ -265,18 +265,20 @@ fn open(worker: &Rc<Worker>, accepted: Accepted) {
     }
 }
 
-/// Tells a connection that waited too long so much, in no time: what it asked is in the socket already, and unread bytes would
-/// take the reply with them (RFC 9112 section 9.6).
-fn turn_away(worker: &Worker, socket: &OwnedFd) {
+/// Tells a connection that waited too long so much. What it asked is in the socket already, and is read first: bytes that
+/// nobody read would take the reply with them (RFC 9112 section 9.6). Who has not asked yet is told in time.
+fn turn_away(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
     let mut asked = [0; TURNED_AWAY_BYTES_MAX];
-    let is_head = recv(socket, &mut asked, RecvFlags::DONTWAIT)
-        .is_ok_and(|(_, bytes)| asked[..bytes].starts_with(b"HEAD "));
+    let is_head = match recv(&socket, &mut asked, RecvFlags::DONTWAIT) {
+        Ok((_, bytes)) => asked[..bytes].starts_with(b"HEAD "),
+        Err(_) => return refuse(worker, socket, family),
+    };
     let reply = Reply::refused(StatusCode::SERVICE_UNAVAILABLE, "the server is behind: nothing was recorded");
     let mut replies = Replies::default();
     let connection = Some(tollgate_http::Connection::Close);
     replies.push(&reply, None, None, Writing { date: worker.clock.date(), is_head, connection });
     // An empty socket takes some hundred bytes; a peer that is gone needs none.
-    let _ = send(socket, replies.bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    let _ = send(&socket, replies.bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
 
 /// Tells a connection that there are too many, if not too many are being told so.

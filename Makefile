@@ -3,7 +3,7 @@
 CARGO ?= cargo
 APP ?= examples/score
 
-.PHONY: run build test check fmt lint doc tools crash abuse overload bench bench-smoke disks where fuzz
+.PHONY: run build test check fmt lint doc tools crash abuse overload rows bench bench-smoke disks where fuzz
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -56,6 +56,10 @@ abuse: build
 # Twice as many requests as the server can answer; a minute.
 overload: build
 	bench/overload.py
+
+# Rows a second into PostgreSQL beside psql \copy (as root).
+rows: build tools
+	bench/rows.py
 
 # Tollgate beside its peers; installs them as root. `make bench CASE=recorded` for one case.
 bench: build

@@ -3,25 +3,22 @@
 //! Without a descriptor for a connection it could neither be served nor refused, and its client would wait: then a
 //! spare descriptor is given up for a moment, to accept and to close.
 
-use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, recv, send};
+use rustix::net::SocketFlags;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, watch};
-use tollgate_http::StatusCode;
 
 use crate::conn::{self, Origin};
 use crate::crowd::Seat;
 use crate::listen::{Family, Listener};
-use crate::reply::{Replies, Reply, Writing};
 use crate::server::Order;
 use crate::sys;
 use crate::worker::Worker;
@@ -30,10 +27,6 @@ use crate::worker::Worker;
 const PAUSE: Duration = Duration::from_millis(100);
 /// Connections over the limit that are told so at once, by worker; more are closed without a word.
 const REFUSALS_AT_ONCE_MAX: usize = 64;
-/// What is read of the request of one that is turned away.
-const TURNED_AWAY_BYTES_MAX: usize = 16 << 10;
-/// When connections have been waiting for long, one of them is refused for so long a time, of which that takes a tenth.
-const REFUSAL_PAUSE: Duration = Duration::from_micros(250);
 
 /// A connection on its way to a worker.
 pub(crate) struct Accepted {
@@ -60,62 +53,6 @@ enum State {
     Failing,
 }
 
-/// What is accepted before others have their turn.
-///
-/// All that is ready comes first, then one connection is taken: who comes in a crowd waits in the kernel, in nobody's way.
-/// But there nobody tells them anything. So once some have been waiting for as long as a request may, others of them are
-/// accepted to be refused, as many as cost next to nothing.
-struct Turn {
-    begun: Instant,
-    refusals: u128,
-    /// When nobody was waiting.
-    emptied: Cell<Instant>,
-}
-
-/// What becomes of a connection.
-enum Fate {
-    Served,
-    Refused,
-}
-
-impl Turn {
-    fn new() -> Self {
-        let now = Instant::now();
-        Self { begun: now, refusals: 0, emptied: Cell::new(now) }
-    }
-
-    fn accept(&self, socket: &OwnedFd) -> io::Result<(OwnedFd, Option<IpAddr>)> {
-        let accepted = accept(socket);
-        if accepted.is_err() {
-            self.emptied.set(Instant::now());
-        }
-        accepted
-    }
-
-    /// Decides about one that was accepted.
-    fn fate(&mut self) -> Fate {
-        if self.refusals == 0 || self.emptied.get() > self.begun {
-            self.refusals = 0;
-            return Fate::Served;
-        }
-        self.refusals -= 1;
-        Fate::Refused
-    }
-
-    /// Gives others their turn, if one is due.
-    async fn pass(&mut self, patience: Duration) {
-        if self.refusals > 0 {
-            return;
-        }
-        tokio::task::yield_now().await;
-        let now = Instant::now();
-        if now.saturating_duration_since(self.emptied.get()) > patience {
-            self.refusals = (now - self.begun).as_micros() / REFUSAL_PAUSE.as_micros();
-        }
-        self.begun = now;
-    }
-}
-
 impl Acceptor {
     /// # Errors
     /// The runtime does not take the socket.
@@ -131,21 +68,20 @@ impl Acceptor {
 
     /// Accepts connections until the worker drains, and then those that are queued already.
     pub(crate) async fn run(mut self, worker: Rc<Worker>, mut orders: watch::Receiver<Order>) {
-        let mut turn = Turn::new();
         loop {
             let accepted = tokio::select! {
                 biased;
-                accepted = self.socket.async_io(Interest::READABLE, |socket| turn.accept(socket)) => accepted,
+                accepted = self.socket.async_io(Interest::READABLE, accept) => accepted,
                 _ = orders.wait_for(|order| *order == Order::Drain) => break,
             };
             match accepted {
-                Ok((socket, peer)) => match turn.fate() {
-                    Fate::Served => self.place(&worker, socket, peer),
-                    Fate::Refused => turn_away(&worker, socket, self.family),
-                },
+                Ok((socket, peer)) => {
+                    self.place(&worker, socket, peer);
+                    // All that is ready has its turn first: who comes in a crowd waits in the kernel, in nobody's way.
+                    tokio::task::yield_now().await;
+                }
                 Err(error) => self.failed(&worker, &error).await,
             }
-            turn.pass(worker.admission.age_max()).await;
         }
         // What is left in the queue of a socket that stays open is for whoever serves it next.
         if !self.outlives_us
@@ -263,22 +199,6 @@ fn open(worker: &Rc<Worker>, accepted: Accepted) {
     if let Err(error) = opened {
         tracing::warn!(%error, "a connection is closed that cannot be waited for");
     }
-}
-
-/// Tells a connection that waited too long so much. What it asked is in the socket already, and is read first: bytes that
-/// nobody read would take the reply with them (RFC 9112 section 9.6). Who has not asked yet is told in time.
-fn turn_away(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
-    let mut asked = [0; TURNED_AWAY_BYTES_MAX];
-    let is_head = match recv(&socket, &mut asked, RecvFlags::DONTWAIT) {
-        Ok((_, bytes)) => asked[..bytes].starts_with(b"HEAD "),
-        Err(_) => return refuse(worker, socket, family),
-    };
-    let reply = Reply::refused(StatusCode::SERVICE_UNAVAILABLE, "the server is behind: nothing was recorded");
-    let mut replies = Replies::default();
-    let connection = Some(tollgate_http::Connection::Close);
-    replies.push(&reply, None, None, Writing { date: worker.clock.date(), is_head, connection });
-    // An empty socket takes some hundred bytes; a peer that is gone needs none.
-    let _ = send(&socket, replies.bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
 
 /// Tells a connection that there are too many, if not too many are being told so.

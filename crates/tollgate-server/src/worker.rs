@@ -54,7 +54,7 @@ pub(crate) struct Worker {
     pub(crate) spool: Arc<Spool>,
     /// Connections that are being told that there are too many.
     pub(crate) refusals: Cell<usize>,
-    pub(crate) admission: Admission,
+    admission: Admission,
     service: RefCell<Service>,
     ids: IdMaker,
 }

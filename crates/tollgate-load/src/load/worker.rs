@@ -445,11 +445,12 @@ impl Worker {
     }
 
     fn filled(&self, log: LogId, gap: &Gap, tally: Tally) {
-        let (sink, records) = (&self.options.sink.name, tally.rows + tally.rejects + tally.skipped);
+        let (sink, records) = (&self.options.sink.name, tally.records());
         tracing::info!(sink, %log, first = %gap.first, last = %gap.last, records, "records of a gap are loaded");
         self.shared.update(|status| {
             status.rows += tally.rows;
             status.rejects += tally.rejects;
+            status.duplicates += tally.duplicates;
             status.filled += records;
         });
     }

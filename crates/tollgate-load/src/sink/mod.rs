@@ -172,6 +172,13 @@ pub struct Tally {
     pub skipped: u64,
 }
 
+impl Tally {
+    /// Records that came, whatever became of them.
+    pub(crate) fn records(&self) -> u64 {
+        self.rows + self.rejects + self.duplicates + self.skipped
+    }
+}
+
 /// What became of rejects that were tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Retried {

@@ -65,6 +65,29 @@ fn a_second_record_of_a_key_is_a_duplicate_in_one_batch_and_across_batches() {
 }
 
 #[test]
+fn a_gap_that_is_filled_counts_its_duplicates() {
+    let site = Site::new();
+    let log = site.write(vec![orders()], 4 << 10, |appender| {
+        for n in 0..300 {
+            let ticket = row(appender, &[Value::Int(n), Value::Bytes(&[1; 32]), Value::Text("item")]);
+            // A segment is closed between writes only, and one write takes what waits.
+            if n % 20 == 0 {
+                eventually("it is written", || appender.reached(ticket, Level::Written).is_some());
+            }
+        }
+    });
+    let names = segments(&*site.storage, &site.dir(), log).unwrap();
+    let (place, away) = (&names[1].1, site.folder.path().join("away"));
+    let lost = names[2].0.first.0 - names[1].0.first.0;
+    std::fs::rename(place, &away).unwrap();
+    site.load();
+    std::fs::rename(&away, place).unwrap();
+    let status = site.load();
+    assert_eq!((status.rows, status.duplicates, status.filled), (0, lost, lost));
+    assert_eq!(site.counted(), (1, 0, 299));
+}
+
+#[test]
 fn records_without_a_key_are_loaded_always() {
     let site = Site::new();
     site.write_orders(&[&[(1, None), (1, None)], &[(1, None)]]);

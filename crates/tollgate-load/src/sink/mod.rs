@@ -8,6 +8,7 @@ mod item;
 mod key;
 mod postgres;
 mod sqlite;
+mod tally;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -22,6 +23,8 @@ use sqlite::SqliteSink;
 
 pub use postgres::{PostgresOptions, PostgresUrl, TableName, hide_password};
 pub(crate) use sqlite::LogCounts;
+pub(crate) use tally::Counts;
+pub use tally::Tally;
 
 /// How many rows of one load the database may refuse before something else must be wrong.
 const REJECTS_MAX: u64 = 1_000;
@@ -155,28 +158,6 @@ pub(crate) fn sqlite_with_clock(
 ) -> Result<Box<dyn Sink>, SinkError> {
     let sink = SqliteSink::open_with(path, name, (None, REJECTS_MAX), Box::new(clock))?;
     Ok(Box::new(sink))
-}
-
-/// What one commit brought.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
-    /// Rows in tables.
-    pub rows: u64,
-    /// Rejects, those made at ingest and those that the database made.
-    pub rejects: u64,
-    /// Records whose key another record of their stream has.
-    pub duplicates: u64,
-    /// Records that are in gaps.
-    pub missing: u64,
-    /// Records of streams that the sink does not take.
-    pub skipped: u64,
-}
-
-impl Tally {
-    /// Records that came, whatever became of them.
-    pub(crate) fn records(&self) -> u64 {
-        self.rows + self.rejects + self.duplicates + self.skipped
-    }
 }
 
 /// What became of rejects that were tried again.

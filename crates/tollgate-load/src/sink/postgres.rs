@@ -154,7 +154,7 @@ impl PostgresSink {
              duplicates = old.duplicates + excluded.duplicates, skipped = old.skipped + excluded.skipped",
             self.table("counts")
         );
-        for (stream, tally) in &chunk.counts {
+        for (stream, tally) in chunk.counts.iter() {
             let [rows, rejects, duplicates, skipped] =
                 [tally.rows, tally.rejects, tally.duplicates, tally.skipped].map(u64::cast_signed);
             let log = uuid_of(chunk.log);
@@ -171,14 +171,7 @@ impl PostgresSink {
         self.keys.store(&mut self.session).map_err(at("delete old keys", &self.options))?;
         self.run_after(chunk, last)?;
         self.session.run("COMMIT").map_err(self.at("commit a load"))?;
-        let mut tally = Tally { missing: chunk.missing, ..Tally::default() };
-        for count in chunk.counts.values() {
-            tally.rows += count.rows;
-            tally.rejects += count.rejects;
-            tally.duplicates += count.duplicates;
-            tally.skipped += count.skipped;
-        }
-        Ok(tally)
+        Ok(chunk.counts.total(chunk.missing))
     }
 
     /// Runs the operator's file. It may end the transaction, for nobody can keep it from that: then rows and position

@@ -16,29 +16,30 @@ mod reject;
 mod retry;
 mod sync;
 mod table;
+mod writer;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtension, params};
-use tollgate_log::{
-    Gap, LogId, Position, Record, RecordBatch, RecordBody, Schema, SchemaId, Sequence, Value,
-};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
+use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 
 use super::after::AfterLoad;
-use super::key::{Key, Monotonic, system_clock};
-use super::{Retried, Sink, Tally};
+use super::key::{Monotonic, system_clock};
+use super::{Counts, Retried, Sink, Tally};
 use crate::audit::STREAM_UNKNOWN;
 use crate::clock::now_us;
 use crate::error::SinkError;
-use bind::{BindError, bind, timestamp_text};
+use bind::timestamp_text;
+use keys::Keys;
 use sync::{left_wal, sync_wal};
 use table::{BOOKKEEPING, EnsureError, ensure};
 
 pub(crate) use counts::{LogCounts, StreamCounts, read_counts};
-use keys::{Claimant, Keys};
 pub(crate) use positions::read_positions;
+use writer::BatchWriter;
+
 pub(super) use reject::{readable, row_as_json};
 
 /// The first version without the WAL-reset bug that could corrupt a database with several connections.
@@ -67,7 +68,7 @@ struct Chunk {
     start: Option<Sequence>,
     /// The gap that it fills; none if it moves the position.
     filled: Option<Gap>,
-    counts: BTreeMap<String, Tally>,
+    counts: Counts,
     bytes: u64,
     missing: u64,
     /// Rows that the database refused.
@@ -177,7 +178,7 @@ impl SqliteSink {
             expected,
             start: None,
             filled,
-            counts: BTreeMap::new(),
+            counts: Counts::default(),
             bytes: 0,
             missing: 0,
             refused: 0,
@@ -192,14 +193,7 @@ impl SqliteSink {
         self.run_after(chunk, last)?;
         self.connection.execute_batch("COMMIT").map_err(self.failed("commit a load"))?;
         self.unchecked_bytes = self.unchecked_bytes.saturating_add(2 * chunk.bytes + COMMIT_BYTES);
-        let mut tally = Tally { missing: chunk.missing, ..Tally::default() };
-        for count in chunk.counts.values() {
-            tally.rows += count.rows;
-            tally.rejects += count.rejects;
-            tally.duplicates += count.duplicates;
-            tally.skipped += count.skipped;
-        }
-        Ok(tally)
+        Ok(chunk.counts.total(chunk.missing))
     }
 
     fn move_position(&self, chunk: &Chunk, end: Position) -> Result<bool, rusqlite::Error> {
@@ -245,7 +239,7 @@ impl SqliteSink {
              loaded = loaded + excluded.loaded, rejected = rejected + excluded.rejected, \
              duplicates = duplicates + excluded.duplicates, skipped = skipped + excluded.skipped",
         )?;
-        for (stream, tally) in &chunk.counts {
+        for (stream, tally) in chunk.counts.iter() {
             let [rows, rejects, duplicates, skipped] =
                 [tally.rows, tally.rejects, tally.duplicates, tally.skipped].map(u64::cast_signed);
             statement.execute(params![
@@ -404,10 +398,10 @@ impl Sink for SqliteSink {
         }
         chunk.refused = writer.refused;
         for lane in &writer.lanes {
-            add(&mut chunk.counts, lane.stream, lane.tally);
+            chunk.counts.add(lane.stream, lane.tally);
         }
         if undecodable.rejects > 0 {
-            add(&mut chunk.counts, STREAM_UNKNOWN, undecodable);
+            chunk.counts.add(STREAM_UNKNOWN, undecodable);
         }
         Ok(())
     }
@@ -429,7 +423,7 @@ impl Sink for SqliteSink {
 
     fn skipped(&mut self, stream: &str, count: u64) {
         if let Some(chunk) = &mut self.chunk {
-            add(&mut chunk.counts, stream, Tally { skipped: count, ..Tally::default() });
+            chunk.counts.add(stream, Tally { skipped: count, ..Tally::default() });
         }
     }
 
@@ -522,159 +516,4 @@ fn ensure_table(connection: &Connection, path: &Path, schema: &Schema) -> Result
         EnsureError::Refused(error) => error,
         EnsureError::Database(error) => failed("make or change a table", path)(error),
     })
-}
-
-fn add(counts: &mut BTreeMap<String, Tally>, stream: &str, more: Tally) {
-    if !counts.contains_key(stream) {
-        counts.insert(stream.to_owned(), Tally::default());
-    }
-    if let Some(count) = counts.get_mut(stream) {
-        count.rows += more.rows;
-        count.rejects += more.rejects;
-        count.skipped += more.skipped;
-        count.duplicates += more.duplicates;
-    }
-}
-
-/// The statement and counts of one stream while a batch is written.
-struct Lane<'a> {
-    schema_id: SchemaId,
-    stream: &'a str,
-    statement: CachedStatement<'a>,
-    tally: Tally,
-}
-
-/// Writes the records of one batch.
-struct BatchWriter<'a, 'b> {
-    path: &'a Path,
-    connection: &'a Connection,
-    tables: &'b mut HashMap<Schema, String>,
-    sink: &'a str,
-    keys: &'b mut Keys,
-    log_text: &'a str,
-    lanes: Vec<Lane<'a>>,
-    refused: u64,
-    rejects_max: u64,
-}
-
-/// What became of a row.
-enum Fate {
-    Loaded,
-    /// Another record has its key.
-    Duplicate,
-}
-
-/// Why a row is not in its table.
-enum RowError {
-    /// For its content.
-    Refused(String),
-    Database(rusqlite::Error),
-}
-
-impl<'a> BatchWriter<'a, '_> {
-    fn record(&mut self, record: &Record<'a>) -> Result<(), SinkError> {
-        let at = match self.lanes.iter().position(|lane| lane.schema_id == record.schema_id) {
-            Some(at) => at,
-            None => self.open_lane(record.schema_id, record.schema)?,
-        };
-        let (reason, item) = match &record.body {
-            RecordBody::Reject { reason, item } => ((*reason).to_owned(), item.to_vec()),
-            RecordBody::Row(values) => match self.row(at, record, values) {
-                Ok(Fate::Loaded) => {
-                    self.lanes[at].tally.rows += 1;
-                    return Ok(());
-                }
-                Ok(Fate::Duplicate) => {
-                    self.lanes[at].tally.duplicates += 1;
-                    return Ok(());
-                }
-                Err(RowError::Refused(reason)) => {
-                    self.refused += 1;
-                    if self.refused > self.rejects_max {
-                        return Err(SinkError::TooManyRejects {
-                            found: self.refused,
-                            limit: self.rejects_max,
-                        });
-                    }
-                    (reason, reject::row_as_json(record.schema, values))
-                }
-                Err(RowError::Database(error)) => return Err(failed("insert a row", self.path)(error)),
-            },
-        };
-        self.lanes[at].tally.rejects += 1;
-        self.reject(record.sequence, record.schema.stream(), &reason, &item)
-    }
-
-    /// Inserts a row, unless another record has its key. What is refused holds none.
-    fn row(&mut self, lane: usize, record: &Record<'_>, values: &[Value<'_>]) -> Result<Fate, RowError> {
-        let statement = &mut self.lanes[lane].statement;
-        let Some(key) = Key::of(record.schema, values) else {
-            return insert(statement, record.schema, values).map(|()| Fate::Loaded);
-        };
-        let (sequence, stream) = (record.sequence, record.schema.stream());
-        let of = Claimant { log_text: self.log_text, sequence, stream };
-        if !self.keys.claim(self.connection, key, of).map_err(RowError::Database)? {
-            return Ok(Fate::Duplicate);
-        }
-        let inserted = insert(statement, record.schema, values);
-        // A trigger that rolled back has undone the key too, and all else: the reject finds that out.
-        if matches!(inserted, Err(RowError::Refused(_))) && !self.connection.is_autocommit() {
-            Keys::give_back(self.connection, key, of).map_err(RowError::Database)?;
-        }
-        inserted.map(|()| Fate::Loaded)
-    }
-
-    fn open_lane(&mut self, schema_id: SchemaId, schema: &'a Schema) -> Result<usize, SinkError> {
-        if !self.tables.contains_key(schema) {
-            let insert = ensure_table(self.connection, self.path, schema)?;
-            self.tables.insert(schema.clone(), insert);
-        }
-        let insert = self.tables.get(schema).map_or("", String::as_str);
-        let statement =
-            self.connection.prepare_cached(insert).map_err(failed("prepare an insert", self.path))?;
-        self.lanes.push(Lane { schema_id, stream: schema.stream(), statement, tally: Tally::default() });
-        Ok(self.lanes.len() - 1)
-    }
-
-    /// Keeps what is no row. It cannot fail for its content: every column takes any value that it is given.
-    fn reject(&self, sequence: Sequence, stream: &str, reason: &str, item: &[u8]) -> Result<(), SinkError> {
-        if self.connection.is_autocommit() {
-            return Err(SinkError::RolledBack { table: stream.to_owned() });
-        }
-        let sequence = sequence.0.cast_signed();
-        self.connection
-            .prepare_cached(
-                "INSERT INTO tollgate_rejects (log, sequence, stream, reason, item, text, loaded_at, sink) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            )
-            .and_then(|mut statement| {
-                let text = reject::readable(item);
-                let (log, now) = (self.log_text, now_text());
-                statement.execute(params![log, sequence, stream, reason, item, text, now, self.sink])
-            })
-            .map_err(failed("keep a reject", self.path))?;
-        Ok(())
-    }
-}
-
-fn insert(
-    statement: &mut CachedStatement<'_>,
-    schema: &Schema,
-    values: &[Value<'_>],
-) -> Result<(), RowError> {
-    bind(statement, schema, values).map_err(|error| match error {
-        BindError::Value(reason) => RowError::Refused(reason),
-        BindError::Database(error) => row_error(error),
-    })?;
-    statement.raw_execute().map(|_| ()).map_err(row_error)
-}
-
-/// Only what a constraint, a type or the size of a value says is about the row; the rest is about the database.
-fn row_error(error: rusqlite::Error) -> RowError {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig) => {
-            RowError::Refused(error.to_string())
-        }
-        _ => RowError::Database(error),
-    }
 }

@@ -5,7 +5,7 @@
 //! takes about `2 b log2 n` more COPYs. Constraints that wait for the commit are asked for before, for then it is too
 //! late to tell whose fault it is.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use bytes::{BufMut, BytesMut};
 use tollgate_log::{Gap, LogId, Position, Record, RecordBody, Schema, SchemaId, Sequence};
 use uuid::Uuid;
 
-use super::super::Tally;
 use super::super::sqlite::{readable, row_as_json};
+use super::super::{Counts, Tally};
 use super::bookkeeping::{table, uuid_of};
 use super::claims::Claims;
 use super::error::{Failure, at};
@@ -35,7 +35,7 @@ pub(super) struct Chunk {
     /// The first record; none yet.
     pub(super) first: Option<Sequence>,
     pub(super) missing: u64,
-    pub(super) counts: BTreeMap<String, Tally>,
+    pub(super) counts: Counts,
     lanes: Vec<Lane>,
     rejects: Rejects,
 }
@@ -54,7 +54,7 @@ impl Chunk {
             filled,
             first: None,
             missing: 0,
-            counts: BTreeMap::new(),
+            counts: Counts::default(),
             lanes: Vec::new(),
             rejects: Rejects {
                 log: uuid_of(log),
@@ -89,12 +89,12 @@ impl Chunk {
     /// Keeps what is no row.
     pub(super) fn reject(&mut self, sequence: Sequence, stream: &str, reason: &str, item: &[u8]) {
         self.rejects.push(&self.sink, sequence, stream, reason, item);
-        count(&mut self.counts, stream, Tally { rejects: 1, ..Tally::default() });
+        self.counts.add(stream, Tally { rejects: 1, ..Tally::default() });
     }
 
     /// Counts records of a stream that the sink does not take.
     pub(super) fn skipped(&mut self, stream: &str, skipped: u64) {
-        count(&mut self.counts, stream, Tally { skipped, ..Tally::default() });
+        self.counts.add(stream, Tally { skipped, ..Tally::default() });
     }
 
     fn lane(
@@ -149,7 +149,7 @@ impl Chunk {
             claims.settle(session, keys, &copied, &refused).map_err(failed())?;
         }
         for (stream, duplicates) in claims.duplicates() {
-            count(&mut self.counts, stream, Tally { duplicates: *duplicates, ..Tally::default() });
+            self.counts.add(stream, Tally { duplicates: *duplicates, ..Tally::default() });
         }
         Ok(())
     }
@@ -175,7 +175,7 @@ impl Chunk {
     }
 
     fn count_rows(&mut self, lane: &ClosedLane, rows: usize) {
-        count(&mut self.counts, lane.schema.stream(), Tally { rows: rows as u64, ..Tally::default() });
+        self.counts.add(lane.schema.stream(), Tally { rows: rows as u64, ..Tally::default() });
     }
 
     /// The rows of a lane in order, by halves: what comes first is there first, as if each were inserted alone.
@@ -224,18 +224,6 @@ fn attempt(session: &mut Session, parts: &[(&ClosedLane, Range<usize>)]) -> Resu
     let Some(reason) = failure.row_reason() else { return Err(failure) };
     session.run("ROLLBACK TO SAVEPOINT tollgate_rows; RELEASE SAVEPOINT tollgate_rows")?;
     Ok(Stored::Refused(reason))
-}
-
-fn count(counts: &mut BTreeMap<String, Tally>, stream: &str, more: Tally) {
-    if !counts.contains_key(stream) {
-        counts.insert(stream.to_owned(), Tally::default());
-    }
-    if let Some(count) = counts.get_mut(stream) {
-        count.rows += more.rows;
-        count.rejects += more.rejects;
-        count.duplicates += more.duplicates;
-        count.skipped += more.skipped;
-    }
 }
 
 /// Rows of the reject table. They cannot be refused for their content: raw bytes are bytea, texts hold no U+0000.

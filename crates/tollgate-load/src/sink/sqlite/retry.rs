@@ -8,6 +8,7 @@ use tollgate_log::{ColumnType, Value};
 
 use super::bind::timestamp_text;
 use super::table::quoted;
+use super::writer::{RowError, row_error};
 use crate::sink::Retried;
 use crate::sink::item::{parse, with_value};
 
@@ -31,9 +32,9 @@ enum Refusal {
 
 impl From<rusqlite::Error> for Refusal {
     fn from(error: rusqlite::Error) -> Self {
-        match super::row_error(error) {
-            super::RowError::Refused(reason) => Self::Item(reason),
-            super::RowError::Database(error) => Self::Database(error),
+        match row_error(error) {
+            RowError::Refused(reason) => Self::Item(reason),
+            RowError::Database(error) => Self::Database(error),
         }
     }
 }

@@ -1,0 +1,163 @@
+//! Writing the records of one batch: rows, duplicates, rejects.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use rusqlite::{CachedStatement, Connection, ErrorCode, params};
+use tollgate_log::{Record, RecordBody, Schema, SchemaId, Sequence, Value};
+
+use super::bind::{BindError, bind};
+use super::keys::{Claimant, Keys};
+use super::{ensure_table, failed, now_text, reject};
+use crate::error::SinkError;
+use crate::sink::Tally;
+use crate::sink::key::Key;
+
+/// The statement and counts of one stream while a batch is written.
+pub(super) struct Lane<'a> {
+    schema_id: SchemaId,
+    pub(super) stream: &'a str,
+    statement: CachedStatement<'a>,
+    pub(super) tally: Tally,
+}
+
+/// Writes the records of one batch.
+pub(super) struct BatchWriter<'a, 'b> {
+    pub(super) path: &'a Path,
+    pub(super) connection: &'a Connection,
+    pub(super) tables: &'b mut HashMap<Schema, String>,
+    pub(super) sink: &'a str,
+    pub(super) keys: &'b mut Keys,
+    pub(super) log_text: &'a str,
+    pub(super) lanes: Vec<Lane<'a>>,
+    pub(super) refused: u64,
+    pub(super) rejects_max: u64,
+}
+
+/// What became of a row.
+enum Fate {
+    Loaded,
+    /// Another record has its key.
+    Duplicate,
+}
+
+/// Why a row is not in its table.
+pub(super) enum RowError {
+    /// For its content.
+    Refused(String),
+    Database(rusqlite::Error),
+}
+
+impl<'a> BatchWriter<'a, '_> {
+    pub(super) fn record(&mut self, record: &Record<'a>) -> Result<(), SinkError> {
+        let at = match self.lanes.iter().position(|lane| lane.schema_id == record.schema_id) {
+            Some(at) => at,
+            None => self.open_lane(record.schema_id, record.schema)?,
+        };
+        let (reason, item) = match &record.body {
+            RecordBody::Reject { reason, item } => ((*reason).to_owned(), item.to_vec()),
+            RecordBody::Row(values) => match self.row(at, record, values) {
+                Ok(Fate::Loaded) => {
+                    self.lanes[at].tally.rows += 1;
+                    return Ok(());
+                }
+                Ok(Fate::Duplicate) => {
+                    self.lanes[at].tally.duplicates += 1;
+                    return Ok(());
+                }
+                Err(RowError::Refused(reason)) => {
+                    self.refused += 1;
+                    if self.refused > self.rejects_max {
+                        return Err(SinkError::TooManyRejects {
+                            found: self.refused,
+                            limit: self.rejects_max,
+                        });
+                    }
+                    (reason, reject::row_as_json(record.schema, values))
+                }
+                Err(RowError::Database(error)) => return Err(failed("insert a row", self.path)(error)),
+            },
+        };
+        self.lanes[at].tally.rejects += 1;
+        self.reject(record.sequence, record.schema.stream(), &reason, &item)
+    }
+
+    /// Inserts a row, unless another record has its key. What is refused holds none.
+    fn row(&mut self, lane: usize, record: &Record<'_>, values: &[Value<'_>]) -> Result<Fate, RowError> {
+        let statement = &mut self.lanes[lane].statement;
+        let Some(key) = Key::of(record.schema, values) else {
+            return insert(statement, record.schema, values).map(|()| Fate::Loaded);
+        };
+        let (sequence, stream) = (record.sequence, record.schema.stream());
+        let of = Claimant { log_text: self.log_text, sequence, stream };
+        if !self.keys.claim(self.connection, key, of).map_err(RowError::Database)? {
+            return Ok(Fate::Duplicate);
+        }
+        let inserted = insert(statement, record.schema, values);
+        // A trigger that rolled back has undone the key too, and all else: the reject finds that out.
+        if matches!(inserted, Err(RowError::Refused(_))) && !self.connection.is_autocommit() {
+            Keys::give_back(self.connection, key, of).map_err(RowError::Database)?;
+        }
+        inserted.map(|()| Fate::Loaded)
+    }
+
+    fn open_lane(&mut self, schema_id: SchemaId, schema: &'a Schema) -> Result<usize, SinkError> {
+        if !self.tables.contains_key(schema) {
+            let insert = ensure_table(self.connection, self.path, schema)?;
+            self.tables.insert(schema.clone(), insert);
+        }
+        let insert = self.tables.get(schema).map_or("", String::as_str);
+        let statement =
+            self.connection.prepare_cached(insert).map_err(failed("prepare an insert", self.path))?;
+        self.lanes.push(Lane { schema_id, stream: schema.stream(), statement, tally: Tally::default() });
+        Ok(self.lanes.len() - 1)
+    }
+
+    /// Keeps what is no row. It cannot fail for its content: every column takes any value that it is given.
+    pub(super) fn reject(
+        &self,
+        sequence: Sequence,
+        stream: &str,
+        reason: &str,
+        item: &[u8],
+    ) -> Result<(), SinkError> {
+        if self.connection.is_autocommit() {
+            return Err(SinkError::RolledBack { table: stream.to_owned() });
+        }
+        let sequence = sequence.0.cast_signed();
+        self.connection
+            .prepare_cached(
+                "INSERT INTO tollgate_rejects (log, sequence, stream, reason, item, text, loaded_at, sink) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            )
+            .and_then(|mut statement| {
+                let text = reject::readable(item);
+                let (log, now) = (self.log_text, now_text());
+                statement.execute(params![log, sequence, stream, reason, item, text, now, self.sink])
+            })
+            .map_err(failed("keep a reject", self.path))?;
+        Ok(())
+    }
+}
+
+fn insert(
+    statement: &mut CachedStatement<'_>,
+    schema: &Schema,
+    values: &[Value<'_>],
+) -> Result<(), RowError> {
+    bind(statement, schema, values).map_err(|error| match error {
+        BindError::Value(reason) => RowError::Refused(reason),
+        BindError::Database(error) => row_error(error),
+    })?;
+    statement.raw_execute().map(|_| ()).map_err(row_error)
+}
+
+/// Only what a constraint, a type or the size of a value says is about the row; the rest is about the database.
+pub(super) fn row_error(error: rusqlite::Error) -> RowError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig) => {
+            RowError::Refused(error.to_string())
+        }
+        _ => RowError::Database(error),
+    }
+}

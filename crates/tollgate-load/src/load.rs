@@ -1,6 +1,7 @@
 //! The loader: one thread that brings what is synced in the logs of a folder into one sink.
 
 mod backlog;
+mod chunk;
 mod fill;
 mod follow;
 mod share;

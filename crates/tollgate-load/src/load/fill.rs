@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tollgate_log::{Cursor, CursorStep, Gap, LogId, Position, Storage};
 
+use super::chunk::{ChunkError, leave_out};
 use super::skip::SKIPPED_READABLE;
-use super::worker::{ChunkError, leave_out};
 use crate::sink::{Sink, Taken, Tally};
 
 /// Loads what can be read of a gap. None: nothing can.

@@ -14,11 +14,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tollgate_log::{
-    Cursor, CursorStep, Gap, LogError, LogId, Position, RecordBatch, Sequence, Storage, Watermark, log_ids,
-    segments,
-};
+use tollgate_log::{Cursor, Gap, LogError, LogId, Position, Sequence, Storage, Watermark, log_ids, segments};
 
+use super::chunk::{Chunk, ChunkError, fill};
 use super::fill::fill as fill_gap;
 use super::follow::{Following, Reach, end_of_log, is_lasting, is_log_of_position, reach_of_sealed};
 use super::share::Share;
@@ -26,7 +24,7 @@ use super::{Backlog, LoadOptions, LoadState, OpenSink, Order, Shared};
 use crate::clock::now_us;
 use crate::error::{SinkError, join_chain};
 use crate::live::LiveLog;
-use crate::sink::{LoadFrom, Sink, Taken, Tally};
+use crate::sink::{LoadFrom, Sink, Tally};
 
 /// How soon an order is heard while the watermark is waited for.
 const ORDER_LATENCY: Duration = Duration::from_millis(50);
@@ -35,24 +33,6 @@ const ORDER_LATENCY: Duration = Duration::from_millis(50);
 const LEFT_PAUSE: Duration = Duration::from_millis(500);
 /// A lock is asked for again after this at the latest: whoever holds it is at work, as a rule.
 const LOCKED_PAUSE_MAX: Duration = Duration::from_secs(1);
-
-/// Whose fault it is that a chunk is not loaded.
-pub(super) enum ChunkError {
-    Log(LogError),
-    Sink(SinkError),
-}
-
-impl From<LogError> for ChunkError {
-    fn from(error: LogError) -> Self {
-        Self::Log(error)
-    }
-}
-
-impl From<SinkError> for ChunkError {
-    fn from(error: SinkError) -> Self {
-        Self::Sink(error)
-    }
-}
 
 /// What one pass over the logs came to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,15 +55,6 @@ pub(super) enum Ended {
     Over,
     /// It is to go on in a thread of another share.
     Wants(Share),
-}
-
-/// One chunk while it is made.
-#[derive(Default)]
-struct Chunk {
-    end: Option<Position>,
-    rows: u64,
-    bytes: u64,
-    stamp_us: Option<i64>,
 }
 
 pub(super) struct Worker {
@@ -266,14 +237,13 @@ impl Worker {
         }
         self.shared.update(|status| status.last_error = Some(reason));
         if error.is_retriable() {
-            // A connection that only waited for a lock is as good as a new one.
-            match error {
-                SinkError::Locked { .. } => self.restart_logs(),
-                _ => self.forget_sink(),
+            if let SinkError::Locked { .. } = error {
+                // A connection that only waited for a lock is as good as a new one.
+                self.restart_logs();
+                self.backoff = self.backoff.map(|wait| wait.min(LOCKED_PAUSE_MAX / 2));
+            } else {
+                self.forget_sink();
             }
-            let is_locked = matches!(error, SinkError::Locked { .. });
-            self.backoff =
-                self.backoff.map(|wait| if is_locked { wait.min(LOCKED_PAUSE_MAX / 2) } else { wait });
             self.wait_out(LoadState::Retrying);
         } else {
             self.forget_sink();
@@ -588,57 +558,5 @@ impl Worker {
             status.commits += 1;
             status.lag = Duration::from_micros(lag_us.cast_unsigned());
         });
-    }
-}
-
-/// Brings batches and gaps into a transaction until the chunk is full or nothing more may be read.
-///
-/// Nothing is copied: a batch goes from the cursor's window into the database. The transaction begins with the first.
-fn fill(
-    cursor: &mut Cursor,
-    sink: &mut dyn Sink,
-    taken: &Taken,
-    expected: Option<Position>,
-    limit: Option<Sequence>,
-    tuning: &super::LoadTuning,
-) -> Result<Chunk, ChunkError> {
-    let log = cursor.log();
-    let mut chunk = Chunk::default();
-    while chunk.rows < tuning.chunk_rows_max && chunk.bytes < tuning.chunk_bytes_max {
-        match cursor.step(limit)? {
-            CursorStep::CaughtUp => break,
-            CursorStep::Batch(mut batch) => {
-                if chunk.end.is_none() {
-                    sink.begin(log, expected)?;
-                }
-                leave_out(&mut batch, taken, sink);
-                sink.write(&batch)?;
-                chunk.rows += batch.end().last.after(1).0 - batch.first().0;
-                chunk.bytes += batch.bytes() as u64;
-                chunk.stamp_us.get_or_insert(batch.stamp_us());
-                chunk.end = Some(batch.end());
-            }
-            CursorStep::Gap(gap) => {
-                if chunk.end.is_none() {
-                    sink.begin(log, expected)?;
-                }
-                tracing::error!(%log, first = %gap.first, last = %gap.last, reason = gap.reason, "records are missing");
-                sink.gap(&gap)?;
-                chunk.end = Some(Position { last: gap.last, chain: None });
-            }
-        }
-    }
-    Ok(chunk)
-}
-
-/// Leaves records of streams that the sink does not take out of a batch, and has them counted.
-pub(super) fn leave_out(batch: &mut RecordBatch<'_>, taken: &Taken, sink: &mut dyn Sink) {
-    if *taken == Taken::All {
-        return;
-    }
-    let others = batch.schemas().filter(|(_, schema)| !taken.takes(schema.stream()));
-    let others: BTreeMap<_, _> = others.collect();
-    for (id, count) in batch.leave_out(others.keys().copied().collect()) {
-        sink.skipped(others[&id].stream(), count);
     }
 }

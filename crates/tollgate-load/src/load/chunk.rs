@@ -1,0 +1,88 @@
+//! One chunk: batches and gaps of a log that go into the sink together.
+
+use std::collections::BTreeMap;
+
+use tollgate_log::{Cursor, CursorStep, LogError, Position, RecordBatch, Sequence};
+
+use super::LoadTuning;
+use crate::error::SinkError;
+use crate::sink::{Sink, Taken};
+
+/// Whose fault it is that a chunk is not loaded.
+pub(super) enum ChunkError {
+    Log(LogError),
+    Sink(SinkError),
+}
+
+impl From<LogError> for ChunkError {
+    fn from(error: LogError) -> Self {
+        Self::Log(error)
+    }
+}
+
+impl From<SinkError> for ChunkError {
+    fn from(error: SinkError) -> Self {
+        Self::Sink(error)
+    }
+}
+
+/// One chunk while it is made.
+#[derive(Default)]
+pub(super) struct Chunk {
+    pub(super) end: Option<Position>,
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
+    pub(super) stamp_us: Option<i64>,
+}
+
+/// Brings batches and gaps into a transaction until the chunk is full or nothing more may be read.
+///
+/// Nothing is copied: a batch goes from the cursor's window into the database. The transaction begins with the first.
+pub(super) fn fill(
+    cursor: &mut Cursor,
+    sink: &mut dyn Sink,
+    taken: &Taken,
+    expected: Option<Position>,
+    limit: Option<Sequence>,
+    tuning: &LoadTuning,
+) -> Result<Chunk, ChunkError> {
+    let log = cursor.log();
+    let mut chunk = Chunk::default();
+    while chunk.rows < tuning.chunk_rows_max && chunk.bytes < tuning.chunk_bytes_max {
+        match cursor.step(limit)? {
+            CursorStep::CaughtUp => break,
+            CursorStep::Batch(mut batch) => {
+                if chunk.end.is_none() {
+                    sink.begin(log, expected)?;
+                }
+                leave_out(&mut batch, taken, sink);
+                sink.write(&batch)?;
+                chunk.rows += batch.end().last.after(1).0 - batch.first().0;
+                chunk.bytes += batch.bytes() as u64;
+                chunk.stamp_us.get_or_insert(batch.stamp_us());
+                chunk.end = Some(batch.end());
+            }
+            CursorStep::Gap(gap) => {
+                if chunk.end.is_none() {
+                    sink.begin(log, expected)?;
+                }
+                tracing::error!(%log, first = %gap.first, last = %gap.last, reason = gap.reason, "records are missing");
+                sink.gap(&gap)?;
+                chunk.end = Some(Position { last: gap.last, chain: None });
+            }
+        }
+    }
+    Ok(chunk)
+}
+
+/// Leaves records of streams that the sink does not take out of a batch, and has them counted.
+pub(super) fn leave_out(batch: &mut RecordBatch<'_>, taken: &Taken, sink: &mut dyn Sink) {
+    if *taken == Taken::All {
+        return;
+    }
+    let others = batch.schemas().filter(|(_, schema)| !taken.takes(schema.stream()));
+    let others: BTreeMap<_, _> = others.collect();
+    for (id, count) in batch.leave_out(others.keys().copied().collect()) {
+        sink.skipped(others[&id].stream(), count);
+    }
+}

@@ -1,12 +1,15 @@
 //! The worker's side of the log: encode records into the batch at hand, hand it over, see how far it got.
 //!
 //! An [`Appender`] belongs to one worker and is used by it alone; no lock is taken on the way. What crosses threads is
-//! a batch to the writer and two counters back: how many of this worker's batches are written, how many synced.
+//! a batch to the writer and two counters back: how many of this worker's batches are written, how many synced. Where
+//! replies wait for a sink, a message tells how far that is (see [`crate::awaited`]).
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 
+use crate::awaited::{Awaited, Breaker, Inbox, Settled, SinkPlace};
 use crate::batch::BATCH_BYTES_MAX;
 use crate::commit::Shared;
 use crate::record::{RowEncoder, ValueError, encode_reject};
@@ -41,9 +44,20 @@ impl Level {
     }
 }
 
-/// Names the batch that a transaction is in; tickets of one worker rise.
+/// Names the records of a transaction, by their batch and their places in it; tickets of one worker rise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ticket(pub(crate) u64);
+pub struct Ticket {
+    pub(crate) batch: u64,
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+}
+
+impl Ticket {
+    /// How many records there are.
+    pub const fn count(self) -> usize {
+        self.count as usize
+    }
+}
 
 /// Why a transaction was not taken. Nothing of it is in the log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -78,10 +92,17 @@ pub(crate) struct WorkerMarks {
     synced: AtomicU64,
     /// The last batch that somebody wants synced.
     sync_wanted: AtomicU64,
+    /// What it waits for until a sink has it is in this batch or a later one.
+    waited_from: AtomicU64,
+    pub(crate) inbox: Inbox,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
 impl WorkerMarks {
+    pub(crate) fn waited_from(&self) -> u64 {
+        self.waited_from.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Acquire)
     }
@@ -121,6 +142,7 @@ pub(crate) struct WorkerBatch {
     pub(crate) batch: Handover,
     pub(crate) is_written_wanted: bool,
     pub(crate) is_sync_wanted: bool,
+    pub(crate) awaited: Vec<Awaited>,
 }
 
 /// Gathers the records of one worker.
@@ -135,6 +157,8 @@ pub struct Appender {
     schema_mask: u64,
     is_written_wanted: bool,
     is_sync_wanted: bool,
+    /// Records that replies wait for until a sink has them.
+    awaited: Vec<Awaited>,
     ticket: u64,
 }
 
@@ -148,6 +172,8 @@ impl Appender {
             written: AtomicU64::new(0),
             synced: AtomicU64::new(0),
             sync_wanted: AtomicU64::new(0),
+            waited_from: AtomicU64::new(0),
+            inbox: Inbox::default(),
             wake,
         });
         shared.register(marks.clone());
@@ -162,6 +188,7 @@ impl Appender {
             schema_mask: 0,
             is_written_wanted: false,
             is_sync_wanted: false,
+            awaited: Vec::new(),
             ticket: 1,
         }
     }
@@ -178,6 +205,31 @@ impl Appender {
         level: Level,
         fill: impl FnOnce(&mut Transaction<'_>) -> R,
     ) -> Result<(Option<Ticket>, R), AppendError> {
+        self.append_with(fill, |appender, _| match level {
+            Level::Received => {}
+            Level::Written => appender.is_written_wanted = true,
+            Level::Synced => appender.is_sync_wanted = true,
+        })
+    }
+
+    /// The same for records that are waited for until a sink has them: [`Self::take_settled`] tells when.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub fn append_awaited<R>(
+        &mut self,
+        sink: SinkPlace,
+        fill: impl FnOnce(&mut Transaction<'_>) -> R,
+    ) -> Result<(Option<Ticket>, R), AppendError> {
+        self.append_with(fill, |appender, places| Awaited::add(&mut appender.awaited, sink, places))
+    }
+
+    /// Notes with `want` what the records at these places of the batch are waited for.
+    fn append_with<R>(
+        &mut self,
+        fill: impl FnOnce(&mut Transaction<'_>) -> R,
+        want: impl FnOnce(&mut Self, Range<u32>),
+    ) -> Result<(Option<Ticket>, R), AppendError> {
         self.check_admission()?;
         let (start, count, mask) = (self.pending.len(), self.count, self.schema_mask);
         let result = fill(&mut Transaction { appender: self, start });
@@ -191,9 +243,8 @@ impl Appender {
         if bytes == 0 {
             return Ok((None, result));
         }
-        self.is_written_wanted |= level == Level::Written;
-        self.is_sync_wanted |= level == Level::Synced;
-        let ticket = Ticket(self.ticket);
+        want(self, count..self.count);
+        let ticket = Ticket { batch: self.ticket, first: count, count: self.count - count };
         if self.pending.len() >= BATCH_BYTES_SOFT {
             self.hand_over();
         }
@@ -238,6 +289,7 @@ impl Appender {
             },
             is_written_wanted: self.is_written_wanted,
             is_sync_wanted: self.is_sync_wanted,
+            awaited: std::mem::take(&mut self.awaited),
         };
         self.shared.queued_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         match self.sender.try_send(Message::Batch(batch)) {
@@ -251,7 +303,7 @@ impl Appender {
             Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) => {
                 self.shared.queued_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
                 if let Message::Batch(batch) = message {
-                    self.pending = batch.batch.payload;
+                    (self.pending, self.awaited) = (batch.batch.payload, batch.awaited);
                 }
                 self.shared.failure().is_some()
             }
@@ -268,10 +320,31 @@ impl Appender {
             Level::Written => &self.marks.written,
             Level::Synced => &self.marks.synced,
         };
-        if mark.load(Ordering::Acquire) >= ticket.0 {
+        if mark.load(Ordering::Acquire) >= ticket.batch {
             return Some(Ok(()));
         }
         self.shared.failure().map(|reason| Err(AppendError::Stopped(reason.to_owned())))
+    }
+
+    /// Whether the log stopped: what is waited for is in an unknown state.
+    pub fn is_stopped(&self) -> bool {
+        self.shared.failure().is_some()
+    }
+
+    /// What sinks have by now of the records of [`Self::append_awaited`]; each is told once.
+    pub fn take_settled(&self) -> Vec<Settled> {
+        self.marks.inbox.take()
+    }
+
+    /// Forgets those that wait for a sink, but for the transaction `oldest` and those behind it; all, if there is none.
+    pub fn wait_from(&self, oldest: Option<Ticket>) {
+        let batch = oldest.map_or(self.ticket, |ticket| ticket.batch);
+        self.marks.waited_from.store(batch, Ordering::Relaxed);
+    }
+
+    /// Whether a sink takes records. One that nobody follows the log for does not.
+    pub fn breaker(&self, sink: SinkPlace) -> Breaker {
+        self.shared.desks().get(sink.0).map_or(Breaker::Open, |desk| desk.breaker())
     }
 
     /// Makes sure that the schema with that number is at hand, if it was declared meanwhile.

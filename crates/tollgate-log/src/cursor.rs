@@ -54,6 +54,7 @@ pub enum CursorStep<'a> {
 #[derive(Debug)]
 pub struct RecordBatch<'a> {
     log: LogId,
+    segment: Sequence,
     first: Sequence,
     last: Sequence,
     chain: u32,
@@ -67,6 +68,11 @@ impl<'a> RecordBatch<'a> {
     /// Number of the first record.
     pub fn first(&self) -> Sequence {
         self.first
+    }
+
+    /// Number of the first record of its segment.
+    pub fn segment(&self) -> Sequence {
+        self.segment
     }
 
     /// Where a reader stands after this batch.
@@ -270,6 +276,7 @@ impl Cursor {
             None => CursorStep::CaughtUp,
             Some(reader) => CursorStep::Batch(RecordBatch {
                 log: self.log,
+                segment: reader.header.first,
                 first,
                 last,
                 chain,

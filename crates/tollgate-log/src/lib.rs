@@ -4,15 +4,17 @@
 //! one, [`append`] gathers those of one pass of a worker into a batch, [`commit`] runs the threads that write, sync
 //! and seal through [`segment_writer`], [`batch`] and [`segment`] are the bytes, [`digest`] what seals them. [`mod@recover`] mends what a dead run
 //! left, [`mod@repair`] does it by hand, [`cursor`] reads a log in order, [`verify`] checks a whole one,
-//! [`inspect`] takes one file apart for a person. [`retain`] deletes what every sink has, as [`shelf`] decides, and
-//! [`room`] refuses records before the disk is full. [`storage`] is the file system, as a trait.
+//! [`inspect`] takes one file apart for a person. [`retain`] deletes what every sink has, as [`shelf`] decides, [`mod@deleted`] remembers that, and
+//! [`room`] refuses records before the disk is full; [`awaited`] tells replies when a sink has their records. [`storage`] is the file system, as a trait.
 //!
 //! The contract is `docs/log-format.md`. Absent here: HTTP, scripts, sinks, any async runtime.
 
 mod append;
+mod awaited;
 mod batch;
 mod commit;
 mod cursor;
+mod deleted;
 mod digest;
 mod error;
 mod event;
@@ -35,9 +37,11 @@ mod storage;
 mod verify;
 
 pub use append::{AppendError, Appender, Level, Ticket, Transaction};
+pub use awaited::{Breaker, Exception, Mishap, Settled, SinkPlace};
 pub use batch::{BATCH_BYTES_MAX, BATCH_HEADER_BYTES, BatchHeader, BatchKind};
 pub use commit::{Follower, Log, Watermark};
 pub use cursor::{Cursor, CursorStep, Gap, Position, RecordBatch};
+pub use deleted::Deleted;
 pub use error::{FormatError, LogError};
 pub use event::{DeleteReason, LogEvent};
 pub use id::{LogId, Sequence};

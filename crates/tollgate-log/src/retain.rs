@@ -1,6 +1,6 @@
 //! Deleting sealed segments that every sink has, and the folders of logs that have none left.
 //!
-//! What the sinks confirmed is on their disk before anything is unlinked, and each unlink is synced before the next: after
+//! What the sinks confirmed is on their disk before anything is unlinked, and so is a note of it; each unlink is synced before the next: after
 //! a crash at any point what is kept of a log begins later, and has no new hole. A segment that is read is no obstacle:
 //! whoever has it open reads it to its end. Segments that are open, set aside as damaged, or sealed without a footer
 //! that holds are never deleted.
@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::commit::Shared;
+use crate::deleted::Deleted;
 use crate::error::LogError;
 use crate::event::LogEvent;
 use crate::id::{LogId, Sequence};
@@ -105,6 +106,7 @@ pub(crate) struct Retainer {
     live: LogId,
     rules: RetainRules,
     shelf: Shelf,
+    deleted: Deleted,
     /// Logs of dead runs of which no sealed segment is known.
     empty: BTreeSet<LogId>,
     unlinking: Unlinking,
@@ -113,7 +115,8 @@ pub(crate) struct Retainer {
 impl Retainer {
     pub(crate) fn new(storage: Arc<dyn Storage>, dir: PathBuf, live: LogId, rules: RetainRules) -> Self {
         let (shelf, empty) = (Shelf::default(), BTreeSet::new());
-        Self { storage, dir, live, rules, shelf, empty, unlinking: Unlinking::Works }
+        let deleted = Deleted::read(&*storage, &dir).unwrap_or_default();
+        Self { storage, dir, live, rules, shelf, deleted, empty, unlinking: Unlinking::Works }
     }
 
     /// Finds the sealed segments of dead runs; what cannot be read is kept.
@@ -166,7 +169,8 @@ impl Retainer {
         };
         let segment = SegmentName { first, state: SegmentState::Sealed };
         let folder = self.dir.join(log.to_string());
-        if let Err(error) = self.unlink(&segment.path(&folder)) {
+        let unlinked = self.note_due(log).and_then(|()| self.unlink(&segment.path(&folder)));
+        if let Err(error) = unlinked {
             return Ok(self.put_off(error, now));
         }
         self.unlinking = Unlinking::Works;
@@ -176,6 +180,14 @@ impl Retainer {
             self.empty.insert(log);
         }
         Ok(Some(LogEvent::Deleted { log, segment, bytes, reason }))
+    }
+
+    /// Notes how far the log is deleted. Where there is no room for that, the deletion makes some.
+    fn note_due(&mut self, log: LogId) -> Result<(), LogError> {
+        match self.deleted.note(&*self.storage, &self.dir, log, self.shelf.due_last()) {
+            Err(error) if error.is_storage_full() => Ok(()),
+            noted => noted,
+        }
     }
 
     /// A segment that somebody else deleted is as good as deleted.

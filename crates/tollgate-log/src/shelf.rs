@@ -7,33 +7,43 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use crate::awaited::SinkPlace;
 use crate::event::DeleteReason;
 use crate::id::{LogId, Sequence};
 
 /// How far each sink has each log, as the sinks say it; durable on their side.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
-    sinks: Vec<BTreeMap<LogId, Sequence>>,
+    sinks: BTreeMap<SinkPlace, BTreeMap<LogId, Sequence>>,
 }
 
 impl Loaded {
-    pub(crate) fn of_sinks(count: usize) -> Self {
-        Self { sinks: vec![BTreeMap::new(); count] }
+    /// Waits for one more sink, which has nothing yet.
+    pub(crate) fn add_sink(&mut self, sink: SinkPlace) {
+        self.sinks.insert(sink, BTreeMap::new());
     }
 
-    pub(crate) fn confirm(&mut self, sink: usize, log: LogId, last: Sequence) {
-        self.sinks[sink].insert(log, last);
+    /// Waits for a sink no more.
+    pub(crate) fn remove_sink(&mut self, sink: SinkPlace) {
+        self.sinks.remove(&sink);
+    }
+
+    /// Notes how far a sink has a log; one that was removed has nothing to say.
+    pub(crate) fn confirm(&mut self, sink: SinkPlace, log: LogId, last: Sequence) {
+        if let Some(lasts) = self.sinks.get_mut(&sink) {
+            lasts.insert(log, last);
+        }
     }
 
     pub(crate) fn forget(&mut self, log: LogId) {
-        for sink in &mut self.sinks {
-            sink.remove(&log);
+        for lasts in self.sinks.values_mut() {
+            lasts.remove(&log);
         }
     }
 
     /// The last record of a log that every sink has. Without a sink nobody has anything.
     fn last(&self, log: LogId) -> Sequence {
-        let lasts = self.sinks.iter().map(|sink| sink.get(&log).copied().unwrap_or_default());
+        let lasts = self.sinks.values().map(|sink| sink.get(&log).copied().unwrap_or_default());
         lasts.min().unwrap_or_default()
     }
 }
@@ -109,6 +119,11 @@ impl Shelf {
             return None;
         };
         Some((*key, reason))
+    }
+
+    /// The last record of the segment that [`Self::due`] names.
+    pub(crate) fn due_last(&self) -> Sequence {
+        self.loaded.first_key_value().map_or(Sequence(0), |(_, kept)| kept.last)
     }
 
     /// Takes off the segment that [`Self::due`] named.

@@ -14,11 +14,12 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::append::{Appender, Message, WorkerMarks};
+use crate::awaited::{Breaker, Desk, Exception, SinkPlace};
 use crate::batch::BATCH_BYTES_MAX;
 use crate::error::LogError;
 use crate::event::LogEvent;
@@ -64,6 +65,8 @@ pub(crate) struct Shared {
     on_event: Box<dyn Fn(&LogEvent) + Send + Sync>,
     progress: Mutex<Progress>,
     loaded: Mutex<Loaded>,
+    /// Who waits for which sink. Those of sinks that went stay, and nobody is at them.
+    desks: RwLock<Vec<Arc<Desk>>>,
     /// There is something to sync.
     sync_wake: Condvar,
     /// There is something to seal, or the sealer is done with one.
@@ -128,6 +131,11 @@ impl Shared {
     /// How far the sinks are. The map is whole after every statement.
     pub(crate) fn loaded(&self) -> MutexGuard<'_, Loaded> {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// By the places of the sinks. The list is whole after every statement.
+    pub(crate) fn desks(&self) -> RwLockReadGuard<'_, Vec<Arc<Desk>>> {
+        self.desks.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn tell(&self, event: &LogEvent) {
@@ -234,6 +242,7 @@ impl Log {
             on_event: Box::new(on_event),
             progress: Mutex::default(),
             loaded: Mutex::default(),
+            desks: RwLock::default(),
             sync_wake: Condvar::new(),
             seal_wake: Condvar::new(),
             watermark_wake: Condvar::new(),
@@ -305,15 +314,31 @@ impl Log {
 
     /// A handle that tells how far the log is on disk.
     pub fn follower(&self) -> Follower {
-        Follower { shared: self.shared.clone(), sink: None }
+        Follower { shared: self.shared.clone(), desk: None }
     }
 
-    /// Handles of all the sinks that there are: from now on segments are deleted that each of them confirmed.
+    /// Handles of so many further sinks: from now on segments are deleted that all sinks confirmed.
     ///
-    /// Without this call nothing is ever deleted. Call it once: what was confirmed before is forgotten.
+    /// While there is none, nothing is ever deleted.
     pub fn sink_followers(&self, count: usize) -> Vec<Follower> {
-        *self.shared.loaded() = Loaded::of_sinks(count);
-        (0..count).map(|sink| Follower { shared: self.shared.clone(), sink: Some(sink) }).collect()
+        (0..count).map(|_| self.add_sink()).collect()
+    }
+
+    /// The handle of one further sink: nothing is deleted any more that it does not confirm.
+    pub fn add_sink(&self) -> Follower {
+        let mut desks = self.shared.desks.write().unwrap_or_else(PoisonError::into_inner);
+        let desk = Arc::new(Desk::new(SinkPlace(desks.len())));
+        desks.push(desk.clone());
+        self.shared.loaded().add_sink(desk.sink());
+        Follower { shared: self.shared.clone(), desk: Some(desk) }
+    }
+
+    /// Waits no more for the sink of a handle. What it says afterwards is not heard, and no reply waits for it.
+    pub fn remove_sink(&self, follower: &Follower) {
+        if let Some(desk) = &follower.desk {
+            desk.set_breaker(Breaker::Open);
+            self.shared.loaded().remove_sink(desk.sink());
+        }
     }
 
     /// Writes, syncs and seals what the appenders handed over, and ends the threads. All appenders must be gone.
@@ -335,7 +360,7 @@ impl Log {
 #[derive(Clone)]
 pub struct Follower {
     shared: Arc<Shared>,
-    sink: Option<usize>,
+    desk: Option<Arc<Desk>>,
 }
 
 impl Follower {
@@ -348,9 +373,55 @@ impl Follower {
     ///
     /// A later call may name a lower number, when the sink has less than before. A handle of no sink confirms nothing.
     pub fn confirm(&self, log: LogId, last: Sequence) {
-        if let Some(sink) = self.sink {
+        if let Some(sink) = self.place() {
             self.shared.loaded().confirm(sink, log, last);
         }
+    }
+
+    /// Whether replies wait until the sink has records that it lacks and could load.
+    pub fn is_awaited(&self) -> bool {
+        self.desk().is_some_and(|desk| desk.is_awaited(self.shared.synced()))
+    }
+
+    /// Waits until [`Self::is_awaited`], or the time is over; returns whether it is.
+    pub fn wait_awaited(&self, timeout: Duration) -> bool {
+        match self.desk() {
+            Some(desk) => desk.wait(|| self.shared.synced(), timeout),
+            None => {
+                thread::sleep(timeout);
+                false
+            }
+        }
+    }
+
+    /// The first record that replies wait for until the sink has it, in the batch that it is in; none if they wait for
+    /// nothing of that log up to `last`.
+    pub fn awaited_from(&self, log: LogId, last: Sequence) -> Option<Sequence> {
+        self.desk().filter(|_| log == self.shared.log)?.awaited_from(last)
+    }
+
+    /// Releases the replies that wait until the sink has records of a log up to `last`, which it has, durably: as rows or
+    /// duplicates, but for the exceptions. These are in the order of the log.
+    pub fn settle(&self, log: LogId, last: Sequence, exceptions: &[Exception]) {
+        if let Some(desk) = self.desk().filter(|_| log == self.shared.log) {
+            desk.settle(last, exceptions);
+        }
+    }
+
+    /// Says whether the sink takes records.
+    pub fn set_breaker(&self, breaker: Breaker) {
+        if let Some(desk) = self.desk() {
+            desk.set_breaker(breaker);
+        }
+    }
+
+    /// The place of its sink, if it has one.
+    pub fn place(&self) -> Option<SinkPlace> {
+        self.desk().map(Desk::sink)
+    }
+
+    fn desk(&self) -> Option<&Desk> {
+        self.desk.as_deref()
     }
 
     /// Waits until the log is on disk beyond `seen`, or the time is over.

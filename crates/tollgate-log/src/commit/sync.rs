@@ -60,6 +60,9 @@ fn publish_synced(shared: &Shared, last: Sequence, tickets: &WorkerTickets) {
     }
     shared.watermark_wake.notify_all();
     shared.seal_wake.notify_all();
+    for desk in shared.desks().iter() {
+        desk.synced(last);
+    }
     for (marks, ticket) in tickets {
         marks.set_synced(*ticket);
     }

@@ -6,10 +6,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::Shared;
-use crate::append::{Message, WorkerBatch};
+use crate::append::{Message, WorkerBatch, WorkerMarks};
+use crate::awaited::{Awaited, AwaitedBatch};
 use crate::error::LogError;
+use crate::id::Sequence;
 use crate::schema::{Schema, SchemaId};
-use crate::segment_writer::SegmentWriter;
+use crate::segment_writer::{Handover, SegmentWriter};
 
 /// Batches that one write takes.
 const WRITE_BATCHES_MAX: usize = 256;
@@ -83,11 +85,15 @@ fn write_gathered(
     let mut batches = Vec::new();
     let mut tickets = Vec::new();
     let mut bytes = 0;
+    let mut awaited = Vec::new();
     let mut declared = Vec::new();
     for message in std::iter::once(Message::Batch(first)).chain(receiver.try_iter()).take(WRITE_BATCHES_MAX) {
         match message {
             Message::Batch(one) => {
                 bytes += one.batch.payload.len() as u64;
+                if !one.awaited.is_empty() {
+                    awaited.push((batches.len(), one.marks.clone(), one.ticket, one.awaited));
+                }
                 batches.push(one.batch);
                 tickets.push((one.marks, one.ticket, one.is_written_wanted, one.is_sync_wanted));
             }
@@ -97,10 +103,12 @@ fn write_gathered(
             }
         }
     }
-    writer.write(&batches, shared.synced(), wall_clock_us())?;
+    let last = writer.write(&batches, shared.synced(), wall_clock_us())?;
+    let mut is_sync_wanted = !awaited.is_empty();
+    // Before they can be synced, and so before a loader can come past them.
+    put_down(shared, awaited, &batches, last);
     let is_room_wanted = shared.room.take(bytes);
     shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
-    let mut is_sync_wanted = false;
     {
         // Under the lock, so that a sync that begins now either covers these batches or publishes none of them.
         let mut progress = shared.progress();
@@ -128,6 +136,23 @@ fn write_gathered(
         }
     }
     if declared.is_empty() { Ok(()) } else { declare(shared, writer, declared) }
+}
+
+type AwaitedParts = (usize, Arc<WorkerMarks>, u64, Vec<Awaited>);
+
+/// Notes whose replies wait until sinks have records of these batches, the last of which is `last`.
+fn put_down(shared: &Shared, awaited: Vec<AwaitedParts>, batches: &[Handover], last: Sequence) {
+    for (index, marks, ticket, parts) in awaited {
+        let behind: u64 = batches[index..].iter().map(|batch| u64::from(batch.count)).sum();
+        let first = Sequence(last.after(1).0 - behind);
+        for (place, desk) in shared.desks().iter().enumerate() {
+            let of_sink = parts.iter().filter(|part| part.sink.0 == place);
+            let places: Vec<_> = of_sink.map(|part| part.places.clone()).collect();
+            if !places.is_empty() {
+                desk.put(AwaitedBatch { marks: marks.clone(), ticket, first, places });
+            }
+        }
+    }
 }
 
 fn close_segment(shared: &Shared, writer: &mut SegmentWriter) {

@@ -19,8 +19,10 @@ fn shelf(segments: &[(u8, u64)]) -> Shelf {
 }
 
 fn loaded(sinks: &[&[(u8, u64)]]) -> Loaded {
-    let mut loaded = Loaded::of_sinks(sinks.len());
-    for (sink, logs) in sinks.iter().enumerate() {
+    let mut loaded = Loaded::default();
+    for (place, logs) in sinks.iter().enumerate() {
+        let sink = SinkPlace(place);
+        loaded.add_sink(sink);
         logs.iter().for_each(|(n, last)| loaded.confirm(sink, log(*n), Sequence(*last)));
     }
     loaded

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use tollgate_log::{
-    AppendError, Appender, Cursor, CursorStep, DeleteReason, Follower, Level, Log, LogEvent, LogId,
+    AppendError, Appender, Cursor, CursorStep, DeleteReason, Deleted, Follower, Level, Log, LogEvent, LogId,
     LogOptions, Position, Sequence, Storage,
 };
 
@@ -81,7 +81,52 @@ fn only_segments_whose_last_record_is_confirmed_go_and_the_folder_with_the_last(
     site.sink.confirm(law.log, Sequence(9));
     sim.wait_until("the folder is gone", || !sim.is_folder(&folder(law.log)));
     site.log.close().unwrap();
-    assert!(sim.files().is_empty());
+    assert_eq!(sim.files().into_keys().collect::<Vec<_>>(), [dir().join("deleted")]);
+}
+
+/// What is known to be deleted.
+fn deleted(sim: &Sim) -> Vec<(LogId, u64)> {
+    Deleted::read(&*sim.storage(), &dir()).unwrap().iter().map(|(log, last)| (log, last.0)).collect()
+}
+
+#[test]
+fn how_far_a_log_is_deleted_is_noted_before_each_unlink_and_stays_when_the_log_is_gone() {
+    let (sim, law) = dead_log(THREE);
+    let site = Site::open(&sim, |_| {});
+    site.sink.confirm(law.log, Sequence(6));
+    site.wait_for_names(law.log, &SEALED[2..]);
+    assert_eq!(deleted(&sim), [(law.log, 6)]);
+    site.sink.confirm(law.log, Sequence(9));
+    sim.wait_until("the folder is gone", || !sim.is_folder(&folder(law.log)));
+    site.log.close().unwrap();
+    for sim in [&sim, &sim.restart(), &sim.power_cut(1)] {
+        assert_eq!(deleted(sim), [(law.log, 9)]);
+    }
+    let calls = sim.calls();
+    let noted = |call: &(Call, PathBuf)| *call == (Call::Rename, dir().join("deleted.new"));
+    let unlinked = |call: &(Call, PathBuf)| {
+        call.0 == Call::Remove && call.1.extension().is_some_and(|end| end == "sealed")
+    };
+    let steps: String = calls
+        .iter()
+        .filter_map(|call| if noted(call) { Some('n') } else { unlinked(call).then_some('u') })
+        .collect();
+    assert_eq!(steps, "nununu");
+}
+
+#[test]
+fn what_cannot_be_read_of_the_note_is_passed_and_of_too_many_logs_the_oldest_go() {
+    let (sim, law) = dead_log(THREE);
+    let id = |n: u16| LogId::from_bytes([[0; 14].as_slice(), &n.to_be_bytes()].concat().try_into().unwrap());
+    let lines: String = (0..4096).map(|n| format!("{} 7\n", id(n))).collect();
+    sim.put(&dir().join("deleted"), format!("nonsense\n{} x\n{lines}{} 1", law.log, law.log).as_bytes());
+    assert_eq!(deleted(&sim).len(), 4097);
+    let site = Site::open(&sim, |_| {});
+    site.sink.confirm(law.log, Sequence(9));
+    sim.wait_until("the folder is gone", || !sim.is_folder(&folder(law.log)));
+    site.log.close().unwrap();
+    let deleted = deleted(&sim);
+    assert_eq!((deleted.len(), deleted[0], deleted[4095]), (4096, (id(1), 7), (law.log, 9)));
 }
 
 #[test]
@@ -129,7 +174,7 @@ fn each_unlink_is_synced_before_the_next() {
 
 #[test]
 fn after_a_crash_at_any_call_of_a_deletion_the_end_of_the_log_is_left_whole() {
-    for count in 0..12 {
+    for count in 0..32 {
         for seed in 0..4 {
             let (sim, law) = dead_log(THREE);
             let site = Site::open(&sim, |_| {});
@@ -217,10 +262,35 @@ fn a_segment_that_cannot_be_unlinked_is_told_once_and_the_log_goes_on() {
 }
 
 #[test]
+fn nothing_is_unlinked_that_could_not_be_noted() {
+    for call in [Call::Create, Call::Rename, Call::SyncFolder] {
+        let (sim, law) = dead_log(THREE);
+        let site = Site::open(&sim, |_| {});
+        sim.fail(call, 0, EIO);
+        site.sink.confirm(law.log, Sequence(9));
+        assert!(site.next_event().starts_with("not deleted: cannot "), "{call:?}");
+        site.check_nothing_goes(law.log, &SEALED);
+        site.log.close().unwrap();
+    }
+}
+
+#[test]
+fn what_a_run_left_that_ended_within_its_note_is_written_anew() {
+    let (sim, law) = dead_log(THREE);
+    sim.put(&dir().join("deleted.new"), b"half a li");
+    let site = Site::open(&sim, |_| {});
+    site.sink.confirm(law.log, Sequence(9));
+    sim.wait_until("the folder is gone", || !sim.is_folder(&folder(law.log)));
+    site.log.close().unwrap();
+    assert_eq!(deleted(&sim), [(law.log, 9)]);
+}
+
+#[test]
 fn a_folder_that_cannot_be_synced_after_an_unlink_stops_the_log() {
     let (sim, law) = dead_log(THREE);
     let site = Site::open(&sim, |_| {});
-    sim.fail(Call::SyncFolder, 0, EIO);
+    // The one before is that of the note.
+    sim.fail(Call::SyncFolder, 1, EIO);
     site.sink.confirm(law.log, Sequence(9));
     assert!(site.next_event().starts_with(&format!("failed: cannot sync {}", folder(law.log).display())));
     site.log.close().unwrap_err();

@@ -1,0 +1,94 @@
+//! `<log.dir>/deleted`: up to which record retention deleted each log.
+//!
+//! A sink's database that is put back to before a log, or to the middle of one, asks for records that were deleted because it
+//! had them. Their segments are gone, and with the last of them the folder: this file alone remembers that they were. It
+//! is written before the unlink. A start does not need it: without it such records are missing without a name.
+//!
+//! Text, a line for each log: its id, a blank, a number. What cannot be read is passed.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, IoSlice};
+use std::path::Path;
+
+use crate::error::LogError;
+use crate::id::{LogId, Sequence};
+use crate::storage::Storage;
+
+const NAME: &str = "deleted";
+const NEW_NAME: &str = "deleted.new";
+/// Of more logs the oldest are forgotten.
+const LOGS_MAX: usize = 4_096;
+/// An id, a blank, a number and a line end are 58 bytes at most.
+const BYTES_MAX: u64 = 64 * LOGS_MAX as u64;
+
+/// The last record of each log that was deleted.
+#[derive(Debug, Default)]
+pub struct Deleted(BTreeMap<LogId, Sequence>);
+
+impl Deleted {
+    /// Reads what is known of a folder of logs.
+    ///
+    /// # Errors
+    /// The file is there and cannot be read.
+    pub fn read(storage: &dyn Storage, dir: &Path) -> Result<Self, LogError> {
+        let path = dir.join(NAME);
+        let read = || {
+            let file = storage.open_read(&path)?;
+            let mut text = vec![0; file.size()?.min(BYTES_MAX) as usize];
+            let read = file.read_at(0, &mut text)?;
+            text.truncate(read);
+            Ok(text)
+        };
+        match read().map_err(LogError::io("read", &path)) {
+            Err(error) if error.is_not_found() => Ok(Self::default()),
+            text => Ok(Self(String::from_utf8_lossy(&text?).lines().filter_map(read_line).collect())),
+        }
+    }
+
+    /// The logs of which anything was deleted, and their last record that was.
+    pub fn iter(&self) -> impl Iterator<Item = (LogId, Sequence)> {
+        self.0.iter().map(|(log, last)| (*log, *last))
+    }
+
+    /// Notes that a log is deleted up to `last`: on disk when it returns.
+    pub(crate) fn note(
+        &mut self,
+        storage: &dyn Storage,
+        dir: &Path,
+        log: LogId,
+        last: Sequence,
+    ) -> Result<(), LogError> {
+        let known = self.0.entry(log).or_default();
+        *known = last.max(*known);
+        while self.0.len() > LOGS_MAX {
+            self.0.pop_first();
+        }
+        self.write(storage, dir)
+    }
+
+    fn write(&self, storage: &dyn Storage, dir: &Path) -> Result<(), LogError> {
+        let (path, new) = (dir.join(NAME), dir.join(NEW_NAME));
+        let text: String = self.iter().map(|(log, last)| format!("{log} {last}\n")).collect();
+        let create = || match storage.create(&new) {
+            // What a run left that ended before the rename.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                storage.remove(&new)?;
+                storage.create(&new)
+            }
+            file => file,
+        };
+        let write = || {
+            let file = create()?;
+            file.write_at(0, &mut [IoSlice::new(text.as_bytes())])?;
+            file.sync()
+        };
+        write().map_err(LogError::io("write", &new))?;
+        storage.rename(&new, &path).map_err(LogError::io("rename", &new))?;
+        storage.sync_folder(dir).map_err(LogError::io("sync", dir))
+    }
+}
+
+fn read_line(line: &str) -> Option<(LogId, Sequence)> {
+    let (log, last) = line.split_once(' ')?;
+    Some((log.parse().ok()?, Sequence(last.parse().ok()?)))
+}

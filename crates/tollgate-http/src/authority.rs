@@ -46,9 +46,8 @@ fn reg_name_len(bytes: &[u8]) -> Option<usize> {
 
 /// `*DIGIT`, up to 65535; an empty port is the default one (RFC 3986 section 3.2.3).
 fn is_port(bytes: &[u8]) -> bool {
-    bytes.len() <= 5
-        && bytes.iter().all(u8::is_ascii_digit)
-        && bytes.iter().fold(0u32, |port, digit| port * 10 + u32::from(digit - b'0')) <= 65_535
+    let digits = |port: u32, byte: &u8| byte.is_ascii_digit().then(|| port * 10 + u32::from(byte - b'0'));
+    bytes.len() <= 5 && bytes.iter().try_fold(0, digits).is_some_and(|port| port <= 65_535)
 }
 
 const IPV6_BYTES_MAX: usize = 45;

@@ -41,7 +41,6 @@ pub fn begin_reply_head(
     body: ReplyBody,
     connection: Option<Connection>,
 ) {
-    out.reserve(HEAD_BYTES_USUAL);
     write_status_line(out, status);
     out.extend_from_slice(b"Date: ");
     out.extend_from_slice(date);
@@ -101,9 +100,6 @@ fn write_framing(out: &mut Vec<u8>, status: StatusCode, body: ReplyBody) -> bool
         }
     }
 }
-
-/// Room for status line, Date, framing and a few fields, so that `out` grows once.
-const HEAD_BYTES_USUAL: usize = 256;
 
 #[cfg(test)]
 mod tests {

@@ -264,7 +264,7 @@ impl HeadReader {
             return self.take_field(&buffer[self.line_start..end], limits);
         }
         self.line = Some(parse_request_line(&buffer[..end], limits)?);
-        self.fields.reserve(FIELDS_USUAL);
+        self.fields = Vec::with_capacity(FIELDS_USUAL);
         Ok(())
     }
 

@@ -1,0 +1,241 @@
+//! Conditional requests: which of the preconditions count, and what they come to (RFC 9110 section 13).
+
+use std::time::SystemTime;
+
+use crate::{Method, RequestHead, parse_http_date};
+
+/// What the selected representation is told by.
+#[derive(Debug, Clone, Copy)]
+pub struct Validators<'a> {
+    /// Its entity tag as it leaves: quoted, a weak one with `W/`.
+    pub etag: &'a [u8],
+    /// When it was last modified, in seconds since 1970; none if nobody knows.
+    pub modified_s: Option<u64>,
+}
+
+/// What the preconditions of a request come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precondition {
+    /// The method goes on.
+    Met,
+    /// 304: the client has it.
+    NotModified,
+    /// 412.
+    Failed,
+}
+
+impl Precondition {
+    /// Evaluates the preconditions of a request whose reply would be 200 without them, in the order of RFC 9110 section
+    /// 13.2.2. `If-Range` belongs to the range: see [`is_range_current`].
+    pub fn evaluate(head: &RequestHead, current: &Validators<'_>) -> Self {
+        let if_match = Tags::of(head, "if-match");
+        if if_match.is_sent() {
+            if !if_match.contain(current.etag, Comparison::Strong) {
+                return Self::Failed;
+            }
+        } else if is_modified_since(head, "if-unmodified-since", current) == Some(true) {
+            return Self::Failed;
+        }
+        let is_read = matches!(head.method(), Method::Get | Method::Head);
+        let if_none_match = Tags::of(head, "if-none-match");
+        if if_none_match.is_sent() {
+            return match if_none_match.contain(current.etag, Comparison::Weak) {
+                true if is_read => Self::NotModified,
+                true => Self::Failed,
+                false => Self::Met,
+            };
+        }
+        match is_modified_since(head, "if-modified-since", current) {
+            Some(false) if is_read => Self::NotModified,
+            _ => Self::Met,
+        }
+    }
+}
+
+/// Tells whether a range is of the representation that is selected now (RFC 9110 section 13.1.5). `now_s`, in seconds since 1970,
+/// tells whether a date is a strong validator: its second has to be over (section 8.8.2.2).
+pub fn is_range_current(head: &RequestHead, current: &Validators<'_>, now_s: u64) -> bool {
+    let mut values = values(head, "if-range");
+    let Some(value) = values.next() else { return true };
+    if values.next().is_some() {
+        return false;
+    }
+    if value.contains(&b'"') {
+        return value == current.etag && !value.starts_with(b"W/");
+    }
+    let (given, modified) = (seconds(value), current.modified_s);
+    given.is_some() && given == modified && modified.is_some_and(|modified| modified < now_s)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Strong,
+    Weak,
+}
+
+/// The entity tags of all lines of one field.
+struct Tags<'a> {
+    head: &'a RequestHead,
+    name: &'static str,
+}
+
+impl<'a> Tags<'a> {
+    fn of(head: &'a RequestHead, name: &'static str) -> Self {
+        Self { head, name }
+    }
+
+    fn is_sent(&self) -> bool {
+        values(self.head, self.name).next().is_some()
+    }
+
+    /// `*` stands for any (RFC 9110 sections 13.1.1 and 13.1.2).
+    fn contain(&self, etag: &[u8], comparison: Comparison) -> bool {
+        values(self.head, self.name)
+            .any(|value| value == b"*" || tags(value).any(|tag| is_same(tag, etag, comparison)))
+    }
+}
+
+/// RFC 9110 section 8.8.3.2.
+fn is_same(one: &[u8], other: &[u8], comparison: Comparison) -> bool {
+    match comparison {
+        Comparison::Strong => one == other && !one.starts_with(b"W/"),
+        Comparison::Weak => opaque(one) == opaque(other),
+    }
+}
+
+fn opaque(tag: &[u8]) -> &[u8] {
+    tag.strip_prefix(b"W/").unwrap_or(tag)
+}
+
+/// Lists entity tags up to what is none: a comma may stand inside of one.
+fn tags(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let start = rest.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b','))?;
+        let tag = &rest[start..];
+        let quoted = opaque(tag).strip_prefix(b"\"")?;
+        let end = tag.len() - quoted.len() + quoted.iter().position(|&byte| byte == b'"')? + 1;
+        rest = &tag[end..];
+        Some(&tag[..end])
+    })
+}
+
+/// None where the field does not count: it is no date, or there is nothing to compare it with (RFC 9110 sections 13.1.3
+/// and 13.1.4).
+fn is_modified_since(head: &RequestHead, name: &str, current: &Validators<'_>) -> Option<bool> {
+    let mut values = values(head, name);
+    let value = values.next()?;
+    if values.next().is_some() {
+        return None;
+    }
+    Some(current.modified_s? > seconds(value)?)
+}
+
+fn seconds(date: &[u8]) -> Option<u64> {
+    let date = parse_http_date(date)?;
+    Some(date.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs())
+}
+
+/// Lists the values of all lines of a field.
+pub(crate) fn values<'a>(head: &'a RequestHead, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+    head.fields().filter(move |(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HeadReader, Limits};
+
+    const OLD: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
+    const NOW: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const NEW: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
+    const NOW_S: u64 = 784_111_777;
+
+    fn head(method: &str, fields: &str) -> RequestHead {
+        let text = format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        HeadReader::default().read(&mut text.as_bytes().into(), &Limits::default()).unwrap().unwrap()
+    }
+
+    fn check(method: &str, fields: &[(&str, &str)], expected: Precondition) {
+        let fields: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let current = Validators { etag: b"\"a\"", modified_s: Some(NOW_S) };
+        let found = Precondition::evaluate(&head(method, &fields), &current);
+        assert_eq!(found, expected, "{method} {fields}");
+    }
+
+    #[test]
+    fn each_precondition_alone() {
+        use Precondition::{Failed, Met, NotModified};
+        check("GET", &[], Met);
+        for (tags, is_found) in [
+            ("\"a\"", true),
+            ("*", true),
+            ("\"b\", \"a\"", true),
+            ("\"b,\"a\"", false),
+            ("\"x,y\" ,, \"a\"", true),
+            ("\"b\"", false),
+            ("a", false),
+            ("", false),
+            ("\"a", false),
+            ("\"A\"", false),
+        ] {
+            check("GET", &[("If-None-Match", tags)], if is_found { NotModified } else { Met });
+            check("HEAD", &[("if-none-match", tags)], if is_found { NotModified } else { Met });
+            check("PUT", &[("If-None-Match", tags)], if is_found { Failed } else { Met });
+            check("GET", &[("If-Match", tags)], if is_found { Met } else { Failed });
+        }
+        check("GET", &[("If-None-Match", "W/\"a\"")], NotModified);
+        check("GET", &[("If-Match", "W/\"a\"")], Failed);
+        check("GET", &[("If-None-Match", "\"b\""), ("If-None-Match", "\"a\"")], NotModified);
+        for (date, is_newer) in [(OLD, true), (NOW, false), (NEW, false)] {
+            check("GET", &[("If-Modified-Since", date)], if is_newer { Met } else { NotModified });
+            check("PUT", &[("If-Modified-Since", date)], Met);
+            check("GET", &[("If-Unmodified-Since", date)], if is_newer { Failed } else { Met });
+        }
+        for no_date in ["", "today", "Sun, 06 Nov 1994", &format!("{NOW}, {NOW}")] {
+            check("GET", &[("If-Modified-Since", no_date)], Met);
+            check("GET", &[("If-Unmodified-Since", no_date)], Met);
+        }
+        check("GET", &[("If-Modified-Since", NEW), ("If-Modified-Since", NEW)], Met);
+    }
+
+    #[test]
+    fn tags_go_before_dates_and_failure_before_304() {
+        use Precondition::{Failed, Met, NotModified};
+        check("GET", &[("If-None-Match", "\"b\""), ("If-Modified-Since", NEW)], Met);
+        check("GET", &[("If-None-Match", "\"a\""), ("If-Modified-Since", OLD)], NotModified);
+        check("GET", &[("If-Match", "\"a\""), ("If-Unmodified-Since", OLD)], Met);
+        check("GET", &[("If-Match", "\"b\""), ("If-Unmodified-Since", NEW)], Failed);
+        check("GET", &[("If-None-Match", "\"a\""), ("If-Match", "\"b\"")], Failed);
+        check("GET", &[("If-None-Match", "\"a\""), ("If-Match", "\"a\"")], NotModified);
+        check("GET", &[("If-Unmodified-Since", OLD), ("If-None-Match", "\"a\"")], Failed);
+    }
+
+    #[test]
+    fn weak_tags_of_ours_never_match_strongly() {
+        let current = Validators { etag: b"W/\"a\"", modified_s: None };
+        let found = |fields: &str| Precondition::evaluate(&head("GET", fields), &current);
+        assert_eq!(found("If-Match: W/\"a\"\r\n"), Precondition::Failed);
+        assert_eq!(found("If-None-Match: \"a\"\r\n"), Precondition::NotModified);
+        assert_eq!(found("If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n"), Precondition::Met);
+        assert!(!is_range_current(&head("GET", "If-Range: W/\"a\"\r\n"), &current, NOW_S));
+    }
+
+    #[test]
+    fn a_range_counts_for_the_same_representation_only() {
+        let current = Validators { etag: b"\"a\"", modified_s: Some(NOW_S) };
+        let check = |fields: &str, now_s, expected| {
+            assert_eq!(is_range_current(&head("GET", fields), &current, now_s), expected, "{fields}");
+        };
+        check("", NOW_S, true);
+        check("If-Range: \"a\"\r\n", NOW_S, true);
+        check("If-Range: W/\"a\"\r\n", NOW_S, false);
+        check("If-Range: \"b\"\r\n", NOW_S, false);
+        check("If-Range: \"b\", \"a\"\r\n", NOW_S, false);
+        check(&format!("If-Range: {NOW}\r\n"), NOW_S + 1, true);
+        check(&format!("If-Range: {NOW}\r\n"), NOW_S, false);
+        check(&format!("If-Range: {NEW}\r\n"), NOW_S + 9, false);
+        check(&format!("If-Range: {OLD}\r\n"), NOW_S + 9, false);
+        check("If-Range: soon\r\n", NOW_S + 9, false);
+        check(&format!("If-Range: \"a\"\r\nIf-Range: {NOW}\r\n"), NOW_S + 9, false);
+    }
+}

@@ -1,0 +1,176 @@
+//! Ranges of bytes: which of them a request gets (RFC 9110 section 14).
+
+use std::ops::Range;
+
+use crate::connection_options;
+
+/// Ranges of one request beyond which it gets the whole: no client that means well asks for more (RFC 9110 section 17.15).
+pub const RANGES_MAX: usize = 16;
+
+/// What a `Range` field comes to for a representation of some length.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ranges {
+    /// The field does not count: another unit, no range at all, too many of them, or more bytes than the whole has.
+    Whole,
+    /// These, each with at least one byte and within the length; none overlaps another.
+    Parts(Vec<Range<u64>>),
+    /// 416: none of them has a byte.
+    Unsatisfiable,
+}
+
+impl Ranges {
+    /// Selects ranges of a representation of `length` bytes. Ranges that overlap or touch become one, in the order of the
+    /// bytes; others stay in the order of the request.
+    pub fn select(value: &[u8], length: u64) -> Self {
+        let Some(set) = range_set(value) else { return Self::Whole };
+        let mut parts = Vec::new();
+        let mut count = 0;
+        for spec in connection_options(set) {
+            let Some(spec) = Spec::parse(spec) else { return Self::Whole };
+            count += 1;
+            parts.extend(spec.within(length));
+        }
+        match count {
+            0 => Self::Whole,
+            _ if count > RANGES_MAX => Self::Whole,
+            _ if parts.is_empty() && length == 0 && set.starts_with(b"-") => Self::Whole,
+            _ if parts.is_empty() => Self::Unsatisfiable,
+            _ => Self::Parts(joined(parts)),
+        }
+    }
+}
+
+fn range_set(value: &[u8]) -> Option<&[u8]> {
+    let (unit, set) = value.split_at_checked(6)?;
+    unit.eq_ignore_ascii_case(b"bytes=").then_some(set)
+}
+
+enum Spec {
+    /// From the first to the last byte, counted from 0.
+    From(u64, u64),
+    /// So many at the end.
+    Last(u64),
+}
+
+impl Spec {
+    fn parse(text: &[u8]) -> Option<Self> {
+        let dash = text.iter().position(|&byte| byte == b'-')?;
+        let (first, last) = (&text[..dash], &text[dash + 1..]);
+        match (first, last) {
+            ([], last) => number(last).map(Self::Last),
+            (first, []) => number(first).map(|first| Self::From(first, u64::MAX)),
+            (first, last) => {
+                let (first, last) = (number(first)?, number(last)?);
+                (first <= last).then_some(Self::From(first, last))
+            }
+        }
+    }
+
+    fn within(&self, length: u64) -> Option<Range<u64>> {
+        let range = match *self {
+            Self::From(first, last) => first..last.saturating_add(1).min(length),
+            Self::Last(bytes) => length.saturating_sub(bytes)..length,
+        };
+        (!range.is_empty()).then_some(range)
+    }
+}
+
+/// A number beyond 64 bits is beyond every file.
+fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let add = |number: u64, digit: &u8| number.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
+    Some(digits.iter().fold(0, add))
+}
+
+/// RFC 9110 section 15.3.7.2: no byte is sent twice.
+fn joined(parts: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    let mut sorted = parts.clone();
+    sorted.sort_by_key(|part| part.start);
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for part in sorted {
+        match joined.last_mut() {
+            Some(last) if part.start <= last.end => last.end = last.end.max(part.end),
+            _ => joined.push(part),
+        }
+    }
+    if joined.len() == parts.len() { parts } else { joined }
+}
+
+#[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn ranges_by_the_examples_of_the_rfc_and_their_edges() {
+        let check = |value: &str, length, expected: &[Range<u64>]| {
+            let expected = Ranges::Parts(expected.to_vec());
+            assert_eq!(Ranges::select(value.as_bytes(), length), expected, "{value} of {length}");
+        };
+        check("bytes=0-499", 10_000, &[0..500]);
+        check("bytes=-500", 10_000, &[9500..10_000]);
+        check("bytes=9500-", 10_000, &[9500..10_000]);
+        check("bytes=0-0,-1", 10_000, &[0..1, 9999..10_000]);
+        check("BYTES=0-0", 1, &[0..1]);
+        check("bytes=0-99999", 10, &[0..10]);
+        check("bytes=-99999", 10, &[0..10]);
+        check("bytes= 0-1 ,, 4-5 ,", 10, &[0..2, 4..6]);
+        check("bytes=500-600,601-999", 10_000, &[500..1000]);
+        check("bytes=500-700,601-999", 10_000, &[500..1000]);
+        check("bytes=7-8,0-1", 10, &[7..9, 0..2]);
+        check("bytes=7-8,0-7", 10, &[0..9]);
+        check("bytes=20-30,1-1", 10, &[1..2]);
+        check("bytes=4294967296-4294967297", 1 << 40, &[1 << 32..(1 << 32) + 2]);
+        check("bytes=1-99999999999999999999999999", 3, &[1..3]);
+    }
+
+    #[test]
+    fn what_is_no_range_does_not_count_and_what_has_no_byte_is_416() {
+        let check = |value: &str, length, expected| {
+            assert_eq!(Ranges::select(value.as_bytes(), length), expected, "{value} of {length}");
+        };
+        for value in [
+            "",
+            "bytes",
+            "bytes=",
+            "bytes=,",
+            "bytes=-",
+            "bytes=a-b",
+            "bytes=5-4",
+            "bytes=1-2,x",
+            "bytes=--1",
+            "bytes=+1-2",
+            "items=0-1",
+            "bytes 0-1",
+            "bytes=0x1-2",
+            "bytes=1 - 2",
+            "bytes=0-1-2",
+        ] {
+            check(value, 10, Ranges::Whole);
+        }
+        let many = |count: usize| format!("bytes={}", vec!["1-1"; count].join(","));
+        check(&many(RANGES_MAX), 10, Ranges::Parts(vec![1..2]));
+        check(&many(RANGES_MAX + 1), 10, Ranges::Whole);
+        for value in ["bytes=10-", "bytes=10-20,30-", "bytes=-0", "bytes=99999999999999999999-"] {
+            check(value, 10, Ranges::Unsatisfiable);
+        }
+        check("bytes=0-", 0, Ranges::Unsatisfiable);
+        // Nothing of nothing is all of it, and no Content-Range can say so.
+        check("bytes=-5", 0, Ranges::Whole);
+    }
+
+    proptest! {
+        #[test]
+        fn parts_are_within_the_length_and_never_overlap(value in "bytes=[0-9,-]{0,40}", length in 0..200_u64) {
+            if let Ranges::Parts(mut parts) = Ranges::select(value.as_bytes(), length) {
+                prop_assert!(parts.iter().all(|part| part.start < part.end && part.end <= length));
+                parts.sort_by_key(|part| part.start);
+                prop_assert!(parts.windows(2).all(|pair| pair[0].end < pair[1].start));
+            }
+        }
+    }
+}

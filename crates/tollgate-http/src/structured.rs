@@ -1,0 +1,223 @@
+//! Dictionaries of structured fields (RFC 9651 section 3.2), as far as their members are integers. Whatever else a member is
+//! has to be well-formed, and is passed over; what is no dictionary is none at all.
+
+/// Lists the members of a dictionary, each with its value if that is an integer. A key that comes again is listed again.
+/// None: it is malformed, so all of it counts as absent.
+pub(crate) fn integers(text: &[u8]) -> Option<Vec<(&[u8], Option<i64>)>> {
+    let mut rest = Rest(text);
+    let mut members = Vec::new();
+    rest.skip(b" ");
+    while !rest.0.is_empty() {
+        let key = rest.key()?;
+        let value = if rest.take(b'=') { rest.member()? } else { None };
+        rest.parameters()?;
+        members.push((key, value));
+        rest.skip(b" \t");
+        if rest.0.is_empty() {
+            break;
+        }
+        if !rest.take(b',') {
+            return None;
+        }
+        rest.skip(b" \t");
+        // A comma at the end has nothing behind it.
+        rest.0.first()?;
+    }
+    Some(members)
+}
+
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn skip(&mut self, blanks: &[u8]) {
+        self.run(|byte| blanks.contains(&byte));
+    }
+
+    fn take(&mut self, wanted: u8) -> bool {
+        match self.0 {
+            [first, rest @ ..] if *first == wanted => {
+                self.0 = rest;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes all bytes up to the first that is none of these.
+    fn run(&mut self, is_one: impl Fn(u8) -> bool) -> &'a [u8] {
+        let end = self.0.iter().position(|&byte| !is_one(byte)).unwrap_or(self.0.len());
+        let (run, rest) = self.0.split_at(end);
+        self.0 = rest;
+        run
+    }
+
+    fn key(&mut self) -> Option<&'a [u8]> {
+        let is_key = |byte: u8| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-' | b'.' | b'*')
+        };
+        let key = self.run(is_key);
+        key.first().filter(|&&first| first.is_ascii_lowercase() || first == b'*').map(|_| key)
+    }
+
+    /// An item or an inner list; the integer, if it is one.
+    fn member(&mut self) -> Option<Option<i64>> {
+        if !self.take(b'(') {
+            return self.item();
+        }
+        loop {
+            self.skip(b" ");
+            if self.take(b')') {
+                return Some(None);
+            }
+            self.item()?;
+            self.parameters()?;
+            if !matches!(self.0.first(), Some(b' ' | b')')) {
+                return None;
+            }
+        }
+    }
+
+    fn parameters(&mut self) -> Option<()> {
+        while self.take(b';') {
+            self.skip(b" ");
+            self.key()?;
+            if self.take(b'=') {
+                self.item()?;
+            }
+        }
+        Some(())
+    }
+
+    fn item(&mut self) -> Option<Option<i64>> {
+        match *self.0.first()? {
+            b'-' | b'0'..=b'9' => self.number(),
+            b'"' => self.string(),
+            b':' => self.bytes(),
+            b'?' => {
+                self.take(b'?');
+                (self.take(b'0') || self.take(b'1')).then_some(None)
+            }
+            b'@' => {
+                self.take(b'@');
+                self.number()?.map(|_| None)
+            }
+            b'%' => {
+                self.take(b'%');
+                self.string()
+            }
+            first if first.is_ascii_alphabetic() || first == b'*' => {
+                let is_token =
+                    |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte);
+                self.run(is_token);
+                Some(None)
+            }
+            _ => None,
+        }
+    }
+
+    /// At most 15 digits, or 12 and up to 3 behind a dot.
+    fn number(&mut self) -> Option<Option<i64>> {
+        let is_negative = self.take(b'-');
+        let digits = self.run(|byte| byte.is_ascii_digit());
+        if self.take(b'.') {
+            let behind = self.run(|byte| byte.is_ascii_digit());
+            return ((1..=12).contains(&digits.len()) && (1..=3).contains(&behind.len())).then_some(None);
+        }
+        if !(1..=15).contains(&digits.len()) {
+            return None;
+        }
+        let value = digits.iter().fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
+        Some(Some(if is_negative { -value } else { value }))
+    }
+
+    fn string(&mut self) -> Option<Option<i64>> {
+        if !self.take(b'"') {
+            return None;
+        }
+        loop {
+            self.run(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\'));
+            if self.take(b'"') {
+                return Some(None);
+            }
+            if !self.take(b'\\') || !(self.take(b'"') || self.take(b'\\')) {
+                return None;
+            }
+        }
+    }
+
+    fn bytes(&mut self) -> Option<Option<i64>> {
+        self.take(b':');
+        self.run(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte));
+        self.take(b':').then_some(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_of_a_dictionary_and_what_is_none() {
+        let check = |text: &str, expected: Option<&[(&str, Option<i64>)]>| {
+            let found = integers(text.as_bytes());
+            let expected = expected.map(|members| {
+                members.iter().map(|(key, value)| (key.as_bytes(), *value)).collect::<Vec<_>>()
+            });
+            assert_eq!(found, expected, "{text}");
+        };
+        check("", Some(&[]));
+        check("sha-256=10, sha-512=3", Some(&[("sha-256", Some(10)), ("sha-512", Some(3))]));
+        check("  a=1\t,\tb=-2  ", Some(&[("a", Some(1)), ("b", Some(-2))]));
+        check("a=1,a=2", Some(&[("a", Some(1)), ("a", Some(2))]));
+        check(
+            "a, b=?0, c=1.5, d=\"x\\\"y,\", e=tok/en:x, f=:YQ==:, g=@12, h=%\"x\", *i=3",
+            Some(&[
+                ("a", None),
+                ("b", None),
+                ("c", None),
+                ("d", None),
+                ("e", None),
+                ("f", None),
+                ("g", None),
+                ("h", None),
+                ("*i", Some(3)),
+            ]),
+        );
+        check("a=5;q=1;x=\"y\"; z, b=(1 2;x \"3\" ( ), c=1", None);
+        check(
+            "a=5;q=1;x=\"y\"; z, b=(1  2;x \"3\" ), c=1",
+            Some(&[("a", Some(5)), ("b", None), ("c", Some(1))]),
+        );
+        check("a=999999999999999", Some(&[("a", Some(999_999_999_999_999))]));
+        for wrong in [
+            "a=1,",
+            ",a=1",
+            "a=1 b=2",
+            "A=1",
+            "a=",
+            "a =1",
+            "a= 1",
+            "1=a",
+            "a=1000000000000000",
+            "a=1.",
+            "a=.5",
+            "a=1.2345",
+            "a=-",
+            "a=\"x",
+            "a=\"\\x\"",
+            "a=:x",
+            "a=(1",
+            "a=(1\"x\")",
+            "a=?2",
+            "a=1;",
+            "a=1;=",
+            "a=@x",
+            "a=%x",
+            "a={}",
+            "a=1,,b=2",
+            "\ta=1",
+        ] {
+            check(wrong, None);
+        }
+    }
+}

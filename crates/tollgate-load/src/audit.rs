@@ -4,6 +4,9 @@
 //! loaded meanwhile counts as pending. What the position passed and the sink neither loaded, rejected nor found to be a duplicate is missing,
 //! whatever the gap table says: the two are independent.
 //!
+//! A log that went another way than the one that the sink has under its id - a machine and its snapshot both went on, say - has
+//! records here that are nowhere: as many as are kept of it count as missing, for nobody can tell where the two parted.
+//!
 //! A record whose stream nobody can tell any more (its segment is gone or lost its footer) is in a row of the stream
 //! [`STREAM_UNKNOWN`].
 //!
@@ -19,11 +22,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tollgate_log::{
-    Cursor, CursorStep, LogError, LogId, Position, RecordBatch, SchemaId, SegmentFooter, SegmentName,
-    SegmentState, Sequence, Storage, log_ids, scan_segment, segments,
+    Cursor, CursorStep, FormatError, LogError, LogId, Position, RecordBatch, SchemaId, SegmentFooter,
+    SegmentName, SegmentState, Sequence, Storage, log_ids, scan_segment, segments,
 };
 
 use crate::error::AuditError;
+use crate::load::deleted_ends;
 use crate::sink::{LogCounts, SinkOptions, Taken};
 
 /// The stream of records whose stream is not known. No stream has this name in parentheses of its own.
@@ -54,6 +58,11 @@ pub struct AuditRow {
 }
 
 impl AuditRow {
+    fn empty(log: LogId, stream: &str) -> Self {
+        let stream = stream.to_owned();
+        Self { log, stream, ingested: 0, pending: 0, loaded: 0, rejected: 0, duplicates: 0, missing: 0 }
+    }
+
     /// What the sink says became of records.
     fn told(&self) -> u64 {
         self.loaded + self.rejected + self.duplicates
@@ -91,8 +100,11 @@ struct Look {
 
 impl Look {
     fn take(storage: &Arc<dyn Storage>, dir: &Path, sink: &SinkOptions) -> Result<Self, AuditError> {
+        // Before the sink is read: what is deleted by now, it had.
+        let deleted = deleted_ends(&**storage, dir)?;
         let counts = sink.counts()?.into_iter().map(|counts| (counts.log, counts));
         let mut in_sink: BTreeMap<_, _> = counts.collect();
+        let lost = lost(&deleted, &in_sink);
         let logs = match log_ids(&**storage, dir) {
             Err(error) if error.is_not_found() => Vec::new(),
             logs => logs?,
@@ -100,6 +112,12 @@ impl Look {
         let mut look = Self { rows: Vec::new(), is_outrun: false };
         for log in logs {
             let counts = in_sink.remove(&log);
+            if let Some(counts) = &counts
+                && went_another_way(storage, dir, log, counts.position)
+            {
+                look.rows.extend(nowhere(storage, dir, log, &sink.taken)?);
+                continue;
+            }
             let passed = counts.as_ref().map_or(Passed::default(), Passed::of);
             let names = segments(&**storage, dir, log)?;
             look.is_outrun |= is_outrun(&names, passed.last);
@@ -110,8 +128,42 @@ impl Look {
         for (log, counts) in &in_sink {
             look.rows.extend(account(*log, &sink.taken, Some(counts), &BTreeMap::new()));
         }
+        look.rows.extend(lost);
         Ok(look)
     }
+}
+
+/// What was deleted and the sink lacks, its database put back: its loader will name it. A sink without a position is new.
+fn lost(deleted: &BTreeMap<LogId, Position>, in_sink: &BTreeMap<LogId, LogCounts>) -> Vec<AuditRow> {
+    let lost = deleted.iter().filter_map(|(log, end)| {
+        let has = in_sink.get(log).map_or(Sequence(0), |counts| counts.position.last);
+        let missing = end.last.0.checked_sub(has.0).filter(|missing| *missing > 0)?;
+        Some(AuditRow { missing, ingested: missing, ..AuditRow::empty(*log, STREAM_UNKNOWN) })
+    });
+    if in_sink.is_empty() { Vec::new() } else { lost.collect() }
+}
+
+/// Whether the log here is another one than that of a position, as far as what is kept shows it.
+fn went_another_way(storage: &Arc<dyn Storage>, dir: &Path, log: LogId, position: Position) -> bool {
+    let mut cursor = Cursor::new(storage.clone(), dir, log, Some(position));
+    let step = cursor.step(Some(position.last.after(1)));
+    matches!(step, Err(LogError::Damaged { source: FormatError::Chain { .. }, .. }))
+}
+
+/// The account of records that no sink can have.
+fn nowhere(
+    storage: &Arc<dyn Storage>,
+    dir: &Path,
+    log: LogId,
+    taken: &Taken,
+) -> Result<Vec<AuditRow>, LogError> {
+    let names = segments(&**storage, dir, log)?;
+    let written = count_log(storage, dir, log, Passed::default(), &names)?;
+    let mut rows = account(log, taken, None, &written);
+    for row in &mut rows {
+        (row.missing, row.pending) = (row.pending, 0);
+    }
+    Ok(rows)
 }
 
 /// Whether all segments that are left begin behind the record that is to be loaded next.
@@ -136,7 +188,7 @@ struct Passed {
 
 impl Passed {
     fn of(counts: &LogCounts) -> Self {
-        Self { start: counts.start, last: counts.last }
+        Self { start: counts.start, last: counts.position.last }
     }
 }
 
@@ -168,7 +220,7 @@ fn account(
             }
         }
     }
-    let passed = counts.map_or(0, |counts| counts.last.0.saturating_sub(counts.start.0));
+    let passed = counts.map_or(0, |counts| counts.position.last.0.saturating_sub(counts.start.0));
     if let Some(missing) = passed.checked_sub(told).filter(|missing| *missing > 0) {
         row_of(&mut rows, log, STREAM_UNKNOWN).missing += missing;
     }
@@ -188,16 +240,7 @@ fn count_ingested(rows: &mut [AuditRow], mut never_given: u64) {
 }
 
 fn row_of<'a>(rows: &'a mut BTreeMap<String, AuditRow>, log: LogId, stream: &str) -> &'a mut AuditRow {
-    rows.entry(stream.to_owned()).or_insert_with(|| AuditRow {
-        log,
-        stream: stream.to_owned(),
-        ingested: 0,
-        pending: 0,
-        loaded: 0,
-        rejected: 0,
-        duplicates: 0,
-        missing: 0,
-    })
+    rows.entry(stream.to_owned()).or_insert_with(|| AuditRow::empty(log, stream))
 }
 
 /// Counts by footers where they are whole, record by record where not, and where the position is inside a segment.

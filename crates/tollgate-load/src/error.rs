@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use rusqlite::ErrorCode;
 use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
-use tollgate_log::{LogError, LogId};
+use tollgate_log::{LogError, LogId, Sequence};
 
 /// Why a sink did not do what it was asked. Rows refused for their content are no error: they become rejects.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +24,26 @@ pub enum SinkError {
         path: PathBuf,
         /// Why not.
         source: rusqlite::Error,
+    },
+    /// The folder of a database cannot be made.
+    #[error("cannot make the folder of database {}", path.display())]
+    Folder {
+        /// The database.
+        path: PathBuf,
+        /// Why not.
+        source: LogError,
+    },
+    /// A database that a later version of this program keeps its bookkeeping in.
+    #[error(
+        "bookkeeping in database {database} is of version {found}, this program knows {known}: use a later one"
+    )]
+    Bookkeeping {
+        /// The database.
+        database: String,
+        /// The version there.
+        found: i64,
+        /// The only one that is known.
+        known: i64,
     },
     /// What an earlier run left in the write-ahead log could not be put on disk.
     #[error("cannot sync {}", path.display())]
@@ -107,10 +127,15 @@ pub enum SinkError {
     },
     /// So many rows are refused that something else than rows must be wrong.
     #[error(
-        "database refused {found} rows of one load for their content, limit {limit}: nothing of it was kept"
+        "database refused {found} rows of one segment for their content, limit {limit}: \
+         the one of log {log} that begins with record {segment}; nothing of this load was kept"
     )]
     TooManyRejects {
-        /// How many so far.
+        /// The log.
+        log: LogId,
+        /// The first record of the segment.
+        segment: Sequence,
+        /// How many so far, in all loads.
         found: u64,
         /// `rejects_max`.
         limit: u64,
@@ -163,6 +188,7 @@ impl SinkError {
             self,
             Self::Locked { .. }
                 | Self::Database { .. }
+                | Self::Folder { .. }
                 | Self::Sync { .. }
                 | Self::RolledBack { .. }
                 | Self::Lost { .. }
@@ -170,7 +196,13 @@ impl SinkError {
         )
     }
 
-    /// Whether a start goes on without the sink for now: nothing is wrong with what it was told.
+    /// Whether the configuration is wrong, as far as the database shows: all else its surroundings can cause and mend.
+    pub fn is_of_configuration(&self) -> bool {
+        matches!(self, Self::TypeChanged { .. } | Self::StreamName { .. })
+    }
+
+    /// Whether it is worth waiting for by somebody who wants to be done: the lock of another program, a disk that is full, a
+    /// server that is away.
     pub(crate) fn is_waited_for(&self) -> bool {
         match self {
             Self::Locked { .. } | Self::Server { remedy: Remedy::Time, .. } => true,
@@ -186,21 +218,10 @@ fn is_disk_full(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::DiskFull) || code == Some(SQLITE_IOERR_SHMSIZE)
 }
 
-/// Why a loader did not start.
+/// Why a loader did not start: there is no thread to be had.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The sink cannot be used.
-    #[error("sink {name:?} cannot be opened")]
-    Sink {
-        /// Its name.
-        name: String,
-        /// Why not.
-        source: Box<SinkError>,
-    },
-    /// No thread could be started.
-    #[error("cannot start the thread of a loader")]
-    Thread(#[source] std::io::Error),
-}
+#[error("cannot start the thread of a loader")]
+pub struct StartError(#[source] pub std::io::Error);
 
 /// Why a loader ended before everything was loaded. Nothing is lost: the next run goes on at the position.
 #[derive(Debug, thiserror::Error)]
@@ -213,6 +234,16 @@ pub enum FinishError {
         /// How long it was waited for.
         waited_ms: u128,
         /// What held it up, if anything did.
+        last_error: Option<String>,
+    },
+    /// The sink does not answer.
+    #[error("sink {name:?} is away, left after {waited_ms} ms, last error: {}", last_error.as_deref().unwrap_or("none"))]
+    Away {
+        /// The sink.
+        name: String,
+        /// How long it was waited for.
+        waited_ms: u128,
+        /// What it said last, if anything.
         last_error: Option<String>,
     },
     /// The sink stopped: somebody has to act.

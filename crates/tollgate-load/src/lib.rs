@@ -21,7 +21,7 @@ mod sink;
 pub use audit::{AuditRow, STREAM_UNKNOWN, audit};
 pub use error::{AuditError, FinishError, Remedy, SinkError, StartError};
 pub use live::LiveLog;
-pub use load::{Backlog, LoadOptions, LoadState, LoadStatus, LoadTuning, Loader, SkipError, skip};
+pub use load::{Backlog, LoadOptions, LoadState, LoadStatus, LoadTuning, LoadWatch, Loader, SkipError, skip};
 pub use sink::{
     LoadFrom, PostgresOptions, PostgresUrl, Retried, Sink, SinkKind, SinkOptions, TableName, Taken, Tally,
     hide_password,

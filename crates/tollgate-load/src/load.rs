@@ -2,8 +2,11 @@
 
 mod backlog;
 mod chunk;
+mod deleted;
+mod ending;
 mod fill;
 mod follow;
+mod settle;
 mod share;
 mod skip;
 mod worker;
@@ -12,16 +15,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tollgate_log::{Follower, LogId, Storage};
+use tollgate_log::{Breaker, Follower, LogId, Storage};
 
-use crate::error::{FinishError, SinkError, StartError};
+use crate::error::{SinkError, StartError};
 use crate::live::LiveLog;
-use crate::sink::{Sink, SinkOptions};
+use crate::sink::{LoadFrom, Sink, SinkOptions};
 use worker::Worker;
 
 pub use backlog::Backlog;
+pub(crate) use deleted::deleted_ends;
 pub use skip::{SkipError, skip};
 
 /// What is loaded, and where.
@@ -51,7 +55,7 @@ pub struct LoadTuning {
     pub chunk_bytes_max: u64,
     /// What was written to the sink is tidied up when it has about this many bytes.
     pub tidy_bytes: u64,
-    /// How long records of a live log gather before they are committed together.
+    /// How long records of a live log gather before they are committed together, if no reply waits for that.
     pub gather: Duration,
     /// How often new logs are looked for.
     pub poll: Duration,
@@ -96,6 +100,8 @@ pub enum LoadState {
     /// There is more to load than was loaded.
     #[default]
     Loading,
+    /// The sink is opened, and has not answered yet.
+    Opening,
     /// All that was synced at the last look is loaded.
     CaughtUp,
     /// An error is waited out.
@@ -104,6 +110,20 @@ pub enum LoadState {
     Stopped,
     /// The thread is over.
     Ended,
+}
+
+impl LoadState {
+    /// The name in log lines and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Loading => "loading",
+            Self::Opening => "opening",
+            Self::CaughtUp => "caught up",
+            Self::Retrying => "retrying",
+            Self::Stopped => "stopped",
+            Self::Ended => "ended",
+        }
+    }
 }
 
 /// How a loader does, counted since its start.
@@ -123,7 +143,9 @@ pub struct LoadStatus {
     pub filled: u64,
     /// Commits.
     pub commits: u64,
-    /// Time from the stamp of the first batch of the last commit to its commit; zero when caught up.
+    /// Bytes of the records that they brought, as they are in the log; those of gaps that filled are not counted.
+    pub bytes: u64,
+    /// Age of the oldest record that is not loaded, by the stamp of its batch; zero when caught up.
     pub lag: Duration,
     /// What is still to be loaded, as of the last look.
     pub backlog: Backlog,
@@ -131,6 +153,10 @@ pub struct LoadStatus {
     pub stopped_logs: BTreeMap<LogId, String>,
     /// The last error, with its causes.
     pub last_error: Option<String>,
+    /// The sink could not be opened the last time, and waiting alone will not change that.
+    pub is_unusable: bool,
+    /// The present wait after errors; zero while the sink works.
+    pub backoff: Duration,
     /// How often the thread was restarted after a panic.
     pub restarts: u64,
 }
@@ -149,6 +175,8 @@ enum Order {
 #[derive(Default)]
 struct State {
     order: Order,
+    /// What the sink is to be from now on, until the thread takes it up.
+    change: Option<SinkOptions>,
     status: LoadStatus,
 }
 
@@ -175,16 +203,36 @@ impl Shared {
         self.wake.notify_all();
     }
 
+    fn status(&self) -> LoadStatus {
+        let status = self.state().status.clone();
+        LoadStatus { lag: status.backlog.age(), ..status }
+    }
+
     fn update(&self, change: impl FnOnce(&mut LoadStatus)) {
         change(&mut self.state().status);
     }
 
-    /// Waits, shorter if the order is no longer `seen`; not at all once the loader is to end.
+    /// Waits, shorter if the order is no longer `seen` or the sink changes; not at all once the loader is to end.
     fn rest(&self, seen: Order, time: Duration) {
+        self.is_undisturbed_for(seen, time);
+    }
+
+    /// The same; tells whether it was the whole time.
+    fn is_undisturbed_for(&self, seen: Order, time: Duration) -> bool {
         let state = self.state();
-        let waited =
-            self.wake.wait_timeout_while(state, time, |state| state.order == seen && seen != Order::Abort);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        let is_undisturbed =
+            |state: &mut State| state.order == seen && seen != Order::Abort && state.change.is_none();
+        let waited = self.wake.wait_timeout_while(state, time, is_undisturbed);
+        waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    fn change(&self, sink: SinkOptions) {
+        self.state().change = Some(sink);
+        self.wake.notify_all();
+    }
+
+    fn take_change(&self) -> Option<SinkOptions> {
+        self.state().change.take()
     }
 
     fn end(&self) {
@@ -194,9 +242,29 @@ impl Shared {
 }
 
 /// Opens the sink, again after errors.
-type OpenSink = Box<dyn Fn() -> Result<Box<dyn Sink>, SinkError> + Send>;
+type OpenSink = Box<dyn Fn(&SinkOptions) -> Result<Box<dyn Sink>, SinkError> + Send>;
 
-/// Loads logs into one sink, on its own thread. Dropping it ends the thread after the present chunk.
+/// Sees how a loader does, also after its end.
+#[derive(Clone)]
+pub struct LoadWatch {
+    name: String,
+    shared: Arc<Shared>,
+}
+
+impl LoadWatch {
+    /// The name of its sink.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How the loader does.
+    pub fn status(&self) -> LoadStatus {
+        self.shared.status()
+    }
+}
+
+/// Loads logs into one sink, on its own thread. Dropping it ends the thread after the present chunk; one that hangs is
+/// left behind.
 pub struct Loader {
     name: String,
     shared: Arc<Shared>,
@@ -204,12 +272,12 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Opens the sink and starts to load: dead logs to their end, the live one up to its synced watermark.
+    /// Starts to load: dead logs to their end, the live one up to its synced watermark.
     ///
-    /// A sink that is locked by somebody else, or whose disk is full, is no error: it is waited for.
+    /// The sink is opened by the thread: one that cannot be is no error here, it is waited for and told in the status.
     ///
     /// # Errors
-    /// The sink cannot be used, or no thread started.
+    /// No thread started.
     pub fn start(
         options: LoadOptions,
         storage: Arc<dyn Storage>,
@@ -227,8 +295,7 @@ impl Loader {
         storage: Arc<dyn Storage>,
         live: Option<Box<dyn LiveLog>>,
     ) -> Result<Self, StartError> {
-        let sink = options.sink.clone();
-        Self::start_with(options, storage, live, Box::new(move || sink.open()))
+        Self::start_with(options, storage, live, Box::new(SinkOptions::open))
     }
 
     fn start_with(
@@ -238,18 +305,17 @@ impl Loader {
         open: OpenSink,
     ) -> Result<Self, StartError> {
         let name = options.sink.name.clone();
-        let sink = match open() {
-            Ok(sink) => Some(sink),
-            Err(error) if error.is_waited_for() => None,
-            Err(error) => return Err(StartError::Sink { name, source: Box::new(error) }),
-        };
+        // A sink that begins at "now" takes nothing until it knows when that was.
+        if let (Some(live), LoadFrom::Now) = (&live, options.sink.from) {
+            live.set_breaker(Breaker::Open);
+        }
         let shared = Arc::new(Shared::default());
-        let mut worker = Worker::new(options, storage, live, open, sink, shared.clone());
+        let mut worker = Worker::new(options, storage, live, open, shared.clone());
         let thread_name = format!("load-{name}");
         let thread = thread::Builder::new()
             .name(thread_name.clone())
             .spawn(move || share::run(&thread_name, &mut worker))
-            .map_err(StartError::Thread)?;
+            .map_err(StartError)?;
         Ok(Self { name, shared, thread: Some(thread) })
     }
 
@@ -258,53 +324,25 @@ impl Loader {
         &self.name
     }
 
+    /// Goes on with other options for the same database and name, after the present chunk. Its positions stay.
+    pub fn change(&self, sink: SinkOptions) {
+        self.shared.change(sink);
+    }
+
+    /// Ends the thread after the present chunk, and does not wait for it.
+    pub fn leave(mut self) {
+        self.shared.give(Order::Abort);
+        self.thread = None;
+    }
+
     /// How the loader does.
     pub fn status(&self) -> LoadStatus {
-        self.shared.state().status.clone()
+        self.shared.status()
     }
 
-    /// Loads all that is synced, then ends the thread. Call after the log was closed.
-    ///
-    /// `Ok` does not promise that every log is loaded: see `stopped_logs`.
-    ///
-    /// # Errors
-    /// The time was over, or the sink stopped. Nothing is lost: the next run goes on.
-    pub fn finish(mut self, timeout: Duration) -> Result<LoadStatus, FinishError> {
-        let began = Instant::now();
-        self.shared.give(Order::Finish);
-        let mut state = self.shared.state();
-        let reason = |status: &LoadStatus| status.last_error.clone();
-        while !matches!(state.status.state, LoadState::Ended | LoadState::Stopped) {
-            let left = timeout.saturating_sub(began.elapsed());
-            if left.is_zero() {
-                let last_error = reason(&state.status);
-                state.order = Order::Abort;
-                drop(state);
-                self.shared.wake.notify_all();
-                // Not joined: a disk that hangs must not hang the owner.
-                self.thread = None;
-                let waited_ms = began.elapsed().as_millis();
-                return Err(FinishError::Timeout { name: self.name.clone(), waited_ms, last_error });
-            }
-            state = self.shared.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        let status = state.status.clone();
-        drop(state);
-        if status.state == LoadState::Stopped {
-            let reason = reason(&status).unwrap_or_default();
-            return Err(FinishError::Stopped { name: self.name.clone(), reason });
-        }
-        Ok(status)
-    }
-}
-
-impl Drop for Loader {
-    fn drop(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            self.shared.give(Order::Abort);
-            // A thread that panicked has said so in the log.
-            let _ = thread.join();
-        }
+    /// A handle for whoever wants to know that without owning the loader.
+    pub fn watch(&self) -> LoadWatch {
+        LoadWatch { name: self.name.clone(), shared: self.shared.clone() }
     }
 }
 

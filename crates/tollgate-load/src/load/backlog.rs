@@ -1,11 +1,17 @@
-//! What a loader has before it: whole segments, counted now and then.
+//! What a loader has before it: whole segments, counted now and then, and the age of the oldest record in them.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use tollgate_log::{LogError, LogId, SegmentState, Sequence, Storage, segments};
+use tollgate_log::{
+    Cursor, CursorStep, LogError, LogId, Position, SegmentState, Sequence, Storage, segments,
+};
 
 use super::follow::Reach;
 use crate::audit::read_footer;
+use crate::clock::now_us;
 
 /// Segments that hold records which are not loaded yet and may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -14,10 +20,24 @@ pub struct Backlog {
     pub segments: u64,
     /// Their bytes, those of records that are loaded already included.
     pub bytes: u64,
+    /// Wall clock when the oldest batch that is not loaded was written, microseconds since 1970. None: there is none, or it
+    /// cannot be read.
+    pub(super) oldest_us: Option<i64>,
 }
 
 impl Backlog {
-    /// Adds what of a log lies behind `position`.
+    /// How old the oldest record is, for people: wall time may jump.
+    pub(super) fn age(&self) -> Duration {
+        let age_us = self.oldest_us.map_or(0, |oldest_us| now_us().saturating_sub(oldest_us).max(0));
+        Duration::from_micros(age_us.cast_unsigned())
+    }
+
+    /// Something was recorded just now.
+    pub(super) fn saw_more(&mut self) {
+        self.oldest_us.get_or_insert_with(now_us);
+    }
+
+    /// Adds what of a log lies behind `position`; false: nothing does.
     pub(super) fn add(
         &mut self,
         storage: &dyn Storage,
@@ -25,8 +45,8 @@ impl Backlog {
         log: LogId,
         position: Sequence,
         reach: Reach,
-    ) -> Result<(), LogError> {
-        let names = segments(storage, dir, log)?;
+    ) -> Result<bool, LogError> {
+        let (names, before) = (segments(storage, dir, log)?, self.segments);
         let limit = reach.limit().unwrap_or(Sequence(u64::MAX));
         for (index, (name, path)) in names.iter().enumerate() {
             let last = match names.get(index + 1) {
@@ -41,6 +61,83 @@ impl Backlog {
                 self.bytes += file.unwrap_or_default();
             }
         }
+        Ok(self.segments > before)
+    }
+}
+
+/// What is remembered between two looks, also while the sink is away and nobody can be asked.
+#[derive(Default)]
+pub(super) struct Pending {
+    /// How far each log is loaded, as the sink said last.
+    positions: BTreeMap<LogId, Sequence>,
+    /// Behind which record the oldest one of a log is, and its stamp: found once, not at each look.
+    oldest: BTreeMap<LogId, (Sequence, i64)>,
+    /// The log that is loaded now, and the stamp of what was loaded last: near enough, and costs nothing.
+    loading: Option<(LogId, i64)>,
+    seen_at: Option<Instant>,
+}
+
+impl Pending {
+    /// Notes how far the sink has a log.
+    pub(super) fn passed(&mut self, log: LogId, last: Sequence) {
+        self.positions.insert(log, last);
+    }
+
+    /// Notes when the last batch that was loaded was written.
+    pub(super) fn loaded(&mut self, log: LogId, stamp_us: Option<i64>) {
+        self.loading = stamp_us.map(|stamp_us| (log, stamp_us));
+    }
+
+    /// Nothing is loaded for now.
+    pub(super) fn paused(&mut self) {
+        self.loading = None;
+    }
+
+    /// Whether it is time to look; if so, this is a look.
+    pub(super) fn is_due(&mut self, period: Duration) -> bool {
+        let is_due = self.seen_at.is_none_or(|at| at.elapsed() >= period);
+        if is_due {
+            self.seen_at = Some(Instant::now());
+        }
+        is_due
+    }
+
+    /// Adds a log to a backlog. Of one that nobody knows the position of, all counts.
+    pub(super) fn add(
+        &mut self,
+        backlog: &mut Backlog,
+        storage: &Arc<dyn Storage>,
+        dir: &Path,
+        log: LogId,
+        reach: Reach,
+    ) -> Result<(), LogError> {
+        let position = self.positions.get(&log).copied().unwrap_or_default();
+        if backlog.add(&**storage, dir, log, position, reach)? {
+            let found = self.oldest_us(storage, dir, log, position, reach)?;
+            backlog.oldest_us = backlog.oldest_us.into_iter().chain(found).min();
+        }
         Ok(())
+    }
+
+    fn oldest_us(
+        &mut self,
+        storage: &Arc<dyn Storage>,
+        dir: &Path,
+        log: LogId,
+        position: Sequence,
+        reach: Reach,
+    ) -> Result<Option<i64>, LogError> {
+        if let Some((_, stamp_us)) = self.loading.filter(|(loading, _)| *loading == log) {
+            return Ok(Some(stamp_us));
+        }
+        if let Some((_, stamp_us)) = self.oldest.get(&log).filter(|(behind, _)| *behind == position) {
+            return Ok(Some(*stamp_us));
+        }
+        let before = Position { last: position, chain: None };
+        let mut cursor = Cursor::over_kept(storage.clone(), dir, log, Some(before));
+        let CursorStep::Batch(batch) = cursor.step(reach.limit())? else { return Ok(None) };
+        let stamp_us = batch.stamp_us();
+        self.oldest.insert(log, (position, stamp_us));
+        Ok(Some(stamp_us))
     }
 }

@@ -32,6 +32,7 @@ pub(super) struct Chunk {
     pub(super) end: Option<Position>,
     pub(super) rows: u64,
     pub(super) bytes: u64,
+    /// When its last batch was written.
     pub(super) stamp_us: Option<i64>,
 }
 
@@ -59,7 +60,7 @@ pub(super) fn fill(
                 sink.write(&batch)?;
                 chunk.rows += batch.end().last.after(1).0 - batch.first().0;
                 chunk.bytes += batch.bytes() as u64;
-                chunk.stamp_us.get_or_insert(batch.stamp_us());
+                chunk.stamp_us = Some(batch.stamp_us());
                 chunk.end = Some(batch.end());
             }
             CursorStep::Gap(gap) => {

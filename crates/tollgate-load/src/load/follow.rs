@@ -107,9 +107,20 @@ pub(super) struct Following {
     pub(super) are_tables_ensured: bool,
     pub(super) is_stopped: bool,
     pub(super) is_old_copy_warned: bool,
-    /// The segments that were there when its gaps were looked at.
-    pub(super) gaps_looked_at: Option<Vec<SegmentName>>,
+    pub(super) gaps: Gaps,
     pause: Pause,
+}
+
+/// What is known of the gaps that the sink has of a log.
+#[derive(Default)]
+pub(super) enum Gaps {
+    /// There may be some.
+    #[default]
+    Unknown,
+    /// There are none: nothing is to be looked at.
+    None,
+    /// None can be filled from the segments that there were.
+    Unfilled(Vec<SegmentName>),
 }
 
 /// Whether a log waits for its next look.
@@ -147,6 +158,11 @@ impl Following {
         !self.is_stopped && matches!(self.pause, Pause::Retry(..))
     }
 
+    /// Whether it is loaded, as far as it goes.
+    pub(super) fn is_well(&self) -> bool {
+        !self.is_stopped && !self.is_failing()
+    }
+
     /// Whether another loader had it at the last look.
     pub(super) fn is_left(&self) -> bool {
         matches!(self.pause, Pause::Left(_))
@@ -155,6 +171,7 @@ impl Following {
     /// Leaves the log to another loader for a while, with the position that this one brought it to.
     pub(super) fn leave(&mut self, position: Option<Position>, pause: Duration) {
         self.position = position;
+        self.gaps = Gaps::Unknown;
         self.pause = Pause::Left(Instant::now() + pause);
         self.reset();
     }

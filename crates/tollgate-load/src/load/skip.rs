@@ -122,7 +122,13 @@ fn is_readable(
     }
 }
 
-fn note(sink: &mut dyn Sink, log: LogId, position: Option<Position>, gap: &Gap) -> Result<(), SinkError> {
+/// Makes the next records of a log a gap.
+pub(super) fn note(
+    sink: &mut dyn Sink,
+    log: LogId,
+    position: Option<Position>,
+    gap: &Gap,
+) -> Result<(), SinkError> {
     sink.begin(log, position)?;
     sink.gap(gap)?;
     sink.commit(Position { last: gap.last, chain: None }).map(drop)

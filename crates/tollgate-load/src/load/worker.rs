@@ -8,29 +8,35 @@
 //! | the sink, for now | all wait, 100 ms doubling to 30 s; the sink is opened anew |
 //! | the sink, for good (a changed type) | all wait 30 s, the state says stopped |
 //! | a panic | as the sink for now |
+//!
+//! Replies may wait for the sink. Then the live log is loaded first, as soon as it is synced, and while one commit runs the
+//! next batch gathers; and while the sink fails, the breaker is open, so that no further reply waits.
+
+mod gaps;
+mod lag;
+mod live;
+mod log;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tollgate_log::{Cursor, Gap, LogError, LogId, Position, Sequence, Storage, Watermark, log_ids, segments};
+use tollgate_log::{Breaker, LogError, LogId, Position, Storage, Watermark, log_ids};
 
-use super::chunk::{Chunk, ChunkError, fill};
-use super::fill::fill as fill_gap;
-use super::follow::{Following, Reach, end_of_log, is_lasting, is_log_of_position, reach_of_sealed};
+use super::backlog::Pending;
+use super::chunk::ChunkError;
+use super::deleted::deleted_ends;
+use super::follow::{Following, end_of_log};
 use super::share::Share;
 use super::{Backlog, LoadOptions, LoadState, OpenSink, Order, Shared};
-use crate::clock::now_us;
 use crate::error::{SinkError, join_chain};
 use crate::live::LiveLog;
-use crate::sink::{LoadFrom, Sink, Tally};
+use crate::sink::{LoadFrom, Sink, SinkOptions};
 
 /// How soon an order is heard while the watermark is waited for.
 const ORDER_LATENCY: Duration = Duration::from_millis(50);
 
-/// How long a log is left to another loader. If the position has not moved by then, it is anybody's.
-const LEFT_PAUSE: Duration = Duration::from_millis(500);
 /// A lock is asked for again after this at the latest: whoever holds it is at work, as a rule.
 const LOCKED_PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -43,10 +49,18 @@ enum Pass {
     Left,
     /// Some log waits for its next try.
     Waiting,
-    /// Another share of the machine is wanted before it goes on.
-    OtherShare,
+    /// It is to be begun anew: another share of the machine is wanted, or replies wait for the live log.
+    Anew,
     /// The owner has no time.
     Aborted,
+}
+
+/// Which logs a pass looks at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    All,
+    /// The one that is written now: the others were looked at a moment ago.
+    Live,
 }
 
 /// Why a thread of the loader is over.
@@ -66,6 +80,8 @@ pub(super) struct Worker {
     open: OpenSink,
     sink: Option<Box<dyn Sink>>,
     is_enrolled: bool,
+    /// Whether the database was looked at for what was deleted, since it was opened.
+    is_deleted_named: bool,
     logs: BTreeMap<LogId, Following>,
     shared: Arc<Shared>,
     /// The wait after the last error of the sink; none if all is well.
@@ -74,7 +90,13 @@ pub(super) struct Worker {
     share: Share,
     /// When all was loaded that might be, the last time; the start, if never.
     caught_up_at: Instant,
-    backlog_seen_at: Option<Instant>,
+    pending: Pending,
+    /// When it was told the last time that the sink is behind; none if it is not.
+    told_behind_at: Option<Instant>,
+    /// When a pass found that all logs are loaded; none if something happened since.
+    all_looked_at: Option<Instant>,
+    /// Replies have waited for the sink.
+    was_awaited: bool,
 }
 
 impl Worker {
@@ -83,25 +105,26 @@ impl Worker {
         storage: Arc<dyn Storage>,
         live: Option<Box<dyn LiveLog>>,
         open: OpenSink,
-        sink: Option<Box<dyn Sink>>,
         shared: Arc<Shared>,
     ) -> Self {
-        let (watermark, is_enrolled, logs, backoff) = (None, false, BTreeMap::new(), None);
-        let (share, caught_up_at, backlog_seen_at) = (Share::default(), Instant::now(), None);
         Self {
             options,
             storage,
             live,
-            watermark,
+            watermark: None,
             open,
-            sink,
-            is_enrolled,
-            logs,
+            sink: None,
+            is_enrolled: false,
+            is_deleted_named: false,
+            logs: BTreeMap::new(),
             shared,
-            backoff,
-            share,
-            caught_up_at,
-            backlog_seen_at,
+            backoff: None,
+            share: Share::default(),
+            caught_up_at: Instant::now(),
+            pending: Pending::default(),
+            told_behind_at: None,
+            all_looked_at: None,
+            was_awaited: false,
         }
     }
 
@@ -124,6 +147,7 @@ impl Worker {
                 status.last_error = Some("the loader panicked".to_owned());
             });
             self.forget_sink();
+            self.set_breaker(Breaker::Open);
             self.wait_out(LoadState::Retrying);
             if self.shared.order() == Order::Abort {
                 break;
@@ -135,27 +159,17 @@ impl Worker {
         Ended::Over
     }
 
-    /// The share that is due: an equal one from `lag_max` on, until all is loaded.
-    fn share_due(&self) -> Share {
-        let is_behind = self.caught_up_at.elapsed() > self.options.tuning.lag_max;
-        if is_behind { Share::Equal } else { Share::Small }
-    }
-
-    /// Counts what is still to be loaded, not more often than new logs are looked for.
-    fn look_at_backlog(&mut self) {
-        if self.backlog_seen_at.is_some_and(|at| at.elapsed() < self.options.tuning.poll) {
-            return;
+    /// Notes that all is loaded that was looked at.
+    fn caught_up(&mut self, look: Look) {
+        self.caught_up_at = Instant::now();
+        if look == Look::All {
+            self.all_looked_at = Some(self.caught_up_at);
         }
-        self.backlog_seen_at = Some(Instant::now());
-        let mut backlog = Backlog::default();
-        for (log, following) in &self.logs {
-            let position = following.position.map_or(Sequence(0), |position| position.last);
-            // A log that cannot be read now is told of elsewhere.
-            let _ = self
-                .reach_of(*log)
-                .and_then(|reach| backlog.add(&*self.storage, &self.options.dir, *log, position, reach));
+        self.pending.paused();
+        self.went_well(LoadState::CaughtUp);
+        if self.told_behind_at.take().is_some() {
+            tracing::info!(sink = self.options.sink.name, "the sink caught up");
         }
-        self.shared.update(|status| status.backlog = backlog);
     }
 
     fn follow(&mut self) -> Ended {
@@ -164,24 +178,30 @@ impl Worker {
                 return Ended::Wants(self.share_due());
             }
             let order = self.shared.order();
+            if order == Order::Abort {
+                return Ended::Over;
+            }
+            self.take_change();
             self.look_at_live();
-            let result = self.pass();
+            let look = self.look_due(order);
+            let result = self.pass(look);
             match (result, order) {
-                (Ok(Pass::Aborted), _) | (_, Order::Abort) | (Ok(Pass::Done), Order::Finish) => {
+                (Ok(Pass::Aborted), _) | (Ok(Pass::Done), Order::Finish | Order::Abort) => {
                     return Ended::Over;
                 }
-                (Ok(Pass::OtherShare), _) => {}
+                (Ok(Pass::Anew), _) => {}
                 (Ok(Pass::Done), Order::Follow) => {
-                    self.caught_up_at = Instant::now();
-                    self.went_well(LoadState::CaughtUp);
+                    self.caught_up(look);
                     self.wait_for_more();
                 }
                 (Ok(Pass::Left), _) => {
                     self.went_well(LoadState::Loading);
+                    self.look_at_backlog();
                     self.shared.rest(order, self.options.tuning.gather);
                 }
                 (Ok(Pass::Waiting), _) => {
                     self.went_well(LoadState::Retrying);
+                    self.look_at_backlog();
                     self.shared.rest(order, self.options.tuning.backoff_min);
                 }
                 (Err(error), _) => self.sink_failed(&error),
@@ -189,45 +209,41 @@ impl Worker {
         }
     }
 
+    /// New logs and segments are looked for in every `poll`, and in between while something is not loaded.
+    fn look_due(&self, order: Order) -> Look {
+        let is_known = self.watermark.is_some_and(|watermark| self.logs.contains_key(&watermark.log));
+        let is_recent = self.all_looked_at.is_some_and(|at| at.elapsed() < self.options.tuning.poll);
+        if order == Order::Follow && is_known && is_recent { Look::Live } else { Look::All }
+    }
+
     fn went_well(&mut self, state: LoadState) {
+        let is_live_well =
+            self.watermark.and_then(|live| self.logs.get(&live.log)).is_none_or(Following::is_well);
+        self.set_breaker(if is_live_well { Breaker::Closed } else { Breaker::Open });
         if self.backoff.take().is_some() {
             tracing::info!(sink = self.options.sink.name, "the sink works again");
         }
         self.shared.update(|status| {
-            status.state = state;
+            (status.state, status.backoff) = (state, Duration::ZERO);
             if state == LoadState::CaughtUp {
-                (status.lag, status.backlog) = (Duration::ZERO, Backlog::default());
+                status.backlog = Backlog::default();
             }
         });
     }
 
-    /// Asks how far the live log is. Another one is that of another run, which has been told nothing yet.
-    fn look_at_live(&mut self) {
-        let watermark = self.live.as_ref().and_then(|live| live.watermark());
-        let log = |watermark: Option<Watermark>| watermark.map(|watermark| watermark.log);
-        if log(watermark) != log(self.watermark) {
-            self.restart_logs();
+    /// Goes on by other options, if there are any: with another connection, unless it is about streams alone.
+    fn take_change(&mut self) {
+        let Some(sink) = self.shared.take_change() else { return };
+        let before = std::mem::replace(&mut self.options.sink, sink);
+        if before != (SinkOptions { taken: before.taken.clone(), ..self.options.sink.clone() }) {
+            self.forget_sink();
         }
-        self.watermark = watermark;
-    }
-
-    /// Waits for the watermark to move or the next look for logs, then lets records gather.
-    fn wait_for_more(&self) {
-        let until = Instant::now() + self.options.tuning.poll;
-        match (&self.live, self.watermark) {
-            (Some(live), Some(seen)) => {
-                while self.shared.order() == Order::Follow && Instant::now() < until {
-                    let is_beyond = |now: Watermark| now.log != seen.log || now.synced > seen.synced;
-                    if live.wait_beyond(seen.synced, ORDER_LATENCY).is_none_or(is_beyond) {
-                        return self.shared.rest(Order::Follow, self.options.tuning.gather);
-                    }
-                }
-            }
-            _ => self.shared.rest(Order::Follow, self.options.tuning.poll),
-        }
+        self.backoff = None;
+        tracing::info!(sink = self.options.sink.name, "the sink goes on as it is configured now");
     }
 
     fn sink_failed(&mut self, error: &SinkError) {
+        self.set_breaker(Breaker::Open);
         let (sink, reason) = (&self.options.sink.name, join_chain(error));
         let is_first = self.backoff.is_none();
         if !error.is_retriable() {
@@ -254,45 +270,71 @@ impl Worker {
 
     fn forget_sink(&mut self) {
         self.sink = None;
+        self.is_deleted_named = false;
         self.restart_logs();
     }
 
     fn restart_logs(&mut self) {
+        self.pending.paused();
         // What stopped a log for good is known; the rest is read again.
         self.logs.retain(|_, following| following.is_stopped);
+        self.all_looked_at = None;
     }
 
     fn wait_out(&mut self, state: LoadState) {
         let tuning = self.options.tuning;
         let wait = self.backoff.map_or(tuning.backoff_min, |wait| (wait * 2).min(tuning.backoff_max));
         self.backoff = Some(wait);
-        self.shared.update(|status| status.state = state);
+        self.shared.update(|status| (status.state, status.backoff) = (state, wait));
         self.shared.wake.notify_all();
-        let order = self.shared.order();
-        self.shared.rest(order, wait);
+        self.rest_and_look(wait);
+    }
+
+    /// Waits, as long as nobody gives another order, and goes on counting what is to be loaded.
+    fn rest_and_look(&mut self, wait: Duration) {
+        let (order, until) = (self.shared.order(), Instant::now() + wait);
+        loop {
+            self.look_at_live();
+            self.look_at_backlog();
+            let left = until.saturating_duration_since(Instant::now());
+            let part = left.min(self.options.tuning.poll);
+            if !self.shared.is_undisturbed_for(order, part) || part == left {
+                return;
+            }
+        }
     }
 
     /// Looks at every log once and loads what may be loaded of it. Errors are those of the sink.
-    fn pass(&mut self) -> Result<Pass, SinkError> {
+    fn pass(&mut self, look: Look) -> Result<Pass, SinkError> {
         self.sink()?;
-        let logs = match log_ids(&*self.storage, &self.options.dir) {
+        if let (Look::Live, Some(live)) = (look, self.watermark) {
+            return self.pass_over(vec![live.log], look);
+        }
+        let mut logs = match log_ids(&*self.storage, &self.options.dir) {
             Ok(logs) => logs,
             Err(error) if error.is_not_found() => Vec::new(),
             Err(error) => return Ok(self.put_off(&error)),
         };
-        match self.enroll(&logs) {
+        match self.enroll(&logs).and_then(|()| self.name_deleted()) {
             Ok(()) => {}
             Err(ChunkError::Log(error)) => return Ok(self.put_off(&error)),
             Err(ChunkError::Sink(error)) => return Err(error),
         }
         self.logs.retain(|log, _| logs.contains(log));
+        if self.is_awaited() {
+            logs.sort_by_key(|log| !self.is_live(*log));
+        }
+        self.pass_over(logs, look)
+    }
+
+    fn pass_over(&mut self, logs: Vec<LogId>, look: Look) -> Result<Pass, SinkError> {
         for log in logs {
             let mut following = self.logs.remove(&log);
             let is_new = following.is_none();
-            let result = self.follow_log(log, following.get_or_insert_default(), is_new);
+            let result = self.follow_log(log, following.get_or_insert_default(), is_new, look);
             self.logs.extend(following.map(|following| (log, following)));
             match result? {
-                over @ (Pass::Aborted | Pass::OtherShare) => return Ok(over),
+                over @ (Pass::Aborted | Pass::Anew) => return Ok(over),
                 Pass::Done | Pass::Left | Pass::Waiting => {}
             }
         }
@@ -317,10 +359,10 @@ impl Worker {
             return Ok(());
         }
         if !self.sink()?.is_enrolled()? {
-            let ends = match self.options.sink.from {
-                LoadFrom::Oldest => BTreeMap::new(),
-                LoadFrom::Now => self.ends_of(logs)?,
-            };
+            let mut ends = deleted_ends(&*self.storage, &self.options.dir)?;
+            if self.options.sink.from == LoadFrom::Now {
+                ends.extend(self.ends_of(logs)?);
+            }
             self.sink()?.enroll(&ends)?;
         }
         self.is_enrolled = true;
@@ -336,227 +378,24 @@ impl Worker {
         Ok(ends)
     }
 
-    fn follow_log(&mut self, log: LogId, following: &mut Following, is_new: bool) -> Result<Pass, SinkError> {
-        if !following.is_due() {
-            return Ok(Pass::Done);
-        }
-        if is_new {
-            following.position = self.sink()?.position(log)?;
-            self.confirm_found(log, following.position);
-        } else if following.is_left() && self.is_moving(log, following)? {
-            return Ok(Pass::Done);
-        }
-        if let Err(ChunkError::Sink(error)) = self.fill_gaps(log, following) {
-            self.sink()?.rollback();
-            return Err(error);
-        }
-        loop {
-            match self.chunk(log, following) {
-                Ok(true) => following.went_well(),
-                Ok(false) => {
-                    following.went_well();
-                    return Ok(Pass::Done);
-                }
-                Err(ChunkError::Log(error)) => {
-                    self.sink()?.rollback();
-                    self.log_failed(log, following, &error);
-                    return Ok(Pass::Done);
-                }
-                Err(ChunkError::Sink(SinkError::Lost { .. })) => {
-                    tracing::debug!(sink = self.options.sink.name, %log, "another loader was faster");
-                    self.sink()?.rollback();
-                    self.is_moving(log, following)?;
-                    return Ok(Pass::Done);
-                }
-                Err(ChunkError::Sink(error)) => {
-                    self.sink()?.rollback();
-                    return Err(error);
-                }
-            }
-            if self.shared.order() == Order::Abort {
-                return Ok(Pass::Aborted);
-            }
-            self.look_at_backlog();
-            if self.share_due() != self.share {
-                return Ok(Pass::OtherShare);
-            }
-        }
-    }
-
-    /// Looks at the gaps of a log if its segments are others than at the last look. What cannot be read stays a gap.
-    fn fill_gaps(&mut self, log: LogId, following: &mut Following) -> Result<(), ChunkError> {
-        let (storage, dir) = (self.storage.clone(), self.options.dir.clone());
-        let names: Vec<_> = segments(&*storage, &dir, log)?.into_iter().map(|(name, _)| name).collect();
-        if following.gaps_looked_at.as_ref() == Some(&names) {
-            return Ok(());
-        }
-        while self.fill_gap(log)? {}
-        following.gaps_looked_at = Some(names);
-        Ok(())
-    }
-
-    /// Loads what it can of the first gap that anything can be read of. False: nothing can of any.
-    fn fill_gap(&mut self, log: LogId) -> Result<bool, ChunkError> {
-        let (storage, dir, taken) =
-            (self.storage.clone(), self.options.dir.clone(), self.options.sink.taken.clone());
-        for gap in self.sink()?.gaps(log)? {
-            let rows_max = self.options.tuning.chunk_rows_max;
-            match fill_gap(&storage, &dir, log, &gap, (self.sink()?, &taken), rows_max) {
-                Ok(None) => {}
-                Ok(Some(tally)) => {
-                    self.filled(log, &gap, tally);
-                    return Ok(true);
-                }
-                Err(ChunkError::Log(_) | ChunkError::Sink(SinkError::Lost { .. })) => self.sink()?.rollback(),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(false)
-    }
-
-    fn filled(&self, log: LogId, gap: &Gap, tally: Tally) {
-        let (sink, records) = (&self.options.sink.name, tally.records());
-        tracing::info!(sink, %log, first = %gap.first, last = %gap.last, records, "records of a gap are loaded");
-        self.shared.update(|status| {
-            status.rows += tally.rows;
-            status.rejects += tally.rejects;
-            status.duplicates += tally.duplicates;
-            status.filled += records;
-        });
-    }
-
-    /// Looks whether another loader is at the log; if so, leaves it to that one.
-    fn is_moving(&mut self, log: LogId, following: &mut Following) -> Result<bool, SinkError> {
-        let position = self.sink()?.position(log)?;
-        if position == following.position {
-            return Ok(false);
-        }
-        self.confirm_found(log, position);
-        following.leave(position, LEFT_PAUSE);
-        Ok(true)
-    }
-
     fn sink(&mut self) -> Result<&mut dyn Sink, SinkError> {
         if self.sink.is_none() {
-            self.sink = Some((self.open)()?);
+            self.shared.update(|status| status.state = LoadState::Opening);
+            let opened = (self.open)(&self.options.sink);
+            self.shared.update(|status| match &opened {
+                Ok(_) => status.is_unusable = false,
+                Err(error) => {
+                    status.is_unusable = !error.is_waited_for();
+                    status.last_error = Some(join_chain(error));
+                }
+            });
+            self.sink = Some(opened?);
+            // It answers: whoever waits for the end has hope.
+            self.shared.update(|status| status.state = LoadState::Loading);
         }
         match &mut self.sink {
             Some(sink) => Ok(&mut **sink),
             None => unreachable!("it was just opened"),
         }
-    }
-
-    fn log_failed(&self, log: LogId, following: &mut Following, error: &LogError) {
-        let (sink, reason) = (&self.options.sink.name, join_chain(error));
-        following.is_stopped = is_lasting(error);
-        if following.is_stopped {
-            following.reset();
-            tracing::error!(sink, %log, reason, "this log is not loaded any further, others are");
-            self.shared.update(|status| drop(status.stopped_logs.insert(log, reason.clone())));
-        } else {
-            if !following.is_failing() {
-                tracing::warn!(sink, %log, reason, "this log cannot be read, trying again");
-            }
-            following.put_off(self.options.tuning.backoff_min, self.options.tuning.backoff_max);
-        }
-        self.shared.update(|status| status.last_error = Some(reason));
-    }
-
-    fn reach_of(&self, log: LogId) -> Result<Reach, LogError> {
-        match self.watermark {
-            Some(watermark) if watermark.log == log => Ok(Reach::UpTo(watermark.synced)),
-            _ => reach_of_sealed(&*self.storage, &self.options.dir, log),
-        }
-    }
-
-    /// How far the log may be read now; warns of an old copy.
-    fn reach(&self, log: LogId, following: &mut Following) -> Result<Reach, LogError> {
-        let reach = self.reach_of(log)?;
-        if self.watermark.is_some_and(|watermark| watermark.log == log) {
-            return Ok(reach);
-        }
-        if let (Reach::UpTo(end), Some(position)) = (reach, following.position)
-            && end < position.last
-            && !following.is_old_copy_warned
-        {
-            following.is_old_copy_warned = true;
-            let (sink, position) = (&self.options.sink.name, position.last);
-            tracing::warn!(sink, %log, %end, %position, "this log ends before its position: an older copy");
-        }
-        Ok(reach)
-    }
-
-    /// Loads one chunk. False: nothing more may be read.
-    fn chunk(&mut self, log: LogId, following: &mut Following) -> Result<bool, ChunkError> {
-        let limit = self.reach(log, following)?.limit();
-        if following.position.is_some_and(|position| limit.is_some_and(|limit| position.last >= limit)) {
-            return Ok(false);
-        }
-        if !following.are_tables_ensured {
-            self.ensure_tables(log, following.position, limit)?;
-            following.are_tables_ensured = true;
-        }
-        let expected = following.position;
-        let (storage, dir, tuning) = (self.storage.clone(), self.options.dir.clone(), self.options.tuning);
-        let taken = self.options.sink.taken.clone();
-        let cursor = following.cursor_at(&storage, &dir, log);
-        let chunk = fill(cursor, self.sink()?, &taken, expected, limit, &tuning)?;
-        let Some(end) = chunk.end else { return Ok(false) };
-        let tally = self.sink()?.commit(end)?;
-        following.position = Some(end);
-        self.confirm(log, end.last);
-        self.committed(&chunk, tally);
-        if let Err(error) = self.sink()?.tidy(tuning.tidy_bytes) {
-            tracing::debug!(sink = self.options.sink.name, reason = join_chain(&error), "checkpoint put off");
-        }
-        Ok(true)
-    }
-
-    /// Confirms a position that was found in the sink, if it belongs to this log.
-    fn confirm_found(&self, log: LogId, position: Option<Position>) {
-        let is_of_log =
-            |position: &Position| is_log_of_position(&self.storage, &self.options.dir, log, *position);
-        let position = position.filter(|position| is_of_log(position).unwrap_or(false));
-        self.confirm(log, position.map_or(Sequence(0), |position| position.last));
-    }
-
-    /// What the sink has for good may be deleted.
-    fn confirm(&self, log: LogId, last: Sequence) {
-        if let Some(live) = &self.live {
-            live.confirm(log, last);
-        }
-    }
-
-    /// Looks ahead with a cursor of its own: a type that changed since another run has to be told before anything of this
-    /// one is loaded. What is declared later is ensured by the sink when it comes.
-    fn ensure_tables(
-        &mut self,
-        log: LogId,
-        position: Option<Position>,
-        limit: Option<Sequence>,
-    ) -> Result<(), ChunkError> {
-        let mut ahead = Cursor::new(self.storage.clone(), &self.options.dir, log, position);
-        ahead.step(limit)?;
-        let taken = &self.options.sink.taken;
-        let schemas = ahead.schemas().map(|(_, schema)| schema);
-        let schemas: Vec<_> = schemas.filter(|schema| taken.takes(schema.stream())).cloned().collect();
-        let sink = self.sink()?;
-        for schema in schemas {
-            sink.ensure(&schema)?;
-        }
-        Ok(())
-    }
-
-    fn committed(&self, chunk: &Chunk, tally: Tally) {
-        let lag_us = chunk.stamp_us.map_or(0, |stamp_us| now_us().saturating_sub(stamp_us).max(0));
-        self.shared.update(|status| {
-            status.state = LoadState::Loading;
-            status.rows += tally.rows;
-            status.rejects += tally.rejects;
-            status.duplicates += tally.duplicates;
-            status.missing += tally.missing;
-            status.commits += 1;
-            status.lag = Duration::from_micros(lag_us.cast_unsigned());
-        });
     }
 }

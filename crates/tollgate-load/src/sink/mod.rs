@@ -7,13 +7,14 @@ mod after;
 mod item;
 mod key;
 mod postgres;
+mod refusals;
 mod sqlite;
 mod tally;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema};
+use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 
 use crate::audit::STREAM_UNKNOWN;
 use crate::error::SinkError;
@@ -26,7 +27,7 @@ pub(crate) use sqlite::LogCounts;
 pub(crate) use tally::Counts;
 pub use tally::Tally;
 
-/// How many rows of one load the database may refuse before something else must be wrong.
+/// How many rows of one segment the database may refuse before something else must be wrong.
 const REJECTS_MAX: u64 = 1_000;
 
 /// Names a sink and says where it is.
@@ -42,7 +43,7 @@ pub struct SinkOptions {
     pub from: LoadFrom,
     /// A file of SQL that runs in the transaction of each load, after its rows were written.
     pub after_load: Option<PathBuf>,
-    /// More rows of one load than this refused by the database stop the sink.
+    /// More rows of one segment than this refused by the database stop the sink.
     pub rejects_max: u64,
 }
 
@@ -92,7 +93,7 @@ impl LoadFrom {
 /// The kinds of sinks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SinkKind {
-    /// An SQLite database in a file, made if missing; its folder has to be there.
+    /// An SQLite database in a file, made with its folder if missing.
     Sqlite {
         /// The file.
         path: PathBuf,
@@ -108,6 +109,15 @@ impl SinkOptions {
         Self { name: name.into(), kind, taken, from, after_load: None, rejects_max: REJECTS_MAX }
     }
 
+    /// What else than before is meant by the same name, so that its positions would not be there. None: it is the same.
+    pub fn moved_by(&self, new: &Self) -> Option<&'static str> {
+        match (&self.kind, &new.kind) {
+            (SinkKind::Sqlite { path }, SinkKind::Sqlite { path: new }) if path == new => None,
+            (SinkKind::Postgres(present), SinkKind::Postgres(new)) => present.moved_by(new),
+            _ => Some("another database"),
+        }
+    }
+
     /// Opens the sink for writing.
     pub(crate) fn open(&self) -> Result<Box<dyn Sink>, SinkError> {
         let after = self.after_load.clone().map(AfterLoad::new);
@@ -118,6 +128,18 @@ impl SinkOptions {
             SinkKind::Postgres(options) => {
                 Ok(Box::new(PostgresSink::open(options, &self.name, after, self.rejects_max)?))
             }
+        }
+    }
+
+    /// Looks whether the rows of these streams fit their tables, as far as there are any, changing nothing.
+    ///
+    /// # Errors
+    /// [`SinkError::is_of_configuration`] if they do not; or the database does not answer.
+    pub fn check(&self, streams: &[Schema]) -> Result<(), SinkError> {
+        let taken = streams.iter().filter(|schema| self.taken.takes(schema.stream()));
+        match &self.kind {
+            SinkKind::Sqlite { path } => sqlite::check(path, taken),
+            SinkKind::Postgres(options) => postgres::check(options, taken),
         }
     }
 
@@ -167,6 +189,21 @@ pub struct Retried {
     pub loaded: u64,
     /// They stay rejects.
     pub kept: u64,
+}
+
+/// The layout of the bookkeeping tables, which the database keeps: whoever finds another leaves it alone.
+const BOOKKEEPING_VERSION: i64 = 1;
+
+/// Rejects that are tried again in one transaction.
+const RETRIED_AT_ONCE: i64 = 500;
+
+/// A reject as a database keeps it, with the id of its log as that database has ids.
+struct Reject<L> {
+    log: L,
+    sequence: i64,
+    stream: String,
+    reason: String,
+    item: Vec<u8>,
 }
 
 /// A database that rows are loaded into.
@@ -246,6 +283,17 @@ pub trait Sink: Send {
     /// # Errors
     /// `Lost` if the position is not the expected one: then nothing is committed. After other errors it is unknown.
     fn commit(&mut self, end: Position) -> Result<Tally, SinkError>;
+
+    /// The rejects of a log from `first` to `last`, in order, each with its reason.
+    ///
+    /// # Errors
+    /// The database fails.
+    fn rejects(
+        &mut self,
+        log: LogId,
+        first: Sequence,
+        last: Sequence,
+    ) -> Result<Vec<(Sequence, String)>, SinkError>;
 
     /// The gaps of a log, in order.
     ///

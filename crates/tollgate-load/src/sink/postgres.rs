@@ -16,6 +16,7 @@ mod fill;
 mod keys;
 mod lane;
 mod options;
+mod refusals;
 mod retry;
 mod session;
 mod table;
@@ -38,6 +39,7 @@ use session::Session;
 
 pub(crate) use bookkeeping::{read_counts, read_positions};
 pub use options::{PostgresOptions, PostgresUrl, TableName, hide_password};
+pub(crate) use table::check;
 
 /// A PostgreSQL database that is loaded into.
 pub(crate) struct PostgresSink {
@@ -240,6 +242,7 @@ impl Sink for PostgresSink {
     fn write(&mut self, batch: &RecordBatch<'_>) -> Result<(), SinkError> {
         self.saw(batch.first())?;
         let Some(chunk) = &mut self.chunk else { return Ok(()) };
+        chunk.enter(batch.segment());
         for (sequence, record) in batch.numbered() {
             match record {
                 Ok(record) => chunk.record(&mut self.session, &self.options, &record)?,
@@ -277,6 +280,23 @@ impl Sink for PostgresSink {
         chunk.store(&mut self.session, &self.options, &mut self.keys)?;
         self.move_position(&chunk, end)?;
         self.finish_chunk(&chunk, end.last)
+    }
+
+    fn rejects(
+        &mut self,
+        log: LogId,
+        first: Sequence,
+        last: Sequence,
+    ) -> Result<Vec<(Sequence, String)>, SinkError> {
+        let question = format!(
+            "SELECT sequence, reason FROM {} WHERE sink = $1 AND log = $2 AND sequence BETWEEN $3 AND $4 \
+             ORDER BY sequence",
+            self.table("rejects")
+        );
+        let (first, last) = (first.0.cast_signed(), last.0.cast_signed());
+        let rows = self.session.query(&question, &[&self.name, &uuid_of(log), &first, &last]);
+        let rows = rows.map_err(self.at("read the rejects"))?;
+        Ok(rows.iter().map(|row| (Sequence(row.get::<_, i64>(0).cast_unsigned()), row.get(1))).collect())
     }
 
     fn gaps(&mut self, log: LogId) -> Result<Vec<Gap>, SinkError> {

@@ -8,6 +8,7 @@
 //! savepoint and no bisection: the row becomes a reject and its neighbours load.
 
 mod bind;
+mod bookkeeping;
 mod counts;
 mod fill;
 mod keys;
@@ -23,10 +24,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
-use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
+use tollgate_log::{DiskStorage, Gap, LogId, Position, RecordBatch, Schema, Sequence};
 
 use super::after::AfterLoad;
 use super::key::{Monotonic, system_clock};
+use super::refusals::Refusals;
 use super::{Counts, Retried, Sink, Tally};
 use crate::audit::STREAM_UNKNOWN;
 use crate::clock::now_us;
@@ -34,10 +36,11 @@ use crate::error::SinkError;
 use bind::timestamp_text;
 use keys::Keys;
 use sync::{left_wal, sync_wal};
-use table::{BOOKKEEPING, EnsureError, ensure};
+use table::{EnsureError, ensure};
 
 pub(crate) use counts::{LogCounts, StreamCounts, read_counts};
 pub(crate) use positions::read_positions;
+pub(crate) use table::check;
 use writer::BatchWriter;
 
 pub(super) use reject::{readable, row_as_json};
@@ -71,8 +74,7 @@ struct Chunk {
     counts: Counts,
     bytes: u64,
     missing: u64,
-    /// Rows that the database refused.
-    refused: u64,
+    refusals: Refusals,
 }
 
 impl Chunk {
@@ -110,7 +112,7 @@ impl SqliteSink {
     /// Opens or makes the database.
     ///
     /// # Errors
-    /// Not a database, not writable, too old a library; `Locked` is worth a retry.
+    /// Not a database, not writable, too old a library, a later bookkeeping; `Locked` is worth a retry.
     pub(crate) fn open(
         path: &Path,
         name: &str,
@@ -130,6 +132,7 @@ impl SqliteSink {
         if rusqlite::version_number() < VERSION_MIN {
             return Err(SinkError::Version { found: rusqlite::version(), needed: VERSION_MIN_TEXT });
         }
+        make_folder(path)?;
         let left_wal = left_wal(path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
@@ -141,7 +144,7 @@ impl SqliteSink {
         if mode != "wal" {
             return Err(SinkError::JournalMode { path: path.to_owned(), found: mode });
         }
-        connection.execute_batch(BOOKKEEPING).map_err(failed("make the bookkeeping tables", path))?;
+        bookkeeping::make(&connection, path)?;
         if let Some(wal) = left_wal {
             sync_wal(&wal)?;
         }
@@ -181,7 +184,7 @@ impl SqliteSink {
             counts: Counts::default(),
             bytes: 0,
             missing: 0,
-            refused: 0,
+            refusals: Refusals::new(log, self.rejects_max),
         });
         Ok(())
     }
@@ -189,6 +192,8 @@ impl SqliteSink {
     /// Adds what the chunk counted, runs the operator's file and commits.
     fn finish_chunk(&mut self, chunk: &Chunk, last: Sequence) -> Result<Tally, SinkError> {
         self.add_counts(chunk).map_err(self.failed("add to the counters"))?;
+        counts::add_refusals(&self.connection, &self.name, &chunk.log_text, &chunk.refusals)
+            .map_err(self.failed("count refused rows"))?;
         self.keys.store(&self.connection).map_err(failed("delete old keys", &self.path))?;
         self.run_after(chunk, last)?;
         self.connection.execute_batch("COMMIT").map_err(self.failed("commit a load"))?;
@@ -295,6 +300,13 @@ impl SqliteSink {
     }
 }
 
+/// Segments are deleted because the database has them: its own name has to be as durable.
+fn make_folder(path: &Path) -> Result<(), SinkError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    tollgate_log::make_folder(&DiskStorage, folder)
+        .map_err(|source| SinkError::Folder { path: path.to_owned(), source })
+}
+
 fn configure(connection: &Connection) -> Result<String, rusqlite::Error> {
     connection.busy_timeout(LOCK_WAIT)?;
     let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
@@ -374,6 +386,7 @@ impl Sink for SqliteSink {
     fn write(&mut self, batch: &RecordBatch<'_>) -> Result<(), SinkError> {
         let Some(chunk) = &mut self.chunk else { return Ok(()) };
         chunk.saw(batch.first());
+        chunk.refusals.enter(batch.segment());
         chunk.bytes += batch.bytes() as u64;
         let mut writer = BatchWriter {
             path: &self.path,
@@ -383,8 +396,7 @@ impl Sink for SqliteSink {
             keys: &mut self.keys,
             log_text: &chunk.log_text,
             lanes: Vec::new(),
-            refused: chunk.refused,
-            rejects_max: self.rejects_max,
+            refusals: &mut chunk.refusals,
         };
         let mut undecodable = Tally::default();
         for (sequence, record) in batch.numbered() {
@@ -396,7 +408,6 @@ impl Sink for SqliteSink {
                 }
             }
         }
-        chunk.refused = writer.refused;
         for lane in &writer.lanes {
             chunk.counts.add(lane.stream, lane.tally);
         }
@@ -433,6 +444,16 @@ impl Sink for SqliteSink {
             return Err(SinkError::Lost { log: chunk.log });
         }
         self.finish_chunk(&chunk, end.last)
+    }
+
+    fn rejects(
+        &mut self,
+        log: LogId,
+        first: Sequence,
+        last: Sequence,
+    ) -> Result<Vec<(Sequence, String)>, SinkError> {
+        reject::between(&self.connection, &self.name, log, (first, last))
+            .map_err(self.failed("read the rejects"))
     }
 
     fn gaps(&mut self, log: LogId) -> Result<Vec<Gap>, SinkError> {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tollgate_load::{Loader, audit};
-use tollgate_log::DiskStorage;
+use tollgate_log::{DiskStorage, Log, LogOptions};
 
 use crate::cluster::{Cluster, shared};
 use crate::proxy::{Fate, Proxy};
@@ -114,7 +115,7 @@ fn a_database_put_back_to_an_earlier_point_is_loaded_from_there() {
     site.load();
     let (now, copy) = (&site.database, format!("{}_copy", site.database));
     site.cluster.sql("postgres", &format!("CREATE DATABASE {copy} TEMPLATE {now}"));
-    let log = site.open_log(vec![visits()]);
+    let log = site.open_log(&[visits()]);
     let mut appender = log.appender(|| {});
     for n in 100..200 {
         visit(&mut appender, n);
@@ -143,7 +144,7 @@ fn a_database_put_back_to_an_earlier_point_is_loaded_from_there() {
 #[test]
 fn what_was_deleted_before_the_database_was_put_back_is_a_named_gap() {
     let site = Site::new(shared());
-    let log = site.open_log(vec![visits()]);
+    let log = site.open_log(&[visits()]);
     let mut appender = log.appender(|| {});
     let start = |follower| Loader::start(site.load_options(), Arc::new(DiskStorage), follower).unwrap();
     for n in 0..100 {
@@ -178,6 +179,32 @@ fn what_was_deleted_before_the_database_was_put_back_is_a_named_gap() {
     assert!(gap.starts_with(&format!("101|{}|", 100 + lost)), "{gap}");
     let rows = audit(&DiskStorage, &site.dir(), &site.options).unwrap();
     assert_eq!(rows.iter().map(|row| row.missing).sum::<u64>(), lost);
+}
+
+#[test]
+fn a_database_restored_to_before_logs_that_are_wholly_deleted_names_them_as_gaps() {
+    let site = Site::new(shared());
+    site.write_visits(0..10);
+    site.load();
+    let (now, copy) = (&site.database, format!("{}_copy", site.database));
+    site.cluster.sql("postgres", &format!("CREATE DATABASE {copy} TEMPLATE {now}"));
+    let deleted = site.write_visits(10..60);
+    site.load();
+    let options = LogOptions { retain: Duration::ZERO, ..LogOptions::new(&site.dir()) };
+    let run = Log::open(Arc::new(DiskStorage), options, vec![visits()], |_| {}).unwrap().0;
+    let follower = run.sink_followers(1).pop();
+    let loader = Loader::start(site.load_options(), Arc::new(DiskStorage), follower).unwrap();
+    eventually("the log is gone", || !site.dir().join(deleted.to_string()).exists());
+    run.close().unwrap();
+    loader.finish(PATIENCE).unwrap();
+    site.cluster.sql("postgres", &format!("DROP DATABASE {now}"));
+    site.cluster.sql("postgres", &format!("ALTER DATABASE {copy} RENAME TO {now}"));
+    assert_eq!(site.load().missing, 50);
+    let gap = site.sql(&format!("SELECT first, last, reason FROM tollgate.gaps WHERE log = '{deleted}'"));
+    assert_eq!(gap, "1|50|deleted before the database was put back");
+    let rows = audit(&DiskStorage, &site.dir(), &site.options).unwrap();
+    assert_eq!(rows.iter().map(|row| row.missing).sum::<u64>(), 50);
+    site.assert_visits(0..10);
 }
 
 #[test]

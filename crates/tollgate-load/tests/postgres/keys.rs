@@ -28,7 +28,7 @@ type Order = (i64, Option<u8>);
 impl Site<'_> {
     /// Writes a log of orders, one batch for each group.
     fn write_orders(&self, groups: &[&[Order]]) -> LogId {
-        self.write(vec![orders()], |appender| groups.iter().for_each(|group| append(appender, group)))
+        self.write(&[orders()], |appender| groups.iter().for_each(|group| append(appender, group)))
     }
 
     fn loaded_orders(&self) -> String {

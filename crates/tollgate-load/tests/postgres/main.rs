@@ -5,6 +5,7 @@
 
 mod after_load;
 mod cluster;
+mod ending;
 mod exactly_once;
 mod keys;
 mod mending;
@@ -12,5 +13,6 @@ mod proxy;
 mod rejects;
 mod sinks;
 mod site;
+mod standing;
 mod tables;
 mod tls;

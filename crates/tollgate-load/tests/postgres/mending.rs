@@ -162,7 +162,7 @@ fn every_type_comes_back_from_a_reject_as_it_would_have_been_loaded() {
         ColumnType::Inet => Value::Inet("2001:db8::1".parse().unwrap()),
     };
     let values: Vec<_> = ColumnType::ALL.iter().map(values).collect();
-    let write = || site.write(vec![everything.clone()], |appender| row(appender, &values));
+    let write = || site.write(std::slice::from_ref(&everything), |appender| row(appender, &values));
     write();
     site.load();
     let loaded = site.sql("SELECT * FROM everything");

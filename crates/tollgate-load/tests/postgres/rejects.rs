@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use tollgate_log::{ColumnType, Schema, Value};
 
 use crate::cluster::shared;
-use crate::site::{Site, column, eventually, row, visits};
+use crate::site::{PATIENCE, Site, column, eventually, row, visits};
 
 fn with_bad(numbers: &[i64]) -> Site<'static> {
     let site = Site::new(shared());
@@ -58,7 +58,7 @@ fn a_reject_says_why_and_shows_the_row() {
 fn the_first_of_two_equal_keys_stays() {
     let site = Site::new(shared());
     site.sql("CREATE TABLE visits (n bigint PRIMARY KEY, path text)");
-    site.write(vec![visits()], |appender| {
+    site.write(&[visits()], |appender| {
         for (n, path) in [(1, "first"), (2, "only"), (1, "second")] {
             row(appender, &[Value::Int(n), Value::Text(path)]);
         }
@@ -122,10 +122,33 @@ fn too_many_rejects_stop_the_sink() {
     let mut site = with_bad(&[1, 2, 3, 4, 5]);
     site.options.rejects_max = 4;
     let reason = site.load_until_stopped();
-    assert!(reason.contains("database refused 5 rows of one load for their content, limit 4"), "{reason}");
+    assert!(reason.contains("database refused 5 rows of one segment for their content, limit 4"), "{reason}");
     assert_eq!(site.sql("SELECT count(*) FROM visits"), "0");
     site.options.rejects_max = 5;
     assert_eq!(site.load().rejects, 5);
+}
+
+#[test]
+fn too_many_refused_rows_of_one_segment_stop_the_sink_in_whatever_loads_and_runs_they_come() {
+    let mut site = Site::new(shared());
+    site.sql("CREATE TABLE visits (n bigint CHECK (n % 10 <> 9), path text)");
+    // Fewer than a segment holds.
+    let log = site.write_visits(0..60);
+    let mut tuned = |rejects_max| {
+        site.options.rejects_max = rejects_max;
+        let mut options = site.load_options();
+        options.tuning.chunk_rows_max = 10;
+        site.start_with(options).finish(PATIENCE)
+    };
+    for _ in 0..2 {
+        let reason = tuned(3).unwrap_err().to_string();
+        assert!(reason.contains("refused 4 rows of one segment for their content, limit 3"), "{reason}");
+        assert!(reason.contains(&format!("log {log} that begins with record 1")), "{reason}");
+    }
+    let status = tuned(6).unwrap();
+    assert_eq!((status.rows, status.rejects), (27, 3), "it goes on where it stopped");
+    assert_eq!(site.sql("SELECT count(*) FROM tollgate.rejects"), "6");
+    assert_eq!(site.sql("SELECT segment, refused FROM tollgate.refusals"), "1|6");
 }
 
 fn everything() -> Schema {
@@ -138,7 +161,7 @@ fn extremes_of_all_types_arrive_as_they_are() {
     let site = Site::new(shared());
     let address: [IpAddr; 2] = ["255.255.255.255".parse().unwrap(), "::1".parse().unwrap()];
     let exact = "{\"big\": 9007199254740993123456789.5, \"text\": \"\\u00e9\"}";
-    site.write(vec![everything()], |appender| {
+    site.write(&[everything()], |appender| {
         let full = |flag, int, float, text, bytes, us, json, uuid, address| {
             [
                 Value::Bool(flag),
@@ -181,7 +204,7 @@ fn extremes_of_all_types_arrive_as_they_are() {
 #[test]
 fn a_reject_of_ingest_is_kept_whatever_its_bytes() {
     let site = Site::new(shared());
-    site.write(vec![visits()], |appender| {
+    site.write(&[visits()], |appender| {
         let (ticket, ()) = appender
             .append(tollgate_log::Level::Synced, |transaction| {
                 transaction.reject(tollgate_log::SchemaId(0), "bad \0 reason", b"\0\xff\xfe raw");

@@ -12,7 +12,7 @@ fn numbers_of(name: &str) -> Schema {
 
 /// Writes so many records, by turns to the streams `a` and `b`.
 fn write_both(site: &Site<'_>, count: i64) -> LogId {
-    site.write(vec![numbers_of("a"), numbers_of("b")], |appender| {
+    site.write(&[numbers_of("a"), numbers_of("b")], |appender| {
         for n in 0..count {
             let schema = SchemaId(u16::from(n % 2 == 1));
             appender

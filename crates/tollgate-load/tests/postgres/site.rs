@@ -10,8 +10,8 @@ use tollgate_load::{
     AuditRow, LoadOptions, LoadStatus, Loader, PostgresOptions, PostgresUrl, SinkKind, SinkOptions, audit,
 };
 use tollgate_log::{
-    Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogId, LogOptions, RowEncoder,
-    Schema, SchemaId, Ticket, Value,
+    Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogId, LogOptions, OpenError,
+    RowEncoder, Schema, SchemaId, Ticket, Value,
 };
 
 use crate::cluster::Cluster;
@@ -56,13 +56,22 @@ impl<'a> Site<'a> {
         }
     }
 
-    pub(crate) fn open_log(&self, schemas: Vec<Schema>) -> Log {
+    pub(crate) fn open_log(&self, schemas: &[Schema]) -> Log {
         let options = LogOptions { segment_bytes_max: 16 << 10, ..LogOptions::new(&self.dir()) };
-        Log::open(Arc::new(DiskStorage), options, schemas, |_| {}).unwrap().0
+        let mut log = None;
+        eventually("the log is free", || {
+            log = match Log::open(Arc::new(DiskStorage), options.clone(), schemas.to_vec(), |_| {}) {
+                // A program that another test starts holds the lock of the log before it between fork and exec.
+                Err(OpenError::Locked(_)) => None,
+                opened => Some(opened.unwrap().0),
+            };
+            log.is_some()
+        });
+        log.unwrap()
     }
 
     /// Writes a log to its end and seals it.
-    pub(crate) fn write<R>(&self, schemas: Vec<Schema>, fill: impl FnOnce(&mut Appender) -> R) -> LogId {
+    pub(crate) fn write<R>(&self, schemas: &[Schema], fill: impl FnOnce(&mut Appender) -> R) -> LogId {
         let log = self.open_log(schemas);
         let mut appender = log.appender(|| {});
         fill(&mut appender);
@@ -73,7 +82,7 @@ impl<'a> Site<'a> {
     }
 
     pub(crate) fn write_visits(&self, numbers: std::ops::Range<i64>) -> LogId {
-        self.write(vec![visits()], |appender| {
+        self.write(&[visits()], |appender| {
             for n in numbers {
                 let ticket = visit(appender, n);
                 // A segment is closed between writes only, and one write takes what waits.

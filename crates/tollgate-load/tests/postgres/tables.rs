@@ -29,7 +29,7 @@ fn a_table_of_other_types_takes_what_fits_and_rejects_values_that_do_not() {
         ("at", ColumnType::Timestamp),
         ("doc", ColumnType::Json),
     ]);
-    site.write(vec![schema], |appender| {
+    site.write(&[schema], |appender| {
         let mut put = |small, middle, name, state, single| {
             let (at, doc) = (Value::Timestamp(1_000_000), Value::Json("{ \"a\":1.10 }"));
             let (small, middle, exact) = (Value::Int(small), Value::Int(middle), Value::Int(i64::MIN));
@@ -117,7 +117,7 @@ fn a_column_that_a_stream_gained_is_added_while_two_loaders_run() {
     let loaded = || loaders.iter().map(|loader| loader.status().rows).sum::<u64>();
     eventually("the first are loaded", || loaded() == 50);
     for n in 50..60 {
-        site.write(vec![wide()], |appender| {
+        site.write(&[wide()], |appender| {
             row(appender, &[Value::Int(n), Value::Text(&format!("/path/{n:06}")), Value::Float(0.5)]);
         });
     }
@@ -130,7 +130,7 @@ fn a_column_that_a_stream_gained_is_added_while_two_loaders_run() {
 #[test]
 fn a_column_retyped_under_the_loader_is_seen_before_the_next_rows() {
     let site = Site::new(shared());
-    let log = site.open_log(vec![visits()]);
+    let log = site.open_log(&[visits()]);
     let mut appender = log.appender(|| {});
     visit(&mut appender, 1);
     let follower = log.sink_followers(1).pop();

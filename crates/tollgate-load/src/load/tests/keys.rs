@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::kills::{KILLS, load_with_kills};
 use super::*;
 use crate::sink::sqlite_with_clock;
 
@@ -185,7 +186,7 @@ fn a_key_is_loaded_again_when_its_window_is_over_whatever_the_wall_clock_says() 
     for (hours, expected) in [(0, 1), (23, 1), (1, 2)] {
         site.write_orders(&[&[(1, Some(1))]]);
         let path = site.database();
-        let open = Box::new(move || {
+        let open = Box::new(move |_: &SinkOptions| {
             let looks = AtomicUsize::new(0);
             let clock = move || match looks.fetch_add(1, Ordering::SeqCst) {
                 0 => Duration::ZERO,

@@ -4,6 +4,8 @@ use std::fs;
 
 use tollgate_log::Sequence;
 
+use super::damage::flip_byte_of;
+use super::values::everything;
 use super::*;
 use crate::load::skip::SkipError;
 use crate::sink::Retried;

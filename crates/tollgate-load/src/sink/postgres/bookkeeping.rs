@@ -14,8 +14,13 @@ use super::options::{PostgresOptions, TableName, quoted};
 use super::session::Session;
 use super::table::{exists, lock_ddl};
 use crate::error::SinkError;
+use crate::sink::BOOKKEEPING_VERSION;
 
-const TABLES: [(&str, &str); 8] = [
+/// The version of the layout of all of these, in one row.
+const META: &str = "meta";
+
+const TABLES: [(&str, &str); 10] = [
+    (META, "version bigint NOT NULL"),
     ("sinks", "sink text PRIMARY KEY, since timestamptz NOT NULL DEFAULT now()"),
     (
         "positions",
@@ -31,6 +36,10 @@ const TABLES: [(&str, &str); 8] = [
         "rejects",
         "sink text, log uuid, sequence bigint, stream text NOT NULL, reason text NOT NULL, item bytea NOT NULL, \
          text text NOT NULL, loaded_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (sink, log, sequence)",
+    ),
+    (
+        "refusals",
+        "sink text, log uuid, segment bigint, refused bigint NOT NULL, PRIMARY KEY (sink, log, segment)",
     ),
     (
         "gaps",
@@ -52,13 +61,20 @@ pub(super) fn table(options: &PostgresOptions, name: &str) -> String {
 }
 
 /// Makes the tables that are missing. Where all are there, no right to make any is needed.
+///
+/// # Errors
+/// `Bookkeeping` if a later version of this program made them: then nothing is changed.
 pub(super) fn make(session: &mut Session, options: &PostgresOptions) -> Result<(), SinkError> {
     let failed = || at("make the bookkeeping tables", options);
+    check_version(session, options)?;
     let mut missing = Vec::new();
     for (name, columns) in TABLES {
         let table = table(options, name);
         if !exists(session, &table).map_err(failed())? {
             missing.push(format!("CREATE TABLE IF NOT EXISTS {table} ({columns});"));
+            if name == META {
+                missing.push(format!("INSERT INTO {table} (version) SELECT {BOOKKEEPING_VERSION} WHERE NOT EXISTS (SELECT 1 FROM {table});"));
+            }
             if name == "keys" {
                 missing.push(format!("CREATE INDEX IF NOT EXISTS keys_by_end ON {table} (sink, expires);"));
             }
@@ -77,6 +93,30 @@ pub(super) fn make(session: &mut Session, options: &PostgresOptions) -> Result<(
     session.run(&format!("{} COMMIT", missing.concat())).map_err(failed())
 }
 
+/// Tables without a version are of the first.
+pub(super) fn check_version(session: &mut Session, options: &PostgresOptions) -> Result<(), SinkError> {
+    let failed = || at("read the version of the bookkeeping", options);
+    let meta = table(options, META);
+    if !exists(session, &meta).map_err(failed())? {
+        return Ok(());
+    }
+    let rows = session.query(&format!("SELECT max(version) FROM {meta}"), &[]).map_err(failed())?;
+    match rows.first().and_then(|row| row.get::<_, Option<i64>>(0)) {
+        Some(found) if found != BOOKKEEPING_VERSION => {
+            let (database, known) = (options.server.to_string(), BOOKKEEPING_VERSION);
+            Err(SinkError::Bookkeeping { database, found, known })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Connects to read what the tables hold.
+fn open_to_read(options: &PostgresOptions) -> Result<Session, SinkError> {
+    let mut session = Session::open(options)?;
+    check_version(&mut session, options)?;
+    Ok(session)
+}
+
 pub(super) fn uuid_of(log: LogId) -> Uuid {
     Uuid::from_bytes(*log.as_bytes())
 }
@@ -92,7 +132,7 @@ pub(crate) fn read_positions(
     options: &PostgresOptions,
     sink: &str,
 ) -> Result<Option<BTreeMap<LogId, Position>>, SinkError> {
-    let mut session = Session::open(options)?;
+    let mut session = open_to_read(options)?;
     let table = table(options, "positions");
     let read = |session: &mut Session| -> Result<_, Failure> {
         if !exists(session, &table)? {
@@ -135,14 +175,14 @@ fn log_of(row: &tokio_postgres::Row) -> LogId {
 
 /// Reads what a sink says of all logs, in one snapshot. Without bookkeeping nothing was loaded.
 pub(crate) fn read_counts(options: &PostgresOptions, sink: &str) -> Result<Vec<LogCounts>, SinkError> {
-    let mut session = Session::open(options)?;
+    let mut session = open_to_read(options)?;
     let failed = || at("read the counters", options);
     let (positions, counts) = (table(options, "positions"), table(options, "counts"));
     session.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").map_err(failed())?;
     if !exists(&mut session, &counts).map_err(failed())? {
         return Ok(Vec::new());
     }
-    let positions = format!("SELECT log, start, last FROM {positions} WHERE sink = $1");
+    let positions = format!("SELECT log, start, last, chain FROM {positions} WHERE sink = $1");
     let positions = session.query(&positions, &[&sink]).map_err(failed())?;
     let mut logs: BTreeMap<_, _> = positions.iter().map(|row| (log_of(row), counts_of(row))).collect();
     let columns = "log, stream, loaded, rejected, duplicates, skipped";
@@ -159,7 +199,6 @@ pub(crate) fn read_counts(options: &PostgresOptions, sink: &str) -> Result<Vec<L
 }
 
 fn counts_of(row: &tokio_postgres::Row) -> LogCounts {
-    let (start, last): (i64, i64) = (row.get(1), row.get(2));
-    let (start, last) = (Sequence(start.cast_unsigned()), Sequence(last.cast_unsigned()));
-    LogCounts { log: log_of(row), start, last, streams: BTreeMap::new() }
+    let start = Sequence(row.get::<_, i64>(1).cast_unsigned());
+    LogCounts { log: log_of(row), start, position: position_of(row, 2), streams: BTreeMap::new() }
 }

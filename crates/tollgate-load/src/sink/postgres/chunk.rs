@@ -13,6 +13,7 @@ use bytes::{BufMut, BytesMut};
 use tollgate_log::{Gap, LogId, Position, Record, RecordBody, Schema, SchemaId, Sequence};
 use uuid::Uuid;
 
+use super::super::refusals::Refusals;
 use super::super::sqlite::{readable, row_as_json};
 use super::super::{Counts, Tally};
 use super::bookkeeping::{table, uuid_of};
@@ -21,6 +22,7 @@ use super::error::{Failure, at};
 use super::keys::Keys;
 use super::lane::{ClosedLane, Lane, copy_data};
 use super::options::PostgresOptions;
+use super::refusals;
 use super::session::Session;
 use super::table::plan;
 use crate::error::SinkError;
@@ -38,6 +40,7 @@ pub(super) struct Chunk {
     pub(super) counts: Counts,
     lanes: Vec<Lane>,
     rejects: Rejects,
+    refusals: Refusals,
 }
 
 impl Chunk {
@@ -56,12 +59,8 @@ impl Chunk {
             missing: 0,
             counts: Counts::default(),
             lanes: Vec::new(),
-            rejects: Rejects {
-                log: uuid_of(log),
-                data: BytesMut::new(),
-                by_database: 0,
-                by_database_max: rejects_max,
-            },
+            rejects: Rejects { log: uuid_of(log), data: BytesMut::new() },
+            refusals: Refusals::new(log, rejects_max),
         }
     }
 
@@ -78,7 +77,7 @@ impl Chunk {
             RecordBody::Row(values) => {
                 let lane = self.lane(session, options, record.schema_id, record.schema)?;
                 if let Err(reason) = lane.push(sequence, values) {
-                    self.rejects.count_database()?;
+                    self.refuse(session, options, sequence)?;
                     self.reject(sequence, stream, &reason, &row_as_json(record.schema, values));
                 }
             }
@@ -90,6 +89,25 @@ impl Chunk {
     pub(super) fn reject(&mut self, sequence: Sequence, stream: &str, reason: &str, item: &[u8]) {
         self.rejects.push(&self.sink, sequence, stream, reason, item);
         self.counts.add(stream, Tally { rejects: 1, ..Tally::default() });
+    }
+
+    /// Notes the segment that the next records are of.
+    pub(super) fn enter(&mut self, segment: Sequence) {
+        self.refusals.enter(segment);
+    }
+
+    /// Counts a row that the database refused; those that were refused at ingest say nothing about the table.
+    fn refuse(
+        &mut self,
+        session: &mut Session,
+        options: &PostgresOptions,
+        row: Sequence,
+    ) -> Result<(), SinkError> {
+        let (sink, log) = (&self.sink, self.log);
+        self.refusals.count(row, |segment| {
+            refusals::read(session, options, sink, log, segment)
+                .map_err(at("read how many rows were refused", options))
+        })
     }
 
     /// Counts records of a stream that the sink does not take.
@@ -127,6 +145,8 @@ impl Chunk {
             true => drop(self.copy(session, options, &lanes)?),
             false => self.store_keyed(session, options, keys, &lanes)?,
         }
+        refusals::add(session, options, &self.sink, self.log, &self.refusals)
+            .map_err(at("count refused rows", options))?;
         self.rejects.store(session, options)
     }
 
@@ -192,10 +212,11 @@ impl Chunk {
             match stored {
                 Stored::All => self.count_rows(lane, rows.len()),
                 Stored::Refused(reason) if rows.len() == 1 => {
-                    self.rejects.count_database()?;
-                    refused.push(lane.sequence(rows.start));
+                    let sequence = lane.sequence(rows.start);
+                    self.refuse(session, options, sequence)?;
+                    refused.push(sequence);
                     let item = lane.row_as_json(rows.start);
-                    self.reject(lane.sequence(rows.start), lane.schema.stream(), &reason, &item);
+                    self.reject(sequence, lane.schema.stream(), &reason, &item);
                 }
                 Stored::Refused(_) => {
                     let middle = rows.start + rows.len() / 2;
@@ -230,21 +251,10 @@ fn attempt(session: &mut Session, parts: &[(&ClosedLane, Range<usize>)]) -> Resu
 struct Rejects {
     log: Uuid,
     data: BytesMut,
-    by_database: u64,
-    by_database_max: u64,
 }
 
 impl Rejects {
     const COLUMNS: &str = "sink, log, sequence, stream, reason, item, text";
-
-    /// Counts a row that the database refused; those that were refused at ingest say nothing about the table.
-    fn count_database(&mut self) -> Result<(), SinkError> {
-        self.by_database += 1;
-        match self.by_database > self.by_database_max {
-            true => Err(SinkError::TooManyRejects { found: self.by_database, limit: self.by_database_max }),
-            false => Ok(()),
-        }
-    }
 
     fn push(&mut self, sink: &str, sequence: Sequence, stream: &str, reason: &str, item: &[u8]) {
         self.data.put_u16(7);

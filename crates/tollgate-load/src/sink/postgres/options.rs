@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -34,6 +35,16 @@ pub struct PostgresOptions {
 }
 
 impl PostgresOptions {
+    /// What makes it another place for rows and positions than before. None: it is the same.
+    pub(crate) fn moved_by(&self, new: &Self) -> Option<&'static str> {
+        let tables =
+            |options: &Self| (options.schema.clone(), options.table_schema.clone(), options.tables.clone());
+        if !self.server.is_same_database(&new.server) {
+            return Some("another database");
+        }
+        (tables(self) != tables(new)).then_some("another schema or other tables")
+    }
+
     /// The defaults for a database.
     pub fn new(server: PostgresUrl) -> Self {
         Self {
@@ -186,6 +197,16 @@ impl PostgresUrl {
         let is_local = config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
         config.ssl_mode(if is_local && config.get_hostaddrs().is_empty() { SslMode::Disable } else { mode });
         Ok(Self { text: text.to_owned(), config, trust, root_cert })
+    }
+
+    /// Whether both lead to one database, whoever logs in and however.
+    fn is_same_database(&self, other: &Self) -> bool {
+        fn place(url: &PostgresUrl) -> (&[Host], &[IpAddr], &[u16], Option<&str>) {
+            let config = &url.config;
+            let database = config.get_dbname().or(config.get_user());
+            (config.get_hosts(), config.get_hostaddrs(), config.get_ports(), database)
+        }
+        place(self) == place(other)
     }
 }
 

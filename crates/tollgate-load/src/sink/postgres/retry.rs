@@ -15,19 +15,10 @@ use super::options::PostgresOptions;
 use super::session::Session;
 use super::table::{Known, copy_columns, known};
 use crate::error::SinkError;
-use crate::sink::Retried;
 use crate::sink::item::{parse, with_value};
+use crate::sink::{self, RETRIED_AT_ONCE, Retried};
 
-/// Rejects of one transaction.
-const CHUNK_ROWS: i64 = 500;
-
-struct Reject {
-    log: Uuid,
-    sequence: i64,
-    stream: String,
-    reason: String,
-    item: Vec<u8>,
-}
+type Reject = sink::Reject<Uuid>;
 
 /// Why an item is no row yet.
 enum Refusal {
@@ -85,7 +76,7 @@ fn next_rejects(
          ORDER BY log, sequence LIMIT $4 FOR UPDATE",
         table(options, "rejects")
     );
-    let rows = session.query(&question, &[&sink, &log, &sequence, &CHUNK_ROWS])?;
+    let rows = session.query(&question, &[&sink, &log, &sequence, &RETRIED_AT_ONCE])?;
     let reject = |row: &tokio_postgres::Row| Reject {
         log: row.get(0),
         sequence: row.get(1),

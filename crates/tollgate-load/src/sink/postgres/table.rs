@@ -63,7 +63,7 @@ pub(super) fn plan(
         create(session, &table, schema).map_err(changed())?;
     }
     let before = columns(session, &table).map_err(failed())?;
-    let missing = check(&table, schema, &before)?;
+    let missing = check_columns(&table, schema, &before)?;
     if !missing.is_empty() {
         add(session, &table, &missing).map_err(changed())?;
     }
@@ -73,6 +73,21 @@ pub(super) fn plan(
     remember(session, options, sink, schema).map_err(changed())?;
     let wires = schema.table_columns().map(|column| wire(&table, column, &columns));
     Ok(Plan { copy: copy_statement(&table, schema), wires: wires.collect::<Result<_, _>>()? })
+}
+
+/// Looks whether the rows of these streams fit the tables that are there, changing nothing.
+pub(crate) fn check<'a>(
+    options: &PostgresOptions,
+    schemas: impl Iterator<Item = &'a Schema>,
+) -> Result<(), SinkError> {
+    let mut session = Session::open(options)?;
+    for schema in schemas {
+        check_name(schema)?;
+        let table = options.table_of(schema.stream());
+        let columns = columns(&mut session, &table).map_err(at("look at a table", options))?;
+        check_columns(&table, schema, &columns)?;
+    }
+    Ok(())
 }
 
 fn check_name(schema: &Schema) -> Result<(), SinkError> {
@@ -210,7 +225,7 @@ pub(super) fn known(
 }
 
 /// Looks whether all columns fit, and tells which are missing.
-fn check<'a>(
+fn check_columns<'a>(
     table: &TableName,
     schema: &'a Schema,
     columns: &[ServerColumn],

@@ -89,10 +89,31 @@ fn bind_one(statement: &mut Statement<'_>, index: usize, value: &Value<'_>) -> R
 
 /// The longest address, `ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255`, has 45 bytes.
 fn address_text(address: IpAddr, text: &mut [u8; 48]) -> &[u8] {
+    if let IpAddr::V4(address) = address {
+        return v4_text(address.octets(), text);
+    }
     let mut rest = &mut text[..];
     let is_whole = write!(rest, "{address}").is_ok();
     assert!(is_whole, "an address has at most 45 bytes");
     let used = 48 - rest.len();
+    &text[..used]
+}
+
+/// Without the formatting machinery, which takes a tenth of the time of a row.
+fn v4_text(octets: [u8; 4], text: &mut [u8; 48]) -> &[u8] {
+    let mut used = 0;
+    for (index, octet) in octets.into_iter().enumerate() {
+        if index > 0 {
+            text[used] = b'.';
+            used += 1;
+        }
+        for unit in [100, 10, 1] {
+            if octet >= unit || unit == 1 {
+                text[used] = b'0' + octet / unit % 10;
+                used += 1;
+            }
+        }
+    }
     &text[..used]
 }
 

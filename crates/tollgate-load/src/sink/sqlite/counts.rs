@@ -1,13 +1,15 @@
-//! Reading positions and counters for an audit, without a lock and without a trace.
+//! Counters: read for an audit, without a lock and without a trace; and those of refused rows, inside a load.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
-use tollgate_log::{LogId, Sequence};
+use rusqlite::{Connection, OptionalExtension, params};
+use tollgate_log::{LogId, Position, Sequence};
 
-use super::{LOCK_WAIT, failed};
+use super::bookkeeping::open_to_read;
+use super::failed;
 use crate::error::SinkError;
+use crate::sink::refusals::Refusals;
 
 /// What a sink says about one log.
 #[derive(Debug, Clone)]
@@ -15,7 +17,7 @@ pub(crate) struct LogCounts {
     pub(crate) log: LogId,
     /// The record before the first that the sink was given.
     pub(crate) start: Sequence,
-    pub(crate) last: Sequence,
+    pub(crate) position: Position,
     pub(crate) streams: BTreeMap<String, StreamCounts>,
 }
 
@@ -38,12 +40,7 @@ impl StreamCounts {
 
 /// Reads what a sink says of all logs, in one snapshot. A database that is missing, or holds no bookkeeping, has loaded nothing.
 pub(crate) fn read_counts(path: &Path, sink: &str) -> Result<Vec<LogCounts>, SinkError> {
-    if !path.exists() {
-        return Ok(Vec::new());
-    }
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(failed("open a connection", path))?;
-    connection.busy_timeout(20 * LOCK_WAIT).map_err(failed("set up a connection", path))?;
+    let Some(connection) = open_to_read(path)? else { return Ok(Vec::new()) };
     read(&connection, sink).map_err(failed("read the counters", path))
 }
 
@@ -55,13 +52,14 @@ fn read(connection: &Connection, sink: &str) -> Result<Vec<LogCounts>, rusqlite:
     }
     let mut logs = BTreeMap::new();
     let mut positions =
-        snapshot.prepare("SELECT log, start, last FROM tollgate_positions WHERE sink = ?1")?;
+        snapshot.prepare("SELECT log, start, last, chain FROM tollgate_positions WHERE sink = ?1")?;
     let mut rows = positions.query([sink])?;
     while let Some(row) = rows.next()? {
         let (text, start, last): (String, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let Ok(log) = text.parse() else { continue };
         let (start, last) = (Sequence(start.cast_unsigned()), Sequence(last.cast_unsigned()));
-        logs.insert(text, LogCounts { log, start, last, streams: BTreeMap::new() });
+        let position = Position { last, chain: row.get(3)? };
+        logs.insert(text, LogCounts { log, start, position, streams: BTreeMap::new() });
     }
     let columns = "log, stream, loaded, rejected, duplicates, skipped";
     let mut counts = snapshot.prepare(&format!("SELECT {columns} FROM tollgate_counts WHERE sink = ?1"))?;
@@ -79,4 +77,38 @@ fn read(connection: &Connection, sink: &str) -> Result<Vec<LogCounts>, rusqlite:
         }
     }
     Ok(logs.into_values().collect())
+}
+
+/// How many rows of a segment the database refused in loads before.
+pub(super) fn read_refusals(
+    connection: &Connection,
+    sink: &str,
+    log: &str,
+    segment: Sequence,
+) -> Result<u64, rusqlite::Error> {
+    connection
+        .prepare_cached(
+            "SELECT refused FROM tollgate_refusals WHERE sink = ?1 AND log = ?2 AND segment = ?3",
+        )?
+        .query_row(params![sink, log, segment.0.cast_signed()], |row| row.get(0))
+        .optional()
+        .map(|refused: Option<i64>| refused.unwrap_or_default().cast_unsigned())
+}
+
+/// Adds the refused rows of a load.
+pub(super) fn add_refusals(
+    connection: &Connection,
+    sink: &str,
+    log: &str,
+    refusals: &Refusals,
+) -> Result<(), rusqlite::Error> {
+    for (segment, refused) in refusals.new_ones() {
+        connection
+            .prepare_cached(
+                "INSERT INTO tollgate_refusals (sink, log, segment, refused) VALUES (?1, ?2, ?3, ?4) \
+                 ON CONFLICT (sink, log, segment) DO UPDATE SET refused = refused + excluded.refused",
+            )?
+            .execute(params![sink, log, segment.0.cast_signed(), refused.cast_signed()])?;
+    }
+    Ok(())
 }

@@ -103,7 +103,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
-    use super::super::table::BOOKKEEPING;
+    use super::super::bookkeeping::TABLES;
     use super::*;
     use crate::sink::key::PURGE_MIN;
 
@@ -111,7 +111,7 @@ mod tests {
 
     fn database() -> Connection {
         let connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch(BOOKKEEPING).unwrap();
+        connection.execute_batch(TABLES).unwrap();
         connection
     }
 

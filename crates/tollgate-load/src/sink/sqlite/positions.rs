@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension};
 use tollgate_log::{LogId, Position, Sequence};
 
-use super::{LOCK_WAIT, failed};
+use super::bookkeeping::open_to_read;
+use super::failed;
 use crate::error::SinkError;
 
 /// Reads the positions of a sink in all logs. None: the database is missing, or holds no bookkeeping.
@@ -14,12 +15,7 @@ pub(crate) fn read_positions(
     path: &Path,
     sink: &str,
 ) -> Result<Option<BTreeMap<LogId, Position>>, SinkError> {
-    if !path.exists() {
-        return Ok(None);
-    }
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(failed("open a connection", path))?;
-    connection.busy_timeout(20 * LOCK_WAIT).map_err(failed("set up a connection", path))?;
+    let Some(connection) = open_to_read(path)? else { return Ok(None) };
     read(&connection, sink).map_err(failed("read the positions", path))
 }
 

@@ -1,10 +1,29 @@
 //! What is kept of a record that is no row.
 
+use rusqlite::{Connection, params};
 use serde_json::{Map, Value as Json};
-use tollgate_log::{Schema, Value};
+use tollgate_log::{LogId, Schema, Sequence, Value};
 
 /// Most bytes of the readable form; the item itself is kept whole.
 const TEXT_BYTES_MAX: usize = 4 << 10;
+
+/// The rejects of a log between two records, both included, each with its reason.
+pub(super) fn between(
+    connection: &Connection,
+    sink: &str,
+    log: LogId,
+    (first, last): (Sequence, Sequence),
+) -> Result<Vec<(Sequence, String)>, rusqlite::Error> {
+    let mut statement = connection.prepare_cached(
+        "SELECT sequence, reason FROM tollgate_rejects \
+         WHERE sink = ?1 AND log = ?2 AND sequence BETWEEN ?3 AND ?4 ORDER BY sequence",
+    )?;
+    let (first, last) = (first.0.cast_signed(), last.0.cast_signed());
+    let rows = statement.query_map(params![sink, log.to_string(), first, last], |row| {
+        Ok((Sequence(row.get::<_, i64>(0)?.cast_unsigned()), row.get(1)?))
+    })?;
+    rows.collect()
+}
 
 /// The row as a JSON object: what the reject table keeps of a row that the database refused.
 pub(crate) fn row_as_json(schema: &Schema, values: &[Value<'_>]) -> Vec<u8> {

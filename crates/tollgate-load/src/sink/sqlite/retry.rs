@@ -9,19 +9,10 @@ use tollgate_log::{ColumnType, Value};
 use super::bind::timestamp_text;
 use super::table::quoted;
 use super::writer::{RowError, row_error};
-use crate::sink::Retried;
 use crate::sink::item::{parse, with_value};
+use crate::sink::{self, RETRIED_AT_ONCE, Retried};
 
-/// Rejects of one transaction.
-const CHUNK_ROWS: usize = 500;
-
-struct Reject {
-    log: String,
-    sequence: i64,
-    stream: String,
-    reason: String,
-    item: Vec<u8>,
-}
+type Reject = sink::Reject<String>;
 
 /// Why an item is no row yet.
 enum Refusal {
@@ -75,7 +66,7 @@ fn next_rejects(
         "SELECT log, sequence, stream, reason, item FROM tollgate_rejects \
          WHERE sink = ?1 AND (log, sequence) > (?2, ?3) ORDER BY log, sequence LIMIT ?4",
     )?;
-    let rows = statement.query_map(params![sink, log, sequence, CHUNK_ROWS as i64], |row| {
+    let rows = statement.query_map(params![sink, log, sequence, RETRIED_AT_ONCE], |row| {
         Ok(Reject {
             log: row.get(0)?,
             sequence: row.get(1)?,

@@ -1,79 +1,16 @@
-//! One table per stream, made from its schema; and the bookkeeping tables.
+//! One table per stream, made from its schema.
 //!
 //! `tollgate_columns` remembers the Tollgate type of each column: SQLite alone cannot tell a timestamp from a text.
+
+use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use tollgate_log::{Column, Schema};
 
 use super::bind::declared_type;
+use super::bookkeeping::open_to_read;
+use super::failed;
 use crate::error::SinkError;
-
-/// Bookkeeping, by sink: a database outlives the name of the sink that filled it. Sequence numbers are positive 64-bit
-/// integers; times are those of the loader's clock.
-pub(super) const BOOKKEEPING: &str = "
-    CREATE TABLE IF NOT EXISTS tollgate_sinks (
-        sink TEXT NOT NULL PRIMARY KEY,
-        since TEXT NOT NULL
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE IF NOT EXISTS tollgate_positions (
-        sink TEXT NOT NULL,
-        log TEXT NOT NULL,
-        start INTEGER NOT NULL,
-        last INTEGER NOT NULL,
-        chain INTEGER,
-        loaded_at TEXT NOT NULL,
-        PRIMARY KEY (sink, log)
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE IF NOT EXISTS tollgate_counts (
-        sink TEXT NOT NULL,
-        log TEXT NOT NULL,
-        stream TEXT NOT NULL,
-        loaded INTEGER NOT NULL,
-        rejected INTEGER NOT NULL,
-        duplicates INTEGER NOT NULL,
-        skipped INTEGER NOT NULL,
-        PRIMARY KEY (sink, log, stream)
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE IF NOT EXISTS tollgate_rejects (
-        sink TEXT NOT NULL,
-        log TEXT NOT NULL,
-        sequence INTEGER NOT NULL,
-        stream TEXT NOT NULL,
-        reason TEXT NOT NULL,
-        item BLOB NOT NULL,
-        text TEXT NOT NULL,
-        loaded_at TEXT NOT NULL,
-        PRIMARY KEY (sink, log, sequence)
-    ) STRICT;
-    CREATE TABLE IF NOT EXISTS tollgate_gaps (
-        sink TEXT NOT NULL,
-        log TEXT NOT NULL,
-        first INTEGER NOT NULL,
-        last INTEGER NOT NULL,
-        reason TEXT NOT NULL,
-        since TEXT NOT NULL,
-        PRIMARY KEY (sink, log, first)
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE IF NOT EXISTS tollgate_columns (
-        stream TEXT NOT NULL,
-        name TEXT NOT NULL COLLATE NOCASE,
-        type TEXT NOT NULL,
-        PRIMARY KEY (stream, name)
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE IF NOT EXISTS tollgate_keys (
-        stream TEXT NOT NULL,
-        key BLOB NOT NULL,
-        log TEXT NOT NULL,
-        sequence INTEGER NOT NULL,
-        expires INTEGER NOT NULL,
-        PRIMARY KEY (stream, key)
-    ) STRICT, WITHOUT ROWID;
-    CREATE INDEX IF NOT EXISTS tollgate_keys_by_end ON tollgate_keys (expires);
-    CREATE TABLE IF NOT EXISTS tollgate_ticks (
-        id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
-        ms INTEGER NOT NULL
-    ) STRICT;
-";
 
 /// Why a table is not as the stream wants it.
 pub(super) enum EnsureError {
@@ -97,6 +34,38 @@ pub(super) fn ensure(connection: &Connection, schema: &Schema) -> Result<String,
         create(connection, schema)?;
         return Ok(insert_statement(schema));
     }
+    for column in check_columns(connection, schema, &existing)? {
+        let (table, name) = (quoted(schema.stream()), quoted(&column.name));
+        let declared = declared_type(column.kind);
+        connection.execute(&format!("ALTER TABLE {table} ADD COLUMN {name} {declared}"), [])?;
+    }
+    remember(connection, schema)?;
+    Ok(insert_statement(schema))
+}
+
+/// Looks whether the rows of these streams fit the tables that are there, changing nothing.
+pub(crate) fn check<'a>(path: &Path, schemas: impl Iterator<Item = &'a Schema>) -> Result<(), SinkError> {
+    let Some(connection) = open_to_read(path)? else { return Ok(()) };
+    for schema in schemas {
+        look(&connection, schema).map_err(|error| match error {
+            EnsureError::Refused(error) => error,
+            EnsureError::Database(error) => failed("look at a table", path)(error),
+        })?;
+    }
+    Ok(())
+}
+
+fn look(connection: &Connection, schema: &Schema) -> Result<(), EnsureError> {
+    check_name(connection, schema.stream())?;
+    check_columns(connection, schema, &existing_columns(connection, schema.stream())?).map(drop)
+}
+
+/// Looks at the columns that are there, and tells which are missing.
+fn check_columns<'a>(
+    connection: &Connection,
+    schema: &'a Schema,
+    existing: &[(String, String)],
+) -> Result<Vec<&'a Column>, EnsureError> {
     let mut missing = Vec::new();
     for column in schema.table_columns() {
         match existing.iter().find(|(name, _)| name.eq_ignore_ascii_case(&column.name)) {
@@ -104,13 +73,7 @@ pub(super) fn ensure(connection: &Connection, schema: &Schema) -> Result<String,
             None => missing.push(column),
         }
     }
-    for column in missing {
-        let (table, name) = (quoted(schema.stream()), quoted(&column.name));
-        let declared = declared_type(column.kind);
-        connection.execute(&format!("ALTER TABLE {table} ADD COLUMN {name} {declared}"), [])?;
-    }
-    remember(connection, schema)?;
-    Ok(insert_statement(schema))
+    Ok(missing)
 }
 
 fn check_name(connection: &Connection, stream: &str) -> Result<(), EnsureError> {
@@ -124,6 +87,9 @@ fn check_name(connection: &Connection, stream: &str) -> Result<(), EnsureError> 
     if stream.contains('\0') {
         return refused("its name holds U+0000".to_owned());
     }
+    if !has_notes(connection)? {
+        return Ok(());
+    }
     let twin: Option<String> = connection
         .query_row(
             "SELECT stream FROM tollgate_columns WHERE stream = ?1 COLLATE NOCASE AND stream <> ?1 LIMIT 1",
@@ -135,6 +101,11 @@ fn check_name(connection: &Connection, stream: &str) -> Result<(), EnsureError> 
         Some(twin) => refused(format!("it differs from stream {twin:?} by case alone, SQLite ignores case")),
         None => Ok(()),
     }
+}
+
+/// Whether the bookkeeping was made: who only looks may come before.
+fn has_notes(connection: &Connection) -> Result<bool, rusqlite::Error> {
+    connection.table_exists(None, "tollgate_columns")
 }
 
 fn existing_columns(connection: &Connection, table: &str) -> Result<Vec<(String, String)>, rusqlite::Error> {
@@ -159,13 +130,11 @@ fn check_type(
     column: &Column,
     declared: &str,
 ) -> Result<(), EnsureError> {
-    let noted: Option<String> = connection
-        .query_row(
-            "SELECT type FROM tollgate_columns WHERE stream = ?1 AND name = ?2",
-            [table, &column.name],
-            |row| row.get(0),
-        )
-        .optional()?;
+    let found_type = "SELECT type FROM tollgate_columns WHERE stream = ?1 AND name = ?2";
+    let noted: Option<String> = match has_notes(connection)? {
+        true => connection.query_row(found_type, [table, &column.name], |row| row.get(0)).optional()?,
+        false => None,
+    };
     let found = match noted {
         Some(noted) if noted != column.kind.name() => noted,
         _ if affinity(declared) != affinity(declared_type(column.kind)) => declared.to_owned(),

@@ -7,11 +7,13 @@ use rusqlite::{CachedStatement, Connection, ErrorCode, params};
 use tollgate_log::{Record, RecordBody, Schema, SchemaId, Sequence, Value};
 
 use super::bind::{BindError, bind};
+use super::counts::read_refusals;
 use super::keys::{Claimant, Keys};
 use super::{ensure_table, failed, now_text, reject};
 use crate::error::SinkError;
 use crate::sink::Tally;
 use crate::sink::key::Key;
+use crate::sink::refusals::Refusals;
 
 /// The statement and counts of one stream while a batch is written.
 pub(super) struct Lane<'a> {
@@ -30,8 +32,7 @@ pub(super) struct BatchWriter<'a, 'b> {
     pub(super) keys: &'b mut Keys,
     pub(super) log_text: &'a str,
     pub(super) lanes: Vec<Lane<'a>>,
-    pub(super) refused: u64,
-    pub(super) rejects_max: u64,
+    pub(super) refusals: &'b mut Refusals,
 }
 
 /// What became of a row.
@@ -66,13 +67,11 @@ impl<'a> BatchWriter<'a, '_> {
                     return Ok(());
                 }
                 Err(RowError::Refused(reason)) => {
-                    self.refused += 1;
-                    if self.refused > self.rejects_max {
-                        return Err(SinkError::TooManyRejects {
-                            found: self.refused,
-                            limit: self.rejects_max,
-                        });
-                    }
+                    let refusals = |segment| {
+                        read_refusals(self.connection, self.sink, self.log_text, segment)
+                            .map_err(failed("read how many rows were refused", self.path))
+                    };
+                    self.refusals.count(record.sequence, refusals)?;
                     (reason, reject::row_as_json(record.schema, values))
                 }
                 Err(RowError::Database(error)) => return Err(failed("insert a row", self.path)(error)),

@@ -1,0 +1,97 @@
+//! The end of a loader, from its owner's side: the rest is loaded, or the chunk at hand, and whoever hangs is left behind.
+//!
+//! A thread that waits for a database or a disk cannot be woken. It is not joined then: the process ends without it, as by a
+//! kill, which costs work and never a row; in a process that goes on it ends by itself when its wait does.
+
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use super::{LoadState, LoadStatus, Loader, Order};
+use crate::error::FinishError;
+
+/// How long a sink that is away is waited for.
+const AWAY_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a sink that has taken rows is waited for to take more.
+const CHUNK_PATIENCE: Duration = Duration::from_secs(5);
+/// How soon another state is seen.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Why a thread is not waited for any longer.
+enum Late {
+    /// The time is over.
+    Timeout,
+    /// The sink does not answer.
+    Away,
+}
+
+impl Loader {
+    /// Loads all that is synced, then ends the thread. Call after the log was closed.
+    ///
+    /// `Ok` does not promise that every log is loaded: see `stopped_logs`. A sink that is away is waited for no longer than a
+    /// second, one that hangs in a load no longer than five.
+    ///
+    /// # Errors
+    /// The time was over, the sink is away, or it stopped. Nothing is lost: the next run goes on.
+    pub fn finish(mut self, timeout: Duration) -> Result<LoadStatus, FinishError> {
+        let began = Instant::now();
+        self.shared.give(Order::Finish);
+        let late = self.wait_while(timeout, |state| !matches!(state, LoadState::Ended | LoadState::Stopped));
+        let (name, status) = (self.name.clone(), self.status());
+        let Err(late) = late else {
+            return match status.state {
+                LoadState::Stopped => {
+                    Err(FinishError::Stopped { name, reason: status.last_error.unwrap_or_default() })
+                }
+                _ => Ok(status),
+            };
+        };
+        self.abandon();
+        let (waited_ms, last_error) = (began.elapsed().as_millis(), status.last_error);
+        Err(match late {
+            Late::Timeout => FinishError::Timeout { name, waited_ms, last_error },
+            Late::Away => FinishError::Away { name, waited_ms, last_error },
+        })
+    }
+
+    /// Waits for another state, as long as there is hope.
+    fn wait_while(&self, timeout: Duration, is_waiting: impl Fn(LoadState) -> bool) -> Result<(), Late> {
+        let began = Instant::now();
+        let (mut present_at, mut committed_at, mut commits) = (began, began, None);
+        let mut state = self.shared.state();
+        while is_waiting(state.status.state) {
+            if !matches!(state.status.state, LoadState::Opening | LoadState::Retrying) {
+                present_at = Instant::now();
+            }
+            if commits.replace(state.status.commits) != Some(state.status.commits) {
+                committed_at = Instant::now();
+            }
+            if began.elapsed() >= timeout {
+                return Err(Late::Timeout);
+            }
+            if present_at.elapsed() >= AWAY_PATIENCE || committed_at.elapsed() >= CHUNK_PATIENCE {
+                return Err(Late::Away);
+            }
+            let left = timeout.saturating_sub(began.elapsed()).min(LOOK_PAUSE);
+            state = self.shared.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(())
+    }
+
+    /// Has the thread end by itself.
+    fn abandon(&mut self) {
+        self.shared.give(Order::Abort);
+        self.thread = None;
+    }
+}
+
+impl Drop for Loader {
+    fn drop(&mut self) {
+        self.shared.give(Order::Abort);
+        let Some(thread) = self.thread.take() else { return };
+        let is_running = |state| state != LoadState::Ended && !thread.is_finished();
+        if self.wait_while(Duration::MAX, is_running).is_ok() {
+            // A thread that panicked has said so in the log.
+            let _ = thread.join();
+        }
+    }
+}

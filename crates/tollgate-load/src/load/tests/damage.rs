@@ -1,0 +1,60 @@
+//! Logs that are damaged, lack segments, or are not the one that was read.
+
+use super::*;
+
+pub(super) fn flip_byte_of(path: &Path, needle: &str) -> bool {
+    let mut bytes = std::fs::read(path).unwrap();
+    let Some(at) = bytes.windows(needle.len()).position(|window| window == needle.as_bytes()) else {
+        return false;
+    };
+    bytes[at] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+    true
+}
+
+#[test]
+fn damage_in_a_sealed_segment_is_a_gap_and_the_rest_is_loaded() {
+    let site = Site::new();
+    let log = site.write_visits(0..300);
+    let paths = segments(&*site.storage, &site.dir(), log).unwrap();
+    assert!(paths.len() > 2);
+    assert!(paths.iter().any(|(_, path)| flip_byte_of(path, "/path/000123")));
+    let status = site.load();
+    let missing = status.missing;
+    assert!(missing >= 1);
+    assert_eq!(status.rows + missing, 300);
+    assert!(!site.numbers().contains(&123));
+    assert_eq!(site.ask::<i64>("SELECT sum(last - first + 1) FROM tollgate_gaps").cast_unsigned(), missing);
+    assert!(site.ask::<String>("SELECT reason FROM tollgate_gaps").contains("checksum"));
+    let rows = site.audit();
+    let row = only_row(&rows);
+    assert_eq!((row.ingested, row.loaded, row.missing), (300, status.rows, missing));
+}
+
+#[test]
+fn a_segment_that_is_gone_in_the_middle_is_missing_of_an_unknown_stream() {
+    let site = Site::new();
+    let log = site.write_visits(0..300);
+    let paths = segments(&*site.storage, &site.dir(), log).unwrap();
+    let lost = paths[2].0.first.0 - paths[1].0.first.0;
+    std::fs::remove_file(&paths[1].1).unwrap();
+    let status = site.load();
+    assert_eq!((status.rows, status.missing), (300 - lost, lost));
+    let rows = site.audit();
+    let unknown = rows.iter().find(|row| row.stream == STREAM_UNKNOWN).unwrap();
+    assert_eq!((unknown.ingested, unknown.missing), (lost, lost));
+}
+
+#[test]
+fn a_log_that_is_not_the_one_that_was_read_is_stopped_and_others_load() {
+    let site = Site::new();
+    let first = site.write_visits(0..10);
+    site.load();
+    site.connect().execute_batch("UPDATE tollgate_positions SET last = 4, chain = 12345").unwrap();
+    site.write_visits(10..20);
+    let status = site.load();
+    assert_eq!(status.rows, 10);
+    assert_eq!(status.stopped_logs.keys().collect::<Vec<_>>(), [&first]);
+    assert!(status.stopped_logs[&first].contains("chain"), "{:?}", status.stopped_logs);
+    assert_eq!(site.numbers(), (0..20).collect::<Vec<_>>());
+}

@@ -1,0 +1,77 @@
+//! The end of a loader whose sink is away or hangs.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use super::*;
+use crate::sink::{PostgresOptions, PostgresUrl};
+
+/// Longer than a sink that is away is waited for, shorter than any timeout of it.
+const PROMPT: Duration = Duration::from_secs(4);
+
+/// A sink, and the listener that has its address.
+fn silent_sink() -> (SinkOptions, TcpListener) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let url = PostgresUrl::parse(&format!("postgres://me@127.0.0.1:{port}/app")).unwrap();
+    (SinkOptions::new("main", SinkKind::Postgres(Box::new(PostgresOptions::new(url)))), listener)
+}
+
+/// Who takes connections and says nothing.
+struct Silent {
+    _listener: TcpListener,
+    _connection: Option<(TcpStream, SocketAddr)>,
+}
+
+/// A loader that waits for the silent one.
+fn waiting_loader(site: &Site) -> (Loader, Silent) {
+    let (sink, listener) = silent_sink();
+    let (address, live) = (listener.local_addr().unwrap(), None);
+    drop(listener);
+    let loader = Loader::start(LoadOptions { sink, ..site.options() }, site.storage.clone(), live).unwrap();
+    let listener = TcpListener::bind(address).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let mut connection = None;
+    eventually("it waits for an answer", || {
+        connection = listener.accept().ok();
+        connection.is_some()
+    });
+    assert_eq!(loader.status().state, LoadState::Opening);
+    (loader, Silent { _listener: listener, _connection: connection })
+}
+
+#[test]
+fn a_finish_leaves_a_sink_that_does_not_answer_after_a_second_and_says_so() {
+    let site = Site::new();
+    site.write_visits(0..5);
+    let (loader, _silent) = waiting_loader(&site);
+    let began = Instant::now();
+    let error = loader.finish(PATIENCE).unwrap_err();
+    assert!(matches!(error, FinishError::Away { .. }), "{error}");
+    assert!(error.to_string().starts_with("sink \"main\" is away, left after 1"), "{error}");
+    assert!(began.elapsed() < PROMPT, "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_loader_that_is_dropped_leaves_a_sink_that_does_not_answer_after_a_second() {
+    let site = Site::new();
+    site.write_visits(0..5);
+    let (loader, _silent) = waiting_loader(&site);
+    let began = Instant::now();
+    drop(loader);
+    assert!(began.elapsed() < PROMPT, "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_finish_waits_for_a_sink_that_is_locked_for_a_moment() {
+    let site = Site::new();
+    site.write_visits(0..5);
+    let blocker = site.connect();
+    blocker.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE mine (x); BEGIN IMMEDIATE").unwrap();
+    let loader = site.start();
+    let unlock = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        blocker.execute_batch("COMMIT").unwrap();
+    });
+    assert_eq!(loader.finish(PATIENCE).unwrap().rows, 5);
+    unlock.join().unwrap();
+}

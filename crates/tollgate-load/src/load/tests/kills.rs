@@ -1,0 +1,243 @@
+//! A sink that fails, panics or is raced at any point: each row is loaded once.
+
+use super::*;
+
+/// Where a sink is made to fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kill {
+    Begin,
+    Write,
+    BeforeCommit,
+    AfterCommit,
+}
+
+pub(super) const KILLS: [Kill; 4] = [Kill::Begin, Kill::Write, Kill::BeforeCommit, Kill::AfterCommit];
+
+/// Fails or panics when it comes past certain points.
+struct KillSink {
+    inner: Box<dyn Sink>,
+    plan: Arc<Plan>,
+}
+
+pub(super) struct Plan {
+    /// After so many calls of the place: fail (false) or panic (true).
+    kills: Vec<(Kill, usize, bool)>,
+    calls: [AtomicUsize; 4],
+    happened: AtomicUsize,
+}
+
+impl Plan {
+    fn pass(&self, place: Kill) -> Result<(), SinkError> {
+        let call = self.calls[place as usize].fetch_add(1, Ordering::SeqCst);
+        let Some((_, _, is_panic)) = self.kills.iter().find(|(at, count, _)| (*at, *count) == (place, call))
+        else {
+            return Ok(());
+        };
+        self.happened.fetch_add(1, Ordering::SeqCst);
+        assert!(!is_panic, "planned panic at {place:?}");
+        Err(SinkError::Database {
+            action: "obey the plan",
+            path: PathBuf::new(),
+            source: rusqlite::Error::InvalidQuery,
+        })
+    }
+}
+
+impl Sink for KillSink {
+    fn is_enrolled(&mut self) -> Result<bool, SinkError> {
+        self.inner.is_enrolled()
+    }
+
+    fn enroll(&mut self, ends: &BTreeMap<LogId, Position>) -> Result<(), SinkError> {
+        self.inner.enroll(ends)
+    }
+
+    fn skipped(&mut self, stream: &str, count: u64) {
+        self.inner.skipped(stream, count);
+    }
+
+    fn rejects(
+        &mut self,
+        log: LogId,
+        first: Sequence,
+        last: Sequence,
+    ) -> Result<Vec<(Sequence, String)>, SinkError> {
+        self.inner.rejects(log, first, last)
+    }
+
+    fn gaps(&mut self, log: LogId) -> Result<Vec<Gap>, SinkError> {
+        self.inner.gaps(log)
+    }
+
+    fn begin_fill(&mut self, log: LogId, gap: &Gap) -> Result<(), SinkError> {
+        self.inner.begin_fill(log, gap)
+    }
+
+    fn commit_fill(&mut self, left: &[Gap]) -> Result<Tally, SinkError> {
+        self.inner.commit_fill(left)
+    }
+
+    fn retry_rejects(&mut self) -> Result<crate::sink::Retried, SinkError> {
+        self.inner.retry_rejects()
+    }
+
+    fn position(&mut self, log: LogId) -> Result<Option<Position>, SinkError> {
+        self.inner.position(log)
+    }
+
+    fn ensure(&mut self, schema: &Schema) -> Result<(), SinkError> {
+        self.inner.ensure(schema)
+    }
+
+    fn begin(&mut self, log: LogId, expected: Option<Position>) -> Result<(), SinkError> {
+        self.plan.pass(Kill::Begin)?;
+        self.inner.begin(log, expected)
+    }
+
+    fn write(&mut self, batch: &RecordBatch<'_>) -> Result<(), SinkError> {
+        self.inner.write(batch)?;
+        self.plan.pass(Kill::Write)
+    }
+
+    fn gap(&mut self, gap: &Gap) -> Result<(), SinkError> {
+        self.inner.gap(gap)
+    }
+
+    fn commit(&mut self, end: Position) -> Result<Tally, SinkError> {
+        self.plan.pass(Kill::BeforeCommit)?;
+        let tally = self.inner.commit(end)?;
+        self.plan.pass(Kill::AfterCommit)?;
+        Ok(tally)
+    }
+
+    fn rollback(&mut self) {
+        self.inner.rollback();
+    }
+
+    fn tidy(&mut self, bytes: u64) -> Result<(), SinkError> {
+        self.inner.tidy(bytes)
+    }
+}
+
+/// A way to open a sink that fails where it is planned.
+pub(super) fn killed_sink(kills: Vec<(Kill, usize, bool)>) -> (Arc<Plan>, OpenSink) {
+    let plan = Arc::new(Plan { kills, calls: Default::default(), happened: AtomicUsize::new(0) });
+    let shared = plan.clone();
+    let open = Box::new(move |sink: &SinkOptions| {
+        let inner = sink.open()?;
+        Ok(Box::new(KillSink { inner, plan: shared.clone() }) as Box<dyn Sink>)
+    });
+    (plan, open)
+}
+
+pub(super) fn load_with_kills(
+    site: &Site,
+    chunk_rows_max: u64,
+    kills: Vec<(Kill, usize, bool)>,
+) -> (LoadStatus, usize) {
+    let (plan, open) = killed_sink(kills);
+    let mut options = site.options();
+    options.tuning.chunk_rows_max = chunk_rows_max;
+    let loader = Loader::start_with(options, site.storage.clone(), None, open).unwrap();
+    let status = loader.finish(PATIENCE).unwrap();
+    (status, plan.happened.load(Ordering::SeqCst))
+}
+
+#[test]
+fn a_dead_log_is_loaded_once_however_often_the_loader_runs() {
+    let site = Site::new();
+    site.write_visits(0..500);
+    let status = site.load();
+    assert_eq!((status.rows, status.rejects, status.missing), (500, 0, 0));
+    assert_eq!(site.load().rows, 0);
+    assert_eq!(site.numbers(), (0..500).collect::<Vec<_>>());
+    assert_eq!(site.ask::<i64>("SELECT count(*) FROM visits WHERE seq = n + 1"), 500);
+    let rows = site.audit();
+    let row = only_row(&rows);
+    assert_eq!((row.ingested, row.loaded, row.pending), (500, 500, 0));
+}
+
+#[test]
+fn a_failure_at_any_point_costs_no_row_and_doubles_none() {
+    for kill in KILLS {
+        for is_panic in [false, true] {
+            let site = Site::new();
+            site.write_visits(0..40);
+            let (_, happened) = load_with_kills(&site, 10, vec![(kill, 1, is_panic)]);
+            assert_eq!(happened, 1);
+            assert_eq!(site.numbers(), (0..40).collect::<Vec<_>>(), "{kill:?}, panic {is_panic}");
+            assert_eq!(only_row(&site.audit()).loaded, 40);
+        }
+    }
+}
+
+#[test]
+fn a_panic_is_counted_and_told() {
+    let site = Site::new();
+    site.write_visits(0..10);
+    let (status, _) = load_with_kills(&site, 10, vec![(Kill::Write, 3, true)]);
+    assert_eq!(status.restarts, 1);
+    assert_eq!(status.last_error.as_deref(), Some("the loader panicked"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn any_row_of_failures_keeps_exactly_once(
+        kills in prop::collection::vec((0..4usize, 0..12usize, any::<bool>()), 0..6),
+        chunk_rows_max in 1..30u64,
+    ) {
+        let site = Site::new();
+        site.write_visits(0..60);
+        site.write_visits(60..90);
+        let kills = kills.into_iter().map(|(kill, count, is_panic)| (KILLS[kill], count, is_panic)).collect();
+        load_with_kills(&site, chunk_rows_max, kills);
+        prop_assert_eq!(site.numbers(), (0..90).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_loader_dropped_at_any_moment_is_no_harm(pauses_us in prop::collection::vec(0..4000u64, 1..5)) {
+        let site = Site::new();
+        site.write_visits(0..300);
+        for pause_us in pauses_us {
+            let mut options = site.options();
+            options.tuning.chunk_rows_max = 7;
+            let loader = Loader::start(options, site.storage.clone(), None).unwrap();
+            // The moment is the point of the test, no condition is waited for.
+            thread::sleep(Duration::from_micros(pause_us));
+            drop(loader);
+        }
+        site.load();
+        prop_assert_eq!(site.numbers(), (0..300).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn two_loaders_on_one_log_load_each_row_once() {
+    let site = Site::new();
+    site.write_visits(0..2000);
+    let mut options = site.options();
+    options.tuning.chunk_rows_max = 5;
+    let loaders: Vec<_> =
+        (0..2).map(|_| Loader::start(options.clone(), site.storage.clone(), None).unwrap()).collect();
+    let rows: u64 = loaders.into_iter().map(|loader| loader.finish(PATIENCE).unwrap().rows).sum();
+    assert_eq!(rows, 2000);
+    assert_eq!(site.numbers(), (0..2000).collect::<Vec<_>>());
+    assert_eq!(only_row(&site.audit()).loaded, 2000);
+}
+
+#[test]
+fn a_sink_that_lost_the_position_commits_nothing() {
+    let site = Site::new();
+    let log = site.write_visits(0..3);
+    let mut cursor = tollgate_log::Cursor::new(site.storage.clone(), &site.dir(), log, None);
+    let mut sink = site.sink().open().unwrap();
+    sink.begin(log, None).unwrap();
+    let Ok(tollgate_log::CursorStep::Batch(batch)) = cursor.step(None) else { panic!("no batch") };
+    sink.write(&batch).unwrap();
+    let end = batch.end();
+    sink.commit(end).unwrap();
+    assert!(matches!(sink.begin(log, None), Err(SinkError::Lost { .. })));
+    sink.rollback();
+    assert_eq!(sink.position(log).unwrap(), Some(end));
+}

@@ -1,0 +1,147 @@
+//! Rows that the database refuses: counted by segment, whatever loads and runs they come in.
+
+use super::*;
+
+const CHUNK_ROWS: u64 = 10;
+
+/// A database that refuses each tenth number.
+fn picky() -> Site {
+    let site = Site::new();
+    site.connect()
+        .execute_batch("CREATE TABLE visits (n INTEGER CHECK (n % 10 <> 9), path TEXT, seq INTEGER)")
+        .unwrap();
+    site
+}
+
+/// Starts a loader that commits ten rows at a time.
+fn start(site: &Site) -> Loader {
+    let mut options = site.options();
+    options.tuning.chunk_rows_max = CHUNK_ROWS;
+    Loader::start(options, site.storage.clone(), None).unwrap()
+}
+
+fn stop_reason(site: &Site) -> String {
+    start(site).finish(PATIENCE).unwrap_err().to_string()
+}
+
+#[test]
+fn too_many_refused_rows_of_one_segment_stop_the_sink_in_whatever_loads_and_runs_they_come() {
+    let mut site = picky();
+    let log = site.write(vec![visits()], 1 << 20, |appender| {
+        for n in 0..60 {
+            visit(appender, n);
+        }
+    });
+    site.rejects_max = 3;
+    for _ in 0..2 {
+        let reason = stop_reason(&site);
+        assert!(reason.contains("refused 4 rows of one segment for their content, limit 3"), "{reason}");
+        assert!(reason.contains(&format!("log {log} that begins with record 1")), "{reason}");
+        assert_eq!(site.ask::<i64>("SELECT count(*) FROM tollgate_rejects"), 3);
+        assert_eq!(site.ask::<i64>("SELECT count(*) FROM visits"), 27);
+    }
+    site.rejects_max = 6;
+    let status = start(&site).finish(PATIENCE).unwrap();
+    assert_eq!((status.rows, status.rejects), (27, 3), "it goes on where it stopped");
+    assert_eq!((only_row(&site.audit()).loaded, only_row(&site.audit()).rejected), (54, 6));
+}
+
+#[test]
+fn a_bad_row_becomes_a_reject_wherever_it_stands() {
+    for bad in [0, 17, 29] {
+        let site = Site::new();
+        let table = format!("CREATE TABLE visits (n INTEGER CHECK (n <> {bad}), path TEXT, seq INTEGER)");
+        site.connect().execute_batch(&table).unwrap();
+        // Of one batch, so that it has a first and a last row.
+        let schema = visits();
+        site.write(vec![schema], 1 << 20, |appender| {
+            for n in 0..30 {
+                let fill = |row: &mut tollgate_log::RowEncoder<'_>| {
+                    row.push(Value::Int(n)).and_then(|()| row.push(Value::Text("/")))
+                };
+                appender
+                    .append(Level::Synced, |transaction| transaction.row(SchemaId(0), fill))
+                    .unwrap()
+                    .1
+                    .unwrap();
+            }
+            hand_over(appender);
+        });
+        let status = site.load();
+        assert_eq!((status.rows, status.rejects), (29, 1), "{bad}");
+        assert_eq!(site.numbers(), (0..30).filter(|n| *n != bad).collect::<Vec<_>>());
+        assert_eq!(site.ask::<i64>("SELECT sequence FROM tollgate_rejects"), bad + 1);
+    }
+}
+
+#[test]
+fn refused_rows_of_several_segments_are_no_reason_to_stop() {
+    let mut site = picky();
+    let log = site.write_visits(0..200);
+    let segments = segments(&*site.storage, &site.dir(), log).unwrap().len();
+    assert!(segments > 4, "{segments} segments");
+    // As many as the rows of a segment may be, and not all of them are.
+    site.rejects_max = 10;
+    assert_eq!(site.load().rejects, 20);
+}
+
+#[test]
+fn a_row_that_the_database_refuses_becomes_a_reject_and_its_neighbours_load() {
+    let site = Site::new();
+    site.connect()
+        .execute_batch("CREATE TABLE visits (n INTEGER CHECK (n <> 5) UNIQUE ON CONFLICT ROLLBACK, path TEXT, seq INTEGER)")
+        .unwrap();
+    site.write(vec![visits()], 4 << 10, |appender| {
+        for n in (0..10).chain([7, 3]) {
+            visit(appender, n);
+        }
+    });
+    let status = site.load();
+    assert_eq!((status.rows, status.rejects), (9, 3));
+    assert_eq!(site.numbers(), [0, 1, 2, 3, 4, 6, 7, 8, 9]);
+    let reject = "SELECT reason || ' ' || CAST(item AS TEXT) FROM tollgate_rejects WHERE sequence = 6";
+    let text: String = site.ask(reject);
+    assert!(text.starts_with("CHECK constraint failed"), "{text}");
+    assert!(text.ends_with(r#"{"n":5,"path":"/path/000005","seq":6}"#), "{text}");
+    assert_eq!(site.ask::<String>("SELECT group_concat(sequence) FROM tollgate_rejects"), "6,11,12");
+    let rows = site.audit();
+    assert_eq!((only_row(&rows).loaded, only_row(&rows).rejected, only_row(&rows).missing), (9, 3, 0));
+}
+
+#[test]
+fn rejects_made_at_ingest_arrive_with_reason_and_item() {
+    let site = Site::new();
+    site.write(vec![visits()], 4 << 10, |appender| {
+        visit(appender, 1);
+        let reject = |transaction: &mut tollgate_log::Transaction<'_>| {
+            transaction.reject(SchemaId(0), "column \"n\" takes int", b"{\"n\":\"x\xff\0\"}");
+        };
+        appender.append(Level::Synced, reject).unwrap();
+        hand_over(appender);
+        visit(appender, 2);
+    });
+    assert_eq!(site.load().rejects, 1);
+    assert_eq!(
+        site.ask::<String>("SELECT reason FROM tollgate_rejects WHERE sequence = 2"),
+        "column \"n\" takes int"
+    );
+    assert_eq!(site.ask::<Vec<u8>>("SELECT item FROM tollgate_rejects"), b"{\"n\":\"x\xff\0\"}");
+    assert_eq!(site.ask::<String>("SELECT text FROM tollgate_rejects"), "{\"n\":\"x\u{fffd}\u{fffd}\"}");
+    let rows = site.audit();
+    let row = only_row(&rows);
+    assert_eq!((row.ingested, row.loaded, row.rejected, row.stream.as_str()), (3, 2, 1, "visits"));
+}
+
+#[test]
+fn too_many_rows_that_the_database_refuses_stop_the_sink() {
+    let mut site = Site::new();
+    site.connect()
+        .execute_batch("CREATE TABLE visits (n INTEGER CHECK (n > 4), path TEXT, seq INTEGER)")
+        .unwrap();
+    site.write_visits(0..30);
+    site.rejects_max = 4;
+    let reason = site.start().finish(PATIENCE).unwrap_err().to_string();
+    assert!(reason.contains("refused 5 rows of one segment for their content, limit 4"), "{reason}");
+    site.rejects_max = 5;
+    assert_eq!(site.load().rejects, 5);
+}

@@ -1,0 +1,97 @@
+//! Gaps: what was deleted and a database that was put back lacks becomes one, and what turns up again fills it.
+
+use tollgate_log::{Gap, LogId, Position, Sequence, segments};
+
+use super::super::chunk::ChunkError;
+use super::super::deleted::{DELETED, deleted_ends};
+use super::super::fill::fill;
+use super::super::follow::{Following, Gaps};
+use super::super::skip::note;
+use super::Worker;
+use crate::error::SinkError;
+use crate::sink::Tally;
+
+impl Worker {
+    /// Makes a gap of what was deleted and the database lacks. Only one that was put back does: it is looked at when it
+    /// was opened.
+    pub(super) fn name_deleted(&mut self) -> Result<(), ChunkError> {
+        if self.is_deleted_named {
+            return Ok(());
+        }
+        for (log, end) in deleted_ends(&*self.storage, &self.options.dir)? {
+            let position = self.sink()?.position(log)?;
+            let first = position.map_or(Sequence::FIRST, |position| position.last.after(1));
+            if first <= end.last {
+                self.give_up(log, position, Gap { first, last: end.last, reason: DELETED.to_owned() })?;
+            }
+        }
+        self.is_deleted_named = true;
+        Ok(())
+    }
+
+    pub(super) fn give_up(
+        &mut self,
+        log: LogId,
+        position: Option<Position>,
+        gap: Gap,
+    ) -> Result<(), SinkError> {
+        if let Err(error) = note(self.sink()?, log, position, &gap) {
+            self.sink()?.rollback();
+            // A loader that was faster has named it.
+            return if let SinkError::Lost { .. } = error { Ok(()) } else { Err(error) };
+        }
+        let Gap { first, last, reason } = gap;
+        let sink = &self.options.sink.name;
+        tracing::error!(sink, %log, %first, %last, reason, "records are missing");
+        self.shared.update(|status| status.missing += last.after(1).0 - first.0);
+        Ok(())
+    }
+
+    /// Looks at the gaps of a log if its segments are others than at the last look. What cannot be read stays a gap.
+    pub(super) fn fill_gaps(&mut self, log: LogId, following: &mut Following) -> Result<(), ChunkError> {
+        if matches!(following.gaps, Gaps::Unknown) && self.sink()?.gaps(log)?.is_empty() {
+            following.gaps = Gaps::None;
+        }
+        if matches!(following.gaps, Gaps::None) {
+            return Ok(());
+        }
+        let names = segments(&*self.storage, &self.options.dir, log)?;
+        let names: Vec<_> = names.into_iter().map(|(name, _)| name).collect();
+        if matches!(&following.gaps, Gaps::Unfilled(seen) if *seen == names) {
+            return Ok(());
+        }
+        while self.fill_gap(log)? {}
+        following.gaps = if self.sink()?.gaps(log)?.is_empty() { Gaps::None } else { Gaps::Unfilled(names) };
+        Ok(())
+    }
+
+    /// Loads what it can of the first gap that anything can be read of. False: nothing can of any.
+    pub(super) fn fill_gap(&mut self, log: LogId) -> Result<bool, ChunkError> {
+        let (storage, dir, taken) =
+            (self.storage.clone(), self.options.dir.clone(), self.options.sink.taken.clone());
+        for gap in self.sink()?.gaps(log)? {
+            let rows_max = self.options.tuning.chunk_rows_max;
+            match fill(&storage, &dir, log, &gap, (self.sink()?, &taken), rows_max) {
+                Ok(None) => {}
+                Ok(Some(tally)) => {
+                    self.filled(log, &gap, tally);
+                    return Ok(true);
+                }
+                Err(ChunkError::Log(_) | ChunkError::Sink(SinkError::Lost { .. })) => self.sink()?.rollback(),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+
+    pub(super) fn filled(&self, log: LogId, gap: &Gap, tally: Tally) {
+        let (sink, records) = (&self.options.sink.name, tally.records());
+        tracing::info!(sink, %log, first = %gap.first, last = %gap.last, records, "records of a gap are loaded");
+        self.shared.update(|status| {
+            status.rows += tally.rows;
+            status.rejects += tally.rejects;
+            status.duplicates += tally.duplicates;
+            status.filled += records;
+        });
+    }
+}

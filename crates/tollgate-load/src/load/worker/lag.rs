@@ -1,0 +1,67 @@
+//! How far behind a loader is, and what follows from that.
+
+use std::time::{Duration, Instant};
+
+use tollgate_log::log_ids;
+
+use super::super::Backlog;
+use super::super::follow::Following;
+use super::super::share::Share;
+use super::Worker;
+
+/// How often it is told that a sink is behind.
+const BEHIND_PERIOD: Duration = Duration::from_mins(1);
+
+impl Worker {
+    /// Whether it was not caught up for `lag_max`.
+    fn is_behind(&self) -> bool {
+        self.caught_up_at.elapsed() > self.options.tuning.lag_max
+    }
+
+    /// The share that is due: an equal one from `lag_max` on, until all is loaded, and once replies wait for the sink.
+    pub(super) fn share_due(&self) -> Share {
+        if self.is_behind() || self.was_awaited { Share::Equal } else { Share::Small }
+    }
+
+    /// Counts what is still to be loaded, not more often than new logs are looked for.
+    pub(super) fn look_at_backlog(&mut self) {
+        if !self.pending.is_due(self.options.tuning.poll) {
+            return;
+        }
+        let mut backlog = Backlog::default();
+        let is_stopped = |following: &Following| following.is_stopped;
+        for log in log_ids(&*self.storage, &self.options.dir).unwrap_or_default() {
+            if self.logs.get(&log).is_some_and(is_stopped) {
+                continue;
+            }
+            // A log that cannot be read now is told of elsewhere.
+            let _ = self.reach_of(log).and_then(|reach| {
+                self.pending.add(&mut backlog, &self.storage, &self.options.dir, log, reach)
+            });
+        }
+        self.shared.update(|status| status.backlog = backlog);
+        self.tell_behind();
+    }
+
+    /// Tells now and then that the sink is behind.
+    fn tell_behind(&mut self) {
+        if !self.is_behind() || self.told_behind_at.is_some_and(|at| at.elapsed() < BEHIND_PERIOD) {
+            return;
+        }
+        self.told_behind_at = Some(Instant::now());
+        let status = self.shared.status();
+        tracing::warn!(
+            sink = self.options.sink.name,
+            state = status.state.name(),
+            lag_seconds = status.lag.as_secs(),
+            lag_bytes = status.backlog.bytes,
+            lag_segments = status.backlog.segments,
+            rows = status.rows,
+            rejects = status.rejects,
+            duplicates = status.duplicates,
+            missing = status.missing,
+            last_error = status.last_error.as_deref().unwrap_or_default(),
+            "the sink is behind"
+        );
+    }
+}

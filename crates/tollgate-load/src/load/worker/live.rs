@@ -1,0 +1,96 @@
+//! The log that is written now, and those who wait for it: how far it is, who hears what is loaded, whose replies wait.
+
+use std::time::{Duration, Instant};
+
+use tollgate_log::{Breaker, LogId, Position, Sequence, Watermark};
+
+use super::super::follow::is_log_of_position;
+use super::super::settle::{Brought, settle};
+use super::super::{Order, Shared};
+use super::{ORDER_LATENCY, Worker};
+use crate::error::SinkError;
+use crate::live::LiveLog;
+
+impl Worker {
+    /// Asks how far the live log is. Another one is that of another run, which has been told nothing yet.
+    pub(super) fn look_at_live(&mut self) {
+        let watermark = self.live.as_ref().and_then(|live| live.watermark());
+        let log = |watermark: Option<Watermark>| watermark.map(|watermark| watermark.log);
+        if log(watermark) != log(self.watermark) {
+            self.restart_logs();
+        }
+        self.watermark = watermark;
+    }
+
+    pub(super) fn is_live(&self, log: LogId) -> bool {
+        self.watermark.is_some_and(|watermark| watermark.log == log)
+    }
+
+    /// Waits for the watermark to move or the next look for logs, then lets records gather, unless replies wait for them.
+    pub(super) fn wait_for_more(&mut self) {
+        let until = Instant::now() + self.options.tuning.poll;
+        match (&self.live, self.watermark) {
+            (Some(live), Some(seen)) => {
+                while self.shared.order() == Order::Follow && Instant::now() < until {
+                    let is_beyond = |now: Watermark| now.log != seen.log || now.synced > seen.synced;
+                    if live.wait_beyond(seen.synced, ORDER_LATENCY).is_none_or(is_beyond) {
+                        self.shared.update(|status| status.backlog.saw_more());
+                        self.was_awaited |= gather(&**live, &self.shared, self.options.tuning.gather);
+                        return;
+                    }
+                }
+            }
+            _ => self.shared.rest(Order::Follow, self.options.tuning.poll),
+        }
+    }
+
+    /// Whether replies wait for records that could be loaded.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| live.is_awaited())
+    }
+
+    pub(super) fn set_breaker(&self, breaker: Breaker) {
+        if let Some(live) = &self.live {
+            live.set_breaker(breaker);
+        }
+    }
+
+    /// Confirms a position that was found in the sink, if it belongs to this log.
+    pub(super) fn confirm_found(&mut self, log: LogId, position: Option<Position>) -> Result<(), SinkError> {
+        let is_of_log =
+            |position: &Position| is_log_of_position(&self.storage, &self.options.dir, log, *position);
+        let position = position.filter(|position| is_of_log(position).unwrap_or(false));
+        let last = position.map_or(Sequence(0), |position| position.last);
+        self.confirm(log, last);
+        self.settle(log, last, Brought::Anything)
+    }
+
+    /// What the sink has for good may be deleted.
+    pub(super) fn confirm(&mut self, log: LogId, last: Sequence) {
+        self.pending.passed(log, last);
+        if let Some(live) = &self.live {
+            live.confirm(log, last);
+        }
+    }
+
+    /// Tells the replies that wait for these records what became of them.
+    pub(super) fn settle(&mut self, log: LogId, last: Sequence, brought: Brought) -> Result<(), SinkError> {
+        match (&self.live, &mut self.sink) {
+            (Some(live), Some(sink)) => settle(&**live, &mut **sink, log, last, brought),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Lets records gather for a while, or until replies wait for some; returns whether they do.
+fn gather(live: &dyn LiveLog, shared: &Shared, time: Duration) -> bool {
+    let end = Instant::now() + time;
+    while shared.order() == Order::Follow && !live.is_awaited() {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        live.wait_awaited(left.min(ORDER_LATENCY));
+    }
+    live.is_awaited()
+}

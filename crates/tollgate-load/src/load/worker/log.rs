@@ -1,0 +1,188 @@
+//! One log, chunk by chunk: how far it may be read, what was loaded of it, and what becomes of it when reading fails.
+
+use std::time::Duration;
+
+use tollgate_log::{Cursor, LogError, LogId, Position, Sequence};
+
+use super::super::chunk::{ChunkError, fill};
+use super::super::follow::{Following, Gaps, Reach, is_lasting, reach_of_sealed};
+use super::super::settle::Brought;
+use super::super::{LoadState, Order};
+use super::{Look, Pass, Worker};
+use crate::error::{SinkError, join_chain};
+use crate::sink::Tally;
+
+/// How long a log is left to another loader. If the position has not moved by then, it is anybody's.
+const LEFT_PAUSE: Duration = Duration::from_millis(500);
+
+impl Worker {
+    pub(super) fn follow_log(
+        &mut self,
+        log: LogId,
+        following: &mut Following,
+        is_new: bool,
+        look: Look,
+    ) -> Result<Pass, SinkError> {
+        if !following.is_due() {
+            return Ok(Pass::Done);
+        }
+        if is_new {
+            following.position = self.sink()?.position(log)?;
+            self.confirm_found(log, following.position)?;
+        } else if following.is_left() && self.is_moving(log, following)? {
+            return Ok(Pass::Done);
+        }
+        if look == Look::All
+            && let Err(ChunkError::Sink(error)) = self.fill_gaps(log, following)
+        {
+            self.sink()?.rollback();
+            return Err(error);
+        }
+        loop {
+            match self.chunk(log, following) {
+                Ok(true) => following.went_well(),
+                Ok(false) => {
+                    following.went_well();
+                    return Ok(Pass::Done);
+                }
+                Err(ChunkError::Log(error)) => {
+                    self.sink()?.rollback();
+                    self.log_failed(log, following, &error);
+                    return Ok(Pass::Done);
+                }
+                Err(ChunkError::Sink(SinkError::Lost { .. })) => {
+                    tracing::debug!(sink = self.options.sink.name, %log, "another loader was faster");
+                    self.sink()?.rollback();
+                    self.is_moving(log, following)?;
+                    return Ok(Pass::Done);
+                }
+                Err(ChunkError::Sink(error)) => {
+                    self.sink()?.rollback();
+                    return Err(error);
+                }
+            }
+            if self.shared.order() == Order::Abort {
+                return Ok(Pass::Aborted);
+            }
+            self.look_at_backlog();
+            if self.share_due() != self.share || (self.is_awaited() && !self.is_live(log)) {
+                return Ok(Pass::Anew);
+            }
+        }
+    }
+
+    /// Looks whether another loader is at the log; if so, leaves it to that one.
+    pub(super) fn is_moving(&mut self, log: LogId, following: &mut Following) -> Result<bool, SinkError> {
+        let position = self.sink()?.position(log)?;
+        if position == following.position {
+            return Ok(false);
+        }
+        self.confirm_found(log, position)?;
+        following.leave(position, LEFT_PAUSE);
+        Ok(true)
+    }
+
+    pub(super) fn log_failed(&self, log: LogId, following: &mut Following, error: &LogError) {
+        let (sink, reason) = (&self.options.sink.name, join_chain(error));
+        following.is_stopped = is_lasting(error);
+        if following.is_stopped {
+            following.reset();
+            tracing::error!(sink, %log, reason, "this log is not loaded any further, others are");
+            self.shared.update(|status| drop(status.stopped_logs.insert(log, reason.clone())));
+        } else {
+            if !following.is_failing() {
+                tracing::warn!(sink, %log, reason, "this log cannot be read, trying again");
+            }
+            following.put_off(self.options.tuning.backoff_min, self.options.tuning.backoff_max);
+        }
+        self.shared.update(|status| status.last_error = Some(reason));
+    }
+
+    pub(super) fn reach_of(&self, log: LogId) -> Result<Reach, LogError> {
+        match self.watermark {
+            Some(watermark) if watermark.log == log => Ok(Reach::UpTo(watermark.synced)),
+            _ => reach_of_sealed(&*self.storage, &self.options.dir, log),
+        }
+    }
+
+    /// How far the log may be read now; warns of an old copy.
+    pub(super) fn reach(&self, log: LogId, following: &mut Following) -> Result<Reach, LogError> {
+        let reach = self.reach_of(log)?;
+        if self.watermark.is_some_and(|watermark| watermark.log == log) {
+            return Ok(reach);
+        }
+        if let (Reach::UpTo(end), Some(position)) = (reach, following.position)
+            && end < position.last
+            && !following.is_old_copy_warned
+        {
+            following.is_old_copy_warned = true;
+            let (sink, position) = (&self.options.sink.name, position.last);
+            tracing::warn!(sink, %log, %end, %position, "this log ends before its position: an older copy");
+        }
+        Ok(reach)
+    }
+
+    /// Loads one chunk. False: nothing more may be read.
+    pub(super) fn chunk(&mut self, log: LogId, following: &mut Following) -> Result<bool, ChunkError> {
+        let limit = self.reach(log, following)?.limit();
+        if following.position.is_some_and(|position| limit.is_some_and(|limit| position.last >= limit)) {
+            return Ok(false);
+        }
+        if !following.are_tables_ensured {
+            self.ensure_tables(log, following.position, limit)?;
+            following.are_tables_ensured = true;
+        }
+        let expected = following.position;
+        let (storage, dir, tuning) = (self.storage.clone(), self.options.dir.clone(), self.options.tuning);
+        let taken = self.options.sink.taken.clone();
+        let cursor = following.cursor_at(&storage, &dir, log);
+        let chunk = fill(cursor, self.sink()?, &taken, expected, limit, &tuning)?;
+        let Some(end) = chunk.end else { return Ok(false) };
+        let tally = self.sink()?.commit(end)?;
+        if tally.missing > 0 {
+            following.gaps = Gaps::Unknown;
+        }
+        following.position = Some(end);
+        self.confirm(log, end.last);
+        self.pending.loaded(log, chunk.stamp_us);
+        self.committed(chunk.bytes, tally);
+        let is_plain = tally.rejects == 0 && tally.missing == 0;
+        self.settle(log, end.last, if is_plain { Brought::Rows } else { Brought::Anything })?;
+        if let Err(error) = self.sink()?.tidy(tuning.tidy_bytes) {
+            tracing::debug!(sink = self.options.sink.name, reason = join_chain(&error), "checkpoint put off");
+        }
+        Ok(true)
+    }
+
+    /// Looks ahead with a cursor of its own: a type that changed since another run has to be told before anything of this
+    /// one is loaded. What is declared later is ensured by the sink when it comes.
+    pub(super) fn ensure_tables(
+        &mut self,
+        log: LogId,
+        position: Option<Position>,
+        limit: Option<Sequence>,
+    ) -> Result<(), ChunkError> {
+        let mut ahead = Cursor::new(self.storage.clone(), &self.options.dir, log, position);
+        ahead.step(limit)?;
+        let taken = &self.options.sink.taken;
+        let schemas = ahead.schemas().map(|(_, schema)| schema);
+        let schemas: Vec<_> = schemas.filter(|schema| taken.takes(schema.stream())).cloned().collect();
+        let sink = self.sink()?;
+        for schema in schemas {
+            sink.ensure(&schema)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn committed(&self, bytes: u64, tally: Tally) {
+        self.shared.update(|status| {
+            status.state = LoadState::Loading;
+            status.rows += tally.rows;
+            status.rejects += tally.rejects;
+            status.duplicates += tally.duplicates;
+            status.missing += tally.missing;
+            status.commits += 1;
+            status.bytes += bytes;
+        });
+    }
+}

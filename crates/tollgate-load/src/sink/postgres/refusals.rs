@@ -1,0 +1,43 @@
+//! How many rows of each segment the database refused: read and added to inside a load.
+
+use tollgate_log::{LogId, Sequence};
+
+use super::bookkeeping::{table, uuid_of};
+use super::error::Failure;
+use super::options::PostgresOptions;
+use super::session::Session;
+use crate::sink::refusals::Refusals;
+
+/// How many rows of a segment the database refused in loads before.
+pub(super) fn read(
+    session: &mut Session,
+    options: &PostgresOptions,
+    sink: &str,
+    log: LogId,
+    segment: Sequence,
+) -> Result<u64, Failure> {
+    let refusals = table(options, "refusals");
+    let question = format!("SELECT refused FROM {refusals} WHERE sink = $1 AND log = $2 AND segment = $3");
+    let rows = session.query(&question, &[&sink, &uuid_of(log), &segment.0.cast_signed()])?;
+    Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0).cast_unsigned()))
+}
+
+/// Adds the refused rows of a load.
+pub(super) fn add(
+    session: &mut Session,
+    options: &PostgresOptions,
+    sink: &str,
+    log: LogId,
+    refusals: &Refusals,
+) -> Result<(), Failure> {
+    let upsert = format!(
+        "INSERT INTO {} AS old (sink, log, segment, refused) VALUES ($1, $2, $3, $4) \
+         ON CONFLICT (sink, log, segment) DO UPDATE SET refused = old.refused + excluded.refused",
+        table(options, "refusals")
+    );
+    for (segment, refused) in refusals.new_ones() {
+        let (segment, refused) = (segment.0.cast_signed(), refused.cast_signed());
+        session.execute(&upsert, &[&sink, &uuid_of(log), &segment, &refused])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! The tables of our own, and the version of their layout.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+
+use super::{LOCK_WAIT, failed};
+use crate::error::SinkError;
+use crate::sink::BOOKKEEPING_VERSION;
+
+/// Bookkeeping, by sink: a database outlives the name of the sink that filled it. Sequence numbers are positive 64-bit
+/// integers; times are those of the loader's clock.
+pub(super) const TABLES: &str = "
+    CREATE TABLE IF NOT EXISTS tollgate_meta (
+        id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+        version INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE IF NOT EXISTS tollgate_sinks (
+        sink TEXT NOT NULL PRIMARY KEY,
+        since TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS tollgate_positions (
+        sink TEXT NOT NULL,
+        log TEXT NOT NULL,
+        start INTEGER NOT NULL,
+        last INTEGER NOT NULL,
+        chain INTEGER,
+        loaded_at TEXT NOT NULL,
+        PRIMARY KEY (sink, log)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS tollgate_counts (
+        sink TEXT NOT NULL,
+        log TEXT NOT NULL,
+        stream TEXT NOT NULL,
+        loaded INTEGER NOT NULL,
+        rejected INTEGER NOT NULL,
+        duplicates INTEGER NOT NULL,
+        skipped INTEGER NOT NULL,
+        PRIMARY KEY (sink, log, stream)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS tollgate_rejects (
+        sink TEXT NOT NULL,
+        log TEXT NOT NULL,
+        sequence INTEGER NOT NULL,
+        stream TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        item BLOB NOT NULL,
+        text TEXT NOT NULL,
+        loaded_at TEXT NOT NULL,
+        PRIMARY KEY (sink, log, sequence)
+    ) STRICT;
+    CREATE TABLE IF NOT EXISTS tollgate_refusals (
+        sink TEXT NOT NULL,
+        log TEXT NOT NULL,
+        segment INTEGER NOT NULL,
+        refused INTEGER NOT NULL,
+        PRIMARY KEY (sink, log, segment)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS tollgate_gaps (
+        sink TEXT NOT NULL,
+        log TEXT NOT NULL,
+        first INTEGER NOT NULL,
+        last INTEGER NOT NULL,
+        reason TEXT NOT NULL,
+        since TEXT NOT NULL,
+        PRIMARY KEY (sink, log, first)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS tollgate_columns (
+        stream TEXT NOT NULL,
+        name TEXT NOT NULL COLLATE NOCASE,
+        type TEXT NOT NULL,
+        PRIMARY KEY (stream, name)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS tollgate_keys (
+        stream TEXT NOT NULL,
+        key BLOB NOT NULL,
+        log TEXT NOT NULL,
+        sequence INTEGER NOT NULL,
+        expires INTEGER NOT NULL,
+        PRIMARY KEY (stream, key)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS tollgate_keys_by_end ON tollgate_keys (expires);
+    CREATE TABLE IF NOT EXISTS tollgate_ticks (
+        id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+        ms INTEGER NOT NULL
+    ) STRICT;
+";
+
+/// Makes the tables that are missing.
+///
+/// # Errors
+/// `Bookkeeping` if a later version of this program made them: then nothing is changed.
+pub(super) fn make(connection: &Connection, path: &Path) -> Result<(), SinkError> {
+    let found = check_version(connection, path)?;
+    let made = || {
+        connection.execute_batch(TABLES)?;
+        if found.is_none() {
+            let insert = "INSERT INTO tollgate_meta (id, version) VALUES (1, ?1) ON CONFLICT (id) DO NOTHING";
+            connection.execute(insert, [BOOKKEEPING_VERSION])?;
+        }
+        Ok(())
+    };
+    made().map_err(failed("make the bookkeeping tables", path))
+}
+
+/// Opens a database that is there without a trace. None: it is not.
+pub(super) fn open_to_read(path: &Path) -> Result<Option<Connection>, SinkError> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(failed("open a connection", path))?;
+    connection.busy_timeout(20 * LOCK_WAIT).map_err(failed("set up a connection", path))?;
+    check_version(&connection, path)?;
+    Ok(Some(connection))
+}
+
+/// The version of the tables, none if there are none or they never had one: then it is the first.
+fn check_version(connection: &Connection, path: &Path) -> Result<Option<i64>, SinkError> {
+    match read_version(connection).map_err(failed("read the version of the bookkeeping", path))? {
+        Some(found) if found != BOOKKEEPING_VERSION => {
+            let (database, known) = (path.display().to_string(), BOOKKEEPING_VERSION);
+            Err(SinkError::Bookkeeping { database, found, known })
+        }
+        found => Ok(found),
+    }
+}
+
+fn read_version(connection: &Connection) -> Result<Option<i64>, rusqlite::Error> {
+    if !connection.table_exists(None, "tollgate_meta")? {
+        return Ok(None);
+    }
+    connection.query_row("SELECT version FROM tollgate_meta", [], |row| row.get(0)).optional()
+}

@@ -1,0 +1,50 @@
+//! The end of a loader whose load hangs.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tollgate_load::{FinishError, Loader};
+use tollgate_log::DiskStorage;
+
+use crate::cluster::shared;
+use crate::site::{PATIENCE, Site, eventually};
+
+/// Keeps rows out of the table until it is ended.
+fn lock_table(site: &Site<'_>) -> Child {
+    let mut psql = Command::new("psql");
+    psql.args(["-X", "-q", "-d", &site.cluster.url(&site.database), "-c"]);
+    psql.arg("BEGIN; LOCK TABLE visits IN SHARE MODE; SELECT pg_sleep(600)");
+    let holder = psql.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let held = "SELECT count(*) FROM pg_locks WHERE granted AND mode = 'ShareLock' AND relation = 'visits'::regclass";
+    eventually("the table is locked", || site.sql(held) == "1");
+    holder
+}
+
+fn unlock_table(site: &Site<'_>, mut holder: Child) {
+    site.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)' AND pid <> pg_backend_pid()");
+    holder.wait().unwrap();
+}
+
+#[test]
+fn a_load_that_hangs_is_left_after_five_seconds_and_its_rows_are_loaded_once() {
+    let mut site = Site::new(shared());
+    // No timeout of the database is to end it first.
+    site.postgres().lock_timeout = Duration::from_secs(60);
+    site.write_visits(0..50);
+    site.load();
+    let holder = lock_table(&site);
+    site.write_visits(50..100);
+    let loader = Loader::start(site.load_options(), Arc::new(DiskStorage), None).unwrap();
+    let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'visits'::regclass";
+    eventually("the load hangs", || site.sql(waiting) == "1");
+    let began = Instant::now();
+    let error = loader.finish(PATIENCE).unwrap_err();
+    assert!(matches!(error, FinishError::Away { .. }), "{error}");
+    assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
+    unlock_table(&site, holder);
+    // The loader that was left may still have its turn: whichever it is, each row comes once.
+    site.load();
+    site.assert_visits(0..100);
+    assert_eq!(site.audit().iter().map(|row| row.loaded).sum::<u64>(), 100);
+}

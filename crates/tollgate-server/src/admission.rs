@@ -44,6 +44,11 @@ impl Admission {
         self.age_max.set(age_max);
     }
 
+    /// How long requests may wait.
+    pub(crate) fn age_max(&self) -> Duration {
+        self.age_max.get()
+    }
+
     /// Whether a request of this moment is taken on.
     pub(crate) fn admits(&self, now: Instant) -> bool {
         let since = now.saturating_duration_since(self.sent.get());

@@ -13,8 +13,17 @@ pub(crate) const TICK: Duration = Duration::from_millis(250);
 pub(crate) struct Clock {
     date: Cell<[u8; 29]>,
     coarse: Cell<Instant>,
+    ticks: Cell<u32>,
     /// Wall time at the coarse instant, in microseconds since 1970.
     wall_us: Cell<i64>,
+}
+
+/// A moment by both clocks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    pub(crate) at: Instant,
+    /// Wall time in microseconds since 1970.
+    pub(crate) wall_us: i64,
 }
 
 impl Clock {
@@ -23,6 +32,7 @@ impl Clock {
         Self {
             date: Cell::new(http_date(wall)),
             coarse: Cell::new(coarse),
+            ticks: Cell::new(0),
             wall_us: Cell::new(since_epoch_us(wall)),
         }
     }
@@ -33,6 +43,12 @@ impl Clock {
         self.date.set(http_date(wall));
         self.wall_us.set(since_epoch_us(wall));
         self.coarse.set(Instant::now());
+        self.ticks.set(self.ticks.get().wrapping_add(1));
+    }
+
+    /// How often it was moved on.
+    pub(crate) fn ticks(&self) -> u32 {
+        self.ticks.get()
     }
 
     /// The value of `Date`, at most one tick old.
@@ -45,11 +61,13 @@ impl Clock {
         self.coarse.get()
     }
 
-    /// Wall time at an instant, in microseconds since 1970. Counted on from the last tick: one clock is read less, and
-    /// a clock that is set is followed within a tick.
-    pub(crate) fn wall_us(&self, at: Instant) -> i64 {
+    /// This moment. Wall time is counted on from the last tick: one clock is read less, and a clock that is set is followed
+    /// within a tick.
+    pub(crate) fn now(&self) -> Moment {
+        let at = Instant::now();
         let since = at.saturating_duration_since(self.coarse.get());
-        self.wall_us.get().saturating_add(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+        let since_us = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);
+        Moment { at, wall_us: self.wall_us.get().saturating_add(since_us) }
     }
 }
 

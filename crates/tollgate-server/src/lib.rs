@@ -11,7 +11,8 @@
 //! - a worker shares nothing on the path of a request: its state is `Rc` and `Cell`, the log is a queue away;
 //! - no byte of a reply leaves before its records are where their streams want them;
 //! - replies leave in the order of their requests; after a framing error the connection closes;
-//! - no file is written by a worker; it reads scripts while it starts or reloads, and a spooled body when its handler asks for it.
+//! - no file is written by a worker; it reads scripts while it starts or reloads, a spooled body when its handler asks for it, and of
+//!   files that are served what is in memory: threads of its own wait for the disk.
 
 mod accept;
 mod admission;
@@ -21,6 +22,8 @@ mod conn;
 mod cors;
 mod crowd;
 mod error;
+mod file_slice;
+mod files;
 mod handler;
 mod identity;
 mod listen;
@@ -35,7 +38,9 @@ mod spare;
 mod spool;
 mod stream;
 mod stream_server;
+mod summary;
 mod sys;
+mod testing;
 mod transaction;
 mod trust;
 mod worker;
@@ -45,16 +50,17 @@ pub use error::StartError;
 pub use handler::COLLECT_BODY_BYTES_MAX;
 pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};
 pub use options::{
-    AnyOr, BodyPace, ConnectionLimits, CorsSpec, CrowdLimits, HandlerSpec, RequestIds, RouteSpec,
-    ServerOptions, SpoolOptions,
+    AnyOr, BodyPace, ConnectionLimits, CorsSpec, CrowdLimits, Etag, FilesSpec, HandlerSpec, RequestIds,
+    RouteSpec, ServerOptions, SpoolOptions, Symlinks, TryPath,
 };
 pub use route::{Match, Resource, RouteTable, Routed, canonical_host};
 pub use server::Server;
 pub use stream::{
-    Absent, BytesMax, ColumnRules, ColumnSpec, DefaultValue, HashKey, KEY_COLUMN, KeySpec, Overlong,
+    Absent, Ack, BytesMax, ColumnRules, ColumnSpec, DefaultValue, HashKey, KEY_COLUMN, KeySpec, Overlong,
     Redaction, Source, StreamSpec, UnknownFields,
 };
 pub use stream_server::StreamServer;
-pub use tollgate_http::{Method, Methods, UnderscoreNames};
-pub use tollgate_script::HostOptions;
+pub use testing::{TestError, TestFailure, TestResult, run_tests};
+pub use tollgate_http::{Method, Methods, UnderscoreNames, is_framing_field};
+pub use tollgate_script::{CallError, HostOptions};
 pub use trust::{ClientHeader, Network, TrustedProxies};

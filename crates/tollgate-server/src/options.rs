@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tollgate_http::{Limits, Method, Methods};
 use tollgate_script::HostOptions;
 
+pub use crate::files::{Etag, FilesSpec, Symlinks, TryPath};
 use crate::listen::ListenSpec;
 use crate::stream::StreamSpec;
 use crate::trust::TrustedProxies;
@@ -215,7 +216,9 @@ impl RouteSpec {
             _ if self.path == Self::ASTERISK => Some(Methods::from_iter([Method::Options])),
             (_, Some(methods)) => Some(methods),
             (HandlerSpec::Collect, None) => Some(Methods::from_iter([Method::Post])),
-            (HandlerSpec::Reply { .. }, None) => Some(Methods::from_iter([Method::Get])),
+            (HandlerSpec::Files(_) | HandlerSpec::Reply { .. }, None) => {
+                Some(Methods::from_iter([Method::Get]))
+            }
             (HandlerSpec::Script { .. }, None) => None,
         };
         methods.map(Self::with_head)
@@ -270,6 +273,8 @@ pub enum HandlerSpec {
     },
     /// JSON items straight into the stream's columns.
     Collect,
+    /// The files of a folder.
+    Files(Box<FilesSpec>),
     /// Always the same.
     Reply {
         /// The status.

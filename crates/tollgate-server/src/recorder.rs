@@ -2,17 +2,25 @@
 //!
 //! The first append of a pass wakes [`Recorder::hand_over`]; the run queue is first in, first out, so it runs after
 //! every connection that is ready now, and their records leave in one batch. The log wakes [`Recorder::release`], which
-//! wakes the connections whose records are there.
+//! wakes the connections whose records are there. [`loading`] has those that wait for a database beyond the log.
+
+mod loading;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use tollgate_log::{AppendError, Appender, Level, Log, Ticket, Transaction};
+use tollgate_log::{AppendError, Appender, Breaker, Level, Log, SinkPlace, Ticket, Transaction};
+use tollgate_script::RequestId;
+
+use crate::stream::Ack;
+pub(crate) use loading::Loading;
+use loading::Loadings;
 
 /// How often requests that came meanwhile may join a batch.
 const GATHER_ROUNDS_MAX: usize = 4;
@@ -21,16 +29,40 @@ const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(1);
 /// How often a worker that ends tries to hand over its last batch.
 const LAST_TRIES_MAX: usize = 1000;
 
-/// What a reply waits for: the batch of its records, at the level of their stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Gate {
-    ticket: Ticket,
-    level: Level,
+/// What a reply waits for: its records, where their stream wants them.
+#[derive(Debug, Clone)]
+pub(crate) enum Gate {
+    /// Their batch at a level of the log.
+    Log {
+        ticket: Ticket,
+        level: Level,
+    },
+    Loaded(Rc<Loading>),
 }
 
-/// The log failed before a gate opened: whether the records survive is unknown.
+impl Gate {
+    /// Notes why records became rejects, by their place among those of the transaction: the client may know that.
+    pub(crate) fn note_rejected(&self, reasons: &[(usize, String)]) {
+        if let Self::Loaded(loading) = self {
+            loading.note_rejected(reasons);
+        }
+    }
+}
+
+/// What became of the records that a reply waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lost;
+pub(crate) enum Verdict {
+    /// They are where they should be.
+    Kept,
+    /// The log failed before: whether they survive is unknown.
+    Lost,
+    /// They are in the log, and the database did not have them in time.
+    Late,
+    /// They were damaged in the log before the database had them.
+    Missing,
+    /// The database has them, but not all as rows.
+    Rejected,
+}
 
 /// One worker's end of the log, made outside of its thread.
 pub(crate) struct LogEnd {
@@ -53,6 +85,7 @@ pub(crate) struct Recorder {
     /// There is something to hand over.
     pending: Notify,
     waiters: [RefCell<Waiters>; Level::ALL.len()],
+    loadings: RefCell<Loadings>,
 }
 
 impl Recorder {
@@ -62,49 +95,93 @@ impl Recorder {
             progress: end.progress,
             pending: Notify::new(),
             waiters: Default::default(),
+            loadings: RefCell::default(),
         }
     }
 
-    /// Appends the records of one transaction and returns what its reply has to wait for, if anything.
+    /// Appends the records of a request's transaction and returns what its reply has to wait for, if anything.
     ///
     /// # Errors
     /// Nothing was recorded.
     pub(crate) fn append<R>(
         &self,
-        level: Level,
+        ack: Ack,
+        id: &RequestId,
         fill: impl FnOnce(&mut Transaction<'_>) -> R,
     ) -> Result<(Option<Gate>, R), AppendError> {
         let mut appender = self.appender.borrow_mut();
         let before = appender.pending();
-        let (ticket, result) = appender.append(level, fill)?;
+        let (ticket, result) = match ack {
+            Ack::Log(level) => appender.append(level, fill)?,
+            Ack::Loaded { sink, .. } => appender.append_awaited(sink, fill)?,
+        };
         if before == 0 && appender.pending() > 0 {
             self.pending.notify_one();
         }
-        Ok((ticket.map(|ticket| Gate { ticket, level }), result))
+        Ok((ticket.map(|ticket| self.gate(ack, ticket, id)), result))
     }
 
-    /// Waits until a gate is open.
+    fn gate(&self, ack: Ack, ticket: Ticket, id: &RequestId) -> Gate {
+        match ack {
+            Ack::Log(level) => Gate::Log { ticket, level },
+            Ack::Loaded { sink, timeout } => {
+                let loading = Loading::new(ticket, Instant::now() + timeout, id.clone());
+                self.loadings.borrow_mut().push(sink, loading.clone());
+                Gate::Loaded(loading)
+            }
+        }
+    }
+
+    /// Whether records are to be refused that would wait for a sink.
+    pub(crate) fn is_refusing(&self, ack: Ack) -> bool {
+        match ack {
+            Ack::Log(_) => false,
+            Ack::Loaded { sink, .. } => self.breaker(sink) == Breaker::Open,
+        }
+    }
+
+    fn breaker(&self, sink: SinkPlace) -> Breaker {
+        self.appender.borrow().breaker(sink)
+    }
+
+    /// Waits until it is known what became of records.
     ///
     /// # Cancel safety
     /// Dropping it leaves a waiter that wakes a task for nothing.
-    pub(crate) async fn wait(&self, gate: Gate) -> Result<(), Lost> {
+    pub(crate) async fn wait(&self, gate: &Gate) -> Verdict {
         let mut is_waiting = false;
-        poll_fn(|context| self.poll_gate(gate, &mut is_waiting, context)).await
+        poll_fn(|context| match gate {
+            Gate::Log { ticket, level } => self.poll_level((*ticket, *level), &mut is_waiting, context),
+            Gate::Loaded(loading) => loading.poll(context),
+        })
+        .await
     }
 
-    fn poll_gate(&self, gate: Gate, is_waiting: &mut bool, context: &Context<'_>) -> Poll<Result<(), Lost>> {
-        if let Some(reached) = self.appender.borrow().reached(gate.ticket, gate.level) {
-            return Poll::Ready(reached.map_err(|_| Lost));
+    fn poll_level(
+        &self,
+        (ticket, level): (Ticket, Level),
+        is_waiting: &mut bool,
+        context: &Context<'_>,
+    ) -> Poll<Verdict> {
+        if let Some(reached) = self.appender.borrow().reached(ticket, level) {
+            return Poll::Ready(if reached.is_ok() { Verdict::Kept } else { Verdict::Lost });
         }
         if !*is_waiting {
             *is_waiting = true;
-            self.waiters(gate.level).borrow_mut().insert(gate.ticket, context.waker().clone());
+            self.waiters(level).borrow_mut().insert(ticket, context.waker().clone());
         }
         Poll::Pending
     }
 
-    pub(crate) fn is_open(&self, gate: Gate) -> bool {
-        matches!(self.appender.borrow().reached(gate.ticket, gate.level), Some(Ok(())))
+    /// What became of records by now: lost, if it is not known.
+    pub(crate) fn verdict(&self, gate: &Gate) -> Verdict {
+        match gate {
+            Gate::Log { ticket, level } => match self.appender.borrow().reached(*ticket, *level) {
+                Some(Ok(())) => Verdict::Kept,
+                _ => Verdict::Lost,
+            },
+            Gate::Loaded(loading) => loading.verdict().unwrap_or(Verdict::Lost),
+        }
     }
 
     fn waiters(&self, level: Level) -> &RefCell<Waiters> {
@@ -163,7 +240,34 @@ impl Recorder {
                     waker.wake();
                 }
             }
+            self.release_loaded();
         }
+    }
+
+    fn release_loaded(&self) {
+        let (settled, is_stopped) = {
+            let appender = self.appender.borrow();
+            (appender.take_settled(), appender.is_stopped())
+        };
+        let mut loadings = self.loadings.borrow_mut();
+        settled.iter().for_each(|settled| loadings.settle(settled));
+        if is_stopped {
+            loadings.end(Verdict::Lost);
+        }
+    }
+
+    /// Ends the waiting for a sink where it lasted long enough.
+    pub(crate) fn expire(&self, now: Instant) {
+        let mut loadings = self.loadings.borrow_mut();
+        if !loadings.is_empty() {
+            let oldest = loadings.expire(now);
+            self.appender.borrow().wait_from(oldest);
+        }
+    }
+
+    /// Ends all waiting for sinks: the server has no more time.
+    pub(crate) fn give_up(&self) {
+        self.loadings.borrow_mut().end(Verdict::Late);
     }
 
     fn next_released(&self, level: Level) -> Option<Waker> {

@@ -6,10 +6,14 @@ use bytes::Bytes;
 use tollgate_http::{Connection, ReplyBody, StatusCode, begin_reply_head, end_reply_head, push_field};
 use tollgate_script::{HeaderLine, Outcome, RequestId};
 
-use crate::recorder::{Gate, Recorder};
+use crate::file_slice::FileSlice;
+use crate::handler::Flow;
+use crate::recorder::{Gate, Recorder, Verdict};
 
 const REQUEST_ID: &str = "X-Request-Id";
 
+/// Room for the first reply of a connection, so that it grows once.
+const REPLY_BYTES_USUAL: usize = 256;
 /// Memory for replies that an idle connection keeps.
 const KEPT_BYTES_MAX: usize = 512;
 const KEPT_ENTRIES_MAX: usize = 4;
@@ -22,6 +26,25 @@ pub(crate) struct Reply {
     pub(crate) lines: Bytes,
     pub(crate) fields: Vec<HeaderLine>,
     pub(crate) content: Bytes,
+    /// What follows the content.
+    pub(crate) parts: Vec<FilePart>,
+    pub(crate) extent: Extent,
+}
+
+/// When the content of a reply is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// With its head.
+    Whole,
+    /// As it is written, behind the head.
+    Streamed,
+}
+
+/// A part of the content that is in a file, and the bytes behind it.
+#[derive(Debug, Clone)]
+pub(crate) struct FilePart {
+    pub(crate) slice: FileSlice,
+    pub(crate) then: Bytes,
 }
 
 impl Reply {
@@ -38,7 +61,14 @@ impl Reply {
     }
 
     pub(crate) fn empty(status: StatusCode) -> Self {
-        Self { status, lines: Bytes::new(), fields: Vec::new(), content: Bytes::new() }
+        Self {
+            status,
+            lines: Bytes::new(),
+            fields: Vec::new(),
+            content: Bytes::new(),
+            parts: Vec::new(),
+            extent: Extent::Whole,
+        }
     }
 
     /// Writes its fields out, so that copies of it do not have to.
@@ -48,6 +78,12 @@ impl Reply {
             push_field(&mut lines, name.as_bytes(), &value);
         }
         Self { lines: lines.into(), ..self }
+    }
+
+    /// Bytes of all of the content.
+    pub(crate) fn content_bytes(&self) -> u64 {
+        let parts = self.parts.iter().map(|part| part.slice.len + part.then.len() as u64);
+        self.content.len() as u64 + parts.sum::<u64>()
     }
 
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<Bytes>) -> Self {
@@ -81,10 +117,28 @@ impl Reply {
         self
     }
 
-    /// The log failed while the reply waited for it: the record may be on disk or not.
-    fn unknown() -> Self {
-        let text = "the record of this request may be lost: its outcome is unknown";
+    /// The reply waited for its record, and what becomes of that is open.
+    fn unknown(text: &'static str) -> Self {
         Self::text(StatusCode::SERVICE_UNAVAILABLE, text).with("Tollgate-Outcome", "unknown")
+    }
+
+    /// What is told in place of a reply whose records did not get where they should be. None: they did.
+    fn in_place(verdict: Verdict, gate: &Gate) -> Option<Self> {
+        match (verdict, gate) {
+            (Verdict::Kept, _) => None,
+            (Verdict::Rejected, Gate::Loaded(loading)) => {
+                let reply =
+                    Self::new(StatusCode::UNPROCESSABLE_CONTENT, "application/json", loading.summary());
+                Some(reply.with("Tollgate-Outcome", "rejected"))
+            }
+            (Verdict::Late, _) => {
+                let text = "the record of this request is in the log and not yet in the database: its outcome is unknown";
+                Some(Self::unknown(text))
+            }
+            (Verdict::Lost | Verdict::Missing | Verdict::Rejected, _) => {
+                Some(Self::unknown("the record of this request may be lost: its outcome is unknown"))
+            }
+        }
     }
 }
 
@@ -103,8 +157,21 @@ impl From<Outcome> for Reply {
                 .map_or_else(Bytes::new, |kind| Bytes::from_static(kind.line().as_bytes())),
             fields: outcome.headers,
             content: outcome.body,
+            parts: Vec::new(),
+            extent: if outcome.streamed.is_some() { Extent::Streamed } else { Extent::Whole },
         }
     }
+}
+
+/// How the end of a content is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// By its length.
+    Length,
+    /// By the last chunk.
+    Chunked,
+    /// By the end of the connection (HTTP/1.0).
+    UntilClose,
 }
 
 /// How a reply is written on its connection.
@@ -114,15 +181,20 @@ pub(crate) struct Writing {
     pub(crate) date: [u8; 29],
     /// The content is left out: the request was HEAD.
     pub(crate) is_head: bool,
+    pub(crate) framing: Framing,
     /// What it says about the connection.
     pub(crate) connection: Option<Connection>,
 }
 
 /// Replies that wait to leave together.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Replies {
     bytes: Vec<u8>,
     entries: Vec<Entry>,
+    /// Parts of files, each with the place in the bytes before which it is sent.
+    slices: Vec<(usize, FileSlice)>,
+    /// What writes the content of the last reply, once the others left.
+    flow: Option<Box<Flow>>,
     /// Bytes and replies that left together last time: as many are expected.
     expected: (usize, usize),
 }
@@ -144,59 +216,115 @@ impl Replies {
         writing: Writing,
     ) {
         if self.entries.is_empty() {
-            self.bytes.reserve(self.expected.0);
+            self.bytes.reserve(self.expected.0.max(REPLY_BYTES_USUAL));
             self.entries.reserve(self.expected.1);
         }
-        write_reply(&mut self.bytes, reply, id, writing);
+        write_head(&mut self.bytes, reply, id, writing);
+        if !writing.is_head && reply.status.may_have_content() {
+            self.bytes.extend_from_slice(&reply.content);
+            for part in &reply.parts {
+                self.slices.push((self.bytes.len(), part.slice.clone()));
+                self.bytes.extend_from_slice(&part.then);
+            }
+        }
         self.entries.push(Entry { end: self.bytes.len(), gate, writing });
+    }
+
+    /// Lets the content of the last reply, which is streamed, follow it. No other reply can be pushed before it did.
+    pub(crate) fn follow(&mut self, flow: Box<Flow>) {
+        self.flow = Some(flow);
+    }
+
+    pub(crate) fn is_followed(&self) -> bool {
+        self.flow.is_some()
+    }
+
+    /// Takes what follows the replies, and how its content is framed.
+    pub(crate) fn take_flow(&mut self) -> Option<(Flow, Framing)> {
+        let framing = self.entries.last()?.writing.framing;
+        self.flow.take().map(|flow| (*flow, framing))
     }
 
     pub(crate) fn count(&self) -> usize {
         self.entries.len()
     }
 
+    /// What is sent, files too.
     pub(crate) fn bytes_len(&self) -> usize {
-        self.bytes.len()
+        let slices = self.slices.iter().map(|(_, slice)| usize::try_from(slice.len).unwrap_or(usize::MAX));
+        slices.fold(self.bytes.len(), usize::saturating_add)
     }
 
     /// What is held for the replies.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.bytes.capacity()
+        self.bytes.capacity() + self.flow.as_ref().map_or(0, |flow| flow.memory_bytes())
     }
 
-    /// Waits until every reply may leave, and returns the bytes to send. False: the log failed, and replies that
-    /// waited for it say so instead of what they said.
+    /// Waits until every reply may leave. What says something that did not come true is told otherwise. False: the log
+    /// failed.
     pub(crate) async fn release(&mut self, recorder: &Recorder) -> bool {
+        let (mut are_kept, mut is_lost) = (true, false);
         for entry in &self.entries {
-            if let Some(gate) = entry.gate
-                && recorder.wait(gate).await.is_err()
-            {
-                self.replace_lost(recorder);
-                return false;
+            let Some(gate) = &entry.gate else { continue };
+            let verdict = recorder.wait(gate).await;
+            are_kept &= verdict == Verdict::Kept;
+            is_lost = verdict == Verdict::Lost;
+            if is_lost {
+                break;
             }
         }
-        true
-    }
-
-    fn replace_lost(&mut self, recorder: &Recorder) {
-        let mut bytes = Vec::with_capacity(self.bytes.len());
-        let mut start = 0;
-        // The connection ends behind these replies, and the last one says so (RFC 9112 section 9.6).
-        if let Some(last) = self.entries.last_mut() {
+        if is_lost && let Some(last) = self.entries.last_mut() {
+            // The connection ends behind these replies, and the last one says so (RFC 9112 section 9.6).
             last.writing.connection = Some(Connection::Close);
         }
+        if !are_kept {
+            self.replace_untrue(recorder);
+        }
+        !is_lost
+    }
+
+    fn replace_untrue(&mut self, recorder: &Recorder) {
+        let mut bytes = Vec::with_capacity(self.bytes.len());
+        let mut slices = std::mem::take(&mut self.slices).into_iter().peekable();
+        let mut start = 0;
         for entry in &mut self.entries {
-            if entry.gate.is_none_or(|gate| recorder.is_open(gate)) {
-                bytes.extend_from_slice(&self.bytes[start..entry.end]);
-            } else {
-                let reply = Reply::unknown().with_kept_fields(&self.bytes[start..entry.end]);
-                write_reply(&mut bytes, &reply, None, entry.writing);
+            let end = entry.end;
+            let written = &self.bytes[start..end];
+            let own = std::iter::from_fn(|| slices.next_if(|(place, _)| *place <= end));
+            let gate = entry.gate.take();
+            match gate.and_then(|gate| Reply::in_place(recorder.verdict(&gate), &gate)) {
+                None => {
+                    let moved = bytes.len();
+                    self.slices.extend(own.map(|(place, slice)| (place - start + moved, slice)));
+                    bytes.extend_from_slice(written);
+                }
+                Some(reply) => {
+                    own.for_each(drop);
+                    entry.writing.framing = Framing::Length;
+                    let reply = reply.with_kept_fields(written);
+                    write_head(&mut bytes, &reply, None, entry.writing);
+                    if !entry.writing.is_head {
+                        bytes.extend_from_slice(&reply.content);
+                    }
+                }
             }
-            start = entry.end;
+            start = end;
             entry.end = bytes.len();
-            entry.gate = None;
         }
         self.bytes = bytes;
+        if self.entries.last().is_some_and(|last| last.writing.framing == Framing::Length) {
+            // It was streamed, and another took its place.
+            self.flow = None;
+        }
+    }
+
+    pub(crate) fn has_slices(&self) -> bool {
+        !self.slices.is_empty()
+    }
+
+    /// The parts of files among [`bytes`](Self::bytes), each with its place in them, in their order.
+    pub(crate) fn slices(&self) -> impl Iterator<Item = (usize, &FileSlice)> {
+        self.slices.iter().map(|(place, slice)| (*place, slice))
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -206,6 +334,7 @@ impl Replies {
     pub(crate) fn clear(&mut self) {
         self.expected = (self.bytes.len(), self.entries.len());
         self.entries.clear();
+        self.slices = Vec::new();
         self.bytes.clear();
         if self.bytes.capacity() > KEPT_BYTES_MAX {
             self.bytes = Vec::new();
@@ -216,9 +345,13 @@ impl Replies {
     }
 }
 
-fn write_reply(out: &mut Vec<u8>, reply: &Reply, id: Option<&RequestId>, writing: Writing) {
-    let content = if reply.status.may_have_content() { &reply.content[..] } else { b"" };
-    let body = ReplyBody::Length(content.len() as u64);
+fn write_head(out: &mut Vec<u8>, reply: &Reply, id: Option<&RequestId>, writing: Writing) {
+    let body = match writing.framing {
+        Framing::Length if reply.status.may_have_content() => ReplyBody::Length(reply.content_bytes()),
+        Framing::Length => ReplyBody::Length(0),
+        Framing::Chunked => ReplyBody::Chunked,
+        Framing::UntilClose => ReplyBody::None,
+    };
     begin_reply_head(out, reply.status, &writing.date, body, writing.connection);
     out.extend_from_slice(&reply.lines);
     for (name, value) in &reply.fields {
@@ -230,9 +363,6 @@ fn write_reply(out: &mut Vec<u8>, reply: &Reply, id: Option<&RequestId>, writing
         write_id(out, id);
     }
     end_reply_head(out);
-    if !writing.is_head {
-        out.extend_from_slice(content);
-    }
 }
 
 /// An id needs no look at its bytes: it was made of letters and digits, or looked at when it was taken.
@@ -250,7 +380,12 @@ mod tests {
     use super::*;
 
     fn writing(is_head: bool) -> Writing {
-        Writing { date: *b"Thu, 01 Jan 1970 00:00:00 GMT", is_head, connection: None }
+        Writing {
+            date: *b"Thu, 01 Jan 1970 00:00:00 GMT",
+            is_head,
+            framing: Framing::Length,
+            connection: None,
+        }
     }
 
     #[test]
@@ -296,7 +431,7 @@ mod tests {
             .with("Vary", "Origin")
             .with("ETag", "\"1\"");
         let mut written = Vec::new();
-        write_reply(&mut written, &reply, Some(&RequestId::Made(Uuid::from_u128(1))), writing(false));
+        write_head(&mut written, &reply, Some(&RequestId::Made(Uuid::from_u128(1))), writing(false));
         let kept = Reply::empty(StatusCode::OK).with_kept_fields(&written);
         let names: Vec<_> = kept.fields.iter().map(|(name, _)| name.as_ref()).collect();
         assert_eq!(names, ["access-control-allow-origin", "Vary", "X-Request-Id"]);

@@ -14,6 +14,7 @@ use tollgate_script::Host;
 use crate::conn::Destination;
 use crate::cors::{self, Cors};
 use crate::error::StartError;
+use crate::files::Work;
 use crate::handler::{Endpoint, allowed_methods};
 use crate::options::{ConnectionLimits, RequestIds, RouteSpec, ServerOptions};
 use crate::reply::Reply;
@@ -41,6 +42,12 @@ impl Plan {
         let schemas = options.streams.iter().map(schema).collect::<Result<Vec<_>, _>>()?;
         let schemas = log.declare(schemas).map_err(StartError::Schemas)?;
         Ok(Self { options, schemas })
+    }
+
+    /// Numbers the streams as they stand in the options: nothing will be recorded.
+    pub(crate) fn unrecorded(options: ServerOptions) -> Self {
+        let schemas = (0..u16::MAX).map(SchemaId).take(options.streams.len()).collect();
+        Self { options, schemas }
     }
 }
 
@@ -81,6 +88,7 @@ pub(crate) struct Building<'a> {
     options: &'a ServerOptions,
     host: Host,
     streams: Vec<Rc<StreamPlan>>,
+    work: Rc<Work>,
     routes: RouteTable<Rc<Endpoint>>,
 }
 
@@ -91,7 +99,7 @@ impl<'a> Building<'a> {
             Host::new(options.script.clone()).map_err(|error| StartError::Script(error.to_string()))?;
         let streams = options.streams.iter().zip(schemas);
         let streams = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
-        Ok(Self { options, host, streams, routes: RouteTable::default() })
+        Ok(Self { options, host, streams, work: Rc::default(), routes: RouteTable::default() })
     }
 
     /// Adds a route; loads its script.
@@ -99,7 +107,7 @@ impl<'a> Building<'a> {
     /// # Errors
     /// The script was not taken.
     pub(crate) fn add(&mut self, spec: &RouteSpec) -> Result<(), StartError> {
-        let endpoint = Endpoint::new(spec, &self.streams, &self.host)
+        let endpoint = Endpoint::new(spec, &self.streams, &self.host, &self.work)
             .map_err(|error| StartError::Script(error.to_string()))?;
         let methods = endpoint.methods;
         self.routes.insert(spec.host.as_deref(), &spec.path, methods, Rc::new(endpoint));
@@ -198,7 +206,7 @@ fn allowed(status: StatusCode, methods: Methods) -> Reply {
 }
 
 /// From the path as it is matched: one as sent, `//host/../docs`, may lead to another server.
-fn redirect_below(path: &str, query: Option<&str>) -> Reply {
+pub(crate) fn redirect_below(path: &str, query: Option<&str>) -> Reply {
     let mut location = Vec::new();
     write_path(&mut location, path);
     location.push(b'/');

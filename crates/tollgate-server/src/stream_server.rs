@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tollgate_log::Log;
 
-use crate::conn::{self, Origin};
+use crate::conn::{self, Origin, Plain};
 use crate::crowd::Crowd;
 use crate::error::StartError;
 use crate::options::ServerOptions;
@@ -41,7 +41,7 @@ impl StreamServer {
     pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S, peer: IpAddr) {
         let origin = Origin { peer: Some(peer), proxy_protocol: false };
         if let Some(seat) = self.crowd.enter(0) {
-            conn::serve(self.worker.clone(), stream, origin, seat).await;
+            conn::serve(self.worker.clone(), Plain(stream), origin, seat).await;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One worker: a thread with its own listeners, script host and end of the log; all it shares is what it was given.
 
 use std::cell::{Cell, RefCell};
-use std::future::Future;
+use std::future::{Future, pending};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tollgate_script::{Body, Request, RequestId};
 
 use crate::accept::{self, Accepted, Acceptor};
 use crate::admission::Admission;
-use crate::clock::{Clock, TICK};
+use crate::clock::{Clock, Moment, TICK};
 use crate::conn::{Arrived, Deadlines, Destination, Scratch};
 use crate::crowd::Crowd;
 use crate::error::StartError;
@@ -29,6 +29,10 @@ use crate::reply::Reply;
 use crate::server::Order;
 use crate::service::{Plan, Rules, Service};
 use crate::spool::Spool;
+
+/// Threads of a worker that wait for a disk: to read files which are sent, to open them, and to digest or compress them, two at
+/// once of each of these.
+const READERS_MAX: usize = 8;
 
 /// Where connections come to a worker.
 pub(crate) struct Entrance {
@@ -54,7 +58,7 @@ pub(crate) struct Worker {
     pub(crate) spool: Arc<Spool>,
     /// Connections that are being told that there are too many.
     pub(crate) refusals: Cell<usize>,
-    admission: Admission,
+    pub(crate) admission: Admission,
     service: RefCell<Service>,
     ids: IdMaker,
 }
@@ -83,15 +87,25 @@ impl Worker {
         })
     }
 
-    /// Finds out where a request leads.
+    /// Finds out where a request leads whose head is complete now.
     #[inline]
-    pub(crate) fn receive(&self, head: RequestHead) -> Arrived {
-        let begun = Instant::now();
-        let destination = match self.refusal(begun) {
+    pub(crate) fn receive(&self, head: RequestHead, now: Moment) -> Arrived {
+        let destination = match self.refusal(now.at) {
             Some(reply) => Destination::Reply(reply.into()),
-            None => self.service.borrow().find(&head),
+            None => self.find(&head),
         };
-        Arrived { destination, begun, time_us: self.clock.wall_us(begun), head }
+        Arrived { destination, begun: now.at, time_us: now.wall_us, head }
+    }
+
+    fn find(&self, head: &RequestHead) -> Destination {
+        let destination = self.service.borrow().find(head);
+        match &destination {
+            Destination::Endpoint { endpoint, .. } => match endpoint.refusal_now(head, &self.recorder) {
+                Some(reply) => Destination::Reply(reply.into()),
+                None => destination,
+            },
+            Destination::Reply(_) => destination,
+        }
     }
 
     /// Says why a request of this moment is not taken on, if it is not.
@@ -171,8 +185,12 @@ pub(crate) fn run(
     orders: watch::Receiver<Order>,
     started: &SyncSender<Result<(), StartError>>,
 ) {
-    let runtime =
-        Builder::new_current_thread().enable_io().enable_time().build_local(LocalOptions::default());
+    let runtime = Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .thread_name("read")
+        .max_blocking_threads(READERS_MAX)
+        .build_local(LocalOptions::default());
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return tell(started, Err(StartError::Worker(error))),
@@ -236,6 +254,7 @@ async fn tick(worker: &Worker) {
         ticks.tick().await;
         worker.clock.tick();
         worker.deadlines.sweep(worker.hurry());
+        worker.recorder.expire(worker.clock.coarse());
     }
 }
 
@@ -251,6 +270,14 @@ async fn drain(worker: &Rc<Worker>, accepting: Vec<JoinHandle<()>>, mut orders: 
         worker.deadlines.drain();
         worker.deadlines.emptied().await;
         worker.recorder.hand_over_all().await;
+    };
+    let hurried = async {
+        tokio::time::sleep(timeout * 3 / 4).await;
+        worker.recorder.give_up();
+        pending::<()>().await;
+    };
+    let emptied = async {
+        tokio::select! { () = emptied => {}, () = hurried => {} }
     };
     if tokio::time::timeout(timeout, emptied).await.is_err() {
         tracing::warn!(timeout_ms = timeout.as_millis() as u64, "connections were cut at the drain deadline");

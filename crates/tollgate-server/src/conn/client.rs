@@ -3,12 +3,11 @@
 
 use std::net::IpAddr;
 
-use tokio::io::{AsyncRead, AsyncWrite};
 use tollgate_http::{RequestHead, StatusCode};
 
 use super::deadline::Phase;
 use super::stream::{Came, read};
-use super::{Connection, Gone};
+use super::{Connection, Gone, Transport};
 use crate::crowd::ClientSeat;
 use crate::listen::proxy_header::{self, ProxySource};
 use crate::reply::Reply;
@@ -98,7 +97,7 @@ impl TooMany {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+impl<S: Transport> Connection<S> {
     /// Finds out whose the connection is.
     pub(super) async fn arrive(&mut self, origin: Origin) -> Result<(), Gone> {
         let mut peer = origin.peer;

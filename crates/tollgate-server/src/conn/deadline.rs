@@ -21,6 +21,8 @@ pub(super) enum Phase {
     Body,
     /// The handler's time, which has its own bounds.
     Handling,
+    /// A reply without an end of its own, which a drain ends.
+    Events,
     Writing,
     Lingering,
 }
@@ -70,9 +72,10 @@ impl Deadlines {
         let now = self.clock.coarse();
         let is_draining = self.is_draining();
         let is_due = |cells: &&Rc<Cells>| {
-            let is_idle = cells.phase.get() == Phase::Idle;
-            let limit = if is_idle { now + hurry } else { now };
-            cells.due.get().is_some_and(|due| due <= limit) || (is_draining && is_idle)
+            let phase = cells.phase.get();
+            let limit = if phase == Phase::Idle { now + hurry } else { now };
+            let ends_by_drain = matches!(phase, Phase::Idle | Phase::Events);
+            cells.due.get().is_some_and(|due| due <= limit) || (is_draining && ends_by_drain)
         };
         let due: Vec<_> = self.cells.borrow().iter().filter(is_due).cloned().collect();
         due.iter().for_each(|cells| cells.end());
@@ -86,7 +89,7 @@ impl Deadlines {
         self.draining_since.get()
     }
 
-    /// From now on idle connections are closed, and others after their replies. Those that linger have theirs.
+    /// From now on idle connections are closed, events end, and others are closed after their replies. Those that linger have theirs.
     pub(crate) fn drain(&self) {
         let now = self.clock.coarse();
         self.draining_since.set(Some(now));
@@ -153,6 +156,11 @@ impl Slot {
     /// The same, up to an instant.
     pub(super) fn extend_until(&self, timeout: Duration, most: Instant) {
         self.cells.due.set(self.within(timeout).into_iter().chain([most]).min());
+    }
+
+    /// The tick of the clock.
+    pub(super) fn ticks(&self) -> u32 {
+        self.deadlines.clock.ticks()
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::deadline::Phase;
 use super::stream::{Came, read};
-use super::{Connection, Gone};
+use super::{Connection, Gone, Transport};
 
 /// How long, with which pauses, and how many bytes a peer may still send to a connection that
 /// ends. Enough for one that sends all of a body before it looks for a reply.
@@ -19,8 +19,8 @@ const LINGER_BYTES_MAX: usize = 64 << 20;
 /// How long a draining server waits for a peer that has its last reply already.
 pub(super) const LINGER_TIME_DRAINING: Duration = Duration::from_secs(1);
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    /// Closes, with a short reply on its way, as the peer asked.
+impl<S: Transport> Connection<S> {
+    /// Closes with replies on their way, which the system goes on to deliver as long as the peer sends nothing.
     pub(super) async fn close(&mut self) -> Result<(), Gone> {
         if self.has_more_come().await? { self.linger().await } else { Ok(()) }
     }

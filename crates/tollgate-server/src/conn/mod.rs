@@ -13,22 +13,25 @@ mod coding;
 mod deadline;
 mod ending;
 mod exchange;
+mod flow;
+mod outlet;
 mod queue;
 mod stream;
+mod transport;
 mod wait;
 
 use std::io;
 use std::rc::Rc;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tollgate_http::{Connection as ConnectionOption, HeadReader, Method, RequestError, StatusCode, Version};
 use tollgate_script::{Body, RequestId};
 
+use crate::clock::Moment;
 use crate::crowd::{Held, Seat};
-use crate::handler::{Answer, Exchange, Visit};
+use crate::handler::{Answer, Exchange, Turn, Visit};
 use crate::options::ConnectionLimits;
-use crate::reply::{Replies, Reply, Writing};
+use crate::reply::{Extent, Framing, Replies, Reply, Writing};
 use crate::service::Rules;
 use crate::worker::Worker;
 use body::{BodyReader, Progress};
@@ -37,9 +40,10 @@ pub(crate) use client::Origin;
 pub(crate) use deadline::Deadlines;
 use deadline::{Phase, Slot};
 pub(crate) use exchange::{Arrived, Destination};
+use outlet::Outlet;
 use queue::{Answered, Form, Queue, Source};
 pub(crate) use stream::Scratch;
-use stream::write_all;
+pub(crate) use transport::{Plain, Transport, UNSENT_BYTES};
 
 /// Replies that wait are sent when they are this large, even if more requests are there.
 const REPLIES_BYTES_MAX: usize = 256 << 10;
@@ -49,7 +53,7 @@ const FIRST_WINDOW_BYTES: usize = 14 << 10;
 /// Serves one connection to its end.
 ///
 /// It counts as one from the call on, not from the first poll: a worker that drains waits for it.
-pub(crate) fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+pub(crate) fn serve<S: Transport>(
     worker: Rc<Worker>,
     stream: S,
     origin: Origin,
@@ -66,10 +70,7 @@ pub(crate) fn serve<S: AsyncRead + AsyncWrite + Unpin>(
 }
 
 /// Tells a connection that there are too many, whatever it came for.
-pub(crate) fn refuse<S: AsyncRead + AsyncWrite + Unpin>(
-    worker: Rc<Worker>,
-    stream: S,
-) -> impl Future<Output = ()> {
+pub(crate) fn refuse<S: Transport>(worker: Rc<Worker>, stream: S) -> impl Future<Output = ()> {
     worker.refusals.set(worker.refusals.get() + 1);
     let mut connection = Connection::new(worker, stream);
     let text = "too many connections: nothing was recorded";
@@ -118,12 +119,21 @@ struct Complete {
 enum Reuse {
     /// It goes on.
     Open,
-    /// It ends: somebody asked for that.
+    /// It ends: the peer asked for that, and sends nothing more.
     Close,
+    /// It ends: at a limit, or because the server does. The peer may be sending its next request.
+    Last,
     /// It ends although the peer may still be sending.
     Linger,
     /// It ends: the peer said that it sends no more.
     Ended,
+}
+
+impl Reuse {
+    /// The same for a connection that has to end, in this way if nothing ended it before.
+    fn ending(self, end: Self) -> Self {
+        if self == Self::Open { end } else { self }
+    }
 }
 
 /// The peer is gone, or took nothing for too long.
@@ -135,7 +145,7 @@ impl From<io::Error> for Gone {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+impl<S: Transport> Connection<S> {
     fn new(worker: Rc<Worker>, stream: S) -> Self {
         Self {
             slot: Deadlines::enter(&worker.deadlines),
@@ -157,15 +167,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn run(&mut self) -> Result<(), Gone> {
         loop {
             self.answer_what_came();
-            let is_more_there = self.replies.count() > 0 && self.is_full();
-            let is_under_way = self.replies.bytes_len() > FIRST_WINDOW_BYTES;
+            let is_followed = self.replies.is_followed();
+            let is_more_there = is_followed || (self.replies.count() > 0 && self.is_full());
+            let is_under_way = is_followed || self.replies.bytes_len() > FIRST_WINDOW_BYTES;
             self.send_replies().await?;
             match self.reuse {
                 Reuse::Open if is_more_there => {}
                 Reuse::Open => self.read_on().await?,
                 _ if !self.queue.is_empty() => self.read_on().await?,
-                Reuse::Close if !is_under_way => return self.close().await,
-                Reuse::Close | Reuse::Linger => return self.linger().await,
+                Reuse::Close => return self.close().await,
+                Reuse::Last if !is_under_way => return self.close().await,
+                Reuse::Last | Reuse::Linger => return self.linger().await,
                 Reuse::Ended => return Ok(()),
             }
         }
@@ -173,15 +185,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Answers those whose handlers have returned, then the complete requests of the buffer, in their order.
     fn answer_what_came(&mut self) {
-        while let Some(Answered { answer, id, form }) = self.queue.pop() {
-            self.reply(&answer, id.as_ref(), form);
+        while !self.replies.is_followed()
+            && let Some(Answered { answer, id, form }) = self.queue.pop()
+        {
+            self.reply(answer, id.as_ref(), form);
         }
         if matches!(self.reading, Reading::Head) && !self.worker.goes_by(&self.rules) {
             self.rules = self.worker.rules();
             self.client.reconsider(&self.worker, &self.rules);
         }
+        // Heads that are complete now were so together: one look at the clock is theirs.
+        let now = self.worker.clock.now();
         while self.takes_requests() {
-            match self.next_request() {
+            match self.next_request(now) {
                 Ok(Some(complete)) => self.answer(complete),
                 Ok(None) => return,
                 Err(error) => self.refuse(&error),
@@ -193,7 +209,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn takes_requests(&self) -> bool {
         let may_join =
             || self.queue.is_empty() || (self.queue.takes_more() && !self.worker.deadlines.is_draining());
-        self.reuse == Reuse::Open && !self.is_full() && may_join()
+        self.reuse == Reuse::Open && !self.is_full() && !self.replies.is_followed() && may_join()
     }
 
     fn is_full(&self) -> bool {
@@ -206,11 +222,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Takes the next complete request off the buffer. None: more bytes are needed.
-    fn next_request(&mut self) -> Result<Option<Complete>, RequestError> {
+    fn next_request(&mut self, now: Moment) -> Result<Option<Complete>, RequestError> {
         if let Reading::Head = &self.reading {
             let limits = &self.rules.limits.head;
             let Some(head) = self.head_reader.read(&mut self.input, limits)? else { return Ok(None) };
-            let mut arrived = self.worker.receive(head);
+            let mut arrived = self.worker.receive(head, now);
             if !arrived.head.framing().has_content() {
                 return Ok(Some(self.complete(arrived, Body::default())));
             }
@@ -258,8 +274,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.slot.set(Phase::Handling);
         self.requests += 1;
         let is_last = self.limits().requests_max.is_some_and(|max| self.requests >= max);
-        if (is_last || !is_persistent) && self.reuse == Reuse::Open {
-            self.reuse = Reuse::Close;
+        if !is_persistent {
+            self.reuse = self.reuse.ending(Reuse::Close);
+        } else if is_last {
+            self.reuse = self.reuse.ending(Reuse::Last);
         }
         match exchange {
             Ok(exchange) => self.handle(Visit::new(exchange), form),
@@ -271,26 +289,39 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if !self.queue.is_empty() {
             return self.queue.push(Source::Handler(visit), form);
         }
-        visit.run();
-        match visit.answer(&self.worker.recorder) {
-            Some(answer) => self.reply(&answer, Some(visit.id()), form),
-            None => self.queue.push_sliced(visit, form),
+        let turn = visit.run();
+        if turn != Turn::Over {
+            return self.queue.push_begun(visit, turn, form);
+        }
+        let request = visit.request().clone();
+        if let Some(answer) = visit.answer(&self.worker.recorder) {
+            self.reply(answer, Some(&request.id), form);
         }
     }
 
     fn reply_by_itself(&mut self, reply: Reply, form: Form) {
         if self.queue.is_empty() {
-            self.reply(&reply.into(), None, form);
+            self.reply(reply.into(), None, form);
         } else {
             self.queue.push(Source::Reply(reply), form);
         }
     }
 
     /// Writes the next reply, and in the last one that it is the last (RFC 9112 section 9.6).
-    fn reply(&mut self, answer: &Answer, id: Option<&RequestId>, form: Form) {
+    fn reply(&mut self, answer: Answer<'_>, id: Option<&RequestId>, form: Form) {
+        let framing = match (answer.reply.extent, form.version) {
+            (Extent::Whole, _) => Framing::Length,
+            (Extent::Streamed, Version::Http11) => Framing::Chunked,
+            (Extent::Streamed, Version::Http10) => Framing::UntilClose,
+        };
+        if framing == Framing::UntilClose {
+            // Nothing can follow.
+            self.queue.cancel(&self.worker.recorder);
+            self.reuse = self.reuse.ending(Reuse::Close);
+        }
         let is_last_at_hand = self.queue.is_empty();
         if is_last_at_hand && self.reuse == Reuse::Open && self.worker.deadlines.is_draining() {
-            self.reuse = Reuse::Close;
+            self.reuse = Reuse::Last;
         }
         let connection = match form.version {
             _ if is_last_at_hand && self.reuse != Reuse::Open => Some(ConnectionOption::Close),
@@ -298,8 +329,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Version::Http11 => None,
         };
         let id = id.filter(|_| self.rules.tells_request_ids());
-        let writing = Writing { date: self.worker.clock.date(), is_head: form.is_head, connection };
+        let writing = Writing { date: self.worker.clock.date(), is_head: form.is_head, framing, connection };
         self.replies.push(&answer.reply, answer.gate, id, writing);
+        if let Some(flow) = answer.flow.filter(|_| !form.is_head) {
+            self.replies.follow(flow);
+        }
     }
 
     /// Answers what is no request. After this nothing that comes is looked at.
@@ -345,11 +379,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.reuse = Reuse::Linger;
             self.queue.cancel(recorder);
         }
-        let bytes = self.replies.bytes();
-        let written = write_all(&mut self.stream, &self.slot, &self.held, bytes, &self.rules.limits);
-        self.queue.beside(recorder, written).await?;
+        let is_end_in_files = self.reuse == Reuse::Close && self.replies.has_slices();
+        let Self { stream, slot, held, rules, worker, queue, replies, .. } = self;
+        if is_end_in_files {
+            stream.let_files_go_ahead()?;
+        }
+        let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
+        queue.beside(&worker.recorder, outlet.send(replies)).await?;
+        let flow = self.replies.take_flow();
         self.replies.clear();
-        Ok(())
+        match flow {
+            // On the heap, so that connections that stream nothing stay small.
+            Some((flow, framing)) => Box::pin(self.pour(flow, framing)).await,
+            None => Ok(()),
+        }
     }
 
     /// What the connection holds, as far as the peer decides how much that is.

@@ -5,6 +5,8 @@
 //! acknowledged - and nothing runs behind it (RFC 9112 section 9.3.2). Answers are made, and records appended, in the
 //! order of the requests.
 //!
+//! A handler that waits is polled wherever the connection is, and runs on when what it waits for is there.
+//!
 //! Handlers run where the connection would wait otherwise, in turns: after a slice of one of them the other connections of
 //! the worker have theirs. A connection with many running handlers has no larger share of the worker than one with one.
 
@@ -42,7 +44,7 @@ pub(super) enum Source {
 
 /// A request that is answered, and not replied to.
 pub(super) struct Answered {
-    pub(super) answer: Answer,
+    pub(super) answer: Answer<'static>,
     /// Of a request that had a handler.
     pub(super) id: Option<RequestId>,
     pub(super) form: Form,
@@ -93,9 +95,9 @@ impl Queue {
         self.running.push_back(entry);
     }
 
-    /// Adds one that ran its first slice.
-    pub(super) fn push_sliced(&mut self, visit: Visit, form: Form) {
-        self.is_turn_over = true;
+    /// Adds one that had its first turn.
+    pub(super) fn push_begun(&mut self, visit: Visit, turn: Turn, form: Form) {
+        self.is_turn_over = turn == Turn::Sliced;
         self.push(Source::Handler(visit), form);
     }
 
@@ -151,14 +153,19 @@ impl Queue {
         *self = Self::default();
     }
 
-    /// Runs handlers until one has run its slice, or none can go on.
+    /// Runs handlers until one has run its slice, or none can go on: those that wait are asked once.
     fn run(&mut self, recorder: &Recorder, context: &mut Context<'_>) {
+        for entry in &mut self.running {
+            let before = entry.bytes;
+            entry.poll_wait(context);
+            self.bytes = self.bytes - before + entry.count();
+        }
         self.settle(recorder);
         while !self.is_turn_over
             && let Some(entry) = self.next_to_run()
         {
             let before = entry.bytes;
-            let turn = entry.run();
+            let turn = entry.run(context);
             let after = entry.count();
             self.bytes = self.bytes - before + after;
             self.is_turn_over = turn == Turn::Sliced;
@@ -175,7 +182,7 @@ impl Queue {
         let from = self.next.min(count);
         let can_run = |place: &usize| {
             let entry = &self.running[*place];
-            entry.is_running() && (*place == 0 || entry.is_safe())
+            entry.can_run() && (*place == 0 || entry.is_safe())
         };
         let place = (from..count).chain(0..from).find(can_run)?;
         self.next = place + 1;
@@ -204,25 +211,34 @@ impl Entry {
         }
     }
 
-    fn is_running(&self) -> bool {
+    fn can_run(&self) -> bool {
         match &self.source {
-            Source::Handler(visit) => !visit.has_returned(),
+            Source::Handler(visit) => visit.can_run(),
             Source::Reply(_) => false,
         }
     }
 
-    fn run(&mut self) -> Turn {
-        match &mut self.source {
-            Source::Handler(visit) => visit.run(),
-            Source::Reply(_) => Turn::Over,
+    fn poll_wait(&mut self, context: &mut Context<'_>) {
+        if let Source::Handler(visit) = &mut self.source {
+            visit.poll_wait(context);
         }
     }
 
-    fn answer(&mut self, recorder: &Recorder) -> Option<(Answer, Option<RequestId>)> {
+    /// A wait that is over at once is a turn too: whoever waits for nothing, again and again, is not alone.
+    fn run(&mut self, context: &mut Context<'_>) -> Turn {
+        let Source::Handler(visit) = &mut self.source else { return Turn::Over };
+        let turn = visit.run();
+        if turn == Turn::Waiting {
+            visit.poll_wait(context);
+        }
+        if turn == Turn::Waiting && visit.can_run() { Turn::Sliced } else { turn }
+    }
+
+    fn answer(&mut self, recorder: &Recorder) -> Option<(Answer<'static>, Option<RequestId>)> {
         match &mut self.source {
             Source::Handler(visit) => {
-                let answer = visit.answer(recorder)?;
-                Some((answer, Some(visit.id().clone())))
+                let answer = visit.answer(recorder)?.into_owned();
+                Some((answer, Some(visit.request().id.clone())))
             }
             Source::Reply(reply) => Some((reply.clone().into(), None)),
         }
@@ -239,6 +255,6 @@ impl Entry {
 }
 
 /// Has the task polled again when all others that are ready had their turn.
-fn give_turn(context: &mut Context<'_>) {
+pub(super) fn give_turn(context: &mut Context<'_>) {
     let _ = pin!(tokio::task::yield_now()).poll(context);
 }

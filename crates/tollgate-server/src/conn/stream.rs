@@ -1,18 +1,15 @@
-//! Bytes from a peer and to it, against the deadline of its connection.
+//! Bytes from a peer, against the deadline of its connection.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::task::{Poll, ready};
+use std::task::Poll;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 
-use super::Gone;
-use super::deadline::{Phase, Slot};
-use crate::crowd::Held;
-use crate::options::ConnectionLimits;
+use super::deadline::Slot;
 
 /// What one read takes, at most.
 const READ_BYTES_MAX: usize = 64 << 10;
@@ -57,38 +54,6 @@ pub(super) async fn read<S: AsyncRead + Unpin>(
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
         }
-    })
-    .await
-}
-
-/// Sends all of `bytes`; each part that the peer takes gives it more time for the next. A peer that takes nothing at
-/// once while too much is held for such peers is cut off.
-pub(super) async fn write_all<S: AsyncWrite + Unpin>(
-    stream: &mut S,
-    slot: &Slot,
-    held: &Held,
-    mut bytes: &[u8],
-    limits: &ConnectionLimits,
-) -> Result<(), Gone> {
-    slot.arm(Phase::Writing, limits.write_timeout);
-    poll_fn(|context| {
-        while !bytes.is_empty() {
-            if slot.is_over() {
-                return Poll::Ready(Err(Gone));
-            }
-            slot.watch(context.waker());
-            let written = Pin::new(&mut *stream).poll_write(context, bytes);
-            if written.is_pending() && held.is_too_much() {
-                return Poll::Ready(Err(Gone));
-            }
-            let taken = ready!(written)?;
-            if taken == 0 {
-                return Poll::Ready(Err(Gone));
-            }
-            bytes = &bytes[taken..];
-            slot.earn(taken, limits.write_rate_min, slot.within(limits.write_timeout));
-        }
-        Poll::Ready(Ok(()))
     })
     .await
 }

@@ -4,15 +4,14 @@ use std::future::pending;
 use std::io;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tollgate_http::{CONTINUE, StatusCode};
 
 use super::deadline::Phase;
-use super::stream::{Came, read, write_all};
-use super::{Connection, Gone, Reading, Reuse};
+use super::stream::{Came, read};
+use super::{Connection, Gone, Outlet, Reading, Reuse, Transport};
 use crate::reply::Reply;
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+impl<S: Transport> Connection<S> {
     /// Waits for a handler, and reads more of what the connection waits for; what does not come in time or at all ends it.
     pub(super) async fn read_on(&mut self) -> Result<(), Gone> {
         self.ask_for_body().await?;
@@ -115,7 +114,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn ask_for_body(&mut self) -> Result<(), Gone> {
         let Reading::Body(body) = &mut self.reading else { return Ok(()) };
         if self.queue.is_empty() && body.take_continue() {
-            write_all(&mut self.stream, &self.slot, &self.held, CONTINUE, &self.rules.limits).await?;
+            let Self { stream, slot, held, rules, worker, .. } = self;
+            let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
+            outlet.write(CONTINUE).await?;
         }
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! Collect: JSON items straight into the columns of a stream, one record each.
 
 use std::borrow::Cow;
-use std::fmt::Write;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -14,10 +13,8 @@ use super::{Answer, Exchange, refused, with_level};
 use crate::recorder::Recorder;
 use crate::reply::Reply;
 use crate::stream::UnknownFields;
+use crate::summary::summary;
 use crate::transaction::{Cell, Ending, Facts, Given, StreamPlan, Target, fit, key};
-
-/// Rejected items that a reply lists; it counts the others.
-const LISTED_MAX: usize = 1000;
 
 /// Bytes of a collected body at most, decoded. It is parsed at one stroke, so a worker has one of them in memory at a
 /// time; more text than that seldom has room in a transaction.
@@ -50,7 +47,7 @@ fn is_taken(content_type: &[u8]) -> bool {
 }
 
 /// Records the items of a body, together.
-pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Recorder) -> Answer {
+pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Recorder) -> Answer<'static> {
     let request = &exchange.request;
     let body = match request.body.read_within(BODY_BYTES_MAX as usize) {
         Ok(body) => body,
@@ -75,9 +72,12 @@ pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Record
         }
         rejected
     };
-    match recorder.append(stream.ack, append) {
+    match recorder.append(stream.ack, &request.id, append) {
         Ok((gate, rejected)) => {
-            Answer { reply: with_level(summary(items.len(), &rejected), stream.ack), gate }
+            gate.iter().for_each(|gate| gate.note_rejected(&rejected));
+            let told = rejected.iter().map(|(index, reason)| (*index, reason.as_str()));
+            let reply = Reply::new(StatusCode::OK, "application/json", summary(items.len(), told));
+            Answer { reply: with_level(Cow::Owned(reply), stream.ack), gate, flow: None }
         }
         Err(error) => refused(&error, &exchange.request.id).into(),
     }
@@ -109,30 +109,15 @@ fn append_item(
     Some(reason)
 }
 
-fn summary(items: usize, rejected: &[(usize, String)]) -> Reply {
-    let mut json = format!("{{\"recorded\":{}", items - rejected.len());
-    if !rejected.is_empty() {
-        let listed: Vec<_> = rejected.iter().take(LISTED_MAX).map(rejected_item).collect();
-        // A string takes everything.
-        let _ = write!(json, ",\"rejected_count\":{},\"rejected\":[{}]", rejected.len(), listed.join(","));
-    }
-    json.push_str("}\n");
-    Reply::new(StatusCode::OK, "application/json", json.into())
-}
-
-fn rejected_item((index, reason): &(usize, String)) -> String {
-    format!("{{\"index\":{index},\"reason\":{}}}", serde_json::Value::from(reason.as_str()))
-}
-
 /// The fields of an item, by their place in the plan of the stream.
-struct CollectedItem<'a> {
+pub(super) struct CollectedItem<'a> {
     whole: &'a RawValue,
     fields: Vec<Option<&'a RawValue>>,
     place: usize,
 }
 
 impl<'a> CollectedItem<'a> {
-    fn new(item: &Item<'a>, place: usize, plan: &StreamPlan) -> Result<Self, String> {
+    pub(super) fn new(item: &Item<'a>, place: usize, plan: &StreamPlan) -> Result<Self, String> {
         let whole = match item {
             Item::Json(value) => *value,
             Item::Unparsable { reason, .. } => return Err(reason.clone()),

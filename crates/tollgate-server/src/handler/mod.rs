@@ -1,10 +1,13 @@
 //! Step 4: what answers on a route, and what it leaves in the log.
 
 mod collect;
+mod flow;
 mod items;
+mod rehearsal;
 mod script;
 mod visit;
 
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -13,11 +16,15 @@ use tollgate_log::{AppendError, Level};
 use tollgate_script::{Host, LoadError, Record, RecordFields, Request, RequestId};
 
 use crate::cors::Cors;
+use crate::files::{Files, Work};
 use crate::options::{BodyPace, HandlerSpec, RouteSpec};
 use crate::recorder::{Gate, Recorder};
-use crate::reply::Reply;
+use crate::reply::{Extent, Reply};
+use crate::stream::Ack;
 use crate::transaction::{Ending, Facts, StreamPlan};
 pub use collect::BODY_BYTES_MAX as COLLECT_BODY_BYTES_MAX;
+pub(crate) use flow::{Flow, Flowed};
+pub(crate) use rehearsal::Rehearsed;
 use script::ScriptRecord;
 pub(crate) use visit::{Turn, Visit};
 
@@ -36,6 +43,7 @@ pub(crate) struct Endpoint {
 enum Handler {
     Script(tollgate_script::Handler),
     Collect(Rc<StreamPlan>),
+    Files(Box<Files>),
     Reply(Reply),
 }
 
@@ -48,14 +56,22 @@ pub(crate) struct Exchange {
 }
 
 /// A reply, and what it has to wait for.
-pub(crate) struct Answer {
-    pub(crate) reply: Reply,
+pub(crate) struct Answer<'a> {
+    pub(crate) reply: Cow<'a, Reply>,
     pub(crate) gate: Option<Gate>,
+    /// What writes the content of a streamed reply.
+    pub(crate) flow: Option<Box<Flow>>,
 }
 
-impl From<Reply> for Answer {
+impl Answer<'_> {
+    pub(crate) fn into_owned(self) -> Answer<'static> {
+        Answer { reply: Cow::Owned(self.reply.into_owned()), gate: self.gate, flow: self.flow }
+    }
+}
+
+impl From<Reply> for Answer<'_> {
     fn from(reply: Reply) -> Self {
-        Self { reply, gate: None }
+        Self { reply: Cow::Owned(reply), gate: None, flow: None }
     }
 }
 
@@ -64,7 +80,12 @@ impl Endpoint {
     ///
     /// # Errors
     /// The script was not taken.
-    pub(crate) fn new(spec: &RouteSpec, streams: &[Rc<StreamPlan>], host: &Host) -> Result<Self, LoadError> {
+    pub(crate) fn new(
+        spec: &RouteSpec,
+        streams: &[Rc<StreamPlan>],
+        host: &Host,
+        work: &Rc<Work>,
+    ) -> Result<Self, LoadError> {
         let stream = spec.stream.and_then(|stream| streams.get(stream)).cloned();
         let handler = match (&spec.handler, &stream) {
             (HandlerSpec::Script { file, root }, _) => {
@@ -74,6 +95,7 @@ impl Endpoint {
             }
             (HandlerSpec::Collect, Some(stream)) => Handler::Collect(stream.clone()),
             (HandlerSpec::Collect, None) => unreachable!("the configuration gives collect a stream"),
+            (HandlerSpec::Files(spec), _) => Handler::Files(Box::new(Files::new(spec, work))),
             (HandlerSpec::Reply { status, content_type, body }, _) => {
                 Handler::Reply(fixed_reply(*status, content_type, body))
             }
@@ -81,11 +103,11 @@ impl Endpoint {
         let methods = match (&handler, spec.known_methods()) {
             (_, Some(methods)) => methods,
             (Handler::Script(script), None) => script_methods(script),
-            (Handler::Collect(_) | Handler::Reply(_), None) => Methods::EMPTY,
+            (Handler::Collect(_) | Handler::Files(_) | Handler::Reply(_), None) => Methods::EMPTY,
         };
         let body_bytes_max = match handler {
             Handler::Collect(_) => spec.body_bytes_max.min(COLLECT_BODY_BYTES_MAX),
-            Handler::Script(_) | Handler::Reply(_) => spec.body_bytes_max,
+            Handler::Script(_) | Handler::Files(_) | Handler::Reply(_) => spec.body_bytes_max,
         };
         Ok(Self {
             path: spec.path.clone(),
@@ -102,24 +124,42 @@ impl Endpoint {
     pub(crate) fn refusal(&self, head: &RequestHead) -> Option<Reply> {
         match &self.handler {
             Handler::Collect(_) => collect::refusal(head),
-            Handler::Script(_) | Handler::Reply(_) => None,
+            Handler::Script(_) | Handler::Files(_) | Handler::Reply(_) => None,
         }
     }
 
+    /// Why a request of this moment is not taken on, if it is not: its records would wait for a database that is away.
+    pub(crate) fn refusal_now(&self, head: &RequestHead, recorder: &Recorder) -> Option<Reply> {
+        self.stream.as_ref().filter(|stream| recorder.is_refusing(stream.ack))?;
+        let text = "the database is away: nothing was recorded";
+        let mut reply = Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text);
+        if let Some(cors) = &self.cors {
+            cors.grant(head).add_to(&mut reply);
+        }
+        Some(reply)
+    }
+
     /// Appends the one record of a transaction that is complete, if its route has a stream.
-    fn record(
+    fn record<'a>(
         &self,
-        reply: Reply,
+        reply: Cow<'a, Reply>,
         record: Record,
         took_us: Option<i64>,
         request: &Request,
         recorder: &Recorder,
-    ) -> Answer {
-        let (Some(stream), Some(took_us)) = (&self.stream, took_us) else { return reply.into() };
-        let ending =
-            Ending::Complete { status: reply.status.as_u16(), reply_bytes: Some(reply.content.len()) };
+    ) -> Answer<'a> {
+        let (Some(stream), Some(took_us)) = (&self.stream, took_us) else {
+            return Answer { reply, gate: None, flow: None };
+        };
+        let status = reply.status.as_u16();
+        let ending = match reply.extent {
+            Extent::Whole => {
+                Ending::Complete { status, reply_bytes: usize::try_from(reply.content_bytes()).ok() }
+            }
+            Extent::Streamed => Ending::Streamed { status },
+        };
         match append(stream, record, &Facts { request, took_us, ending }, recorder) {
-            Ok(gate) => Answer { reply: with_level(reply, stream.ack), gate },
+            Ok(gate) => Answer { reply: with_level(reply, stream.ack), gate, flow: None },
             Err(error) => refused(&error, &request.id).into(),
         }
     }
@@ -143,10 +183,11 @@ fn append(
     recorder: &Recorder,
 ) -> Result<Option<Gate>, AppendError> {
     let record = ScriptRecord { record, plan: stream };
-    let appended = match recorder.append(stream.ack, |log| record.append(log, facts)) {
+    let id = &facts.request.id;
+    let appended = match recorder.append(stream.ack, id, |log| record.append(log, facts)) {
         Err(AppendError::TooLarge { bytes, limit }) => {
             let reason = format!("the record has {bytes} bytes, limit {limit} bytes");
-            recorder.append(stream.ack, |log| log.reject(stream.id, &reason, b""))
+            recorder.append(stream.ack, id, |log| log.reject(stream.id, &reason, b""))
         }
         appended => appended,
     };
@@ -181,9 +222,12 @@ fn fixed_reply(status: u16, content_type: &str, body: &bytes::Bytes) -> Reply {
 }
 
 /// A success that stands on less than the disk says so.
-fn with_level(reply: Reply, level: Level) -> Reply {
-    if level < Level::Synced && reply.status.as_u16() < 400 {
-        return reply.with("Tollgate-Ack", level.name());
+fn with_level(mut reply: Cow<'_, Reply>, ack: Ack) -> Cow<'_, Reply> {
+    if let Ack::Log(level) = ack
+        && level < Level::Synced
+        && reply.status.as_u16() < 400
+    {
+        reply.to_mut().push("Tollgate-Ack", level.name());
     }
     reply
 }

@@ -43,6 +43,19 @@ impl ScriptRecord<'_> {
         }
     }
 
+    /// Says whether it becomes a row; returns what it holds, without nulls, as JSON.
+    pub(super) fn check(&self, facts: &Facts<'_>) -> Result<String, String> {
+        let fits = self.check_unknown().and_then(|()| self.plan.check(facts, self));
+        fits.map_err(|error| error.to_string())?;
+        if let Some(whole) = &self.record.whole {
+            return Ok(whole.clone());
+        }
+        let fields = self.plan.fields.names.iter().cloned().zip(&self.record.values);
+        let fields = fields.filter(|(_, value)| **value != FieldValue::Nil);
+        let fields: serde_json::Map<_, _> = fields.map(|(name, value)| (name, in_json(value))).collect();
+        Ok(serde_json::Value::from(fields).to_string())
+    }
+
     /// The record as JSON, for a reject.
     fn item(&self) -> Cow<'_, str> {
         if let Some(whole) = &self.record.whole {

@@ -2,12 +2,17 @@
 //!
 //! Turns may be taken while requests before it run still; reply and records are asked for in the order of the requests.
 
-use tollgate_http::StatusCode;
-use tollgate_script::{Body, Call, Record, RequestId, Step};
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 
-use super::{Answer, Exchange, Handler, allowed_methods, collect, script};
+use tollgate_http::StatusCode;
+use tollgate_script::{Body, Call, CallError, Outcome, Record, Request, Step};
+
+use super::{Answer, Exchange, Flow, Handler, allowed_methods, collect, script};
+use crate::files::Errand;
 use crate::recorder::Recorder;
-use crate::reply::Reply;
+use crate::reply::{Extent, Reply};
 
 /// A request in its handler.
 pub(crate) struct Visit {
@@ -20,12 +25,26 @@ enum Stage {
     AtOnce,
     /// It runs, or will.
     Script(Call),
-    Returned {
-        reply: Reply,
-        record: Record,
-        /// None where nobody keeps it.
-        took_us: Option<i64>,
-    },
+    /// It waits for a thread that reads files, or was not begun.
+    Files(Option<Box<Errand>>),
+    /// It is done. None: it was asked for its answer.
+    Returned(Option<Returned>),
+}
+
+/// What a handler left.
+struct Returned {
+    reply: Reply,
+    record: Record,
+    /// None where nobody keeps it.
+    took_us: Option<i64>,
+    /// The call of a streamed reply, which goes on.
+    call: Option<Box<Call>>,
+}
+
+impl Returned {
+    fn memory_bytes(&self) -> usize {
+        self.reply.content.len() + self.call.as_ref().map_or(0, |call| call.memory_bytes())
+    }
 }
 
 /// What became of a handler by one turn.
@@ -33,6 +52,8 @@ enum Stage {
 pub(crate) enum Turn {
     /// It ran its slice: others have their turn first.
     Sliced,
+    /// It waits for something that has to be polled.
+    Waiting,
     /// It has nothing more to do.
     Over,
 }
@@ -41,13 +62,14 @@ impl Visit {
     pub(crate) fn new(exchange: Exchange) -> Self {
         let stage = match &exchange.endpoint.handler {
             Handler::Script(handler) => Stage::Script(handler.call(exchange.request.clone())),
+            Handler::Files(_) => Stage::Files(None),
             Handler::Collect(_) | Handler::Reply(_) => Stage::AtOnce,
         };
         Self { exchange, stage }
     }
 
-    pub(crate) fn id(&self) -> &RequestId {
-        &self.exchange.request.id
+    pub(crate) fn request(&self) -> &Rc<Request> {
+        &self.exchange.request
     }
 
     /// Whether it may run beside others (RFC 9112 section 9.3.2).
@@ -55,47 +77,105 @@ impl Visit {
         self.exchange.request.head.method().is_safe()
     }
 
-    pub(crate) fn has_returned(&self) -> bool {
-        !matches!(self.stage, Stage::Script(_))
+    /// Whether it can go on: it has not returned, and what it waited for is there.
+    pub(crate) fn can_run(&self) -> bool {
+        match &self.stage {
+            Stage::Script(call) => !call.is_waiting(),
+            Stage::Files(errand) => errand.is_none(),
+            Stage::AtOnce | Stage::Returned(_) => false,
+        }
+    }
+
+    /// Polls what the handler waits for. Files return by that, scripts then can run.
+    pub(crate) fn poll_wait(&mut self, context: &mut Context<'_>) {
+        match &mut self.stage {
+            Stage::Script(call) => {
+                // Whether it is there is seen by `can_run`.
+                let _ = call.poll_wait(context);
+            }
+            Stage::Files(Some(_)) => {
+                self.poll_files(context);
+            }
+            Stage::Files(None) | Stage::AtOnce | Stage::Returned(_) => {}
+        }
     }
 
     /// Lets the handler run for a slice.
     pub(crate) fn run(&mut self) -> Turn {
-        if let Stage::Script(call) = &mut self.stage {
-            let Step::Done(result) = call.resume() else { return Turn::Sliced };
-            let (reply, record) = script::reply(result, &self.exchange);
-            self.stage = Stage::Returned { reply, record, took_us: self.took_us() };
+        match &mut self.stage {
+            Stage::Script(call) => {
+                let result = match call.resume() {
+                    Step::Sliced => return Turn::Sliced,
+                    Step::Waiting => return Turn::Waiting,
+                    Step::Done(result) => result,
+                    Step::Streams(outcome) => Ok(outcome),
+                    Step::Ended(ended) => ended.and_then(|()| Err(CallError::Reply("no head".to_owned()))),
+                };
+                self.return_with(result);
+                Turn::Over
+            }
+            // Who waits is polled by the queue, which knows whom to wake.
+            Stage::Files(_) => self.poll_files(&mut Context::from_waker(Waker::noop())),
+            Stage::AtOnce | Stage::Returned(_) => Turn::Over,
         }
+    }
+
+    fn poll_files(&mut self, context: &mut Context<'_>) -> Turn {
+        let (Stage::Files(errand), Handler::Files(files)) =
+            (&mut self.stage, &self.exchange.endpoint.handler)
+        else {
+            return Turn::Over;
+        };
+        let Exchange { request, begun, .. } = &self.exchange;
+        let Poll::Ready(reply) = files.poll_answer(request, *begun, errand, context) else {
+            return Turn::Waiting;
+        };
+        let (record, took_us) = (Record::default(), self.took_us());
+        self.stage = Stage::Returned(Some(Returned { reply, record, took_us, call: None }));
         Turn::Over
+    }
+
+    fn return_with(&mut self, result: Result<Outcome, CallError>) {
+        let (reply, record) = script::reply(result, &self.exchange);
+        let took_us = self.took_us();
+        let stage = std::mem::replace(&mut self.stage, Stage::Returned(None));
+        let call = match stage {
+            Stage::Script(call) if reply.extent == Extent::Streamed => Some(Box::new(call)),
+            _ => None,
+        };
+        self.stage = Stage::Returned(Some(Returned { reply, record, took_us, call }));
     }
 
     /// Makes the answer and appends the records, those of a transaction together; once. None: the handler has not
     /// returned.
-    pub(crate) fn answer(&mut self, recorder: &Recorder) -> Option<Answer> {
+    pub(crate) fn answer(&mut self, recorder: &Recorder) -> Option<Answer<'_>> {
         let endpoint = &self.exchange.endpoint;
         let request = &self.exchange.request;
-        let mut answer = match std::mem::replace(&mut self.stage, Stage::AtOnce) {
-            Stage::Returned { reply, record, took_us } => {
-                endpoint.record(reply, record, took_us, request, recorder)
-            }
+        let mut answer = match &mut self.stage {
+            Stage::Script(_) | Stage::Files(_) => return None,
             Stage::AtOnce => match &endpoint.handler {
                 Handler::Collect(stream) => collect::answer(stream, &self.exchange, recorder),
                 Handler::Reply(reply) => {
-                    endpoint.record(reply.clone(), Record::default(), self.took_us(), request, recorder)
+                    let reply = Cow::Borrowed(reply);
+                    endpoint.record(reply, Record::default(), self.took_us(), request, recorder)
                 }
-                Handler::Script(_) => return None,
+                Handler::Script(_) | Handler::Files(_) => return None,
             },
-            running @ Stage::Script(_) => {
-                self.stage = running;
-                return None;
+            Stage::Returned(returned) => {
+                let Returned { reply, record, took_us, call } = returned.take()?;
+                let mut answer = endpoint.record(Cow::Owned(reply), record, took_us, request, recorder);
+                if answer.reply.extent == Extent::Streamed {
+                    answer.flow = call.and_then(|call| Flow::new(*call, endpoint, request)).map(Box::new);
+                }
+                answer
             }
         };
         if answer.reply.status == StatusCode::METHOD_NOT_ALLOWED && !answer.reply.has("Allow") {
             // RFC 9110 section 15.5.6: a 405 says what is allowed, also one of a script.
-            answer.reply.push("Allow", allowed_methods(endpoint.methods));
+            answer.reply.to_mut().push("Allow", allowed_methods(endpoint.methods));
         }
         if let Some(cors) = &endpoint.cors {
-            cors.grant(&request.head).add_to(&mut answer.reply);
+            cors.grant(&request.head).add_to(answer.reply.to_mut());
         }
         Some(answer)
     }
@@ -108,27 +188,29 @@ impl Visit {
     /// it returned, another that it was cancelled.
     pub(crate) fn cancel(mut self, recorder: &Recorder) {
         match &self.stage {
-            Stage::Script(call) if call.has_begun() => {
+            Stage::Script(call) if !call.has_begun() => {}
+            Stage::Files(None) | Stage::AtOnce => {}
+            Stage::Script(_) | Stage::Files(Some(_)) => {
                 self.exchange.endpoint.record_cancelled(&self.exchange, recorder);
             }
-            Stage::Returned { .. } => {
+            Stage::Returned(_) => {
                 self.answer(recorder);
             }
-            Stage::Script(_) | Stage::AtOnce => {}
         }
     }
 
-    /// What is held for the request, and for its reply.
+    /// What is held for the request, for a handler that is set aside, and for the reply.
     pub(crate) fn memory_bytes(&self) -> usize {
         let request = &self.exchange.request;
         let body_bytes = match &request.body {
             Body::Memory(bytes) => bytes.len(),
             Body::File(_) => 0,
         };
-        let reply_bytes = match &self.stage {
-            Stage::Returned { reply, .. } => reply.content.len(),
-            Stage::Script(_) | Stage::AtOnce => 0,
+        let handler_bytes = match &self.stage {
+            Stage::Returned(returned) => returned.as_ref().map_or(0, Returned::memory_bytes),
+            Stage::Script(call) => call.memory_bytes(),
+            Stage::Files(_) | Stage::AtOnce => 0,
         };
-        request.head.bytes_len() + body_bytes + reply_bytes
+        request.head.bytes_len() + body_bytes + handler_bytes
     }
 }

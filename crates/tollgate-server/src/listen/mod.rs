@@ -20,6 +20,7 @@ pub use address::{BoundAddress, ListenAddress, ListenSpec};
 use inherited::Inherited;
 pub(crate) use unix::SocketFile;
 
+use crate::conn::UNSENT_BYTES;
 use crate::error::StartError;
 use crate::options::ServerOptions;
 
@@ -108,7 +109,10 @@ impl Listeners {
     fn share(&mut self, socket: &Socket, proxy_protocol: bool, outlives_us: bool) -> io::Result<()> {
         let bound = bound_address(&socket.local_addr()?);
         let family = match bound {
-            BoundAddress::Tcp(_) => Family::Tcp,
+            BoundAddress::Tcp(_) => {
+                tune_tcp(socket)?;
+                Family::Tcp
+            }
             BoundAddress::Unix(_) => Family::Unix,
         };
         for listeners in &mut self.by_worker {
@@ -145,10 +149,16 @@ fn bind_tcp(address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
         socket.set_only_v6(true)?;
     }
     socket.set_nonblocking(true)?;
-    // A reply is one write: waiting for more to send would only delay it. Connections inherit this (Linux).
-    socket.set_tcp_nodelay(true)?;
+    tune_tcp(&socket)?;
     socket.bind(&address.into())?;
     Ok(socket)
+}
+
+/// Sets what connections inherit (Linux).
+fn tune_tcp(socket: &Socket) -> io::Result<()> {
+    // A reply is one write: waiting for more to send would only delay it.
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_notsent_lowat(UNSENT_BYTES)
 }
 
 fn backlog(backlog: u32) -> i32 {

@@ -2,13 +2,15 @@
 //!
 //! [`Source`] is the catalogue of what a column can be filled from, [`ColumnRules`] of what happens on the way.
 
+mod ack;
 mod rules;
 mod source;
 
 use std::time::Duration;
 
-use tollgate_log::{Column, ColumnOrigin, ColumnType, Level, Schema, SchemaError};
+use tollgate_log::{Column, ColumnOrigin, ColumnType, Schema, SchemaError};
 
+pub use ack::Ack;
 pub use rules::{Absent, BytesMax, ColumnRules, DefaultValue, HashKey, Overlong, Redaction};
 pub use source::Source;
 
@@ -21,7 +23,7 @@ pub struct StreamSpec {
     /// Its name, and that of its table.
     pub name: String,
     /// How far a record has to be before its reply leaves.
-    pub ack: Level,
+    pub ack: Ack,
     /// Its columns.
     pub columns: Vec<ColumnSpec>,
     /// What becomes of fields that no column takes.

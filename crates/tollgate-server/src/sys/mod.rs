@@ -1,9 +1,10 @@
 //! What needs `unsafe`, and nothing else.
 
-#![expect(unsafe_code, reason = "descriptors by number, and their readiness")]
+#![expect(unsafe_code, reason = "descriptors by number, their readiness, and what TCP tells of them")]
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -33,5 +34,61 @@ pub(crate) fn readable(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     registered.map_err(io::Error::from)
 }
 
+/// Connections that a listening socket holds and nobody has accepted yet, and how many it can hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct AcceptQueue {
+    pub(crate) len: u32,
+    pub(crate) len_max: u32,
+}
+
+/// Looks how many wait to be accepted. None do, as far as anybody knows, where it is no TCP socket.
+///
+/// The kernel tells the two numbers in fields that mean other things for a connection (`tcp_get_info` in Linux).
+pub(crate) fn accept_queue(listener: &OwnedFd) -> AcceptQueue {
+    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the descriptor is open, and the kernel writes at most `len` bytes to where there are as many.
+    let result = unsafe {
+        libc::getsockopt(
+            listener.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    if result != 0 {
+        return AcceptQueue::default();
+    }
+    // SAFETY: it is made of integers, all of which were zero before the kernel wrote some.
+    let info = unsafe { info.assume_init() };
+    AcceptQueue { len: info.tcpi_unacked, len_max: info.tcpi_sacked }
+}
+
 /// Duplicates are numbered from here: behind the standard streams.
 const FIRST_FREE: RawFd = 3;
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn the_queue_of_a_listener_is_known() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peers: Vec<_> = (0..3).map(|_| TcpStream::connect(listener.local_addr().unwrap())).collect();
+        let socket = OwnedFd::from(listener);
+        let queue = accept_queue(&socket);
+        assert_eq!((queue.len, peers.len()), (3, 3));
+        assert!(queue.len_max >= 3, "{queue:?}");
+    }
+
+    #[test]
+    fn a_unix_socket_tells_nothing_of_its_queue() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join("socket")).unwrap();
+        assert_eq!(accept_queue(&listener.into()), AcceptQueue::default());
+    }
+}

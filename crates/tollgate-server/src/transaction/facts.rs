@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tollgate_http::query_pairs;
+use tollgate_http::{cookie_pairs, query_pairs};
 use tollgate_log::{ColumnType, Value, ValueError};
 use tollgate_script::{BodyError, Request};
 
@@ -27,6 +27,8 @@ pub(crate) enum Ending {
         /// None where records are made before the reply is.
         reply_bytes: Option<usize>,
     },
+    /// The head of a reply is ready; its content comes later.
+    Streamed { status: u16 },
     /// Nobody was left to reply to, and the handler had not returned.
     Cancelled,
 }
@@ -95,7 +97,7 @@ impl Facts<'_> {
             Source::RequestCookie(name) => {
                 let lines = head.fields().filter(|(field, _)| field.eq_ignore_ascii_case("cookie"));
                 lines
-                    .flat_map(|(_, line)| cookies(line))
+                    .flat_map(|(_, line)| cookie_pairs(line))
                     .find(|(key, _)| *key == name.as_bytes())
                     .map(|(_, value)| value.into())
             }
@@ -109,18 +111,10 @@ impl Facts<'_> {
     }
 }
 
-/// The pairs of a cookie field (RFC 6265 section 4.2.1). Values stay as they are.
-fn cookies(line: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    line.split(|byte| *byte == b';').filter_map(|pair| {
-        let at = pair.iter().position(|byte| *byte == b'=')?;
-        Some((pair[..at].trim_ascii(), pair[at + 1..].trim_ascii()))
-    })
-}
-
 impl Ending {
     fn status(self) -> Option<i64> {
         match self {
-            Self::Complete { status, .. } => Some(status.into()),
+            Self::Complete { status, .. } | Self::Streamed { status } => Some(status.into()),
             Self::Cancelled => None,
         }
     }
@@ -128,13 +122,14 @@ impl Ending {
     fn reply_bytes(self) -> Option<i64> {
         match self {
             Self::Complete { reply_bytes, .. } => reply_bytes.map(|bytes| bytes as i64),
-            Self::Cancelled => None,
+            Self::Streamed { .. } | Self::Cancelled => None,
         }
     }
 
     fn name(self) -> &'static str {
         match self {
             Self::Complete { .. } => "complete",
+            Self::Streamed { .. } => "streamed",
             Self::Cancelled => "cancelled",
         }
     }
@@ -161,13 +156,6 @@ fn storable(bytes: &[u8]) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cookies_are_pairs_in_their_order() {
-        let pairs: Vec<_> = cookies(b"a=1; b=x=y;c; =d ;\te = \"f\" ").collect();
-        let expect: [(&[u8], &[u8]); 4] = [(b"a", b"1"), (b"b", b"x=y"), (b"", b"d"), (b"e", b"\"f\"")];
-        assert_eq!(pairs, expect);
-    }
 
     #[test]
     fn what_is_no_text_is_replaced() {

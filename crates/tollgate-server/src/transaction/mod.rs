@@ -5,6 +5,7 @@
 //! of a record, [`reject`] hides in rejects what columns hide.
 
 mod cell;
+mod check;
 mod facts;
 pub(crate) mod fit;
 pub(crate) mod key;

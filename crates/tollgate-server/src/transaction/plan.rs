@@ -2,20 +2,20 @@
 
 use std::borrow::Cow;
 
-use tollgate_log::{Level, RowEncoder, SchemaId, Transaction, ValueError};
+use tollgate_log::{SchemaId, Transaction, ValueError};
 use tollgate_script::RecordFields;
 
 use super::cell::{Ruled, Rules};
 use super::key::KeyPlan;
 use super::reject::ItemPlan;
 use super::{Cell, Facts, Target};
-use crate::stream::{ColumnSpec, Source, StreamSpec, UnknownFields};
+use crate::stream::{Ack, ColumnSpec, Source, StreamSpec, UnknownFields};
 
 /// What is recorded of transactions, and where each value comes from.
 #[derive(Debug)]
 pub(crate) struct StreamPlan {
     pub(crate) id: SchemaId,
-    pub(crate) ack: Level,
+    pub(crate) ack: Ack,
     pub(crate) unknown: UnknownFields,
     /// The fields of a record that are kept: the names of [`Source::RecordField`] once each, and whether the whole is.
     pub(crate) fields: RecordFields,
@@ -77,7 +77,7 @@ impl StreamPlan {
     /// The first value that does not fit its column.
     pub(crate) fn fill(
         &self,
-        row: &mut RowEncoder<'_>,
+        row: &mut impl Cell,
         facts: &Facts<'_>,
         given: &impl Given,
     ) -> Result<(), ValueError> {
@@ -91,6 +91,10 @@ impl StreamPlan {
             Some(key) => key.push(facts, given, row),
             None => Ok(()),
         }
+    }
+
+    pub(super) fn column_names(&self) -> impl Iterator<Item = &str> {
+        self.columns.iter().map(|column| column.target.name.as_str())
     }
 
     /// Appends an item that does not fit, without what columns hide.

@@ -11,6 +11,7 @@ use std::path::Path;
 mod fuzz;
 
 use fuzz::connection::Connections;
+use fuzz::files::Site;
 use fuzz::mutate::Random;
 
 const SEED: u64 = 20_261_121;
@@ -50,4 +51,10 @@ fn targets_and_paths_read_as_the_rules_say() {
 fn whole_connections_are_answered_as_the_rules_say() {
     let connections = Connections::new();
     run("connection", 10_000, |input| connections.check(input));
+}
+
+#[test]
+fn files_are_found_as_the_rules_say() {
+    let site = Site::new();
+    run("files", 20_000, |input| site.check(input));
 }

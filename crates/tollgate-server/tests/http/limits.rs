@@ -203,6 +203,36 @@ fn bodies_that_hold_too_much_together_are_refused_and_their_memory_is_free_again
 }
 
 #[test]
+fn what_a_peer_does_not_take_of_a_reply_does_not_wait_in_the_kernel() {
+    const REPLY_BYTES: usize = 4 << 20;
+    let server = Site::new().handler("/", &format!("return string.rep('x', {REPLY_BYTES})")).start();
+    let mut peer = server.connect();
+    peer.send(REQUEST);
+    // Until it stays the same: the server cannot send on.
+    let (begun, mut queued, mut looks) = (Instant::now(), 0, 0);
+    while looks < 10 {
+        let before = std::mem::replace(&mut queued, bytes_queued_by(server.address()));
+        looks = if queued > 0 && queued == before { looks + 1 } else { 0 };
+        assert!(begun.elapsed() < LONG);
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(queued < 512 << 10, "{queued}");
+    assert_eq!(peer.reply(false).content.len(), REPLY_BYTES);
+}
+
+/// What the kernel has of replies from an address that was not acknowledged (proc_pid_net(5), `tx_queue`).
+fn bytes_queued_by(address: SocketAddr) -> usize {
+    let port = format!(":{:04X}", address.port());
+    let connections = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let queued = connections.lines().filter_map(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let queue = words.get(4)?.split_once(':')?.0;
+        (words[1].ends_with(&port) && words[3] == "01").then(|| usize::from_str_radix(queue, 16).unwrap())
+    });
+    queued.sum()
+}
+
+#[test]
 fn readers_that_take_nothing_are_cut_once_they_hold_too_much_together() {
     let server = Site::new()
         .handler("/", "return string.rep('x', 8000000)")
@@ -245,6 +275,10 @@ fn a_worker_that_is_behind_refuses_some_and_answers_some() {
             if reply.status != 200 {
                 assert_refused(&reply, 503);
             }
+            // Who was refused when it came has to come again.
+            if reply.field("connection").is_some_and(|connection| connection == "close") {
+                peer = Peer::connect(address);
+            }
             statuses.push(reply.status);
         }
         statuses
@@ -254,4 +288,23 @@ fn a_worker_that_is_behind_refuses_some_and_answers_some() {
     let served = statuses.iter().filter(|status| **status == 200).count();
     assert!((1..statuses.len()).contains(&served), "{served} of {}", statuses.len());
     eventually_served(|| server.connect());
+}
+
+#[test]
+fn those_who_wait_to_be_accepted_are_refused_too_when_the_worker_is_behind() {
+    let server = Site::new()
+        .handler("/", "local n = 0 while n < 300000 do n += 1 end return 'done'")
+        .tune(|options| options.crowd.queue_age_max = Duration::from_millis(200))
+        .start();
+    // Strangers who do not wait for each other: more work than one worker can do.
+    let ask = |_| {
+        thread::sleep(Duration::from_millis(3));
+        let mut peer = server.connect();
+        peer.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        peer
+    };
+    let mut peers: Vec<_> = (0..500).map(ask).collect();
+    let statuses: Vec<_> = peers.iter_mut().map(|peer| peer.reply(false).status).collect();
+    let served = statuses.iter().filter(|status| **status == 200).count();
+    assert!((1..450).contains(&served), "{served} of {}", statuses.len());
 }

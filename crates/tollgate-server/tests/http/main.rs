@@ -3,6 +3,7 @@
 // clippy knows test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod asking;
 mod bodies;
 mod closing;
 mod codings;
@@ -10,17 +11,23 @@ mod collect;
 mod connections;
 mod cors;
 mod deadlines;
+mod events;
 mod fields;
+mod files;
 mod framing;
 mod heads;
 mod limits;
 mod listening;
+mod loaded;
 mod peer;
 mod pipelining;
 mod records;
 mod replies;
 mod request_line;
 mod routing;
+mod scripted;
 mod site;
 mod spool;
+mod streaming;
 mod streams;
+mod waiting;

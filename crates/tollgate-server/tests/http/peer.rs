@@ -98,12 +98,17 @@ impl Peer {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
-    /// Reads one reply; that to HEAD has no content.
-    pub(crate) fn reply(&mut self, is_head: bool) -> Reply {
+    /// Reads the head of one reply.
+    pub(crate) fn head(&mut self) -> Reply {
         let end = self.read_until(|came| find(came, b"\r\n\r\n")) + 4;
         let head = String::from_utf8(self.came.drain(..end).collect()).unwrap();
         let status = head.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)).expect("a status line");
-        let mut reply = Reply { status: status.parse().unwrap(), head, content: String::new() };
+        Reply { status: status.parse().unwrap(), head, content: String::new() }
+    }
+
+    /// Reads one reply; that to HEAD has no content.
+    pub(crate) fn reply(&mut self, is_head: bool) -> Reply {
+        let mut reply = self.head();
         if !is_head && let Some(length) = reply.field("content-length") {
             let length: usize = length.parse().unwrap();
             self.read_until(|came| (came.len() >= length).then_some(length));
@@ -118,6 +123,15 @@ impl Peer {
         let found = (reply.status.to_string(), reply.content.as_str());
         assert_eq!(found, (status.to_owned(), content), "{reply:?}");
         reply
+    }
+
+    /// Reads one reply whose content is no text.
+    pub(crate) fn binary_reply(&mut self) -> (Reply, Vec<u8>) {
+        let head = self.head();
+        let length: usize = head.field("content-length").map_or(0, |length| length.parse().unwrap());
+        self.read_until(|came| (came.len() >= length).then_some(length));
+        let content = self.came.drain(..length).collect();
+        (head, content)
     }
 
     /// Reads exactly these bytes.
@@ -136,6 +150,29 @@ impl Peer {
         }
         self.came.extend(rest);
         assert_eq!(self.came.escape_ascii().to_string(), "");
+    }
+
+    /// Reads to the end of the connection.
+    pub(crate) fn rest(&mut self) -> String {
+        self.stream.read_to_end(&mut self.came).unwrap();
+        String::from_utf8(std::mem::take(&mut self.came)).unwrap()
+    }
+
+    /// Reads up to these bytes, and them.
+    pub(crate) fn through(&mut self, what: &[u8]) -> String {
+        let end = self.read_until(|came| find(came, what)) + what.len();
+        String::from_utf8(self.came.drain(..end).collect()).unwrap()
+    }
+
+    /// Bytes that came and were not looked at.
+    pub(crate) fn left(&self) -> usize {
+        self.came.len()
+    }
+
+    /// Checks that the connection is reset; what came before is left out.
+    pub(crate) fn expect_reset(&mut self) {
+        let ended = self.stream.read_to_end(&mut Vec::new());
+        assert_eq!(ended.expect_err("the connection is reset").kind(), ErrorKind::ConnectionReset);
     }
 
     /// Reads in sips to the end, however that comes, and returns how many bytes came.

@@ -10,13 +10,11 @@ use std::time::{Duration, Instant};
 
 use tollgate_log::Level;
 
+use crate::asking::{PATIENCE, ask, get, until};
 use crate::peer::Peer;
 use crate::site::{NEXT, Running, Site};
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-
-/// Longer than anything here takes: a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Longer than two slices.
 const BURN: &str = "local function burn() local n = 0 while n < 600000 do n += 1 end end\n";
@@ -36,10 +34,6 @@ const GATE: &str = "
         return { body = what, record = { n = tonumber(req.query.n) } }
     end";
 
-fn get(target: &str) -> String {
-    format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")
-}
-
 fn recorded() -> Site {
     let columns = ["n int record.n", "status int reply.status", "outcome text reply.outcome"];
     patient(Site::new().stream("all", Level::Synced, &columns))
@@ -57,25 +51,6 @@ fn burning(site: Site) -> Site {
 
 fn gate(site: Site) -> Site {
     site.script("/{what}", GATE)
-}
-
-fn ask(server: &Running, what: &str) -> String {
-    let mut peer = server.connect();
-    peer.send(get(what));
-    let reply = peer.reply(false);
-    assert_eq!(reply.status, 200);
-    reply.content
-}
-
-fn until(server: &Running, what: &str, expect: &str) {
-    let begun = Instant::now();
-    loop {
-        let found = ask(server, what);
-        if found == expect {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{what} is {found}, not {expect}");
-    }
 }
 
 /// Waits until nothing is held any more: what is cancelled does not go on.

@@ -9,12 +9,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use tempfile::TempDir;
 use tollgate_log::{
-    ColumnType, Cursor, CursorStep, DiskStorage, Level, Log, LogOptions, RecordBody, Storage, Value,
+    ColumnType, Cursor, CursorStep, DiskStorage, Follower, Log, LogOptions, RecordBody, Storage, Value,
 };
 use tollgate_server::{
-    BoundAddress, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, KeySpec,
-    Listeners, RequestIds, RouteSpec, Server, ServerOptions, Source, SpoolOptions, StreamSpec,
-    TrustedProxies, UnknownFields,
+    Ack, BoundAddress, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec, HandlerSpec,
+    HostOptions, KeySpec, Listeners, RequestIds, RouteSpec, Server, ServerOptions, Source, SpoolOptions,
+    StreamSpec, TrustedProxies, UnknownFields,
 };
 
 use crate::peer::Peer;
@@ -57,10 +57,10 @@ impl Site {
     }
 
     /// Adds a stream; columns are `name type source`.
-    pub(crate) fn stream(mut self, name: &str, ack: Level, columns: &[&str]) -> Self {
+    pub(crate) fn stream(mut self, name: &str, ack: impl Into<Ack>, columns: &[&str]) -> Self {
         let columns = columns.iter().map(|column| column_spec(column)).collect();
         let name = name.to_owned();
-        let stream = StreamSpec { name, ack, columns, unknown: UnknownFields::Reject, key: None };
+        let stream = StreamSpec { name, ack: ack.into(), columns, unknown: UnknownFields::Reject, key: None };
         self.options.streams.push(stream);
         self
     }
@@ -97,6 +97,31 @@ impl Site {
     /// Adds a script whose handler for every method is this body.
     pub(crate) fn handler(self, path: &str, body: &str) -> Self {
         self.script(path, &format!("return function(req) {body} end"))
+    }
+
+    /// Where it keeps its files.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Serves the folder `public` of the site, tuned.
+    pub(crate) fn files(self, path: &str, tune: impl FnOnce(&mut FilesSpec)) -> Self {
+        let root = self.folder.path().join("public");
+        fs::create_dir_all(&root).unwrap();
+        let mut spec = FilesSpec::new(root);
+        // Tests change files and look at once.
+        spec.recheck = Duration::ZERO;
+        tune(&mut spec);
+        let stream = (!self.options.streams.is_empty()).then_some(0);
+        self.route(path, HandlerSpec::Files(spec.into()), stream)
+    }
+
+    /// Writes a file into the folder of the site.
+    pub(crate) fn file(self, path: &str, content: impl AsRef<[u8]>) -> Self {
+        let path = self.folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+        self
     }
 
     /// Adds a collect route for the first stream.
@@ -173,6 +198,11 @@ impl Running {
     /// Where it keeps its files.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// What a sink is to the log; before any request is recorded.
+    pub(crate) fn sink_follower(&self) -> Follower {
+        self.log.sink_followers(1).remove(0)
     }
 
     pub(crate) fn drain(self) -> TempDir {

@@ -3,6 +3,9 @@
 //! Without a descriptor for a connection it could neither be served nor refused, and its client would wait: then a
 //! spare descriptor is given up for a moment, to accept and to close.
 
+mod refuse;
+mod turn;
+
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -22,11 +25,11 @@ use crate::listen::{Family, Listener};
 use crate::server::Order;
 use crate::sys;
 use crate::worker::Worker;
+use refuse::{refuse, turn_away};
+use turn::{Fate, Turns};
 
 /// How long accepting pauses after an error, which is one of the system's: no descriptors, no memory.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Connections over the limit that are told so at once, by worker; more are closed without a word.
-const REFUSALS_AT_ONCE_MAX: usize = 64;
 
 /// A connection on its way to a worker.
 pub(crate) struct Accepted {
@@ -68,20 +71,23 @@ impl Acceptor {
 
     /// Accepts connections until the worker drains, and then those that are queued already.
     pub(crate) async fn run(mut self, worker: Rc<Worker>, mut orders: watch::Receiver<Order>) {
+        let mut turns = Turns::new(self.socket.get_ref());
         loop {
             let accepted = tokio::select! {
                 biased;
-                accepted = self.socket.async_io(Interest::READABLE, accept) => accepted,
+                accepted = self.socket.async_io(Interest::READABLE, |socket| {
+                    accept(socket).inspect_err(|_| turns.forgive())
+                }) => accepted,
                 _ = orders.wait_for(|order| *order == Order::Drain) => break,
             };
             match accepted {
-                Ok((socket, peer)) => {
-                    self.place(&worker, socket, peer);
-                    // All that is ready has its turn first: who comes in a crowd waits in the kernel, in nobody's way.
-                    tokio::task::yield_now().await;
-                }
+                Ok((socket, peer)) => match turns.fate() {
+                    Fate::Served => self.place(&worker, socket, peer),
+                    Fate::Refused => turn_away(&worker, socket, self.family),
+                },
                 Err(error) => self.failed(&worker, &error).await,
             }
+            turns.pass(self.socket.get_ref(), worker.admission.age_max()).await;
         }
         // What is left in the queue of a socket that stays open is for whoever serves it next.
         if !self.outlives_us
@@ -198,22 +204,6 @@ fn open(worker: &Rc<Worker>, accepted: Accepted) {
     };
     if let Err(error) = opened {
         tracing::warn!(%error, "a connection is closed that cannot be waited for");
-    }
-}
-
-/// Tells a connection that there are too many, if not too many are being told so.
-fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
-    if worker.refusals.get() >= REFUSALS_AT_ONCE_MAX {
-        return;
-    }
-    let refused = match family {
-        Family::Tcp => TcpStream::from_std(socket.into())
-            .map(|stream| drop(tokio::task::spawn_local(conn::refuse(worker.clone(), stream)))),
-        Family::Unix => UnixStream::from_std(socket.into())
-            .map(|stream| drop(tokio::task::spawn_local(conn::refuse(worker.clone(), stream)))),
-    };
-    if let Err(error) = refused {
-        tracing::debug!(%error, "a connection is closed that cannot be waited for");
     }
 }
 

@@ -1,0 +1,63 @@
+//! Connections that are not served, and are told so.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use tokio::net::{TcpStream, UnixStream};
+use tollgate_http::StatusCode;
+
+use crate::conn;
+use crate::listen::Family;
+use crate::reply::{Framing, Replies, Reply, Writing};
+use crate::worker::Worker;
+
+/// Connections that are told so in their own time, by worker; more are closed without a word.
+const REFUSALS_AT_ONCE_MAX: usize = 64;
+/// What is read of the request of one that is turned away.
+const TURNED_AWAY_BYTES_MAX: usize = 16 << 10;
+
+/// Tells a connection that there are too many, if not too many are being told so.
+pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
+    if worker.refusals.get() >= REFUSALS_AT_ONCE_MAX {
+        return;
+    }
+    let refused = match family {
+        Family::Tcp => TcpStream::from_std(socket.into())
+            .map(|stream| drop(tokio::task::spawn_local(conn::refuse(worker.clone(), stream)))),
+        Family::Unix => UnixStream::from_std(socket.into())
+            .map(|stream| drop(tokio::task::spawn_local(conn::refuse(worker.clone(), stream)))),
+    };
+    if let Err(error) = refused {
+        tracing::debug!(%error, "a connection is closed that cannot be waited for");
+    }
+}
+
+/// Tells a connection that it would wait too long. What it asked is in the socket already, and is read first: bytes that
+/// nobody read would take the reply with them (RFC 9112 section 9.6). Who has not asked yet is told in time.
+pub(super) fn turn_away(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
+    let mut asked = [0; TURNED_AWAY_BYTES_MAX];
+    match recv(&socket, &mut asked, RecvFlags::DONTWAIT) {
+        Ok((_, bytes)) => tell(worker, &socket, &asked[..bytes]),
+        Err(error) if io::Error::from(error).kind() == io::ErrorKind::WouldBlock => {
+            refuse(worker, socket, family);
+        }
+        // It is gone.
+        Err(_) => {}
+    }
+}
+
+fn tell(worker: &Worker, socket: &OwnedFd, asked: &[u8]) {
+    let reply = Reply::refused(StatusCode::SERVICE_UNAVAILABLE, "the server is behind: nothing was recorded");
+    let writing = Writing {
+        framing: Framing::Length,
+        date: worker.clock.date(),
+        is_head: asked.starts_with(b"HEAD "),
+        connection: Some(tollgate_http::Connection::Close),
+    };
+    let mut replies = Replies::default();
+    replies.push(&reply, None, None, writing);
+    // An empty socket takes some hundred bytes; a peer that is gone needs none.
+    let _ = send(socket, replies.bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+}

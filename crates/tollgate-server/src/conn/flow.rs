@@ -1,0 +1,144 @@
+//! A streamed reply on its way to the client, after its head: what the script writes leaves as it comes, framed as chunks, or
+//! up to the end of the connection for HTTP/1.0.
+//!
+//! The script and the client take turns: while bytes are sent the script waits, so that a slow client slows it down, and no
+//! more is held than one pipe. While the script waits, the connection is read, so that it is seen when the client goes.
+
+use std::future::{pending, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::task::{Context, Poll};
+
+use tollgate_http::{LAST_CHUNK, write_chunk};
+
+use super::deadline::Phase;
+use super::stream::{Came, read};
+use super::{Connection, Gone, Outlet, Transport};
+use crate::handler::{Flow, Flowed};
+use crate::reply::Framing;
+
+/// A comment of server-sent events (HTML standard, section 9.2.7).
+const HEARTBEAT: &[u8] = b":\n\n";
+
+/// What is next in a streamed reply.
+enum Next {
+    Flowed(Flowed),
+    /// Nothing was written for long enough.
+    Pause,
+    /// The server drains, and the content has no end of its own.
+    Drained,
+}
+
+/// What the peer may still send.
+#[derive(PartialEq, Eq)]
+enum PeerHalf {
+    Open,
+    Closed,
+}
+
+impl<S: Transport> Connection<S> {
+    /// Sends the content of a reply whose head has left.
+    pub(super) async fn pour(&mut self, mut flow: Flow, framing: Framing) -> Result<(), Gone> {
+        let poured = self.pour_all(&mut flow, framing).await;
+        match poured {
+            Ok(Flowed::Broken) => {
+                self.stream.abort(framing);
+                Err(Gone)
+            }
+            Ok(Flowed::Ended) => Ok(()),
+            Ok(Flowed::Written | Flowed::Sliced) | Err(Gone) => {
+                self.queue.beside(&self.worker.recorder, flow.abandon()).await;
+                poured.map(drop)
+            }
+        }
+    }
+
+    /// Sends it up to its end, which is the script's, or that of the server: then it may still run.
+    async fn pour_all(&mut self, flow: &mut Flow, framing: Framing) -> Result<Flowed, Gone> {
+        let mut half = PeerHalf::Open;
+        loop {
+            let next = self.next_of(flow, &mut half).await?;
+            let mut bytes = Vec::new();
+            let ending = match next {
+                Next::Flowed(Flowed::Broken) => return Ok(Flowed::Broken),
+                Next::Flowed(Flowed::Ended) => Some(Flowed::Ended),
+                Next::Flowed(Flowed::Written | Flowed::Sliced) => None,
+                Next::Pause => {
+                    framing.push(&mut bytes, HEARTBEAT);
+                    None
+                }
+                Next::Drained => Some(Flowed::Sliced),
+            };
+            framing.push(&mut bytes, &flow.take());
+            if ending.is_some() && framing == Framing::Chunked {
+                bytes.extend_from_slice(LAST_CHUNK);
+            }
+            self.send_part(&bytes, flow.memory_bytes()).await?;
+            if let Some(ending) = ending {
+                return Ok(ending);
+            }
+            if let Next::Flowed(Flowed::Sliced) = next {
+                self.queue.beside(&self.worker.recorder, tokio::task::yield_now()).await;
+            }
+        }
+    }
+
+    async fn send_part(&mut self, bytes: &[u8], flow_bytes: usize) -> Result<(), Gone> {
+        self.held.set(self.memory_bytes() + bytes.len() + flow_bytes);
+        let Self { stream, slot, held, rules, worker, queue, .. } = self;
+        let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
+        queue.beside(&worker.recorder, outlet.write(bytes)).await
+    }
+
+    /// Waits until the script wrote something, or there is another reason to send.
+    async fn next_of(&mut self, flow: &mut Flow, half: &mut PeerHalf) -> io::Result<Next> {
+        let heartbeat = flow.heartbeat();
+        if heartbeat.is_some() && self.worker.deadlines.is_draining() {
+            return Ok(Next::Drained);
+        }
+        self.slot.set(if heartbeat.is_some() { Phase::Events } else { Phase::Handling });
+        let reads = self.input.is_empty() && *half == PeerHalf::Open;
+        let Self { stream, slot, worker, input, queue, .. } = self;
+        let mut reading = pin!(async {
+            if reads { read(stream, slot, &worker.scratch, input).await } else { pending().await }
+        });
+        let mut pause = pin!(async {
+            match heartbeat {
+                Some(heartbeat) => tokio::time::sleep(heartbeat).await,
+                None => pending().await,
+            }
+        });
+        let mut is_read = false;
+        let next = poll_fn(|context: &mut Context<'_>| {
+            if let Poll::Ready(flowed) = flow.poll(context) {
+                return Poll::Ready(Ok(Next::Flowed(flowed)));
+            }
+            if !is_read && let Poll::Ready(came) = reading.as_mut().poll(context) {
+                is_read = true;
+                match came? {
+                    // More requests, which wait.
+                    Came::Bytes => {}
+                    // A half-close is no departure.
+                    Came::End => *half = PeerHalf::Closed,
+                    Came::TooLate => return Poll::Ready(Ok(Next::Drained)),
+                }
+            }
+            if slot.is_over() {
+                return Poll::Ready(Ok(Next::Drained));
+            }
+            slot.watch(context.waker());
+            pause.as_mut().poll(context).map(|()| Ok(Next::Pause))
+        });
+        queue.beside(&worker.recorder, next).await
+    }
+}
+
+impl Framing {
+    /// Adds a part of a content.
+    fn push(self, out: &mut Vec<u8>, part: &[u8]) {
+        match self {
+            Self::Chunked => write_chunk(out, part),
+            Self::Length | Self::UntilClose => out.extend_from_slice(part),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Bytes and files to a peer, against the deadline of its connection, in turns with the others of its worker.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use super::deadline::{Phase, Slot};
+use super::queue::give_turn;
+use super::{Gone, Scratch, Transport};
+use crate::crowd::Held;
+use crate::file_slice::{FileSlice, Passage};
+use crate::options::ConnectionLimits;
+use crate::reply::Replies;
+
+/// What one connection sends before others have their turn: from memory, and of a file by the system, which is cheaper.
+const WRITE_BYTES_MAX: usize = 32 << 10;
+const SEND_FILE_BYTES_MAX: u64 = 256 << 10;
+
+/// Where the replies of a connection leave.
+pub(super) struct Outlet<'a, S> {
+    pub(super) stream: &'a mut S,
+    pub(super) slot: &'a Slot,
+    pub(super) held: &'a Held,
+    pub(super) limits: &'a ConnectionLimits,
+    pub(super) scratch: &'a Scratch,
+}
+
+impl<S: Transport> Outlet<'_, S> {
+    /// Sends replies, which are released. Files are sent as they are now: one that became shorter ends the connection, as what
+    /// was promised of it cannot be kept.
+    pub(super) async fn send(&mut self, replies: &Replies) -> Result<(), Gone> {
+        // On the heap, so that connections that send no file stay small.
+        let sent = if replies.has_slices() { Box::pin(self.send_slices(replies)).await? } else { 0 };
+        self.write(&replies.bytes()[sent..]).await
+    }
+
+    /// Sends up to the last slice, and returns the place of the bytes behind it.
+    async fn send_slices(&mut self, replies: &Replies) -> Result<usize, Gone> {
+        let mut sent = 0;
+        for (end, slice) in replies.slices() {
+            let first = slice.first(SEND_FILE_BYTES_MAX);
+            self.bring(&first).await;
+            self.write_more(&replies.bytes()[sent..end]).await?;
+            self.send_file(slice.clone(), first.len).await?;
+            sent = end;
+        }
+        Ok(sent)
+    }
+
+    /// Sends all of `bytes`; each part that the peer takes gives it more time for the next. A peer that takes nothing at
+    /// once while too much is held for such peers is cut off.
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
+        let turn = |outlet: &mut Self, sent: usize, context: &mut Context<'_>| {
+            Pin::new(&mut *outlet.stream).poll_write(context, turn_of(&bytes[sent..]))
+        };
+        self.push(bytes.len(), turn).await
+    }
+
+    /// The same for bytes that others follow at once.
+    async fn write_more(&mut self, bytes: &[u8]) -> Result<(), Gone> {
+        let turn = |outlet: &mut Self, sent: usize, context: &mut Context<'_>| {
+            outlet.stream.poll_write_more(context, turn_of(&bytes[sent..]))
+        };
+        self.push(bytes.len(), turn).await
+    }
+
+    /// Sends all of a slice, the first bytes of which were brought into memory.
+    async fn send_file(&mut self, mut slice: FileSlice, mut brought: u64) -> Result<(), Gone> {
+        while slice.len > 0 {
+            let part = slice.first(SEND_FILE_BYTES_MAX);
+            if brought < part.len {
+                self.bring(&part).await;
+            }
+            brought = 0;
+            let len = usize::try_from(part.len).unwrap_or(usize::MAX);
+            let turn = |outlet: &mut Self, sent: usize, context: &mut Context<'_>| {
+                outlet.poll_file(&part, sent, context)
+            };
+            self.push(len, turn).await?;
+            slice.advance(part.len);
+            if slice.len > 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until a part is in memory, or was: others are served meanwhile, which they would not be if the system had to wait
+    /// for the disk while it sends.
+    async fn bring(&mut self, part: &FileSlice) {
+        if !part.is_in_memory(self.slot.ticks()) {
+            self.slot.set(Phase::Handling);
+            part.bring().await;
+        }
+    }
+
+    fn poll_file(
+        &mut self,
+        part: &FileSlice,
+        sent: usize,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let (file, offset) = (&part.file, part.offset + sent as u64);
+        let left = usize::try_from(part.len).unwrap_or(usize::MAX) - sent;
+        let by_system = match file.passage {
+            Passage::System => self.stream.poll_send_file(context, &file.file, offset, left),
+            Passage::Copy => None,
+        };
+        by_system.unwrap_or_else(|| {
+            let mut scratch = self.scratch.0.borrow_mut();
+            let buffer = &mut scratch[..left.min(WRITE_BYTES_MAX)];
+            match rustix::io::pread(&file.file, &mut *buffer, offset)? {
+                0 => Poll::Ready(Ok(0)),
+                read => Pin::new(&mut *self.stream).poll_write(context, &buffer[..read]),
+            }
+        })
+    }
+
+    /// Has `turn` send what is left of `len` bytes, again and again.
+    async fn push(
+        &mut self,
+        len: usize,
+        mut turn: impl FnMut(&mut Self, usize, &mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Result<(), Gone> {
+        let mut sent = 0;
+        if len == 0 {
+            return Ok(());
+        }
+        self.slot.arm(Phase::Writing, self.limits.write_timeout);
+        poll_fn(|context| {
+            if self.slot.is_over() {
+                return Poll::Ready(Err(Gone));
+            }
+            self.slot.watch(context.waker());
+            let written = turn(self, sent, context);
+            if written.is_pending() && self.held.is_too_much() {
+                return Poll::Ready(Err(Gone));
+            }
+            let taken = ready!(written)?;
+            if taken == 0 {
+                return Poll::Ready(Err(Gone));
+            }
+            sent += taken;
+            let most = self.slot.within(self.limits.write_timeout);
+            self.slot.earn(taken, self.limits.write_rate_min, most);
+            if sent == len {
+                return Poll::Ready(Ok(()));
+            }
+            give_turn(context);
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+fn turn_of(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len().min(WRITE_BYTES_MAX)]
+}

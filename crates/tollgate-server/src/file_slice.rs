@@ -1,0 +1,184 @@
+//! Parts of files on their way into replies, and how they come into memory: what is there already is read by the worker, what
+//! is on the disk only by threads that may wait for it.
+
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+
+/// How far ahead a thread reads what is not in memory.
+const AHEAD_BYTES: u64 = 1 << 20;
+/// Pages this far apart tell whether those between are in memory: the system reads and evicts larger pieces.
+const PROBE_BYTES: u64 = 32 << 10;
+/// Files up to here are looked at as a whole, and what was seen holds for so many ticks of the clock: the system seldom evicts what was
+/// sent a moment ago.
+const SEEN_BYTES_MAX: u64 = 1 << 20;
+const SEEN_TICKS: u32 = 4;
+
+/// A file that is sent.
+#[derive(Debug)]
+pub(crate) struct SentFile {
+    pub(crate) file: File,
+    pub(crate) passage: Passage,
+    len: u64,
+    /// Until which tick all of it is held to be in memory.
+    seen_until: AtomicU32,
+}
+
+impl SentFile {
+    /// An open file of `len` bytes.
+    pub(crate) fn new(file: File, len: u64, passage: Passage) -> Self {
+        Self { file, passage, len, seen_until: AtomicU32::new(0) }
+    }
+}
+
+/// How its bytes get to the peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Passage {
+    /// By sendfile, where the connection can.
+    System,
+    /// Through our memory.
+    Copy,
+}
+
+/// Bytes of a file, by their place in it. The file is not held to have them all: it may have become shorter.
+#[derive(Debug, Clone)]
+pub(crate) struct FileSlice {
+    pub(crate) file: Arc<SentFile>,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+impl FileSlice {
+    /// Its first bytes.
+    pub(crate) fn first(&self, len: u64) -> Self {
+        Self { len: self.len.min(len), ..self.clone() }
+    }
+
+    pub(crate) fn advance(&mut self, bytes: u64) {
+        self.offset += bytes;
+        self.len -= bytes;
+    }
+
+    /// Whether it can be read without waiting for a disk, at a tick of the clock. Where the system cannot tell, it is said to be.
+    pub(crate) fn is_in_memory(&self, tick: u32) -> bool {
+        let SentFile { len, seen_until, .. } = &*self.file;
+        if *len > SEEN_BYTES_MAX {
+            return self.is_seen();
+        }
+        let left = seen_until.load(Ordering::Relaxed).wrapping_sub(tick);
+        if (1..=SEEN_TICKS).contains(&left) {
+            return true;
+        }
+        if !(Self { file: self.file.clone(), offset: 0, len: *len }).is_seen() {
+            return self.is_seen();
+        }
+        seen_until.store(tick.wrapping_add(SEEN_TICKS), Ordering::Relaxed);
+        true
+    }
+
+    /// Looks at its pages.
+    fn is_seen(&self) -> bool {
+        let Some(last) = self.len.checked_sub(1) else { return true };
+        let places = (0..last).step_by(PROBE_BYTES as usize).chain([last]);
+        places.map(|place| self.offset + place).all(|place| {
+            let mut byte = [0];
+            !matches!(read_in_memory(&self.file.file, &mut byte, place), Err(Errno::AGAIN))
+        })
+    }
+
+    /// Reads all of it, and waits for the disk: for threads that may.
+    ///
+    /// # Errors
+    /// It cannot be read, or has become shorter.
+    pub(crate) fn read_through(&self, taker: impl FnMut(&[u8])) -> io::Result<()> {
+        let end = self.offset + self.len;
+        let read_to = read_through(&self.file.file, self.offset, end, taker)?;
+        if read_to == end { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    /// Has a thread read it, and what follows up to a bound, so that it is in memory. What goes wrong shows when it is sent.
+    ///
+    /// # Cancel safety
+    /// The thread reads on.
+    pub(crate) async fn bring(&self) {
+        let file = self.file.clone();
+        let (offset, end) = (self.offset, self.offset + self.len.max(AHEAD_BYTES));
+        let brought = tokio::task::spawn_blocking(move || read_through(&file.file, offset, end, |_| {}));
+        if let Ok(Err(error)) = brought.await {
+            tracing::debug!(%error, "a file cannot be read ahead");
+        }
+    }
+}
+
+/// Reads what is in memory, or all where the system cannot tell.
+///
+/// # Errors
+/// `AGAIN`: none of it is.
+pub(crate) fn read_in_memory(file: &File, buffer: &mut [u8], offset: u64) -> rustix::io::Result<usize> {
+    match preadv2(file, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => rustix::io::pread(file, buffer, offset),
+        read => read,
+    }
+}
+
+/// Reads up to `end` or the end of the file, and returns where that was.
+fn read_through(file: &File, mut offset: u64, end: u64, mut taker: impl FnMut(&[u8])) -> io::Result<u64> {
+    let mut buffer = vec![0; 64 << 10];
+    while offset < end {
+        let most = usize::try_from(end - offset).unwrap_or(usize::MAX).min(buffer.len());
+        match file.read_at(&mut buffer[..most], offset)? {
+            0 => break,
+            bytes => {
+                taker(&buffer[..bytes]);
+                offset += bytes as u64;
+            }
+        }
+    }
+    Ok(offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{Advice, fadvise};
+
+    use super::*;
+
+    /// A file on a disk, as far as this source is on one: that of temporary files may be memory.
+    fn cold(bytes: usize) -> FileSlice {
+        let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        file.write_all_at(&vec![7; bytes], 0).unwrap();
+        file.sync_all().unwrap();
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        let file = Arc::new(SentFile::new(file, bytes as u64, Passage::System));
+        FileSlice { file, offset: 0, len: bytes as u64 }
+    }
+
+    #[test]
+    fn what_is_not_in_memory_is_known_and_brought_by_a_thread() {
+        let slice = cold(3 << 20);
+        assert!(!slice.is_in_memory(0));
+        assert_eq!(read_in_memory(&slice.file.file, &mut [0; 10], 0), Err(Errno::AGAIN));
+        let part = slice.first(100 << 10);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(part.bring());
+        assert!(part.is_in_memory(0));
+        assert!(slice.first(AHEAD_BYTES).is_in_memory(0));
+    }
+
+    #[test]
+    fn an_end_that_is_not_in_memory_is_seen_too() {
+        let mut slice = cold(256 << 10);
+        let mut byte = [0];
+        // Without reading ahead only the page itself comes.
+        fadvise(&slice.file.file, 0, None, Advice::Random).unwrap();
+        slice.file.file.read_at(&mut byte, 0).unwrap();
+        assert!(slice.first(1).is_in_memory(0));
+        assert!(!slice.is_in_memory(0));
+        slice.advance(256 << 10);
+        assert!(slice.is_in_memory(0));
+    }
+}

@@ -1,0 +1,243 @@
+//! What becomes of a request of files: at once, or with what a thread finds out.
+
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use rustix::io::Errno;
+use tollgate_http::{
+    DigestAlgorithm, Method, Precondition, RequestHead, StatusCode, Validators, accepted_media, http_date,
+    push_field, wanted_digest,
+};
+use tollgate_script::Request;
+
+use super::digests::{CONTENT_DIGEST, Known, REPR_DIGEST, digest_of, field_value};
+use super::errand::{Errand, News, Wait, may_wait};
+use super::listing::{self, Form, Rendered, Wanted};
+use super::lookup::Found;
+use super::resource::{CODINGS, Look, Representation, Resource, tag_of_content};
+use super::root::{Beneath, OpenError};
+use super::spec::Etag;
+use super::work::Work;
+use super::{Files, selected};
+use crate::reply::Reply;
+use crate::service::redirect_below;
+
+impl Files {
+    /// Answers a request that came when `begun` says. Pending: a thread looks for what is missing.
+    pub(crate) fn poll_answer(
+        &self,
+        request: &Request,
+        begun: Instant,
+        errand: &mut Option<Box<Errand>>,
+        context: &mut Context<'_>,
+    ) -> Poll<Reply> {
+        loop {
+            if let Some(errand) = errand
+                && let Some(news) = ready!(errand.poll(context))
+            {
+                return Poll::Ready(self.settled(news, request, begun));
+            }
+            match self.answer(request, begun, errand.as_deref()) {
+                Ok(reply) => return Poll::Ready(reply),
+                Err(wait) => errand.get_or_insert_default().begin(wait),
+            }
+        }
+    }
+
+    /// # Errors
+    /// What to wait for first.
+    fn answer(&self, request: &Request, begun: Instant, errand: Option<&Errand>) -> Result<Reply, Wait> {
+        let look = Look::of(request, begun, errand);
+        match self.find(request.path_info(), look) {
+            Ok(Found::Resource(resource)) => self.represent(&resource, request, look, errand),
+            Ok(Found::Folder) => {
+                Ok(self.with_page(redirect_below(request.path(), request.head.query()), look))
+            }
+            Ok(Found::Listing) => match self.root.beneath(look.at) {
+                Ok(beneath) => Err(self.list(beneath, request)),
+                Err(error) => Ok(self.with_page(refused(&error, request), look)),
+            },
+            Err(OpenError::Cold(path)) => Err(self.look_for(path, look)),
+            Err(error) => Ok(self.with_page(refused(&error, request), look)),
+        }
+    }
+
+    /// Has a thread open what the system does not know without the disk.
+    fn look_for(&self, path: Box<str>, look: Look<'_>) -> Wait {
+        let beneath = self.root.beneath(look.at);
+        let ends = if self.spec.precompressed { CODINGS.map(|(_, end)| end).to_vec() } else { Vec::new() };
+        let work = self.work.clone();
+        Box::pin(async move {
+            let Ok(beneath) = beneath else { return News::Failed };
+            let place = work.wait_to_look().await;
+            let opened = Work::run(place, move || beneath.open_all(&path, &ends)).await;
+            opened.map_or(News::Failed, News::Opened)
+        })
+    }
+
+    fn list(&self, beneath: Beneath, request: &Request) -> Wait {
+        let head = &request.head;
+        let path_info = request.path_info();
+        let wanted = Wanted {
+            below: path_info.strip_prefix('/').unwrap_or(path_info).to_owned(),
+            path: request.path().to_owned(),
+            is_top: matches!(path_info, "" | "/"),
+            dotfiles: self.spec.dotfiles,
+            form: form_for(head),
+            algorithm: wanted_digest(head, "want-repr-digest"),
+        };
+        let work = self.work.clone();
+        Box::pin(async move {
+            let place = work.wait().await;
+            let listed = Work::run(place, move || listing::list(&beneath, &wanted)).await;
+            News::Listed(listed.unwrap_or(Err(OpenError::Busy(Errno::CANCELED))))
+        })
+    }
+
+    /// The reply that waited for this alone.
+    fn settled(&self, news: News, request: &Request, begun: Instant) -> Reply {
+        let error = match news {
+            News::Reply(reply) => return *reply,
+            News::Listed(Ok(rendered)) => return self.listed(rendered, &request.head),
+            News::Listed(Err(error)) => error,
+            News::Again | News::Failed | News::Opened(_) => OpenError::Busy(Errno::AGAIN),
+        };
+        self.with_page(refused(&error, request), Look::of(request, begun, None))
+    }
+
+    /// A listing is what its bytes say: so its tag is strong, whatever those of files are made of.
+    fn listed(&self, rendered: Rendered, head: &RequestHead) -> Reply {
+        let form = form_for(head);
+        let mut lines = Vec::new();
+        let etag = match self.spec.etag {
+            Etag::Off => String::new(),
+            Etag::Stat | Etag::Content => tag_of_content(&rendered.sha256, None),
+        };
+        if !etag.is_empty() {
+            push_field(&mut lines, b"ETag", etag.as_bytes());
+        }
+        push_field(&mut lines, b"Cache-Control", b"no-cache");
+        push_field(&mut lines, b"Vary", b"Accept");
+        self.spec.push_headers(&mut lines);
+        let validators = Validators { etag: etag.as_bytes(), modified_s: None };
+        let reply = match Precondition::evaluate(head, &validators) {
+            Precondition::NotModified => Reply::empty(StatusCode::NOT_MODIFIED),
+            Precondition::Failed => Reply::text(StatusCode::PRECONDITION_FAILED, "it is not what you have"),
+            Precondition::Met => {
+                let mut reply = Reply::new(StatusCode::OK, form.content_type(), rendered.content);
+                if let Some((algorithm, digest)) = rendered.digest {
+                    reply.push(REPR_DIGEST, field_value(algorithm, &digest));
+                }
+                reply
+            }
+        };
+        Reply { lines: lines.into(), ..reply }
+    }
+
+    fn represent(
+        &self,
+        resource: &Resource,
+        request: &Request,
+        look: Look<'_>,
+        errand: Option<&Errand>,
+    ) -> Result<Reply, Wait> {
+        let head = &request.head;
+        let one = resource.select(head, &self.made);
+        let untagged;
+        let heads = match one.heads() {
+            Some(heads) => heads,
+            None => match self.digests.find(&one, DigestAlgorithm::Sha256) {
+                Known::Digest(sha256) => one.tell_content(&sha256),
+                _ if may_wait(errand) => return Err(self.digests.make(&one, DigestAlgorithm::Sha256)),
+                // It is written to again and again, or cannot be read, which shows when it is sent.
+                _ => {
+                    untagged = one.untagged();
+                    &untagged
+                }
+            },
+        };
+        let mut reply = selected::reply(&one, heads, head, look.wall_s);
+        if let Some(fresh_s) = one.fresh_s().filter(|_| reply.status.as_u16() < 400) {
+            let until = http_date(UNIX_EPOCH + Duration::from_secs(look.wall_s + u64::from(fresh_s)));
+            reply.push("Expires", String::from_utf8_lossy(&until).into_owned());
+        }
+        match reply.status {
+            StatusCode::OK | StatusCode::PARTIAL_CONTENT => self.with_digests(reply, &one, head, errand),
+            status if status.as_u16() >= 400 => Ok(self.with_page(reply, look)),
+            _ => Ok(reply),
+        }
+    }
+
+    /// Adds the digests that the client wants (RFC 9530): of the representation, and of what is sent of it.
+    fn with_digests(
+        &self,
+        mut reply: Reply,
+        one: &Rc<Representation>,
+        head: &RequestHead,
+        errand: Option<&Errand>,
+    ) -> Result<Reply, Wait> {
+        let of_content = wanted_digest(head, "want-content-digest");
+        let is_whole = reply.status == StatusCode::OK && head.method() != Method::Head;
+        let of_whole = [
+            (wanted_digest(head, "want-repr-digest"), REPR_DIGEST),
+            (of_content.filter(|_| is_whole), CONTENT_DIGEST),
+        ];
+        for (algorithm, field) in of_whole {
+            let Some(algorithm) = algorithm else { continue };
+            match self.digests.find(one, algorithm) {
+                Known::Digest(digest) => reply.push(field, field_value(algorithm, &digest)),
+                Known::NotYet if may_wait(errand) => return Err(self.digests.make(one, algorithm)),
+                Known::NotYet | Known::Never => {}
+            }
+        }
+        match of_content.filter(|_| !is_whole) {
+            // Nothing is sent.
+            Some(algorithm) if head.method() == Method::Head => {
+                let nothing = digest_of(algorithm, b"");
+                Ok(reply.with(CONTENT_DIGEST, field_value(algorithm, &nothing)))
+            }
+            Some(algorithm) => self.digests.add_to(reply, algorithm),
+            None => Ok(reply),
+        }
+    }
+
+    /// Adds the fields that every reply has, and puts the page of its status, if there is one, in place of the content.
+    fn with_page(&self, reply: Reply, look: Look<'_>) -> Reply {
+        let status = reply.status.as_u16();
+        let page = self.spec.error_pages.iter().find(|(of, _)| *of == status);
+        let page = page.and_then(|(_, path)| self.resource(path, look.at_once()).ok()?);
+        let mut lines = Vec::new();
+        self.spec.push_headers(&mut lines);
+        match page {
+            None => Reply { lines: lines.into(), ..reply },
+            Some(page) => {
+                push_field(&mut lines, b"Content-Type", page.plain().content_type().as_bytes());
+                let fields = reply.fields.into_iter().filter(|(name, _)| name != "Content-Type").collect();
+                let whole = selected::whole(page.plain(), reply.status);
+                Reply { lines: lines.into(), fields, ..whole }
+            }
+        }
+    }
+}
+
+fn form_for(head: &RequestHead) -> Form {
+    Form::ALL[accepted_media(head, &Form::MEDIA_TYPES)]
+}
+
+fn refused(error: &OpenError, request: &Request) -> Reply {
+    let (path, id) = (request.path(), &request.id);
+    match error {
+        OpenError::Absent => Reply::text(StatusCode::NOT_FOUND, "nothing is here"),
+        OpenError::Forbidden => Reply::text(StatusCode::FORBIDDEN, "this is not for reading"),
+        OpenError::Cold(_) | OpenError::Busy(_) => {
+            tracing::warn!(path, %id, "file not served: {error}");
+            let text = "the file cannot be opened now";
+            Reply::text(StatusCode::SERVICE_UNAVAILABLE, text).with("Retry-After", "1")
+        }
+        OpenError::Broken(_) => {
+            tracing::error!(path, %id, "file not served: {error}");
+            Reply::text(StatusCode::INTERNAL_SERVER_ERROR, "the file cannot be read")
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What a worker remembers within a bound of bytes: two generations, of which the older is dropped when the younger is full.
+//! What is asked for moves to the younger, so what nobody asks for goes.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use foldhash::fast::RandomState;
+
+/// What an entry takes beside its value.
+const ENTRY_BYTES: usize = 256;
+
+pub(super) struct Bounded<K, V> {
+    young: HashMap<K, (V, usize), RandomState>,
+    old: HashMap<K, (V, usize), RandomState>,
+    young_bytes: usize,
+    /// Of one generation.
+    bytes_max: usize,
+}
+
+impl<K: Eq + Hash, V: Clone> Bounded<K, V> {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self { young: HashMap::default(), old: HashMap::default(), young_bytes: 0, bytes_max: bytes_max / 2 }
+    }
+
+    pub(super) fn get(&mut self, key: &K) -> Option<V> {
+        if let Some((value, _)) = self.young.get(key) {
+            return Some(value.clone());
+        }
+        let (key, (value, bytes)) = self.old.remove_entry(key)?;
+        self.put(key, value.clone(), bytes);
+        Some(value)
+    }
+
+    /// Remembers a value that holds `bytes`; one that is larger than a generation, not.
+    pub(super) fn insert(&mut self, key: K, value: V, bytes: usize) {
+        self.remove(&key);
+        self.put(key, value, bytes + ENTRY_BYTES);
+    }
+
+    pub(super) fn remove(&mut self, key: &K) {
+        self.old.remove(key);
+        if let Some((_, bytes)) = self.young.remove(key) {
+            self.young_bytes -= bytes;
+        }
+    }
+
+    fn put(&mut self, key: K, value: V, bytes: usize) {
+        if bytes > self.bytes_max {
+            return;
+        }
+        if self.young_bytes + bytes > self.bytes_max {
+            self.old = std::mem::take(&mut self.young);
+            self.young_bytes = 0;
+        }
+        self.young_bytes += bytes;
+        self.young.insert(key, (value, bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn never_more_than_the_bound_is_held_and_what_is_asked_for_stays(
+            values in prop::collection::vec((0_u8..40, 0_usize..6000), 1..300),
+        ) {
+            let mut bounded = Bounded::new(16_000);
+            for (key, bytes) in values {
+                bounded.insert(key, bytes, bytes);
+                prop_assert_eq!(bounded.get(&key), Some(bytes));
+                let all = bounded.young.values().chain(bounded.old.values());
+                let held: usize = all.map(|(_, bytes)| bytes).sum();
+                prop_assert!(held <= 16_000, "{}", held);
+                let young: usize = bounded.young.values().map(|(_, bytes)| bytes).sum();
+                prop_assert_eq!(young, bounded.young_bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_larger_than_a_generation_is_not_held() {
+        let mut bounded = Bounded::new(16_000);
+        bounded.insert(1, (), 8_000);
+        assert_eq!(bounded.get(&1), None);
+        bounded.insert(1, (), 7_000);
+        assert_eq!(bounded.get(&1), Some(()));
+    }
+}

@@ -1,0 +1,223 @@
+//! Digests of what is sent: short contents are digested at once, others by a thread while their requests wait. Each is made once
+//! for a version of a file, and remembered.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::rc::Rc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use sha2::{Digest, Sha256, Sha512};
+use tokio::sync::watch;
+use tollgate_http::DigestAlgorithm;
+
+use super::bounded::Bounded;
+use super::errand::{News, Wait};
+use super::resource::{CONTENT_BYTES_MAX, Content, Representation};
+use super::root::Stamp;
+use super::work::Work;
+use crate::file_slice::FileSlice;
+use crate::reply::Reply;
+
+/// Longer contents have no digest: a request would wait for seconds.
+pub(super) const DIGESTED_BYTES_MAX: u64 = 256 << 20;
+/// Longer parts have no digest of their own: nobody remembers those, so each would be made again.
+const PART_BYTES_MAX: u64 = 16 << 20;
+/// What is remembered of digests.
+const KNOWN_BYTES_MAX: usize = 1 << 20;
+
+pub(super) struct Digests {
+    known: RefCell<Bounded<Key, Bytes>>,
+    /// What is being made; the end of the channel is the end of that. No more than there are places for work.
+    under_way: RefCell<HashMap<Key, watch::Receiver<()>>>,
+    work: Rc<Work>,
+}
+
+/// Bytes, by the file that they are or are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    stamp: Stamp,
+    /// The coding, and how many bytes come of it.
+    form: (Option<&'static str>, u64),
+    algorithm: DigestAlgorithm,
+}
+
+/// What is known of a digest.
+pub(super) enum Known {
+    Digest(Bytes),
+    /// It takes a wait.
+    NotYet,
+    /// The content is too long.
+    Never,
+}
+
+impl Digests {
+    pub(super) fn new(work: Rc<Work>) -> Self {
+        Self { known: RefCell::new(Bounded::new(KNOWN_BYTES_MAX)), under_way: RefCell::default(), work }
+    }
+
+    /// The digest of a representation.
+    pub(super) fn find(&self, one: &Representation, algorithm: DigestAlgorithm) -> Known {
+        if one.len() > DIGESTED_BYTES_MAX {
+            return Known::Never;
+        }
+        let key = key(one, algorithm);
+        if let Some(digest) = self.known.borrow_mut().get(&key) {
+            return Known::Digest(digest);
+        }
+        match &one.content {
+            Content::Memory(content) if content.len() as u64 <= CONTENT_BYTES_MAX => {
+                let digest = digest_of(algorithm, content);
+                self.remember(key, &digest);
+                Known::Digest(digest)
+            }
+            Content::Memory(_) | Content::File(_) => Known::NotYet,
+        }
+    }
+
+    /// Has a digest made. Requests for the same wait for one making of it.
+    pub(super) fn make(self: &Rc<Self>, one: &Rc<Representation>, algorithm: DigestAlgorithm) -> Wait {
+        let (digests, one) = (self.clone(), one.clone());
+        Box::pin(async move { if digests.bring(&one, algorithm).await { News::Again } else { News::Failed } })
+    }
+
+    /// False: the content cannot be read, or changed meanwhile.
+    async fn bring(self: &Rc<Self>, one: &Rc<Representation>, algorithm: DigestAlgorithm) -> bool {
+        let key = key(one, algorithm);
+        let mut ending = match self.ending(key) {
+            Some(ending) => ending,
+            None => {
+                let place = self.work.wait().await;
+                // Another may have been before us.
+                match self.ending(key) {
+                    Some(ending) => ending,
+                    None if self.is_known(key) => return true,
+                    None => self.begin(key, one, algorithm, place),
+                }
+            }
+        };
+        // The channel carries nothing: it ends.
+        let _ended = ending.changed().await;
+        self.is_known(key)
+    }
+
+    fn begin(
+        self: &Rc<Self>,
+        key: Key,
+        one: &Rc<Representation>,
+        algorithm: DigestAlgorithm,
+        place: super::work::Place,
+    ) -> watch::Receiver<()> {
+        let (end, ending) = watch::channel(());
+        self.under_way.borrow_mut().insert(key, ending.clone());
+        let (digests, content, stamp) = (self.clone(), one.content.clone(), one.stamp);
+        tokio::task::spawn_local(async move {
+            let made = Work::run(place, move || digest_of_file(algorithm, &content, &stamp)).await;
+            digests.under_way.borrow_mut().remove(&key);
+            match made {
+                Some(Ok(digest)) => digests.remember(key, &digest),
+                Some(Err(error)) => tracing::debug!(%error, "a file cannot be read to be digested"),
+                None => {}
+            }
+            drop(end);
+        });
+        ending
+    }
+
+    /// Adds the digest of the content of a reply that is a part of something, or has that made.
+    ///
+    /// # Errors
+    /// None: it is what to wait for, with the reply in it.
+    pub(super) fn add_to(&self, mut reply: Reply, algorithm: DigestAlgorithm) -> Result<Reply, Wait> {
+        if reply.content_bytes() > PART_BYTES_MAX {
+            return Ok(reply);
+        }
+        if reply.parts.is_empty() && reply.content.len() as u64 <= CONTENT_BYTES_MAX {
+            reply.push(CONTENT_DIGEST, field_value(algorithm, &digest_of(algorithm, &reply.content)));
+            return Ok(reply);
+        }
+        let work = self.work.clone();
+        let pieces = pieces_of(&reply);
+        Err(Box::pin(async move {
+            let place = work.wait().await;
+            let made = Work::run(place, move || digest_of_pieces(algorithm, &pieces)).await;
+            if let Some(Ok(digest)) = made {
+                reply.push(CONTENT_DIGEST, field_value(algorithm, &digest));
+            }
+            News::Reply(reply.into())
+        }))
+    }
+
+    fn ending(&self, key: Key) -> Option<watch::Receiver<()>> {
+        self.under_way.borrow().get(&key).cloned()
+    }
+
+    fn is_known(&self, key: Key) -> bool {
+        self.known.borrow_mut().get(&key).is_some()
+    }
+
+    fn remember(&self, key: Key, digest: &Bytes) {
+        self.known.borrow_mut().insert(key, digest.clone(), digest.len());
+    }
+}
+
+pub(super) const REPR_DIGEST: &str = "Repr-Digest";
+pub(super) const CONTENT_DIGEST: &str = "Content-Digest";
+
+/// A dictionary of one member (RFC 9530 section 2).
+pub(super) fn field_value(algorithm: DigestAlgorithm, digest: &[u8]) -> String {
+    format!("{}=:{}:", algorithm.name(), BASE64_STANDARD.encode(digest))
+}
+
+pub(super) fn digest_of(algorithm: DigestAlgorithm, content: &[u8]) -> Bytes {
+    match algorithm {
+        DigestAlgorithm::Sha256 => Sha256::digest(content).to_vec().into(),
+        DigestAlgorithm::Sha512 => Sha512::digest(content).to_vec().into(),
+    }
+}
+
+fn key(one: &Representation, algorithm: DigestAlgorithm) -> Key {
+    Key { stamp: one.stamp, form: (one.coding(), one.len()), algorithm }
+}
+
+enum Piece {
+    Bytes(Bytes),
+    File(FileSlice),
+}
+
+fn pieces_of(reply: &Reply) -> Vec<Piece> {
+    let first = Piece::Bytes(reply.content.clone());
+    let parts = reply.parts.iter();
+    let parts = parts.flat_map(|part| [Piece::File(part.slice.clone()), Piece::Bytes(part.then.clone())]);
+    std::iter::once(first).chain(parts).collect()
+}
+
+fn digest_of_file(algorithm: DigestAlgorithm, content: &Content, stamp: &Stamp) -> io::Result<Bytes> {
+    let sent = match content {
+        Content::Memory(content) => return Ok(digest_of(algorithm, content)),
+        Content::File(sent) => sent,
+    };
+    let slice = FileSlice { file: sent.clone(), offset: 0, len: stamp.len };
+    let digest = digest_of_pieces(algorithm, &[Piece::File(slice)])?;
+    if stamp.is_that_of(&sent.file) { Ok(digest) } else { Err(io::ErrorKind::Interrupted.into()) }
+}
+
+fn digest_of_pieces(algorithm: DigestAlgorithm, pieces: &[Piece]) -> io::Result<Bytes> {
+    match algorithm {
+        DigestAlgorithm::Sha256 => walk::<Sha256>(pieces),
+        DigestAlgorithm::Sha512 => walk::<Sha512>(pieces),
+    }
+}
+
+fn walk<D: Digest>(pieces: &[Piece]) -> io::Result<Bytes> {
+    let mut digest = D::new();
+    for piece in pieces {
+        match piece {
+            Piece::Bytes(bytes) => digest.update(bytes),
+            Piece::File(slice) => slice.read_through(|bytes| digest.update(bytes))?,
+        }
+    }
+    Ok(digest.finalize().to_vec().into())
+}

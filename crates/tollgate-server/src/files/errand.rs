@@ -1,0 +1,78 @@
+//! A request of files that waits for a thread, and what it learned by that.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use super::listing::Rendered;
+use super::root::{Brought, OpenError, Opened};
+use crate::reply::Reply;
+
+/// What a request waits for.
+pub(super) type Wait = Pin<Box<dyn Future<Output = News>>>;
+
+/// What came of it.
+pub(super) enum News {
+    /// What was missing is there.
+    Again,
+    /// It is not, this time.
+    Failed,
+    /// What was not known of some paths.
+    Opened(Vec<Brought>),
+    /// It was the last that was missing.
+    Reply(Box<Reply>),
+    /// A folder was read, or could not be.
+    Listed(Result<Rendered, OpenError>),
+}
+
+/// How often one request waits: what it waited for may have been forgotten meanwhile, or be of what the file was.
+const WAITS_MAX: usize = 16;
+const FAILURES_MAX: usize = 3;
+
+/// A request of files that had to wait.
+#[derive(Default)]
+pub(crate) struct Errand {
+    wait: Option<Wait>,
+    waits: usize,
+    /// How often it waited for nothing.
+    failures: usize,
+    brought: Vec<Brought>,
+}
+
+impl Errand {
+    /// What a thread found at a path, for this request.
+    pub(super) fn brought(&self, path: &str) -> Option<Result<Opened, OpenError>> {
+        let (_, found) = self.brought.iter().find(|(known, _)| **known == *path)?;
+        Some(found.as_ref().map_err(Clone::clone).and_then(Opened::again))
+    }
+
+    pub(super) fn begin(&mut self, wait: Wait) {
+        self.waits += 1;
+        self.wait = Some(wait);
+    }
+
+    /// Waits for what was begun, and returns what settles the request. None: nothing does yet, and there is nothing to wait for.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<News>> {
+        let Some(wait) = &mut self.wait else { return Poll::Ready(None) };
+        let news = ready!(wait.as_mut().poll(context));
+        self.wait = None;
+        match news {
+            News::Again => Poll::Ready(None),
+            News::Opened(brought) => {
+                self.brought.extend(brought);
+                Poll::Ready(None)
+            }
+            News::Failed => {
+                self.failures += 1;
+                // It may be another by now than what was brought.
+                self.brought.clear();
+                Poll::Ready(None)
+            }
+            News::Reply(_) | News::Listed(_) => Poll::Ready(Some(news)),
+        }
+    }
+}
+
+/// Whether a request is to wait, or to wait once more.
+pub(super) fn may_wait(errand: Option<&Errand>) -> bool {
+    errand.is_none_or(|errand| errand.waits < WAITS_MAX && errand.failures < FAILURES_MAX)
+}

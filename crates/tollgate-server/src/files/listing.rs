@@ -1,0 +1,207 @@
+//! What a folder holds, for people and for programs. A thread reads it, within bounds; a listing shows what would be served, found
+//! out by opening it the same way.
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use rustix::fs::{Dir, FileType};
+use serde_json::json;
+use tollgate_http::{DigestAlgorithm, write_path};
+
+use super::digests::digest_of;
+use super::root::{Beneath, OpenError, Opened, Stamp};
+
+/// What one listing shows.
+pub(super) const ENTRIES_MAX: usize = 2000;
+/// Names that are looked at for it: those that are hidden cost time, too.
+const NAMES_MAX: usize = 20_000;
+
+/// The forms of a listing, by the media types that ask for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Html,
+    Json,
+}
+
+impl Form {
+    /// That for who does not care, first.
+    pub(super) const ALL: [Self; 2] = [Self::Html, Self::Json];
+    pub(super) const MEDIA_TYPES: [&str; 2] = ["text/html", "application/json"];
+
+    pub(super) fn content_type(self) -> &'static str {
+        match self {
+            Self::Html => "text/html; charset=utf-8",
+            Self::Json => "application/json",
+        }
+    }
+}
+
+/// What is listed, and for whom.
+pub(super) struct Wanted {
+    /// The folder, below the root.
+    pub(super) below: String,
+    /// The path of the request.
+    pub(super) path: String,
+    pub(super) is_top: bool,
+    pub(super) dotfiles: bool,
+    pub(super) form: Form,
+    /// A digest that the client wants.
+    pub(super) algorithm: Option<DigestAlgorithm>,
+}
+
+/// A listing as it is sent.
+pub(super) struct Rendered {
+    pub(super) content: Bytes,
+    pub(super) sha256: Bytes,
+    /// What the client wants.
+    pub(super) digest: Option<(DigestAlgorithm, Bytes)>,
+}
+
+struct Listing<'a> {
+    path: &'a str,
+    entries: Vec<Entry>,
+    /// Whether these are all.
+    is_complete: bool,
+}
+
+/// In the order of its fields: folders go first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    kind: Kind,
+    name: String,
+    /// None of a folder.
+    bytes: Option<u64>,
+    /// In UTC, by the second.
+    modified: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Folder,
+    File,
+}
+
+/// Reads a folder and writes it down; for threads that may wait.
+///
+/// # Errors
+/// It is no folder any more, or cannot be read.
+pub(super) fn list(beneath: &Beneath, wanted: &Wanted) -> Result<Rendered, OpenError> {
+    let listing = Listing::read(beneath, wanted)?;
+    let content: Bytes = match wanted.form {
+        Form::Html => listing.html(wanted.is_top).into(),
+        Form::Json => listing.json().into(),
+    };
+    Ok(Rendered {
+        sha256: digest_of(DigestAlgorithm::Sha256, &content),
+        digest: wanted.algorithm.map(|algorithm| (algorithm, digest_of(algorithm, &content))),
+        content,
+    })
+}
+
+impl<'a> Listing<'a> {
+    fn read(beneath: &Beneath, wanted: &'a Wanted) -> Result<Self, OpenError> {
+        let Opened::Folder(folder) = beneath.open(&wanted.below)? else { return Err(OpenError::Absent) };
+        let (mut entries, mut is_complete) = (Vec::new(), true);
+        for (count, found) in Dir::new(folder)?.enumerate() {
+            let found = found?;
+            let is_one_too_many = count >= NAMES_MAX;
+            let name = found.file_name().to_str().ok().filter(|name| is_shown(name, wanted.dotfiles));
+            let can_be_served = matches!(
+                found.file_type(),
+                FileType::RegularFile | FileType::Directory | FileType::Symlink | FileType::Unknown
+            );
+            let name = name.filter(|_| !is_one_too_many && can_be_served);
+            let entry = name.and_then(|name| Entry::of(name, beneath, wanted));
+            if is_one_too_many || (entry.is_some() && entries.len() >= ENTRIES_MAX) {
+                is_complete = false;
+                break;
+            }
+            entries.extend(entry);
+        }
+        entries.sort_unstable();
+        Ok(Self { path: &wanted.path, entries, is_complete })
+    }
+
+    fn json(&self) -> String {
+        let entries: Vec<_> = self.entries.iter().map(Entry::json).collect();
+        let listing = json!({ "path": self.path, "entries": entries, "is_complete": self.is_complete });
+        format!("{listing}\n")
+    }
+
+    fn html(&self, is_top: bool) -> String {
+        let path = escaped(self.path);
+        let mut html = format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width\">\n<title>{path}</title>\n</head>\n<body>\n\
+             <h1>{path}</h1>\n<table>\n<thead><tr><th>name</th><th>bytes</th><th>changed, UTC</th></tr></thead>\n<tbody>\n"
+        );
+        if !is_top {
+            html.push_str("<tr><td><a href=\"../\">../</a></td><td></td><td></td></tr>\n");
+        }
+        self.entries.iter().for_each(|entry| entry.push_html(&mut html));
+        html.push_str("</tbody>\n</table>\n");
+        if !self.is_complete {
+            let count = self.entries.len();
+            html.push_str(&format!("<p>There is more: these are {count} of what the folder holds.</p>\n"));
+        }
+        html.push_str("</body>\n</html>\n");
+        html
+    }
+}
+
+/// A path with such a name leads somewhere.
+fn is_shown(name: &str, dotfiles: bool) -> bool {
+    !matches!(name, "." | "..") && !name.contains('\\') && (dotfiles || !name.starts_with('.'))
+}
+
+impl Entry {
+    /// None: it would not be served.
+    fn of(name: &str, beneath: &Beneath, wanted: &Wanted) -> Option<Self> {
+        let (kind, stamp) = match beneath.open(&format!("{}{name}", wanted.below)).ok()? {
+            Opened::File(_, stamp) => (Kind::File, stamp),
+            Opened::Folder(folder) => (Kind::Folder, Stamp::of_folder(&folder)?),
+        };
+        let bytes = (kind == Kind::File).then_some(stamp.len);
+        Some(Self { kind, name: name.to_owned(), bytes, modified: shown_time(stamp.modified_s) })
+    }
+
+    fn json(&self) -> serde_json::Value {
+        match (self.kind, self.bytes) {
+            (Kind::Folder, _) => json!({ "type": "folder", "name": self.name, "modified": self.modified }),
+            (Kind::File, bytes) => {
+                json!({ "type": "file", "name": self.name, "bytes": bytes, "modified": self.modified })
+            }
+        }
+    }
+
+    fn push_html(&self, html: &mut String) {
+        let slash = if self.kind == Kind::Folder { "/" } else { "" };
+        // Led by a dot, so that no name reads as a scheme.
+        let mut link = b"./".to_vec();
+        write_path(&mut link, &self.name);
+        let link = escaped(&String::from_utf8_lossy(&link));
+        let bytes = self.bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
+        let (name, modified) = (escaped(&self.name), &self.modified);
+        html.push_str(&format!(
+            "<tr><td><a href=\"{link}{slash}\">{name}{slash}</a></td><td>{bytes}</td><td>{modified}</td></tr>\n"
+        ));
+    }
+}
+
+fn shown_time(modified_s: i64) -> String {
+    Timestamp::from_second(modified_s).map(|time| time.to_string()).unwrap_or_default()
+}
+
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            character => escaped.push(character),
+        }
+    }
+    escaped
+}

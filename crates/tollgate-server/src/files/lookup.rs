@@ -1,0 +1,112 @@
+//! From the path of a request to what is served.
+
+use super::Files;
+use super::cache::Entry;
+use super::resource::{Look, Resource};
+use super::root::{OpenError, Opened};
+use super::spec::TryPath;
+
+/// The one folder with a dot that is for everybody (RFC 8615).
+const WELL_KNOWN: &str = ".well-known";
+
+/// What a path comes to.
+pub(super) enum Found {
+    Resource(Resource),
+    /// A folder, asked for without its slash.
+    Folder,
+    /// A folder without an index, which is shown.
+    Listing,
+}
+
+impl Files {
+    /// Looks up what `*` of the route stands for, decoded and normalised, with the slash before it.
+    pub(super) fn find(&self, path_info: &str, look: Look<'_>) -> Result<Found, OpenError> {
+        let below = path_info.strip_prefix('/').unwrap_or(path_info);
+        if !self.is_open_to_all(below) {
+            return Err(OpenError::Absent);
+        }
+        for candidate in &self.spec.candidates {
+            let found = match candidate {
+                TryPath::Fixed(path) => self.resource(path, look).map(|found| found.map(Found::Resource)),
+                TryPath::Requested(end) => self.requested(below, end, look),
+            };
+            match found {
+                Ok(None) | Err(OpenError::Absent) => {}
+                Ok(Some(found)) => return Ok(found),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(OpenError::Absent)
+    }
+
+    /// None: a folder that has no index, or is none of this candidate.
+    fn requested(&self, below: &str, end: &str, look: Look<'_>) -> Result<Option<Found>, OpenError> {
+        let is_folder = below.is_empty() || below.ends_with('/');
+        match (is_folder, end) {
+            (true, "") => match self.index(below, look)? {
+                Some(index) => Ok(Some(Found::Resource(index))),
+                None if self.spec.listing => self.folder(below, look),
+                None => Ok(None),
+            },
+            (true, _) => Ok(None),
+            (false, "") => {
+                self.resource(below, look).map(|found| Some(found.map_or(Found::Folder, Found::Resource)))
+            }
+            (false, _) => {
+                let found = self.resource(&format!("{below}{end}"), look)?;
+                Ok(found.map(Found::Resource))
+            }
+        }
+    }
+
+    fn folder(&self, below: &str, look: Look<'_>) -> Result<Option<Found>, OpenError> {
+        match self.root.open(below, look)? {
+            Opened::Folder(_) => Ok(Some(Found::Listing)),
+            Opened::File(..) => Ok(None),
+        }
+    }
+
+    fn index(&self, folder: &str, look: Look<'_>) -> Result<Option<Resource>, OpenError> {
+        for name in &self.spec.index {
+            match self.resource(&format!("{folder}{name}"), look) {
+                Ok(None) | Err(OpenError::Absent) => {}
+                found => return found,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Opens a file, or returns what is known of it. None: it is a folder.
+    pub(super) fn resource(&self, path: &str, look: Look<'_>) -> Result<Option<Resource>, OpenError> {
+        let known = self.cache.get(path);
+        if let Some(Entry { resource, looked }) = &known
+            && look.at.saturating_duration_since(*looked) < self.spec.recheck
+            && resource.is_fresh()
+        {
+            return Ok(Some(resource.clone()));
+        }
+        let before = known.map(|known| known.resource);
+        let opened = Resource::open(path, &self.root, &self.spec, &self.made, before.as_ref(), look);
+        match &opened {
+            Ok(Some(resource)) => {
+                self.cache.insert(path, Entry { resource: resource.clone(), looked: look.at });
+            }
+            Err(OpenError::Cold(_)) => {}
+            _ if before.is_some() => self.cache.remove(path),
+            _ => {}
+        }
+        opened
+    }
+
+    /// Whether a path is one that files are served from: no empty, hidden or dot segment.
+    fn is_open_to_all(&self, below: &str) -> bool {
+        let path = below.strip_suffix('/').unwrap_or(below);
+        let mut segments = path.split('/').enumerate();
+        below.is_empty()
+            || segments.all(|(place, segment)| match segment {
+                "" | "." | ".." => false,
+                WELL_KNOWN if place == 0 => true,
+                _ => self.spec.dotfiles || !segment.starts_with('.'),
+            })
+    }
+}

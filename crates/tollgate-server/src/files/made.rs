@@ -1,0 +1,105 @@
+//! Representations that are compressed here: made once for each version of a file and coding, and kept within a bound.
+//!
+//! Nobody waits for one: whoever asks first gets another representation, and has it made for those who come later.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use super::bounded::Bounded;
+use super::compress::{Coding, SOURCE_BYTES, is_compressible};
+use super::resource::{Content, Representation};
+use super::root::Stamp;
+use super::spec::FilesSpec;
+use super::work::Work;
+
+pub(super) struct Made {
+    known: RefCell<Bounded<(Stamp, Coding), State>>,
+    /// Of files that are compressed. None: none are.
+    source_bytes_max: Option<u64>,
+    work: Rc<Work>,
+}
+
+#[derive(Clone)]
+enum State {
+    UnderWay,
+    /// It would not be shorter.
+    Useless,
+    Ready(Rc<Representation>),
+}
+
+/// Compressed content, and the digest of that.
+struct Compressed {
+    content: Bytes,
+    sha256: [u8; 32],
+}
+
+impl Made {
+    pub(super) fn new(spec: &FilesSpec, work: Rc<Work>) -> Self {
+        let bytes_max = spec.compress_cache_bytes_max;
+        // What is compressed has to fit.
+        let source_bytes_max = spec.compress.then_some((bytes_max / 4).min(*SOURCE_BYTES.end()));
+        let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+        Self { known: RefCell::new(Bounded::new(bytes_max)), source_bytes_max, work }
+    }
+
+    /// Whether files of that kind and length are compressed.
+    pub(super) fn takes(&self, content_type: &str, len: u64) -> bool {
+        let is_sized = |max| (*SOURCE_BYTES.start()..=max).contains(&len);
+        self.source_bytes_max.is_some_and(is_sized) && is_compressible(content_type)
+    }
+
+    /// What a file is in a coding, if that is there. If not, it will be, unless too much is being made.
+    pub(super) fn get(
+        self: &Rc<Self>,
+        plain: &Rc<Representation>,
+        coding: Coding,
+    ) -> Option<Rc<Representation>> {
+        let known = self.known.borrow_mut().get(&(plain.stamp, coding));
+        match known {
+            Some(State::Ready(one)) if one.is_of(plain) => Some(one),
+            Some(State::UnderWay | State::Useless) => None,
+            Some(State::Ready(_)) | None => {
+                self.begin(plain.clone(), coding);
+                None
+            }
+        }
+    }
+
+    fn begin(self: &Rc<Self>, plain: Rc<Representation>, coding: Coding) {
+        let Some(place) = self.work.place() else { return };
+        let key = (plain.stamp, coding);
+        self.known.borrow_mut().insert(key, State::UnderWay, 0);
+        let (content, stamp) = (plain.content.clone(), plain.stamp);
+        let made = self.clone();
+        tokio::task::spawn_local(async move {
+            let compressed = Work::run(place, move || compress(&content, &stamp, coding)).await;
+            let mut known = made.known.borrow_mut();
+            match compressed {
+                Some(Ok(Some(Compressed { content, sha256 }))) => {
+                    let bytes = content.len();
+                    let one = Representation::made(&plain, coding, content, &sha256);
+                    known.insert(key, State::Ready(Rc::new(one)), bytes);
+                }
+                Some(Ok(None)) => known.insert(key, State::Useless, 0),
+                Some(Err(error)) => {
+                    tracing::debug!(%error, "a file cannot be read to be compressed");
+                    known.remove(&key);
+                }
+                None => known.remove(&key),
+            }
+        });
+    }
+}
+
+/// # Errors
+/// The content cannot be read, or changed meanwhile.
+fn compress(content: &Content, stamp: &Stamp, coding: Coding) -> std::io::Result<Option<Compressed>> {
+    let content = content.read(stamp)?;
+    Ok(coding.compress(&content).map(|compressed| Compressed {
+        sha256: Sha256::digest(&compressed).into(),
+        content: compressed.into(),
+    }))
+}

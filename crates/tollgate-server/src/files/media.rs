@@ -1,0 +1,94 @@
+//! Media types by the names of files, and what a route says for each.
+
+use super::spec::FilesSpec;
+
+const UNKNOWN: &str = "application/octet-stream";
+
+/// The media type of a file, as `Content-Type` tells it.
+pub(super) fn content_type(path: &str, spec: &FilesSpec) -> String {
+    let media = media_type(path, spec);
+    match &spec.charset {
+        Some(charset) if is_text(&media) && !media.contains(';') => format!("{media}; charset={charset}"),
+        _ => media,
+    }
+}
+
+fn media_type(path: &str, spec: &FilesSpec) -> String {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    let own = spec.types.iter().find(|(known, _)| known.eq_ignore_ascii_case(extension));
+    match own {
+        Some((_, media)) => media.clone(),
+        None => known_type(extension).to_owned(),
+    }
+}
+
+fn known_type(extension: &str) -> &'static str {
+    match mime_guess::from_ext(extension).first_raw() {
+        // RFC 9239 section 6.
+        Some("application/javascript") => "text/javascript",
+        known => known.unwrap_or(UNKNOWN),
+    }
+}
+
+/// Kinds whose charset is not told by themselves or by their definition.
+fn is_text(media: &str) -> bool {
+    media.starts_with("text/")
+}
+
+/// What the most exact pattern says for a content type.
+pub(super) fn for_type<'a>(rules: &'a [(String, String)], content_type: &str) -> Option<&'a str> {
+    let media = content_type.split(';').next().unwrap_or(content_type).trim_end();
+    let family = media.split('/').next().unwrap_or(media);
+    let find = |wanted: &str| rules.iter().find(|(pattern, _)| pattern.eq_ignore_ascii_case(wanted));
+    let found = find(media).or_else(|| find(&format!("{family}/*"))).or_else(|| find("*/*"));
+    found.map(|(_, value)| value.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_follow_the_name_and_text_has_a_charset() {
+        let mut spec = FilesSpec::new("/".into());
+        spec.types = vec![
+            ("x".to_owned(), "application/x-own".to_owned()),
+            ("csv".to_owned(), "text/csv; a=b".to_owned()),
+        ];
+        let check = |path: &str, expected: &str| assert_eq!(content_type(path, &spec), expected, "{path}");
+        check("a/index.html", "text/html; charset=utf-8");
+        check("INDEX.HTML", "text/html; charset=utf-8");
+        check("a.css", "text/css; charset=utf-8");
+        check("a.js", "text/javascript; charset=utf-8");
+        check("a.mjs", "text/javascript; charset=utf-8");
+        check("a.txt", "text/plain; charset=utf-8");
+        check("a.json", "application/json");
+        check("a.webmanifest", "application/manifest+json");
+        check("a.svg", "image/svg+xml");
+        check("a.png", "image/png");
+        check("a.webp", "image/webp");
+        check("a.avif", "image/avif");
+        check("a.woff2", "font/woff2");
+        check("a.wasm", "application/wasm");
+        check("a.tar.gz", "application/gzip");
+        check("a.mp4", "video/mp4");
+        check("a.pdf", "application/pdf");
+        check("a", UNKNOWN);
+        check("a.b/c", UNKNOWN);
+        check("a.unheard-of", UNKNOWN);
+        check("a.x", "application/x-own");
+        check("a.csv", "text/csv; a=b");
+    }
+
+    #[test]
+    fn the_most_exact_pattern_counts() {
+        let rules =
+            [("*/*", "1"), ("text/*", "2"), ("text/html", "3")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        let check = |kind, expected| assert_eq!(for_type(&rules, kind), Some(expected), "{kind}");
+        check("text/html; charset=utf-8", "3");
+        check("text/css", "2");
+        check("image/png", "1");
+        assert_eq!(for_type(&rules[1..], "image/png"), None);
+    }
+}

@@ -1,0 +1,61 @@
+//! Files of a folder, with what HTTP says about representations: validators, conditions, ranges, codings.
+//!
+//! A request goes through the files in this order: [`answer`] has it answered, [`lookup`] finds out which file is meant, [`root`] opens it, [`resource`] makes
+//! of it what is sent, [`cache`] keeps that for the next request, [`made`] has it compressed, [`digests`] has it digested, [`selected`] decides how much of it a
+//! request gets. What is not small leaves as slices of the open file, by `conn/outlet.rs`.
+//!
+//! Invariants:
+//! - nothing is opened but by the kernel's rule that it lies beneath the root, and nothing is served but regular files;
+//! - a reply is of one file as it was at one moment: one that is replaced goes on from its old descriptor, one that becomes
+//!   shorter ends the connection;
+//! - the worker reads what is in memory, and never waits for the content of a file: what takes longer a thread does, and the
+//!   request waits for that as an [`Errand`], or does without.
+
+mod answer;
+mod bounded;
+mod cache;
+mod compress;
+mod digests;
+mod errand;
+mod listing;
+mod lookup;
+mod made;
+mod media;
+mod resource;
+mod root;
+mod selected;
+mod spec;
+mod work;
+
+use std::rc::Rc;
+
+use cache::Cache;
+use digests::Digests;
+pub(crate) use errand::Errand;
+use made::Made;
+use root::Root;
+pub use spec::{Etag, FilesSpec, Symlinks, TryPath};
+pub(crate) use work::Work;
+
+/// What answers on a route of files, in one worker.
+pub(crate) struct Files {
+    spec: FilesSpec,
+    root: Root,
+    cache: Cache,
+    made: Rc<Made>,
+    digests: Rc<Digests>,
+    work: Rc<Work>,
+}
+
+impl Files {
+    pub(crate) fn new(spec: &FilesSpec, work: &Rc<Work>) -> Self {
+        Self {
+            root: Root::new(spec),
+            spec: spec.clone(),
+            cache: Cache::default(),
+            made: Rc::new(Made::new(spec, work.clone())),
+            digests: Rc::new(Digests::new(work.clone())),
+            work: work.clone(),
+        }
+    }
+}

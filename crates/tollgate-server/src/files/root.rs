@@ -1,0 +1,236 @@
+//! The folder that is served, and what is opened in it: always by the kernel's own rule that nothing above it is reached
+//! (rule 29), never by comparing paths.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
+use rustix::io::Errno;
+
+use super::resource::Look;
+use super::spec::{FilesSpec, Symlinks};
+
+/// How often a path is opened anew that was renamed meanwhile: the kernel cannot tell then where it leads.
+const RACES_MAX: usize = 16;
+
+pub(super) struct Root {
+    path: PathBuf,
+    resolve: ResolveFlags,
+    recheck: Duration,
+    /// The folder that is at the path, and when that was looked at.
+    folder: RefCell<Option<(Beneath, Instant)>>,
+}
+
+/// The folder as it was looked up last: what is opened lies beneath it. Threads may hold it.
+#[derive(Clone)]
+pub(super) struct Beneath {
+    folder: Arc<OwnedFd>,
+    resolve: ResolveFlags,
+}
+
+/// What is at a path.
+pub(super) enum Opened {
+    File(File, Stamp),
+    Folder(OwnedFd),
+}
+
+/// What a thread found at a path.
+pub(super) type Brought = (Box<str>, Result<Opened, OpenError>);
+
+impl Opened {
+    /// The same once more.
+    pub(super) fn again(&self) -> Result<Self, OpenError> {
+        let full = |_| OpenError::Busy(Errno::MFILE);
+        Ok(match self {
+            Self::File(file, stamp) => Self::File(file.try_clone().map_err(full)?, *stamp),
+            Self::Folder(folder) => Self::Folder(folder.try_clone().map_err(full)?),
+        })
+    }
+}
+
+/// Why nothing is served from a path.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(super) enum OpenError {
+    /// Nobody knows yet: the system would have to look at the disk for this path.
+    #[error("not looked at yet")]
+    Cold(Box<str>),
+    /// Nothing is there that may be served: a link, a pipe and a way out of the root count as nothing.
+    #[error("nothing is there")]
+    Absent,
+    #[error("permission denied")]
+    Forbidden,
+    /// For the moment: no descriptors, no memory, or somebody moves it about.
+    #[error("cannot be opened now: {0}")]
+    Busy(Errno),
+    #[error("cannot be opened: {0}")]
+    Broken(Errno),
+}
+
+/// What tells a file from what it was, or from another at its path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Stamp {
+    pub(super) len: u64,
+    pub(super) modified_s: i64,
+    pub(super) modified_ns: i64,
+    changed: (i64, i64),
+    inode: (u64, u64),
+}
+
+impl Root {
+    pub(super) fn new(spec: &FilesSpec) -> Self {
+        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        Self {
+            path: spec.root.clone(),
+            resolve: match spec.symlinks {
+                Symlinks::Refuse => beneath | ResolveFlags::NO_SYMLINKS,
+                Symlinks::Inside => beneath,
+            },
+            recheck: spec.recheck,
+            folder: RefCell::new(None),
+        }
+    }
+
+    /// Opens what is at a path below, which does not begin with a slash.
+    ///
+    /// # Errors
+    /// `Cold`: the system would have to look at the disk, and the request may wait for a thread that does.
+    pub(super) fn open(&self, below: &str, look: Look<'_>) -> Result<Opened, OpenError> {
+        if let Some(opened) = look.brought(below) {
+            return opened;
+        }
+        let beneath = self.beneath(look.at)?;
+        if look.is_patient() { beneath.open_known(below) } else { beneath.open(below) }
+    }
+
+    /// The folder, by its path again from time to time: a release may have taken the place of another.
+    pub(super) fn beneath(&self, now: Instant) -> Result<Beneath, OpenError> {
+        let mut folder = self.folder.borrow_mut();
+        if let Some((beneath, looked)) = &*folder
+            && now.saturating_duration_since(*looked) < self.recheck
+        {
+            return Ok(beneath.clone());
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = open(&self.path, flags, Mode::empty()).inspect_err(|error| {
+            tracing::warn!(path = %self.path.display(), "the folder of files cannot be opened: {error}");
+        })?;
+        let beneath = Beneath { folder: Arc::new(opened), resolve: self.resolve };
+        *folder = Some((beneath.clone(), now));
+        Ok(beneath)
+    }
+}
+
+impl Beneath {
+    /// Opens what the system finds without looking at a disk (`RESOLVE_CACHED`).
+    fn open_known(&self, below: &str) -> Result<Opened, OpenError> {
+        match self.open_by(below, self.resolve | ResolveFlags::CACHED) {
+            Ok(file) => opened(file),
+            Err(Errno::AGAIN) => Err(OpenError::Cold(below.into())),
+            // Linux before 5.12 does not know the flag.
+            Err(Errno::INVAL | Errno::INTR) => self.open(below),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Opens what is at a path, and, if that is a file, what lies beside it with these ends; for threads that may wait.
+    pub(super) fn open_all(&self, below: &str, ends: &[&str]) -> Vec<Brought> {
+        let first = self.open(below);
+        let ends = if matches!(first, Ok(Opened::File(..))) { ends } else { &[] };
+        let beside = ends.iter().map(|end| format!("{below}{end}"));
+        let beside: Vec<Brought> = beside.map(|path| (path.as_str().into(), self.open(&path))).collect();
+        std::iter::once((below.into(), first)).chain(beside).collect()
+    }
+
+    /// Looks first, without opening: who opens a pipe to read lets in whoever waits to write, and some devices begin to do
+    /// something. The look costs 4 us beside 4 of opening, and only where nothing is known of the path.
+    fn open_by(&self, below: &str, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
+        let below = if below.is_empty() { "." } else { below };
+        let at = |flags| openat2(&*self.folder, below, flags | OFlags::CLOEXEC, Mode::empty(), resolve);
+        match FileType::from_raw_mode(fstat(at(OFlags::PATH)?)?.st_mode) {
+            // What has taken its place meanwhile makes us not wait, and no terminal becomes ours.
+            FileType::RegularFile | FileType::Directory => {
+                at(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)
+            }
+            _ => Err(Errno::NXIO),
+        }
+    }
+
+    /// Opens what is at a path below, which does not begin with a slash.
+    pub(super) fn open(&self, below: &str) -> Result<Opened, OpenError> {
+        for _ in 0..RACES_MAX {
+            match self.open_by(below, self.resolve) {
+                Ok(file) => return opened(file),
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(OpenError::Busy(Errno::AGAIN))
+    }
+}
+
+fn opened(file: OwnedFd) -> Result<Opened, OpenError> {
+    let file = File::from(file);
+    let stamp = Stamp::of(&file)?;
+    match FileType::from_raw_mode(stamp.1) {
+        FileType::RegularFile => Ok(Opened::File(file, stamp.0)),
+        FileType::Directory => Ok(Opened::Folder(file.into())),
+        _ => Err(OpenError::Absent),
+    }
+}
+
+impl Stamp {
+    /// Looks at an open file: its stamp, and its mode.
+    fn of(file: impl AsFd) -> Result<(Self, u32), OpenError> {
+        let stat = fstat(file)?;
+        let stamp = Self {
+            len: u64::try_from(stat.st_size).unwrap_or_default(),
+            modified_s: stat.st_mtime,
+            modified_ns: i64::try_from(stat.st_mtime_nsec).unwrap_or_default(),
+            changed: (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or_default()),
+            inode: (stat.st_dev, stat.st_ino),
+        };
+        Ok((stamp, stat.st_mode))
+    }
+
+    /// Looks at an open folder. None: it is gone.
+    pub(super) fn of_folder(folder: &OwnedFd) -> Option<Self> {
+        Self::of(folder).ok().map(|(stamp, _)| stamp)
+    }
+
+    /// Whether an open file is still what it was.
+    pub(super) fn is_that_of(&self, file: &File) -> bool {
+        Self::of(file).is_ok_and(|(stamp, _)| stamp == *self)
+    }
+}
+
+impl From<Errno> for OpenError {
+    fn from(error: Errno) -> Self {
+        match error {
+            Errno::NOENT
+            | Errno::NOTDIR
+            | Errno::LOOP
+            | Errno::XDEV
+            | Errno::NAMETOOLONG
+            | Errno::NXIO
+            | Errno::NODEV
+            | Errno::INVAL
+            | Errno::ILSEQ => Self::Absent,
+            Errno::ACCESS | Errno::PERM => Self::Forbidden,
+            Errno::AGAIN | Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::TXTBSY | Errno::BUSY => {
+                Self::Busy(error)
+            }
+            _ => Self::Broken(error),
+        }
+    }
+}
+
+impl From<OpenError> for io::Error {
+    fn from(error: OpenError) -> Self {
+        Self::other(error)
+    }
+}

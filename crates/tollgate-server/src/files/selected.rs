@@ -1,0 +1,103 @@
+//! How much of a representation a request gets: all, some ranges, or only that it has it (RFC 9110 sections 13 to 15).
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use tollgate_http::{Method, Precondition, Ranges, RequestHead, StatusCode, Validators, is_range_current};
+
+use super::resource::{Content, Heads, Representation};
+use crate::file_slice::FileSlice;
+use crate::reply::{FilePart, Reply};
+
+/// Answers GET or HEAD at a moment in seconds since 1970.
+pub(super) fn reply(of: &Representation, heads: &Heads, head: &RequestHead, now_s: u64) -> Reply {
+    let validators = of.validators(heads);
+    match Precondition::evaluate(head, &validators) {
+        Precondition::Failed => Reply::text(StatusCode::PRECONDITION_FAILED, "it is not what you have"),
+        Precondition::NotModified => {
+            Reply { lines: heads.lines_without_content.clone(), ..Reply::empty(StatusCode::NOT_MODIFIED) }
+        }
+        Precondition::Met => match ranges(of.len(), &validators, head, now_s) {
+            Ranges::Whole => Reply { lines: heads.lines.clone(), ..whole(of, StatusCode::OK) },
+            Ranges::Unsatisfiable => {
+                let text = "it has no such bytes";
+                let length = format!("bytes */{}", of.len());
+                Reply::text(StatusCode::RANGE_NOT_SATISFIABLE, text).with("Content-Range", length)
+            }
+            Ranges::Parts(parts) => match &parts[..] {
+                [part] => single(of, heads, part),
+                parts => multipart(of, heads, parts),
+            },
+        },
+    }
+}
+
+/// RFC 9110 section 14.2: only GET has ranges.
+fn ranges(len: u64, validators: &Validators<'_>, head: &RequestHead, now_s: u64) -> Ranges {
+    match head.field("range") {
+        Some(range) if head.method() == Method::Get && is_range_current(head, validators, now_s) => {
+            Ranges::select(range, len)
+        }
+        _ => Ranges::Whole,
+    }
+}
+
+/// All of the content, and no field.
+pub(super) fn whole(of: &Representation, status: StatusCode) -> Reply {
+    let mut reply = Reply::empty(status);
+    push(&mut reply, of, &(0..of.len()));
+    reply
+}
+
+fn single(of: &Representation, heads: &Heads, part: &Range<u64>) -> Reply {
+    let mut reply = Reply { lines: heads.lines.clone(), ..Reply::empty(StatusCode::PARTIAL_CONTENT) };
+    reply.push("Content-Range", content_range(part, of.len()));
+    push(&mut reply, of, part);
+    reply
+}
+
+/// RFC 9110 section 14.6. What cannot be told apart from the content by randomness is sent whole.
+fn multipart(of: &Representation, heads: &Heads, parts: &[Range<u64>]) -> Reply {
+    let Ok(boundary) = getrandom::u64() else {
+        return Reply { lines: heads.lines.clone(), ..whole(of, StatusCode::OK) };
+    };
+    let boundary = format!("{boundary:016x}");
+    let mut reply =
+        Reply { lines: heads.lines_of_parts.clone(), ..Reply::empty(StatusCode::PARTIAL_CONTENT) };
+    reply.push("Content-Type", format!("multipart/byteranges; boundary={boundary}"));
+    for part in parts {
+        let kind = of.content_type();
+        let range = content_range(part, of.len());
+        let head = format!("\r\n--{boundary}\r\nContent-Type: {kind}\r\nContent-Range: {range}\r\n\r\n");
+        push_bytes(&mut reply, head.as_bytes());
+        push(&mut reply, of, part);
+    }
+    push_bytes(&mut reply, format!("\r\n--{boundary}--\r\n").as_bytes());
+    reply
+}
+
+fn content_range(part: &Range<u64>, length: u64) -> String {
+    format!("bytes {}-{}/{length}", part.start, part.end.saturating_sub(1))
+}
+
+/// Appends a part of the representation to the content.
+fn push(reply: &mut Reply, of: &Representation, part: &Range<u64>) {
+    match &of.content {
+        Content::Memory(content) => {
+            let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(content.len());
+            let part = content.slice(place(part.start)..place(part.end));
+            if reply.content.is_empty() { reply.content = part } else { push_bytes(reply, &part) }
+        }
+        Content::File(_) if part.is_empty() => {}
+        Content::File(file) => {
+            let slice = FileSlice { file: file.clone(), offset: part.start, len: part.end - part.start };
+            reply.parts.push(FilePart { slice, then: Bytes::new() });
+        }
+    }
+}
+
+/// Appends bytes to the content.
+fn push_bytes(reply: &mut Reply, bytes: &[u8]) {
+    let end = reply.parts.last_mut().map_or(&mut reply.content, |part| &mut part.then);
+    *end = [end, bytes].concat().into();
+}

@@ -1,0 +1,68 @@
+//! Work on files that takes longer than a worker may: threads of the worker do it, a few pieces at once.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// What a worker has done at once of either kind: other threads stay free to read what is sent.
+const AT_ONCE_MAX: usize = 2;
+
+/// Where the routes of a worker have work done.
+pub(crate) struct Work {
+    places: Arc<Semaphore>,
+    /// For who only looks what is at a path: not behind who reads a file to its end.
+    places_to_look: Arc<Semaphore>,
+}
+
+/// A place among what is done at once.
+pub(super) struct Place {
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Work {
+    /// A place now, if one is free.
+    pub(super) fn place(&self) -> Option<Place> {
+        let permit = self.places.clone().try_acquire_owned().ok()?;
+        Some(Place { _permit: Some(permit) })
+    }
+
+    /// The same for opening files.
+    ///
+    /// # Cancel safety
+    /// Whoever gives up leaves the queue.
+    pub(super) async fn wait_to_look(&self) -> Place {
+        Place { _permit: self.places_to_look.clone().acquire_owned().await.ok() }
+    }
+
+    /// Waits for a place: first come, first served.
+    ///
+    /// # Cancel safety
+    /// Whoever gives up leaves the queue.
+    pub(super) async fn wait(&self) -> Place {
+        // The semaphore is never closed.
+        Place { _permit: self.places.clone().acquire_owned().await.ok() }
+    }
+
+    /// Has a thread do a piece of work. None: the worker ends.
+    ///
+    /// # Cancel safety
+    /// The work goes on, and keeps its place.
+    pub(super) async fn run<T: Send + 'static>(
+        place: Place,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let done = tokio::task::spawn_blocking(move || {
+            let result = work();
+            drop(place);
+            result
+        });
+        done.await.ok()
+    }
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        let places = || Arc::new(Semaphore::new(AT_ONCE_MAX));
+        Self { places: places(), places_to_look: places() }
+    }
+}

@@ -1,0 +1,102 @@
+//! The content of a streamed reply: a call that goes on after the head left.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tollgate_script::{Call, CallError, Pipe, Request, Step};
+
+use super::Endpoint;
+
+/// A call that writes the content of its reply.
+pub(crate) struct Flow {
+    call: Call,
+    pipe: Rc<Pipe>,
+    endpoint: Rc<Endpoint>,
+    request: Rc<Request>,
+}
+
+/// What a call that writes came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flowed {
+    /// It wrote something, and waits.
+    Written,
+    /// It ran its slice: others have their turn first.
+    Sliced,
+    /// It wrote all of the content.
+    Ended,
+    /// It failed: the content will never be whole.
+    Broken,
+}
+
+impl Flow {
+    /// None: the call streams nothing.
+    pub(super) fn new(call: Call, endpoint: &Rc<Endpoint>, request: &Rc<Request>) -> Option<Self> {
+        let pipe = call.pipe()?.clone();
+        Some(Self { call, pipe, endpoint: endpoint.clone(), request: request.clone() })
+    }
+
+    /// How long the content may pause before the client is told to go on waiting; none if it may for ever.
+    pub(crate) fn heartbeat(&self) -> Option<Duration> {
+        self.call.heartbeat()
+    }
+
+    /// What was written so far.
+    pub(crate) fn take(&self) -> Vec<u8> {
+        self.pipe.take()
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.call.memory_bytes()
+    }
+
+    /// Lets the call run until it has written something, or its slice is over.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Flowed> {
+        if self.call.poll_wait(context).is_pending() {
+            return self.poll_written();
+        }
+        match self.call.resume() {
+            Step::Waiting if self.call.poll_wait(context).is_pending() => self.poll_written(),
+            Step::Waiting | Step::Sliced => Poll::Ready(Flowed::Sliced),
+            Step::Ended(Ok(())) => Poll::Ready(Flowed::Ended),
+            Step::Ended(Err(error)) => {
+                self.log(&error);
+                Poll::Ready(Flowed::Broken)
+            }
+            Step::Streams(_) | Step::Done(_) => Poll::Ready(Flowed::Broken),
+        }
+    }
+
+    fn log(&self, error: &CallError) {
+        let (route, method) = (&self.endpoint.path, self.request.head.method());
+        let (path, id) = (self.request.path(), &self.request.id);
+        tracing::error!(route, %method, path, %id, "script failed after its reply began: {error}");
+    }
+
+    fn poll_written(&self) -> Poll<Flowed> {
+        if self.pipe.bytes_len() > 0 { Poll::Ready(Flowed::Written) } else { Poll::Pending }
+    }
+
+    /// Tells the script that nobody takes any more, and lets it run up to its next wait.
+    pub(crate) async fn abandon(mut self) {
+        self.pipe.close();
+        while poll_fn(|context| Poll::Ready(self.runs_on(context))).await {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn runs_on(&mut self, context: &mut Context<'_>) -> bool {
+        if self.call.poll_wait(context).is_pending() {
+            return false;
+        }
+        match self.call.resume() {
+            Step::Sliced => true,
+            Step::Ended(Err(error)) => {
+                self.log(&error);
+                false
+            }
+            Step::Waiting | Step::Ended(Ok(())) | Step::Streams(_) | Step::Done(_) => false,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Replies that wait until a sink has their records.
+//!
+//! They are in one queue for each sink, in the order of their batches, as the log tells how far the sink is. A reply that has
+//! waited long enough leaves without that: its place in the queue is over when those before it are.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use bytes::Bytes;
+use tollgate_log::{Mishap, Settled, SinkPlace, Ticket};
+use tollgate_script::RequestId;
+
+use super::Verdict;
+use crate::summary::summary;
+
+/// What a client is told of a reject whose reason is not its business.
+const REJECTED: &str = "refused, and kept as a reject";
+
+/// One transaction that is waited for.
+#[derive(Debug)]
+pub(crate) struct Loading {
+    ticket: Ticket,
+    deadline: Instant,
+    id: RequestId,
+    /// What is known of rejects that a client may know, by their place among the records.
+    rejected: RefCell<BTreeMap<usize, String>>,
+    state: RefCell<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    Waiting(Option<Waker>),
+    Over(Verdict),
+}
+
+impl Loading {
+    pub(super) fn new(ticket: Ticket, deadline: Instant, id: RequestId) -> Rc<Self> {
+        let (rejected, state) = (RefCell::default(), RefCell::new(State::Waiting(None)));
+        Rc::new(Self { ticket, deadline, id, rejected, state })
+    }
+
+    /// Notes why records became rejects: the client may know that.
+    pub(super) fn note_rejected(&self, reasons: &[(usize, String)]) {
+        self.rejected.borrow_mut().extend(reasons.iter().cloned());
+    }
+
+    pub(super) fn poll(&self, context: &Context<'_>) -> Poll<Verdict> {
+        match &mut *self.state.borrow_mut() {
+            State::Over(verdict) => Poll::Ready(*verdict),
+            State::Waiting(waker) => {
+                *waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// None: it is waited for.
+    pub(super) fn verdict(&self) -> Option<Verdict> {
+        match &*self.state.borrow() {
+            State::Over(verdict) => Some(*verdict),
+            State::Waiting(_) => None,
+        }
+    }
+
+    /// What a client is told whose records are not all rows.
+    pub(crate) fn summary(&self) -> Bytes {
+        let rejected = self.rejected.borrow();
+        summary(self.ticket.count(), rejected.iter().map(|(place, reason)| (*place, reason.as_str())))
+    }
+
+    fn settle(&self, settled: &Settled) {
+        let mut verdict = Verdict::Kept;
+        for (place, mishap) in settled.mishaps_of(self.ticket) {
+            match mishap {
+                Mishap::Missing => verdict = Verdict::Missing,
+                Mishap::Rejected(reason) => {
+                    tracing::info!(id = %self.id, record = place, reason, "a record that a reply waits for is a reject");
+                    self.rejected.borrow_mut().entry(place).or_insert_with(|| REJECTED.to_owned());
+                    if verdict == Verdict::Kept {
+                        verdict = Verdict::Rejected;
+                    }
+                }
+            }
+        }
+        self.end(verdict);
+    }
+
+    /// The first verdict stands.
+    fn end(&self, verdict: Verdict) {
+        let mut state = self.state.borrow_mut();
+        if let State::Waiting(waker) = &mut *state {
+            let waker = waker.take();
+            *state = State::Over(verdict);
+            drop(state);
+            waker.into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+/// All that wait, by the place of their sink.
+#[derive(Default)]
+pub(super) struct Loadings(BTreeMap<SinkPlace, VecDeque<Rc<Loading>>>);
+
+impl Loadings {
+    /// Adds the last one.
+    pub(super) fn push(&mut self, sink: SinkPlace, loading: Rc<Loading>) {
+        self.0.entry(sink).or_default().push_back(loading);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.values().all(VecDeque::is_empty)
+    }
+
+    /// Releases those whose records a sink has.
+    pub(super) fn settle(&mut self, settled: &Settled) {
+        let Some(queue) = self.0.get_mut(&settled.sink()) else { return };
+        while queue.front().is_some_and(|loading| settled.covers(loading.ticket))
+            && let Some(loading) = queue.pop_front()
+        {
+            loading.settle(settled);
+        }
+    }
+
+    /// Ends those that waited long enough; returns the oldest that still waits.
+    pub(super) fn expire(&mut self, now: Instant) -> Option<Ticket> {
+        for queue in self.0.values_mut() {
+            queue
+                .iter()
+                .filter(|loading| loading.deadline <= now)
+                .for_each(|loading| loading.end(Verdict::Late));
+            while queue.front().is_some_and(|loading| loading.verdict().is_some()) {
+                queue.pop_front();
+            }
+        }
+        self.0.values().filter_map(|queue| queue.front()).map(|loading| loading.ticket).min()
+    }
+
+    /// Ends all.
+    pub(super) fn end(&mut self, verdict: Verdict) {
+        for queue in self.0.values_mut() {
+            queue.drain(..).for_each(|loading| loading.end(verdict));
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Tests of an app: each asks a service of its own, made of the configuration, without a socket and without a log.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::rc::Rc;
+
+use bytes::{Bytes, BytesMut};
+use tollgate_http::{HeadReader, Limits, RequestHead};
+use tollgate_script::{Ask, Asked, CallError, Host, Request, RequestId, Step, Test, Told};
+use uuid::Uuid;
+
+use crate::clock::Clock;
+use crate::conn::Destination;
+use crate::handler::Rehearsed;
+use crate::options::ServerOptions;
+use crate::reply::Reply;
+use crate::service::{Plan, Service};
+
+/// What a test came to.
+#[derive(Debug)]
+pub struct TestResult {
+    /// Its name.
+    pub name: String,
+    /// The line of its file that it begins at.
+    pub line: usize,
+    /// Why it failed, if it did.
+    pub failure: Option<TestFailure>,
+}
+
+/// Why a test failed.
+#[derive(Debug)]
+pub struct TestFailure {
+    /// What was raised, with its place.
+    pub error: CallError,
+    /// What went wrong in the scripts that it asked: errors, and records that are no rows.
+    pub notes: Vec<String>,
+}
+
+/// Why tests could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum TestError {
+    /// The app does not start, or the file is none of tests.
+    #[error("{0}")]
+    Unusable(String),
+    /// The operating system gives no event queue.
+    #[error("no runtime")]
+    Runtime(#[source] io::Error),
+}
+
+/// Runs the tests of a file whose names have `filter` in them, each with scripts that are loaded anew; tells each result.
+///
+/// # Errors
+/// The app does not start, or the file is none of tests: nothing was run.
+pub fn run_tests(
+    options: &ServerOptions,
+    file: &Path,
+    root: &Path,
+    filter: &str,
+    mut tell: impl FnMut(TestResult),
+) -> Result<(), TestError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = runtime.map_err(TestError::Runtime)?;
+    let names: Vec<_> = Stage::new(options, file, root)?.tests.into_iter().map(|test| test.name).collect();
+    for name in names.iter().filter(|name| name.contains(filter)) {
+        let Stage { tests, notes } = Stage::new(options, file, root)?;
+        let Some(test) = tests.into_iter().find(|test| test.name == *name) else { continue };
+        let result = runtime.block_on(run(&test));
+        let notes = notes.take();
+        let failure = result.err().map(|error| TestFailure { error, notes });
+        tell(TestResult { name: test.name, line: test.line, failure });
+    }
+    Ok(())
+}
+
+/// A service with the tests that ask it.
+struct Stage {
+    tests: Vec<Test>,
+    notes: Rc<RefCell<Vec<String>>>,
+}
+
+impl Stage {
+    fn new(options: &ServerOptions, file: &Path, root: &Path) -> Result<Self, TestError> {
+        let mut options = options.clone();
+        options.script.shared = std::sync::Arc::default();
+        let unusable = |error: &dyn std::error::Error| {
+            let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+            TestError::Unusable(format!("{error}{cause}"))
+        };
+        let host = Host::new(options.script.clone()).map_err(|error| unusable(&error))?;
+        let plan = Plan::unrecorded(options);
+        let service = Service::new(&plan).map_err(|error| unusable(&error))?;
+        let notes = Rc::default();
+        let bench = Rc::new(Bench { service, plan, notes: Rc::clone(&notes), asked: Cell::new(0) });
+        let ask: Ask = Rc::new(move |asked| {
+            let bench = bench.clone();
+            Box::pin(async move { bench.answer(asked).await })
+        });
+        let tests = host.load_tests(file, root, &ask).map_err(|error| unusable(&error))?;
+        Ok(Self { tests, notes })
+    }
+}
+
+/// Runs a test to its end. What it returns is not looked at, and it streams nothing.
+async fn run(test: &Test) -> Result<(), CallError> {
+    let mut call = test.call();
+    loop {
+        match call.resume() {
+            Step::Sliced => {}
+            Step::Waiting => poll_fn(|context| call.poll_wait(context)).await,
+            Step::Done(result) => return result.map(drop),
+            Step::Streams(_) | Step::Ended(_) => return Ok(()),
+        }
+    }
+}
+
+/// What tests ask.
+struct Bench {
+    service: Service,
+    plan: Plan,
+    notes: Rc<RefCell<Vec<String>>>,
+    /// Requests so far.
+    asked: Cell<u128>,
+}
+
+impl Bench {
+    async fn answer(&self, asked: Asked) -> Result<Told, String> {
+        let what = format!("{} {}", asked.method, asked.target);
+        let head =
+            head(&asked, &self.plan.options.connection.head).map_err(|text| format!("{what}: {text}"))?;
+        let (endpoint, place) = match self.service.find(&head) {
+            Destination::Reply(reply) => return Ok(told((*reply).into(), None)),
+            Destination::Endpoint { endpoint, place } => (endpoint, place),
+        };
+        self.asked.set(self.asked.get() + 1);
+        let request = Request {
+            head,
+            place,
+            remote_addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            id: RequestId::Made(Uuid::from_u128(self.asked.get())),
+            time_us: Clock::new().now().wall_us,
+            body: asked.content.unwrap_or_default().into(),
+        };
+        let stream =
+            endpoint.stream().and_then(|stream| self.plan.options.streams.get(usize::from(stream.id.0)));
+        let stream = stream.map(|stream| stream.name.clone());
+        let rehearsed = endpoint.rehearse(Rc::new(request)).await?;
+        let mut notes = self.notes.borrow_mut();
+        notes.extend(rehearsed.error.iter().map(|error| format!("{what}: script failed: {error}")));
+        notes.extend(rehearsed.rejects.iter().map(|reason| format!("{what}: record rejected: {reason}")));
+        Ok(told(rehearsed, stream))
+    }
+}
+
+/// Makes a head of what a test gave, as if it came over the wire.
+fn head(asked: &Asked, limits: &Limits) -> Result<RequestHead, String> {
+    let mut text = format!("{} {} HTTP/1.1\r\n", asked.method, asked.target).into_bytes();
+    let has = |what: &str| asked.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(what.as_bytes()));
+    let mut push = |name: &[u8], value: &[u8]| text.extend([name, b": ", value, b"\r\n"].concat());
+    if !has("host") {
+        push(b"host", b"localhost");
+    }
+    if let Some(content) = asked.content.as_ref().filter(|_| !has("content-length")) {
+        push(b"content-length", content.len().to_string().as_bytes());
+    }
+    asked.fields.iter().for_each(|(name, value)| push(name, value));
+    let given = [asked.method.as_bytes(), asked.target.as_bytes()];
+    let fields = asked.fields.iter().flat_map(|(name, value)| [name.as_slice(), value]);
+    if given.into_iter().chain(fields).any(|part| part.contains(&b'\r') || part.contains(&b'\n')) {
+        return Err("a line break in method, path or headers".to_owned());
+    }
+    text.extend(b"\r\n");
+    let read = HeadReader::default().read(&mut BytesMut::from(text.as_slice()), limits);
+    read.map_err(|error| error.to_string())?.ok_or_else(|| "the request has no end".to_owned())
+}
+
+fn told(rehearsed: Rehearsed, stream: Option<String>) -> Told {
+    let Rehearsed { reply, records, rejects, error } = rehearsed;
+    Told {
+        status: reply.status.as_u16(),
+        fields: fields(&reply),
+        content: reply.content,
+        stream,
+        records,
+        rejects,
+        error,
+    }
+}
+
+fn fields(reply: &Reply) -> Vec<(String, Bytes)> {
+    let written = reply.lines.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+    let written = written.filter_map(|line| std::str::from_utf8(line).ok()?.split_once(": "));
+    let written =
+        written.map(|(name, value)| (name.to_ascii_lowercase(), Bytes::copy_from_slice(value.as_bytes())));
+    let own = reply.fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
+    written.chain(own).collect()
+}

@@ -1,0 +1,33 @@
+//! A row that nobody keeps: whether values fit is all that is asked.
+
+use tollgate_log::{Value, ValueError};
+
+use super::{Cell, Facts, Given, StreamPlan};
+
+/// Takes the values of a row, one column after the other.
+struct Unkept<'a> {
+    names: std::vec::IntoIter<&'a str>,
+}
+
+impl Cell for Unkept<'_> {
+    fn push(&mut self, value: Value<'_>) -> Result<(), ValueError> {
+        let column = self.names.next().unwrap_or_default();
+        if let Value::Text(text) | Value::Json(text) = value
+            && let Some(at) = text.bytes().position(|byte| byte == 0)
+        {
+            return Err(ValueError::Nul { column: column.to_owned(), at });
+        }
+        Ok(())
+    }
+}
+
+impl StreamPlan {
+    /// Says whether a record becomes a row.
+    ///
+    /// # Errors
+    /// The first value that does not fit its column.
+    pub(crate) fn check(&self, facts: &Facts<'_>, given: &impl Given) -> Result<(), ValueError> {
+        let names: Vec<_> = self.column_names().collect();
+        self.fill(&mut Unkept { names: names.into_iter() }, facts, given)
+    }
+}

@@ -1,0 +1,35 @@
+//! What is asked of scripts that tell how far they are.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::site::Running;
+
+/// Longer than anything here takes: a test that waits so long has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) fn get(target: &str) -> String {
+    format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")
+}
+
+/// The content of a reply on a connection of its own.
+pub(crate) fn ask(server: &Running, what: &str) -> String {
+    let mut peer = server.connect();
+    peer.send(get(what));
+    let reply = peer.reply(false);
+    assert_eq!(reply.status, 200, "{what}");
+    reply.content
+}
+
+/// Asks until the answer is what is expected.
+pub(crate) fn until(server: &Running, what: &str, expect: &str) {
+    let begun = Instant::now();
+    loop {
+        let found = ask(server, what);
+        if found == expect {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{what} is {found}, not {expect}");
+        thread::yield_now();
+    }
+}

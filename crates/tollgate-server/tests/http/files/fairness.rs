@@ -1,0 +1,110 @@
+//! A small request beside downloads whose peers take whatever they are given: nothing but the turns of the worker lets it through.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::task::{spawn_local, yield_now};
+use tollgate_log::{DiskStorage, Log, LogOptions};
+use tollgate_server::StreamServer;
+
+use super::found::site;
+
+const LARGE_BYTES: usize = 16 << 20;
+const DOWNLOADS: usize = 8;
+/// Longer than anything here takes: a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Some turns: far from all of a file.
+const LEAD_BYTES_MAX: usize = 1 << 20;
+
+/// A peer that asks once, and takes all at once that it is sent.
+#[derive(Clone)]
+struct Greedy {
+    request: Rc<RefCell<Vec<u8>>>,
+    taken: Rc<RefCell<Vec<u8>>>,
+}
+
+impl Greedy {
+    fn asking(target: &str) -> Self {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes();
+        Self { request: Rc::new(RefCell::new(request)), taken: Rc::default() }
+    }
+
+    fn bytes(&self) -> usize {
+        self.taken.borrow().len()
+    }
+}
+
+impl AsyncRead for Greedy {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        buffer.put_slice(&std::mem::take(&mut *self.request.borrow_mut()));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Greedy {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.taken.borrow_mut().extend_from_slice(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+async fn wait_until(is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "it never was so");
+        yield_now().await;
+    }
+}
+
+#[test]
+fn a_small_request_gets_its_turn_among_greedy_downloads() {
+    let site = site()
+        .file("public/large", vec![b'x'; LARGE_BYTES])
+        .tune(|options| options.crowd.queue_age_max = Duration::from_secs(600));
+    let log = LogOptions::new(&site.folder().join("log"));
+    let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |event| panic!("{event:?}")).unwrap();
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
+    runtime.block_on(async {
+        let server = Rc::new(StreamServer::new(&site.options, &log).unwrap());
+        let serve = |peer: &Greedy| {
+            let (server, peer) = (server.clone(), peer.clone());
+            spawn_local(async move { server.serve(peer, IpAddr::V4(Ipv4Addr::LOCALHOST)).await })
+        };
+        // What a thread has to look for is known from then on.
+        serve(&Greedy::asking("/a.txt")).await.unwrap();
+        let downloads: Vec<_> = (0..DOWNLOADS).map(|_| Greedy::asking("/large")).collect();
+        let mut served: Vec<_> = downloads.iter().map(serve).collect();
+        let small = Greedy::asking("/a.txt");
+        // Behind all of them.
+        served.push(serve(&small));
+        wait_until(|| small.taken.borrow().ends_with(b"\r\n\r\nalpha")).await;
+        for download in &downloads {
+            let lead = download.bytes();
+            assert!(lead < LEAD_BYTES_MAX, "{lead} bytes of a download went before");
+        }
+        for served in served {
+            served.await.unwrap();
+        }
+        assert!(downloads.iter().all(|download| download.bytes() > LARGE_BYTES));
+    });
+}

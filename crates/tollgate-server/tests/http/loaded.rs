@@ -1,0 +1,215 @@
+//! Replies that wait until a sink has their records, with a sink that says what it is told to say.
+
+use std::time::{Duration, Instant};
+
+use tollgate_log::{Breaker, Exception, Follower, LogId, Mishap, Sequence, SinkPlace};
+use tollgate_server::Ack;
+
+use crate::peer::{Peer, Reply};
+use crate::site::{Running, Site};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Longer than any test takes.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A server whose replies wait for a sink, and what that sink is to the log.
+fn serve(timeout: Duration) -> (Running, Follower) {
+    let ack = Ack::Loaded { sink: SinkPlace(0), timeout };
+    let server = Site::new()
+        .stream("all", ack, &["n int record.n"])
+        .handler("/a/{n}", "return { body = req.params.n, record = { n = tonumber(req.params.n) } }")
+        .handler(
+            "/s/{n}",
+            "return { record = { n = tonumber(req.params.n) }, write = function(out) out:write('part') end }",
+        )
+        .fixed("/free", "nothing is recorded")
+        .start();
+    let follower = server.sink_follower();
+    (server, follower)
+}
+
+/// Sends requests for these numbers together, and waits until their records could be loaded.
+fn send(peer: &mut Peer, numbers: std::ops::RangeInclusive<u64>, follower: &Follower) -> LogId {
+    send_to(peer, "/a", numbers, follower)
+}
+
+fn send_to(
+    peer: &mut Peer,
+    route: &str,
+    numbers: std::ops::RangeInclusive<u64>,
+    follower: &Follower,
+) -> LogId {
+    let before = follower.watermark().synced;
+    let requests: String = numbers.clone().map(|n| get(&format!("{route}/{n}"))).collect();
+    let last = before.after(numbers.count() as u64);
+    peer.send(requests);
+    await_synced(follower, last)
+}
+
+fn await_synced(follower: &Follower, last: Sequence) -> LogId {
+    let begun = Instant::now();
+    while follower.watermark().synced < last {
+        assert!(begun.elapsed() < PATIENCE, "never synced: {last}");
+        follower.wait_beyond(follower.watermark().synced, Duration::from_millis(50));
+    }
+    follower.watermark().log
+}
+
+fn get(target: &str) -> String {
+    format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")
+}
+
+fn exception(sequence: u64, mishap: Mishap) -> Exception {
+    Exception { first: Sequence(sequence), last: Sequence(sequence), mishap }
+}
+
+fn outcome(reply: &Reply) -> (u16, Option<&str>) {
+    (reply.status, reply.field("tollgate-outcome"))
+}
+
+#[test]
+fn no_reply_leaves_before_the_sink_has_its_record() {
+    let (server, follower) = serve(LONG);
+    let mut peer = server.connect();
+    let log = send(&mut peer, 1..=3, &follower);
+    // The worker had its turn since the records were synced.
+    server.check(&get("/free"), "200", "nothing is recorded");
+    assert!(peer.is_silent());
+    follower.settle(log, Sequence(3), &[]);
+    for n in 1..=3 {
+        peer.expect("200", &n.to_string());
+    }
+}
+
+#[test]
+fn no_byte_of_a_streamed_reply_leaves_before_the_sink_has_its_record() {
+    let (server, follower) = serve(LONG);
+    let mut peer = server.connect();
+    let log = send_to(&mut peer, "/s", 1..=1, &follower);
+    server.check(&get("/free"), "200", "nothing is recorded");
+    assert!(peer.is_silent());
+    follower.settle(log, Sequence(1), &[]);
+    assert_eq!(peer.head().status, 200);
+    peer.expect_bytes(b"4\r\npart\r\n0\r\n\r\n");
+}
+
+#[test]
+fn of_a_streamed_reply_whose_record_is_missing_nothing_is_written() {
+    let (server, follower) = serve(LONG);
+    let mut peer = server.connect();
+    let log = send_to(&mut peer, "/s", 1..=1, &follower);
+    follower.settle(log, Sequence(1), &[exception(1, Mishap::Missing)]);
+    assert_eq!(outcome(&peer.reply(false)), (503, Some("unknown")));
+    peer.send(get("/free"));
+    peer.expect("200", "nothing is recorded");
+}
+
+#[test]
+fn of_pipelined_requests_each_hears_what_became_of_its_own_record_in_order() {
+    let (server, follower) = serve(LONG);
+    let mut peer = server.connect();
+    let log = send(&mut peer, 1..=4, &follower);
+    let secret = Mishap::Rejected("constraint \"inner\" of the database".to_owned());
+    follower.settle(log, Sequence(4), &[exception(2, secret), exception(3, Mishap::Missing)]);
+    assert_eq!(outcome(&peer.reply(false)), (200, None));
+    let rejected = peer.reply(false);
+    assert_eq!(outcome(&rejected), (422, Some("rejected")));
+    let expected = "{\"recorded\":0,\"rejected_count\":1,\"rejected\":[{\"index\":0,\"reason\":\"refused, and kept as a reject\"}]}\n";
+    assert_eq!(rejected.content, expected);
+    let missing = peer.reply(false);
+    assert_eq!((outcome(&missing), missing.field("retry-after")), ((503, Some("unknown")), None));
+    assert_eq!(outcome(&peer.reply(false)), (200, None));
+    // The connection is as good as before.
+    let log = send(&mut peer, 5..=5, &follower);
+    follower.settle(log, Sequence(5), &[]);
+    peer.expect("200", "5");
+}
+
+#[test]
+fn a_reply_that_waited_too_long_is_unknown_and_those_that_come_later_are_told_their_own() {
+    let (server, follower) = serve(Duration::from_millis(300));
+    let (mut early, mut late) = (server.connect(), server.connect());
+    send(&mut early, 1..=2, &follower);
+    for _ in 1..=2 {
+        let reply = early.reply(false);
+        assert_eq!((outcome(&reply), reply.field("retry-after")), ((503, Some("unknown")), None));
+    }
+    let log = send(&mut late, 3..=3, &follower);
+    follower.settle(log, Sequence(3), &[exception(1, Mishap::Missing)]);
+    late.expect("200", "3");
+    let log = send(&mut early, 4..=4, &follower);
+    follower.settle(log, Sequence(4), &[]);
+    early.expect("200", "4");
+}
+
+#[test]
+fn who_leaves_while_it_waits_holds_up_nobody() {
+    let (server, follower) = serve(LONG);
+    let (mut gone, mut there) = (server.connect(), server.connect());
+    send(&mut gone, 1..=1, &follower);
+    let log = send(&mut there, 2..=2, &follower);
+    gone.reset();
+    follower.settle(log, Sequence(2), &[]);
+    there.expect("200", "2");
+}
+
+#[test]
+fn while_the_breaker_is_open_no_handler_runs_and_other_routes_are_served() {
+    let (server, follower) = serve(LONG);
+    follower.set_breaker(Breaker::Open);
+    let mut peer = server.connect();
+    peer.send(get("/a/1"));
+    let refused = peer.reply(false);
+    assert_eq!((outcome(&refused), refused.field("retry-after")), ((503, Some("refused")), Some("1")));
+    peer.send(get("/free"));
+    peer.expect("200", "nothing is recorded");
+    follower.set_breaker(Breaker::Closed);
+    let log = send(&mut peer, 2..=2, &follower);
+    follower.settle(log, Sequence(1), &[]);
+    peer.expect("200", "2");
+    drop(follower);
+    assert_eq!(server.records(), ["n=2"]);
+}
+
+#[test]
+fn who_waits_when_the_server_drains_hears_that_nothing_is_known() {
+    let (server, follower) = serve(LONG);
+    let mut peer = server.connect();
+    send(&mut peer, 1..=1, &follower);
+    drop(follower);
+    assert_eq!(server.records(), ["n=1"]);
+    let reply = peer.reply(false);
+    assert_eq!((outcome(&reply), reply.field("connection")), ((503, Some("unknown")), None));
+    peer.expect_end();
+}
+
+#[test]
+fn files_among_replies_that_did_not_come_true_stay_whole_and_those_are_not_sent() {
+    // Longer than what is held in memory, so sent by the system.
+    let content: String = (0..40 << 10).map(|place| char::from(b'a' + (place / 7 % 26) as u8)).collect();
+    let ack = Ack::Loaded { sink: SinkPlace(0), timeout: LONG };
+    let server = Site::new()
+        .stream("all", ack, &["path text request.path"])
+        .file("public/large", &content)
+        .file("public/a.txt", "alpha")
+        .files("/*", |_| {})
+        .start();
+    let follower = server.sink_follower();
+    let mut peer = server.connect();
+    // The files are known from now on, so that the replies wait together.
+    peer.send([get("/large"), get("/a.txt")].concat());
+    let log = await_synced(&follower, Sequence(2));
+    follower.settle(log, Sequence(2), &[]);
+    peer.expect("200", &content);
+    peer.expect("200", "alpha");
+    let targets = ["/large", "/a.txt", "/large", "/large", "/a.txt"];
+    peer.send(targets.map(get).concat());
+    await_synced(&follower, Sequence(7));
+    let rejected = exception(3, Mishap::Rejected("a reason".to_owned()));
+    follower.settle(log, Sequence(7), &[rejected, exception(6, Mishap::Missing)]);
+    assert_eq!(outcome(&peer.reply(false)), (422, Some("rejected")));
+    peer.expect("200", "alpha");
+    peer.expect("200", &content);
+    assert_eq!(outcome(&peer.reply(false)), (503, Some("unknown")));
+    peer.expect("200", "alpha");
+}

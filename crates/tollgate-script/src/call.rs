@@ -12,16 +12,21 @@
 //! An error that the script catches frees nothing from the limits: memory stays limited and time stays over.
 
 use std::mem;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use mlua::Lua;
+use mlua::{Function, Lua, Table};
+use tokio::time::{Sleep, sleep};
 
 use crate::error::CallError;
 use crate::host::{Script, Vm};
-use crate::reply::{Outcome, Reader};
+use crate::pipe::Pipe;
+use crate::reply::{Outcome, Reader, Streamed};
 use crate::request::{Active, Request};
 use crate::sys::coroutine::{Coroutine, Ran};
+use crate::waits::{Answer, Operation};
 
 /// A call under way. Dropping it ends it.
 pub struct Call {
@@ -29,11 +34,30 @@ pub struct Call {
     state: State,
     spent: Duration,
     grown_bytes: isize,
+    /// When the wall budget is used up; none before the first wait.
+    wall: Option<Pin<Box<Sleep>>>,
+    stream: Option<Box<Stream>>,
+}
+
+/// The content that a call writes after its handler returned.
+struct Stream {
+    streamed: Streamed,
+    pipe: Rc<Pipe>,
+    out: Table,
+    /// What of it was taken when its budgets began last.
+    taken_bytes: u64,
 }
 
 enum State {
     Ready(Rc<Request>),
     Suspended(Running),
+    Waiting(Running, Operation),
+    /// What it waited for is there.
+    Settled(Running, Answer),
+    /// It waited too long.
+    Expired(Running),
+    /// Its handler returned; the function that writes the content has not begun.
+    Streaming(Box<Streaming>),
     Over,
 }
 
@@ -43,18 +67,54 @@ struct Running {
     active: Active,
 }
 
+struct Streaming {
+    coroutine: Coroutine,
+    request: Rc<Request>,
+    req: Table,
+    function: Function,
+}
+
 /// What became of a call.
 #[derive(Debug)]
 pub enum Step {
     /// It ran its slice: give the worker back and resume it after the others.
     Sliced,
+    /// It waits: poll [`Call::poll_wait`], then resume it.
+    Waiting,
     /// It is over.
     Done(Result<Outcome, CallError>),
+    /// The handler returned, and the call goes on to write the content into [`Call::pipe`]: resume it when that may leave, or
+    /// drop it.
+    Streams(Outcome),
+    /// The content is written, or will never be.
+    Ended(Result<(), CallError>),
+}
+
+/// Why a coroutine gave the VM back.
+enum Pause {
+    Slice,
+    Wait(Operation),
+}
+
+/// What a stretch of running came to.
+enum End {
+    Paused(Pause),
+    Replied(Result<Outcome, CallError>),
+    /// The content, by the function that streams it.
+    Written,
+    Failed(CallError),
 }
 
 impl Call {
     pub(crate) fn new(script: Rc<Script>, request: Rc<Request>) -> Self {
-        Self { script, state: State::Ready(request), spent: Duration::ZERO, grown_bytes: 0 }
+        Self {
+            script,
+            state: State::Ready(request),
+            spent: Duration::ZERO,
+            grown_bytes: 0,
+            wall: None,
+            stream: None,
+        }
     }
 
     /// Tells whether any of the script has run.
@@ -62,51 +122,201 @@ impl Call {
         !matches!(self.state, State::Ready(_))
     }
 
-    /// Runs the call until it is over or its slice is.
+    /// Tells whether it waits for something else than its turn.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Waiting(..))
+    }
+
+    /// Bytes that it holds while it is set aside, as far as they are known: by how much it let the VM grow, and itself.
+    pub fn memory_bytes(&self) -> usize {
+        match self.state {
+            State::Ready(_) | State::Over => 0,
+            _ => {
+                let written_bytes = self.pipe().map_or(0, |pipe| pipe.bytes_len());
+                SUSPENDED_BYTES + usize::try_from(self.grown_bytes).unwrap_or(0) + written_bytes
+            }
+        }
+    }
+
+    /// Where the content of a streamed reply is written.
+    pub fn pipe(&self) -> Option<&Rc<Pipe>> {
+        self.stream.as_ref().map(|stream| &stream.pipe)
+    }
+
+    /// How long server-sent events may pause before a comment is due; none for another reply.
+    pub fn heartbeat(&self) -> Option<Duration> {
+        let stream = self.stream.as_ref()?;
+        (stream.streamed == Streamed::Events).then_some(self.script.vm.options.heartbeat)
+    }
+
+    /// Whether the wall budget counts: not while the client is waited for, which has bounds of its own, nor for events.
+    fn is_on_the_clock(&self) -> bool {
+        let stream = self.stream.as_ref();
+        stream.is_none_or(|stream| stream.streamed == Streamed::Write && !stream.pipe.is_full())
+    }
+
+    /// Polls what the call waits for; ready once it can be resumed, at the latest when its wall budget is used up.
+    ///
+    /// # Panics
+    /// A call that waits, outside of a tokio runtime with timers.
+    pub fn poll_wait(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let State::Waiting(_, operation) = &mut self.state else { return Poll::Ready(()) };
+        let polled = operation.as_mut().poll(context);
+        let settled = match polled {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending if !self.is_on_the_clock() => return Poll::Pending,
+            Poll::Pending => {
+                let wall_budget = self.script.vm.options.wall_budget;
+                let wall = self.wall.get_or_insert_with(|| Box::pin(sleep(wall_budget)));
+                if wall.as_mut().poll(context).is_pending() {
+                    return Poll::Pending;
+                }
+                None
+            }
+        };
+        self.state = match (mem::replace(&mut self.state, State::Over), settled) {
+            (State::Waiting(running, _), Some(answer)) => State::Settled(running, answer),
+            (State::Waiting(running, _), None) => State::Expired(running),
+            (state, _) => state,
+        };
+        Poll::Ready(())
+    }
+
+    /// Runs the call until it is over, waits, or its slice is over.
     pub fn resume(&mut self) -> Step {
         match mem::replace(&mut self.state, State::Over) {
             State::Ready(request) => match prepare(&self.script, request) {
                 Ok(running) => self.run(running, Coroutine::start),
                 Err(error) => Step::Done(Err(error)),
             },
-            State::Suspended(running) => self.run(running, Coroutine::resume),
+            State::Suspended(running) => {
+                if self.stream.as_ref().is_some_and(|stream| stream.pipe.taken_bytes() > stream.taken_bytes) {
+                    self.renew_budgets();
+                }
+                self.run(running, Coroutine::resume)
+            }
+            State::Settled(running, answer) => {
+                if self.stream.is_some() {
+                    self.renew_budgets();
+                }
+                self.run(running, |coroutine, lua| coroutine.settle(lua, answer(lua)))
+            }
+            State::Expired(running) => {
+                let vm = &self.script.vm;
+                self.failed(vm.wall_error(running.coroutine.traceback(&vm.lua)))
+            }
+            State::Streaming(streaming) => self.begin_stream(*streaming),
+            waiting @ State::Waiting(..) => {
+                self.state = waiting;
+                Step::Waiting
+            }
             State::Over => Step::Done(Err(CallError::script("the call is over already"))),
         }
     }
 
-    fn run(&mut self, running: Running, go: fn(&Coroutine, &Lua) -> Ran) -> Step {
+    fn run(&mut self, running: Running, go: impl FnOnce(&Coroutine, &Lua) -> Ran) -> Step {
         let Running { coroutine, active } = running;
         let vm = Rc::clone(&self.script.vm);
         vm.budget.enter(self.spent, Some(coroutine.address()));
+        vm.waits.enter(coroutine.address());
+        if let Some(stream) = &self.stream {
+            vm.waits.write_to(stream.out.to_pointer(), Rc::clone(&stream.pipe));
+        }
         vm.active.replace(Some(active));
-        let end = match self.limited(&vm, |lua| go(&coroutine, lua)) {
+        let ran = self.limited(&vm, |lua| go(&coroutine, lua));
+        let begun = vm.waits.leave();
+        let end = match ran {
+            Ran::Returned if self.stream.is_some() => End::Written,
             Ran::Returned => {
                 let reader = self.reader(&vm);
-                Some(coroutine.look(|value, second| reader.outcome(value, second)))
+                End::Replied(coroutine.look(|value, second| reader.outcome(value, second)))
             }
-            Ran::Yielded => yielded(&vm),
-            Ran::Failed(error) => Some(Err(vm.call_error(&error))),
+            Ran::Yielded => match paused(&vm, begun) {
+                Ok(pause) => End::Paused(pause),
+                Err(error) => End::Failed(error),
+            },
+            Ran::Failed(error) => End::Failed(vm.call_error(&error)),
         };
         let active = vm.active.take();
         vm.kept.take_out();
         let stretch = vm.budget.leave();
         self.spent = stretch.spent;
         if let Some(traceback) = stretch.over {
-            return Step::Done(Err(vm.cpu_error(traceback)));
+            return self.failed(vm.cpu_error(traceback));
         }
         match (end, active) {
-            (None, Some(active)) => {
-                self.state = State::Suspended(Running { coroutine, active });
-                Step::Sliced
+            (End::Failed(error), _) => self.failed(error),
+            (End::Written, _) => {
+                coroutine.clear();
+                keep(&vm, coroutine);
+                Step::Ended(Ok(()))
             }
-            (None, None) => Step::Done(Err(CallError::script("the call lost its request"))),
-            (Some(result), _) => {
+            (End::Paused(pause), Some(active)) => self.pause(Running { coroutine, active }, pause),
+            (End::Paused(_) | End::Replied(Ok(Outcome { streamed: Some(_), .. })), None) => {
+                self.failed(CallError::script("the call lost its request"))
+            }
+            (End::Replied(Ok(outcome)), Some(active)) if outcome.streamed.is_some() => {
+                self.replied(coroutine, active, outcome)
+            }
+            (End::Replied(result), _) => {
+                coroutine.clear();
                 if result.is_ok() {
                     keep(&vm, coroutine);
                 }
                 Step::Done(result)
             }
         }
+    }
+
+    /// The budgets of a streamed reply are those of a stretch without a wait, in which nothing of it left.
+    fn renew_budgets(&mut self) {
+        (self.spent, self.grown_bytes, self.wall) = (Duration::ZERO, 0, None);
+        if let Some(stream) = &mut self.stream {
+            stream.taken_bytes = stream.pipe.taken_bytes();
+        }
+    }
+
+    fn failed(&self, error: CallError) -> Step {
+        if self.stream.is_some() { Step::Ended(Err(error)) } else { Step::Done(Err(error)) }
+    }
+
+    /// Sets the call aside between the head of its reply and the content.
+    fn replied(&mut self, coroutine: Coroutine, active: Active, outcome: Outcome) -> Step {
+        let vm = &self.script.vm;
+        let Some(streamed) = outcome.streamed else { return Step::Done(Ok(outcome)) };
+        let taken = coroutine.streaming(&vm.lua, streamed.name());
+        coroutine.clear();
+        match taken.and_then(|taken| Ok((taken, vm.outs.make(&vm.lua, streamed)?))) {
+            Err(error) => Step::Done(Err(vm.call_error(&error))),
+            Ok(((req, function), out)) => {
+                self.stream = Some(Box::new(Stream { streamed, pipe: Rc::default(), out, taken_bytes: 0 }));
+                let request = active.request;
+                self.state = State::Streaming(Box::new(Streaming { coroutine, request, req, function }));
+                Step::Streams(outcome)
+            }
+        }
+    }
+
+    /// Runs the function that writes the content, with budgets of its own.
+    fn begin_stream(&mut self, streaming: Streaming) -> Step {
+        let Streaming { coroutine, request, req, function } = streaming;
+        let vm = &self.script.vm;
+        let Some(stream) = &self.stream else { return Step::Ended(Err(CallError::script("no stream"))) };
+        if let Err(error) = coroutine.prepare_stream(&vm.lua, &req, &function, &stream.out) {
+            return Step::Ended(Err(vm.call_error(&error)));
+        }
+        self.renew_budgets();
+        let active = Active { request, req: req.to_pointer() };
+        self.run(Running { coroutine, active }, Coroutine::start)
+    }
+
+    fn pause(&mut self, running: Running, pause: Pause) -> Step {
+        let (state, step) = match pause {
+            Pause::Slice => (State::Suspended(running), Step::Sliced),
+            Pause::Wait(operation) => (State::Waiting(running, operation), Step::Waiting),
+        };
+        self.state = state;
+        step
     }
 
     /// Runs the coroutine under the memory limit.
@@ -127,6 +337,7 @@ impl Call {
             marks: &vm.marks,
             budget: &vm.budget,
             scratch: &vm.scratch,
+            active: &vm.active,
             reply_bytes_max: vm.options.reply_bytes_max,
             parts: &vm.reply_parts,
             columns: &self.script.columns,
@@ -151,14 +362,15 @@ fn prepare(script: &Script, request: Rc<Request>) -> Result<Running, CallError> 
     prepared.map_err(|error| vm.call_error(&error))
 }
 
-/// Tells a slice's end from a yield of the script.
-fn yielded(vm: &Vm) -> Option<Result<Outcome, CallError>> {
-    if vm.budget.is_slice_end() {
-        return None;
+/// Tells a wait, and a slice's end, from a yield of the script.
+fn paused(vm: &Vm, begun: Option<Operation>) -> Result<Pause, CallError> {
+    match begun {
+        Some(operation) => Ok(Pause::Wait(operation)),
+        None if vm.budget.is_slice_end() => Ok(Pause::Slice),
+        None => Err(CallError::script(
+            "handler called coroutine.yield outside a coroutine of its own: return the reply",
+        )),
     }
-    Some(Err(CallError::script(
-        "handler called coroutine.yield outside a coroutine of its own: return the reply",
-    )))
 }
 
 /// Keeps the coroutine of a call that ended well for the next one.
@@ -170,3 +382,5 @@ fn keep(vm: &Vm, coroutine: Coroutine) {
 }
 
 const IDLE_MAX: usize = 64;
+/// What a call that waits takes beside what its script made: 1852 bytes by `--example waiting`.
+const SUSPENDED_BYTES: usize = 2048;

@@ -97,6 +97,14 @@ pub enum CallError {
         /// Where the script was.
         traceback: String,
     },
+    /// The call waited beyond the time that it may take.
+    #[error("script exceeds its wall budget: limit {limit_ms} ms{}", below(traceback))]
+    WallBudget {
+        /// The budget.
+        limit_ms: u64,
+        /// Where the script waited.
+        traceback: String,
+    },
     /// The call's memory grew beyond what it may.
     #[error("script exceeds its memory: growth limit {limit_bytes} bytes")]
     Memory {

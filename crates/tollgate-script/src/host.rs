@@ -6,14 +6,14 @@
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::Once;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 use tollgate_http::{Method, Methods};
 
 use crate::api::json::Scratch;
-use crate::api::{self, Marks};
+use crate::api::{self, Marks, Outs};
 use crate::budget::{self, Budget};
 use crate::call::Call;
 use crate::error::{CallError, HostError, LoadError, placed, shown};
@@ -22,8 +22,11 @@ use crate::nearest::hint;
 use crate::reply::{PARTS, RecordFields};
 use crate::request::{self, ActiveCell, Request};
 use crate::require::{Loader, Modules};
+use crate::shared::Shared;
 use crate::sys::coroutine::Coroutine;
 use crate::sys::stack::Kept;
+use crate::testing::{self, Ask, Test};
+use crate::waits::Waits;
 
 /// The bounds of a host.
 #[derive(Debug, Clone)]
@@ -32,10 +35,20 @@ pub struct HostOptions {
     pub cpu_budget: Duration,
     /// How long a call runs before it gives the worker back. In whole milliseconds.
     pub slice: Duration,
-    /// By how much the memory of the VM may grow in one call.
+    /// How long a call may take from its first wait on, by the monotonic clock.
+    pub wall_budget: Duration,
+    /// Server-sent events that pause for so long are told to go on by a comment.
+    pub heartbeat: Duration,
+    /// By how much the memory of the VM may grow in one call; of a streamed reply between two waits.
     pub memory_bytes_max: usize,
     /// The longest content of a reply, and the longest JSON.
     pub reply_bytes_max: usize,
+    /// The variables of the environment that scripts may read.
+    pub env: Vec<String>,
+    /// What scripts share with those of every host that has the same.
+    pub shared: Arc<Shared>,
+    /// How many bytes the shared values may take.
+    pub shared_bytes_max: usize,
 }
 
 impl Default for HostOptions {
@@ -43,8 +56,13 @@ impl Default for HostOptions {
         Self {
             cpu_budget: Duration::from_millis(50),
             slice: Duration::from_millis(2),
+            wall_budget: Duration::from_secs(30),
+            heartbeat: Duration::from_secs(15),
             memory_bytes_max: 16 << 20,
             reply_bytes_max: 16 << 20,
+            env: Vec::new(),
+            shared: Arc::default(),
+            shared_bytes_max: 16 << 20,
         }
     }
 }
@@ -58,6 +76,8 @@ pub(crate) struct Vm {
     pub(crate) options: HostOptions,
     pub(crate) budget: Rc<Budget>,
     pub(crate) active: Rc<ActiveCell>,
+    pub(crate) waits: Rc<Waits>,
+    pub(crate) outs: Outs,
     /// Where the `req` of the call that runs now keeps fields.
     pub(crate) kept: Rc<Kept>,
     pub(crate) marks: Rc<Marks>,
@@ -88,15 +108,43 @@ impl Host {
     /// Each names the file; `Syntax` and `Run` also the line. A retry makes sense after the file changed.
     pub fn load(&self, file: &Path, root: &Path, fields: &RecordFields) -> Result<Handler, LoadError> {
         let vm = &self.0;
-        let loader = Loader::new(root, &vm.modules)?;
-        let source = loader.read(file)?;
-        let path = source.path.clone();
-        let returned = vm.charged(|lua| loader.run(lua, &path, &loader.compile(lua, source)?));
-        let value = returned.map_err(|error| load_error(file, error))?;
+        let value = self.evaluate(file, root)?;
         let shape = Shape::of(&value).map_err(|text| LoadError::Shape { file: file.to_path_buf(), text })?;
         let columns = Interned::new(&vm.lua, fields.names.iter().map(String::as_str))
             .map_err(|error| load_error(file, Charged::Call(vm.call_error(&error))))?;
         Ok(Handler(Rc::new(Script { vm: Rc::clone(vm), shape, columns, whole: fields.whole })))
+    }
+
+    /// Compiles a file of tests and runs it once; it must return a table of functions by name. They ask `ask`.
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load).
+    pub fn load_tests(&self, file: &Path, root: &Path, ask: &Ask) -> Result<Vec<Test>, LoadError> {
+        testing::load(self, file, root, ask)
+    }
+
+    /// Compiles a file and runs it once; returns what it returned.
+    pub(crate) fn evaluate(&self, file: &Path, root: &Path) -> Result<Value, LoadError> {
+        let vm = &self.0;
+        let loader = Loader::new(root, &vm.modules)?;
+        let source = loader.read(file)?;
+        let path = source.path.clone();
+        let returned = vm.charged(|lua| loader.run(lua, &path, &loader.compile(lua, source)?));
+        returned.map_err(|error| load_error(file, error))
+    }
+
+    /// Makes a handler of a function, for every method.
+    pub(crate) fn handler_of(&self, function: Function) -> Handler {
+        let (shape, columns) = (Shape::Any(function), Interned::default());
+        Handler(Rc::new(Script { vm: Rc::clone(&self.0), shape, columns, whole: false }))
+    }
+
+    pub(crate) fn lua(&self) -> &Lua {
+        &self.0.lua
+    }
+
+    pub(crate) fn waits(&self) -> &Rc<Waits> {
+        &self.0.waits
     }
 
     /// A digest of all files that were read so far: hosts of one process that loaded the same texts in the same order have
@@ -122,17 +170,21 @@ impl Vm {
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
         let budget = Rc::new(Budget::new(options.cpu_budget, options.slice));
         let active = Rc::new(ActiveCell::default());
-        let marks = api::install(&lua, &active, &budget, options.reply_bytes_max)?;
+        let waits = Rc::new(Waits::default());
+        let marks = api::install(&lua, &active, &budget, &options, &waits)?;
         let kept = Rc::new(Kept::new(&lua, &marks.store_integer)?);
         let req_metatable = request::metatable(&lua, &active, &marks, &budget, &kept)?;
         let reply_parts = Interned::new(&lua, PARTS)?;
         budget.watch(&lua)?;
         let modules = Rc::default();
+        let outs = Outs::new(&lua, &waits)?;
         Ok(Self {
             lua,
             options,
             budget,
             active,
+            outs,
+            waits,
             kept,
             marks,
             req_metatable,
@@ -162,6 +214,11 @@ impl Vm {
     pub(crate) fn cpu_error(&self, traceback: String) -> CallError {
         let limit_ms = u64::try_from(self.options.cpu_budget.as_millis()).unwrap_or(u64::MAX);
         CallError::CpuBudget { limit_ms, traceback }
+    }
+
+    pub(crate) fn wall_error(&self, traceback: String) -> CallError {
+        let limit_ms = u64::try_from(self.options.wall_budget.as_millis()).unwrap_or(u64::MAX);
+        CallError::WallBudget { limit_ms, traceback }
     }
 
     /// Classifies an error; after one of memory the VM is swept, so that the next call starts with room.

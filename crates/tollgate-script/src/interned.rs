@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use mlua::{Lua, LuaString};
 
 /// Known names, held so that their addresses stay theirs.
+#[derive(Default)]
 pub(crate) struct Interned {
     addresses: Vec<*const c_void>,
     _held: Vec<LuaString>,

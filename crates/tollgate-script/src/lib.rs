@@ -5,7 +5,8 @@
 //! does no I/O but reading scripts while they are loaded.
 //!
 //! - One [`Host`] per worker thread; [`Host::load`] gives a [`Handler`]; [`Handler::call`] a [`Call`], which is
-//!   resumed until it is [`Step::Done`].
+//!   resumed until it is [`Step::Done`]; one that waits is polled in between. A call that streams its reply goes on behind
+//!   [`Step::Streams`], and writes into a [`Pipe`].
 //! - Time: interrupts of the VM compare a counter of the ticker thread with the call's budget, also inside pattern
 //!   matching, `pcall` and metamethods. Library functions without an interrupt are bounded in `api/guard.luau`.
 //! - Memory: growth during a call is limited in the allocator. See [`Call`]'s module for what that costs.
@@ -22,17 +23,24 @@ mod host;
 mod id;
 mod interned;
 mod nearest;
+mod pipe;
 mod place;
 mod reply;
 mod request;
 mod require;
+mod shared;
 mod sys;
+mod testing;
+mod waits;
 
 pub use body::{Body, BodyError, BodyFile};
 pub use call::{Call, Step};
 pub use error::{CallError, HostError, LoadError};
 pub use host::{Handler, Host, HostOptions};
 pub use id::{RequestId, RequestIdBuffer};
+pub use pipe::Pipe;
 pub use place::Place;
-pub use reply::{ContentType, FieldValue, HeaderLine, Outcome, Record, RecordFields};
+pub use reply::{ContentType, FieldValue, HeaderLine, Outcome, Record, RecordFields, Streamed};
 pub use request::Request;
+pub use shared::Shared;
+pub use testing::{Ask, Asked, Telling, Test, Told};

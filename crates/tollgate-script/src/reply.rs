@@ -4,6 +4,8 @@
 //! A number is a status without content; a text is 200 with `text/plain; charset=utf-8`; a table has the fields
 //! below, and any other is an error. All reading is raw: no metamethod of the script runs here.
 
+mod validators;
+
 use std::borrow::Cow;
 use std::cell::RefCell;
 
@@ -16,7 +18,10 @@ use crate::budget::Budget;
 use crate::error::{CallError, shown};
 use crate::interned::Interned;
 use crate::nearest::hint;
+use crate::request::ActiveCell;
 use crate::sys::seen::{Entries, Seen};
+
+use validators::Validators;
 
 /// Which fields of the `record` table a route keeps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,6 +44,8 @@ pub enum ContentType {
     Html,
     /// `json`.
     Json,
+    /// `events`.
+    Events,
 }
 
 impl ContentType {
@@ -48,6 +55,26 @@ impl ContentType {
             Self::Text => "content-type: text/plain; charset=utf-8\r\n",
             Self::Html => "content-type: text/html; charset=utf-8\r\n",
             Self::Json => "content-type: application/json\r\n",
+            Self::Events => "content-type: text/event-stream\r\n",
+        }
+    }
+}
+
+/// By which function of the reply its content is written, after the handler returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streamed {
+    /// `write`.
+    Write,
+    /// `events`.
+    Events,
+}
+
+impl Streamed {
+    /// The name of the field.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Events => "events",
         }
     }
 }
@@ -61,8 +88,10 @@ pub struct Outcome {
     pub content_type: Option<ContentType>,
     /// The header fields, valid for the wire.
     pub headers: Vec<HeaderLine>,
-    /// The content.
+    /// The content, where it is not streamed.
     pub body: Bytes,
+    /// How the content is written by the call, which goes on.
+    pub streamed: Option<Streamed>,
     /// The values for the log.
     pub record: Record,
 }
@@ -102,6 +131,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) marks: &'a Marks,
     pub(crate) budget: &'a Budget,
     pub(crate) scratch: &'a RefCell<Scratch>,
+    /// The request of the call that returned.
+    pub(crate) active: &'a ActiveCell,
     pub(crate) reply_bytes_max: usize,
     /// [`PARTS`].
     pub(crate) parts: &'a Interned,
@@ -131,6 +162,7 @@ impl Reader<'_> {
                 content_type: None,
                 headers: Vec::new(),
                 body: Bytes::new(),
+                streamed: None,
                 record: self.record(Seen::Nil)?,
             }),
             Seen::Text(text) => Ok(Outcome {
@@ -138,6 +170,7 @@ impl Reader<'_> {
                 content_type: Some(ContentType::Text),
                 headers: Vec::new(),
                 body: self.content("reply", text)?,
+                streamed: None,
                 record: self.record(Seen::Nil)?,
             }),
             Seen::Nil => Err(reply("handler returned nothing: return a status, a text or a table")),
@@ -150,34 +183,44 @@ impl Reader<'_> {
 
     fn table(&self, table: Entries<'_>) -> Result<Outcome> {
         let parts = table.pick(self.parts).map_err(|key| unknown_part(&key))?;
-        let [given_status, given_headers, body, json, html, record] = parts;
+        let [given_status, given_headers, body, json, html, record, etag, last_modified, write, events] =
+            parts;
         let status = if let Seen::Nil = given_status { 200 } else { status(given_status)? };
-        let headers = headers(given_headers, self.budget)?;
-        let (body, content_type) = self.body([("body", body), ("json", json), ("html", html)])?;
-        if !body.is_empty() && !StatusCode::new(status).is_some_and(StatusCode::may_have_content) {
-            return Err(reply(format!(
-                "reply.status is {status}, which has no content, beside {} bytes",
-                body.len()
-            )));
+        let mut headers = headers(given_headers, self.budget)?;
+        let validators = Validators::read(etag, last_modified, self.active)?;
+        validators.push_lines(&mut headers)?;
+        let contents = [("body", body), ("json", json), ("html", html), ("write", write), ("events", events)];
+        let Content { body, content_type, streamed } = self.body(contents)?;
+        let has_content = streamed.is_some() || !body.is_empty();
+        if has_content && !StatusCode::new(status).is_some_and(StatusCode::may_have_content) {
+            let beside = streamed.map_or_else(|| format!("{} bytes", body.len()), |by| by.name().to_owned());
+            return Err(reply(format!("reply.status is {status}, which has no content, beside {beside}")));
         }
-        let is_said = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-        let content_type = content_type.filter(|_| !is_said);
-        Ok(Outcome { status, content_type, headers, body, record: self.record(record)? })
+        let is_said = |what: &str| headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(what));
+        let content_type = content_type.filter(|_| !is_said("content-type"));
+        if streamed == Some(Streamed::Events) && !is_said("cache-control") {
+            headers.push((Cow::Borrowed("cache-control"), Bytes::from_static(b"no-store")));
+        }
+        let record = self.record(record)?;
+        Ok(validators.apply(Outcome { status, content_type, headers, body, streamed, record }, self.active))
     }
 
-    fn body(&self, kinds: [(&str, Seen<'_>); 3]) -> Result<(Bytes, Option<ContentType>)> {
+    fn body(&self, kinds: [(&str, Seen<'_>); 5]) -> Result<Content> {
         let mut given = kinds.into_iter().filter(|(_, value)| !matches!(value, Seen::Nil));
-        let Some((name, value)) = given.next() else { return Ok((Bytes::new(), None)) };
+        let Some((name, value)) = given.next() else { return Ok(Content::default()) };
         if let Some((other, _)) = given.next() {
             return Err(reply(format!(
-                "reply has both {name} and {other}: allowed is one of body, json, html"
+                "reply has both {name} and {other}: allowed is one of body, json, html, write, events"
             )));
         }
-        match name {
-            "json" => Ok((self.json("reply.json", value, Bytes::copy_from_slice)?, Some(ContentType::Json))),
-            "html" => Ok((self.text("reply.html", value)?, Some(ContentType::Html))),
-            _ => Ok((self.text("reply.body", value)?, Some(ContentType::Text))),
-        }
+        let (body, content_type) = match name {
+            "json" => (self.json("reply.json", value, Bytes::copy_from_slice)?, ContentType::Json),
+            "html" => (self.text("reply.html", value)?, ContentType::Html),
+            "write" => return streamed(value, Streamed::Write, ContentType::Text),
+            "events" => return streamed(value, Streamed::Events, ContentType::Events),
+            _ => (self.text("reply.body", value)?, ContentType::Text),
+        };
+        Ok(Content { body, content_type: Some(content_type), streamed: None })
     }
 
     fn text(&self, what: &str, value: Seen<'_>) -> Result<Bytes> {
@@ -282,6 +325,23 @@ impl Reader<'_> {
             ))
         })?;
         Ok(())
+    }
+}
+
+/// What a reply says of its content.
+#[derive(Default)]
+struct Content {
+    body: Bytes,
+    content_type: Option<ContentType>,
+    streamed: Option<Streamed>,
+}
+
+fn streamed(value: Seen<'_>, by: Streamed, content_type: ContentType) -> Result<Content> {
+    match value {
+        Seen::Other("function") => {
+            Ok(Content { body: Bytes::new(), content_type: Some(content_type), streamed: Some(by) })
+        }
+        other => Err(reply(format!("reply.{} is a {}: allowed is a function", by.name(), other.kind()))),
     }
 }
 
@@ -405,7 +465,8 @@ fn reply(text: impl Into<String>) -> CallError {
 }
 
 /// The fields of a reply table.
-pub(crate) const PARTS: [&str; 6] = ["status", "headers", "body", "json", "html", "record"];
+pub(crate) const PARTS: [&str; 10] =
+    ["status", "headers", "body", "json", "html", "record", "etag", "last_modified", "write", "events"];
 /// What a script says, and what a server adds.
 const HEADERS_EXPECTED: usize = 4;
 const HEADERS_MAX: usize = 256;

@@ -2,10 +2,13 @@
 //!
 //! `req` is an empty read-only table of its own for each call; its metatable, shared by all calls of a host, asks
 //! for each field when it is touched. Query, headers and params become tables at the first touch, and then are fields
-//! of `req` itself until the slice ends.
+//! of `req` itself until the slice ends; so do cookies. Forms are in [`form`], conditions in [`mod@precondition`].
 //!
 //! Invariant: a `req` answers only while its own call runs. One that a script kept answers with an error,
 //! not with another client's data.
+
+mod form;
+pub(crate) mod precondition;
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -13,8 +16,8 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use mlua::{Function, Lua, LuaString, Table, Value};
-use tollgate_http::{RequestHead, query_pairs};
+use mlua::{Function, Lua, LuaString, Table, Value, Variadic};
+use tollgate_http::{RequestHead, cookie_pairs, query_pairs};
 
 use crate::api::{Marks, check_memory, json, string_within, unlimited, watched};
 use crate::body::Body;
@@ -25,6 +28,9 @@ use crate::interned::Interned;
 use crate::nearest::hint;
 use crate::place::Place;
 use crate::sys::stack::{self, Fields, Kept, Stack};
+
+use form::FormReader;
+use precondition::precondition;
 
 /// One complete request as a handler gets it.
 #[derive(Debug)]
@@ -141,8 +147,13 @@ impl Fields for RequestFields {
                 let fields = request.head.fields().map(|(name, value)| (name.to_ascii_lowercase(), value));
                 stack.texts(&self.kept, fields, request.head.fields().count(), true);
             }
+            "cookies" => {
+                stack.texts(&self.kept, cookies(&request.head), COOKIES_EXPECTED, false);
+            }
             "body" => stack.function(BODY),
             "json" => stack.function(JSON),
+            "form" => stack.function(FORM),
+            "precondition" => stack.function(PRECONDITION),
             _ => stack.function(ALL),
         }
         true
@@ -162,13 +173,13 @@ fn refuse(active: &ActiveCell, req: &Table, key: &Value) -> mlua::Result<()> {
     })
 }
 
-/// Makes the methods of `req`, at [`BODY`], [`JSON`] and [`ALL`].
+/// Makes the methods of `req`, at [`BODY`], [`JSON`], [`ALL`], [`FORM`] and [`PRECONDITION`].
 fn functions(
     lua: &Lua,
     active: &Rc<ActiveCell>,
     marks: &Rc<Marks>,
     budget: &Rc<Budget>,
-) -> mlua::Result<[Function; 3]> {
+) -> mlua::Result<[Function; 5]> {
     let own = Rc::clone(active);
     let body = move |lua: &Lua, req: Table| {
         watched(lua, |memory_max| {
@@ -178,21 +189,51 @@ fn functions(
             })
         })
     };
-    let (own, marks, budget) = (Rc::clone(active), Rc::clone(marks), Rc::clone(budget));
+    let (own, marks, own_budget) = (Rc::clone(active), Rc::clone(marks), Rc::clone(budget));
     let json = move |lua: &Lua, req: Table| {
         let body = with_active(&own, &req, |active| Ok(active.request.body.clone()))?;
         watched(lua, |memory_max| {
-            json::answer(lua, &content(lua, &body, memory_max)?, &marks, &budget, memory_max)
+            json::answer(lua, &content(lua, &body, memory_max)?, &marks, &own_budget, memory_max)
         })
     };
-    let own = Rc::clone(active);
+    let (own, own_budget) = (Rc::clone(active), Rc::clone(budget));
     let all = move |lua: &Lua, (req, part, name): (Table, LuaString, LuaString)| {
         watched(lua, |memory_max| {
             check_memory(lua, 0, memory_max)?;
-            with_active(&own, &req, |active| all(lua, &active.request, &part, &name))
+            let request = with_active(&own, &req, |active| Ok(Rc::clone(&active.request)))?;
+            if part.as_bytes() == b"form" {
+                let body = content(lua, &request.body, memory_max)?;
+                let reader = FormReader { lua, budget: &own_budget, memory_max };
+                return reader.all(&request.head, &body, &name.as_bytes());
+            }
+            Ok(Variadic::from_iter([Value::Table(all(lua, &request, &part, &name)?)]))
         })
     };
-    Ok([lua.create_function(body)?, lua.create_function(json)?, lua.create_function(all)?])
+    let (own, own_budget) = (Rc::clone(active), Rc::clone(budget));
+    let form = move |lua: &Lua, req: Table| {
+        let request = with_active(&own, &req, |active| Ok(Rc::clone(&active.request)))?;
+        watched(lua, |memory_max| {
+            let body = content(lua, &request.body, memory_max)?;
+            FormReader { lua, budget: &own_budget, memory_max }.firsts(&request.head, &body)
+        })
+    };
+    let own = Rc::clone(active);
+    let precondition = move |lua: &Lua, (req, given): (Table, Value)| {
+        unlimited(lua, || with_active(&own, &req, |active| precondition(lua, &active.request.head, &given)))
+    };
+    Ok([
+        lua.create_function(body)?,
+        lua.create_function(json)?,
+        lua.create_function(all)?,
+        lua.create_function(form)?,
+        lua.create_function(precondition)?,
+    ])
+}
+
+/// Lists the cookies of all `Cookie` fields.
+fn cookies(head: &RequestHead) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let lines = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("cookie"));
+    lines.flat_map(|(_, line)| cookie_pairs(line))
 }
 
 /// The whole content, if the call may grow by as much.
@@ -207,6 +248,9 @@ fn content(lua: &Lua, body: &Body, memory_max: usize) -> mlua::Result<Bytes> {
 const BODY: u8 = 0;
 const JSON: u8 = 1;
 const ALL: u8 = 2;
+const FORM: u8 = 3;
+const PRECONDITION: u8 = 4;
+const COOKIES_EXPECTED: usize = 4;
 
 fn fold_metatable(lua: &Lua) -> mlua::Result<Table> {
     let index = |lua: &Lua, (headers, name): (Table, Value)| {
@@ -240,27 +284,36 @@ fn all(lua: &Lua, request: &Request, part: &LuaString, name: &LuaString) -> mlua
                 values.map(|(_, value)| lua.create_string(value)).collect::<mlua::Result<Vec<_>>>()?;
             lua.create_sequence_from(values)
         }
+        b"cookies" => {
+            let values = cookies(&request.head).filter(|(key, _)| *key == &name[..]);
+            let values =
+                values.map(|(_, value)| lua.create_string(value)).collect::<mlua::Result<Vec<_>>>()?;
+            lua.create_sequence_from(values)
+        }
         unknown => {
             let unknown = shown(unknown);
-            let hint = hint(&unknown, ["query", "headers"]);
+            let hint = hint(&unknown, ["query", "headers", "cookies", "form"]);
             Err(mlua::Error::runtime(format!(
-                "req:all has no part \"{unknown}\", allowed: \"query\", \"headers\"{hint}"
+                "req:all has no part \"{unknown}\", allowed: \"query\", \"headers\", \"cookies\", \"form\"{hint}"
             )))
         }
     }
 }
 
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 15] = [
     "method",
     "path",
     "path_info",
     "params",
     "query",
     "headers",
+    "cookies",
     "remote_addr",
     "id",
     "time",
     "body",
     "json",
     "all",
+    "form",
+    "precondition",
 ];

@@ -5,9 +5,12 @@ use std::rc::Rc;
 
 use mlua::{Function, Lua, Table, Value};
 
-use super::{json, log};
+use super::arguments::close;
+use super::{cookie, crypto, encodings, env, json, log, redirect, shared, sleep, time, url, uuid};
 use crate::budget::Budget;
+use crate::host::HostOptions;
 use crate::request::ActiveCell;
+use crate::waits::Waits;
 
 /// What conversions need to know of a VM.
 pub(crate) struct Marks {
@@ -19,12 +22,13 @@ pub(crate) struct Marks {
     pub(crate) store_integer: Function,
 }
 
-/// Fills the globals and closes them. `reply_bytes_max` bounds what `json.encode` returns.
+/// Fills the globals and closes them.
 pub(crate) fn install(
     lua: &Lua,
     active: &Rc<ActiveCell>,
     budget: &Rc<Budget>,
-    reply_bytes_max: usize,
+    options: &HostOptions,
+    waits: &Rc<Waits>,
 ) -> mlua::Result<Rc<Marks>> {
     let globals = lua.globals();
     for name in TAKEN_AWAY {
@@ -38,9 +42,20 @@ pub(crate) fn install(
     let marks = Rc::new(Marks { array_address: array.to_pointer(), array, store_integer });
 
     let tollgate = lua.create_table()?;
-    tollgate.raw_set("json", json::install(lua, &marks, budget, reply_bytes_max)?)?;
+    tollgate.raw_set("json", json::install(lua, &marks, budget, options.reply_bytes_max)?)?;
     tollgate.raw_set("log", log::install(lua, active)?)?;
-    tollgate.set_readonly(true);
+    tollgate.raw_set("crypto", crypto::install(lua, budget)?)?;
+    tollgate.raw_set("base64", encodings::install_base64(lua)?)?;
+    tollgate.raw_set("hex", encodings::install_hex(lua)?)?;
+    tollgate.raw_set("url", url::install(lua, budget)?)?;
+    tollgate.raw_set("uuid", uuid::install(lua)?)?;
+    tollgate.raw_set("time", time::install(lua)?)?;
+    tollgate.raw_set("env", env::install(lua, &options.env)?)?;
+    tollgate.raw_set("shared", shared::install(lua, &options.shared, options.shared_bytes_max)?)?;
+    tollgate.raw_set("cookie", cookie::install(lua)?)?;
+    tollgate.raw_set("redirect", lua.create_function(redirect::redirect)?)?;
+    tollgate.raw_set("sleep", sleep::install(lua, waits)?)?;
+    close(lua, "tollgate", &tollgate)?;
     globals.raw_set("tollgate", tollgate)?;
     lua.sandbox(true)?;
     Ok(marks)

@@ -1,12 +1,27 @@
 //! Answers for what a script finds in its globals: `tollgate`, `print`, and a standard library without the doors.
 
+pub(crate) mod arguments;
+mod cookie;
+mod crypto;
+mod encodings;
+mod env;
+mod event;
 mod globals;
 pub(crate) mod json;
 mod log;
+mod out;
+mod redirect;
+mod shared;
+mod sleep;
+mod time;
+mod url;
+mod uuid;
 
 pub(crate) use globals::{Marks, install};
+pub(crate) use out::Outs;
+pub(crate) use time::http_date_of;
 
-use mlua::{Lua, LuaString};
+use mlua::{Lua, LuaString, Value};
 
 /// Runs `f` without the memory limit of the call.
 ///
@@ -40,4 +55,12 @@ pub(crate) fn check_memory(lua: &Lua, bytes: usize, memory_max: usize) -> mlua::
         return Err(mlua::Error::MemoryError("not enough memory".to_owned()));
     }
     Ok(())
+}
+
+/// What a script's author calls the type of a value.
+pub(crate) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Integer(_) => "number",
+        other => other.type_name(),
+    }
 }

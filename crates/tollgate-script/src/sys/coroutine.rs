@@ -3,9 +3,11 @@
 
 use std::ffi::{c_int, c_void};
 
-use mlua::{Function, Lua, LuaString, Table, Thread, Value, ffi};
+use mlua::{Function, Lua, LuaString, MultiValue, Table, Thread, Value, ffi};
 
 use super::seen::{SLOTS, Seen};
+use crate::api::unlimited;
+use crate::waits::ANSWER_VALUES_MAX;
 
 /// A coroutine for one call after the other.
 pub(crate) struct Coroutine {
@@ -54,7 +56,8 @@ impl Coroutine {
             // memory limit now, so that nothing raises.
             unsafe {
                 ffi::lua_settop(state, 0);
-                if ffi::lua_checkstack(raw.state(), 1) == 0 || ffi::lua_checkstack(state, SLOTS) == 0 {
+                if ffi::lua_checkstack(raw.state(), 1) == 0 || ffi::lua_checkstack(state, PREPARED_SLOTS) == 0
+                {
                     return Err(mlua::Error::StackError);
                 }
                 ffi::lua_createtable(state, 0, KEPT_FIELDS);
@@ -77,17 +80,79 @@ impl Coroutine {
 
     /// Goes on after a yield. Another call's script may have got hold of this coroutine meanwhile, and run it to its end.
     pub(crate) fn resume(&self, lua: &Lua) -> Ran {
-        // SAFETY: the state lives as long as the thread.
-        if unsafe { ffi::lua_status(self.state) } == ffi::LUA_YIELD {
-            self.run(lua, 0)
-        } else {
-            Ran::Failed(mlua::Error::CoroutineUnresumable)
+        if self.is_suspended() { self.run(lua, 0) } else { Ran::Failed(mlua::Error::CoroutineUnresumable) }
+    }
+
+    /// Goes on after a function of ours waited: it returns the values, or raises the error, with the place where it was
+    /// called.
+    pub(crate) fn settle(&self, lua: &Lua, answer: mlua::Result<MultiValue>) -> Ran {
+        if !self.is_suspended() {
+            return Ran::Failed(mlua::Error::CoroutineUnresumable);
         }
+        match answer.and_then(|values| self.hand_over(lua, &values)) {
+            Ok(count) => self.run(lua, count),
+            Err(error) => {
+                self.push_error(lua, &error);
+                let state = self.state;
+                // SAFETY: the coroutine is suspended and has the error on top.
+                let status = lua.exec_raw_lua(|raw| unsafe { ffi::lua_resumeerror(state, raw.state()) });
+                self.ran(lua, status)
+            }
+        }
+    }
+
+    fn is_suspended(&self) -> bool {
+        // SAFETY: the state lives as long as the thread.
+        unsafe { ffi::lua_status(self.state) == ffi::LUA_YIELD }
+    }
+
+    /// Moves values to the coroutine.
+    fn hand_over(&self, lua: &Lua, values: &MultiValue) -> mlua::Result<c_int> {
+        let count = values.len().min(ANSWER_VALUES_MAX);
+        lua.exec_raw_lua(|raw| {
+            // SAFETY: to push a handle allocates nothing, and the frame of a C function has more slots than these.
+            unsafe {
+                if ffi::lua_checkstack(raw.state(), 1) == 0 {
+                    return Err(mlua::Error::StackError);
+                }
+                for value in values.iter().take(count) {
+                    raw.push(value)?;
+                    ffi::lua_xmove(raw.state(), self.state, 1);
+                }
+            }
+            Ok(count as c_int)
+        })
+    }
+
+    fn push_error(&self, lua: &Lua, error: &mlua::Error) {
+        let text = match error {
+            mlua::Error::RuntimeError(text) | mlua::Error::MemoryError(text) => text.clone(),
+            other => other.to_string(),
+        };
+        // SAFETY: the frame of a C function has room for three values; without a limit nothing raises.
+        unlimited(lua, || unsafe {
+            ffi::luaL_where(self.state, 1);
+            ffi::lua_pushlstring_(self.state, text.as_ptr().cast(), text.len());
+            ffi::lua_concat(self.state, 2);
+        });
+    }
+
+    /// Where it is suspended.
+    pub(crate) fn traceback(&self, lua: &Lua) -> String {
+        let coroutine = self.state;
+        // SAFETY: frames of a coroutine that does not run stand still.
+        let text: mlua::Result<LuaString> =
+            unsafe { lua.exec_raw((), |state| ffi::luaL_traceback(state, coroutine, std::ptr::null(), 0)) };
+        text.map(|text| text.to_string_lossy()).unwrap_or_default()
     }
 
     fn run(&self, lua: &Lua, arguments: c_int) -> Ran {
         // SAFETY: the coroutine is suspended, or has its function and the arguments on top.
         let status = lua.exec_raw_lua(|raw| unsafe { ffi::lua_resume_(self.state, raw.state(), arguments) });
+        self.ran(lua, status)
+    }
+
+    fn ran(&self, lua: &Lua, status: c_int) -> Ran {
         match status {
             ffi::LUA_OK => Ran::Returned,
             ffi::LUA_YIELD => Ran::Yielded,
@@ -119,22 +184,81 @@ impl Coroutine {
         }
     }
 
-    /// Shows `f` the first two values that the handler returned, and drops them; a flood of values counts as two, whatever
-    /// they are. `f` must not run the VM: see [`super::seen`].
+    /// Shows `f` the first two values that the handler returned; a flood of values counts as two, whatever
+    /// they are. `f` must not run the VM: see [`super::seen`]. There is no memory limit now.
     pub(crate) fn look<R>(&self, f: impl for<'a> FnOnce(Seen<'a>, Seen<'a>) -> R) -> R {
-        // SAFETY: `prepare` made sure of the slots, which the values above the second one no longer take; the two stand
-        // still while `f` reads them.
+        // SAFETY: the slots are made sure of, which the values above the second one no longer take: it is far from a million,
+        // where Luau refuses. The two stand still while `f` reads them. Not before the call: one that waits would hold 8 KiB.
         unsafe {
             let is_flood = ffi::lua_gettop(self.state) > SLOTS;
             ffi::lua_settop(self.state, REQ + 2);
+            ffi::lua_checkstack(self.state, SLOTS);
             let second = if is_flood { Seen::Other("flood") } else { Seen::at(self.state, REQ + 2) };
             let result = f(Seen::at(self.state, REQ + 1), second);
-            // A script that kept the coroutine finds it dead; with values on its stack it could be resumed.
-            ffi::lua_settop(self.state, 0);
+            ffi::lua_settop(self.state, REQ + 1);
             result
         }
     }
+
+    /// Takes `req`, and the function that is a field of the table which was looked at.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub(crate) fn streaming(&self, lua: &Lua, field: &str) -> mlua::Result<(Table, Function)> {
+        let coroutine = self.state;
+        // SAFETY: `look` left the two values there.
+        unsafe {
+            lua.exec_raw(field, |state| {
+                ffi::lua_xmove(coroutine, state, 2);
+                ffi::lua_insert(state, 1);
+                ffi::lua_insert(state, 1);
+                // The name is on top, the table below it, and `req` below that.
+                ffi::lua_rawget(state, 2);
+                ffi::lua_replace(state, 2);
+                ffi::lua_settop(state, 2);
+            })
+        }
+    }
+
+    /// Drops what was looked at. A script that kept the coroutine finds it dead; with values on its stack it could be
+    /// resumed.
+    pub(crate) fn clear(&self) {
+        // SAFETY: the coroutine does not run.
+        unsafe { ffi::lua_settop(self.state, 0) };
+    }
+
+    /// Prepares a call of `function` with `out`, while `req` lives on. Only for a coroutine that was cleared.
+    ///
+    /// # Errors
+    /// The stack cannot grow.
+    pub(crate) fn prepare_stream(
+        &self,
+        lua: &Lua,
+        req: &Table,
+        function: &Function,
+        out: &Table,
+    ) -> mlua::Result<()> {
+        let state = self.state;
+        lua.exec_raw_lua(|raw| {
+            // SAFETY: as in `prepare`.
+            unsafe {
+                ffi::lua_settop(state, 0);
+                if ffi::lua_checkstack(raw.state(), 3) == 0 || ffi::lua_checkstack(state, PREPARED_SLOTS) == 0
+                {
+                    return Err(mlua::Error::StackError);
+                }
+                raw.push(req)?;
+                raw.push(function)?;
+                raw.push(out)?;
+                ffi::lua_xmove(raw.state(), state, 3);
+                Ok(())
+            }
+        })
+    }
 }
+
+/// `req`, its metatable or the function, and the argument.
+const PREPARED_SLOTS: c_int = 3;
 
 /// Room for the tables that [`super::stack::Stack::texts`] keeps in a `req`.
 const KEPT_FIELDS: c_int = 1;

@@ -8,5 +8,6 @@
 
 pub(crate) mod coroutine;
 pub(crate) mod interrupt;
+pub(crate) mod operation;
 pub(crate) mod seen;
 pub(crate) mod stack;

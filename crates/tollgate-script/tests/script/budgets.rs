@@ -93,6 +93,7 @@ fn a_long_call_gives_the_worker_back_and_ends_well() {
                 match call.resume() {
                     Step::Sliced => slices += 1,
                     Step::Done(result) => *end = Some(text(&result.unwrap())),
+                    step => panic!("{step:?}"),
                 }
             }
         }
@@ -121,6 +122,7 @@ fn the_budget_is_summed_over_slices() {
         match call.resume() {
             Step::Sliced => slices += 1,
             Step::Done(result) => break result.unwrap_err(),
+            step => panic!("{step:?}"),
         }
     };
     assert!(matches!(error, CallError::CpuBudget { .. }), "{error}");
@@ -176,7 +178,7 @@ fn a_memory_error_that_was_caught_leaves_the_limit_in_place() {
 
 #[test]
 fn many_calls_leave_no_memory_behind() {
-    let app = App::new();
+    let app = App::with(HostOptions { cpu_budget: Duration::from_secs(5), ..HostOptions::default() });
     let handler =
         app.handler(&handler_of("local t = {} for i = 1, 1000 do t[i] = { i } end return { json = t }"));
     for _ in 0..500 {

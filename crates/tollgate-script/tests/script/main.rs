@@ -5,8 +5,16 @@
 
 mod app;
 mod budgets;
+mod conditions;
+mod cookies;
+mod documents;
+mod forms;
 mod json;
+mod library;
 mod loading;
 mod replies;
 mod requests;
 mod sandbox;
+mod shared;
+mod vectors;
+mod waiting;

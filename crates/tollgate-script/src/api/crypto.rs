@@ -1,0 +1,102 @@
+//! Answers for `tollgate.crypto`: digests of SHA-2 (FIPS 180-4), their HMACs (RFC 2104), random bytes of the kernel, and a
+//! comparison whose time does not tell where two texts differ. Digests are raw bytes; `tollgate.hex` makes them text.
+
+use std::rc::Rc;
+
+use hmac::{Hmac, KeyInit, Mac};
+use mlua::{Lua, LuaString, Table, Value};
+use sha2::digest::Update;
+use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
+use subtle::ConstantTimeEq;
+
+use super::arguments::{bytes_of, close, whole_number};
+use super::{check_memory, unlimited, watched};
+use crate::budget::Budget;
+
+/// Makes the table `tollgate.crypto`.
+pub(super) fn install(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Table> {
+    let crypto = lua.create_table()?;
+    digest::<Sha224>(lua, &crypto, "sha224", budget)?;
+    digest::<Sha256>(lua, &crypto, "sha256", budget)?;
+    digest::<Sha384>(lua, &crypto, "sha384", budget)?;
+    digest::<Sha512>(lua, &crypto, "sha512", budget)?;
+    hmac::<Hmac<Sha224>>(lua, &crypto, "hmac_sha224", budget)?;
+    hmac::<Hmac<Sha256>>(lua, &crypto, "hmac_sha256", budget)?;
+    hmac::<Hmac<Sha384>>(lua, &crypto, "hmac_sha384", budget)?;
+    hmac::<Hmac<Sha512>>(lua, &crypto, "hmac_sha512", budget)?;
+    crypto.raw_set("random", lua.create_function(|lua, count: Value| random(lua, &count))?)?;
+    crypto.raw_set("equal", lua.create_function(equal)?)?;
+    close(lua, "tollgate.crypto", &crypto)?;
+    Ok(crypto)
+}
+
+fn digest<D: Digest + Update + 'static>(
+    lua: &Lua,
+    crypto: &Table,
+    name: &'static str,
+    budget: &Rc<Budget>,
+) -> mlua::Result<()> {
+    let budget = Rc::clone(budget);
+    let function = move |lua: &Lua, data: Value| {
+        unlimited(lua, || {
+            let mut digest = D::new();
+            let what = format_args!("data of tollgate.crypto.{name}").to_string();
+            bytes_of(&what, &data, |data| feed(&mut digest, data, &budget))?;
+            lua.create_string(digest.finalize())
+        })
+    };
+    crypto.raw_set(name, lua.create_function(function)?)
+}
+
+fn hmac<M: Mac + KeyInit + Update + 'static>(
+    lua: &Lua,
+    crypto: &Table,
+    name: &'static str,
+    budget: &Rc<Budget>,
+) -> mlua::Result<()> {
+    let budget = Rc::clone(budget);
+    let function = move |lua: &Lua, (key, data): (Value, Value)| {
+        unlimited(lua, || {
+            // HMAC takes a key of any length.
+            let mac = bytes_of(&format!("key of tollgate.crypto.{name}"), &key, |key| {
+                <M as KeyInit>::new_from_slice(key).map_err(|error| mlua::Error::runtime(error.to_string()))
+            });
+            let mut mac = mac?;
+            let what = format!("data of tollgate.crypto.{name}");
+            bytes_of(&what, &data, |data| feed(&mut mac, data, &budget))?;
+            lua.create_string(mac.finalize().into_bytes())
+        })
+    };
+    crypto.raw_set(name, lua.create_function(function)?)
+}
+
+/// Hashes piece by piece, so that long data ends at the budget of the call.
+fn feed(state: &mut impl Update, data: &[u8], budget: &Budget) -> mlua::Result<()> {
+    for piece in data.chunks(PIECE_BYTES) {
+        if budget.is_exhausted() {
+            return Err(mlua::Error::runtime("cpu budget of the call is used up"));
+        }
+        state.update(piece);
+    }
+    Ok(())
+}
+
+fn random(lua: &Lua, count: &Value) -> mlua::Result<LuaString> {
+    let count = whole_number("count of tollgate.crypto.random", count, 0..=RANDOM_BYTES_MAX)?;
+    let mut bytes = vec![0; usize::try_from(count).unwrap_or_default()];
+    watched(lua, |memory_max| {
+        check_memory(lua, bytes.len(), memory_max)?;
+        getrandom::fill(&mut bytes)
+            .map_err(|error| mlua::Error::runtime(format!("no random bytes: {error}")))?;
+        lua.create_string(&bytes)
+    })
+}
+
+/// Texts of different lengths differ at once: lengths are no secret.
+fn equal(_: &Lua, (one, other): (Value, Value)) -> mlua::Result<bool> {
+    let what = "argument of tollgate.crypto.equal";
+    bytes_of(what, &one, |one| bytes_of(what, &other, |other| Ok(one.ct_eq(other).into())))
+}
+
+const PIECE_BYTES: usize = 64 << 10;
+const RANDOM_BYTES_MAX: i64 = 64 << 10;

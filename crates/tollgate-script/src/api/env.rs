@@ -1,0 +1,34 @@
+//! Answers for `tollgate.env(name)`: the variables of the environment that the configuration lists, and no others.
+
+use std::os::unix::ffi::OsStrExt as _;
+
+use mlua::{Function, Lua, Table, Value};
+
+use super::arguments::text;
+use super::unlimited;
+use crate::error::shown;
+use crate::nearest::hint;
+
+/// Makes the function. What is listed is read now, once: an environment does not change.
+pub(super) fn install(lua: &Lua, allowed: &[String]) -> mlua::Result<Function> {
+    let values = lua.create_table()?;
+    for name in allowed {
+        if let Some(value) = std::env::var_os(name) {
+            values.raw_set(name.as_str(), lua.create_string(value.as_bytes())?)?;
+        }
+    }
+    let allowed: Vec<String> = allowed.to_vec();
+    lua.create_function(move |lua, name: Value| value_of(lua, &values, &allowed, &name))
+}
+
+fn value_of(lua: &Lua, values: &Table, allowed: &[String], name: &Value) -> mlua::Result<Value> {
+    let given = text("name of tollgate.env", name)?;
+    if !allowed.iter().any(|allowed| allowed.as_bytes() == &given[..]) {
+        let given = shown(&given);
+        let hint = hint(&given, allowed.iter().map(String::as_str));
+        return Err(mlua::Error::runtime(format!(
+            "tollgate.env has no \"{given}\"{hint}: allowed is what env in [script] lists"
+        )));
+    }
+    unlimited(lua, || values.raw_get(name))
+}

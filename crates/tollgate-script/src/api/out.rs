@@ -1,0 +1,91 @@
+//! Answers for `out`, the argument of the functions `write` and `events` of a reply.
+
+use std::rc::Rc;
+
+use mlua::{Function, Lua, MultiValue, Table, Value};
+
+use super::{event, kind};
+use crate::pipe::Pipe;
+use crate::reply::Streamed;
+use crate::sys::operation;
+use crate::waits::{Answer, Waits};
+
+/// The metatables of `out`.
+pub(crate) struct Outs {
+    write: Table,
+    events: Table,
+}
+
+impl Outs {
+    pub(crate) fn new(lua: &Lua, waits: &Rc<Waits>) -> mlua::Result<Self> {
+        let own = Rc::clone(waits);
+        let write = lua.create_function(move |_, (out, data): (Value, Value)| {
+            let pipe = pipe(&own, &out, "out:write(text)")?;
+            let is_open = match &data {
+                Value::String(text) => pipe.push(&text.as_bytes()),
+                Value::Buffer(buffer) => pipe.push(&buffer.to_vec()),
+                other => {
+                    let found = kind(other);
+                    return Err(mlua::Error::runtime(format!(
+                        "out:write of a {found}: allowed are a string, a buffer"
+                    )));
+                }
+            };
+            Ok(is_open_for_more(&own, pipe, is_open))
+        })?;
+        let own = Rc::clone(waits);
+        let send = lua.create_function(move |_, (out, event): (Value, Value)| {
+            let pipe = pipe(&own, &out, "out:send{ data = text }")?;
+            let is_open = pipe.push(&event::in_bytes(&event)?);
+            Ok(is_open_for_more(&own, pipe, is_open))
+        })?;
+        let write = operation::function(lua, waits, c"out:write", &write)?;
+        let send = operation::function(lua, waits, c"out:send", &send)?;
+        Ok(Self { write: metatable(lua, "write", write)?, events: metatable(lua, "send", send)? })
+    }
+
+    /// Makes the `out` of one reply.
+    pub(crate) fn make(&self, lua: &Lua, streamed: Streamed) -> mlua::Result<Table> {
+        let out = lua.create_table()?;
+        out.set_metatable(Some(match streamed {
+            Streamed::Write => self.write.clone(),
+            Streamed::Events => self.events.clone(),
+        }))?;
+        out.set_readonly(true);
+        Ok(out)
+    }
+}
+
+fn metatable(lua: &Lua, name: &str, function: Function) -> mlua::Result<Table> {
+    let methods = lua.create_table()?;
+    methods.raw_set(name, function)?;
+    methods.set_readonly(true);
+    let metatable = lua.create_table()?;
+    metatable.raw_set("__index", methods)?;
+    metatable.raw_set("__metatable", "out")?;
+    metatable.raw_set("__type", "out")?;
+    metatable.set_readonly(true);
+    Ok(metatable)
+}
+
+/// Finds where an `out` leads; `usage` is how its function is called.
+fn pipe(waits: &Waits, out: &Value, usage: &str) -> mlua::Result<Rc<Pipe>> {
+    let Value::Table(out) = out else {
+        return Err(mlua::Error::runtime(format!("out is a {}: call {usage}", kind(out))));
+    };
+    waits.pipe(out.to_pointer()).ok_or_else(|| {
+        mlua::Error::runtime("this out belongs to another reply: it lives as long as that is written")
+    })
+}
+
+/// What a write returns: at once, or when there is room again.
+fn is_open_for_more(waits: &Waits, pipe: Rc<Pipe>, is_open: bool) -> bool {
+    if pipe.is_full() {
+        waits.begin(async move { answer(pipe.room().await) });
+    }
+    is_open
+}
+
+fn answer(is_open: bool) -> Answer {
+    Box::new(move |_| Ok(MultiValue::from_iter([Value::Boolean(is_open)])))
+}

@@ -1,0 +1,83 @@
+//! Answers for `tollgate.time`: wall time and monotonic time in microseconds, and wall time as text (RFC 3339, and IMF-fixdate of
+//! RFC 9110 section 5.6.7).
+
+use std::sync::LazyLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use jiff::Timestamp;
+use mlua::{Lua, LuaString, Table, Value};
+use tollgate_http::{http_date, parse_http_date};
+
+use super::arguments::{close, text, whole_number};
+use super::unlimited;
+use crate::error::shown;
+
+/// Makes the table `tollgate.time`.
+pub(super) fn install(lua: &Lua) -> mlua::Result<Table> {
+    let time = lua.create_table()?;
+    // Exact until 2255.
+    time.raw_set("now_us", lua.create_function(|_, ()| Ok(wall_us() as f64))?)?;
+    let start = *START;
+    let monotonic = move |_: &Lua, ()| Ok(start.elapsed().as_micros() as f64);
+    time.raw_set("monotonic_us", lua.create_function(monotonic)?)?;
+    time.raw_set("rfc3339", lua.create_function(|lua, us: Value| rfc3339(lua, &us))?)?;
+    let date = |lua: &Lua, us: Value| {
+        let us = whole_number("time of tollgate.time.http_date", &us, 0..=HTTP_LAST_US)?;
+        unlimited(lua, || lua.create_string(http_date_of(us)))
+    };
+    time.raw_set("http_date", lua.create_function(date)?)?;
+    time.raw_set("parse", lua.create_function(|lua, text: Value| parse(lua, &text))?)?;
+    close(lua, "tollgate.time", &time)?;
+    Ok(time)
+}
+
+/// Microseconds since 1970.
+#[expect(clippy::disallowed_methods, reason = "the one wall clock of scripts")]
+pub(super) fn wall_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// IMF-fixdate of microseconds since 1970, moved to the nearer end where it has no room for them.
+pub(crate) fn http_date_of(us: i64) -> [u8; 29] {
+    http_date(UNIX_EPOCH + Duration::from_micros(u64::try_from(us).unwrap_or_default()))
+}
+
+fn rfc3339(lua: &Lua, us: &Value) -> mlua::Result<LuaString> {
+    let us = whole_number("time of tollgate.time.rfc3339", us, RFC3339_FIRST_US..=HTTP_LAST_US)?;
+    let time = Timestamp::from_microsecond(us).map_err(|error| mlua::Error::runtime(error.to_string()))?;
+    unlimited(lua, || lua.create_string(time.to_string()))
+}
+
+/// Microseconds since 1970, or nil and the reason.
+fn parse(lua: &Lua, value: &Value) -> mlua::Result<(Option<f64>, Option<LuaString>)> {
+    let given = text("text of tollgate.time.parse", value)?;
+    match parsed(&given) {
+        Some(us) => Ok((Some(us as f64), None)),
+        None => {
+            let reason = format!("\"{}\" is neither a time of RFC 3339 nor an HTTP date", shown(&given));
+            unlimited(lua, || Ok((None, Some(lua.create_string(reason)?))))
+        }
+    }
+}
+
+fn parsed(given: &[u8]) -> Option<i64> {
+    if given.len() > TEXT_BYTES_MAX {
+        return None;
+    }
+    let stamp = std::str::from_utf8(given).ok()?.parse::<Timestamp>();
+    let from_date = || {
+        let since = parse_http_date(given)?.duration_since(UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_micros()).ok()
+    };
+    stamp.map(Timestamp::as_microsecond).ok().or_else(from_date)
+}
+
+/// From here on monotonic time is counted, in all workers.
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+/// The year 0000.
+const RFC3339_FIRST_US: i64 = -62_167_219_200_000_000;
+/// The last microsecond of 9999, but for the hours that a time zone may need.
+const HTTP_LAST_US: i64 = 253_402_207_200_000_000 - 1;
+/// Longer than any time with an offset.
+const TEXT_BYTES_MAX: usize = 64;

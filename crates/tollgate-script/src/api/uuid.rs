@@ -1,0 +1,34 @@
+//! Answers for `tollgate.uuid`: new ids (RFC 9562), random ones and ones that are in the order of their time.
+
+use mlua::{Lua, LuaString, Table};
+use uuid::{Builder, Uuid};
+
+use super::arguments::close;
+use super::time::wall_us;
+use super::unlimited;
+
+/// Makes the table `tollgate.uuid`.
+pub(super) fn install(lua: &Lua) -> mlua::Result<Table> {
+    let uuid = lua.create_table()?;
+    let v4 = |lua: &Lua, ()| random().and_then(|bytes| shown(lua, Builder::from_random_bytes(bytes)));
+    uuid.raw_set("v4", lua.create_function(v4)?)?;
+    let v7 = |lua: &Lua, ()| {
+        let millis = u64::try_from(wall_us() / 1000).unwrap_or_default();
+        random().and_then(|bytes| shown(lua, Builder::from_unix_timestamp_millis(millis, &bytes)))
+    };
+    uuid.raw_set("v7", lua.create_function(v7)?)?;
+    close(lua, "tollgate.uuid", &uuid)?;
+    Ok(uuid)
+}
+
+fn random<const N: usize>() -> mlua::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| mlua::Error::runtime(format!("no random bytes: {error}")))?;
+    Ok(bytes)
+}
+
+fn shown(lua: &Lua, builder: Builder) -> mlua::Result<LuaString> {
+    let mut text = Uuid::encode_buffer();
+    let text = builder.into_uuid().hyphenated().encode_lower(&mut text);
+    unlimited(lua, || lua.create_string(text))
+}

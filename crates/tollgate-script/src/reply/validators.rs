@@ -1,0 +1,87 @@
+//! Answers for `etag` and `last_modified` of a reply: two header lines, and for GET and HEAD what the conditions of the
+//! request come to. A reply other than 200 has the lines only (RFC 9110 section 13.2.1); so has one to a method that
+//! writes, since the write is over when its reply is read.
+
+use tollgate_http::{Method, Precondition};
+
+use super::{HeaderLine, Outcome, Result, push_line, reply};
+use crate::request::ActiveCell;
+use crate::request::precondition::{MODIFIED_US_MAX, entity_tag, evaluate, last_modified_line};
+use crate::sys::seen::Seen;
+
+/// What a script says of the representation that it replies with.
+#[derive(Default)]
+pub(super) struct Validators {
+    etag: Option<Vec<u8>>,
+    modified_us: Option<i64>,
+}
+
+impl Validators {
+    pub(super) fn read(etag: Seen<'_>, last_modified: Seen<'_>, active: &ActiveCell) -> Result<Self> {
+        let etag = match etag {
+            Seen::Nil => None,
+            Seen::Text(text) => {
+                Some(entity_tag(text).map_err(|problem| reply(format!("reply.etag is {problem}")))?)
+            }
+            other => return Err(reply(format!("reply.etag is a {}: allowed is a string", other.kind()))),
+        };
+        let modified_us = match last_modified {
+            Seen::Nil => None,
+            Seen::Integer(us @ 0..=MODIFIED_US_MAX) => {
+                // Nothing is newer than its reply (RFC 9110 section 8.8.2.1).
+                let now_us = active.borrow().as_ref().map_or(us, |active| active.request.time_us);
+                Some(us.min(now_us))
+            }
+            Seen::Integer(us) => return Err(no_time(&us.to_string())),
+            Seen::Number(us) => return Err(no_time(&us.to_string())),
+            other => return Err(no_time(&format!("a {}", other.kind()))),
+        };
+        Ok(Self { etag, modified_us })
+    }
+
+    pub(super) fn push_lines(&self, lines: &mut Vec<HeaderLine>) -> Result<()> {
+        if let Some(etag) = &self.etag {
+            push_line(lines, "etag", Seen::Text(etag))?;
+        }
+        if let Some(us) = self.modified_us {
+            push_line(lines, "last-modified", Seen::Text(&last_modified_line(us)))?;
+        }
+        Ok(())
+    }
+
+    /// Makes 304 or 412 of an outcome whose request asked for that. The record stays.
+    pub(super) fn apply(&self, outcome: Outcome, active: &ActiveCell) -> Outcome {
+        if self.etag.is_none() && self.modified_us.is_none() {
+            return outcome;
+        }
+        let active = active.borrow();
+        let head = active.as_ref().map(|active| &active.request.head);
+        let Some(head) =
+            head.filter(|head| outcome.status == 200 && matches!(head.method(), Method::Get | Method::Head))
+        else {
+            return outcome;
+        };
+        let status = match evaluate(head, self.etag.as_deref().unwrap_or_default(), self.modified_us) {
+            Precondition::Met => return outcome,
+            Precondition::NotModified => 304,
+            Precondition::Failed => 412,
+        };
+        let headers = outcome.headers.into_iter().filter(|(name, _)| !is_about_content(name)).collect();
+        let (body, record) = (bytes::Bytes::new(), outcome.record);
+        Outcome { status, content_type: None, headers, body, streamed: None, record }
+    }
+}
+
+/// Whether a field tells of a content that does not leave (RFC 9110 section 15.4.5).
+fn is_about_content(name: &str) -> bool {
+    ["content-type", "content-encoding", "content-language", "content-range", "content-disposition"]
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known))
+}
+
+#[cold]
+fn no_time(found: &str) -> super::CallError {
+    reply(format!(
+        "reply.last_modified is {found}: allowed are microseconds since 1970, such as req.time, up to the year 9999"
+    ))
+}

@@ -1,0 +1,162 @@
+//! Answers for forms as scripts get them: `req:form()` and `req:all("form", name)`, whatever way they were encoded.
+//!
+//! A body that is no form, or a malformed one, is an answer: nil and the reason. Fields are bounded in number, headers of
+//! parts in bytes; values are bounded by the memory of the call, and the time of reading by its budget.
+
+use std::borrow::Cow;
+
+use mlua::{Lua, Table, Value, Variadic};
+use tollgate_http::{FormPart, FormParts, RequestHead, query_pairs};
+
+use crate::api::{check_memory, string_within};
+use crate::budget::Budget;
+use crate::error::shown;
+
+/// Reads forms within the bounds of a call.
+pub(super) struct FormReader<'a> {
+    pub(super) lua: &'a Lua,
+    pub(super) budget: &'a Budget,
+    pub(super) memory_max: usize,
+}
+
+/// Why there is no form.
+enum Failure {
+    /// What the script is told.
+    Reason(String),
+    /// A budget of the call.
+    Lua(mlua::Error),
+}
+
+impl From<mlua::Error> for Failure {
+    fn from(error: mlua::Error) -> Self {
+        Self::Lua(error)
+    }
+}
+
+impl FormReader<'_> {
+    /// The first value of each field, or nil and the reason.
+    pub(super) fn firsts(&self, head: &RequestHead, body: &[u8]) -> mlua::Result<(Value, Value)> {
+        let fields = self.lua.create_table()?;
+        let read = self.each(head, body, |field| {
+            let name = string_within(self.lua, field.name(), self.memory_max)?;
+            if fields.raw_get::<Value>(&name)?.is_nil() {
+                fields.raw_set(name, self.value(&field)?)?;
+            }
+            Ok(())
+        });
+        self.answer(fields, read)
+    }
+
+    /// All values of one field, or nil and the reason.
+    pub(super) fn all(&self, head: &RequestHead, body: &[u8], name: &[u8]) -> mlua::Result<Variadic<Value>> {
+        let values = self.lua.create_table()?;
+        let read = self.each(head, body, |field| {
+            if field.name() == name {
+                values.raw_push(self.value(&field)?)?;
+            }
+            Ok(())
+        });
+        // A list comes alone, as those of other parts do: it may be the last argument of a call.
+        Ok(match self.answer(values, read)? {
+            (values, Value::Nil) => Variadic::from_iter([values]),
+            (nothing, reason) => Variadic::from_iter([nothing, reason]),
+        })
+    }
+
+    fn answer(&self, table: Table, read: Result<(), Failure>) -> mlua::Result<(Value, Value)> {
+        match read {
+            Ok(()) => Ok((Value::Table(table), Value::Nil)),
+            Err(Failure::Reason(reason)) => Ok((Value::Nil, Value::String(self.lua.create_string(reason)?))),
+            Err(Failure::Lua(error)) => Err(error),
+        }
+    }
+
+    fn each(
+        &self,
+        head: &RequestHead,
+        body: &[u8],
+        mut visit: impl FnMut(Field<'_>) -> mlua::Result<()>,
+    ) -> Result<(), Failure> {
+        let content_type = content_type(head)?;
+        let mut count = 0;
+        let mut visit = |field| {
+            count += 1;
+            if count > FIELDS_MAX {
+                return Err(Failure::Reason(format!("form exceeds limit: {FIELDS_MAX} fields")));
+            }
+            if self.budget.is_exhausted() {
+                return Err(mlua::Error::runtime("cpu budget of the call is used up").into());
+            }
+            Ok(visit(field)?)
+        };
+        let media_type = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+        if media_type.eq_ignore_ascii_case(b"multipart/form-data") {
+            let malformed = |error: tollgate_http::FormError| Failure::Reason(error.to_string());
+            for part in FormParts::new(content_type, body).map_err(malformed)? {
+                visit(Field::Part(part.map_err(malformed)?))?;
+            }
+            return Ok(());
+        }
+        if !media_type.eq_ignore_ascii_case(b"application/x-www-form-urlencoded") {
+            return Err(no_form(&format!("\"{}\"", shown(content_type))));
+        }
+        let text = std::str::from_utf8(body).map_err(|error| {
+            Failure::Reason(format!("form is not UTF-8 at byte {}", error.valid_up_to() + 1))
+        })?;
+        query_pairs(text).try_for_each(|(name, value)| visit(Field::Pair(name, value)))
+    }
+
+    /// A text, or for a file a table.
+    fn value(&self, field: &Field<'_>) -> mlua::Result<Value> {
+        let (lua, memory_max) = (self.lua, self.memory_max);
+        let text = |bytes: &[u8]| string_within(lua, bytes, memory_max).map(Value::String);
+        match field {
+            Field::Pair(_, value) => text(value.as_bytes()),
+            Field::Part(FormPart { filename: None, content, .. }) => text(content),
+            Field::Part(FormPart { filename: Some(filename), content_type, content, .. }) => {
+                check_memory(lua, FILE_TABLE_BYTES, memory_max)?;
+                let file = lua.create_table_with_capacity(0, 3)?;
+                file.raw_set("filename", text(filename)?)?;
+                // RFC 7578 section 4.4.
+                file.raw_set("content_type", text(content_type.unwrap_or(b"text/plain"))?)?;
+                file.raw_set("body", text(content)?)?;
+                Ok(Value::Table(file))
+            }
+        }
+    }
+}
+
+/// One field of a form.
+enum Field<'a> {
+    Pair(Cow<'a, str>, Cow<'a, str>),
+    Part(FormPart<'a>),
+}
+
+impl Field<'_> {
+    fn name(&self) -> &[u8] {
+        match self {
+            Self::Pair(name, _) => name.as_bytes(),
+            Self::Part(part) => &part.name,
+        }
+    }
+}
+
+/// The content type, if one was sent and no more.
+fn content_type(head: &RequestHead) -> Result<&[u8], Failure> {
+    let mut lines = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    match (lines.next(), lines.next()) {
+        (Some((_, value)), None) => Ok(value),
+        (None, _) => Err(no_form("missing")),
+        (Some(_), Some(_)) => Err(no_form("there twice")),
+    }
+}
+
+fn no_form(found: &str) -> Failure {
+    Failure::Reason(format!(
+        "body is no form, its content-type is {found}: allowed are application/x-www-form-urlencoded, multipart/form-data"
+    ))
+}
+
+const FIELDS_MAX: usize = 1000;
+/// More than the table of a file takes beside its texts.
+const FILE_TABLE_BYTES: usize = 512;

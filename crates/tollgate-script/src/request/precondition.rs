@@ -1,0 +1,84 @@
+//! Answers for conditional requests of scripted resources (RFC 9110 section 13): what `etag` and `last_modified` mean, in a reply
+//! and in `req:precondition`, and what the conditions of a request come to.
+
+use std::borrow::Cow;
+
+use mlua::{Lua, Table, Value};
+use tollgate_http::{Precondition, RequestHead, Validators};
+
+use crate::api::arguments::{options, text, unfit, whole_number};
+use crate::api::http_date_of;
+use crate::error::shown;
+
+/// Makes an entity tag of what a script gave: a plain text gets its quotes; `"..."` and `W/"..."` are ones already.
+///
+/// # Errors
+/// Says what is allowed, for what cannot stand in a tag (RFC 9110 section 8.8.3).
+pub(crate) fn entity_tag(given: &[u8]) -> Result<Vec<u8>, String> {
+    let opaque = given.strip_prefix(b"W/").unwrap_or(given);
+    let quoted = opaque.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
+    let inner = quoted.unwrap_or(given);
+    let is_tag = !inner.is_empty()
+        && inner.len() <= TAG_BYTES_MAX
+        && inner.iter().all(|&byte| byte != b'"' && (byte.is_ascii_graphic() || byte >= 0x80));
+    match (is_tag, quoted) {
+        (true, Some(_)) => Ok(given.to_vec()),
+        (true, None) => Ok([b"\"", given, b"\""].concat()),
+        (false, _) => Err(format!(
+            "\"{}\": allowed are 1 to {TAG_BYTES_MAX} bytes without blanks and quotes, or all of a tag as in W/\"7\"",
+            shown(given)
+        )),
+    }
+}
+
+/// Evaluates the conditions of a request for a resource with these validators; an empty tag is none.
+pub(crate) fn evaluate(head: &RequestHead, etag: &[u8], modified_us: Option<i64>) -> Precondition {
+    let modified_s = modified_us.and_then(|us| u64::try_from(us / 1_000_000).ok());
+    Precondition::evaluate(head, &Validators { etag, modified_s })
+}
+
+/// Evaluates the conditions of a request before its method runs: nil, or the reply in its place, 304 or 412.
+pub(super) fn precondition(lua: &Lua, head: &RequestHead, given: &Value) -> mlua::Result<Option<Table>> {
+    let [etag, last_modified, exists] =
+        options("argument of req:precondition", given, ["etag", "last_modified", "exists"])?;
+    let tag = match &etag {
+        Value::Nil => Cow::Borrowed(&[][..]),
+        value => entity_tag(&text("etag of req:precondition", value)?)
+            .map_err(|problem| mlua::Error::runtime(format!("etag of req:precondition is {problem}")))?
+            .into(),
+    };
+    let modified_us = match &last_modified {
+        Value::Nil => None,
+        value => Some(whole_number("last_modified of req:precondition", value, 0..=MODIFIED_US_MAX)?),
+    };
+    let exists = match exists {
+        Value::Nil => true,
+        Value::Boolean(exists) => exists,
+        other => return Err(unfit("exists of req:precondition", &other, "true, false")),
+    };
+    let outcome = match exists {
+        true => evaluate(head, &tag, modified_us),
+        // Nothing is what no tag matches, not even `*` (RFC 9110 section 13.1.1).
+        false if head.field("if-match").is_some() => Precondition::Failed,
+        false => Precondition::Met,
+    };
+    let status = match outcome {
+        Precondition::Met => return Ok(None),
+        Precondition::NotModified => 304,
+        Precondition::Failed => 412,
+    };
+    let reply = lua.create_table()?;
+    reply.raw_set("status", status)?;
+    reply.raw_set("etag", etag)?;
+    reply.raw_set("last_modified", last_modified)?;
+    Ok(Some(reply))
+}
+
+/// The value of `Last-Modified`.
+pub(crate) fn last_modified_line(us: i64) -> [u8; 29] {
+    http_date_of(us)
+}
+
+const TAG_BYTES_MAX: usize = 256;
+/// The end of 9999.
+pub(crate) const MODIFIED_US_MAX: i64 = 253_402_300_799_999_999;

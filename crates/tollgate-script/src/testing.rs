@@ -1,0 +1,194 @@
+//! Answers for test files: tables of named functions that ask a service and look at what it says.
+//!
+//! A test is a call like those of handlers, with the same sandbox and budgets. What it asks is an operation that it waits
+//! for, so the time and the memory of what answers are not its own. `t`, which it is given, is written in Luau: `t.luau`.
+
+use std::path::Path;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use bytes::{Bytes, BytesMut};
+use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
+use tollgate_http::{HeadReader, Limits};
+use uuid::Uuid;
+
+use crate::api::{check_memory, kind, string_within, watched};
+use crate::call::Call;
+use crate::error::{LoadError, shown};
+use crate::host::{Handler, Host};
+use crate::id::RequestId;
+use crate::place::Place;
+use crate::request::Request;
+use crate::sys::operation;
+use crate::waits::{Answer, Waits};
+
+/// What a test asks.
+#[derive(Debug)]
+pub struct Asked {
+    /// The method as it was given.
+    pub method: String,
+    /// The request target as it was given.
+    pub target: String,
+    /// Names and values as they were given.
+    pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The content; none is not an empty one.
+    pub content: Option<Bytes>,
+}
+
+/// What a test is told.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// The status.
+    pub status: u16,
+    /// The fields by name in lower case, in their order.
+    pub fields: Vec<(String, Bytes)>,
+    /// The content.
+    pub content: Bytes,
+    /// The name of the stream that records go to.
+    pub stream: Option<String>,
+    /// What was recorded, as JSON.
+    pub records: Vec<String>,
+    /// Why records are no rows.
+    pub rejects: Vec<String>,
+    /// Why the script failed.
+    pub error: Option<String>,
+}
+
+/// What is told, or why nothing could be asked.
+pub type Telling = Pin<Box<dyn Future<Output = Result<Told, String>>>>;
+
+/// Whom tests ask.
+pub type Ask = Rc<dyn Fn(Asked) -> Telling>;
+
+/// A test of a file.
+pub struct Test {
+    /// Its name in the table.
+    pub name: String,
+    /// The line that it begins at.
+    pub line: usize,
+    handler: Handler,
+    request: Rc<Request>,
+}
+
+impl Test {
+    /// Begins it. It passes unless it fails.
+    pub fn call(&self) -> Call {
+        self.handler.call(Rc::clone(&self.request))
+    }
+}
+
+/// Loads a test file, and lists its tests in the order of their lines.
+pub(crate) fn load(host: &Host, file: &Path, root: &Path, ask: &Ask) -> Result<Vec<Test>, LoadError> {
+    let value = host.evaluate(file, root)?;
+    let unfit = |text: String| LoadError::Shape { file: file.to_path_buf(), text };
+    let Value::Table(table) = &value else {
+        return Err(unfit(format!("returned a {}: allowed is a table of functions by name", kind(&value))));
+    };
+    let broken = |error: mlua::Error| unfit(error.to_string());
+    let wrap = wrapper(host.lua(), host.waits(), ask).map_err(broken)?;
+    let request = Rc::new(no_request().ok_or_else(|| unfit("cannot be called".to_owned()))?);
+    let mut tests = Vec::new();
+    for pair in table.pairs::<Value, Value>() {
+        let (name, function) = match pair.map_err(broken)? {
+            (Value::String(name), Value::Function(function)) => (shown(&name.as_bytes()), function),
+            (key, value) => {
+                let (key, value) = (kind(&key), kind(&value));
+                return Err(unfit(format!(
+                    "returned a table with a {value} by a {key}: allowed are functions by name"
+                )));
+            }
+        };
+        let line = function.info().line_defined.unwrap_or_default();
+        let handler = host.handler_of(wrap.call(function).map_err(broken)?);
+        tests.push(Test { name, line, handler, request: Rc::clone(&request) });
+    }
+    tests.sort_by(|a, b| (a.line, &a.name).cmp(&(b.line, &b.name)));
+    Ok(tests)
+}
+
+/// What the call of a test stands in for a request with: it cannot be looked at.
+fn no_request() -> Option<Request> {
+    let mut text = BytesMut::from("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+    Some(Request {
+        head: HeadReader::default().read(&mut text, &Limits::default()).ok().flatten()?,
+        place: Place::default(),
+        remote_addr: None,
+        id: RequestId::Made(Uuid::nil()),
+        time_us: 0,
+        body: Bytes::new().into(),
+    })
+}
+
+/// Makes what turns a test into a handler.
+fn wrapper(lua: &Lua, waits: &Rc<Waits>, ask: &Ask) -> mlua::Result<Function> {
+    let (own, ask) = (Rc::clone(waits), Rc::clone(ask));
+    let send = lua.create_function(
+        move |_,
+              (method, target, fields, content): (
+            LuaString,
+            LuaString,
+            Vec<LuaString>,
+            Option<LuaString>,
+        )| {
+            let asked = Asked {
+                method: method.to_string_lossy(),
+                target: target.to_string_lossy(),
+                fields: fields
+                    .chunks_exact(2)
+                    .map(|pair| (pair[0].as_bytes().to_vec(), pair[1].as_bytes().to_vec()))
+                    .collect(),
+                content: content.map(|content| Bytes::copy_from_slice(&content.as_bytes())),
+            };
+            let telling = ask(asked);
+            own.begin(async move { answer(telling.await) });
+            Ok(())
+        },
+    )?;
+    let send = operation::function(lua, waits, c"t:request", &send)?;
+    lua.load(T).set_name("=[t]").call(send)
+}
+
+fn answer(told: Result<Told, String>) -> Answer {
+    Box::new(move |lua| {
+        let values = match told {
+            Ok(told) => [Value::Table(watched(lua, |memory_max| reply(lua, &told, memory_max))?), Value::Nil],
+            Err(problem) => [Value::Nil, Value::String(lua.create_string(&problem)?)],
+        };
+        Ok(MultiValue::from_iter(values))
+    })
+}
+
+fn reply(lua: &Lua, told: &Told, memory_max: usize) -> mlua::Result<Table> {
+    check_memory(lua, 0, memory_max)?;
+    let reply = lua.create_table()?;
+    reply.raw_set("status", told.status)?;
+    reply.raw_set("headers", headers(lua, &told.fields)?)?;
+    reply.raw_set("body", string_within(lua, &told.content, memory_max)?)?;
+    reply.raw_set("stream", told.stream.as_deref())?;
+    let records = lua.create_table()?;
+    for record in &told.records {
+        records.raw_push(string_within(lua, record.as_bytes(), memory_max)?)?;
+    }
+    reply.raw_set("records", records)?;
+    reply.raw_set("reject", told.rejects.first().map(String::as_str))?;
+    reply.raw_set("error", told.error.as_deref())?;
+    Ok(reply)
+}
+
+/// A field that is there several times is a list.
+fn headers(lua: &Lua, fields: &[(String, Bytes)]) -> mlua::Result<Table> {
+    let headers = lua.create_table()?;
+    for (name, value) in fields {
+        let value = lua.create_string(value)?;
+        match headers.raw_get(name.as_str())? {
+            Value::Nil => headers.raw_set(name.as_str(), value)?,
+            Value::Table(list) => list.raw_push(value)?,
+            first => {
+                headers.raw_set(name.as_str(), lua.create_sequence_from([first, Value::String(value)])?)?;
+            }
+        }
+    }
+    Ok(headers)
+}
+
+const T: &str = include_str!("testing/t.luau");

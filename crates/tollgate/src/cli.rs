@@ -7,15 +7,18 @@ use tollgate_log::LogId;
 
 const EXAMPLES: &str = "\
 Examples:
+  tollgate new shop                    make a small app with tests
   tollgate serve                       serve ./tollgate.toml, or ./routes without it
   tollgate serve shop/                 serve an app folder
   tollgate reload                      have the server take the changed configuration
   tollgate check --print               show the whole configuration with its defaults
+  tollgate test shop/                  run the tests of its scripts: shop/tests/*.luau
   tollgate load --once                 load what is not loaded yet, then end
   tollgate log cat --stream scores     what was recorded, as JSON lines
   tollgate log tail                    follow what a server records
   tollgate log verify data/log         check every checksum and digest
   tollgate sql \"SELECT count(*) FROM requests\"
+  tollgate status                      how far behind is each sink, and what holds it up
   tollgate audit                       is every record that was taken in the database?
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
@@ -31,6 +34,12 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Make a small app to begin with: a configuration, a script with tests, a page
+    New {
+        /// A new folder, or an empty one
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
     /// Serve until SIGINT or SIGTERM
     Serve {
         /// A configuration file, or the folder of an app
@@ -55,6 +64,15 @@ pub(crate) enum Command {
         #[arg(long)]
         print: bool,
     },
+    /// Run the tests of an app, tests/*.luau beside its configuration, without a server
+    Test {
+        /// A configuration file, or the folder of an app
+        #[arg(value_name = "CONFIG|DIR", default_value = ".")]
+        config: PathBuf,
+        /// Only tests that have this in their names
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+        filter: String,
+    },
     /// Load rows beside a server that leaves it to others, or what earlier runs left, until SIGINT or SIGTERM
     Load(LoadCommand),
     /// Look into the record log, follow, check and mend it; a running server is not disturbed
@@ -74,6 +92,15 @@ pub(crate) enum Command {
         /// How rows are printed
         #[arg(long, value_enum, default_value_t = Format::Table)]
         format: Format,
+    },
+    /// Show how far behind each sink of a running server is, and what holds it up
+    Status {
+        /// The configuration file or folder that it serves, or its log folder
+        #[arg(value_name = "CONFIG|DIR", default_value = ".")]
+        config: PathBuf,
+        /// How it is printed
+        #[arg(long, value_enum, default_value_t = StatusFormat::Table)]
+        format: StatusFormat,
     },
     /// Compare what the log holds with what the database says it has
     Audit {
@@ -180,6 +207,15 @@ pub(crate) enum Format {
     Table,
     /// Comma-separated values with a header (RFC 4180)
     Csv,
+    /// One JSON object per line
+    Json,
+}
+
+/// How the status of sinks is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StatusFormat {
+    /// Columns for people
+    Table,
     /// One JSON object per line
     Json,
 }

@@ -3,7 +3,7 @@
 //! A server tells over `control.sock` how far its log is synced, and is told what is loaded. Without one, sealed segments
 //! alone are read: what an open one holds is its writer's, or recovery's, to say.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -13,21 +13,23 @@ use std::time::Duration;
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use tollgate_load::{LiveLog, LoadOptions, LoadState, LoadStatus, Loader, skip};
-use tollgate_log::{
-    DiskStorage, LogId, SegmentState, Sequence, Storage, Watermark, log_ids, make_folder, segments,
-};
+use tollgate_load::{LiveLog, LoadOptions, LoadState, LoadStatus, LoadWatch, Loader, skip};
+use tollgate_log::{DiskStorage, LogId, SegmentState, Sequence, Storage, log_ids, segments};
 
 use crate::WrongUsage;
 use crate::cli::LoadCommand;
 use crate::config::{Config, Sink};
-use crate::control::{ask, tell_loaded};
+use crate::control::{RemoteLog, ask};
 use crate::print::{counted, note};
-use crate::progress::Progress;
+use crate::progress::{Load, Progress};
 use crate::serve::{abort_on_panic, start_tracing};
+use crate::status::report;
 
 /// How often it is looked whether all is loaded.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
+
+/// How often a server is told how its sinks do.
+const REPORT_PERIOD: Duration = Duration::from_secs(1);
 
 /// Loads until a signal, or until all that may be read is loaded.
 pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
@@ -42,33 +44,48 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     start_tracing();
     abort_on_panic();
     let signals = listen_for_signals()?;
-    let beside = |sink: &Sink| -> Box<dyn LiveLog> {
-        Box::new(RemoteLog { dir: config.log.dir.clone(), sink: sink.name().to_owned() })
-    };
-    let loaders = sinks.iter().map(|sink| start_loader(&config, sink, beside(sink)));
-    let loaders = loaders.collect::<anyhow::Result<Vec<_>>>()?;
+    let servers = sinks.iter().map(|sink| RemoteLog::follow(&config.log.dir, sink.name()));
+    let servers = servers.collect::<anyhow::Result<Vec<_>>>()?;
+    let start = |(sink, server): (&Sink, &RemoteLog)| start_loader(&config, sink, Box::new(server.clone()));
+    let loaders = sinks.iter().zip(&servers).map(start).collect::<anyhow::Result<Vec<_>>>()?;
     if command.once {
         return Ok(load_once(&config.log.dir, loaders, &signals));
     }
     tracing::info!(sinks = loaders.len(), log = %config.log.dir.display(), "loading until SIGTERM");
+    let progress = show_progress(&loaders);
     // Whatever it was that ended the waiting, it is a reason to end.
-    let _ = signals.recv();
-    // Each ends after the chunk that it has at hand.
-    drop(loaders);
+    while signals.recv_timeout(REPORT_PERIOD) == Err(RecvTimeoutError::Timeout) {
+        for (loader, server) in loaders.iter().zip(&servers) {
+            server.report(&report(loader.name(), &loader.status()));
+        }
+    }
+    drop(progress);
+    end(loaders);
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes the folder of a sink and begins to load.
+fn show_progress(loaders: &[Loader]) -> Progress {
+    let watches: Vec<_> = loaders.iter().map(Loader::watch).collect();
+    Progress::of_load(move || {
+        let statuses: Vec<_> = watches.iter().map(LoadWatch::status).collect();
+        Load {
+            records: statuses.iter().map(|status| status.rows + status.rejects + status.duplicates).sum(),
+            bytes: statuses.iter().map(|status| status.bytes).sum(),
+            left_bytes: statuses.iter().map(|status| status.backlog.bytes).sum(),
+        }
+    })
+}
+
+/// Has each end after the chunk that it has at hand, all at the same time.
+fn end(loaders: Vec<Loader>) {
+    thread::scope(|scope| loaders.into_iter().for_each(|loader| drop(scope.spawn(|| drop(loader)))));
+}
+
+/// Begins to load into a sink.
 ///
 /// # Errors
-/// The folder or the sink cannot be used.
+/// No thread can be had.
 pub(crate) fn start_loader(config: &Config, sink: &Sink, live: Box<dyn LiveLog>) -> anyhow::Result<Loader> {
-    if let Some(database) = sink.sqlite() {
-        let folder = database.parent().unwrap_or(Path::new("."));
-        // Segments are deleted because the database has them: its own name has to be as durable.
-        make_folder(&DiskStorage, folder)
-            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    }
     let mut options = LoadOptions::new(&config.log.dir, sink.options.clone());
     options.tuning = options.tuning.within(config.log.reserve_bytes);
     options.tuning.lag_max = config.load.lag_max;
@@ -88,14 +105,17 @@ fn listen_for_signals() -> anyhow::Result<Receiver<i32>> {
     Ok(receiver)
 }
 
-/// Waits until every loader is caught up at one and the same look, or cannot go on.
+/// Waits until every loader is caught up at one and the same look, or cannot go on. Who is to be done some time does not wait for
+/// somebody who acts.
 fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> ExitCode {
-    let progress = Progress::of("load", bytes_of(dir) * loaders.len() as u64);
-    let is_waiting = |state| !matches!(state, LoadState::CaughtUp | LoadState::Stopped | LoadState::Ended);
-    while loaders.iter().any(|loader| is_waiting(loader.status().state)) {
+    let progress = show_progress(&loaders);
+    let is_over = |state| matches!(state, LoadState::CaughtUp | LoadState::Stopped | LoadState::Ended);
+    let is_waiting = |status: LoadStatus| !status.is_unusable && !is_over(status.state);
+    while loaders.iter().any(|loader| is_waiting(loader.status())) {
         match signals.recv_timeout(LOOK_PAUSE) {
             Err(RecvTimeoutError::Timeout) => {}
             _ => {
+                end(loaders);
                 note("stopped before all was loaded: the next run goes on");
                 return ExitCode::FAILURE;
             }
@@ -103,7 +123,7 @@ fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> ExitC
     }
     drop(progress);
     let statuses: Vec<_> = loaders.iter().map(|loader| (loader.name().to_owned(), loader.status())).collect();
-    drop(loaders);
+    end(loaders);
     let is_done =
         statuses.iter().map(|(sink, status)| tell_end(sink, status)).fold(true, |all, one| all & one);
     tell_left(dir);
@@ -151,10 +171,11 @@ fn tell_end(sink: &str, status: &LoadStatus) -> bool {
     for (log, reason) in &status.stopped_logs {
         note(&format!("sink {sink}: log {log} is stopped: {reason}"));
     }
-    if status.state == LoadState::Stopped {
+    let is_stopped = status.is_unusable || status.state == LoadState::Stopped;
+    if is_stopped {
         note(&format!("sink {sink} is stopped: {}", status.last_error.as_deref().unwrap_or_default()));
     }
-    status.state != LoadState::Stopped && status.stopped_logs.is_empty()
+    !is_stopped && status.stopped_logs.is_empty()
 }
 
 /// Says which logs have segments that nobody may read yet.
@@ -169,34 +190,5 @@ fn tell_left(dir: &Path) {
                 "log {log}: {open} left to its server, or to `tollgate log repair` if that is dead"
             ));
         }
-    }
-}
-
-/// Bytes of all segments.
-fn bytes_of(dir: &Path) -> u64 {
-    let logs = log_ids(&DiskStorage, dir).unwrap_or_default();
-    let files = logs.into_iter().flat_map(|log| segments(&DiskStorage, dir, log).unwrap_or_default());
-    files.filter_map(|(_, path)| path.metadata().ok()).map(|file| file.len()).sum()
-}
-
-/// The log that a server in another process writes, asked for over its control socket.
-struct RemoteLog {
-    dir: PathBuf,
-    sink: String,
-}
-
-impl LiveLog for RemoteLog {
-    fn watermark(&self) -> Option<Watermark> {
-        ask(&self.dir)
-    }
-
-    fn wait_beyond(&self, _seen: Sequence, timeout: Duration) -> Option<Watermark> {
-        // The server tells when it is asked, not when there is something to tell.
-        thread::sleep(timeout);
-        ask(&self.dir)
-    }
-
-    fn confirm(&self, log: LogId, last: Sequence) {
-        tell_loaded(&self.dir, &self.sink, log, last);
     }
 }

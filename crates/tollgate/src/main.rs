@@ -9,11 +9,15 @@ mod config;
 mod control;
 mod load;
 mod log;
+mod new;
 mod print;
 mod progress;
 mod reload;
 mod serve;
+mod sinks;
 mod sql;
+mod status;
+mod test;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -37,11 +41,14 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Serve { config, no_load } => serve::run(config, !no_load),
         Command::Reload { config } => reload::run(&config),
         Command::Check { config, print } => check::run(&Config::load(&config)?, print),
+        Command::Test { config, filter } => test::run(&config, &filter),
+        Command::New { folder } => new::run(&folder),
         Command::Load(command) => load::run(&command),
         Command::Log(command) => log::run(command),
         Command::Sql { statement, sink, config, format } => {
             sql::run(&Config::load(&config)?, sink.as_deref(), &statement, format)
         }
+        Command::Status { config, format } => status::run(&config, format),
         Command::Audit { config } => audit::run(&Config::load(&config)?),
     }
 }

@@ -13,20 +13,62 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_millis(500);
 const PERIOD: Duration = Duration::from_millis(200);
 
+/// How far loaders are, all together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load {
+    /// Records that are loaded, since the start.
+    pub(crate) records: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+    /// Bytes of segments that are not.
+    pub(crate) left_bytes: u64,
+}
+
 /// Shows how far the work is until it is dropped.
 pub(crate) struct Progress(Option<(Sender<()>, JoinHandle<()>)>);
 
 impl Progress {
     /// Begins to show work that will read about so many bytes.
     pub(crate) fn of(work: &'static str, total_bytes: u64) -> Self {
+        let before = bytes_read();
+        Self::showing(work, move |time| {
+            Some(state(bytes_read().saturating_sub(before).min(total_bytes), total_bytes, time))
+        })
+    }
+
+    /// Begins to show a load: what is loaded, and what is left. Nothing while nothing is, or not for long.
+    pub(crate) fn of_load(mut look: impl FnMut() -> Load + Send + 'static) -> Self {
+        let mut before: Option<(Load, Duration)> = None;
+        Self::showing("load", move |time| {
+            let now = look();
+            if now.left_bytes == 0 {
+                before = None;
+                return None;
+            }
+            let (first, since) = before.get_or_insert((now, time));
+            let time = time.saturating_sub(*since);
+            let done = Load {
+                records: now.records.saturating_sub(first.records),
+                bytes: now.bytes.saturating_sub(first.bytes),
+                ..now
+            };
+            (time >= PATIENCE).then(|| load_state(done, time))
+        })
+    }
+
+    fn showing(
+        work: &'static str,
+        mut state: impl FnMut(Duration) -> Option<String> + Send + 'static,
+    ) -> Self {
         let shown = io::stderr().is_terminal().then(|| {
             let (end, ended) = channel::<()>();
-            let (begun, before) = (Instant::now(), bytes_read());
+            let begun = Instant::now();
             let show = move || {
                 let mut period = PATIENCE;
                 while ended.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
-                    let done = bytes_read().saturating_sub(before).min(total_bytes);
-                    draw(&format!("{work}  {}", state(done, total_bytes, begun.elapsed())));
+                    draw(
+                        &state(begun.elapsed()).map_or_else(String::new, |state| format!("{work}  {state}")),
+                    );
                     period = PERIOD;
                 }
                 draw("");
@@ -66,7 +108,14 @@ fn state(done: u64, total: u64, time: Duration) -> String {
     format!("{} of {}  {percent}%  {}/s", size(done), size(total), size(per_second as u64))
 }
 
-fn size(bytes: u64) -> String {
+/// Records and bytes of them, the rates of both, and the bytes that are left.
+fn load_state(Load { records, bytes, left_bytes }: Load, time: Duration) -> String {
+    let rate = |count: u64| (count as f64 / time.as_secs_f64().max(0.001)) as u64;
+    let (read, per_second, left) = (size(bytes), size(rate(bytes)), size(left_bytes));
+    format!("{records} records  {read}  {} records/s  {per_second}/s  {left} left", rate(records))
+}
+
+pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let mut shown = bytes as f64 / 1024.0;
     let mut unit = 0;
@@ -87,6 +136,17 @@ mod tests {
         assert_eq!(state(512 << 20, 2 << 30, second), "512.0 MiB of 2.0 GiB  25%  256.0 MiB/s");
         assert_eq!(state(0, 0, Duration::ZERO), "0 B of 0 B  100%  0 B/s");
         assert_eq!(size(3 << 50), "3072.0 TiB");
+    }
+
+    #[test]
+    fn a_load_tells_records_bytes_both_rates_and_what_is_left() {
+        assert_eq!(
+            load_state(
+                Load { records: 41_200, bytes: 512 << 20, left_bytes: 3 << 29 },
+                Duration::from_secs(2)
+            ),
+            "41200 records  512.0 MiB  20600 records/s  256.0 MiB/s  1.5 GiB left"
+        );
     }
 
     #[test]

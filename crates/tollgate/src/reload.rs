@@ -12,6 +12,7 @@ use crate::config::{Change, Config, ConfigError, Fault};
 use crate::control::{Reloaded, ask_reload};
 use crate::log::log_folder;
 use crate::print::{note, to_stdout};
+use crate::sinks::Sinks;
 
 /// `tollgate reload`: has the server of a configuration reload, and tells what became of it.
 pub(crate) fn run(path: &std::path::Path) -> anyhow::Result<ExitCode> {
@@ -56,25 +57,31 @@ impl Present {
     }
 
     /// Reads the configuration anew and serves by it, or says why not; tells both in the log.
-    pub(crate) fn reload(&mut self, server: &Server, log: &Log) -> Reloaded {
-        match self.try_reload(server, log) {
+    pub(crate) fn reload(&mut self, server: &Server, log: &Log, sinks: &mut Sinks) -> Reloaded {
+        match self.try_reload(server, log, sinks) {
             Ok(changes) => self.tell_done(&changes),
             Err(refusal) => self.tell_refused(refusal),
         }
     }
 
-    fn try_reload(&mut self, server: &Server, log: &Log) -> Result<Vec<Change>, Refusal> {
+    fn try_reload(&mut self, server: &Server, log: &Log, sinks: &mut Sinks) -> Result<Vec<Change>, Refusal> {
         let mut config = Config::load(&self.path).map_err(|error| Refusal::Faults(lines_of(&error)))?;
         let mut faults = retyped(&config, &log.schemas());
         faults.extend(check_scripts(&config.server));
+        let changes = self.config.changes_to(&config);
+        config.keep_fixed(&self.config);
+        faults.extend(config.find_awaited().iter().map(ToString::to_string));
+        faults.extend(sinks.faults(&self.config, &config));
         if !faults.is_empty() {
             return Err(Refusal::Faults(faults));
         }
-        let changes = self.config.changes_to(&config);
-        config.keep_fixed(&self.config);
-        server
-            .reload(config.server.clone(), log)
-            .map_err(|error| Refusal::Failed(format!("{:#}", anyhow::Error::from(error))))?;
+        sinks.admit(&config, log);
+        config.place_awaited(|sink| sinks.place_of(sink));
+        server.reload(config.server.clone(), log).map_err(|error| {
+            sinks.dismiss(&self.config, log);
+            Refusal::Failed(format!("{:#}", anyhow::Error::from(error)))
+        })?;
+        sinks.change(&self.config, &config, log);
         self.config = config;
         self.version += 1;
         self.loaded_at = Timestamp::now();

@@ -11,17 +11,14 @@ use anyhow::Context;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use tollgate_load::{LiveLog, LoadStatus, Loader};
-use tollgate_log::{
-    DiskStorage, Follower, Log, LogError, LogEvent, RecoveryReport, RoomState, Space, Storage,
-};
+use tollgate_log::{DiskStorage, Log, LogError, LogEvent, RecoveryReport, RoomState, Space, Storage};
 use tollgate_server::{BoundAddress, HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts};
 
-use crate::config::{Config, LoadedBy, Sink};
+use crate::config::{Config, LoadedBy};
 use crate::control::{Asker, Control};
-use crate::load::start_loader;
 use crate::print::{note, to_stdout};
 use crate::reload::Present;
+use crate::sinks::{Sinks, unfit_streams};
 
 /// How long the loader may take for the rest of the log when the server stops; what is left is the next run's.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
@@ -48,31 +45,38 @@ enum Event {
 
 /// Serves until a signal, or until the log fails; loads rows meanwhile, or leaves them to a later start.
 pub(crate) fn run(path: PathBuf, is_loading: bool) -> anyhow::Result<ExitCode> {
-    let config = &Config::load(&path)?;
+    let mut config = Config::load(&path)?;
+    if !is_loading {
+        config.load.by = LoadedBy::Nobody;
+    }
+    let unloaded = config.find_awaited();
     start_tracing();
     abort_on_panic();
-    let faults = check_scripts(&config.server);
+    let mut faults: Vec<_> = unloaded.iter().map(ToString::to_string).collect();
+    faults.extend(check_scripts(&config.server));
+    if config.load.by == LoadedBy::Server {
+        faults.extend(unfit_streams(&config));
+    }
     if !faults.is_empty() {
         faults.iter().for_each(|fault| note(fault));
         return Ok(ExitCode::from(2));
     }
     let (teller, events) = channel();
     listen_for_signals(teller.clone())?;
-    raise_descriptor_limit(config);
+    raise_descriptor_limit(&config);
     let listeners = Listeners::bind(&config.server)?;
     let addresses = listeners.addresses().to_vec();
-    let log = open_log(config, teller.clone())?;
-    // From here on nothing is deleted that one of them lacks.
-    let followers = log.sink_followers(if is_loading { config.sinks.len() } else { 0 });
-    let control = start_control(config, &log, &followers, teller);
-    let loaders = match config.load.by {
-        LoadedBy::Server => start_loaders(config, followers)?,
-        LoadedBy::Others => Vec::new(),
-    };
+    let log = open_log(&config, teller.clone())?;
+    let mut sinks = Sinks::follow(&config, &log);
+    config.place_awaited(|sink| sinks.place_of(sink));
+    let config = &config;
+    let control = start_control(config, &log, &sinks, teller);
+    sinks.start(config)?;
+    show(control.as_ref(), &sinks);
     let server = Server::start(config.server.clone(), listeners, &log)?;
     announce(config, &addresses)?;
     let mut present = Present::new(path, config.clone());
-    let stop = wait(&events, &mut present, &server, &log);
+    let stop = wait(&events, &mut present, &server, &log, &mut sinks, control.as_ref());
     server.drain();
     drop(control);
     let failure = match (stop, log.close()) {
@@ -80,7 +84,7 @@ pub(crate) fn run(path: PathBuf, is_loading: bool) -> anyhow::Result<ExitCode> {
         (Stop::Signal(_), closed) => closed.err().map(|error| error.to_string()),
     };
     let timeout = if failure.is_some() { FINISH_TIMEOUT_FAILED } else { FINISH_TIMEOUT };
-    finish(loaders, timeout);
+    sinks.finish(timeout);
     match failure {
         Some(reason) => {
             anyhow::bail!("the log failed: {reason}; a restart keeps all that was acknowledged as synced")
@@ -174,22 +178,15 @@ fn open_log(config: &Config, teller: Sender<Event>) -> anyhow::Result<Log> {
 }
 
 /// Answers other processes; a server that cannot serves all the same.
-fn start_control(
-    config: &Config,
-    log: &Log,
-    followers: &[Follower],
-    teller: Sender<Event>,
-) -> Option<Control> {
-    let names = config.sinks.iter().map(|sink| sink.name().to_owned());
-    let sinks = names.zip(followers.iter().cloned()).collect();
+fn start_control(config: &Config, log: &Log, sinks: &Sinks, teller: Sender<Event>) -> Option<Control> {
     // A server that stops reloads no more: whoever asked sees the connection end.
     let on_reload = move |asker| drop(teller.send(Event::Reload(Some(asker))));
-    Control::serve(&config.log.dir, log.follower(), sinks, on_reload)
+    Control::serve(&config.log.dir, log.follower(), sinks.followers(), on_reload)
         .inspect_err(|error| {
             let error = format!("{error:#}");
             tracing::warn!(
                 error,
-                "`log tail` shows sealed segments only, `reload` reaches nobody, nor do other loaders"
+                "`log tail` shows sealed segments only, `reload` and `status` reach nobody, nor do other loaders"
             );
         })
         .ok()
@@ -258,20 +255,22 @@ fn report_recovery(report: &RecoveryReport) {
     }
 }
 
-fn start_loaders(config: &Config, followers: Vec<Follower>) -> anyhow::Result<Vec<(String, Loader)>> {
-    let start = |(sink, follower): (&Sink, Follower)| {
-        let live: Box<dyn LiveLog> = Box::new(follower);
-        Ok((sink.name().to_owned(), start_loader(config, sink, live)?))
-    };
-    config.sinks.iter().zip(followers).map(start).collect()
-}
-
 /// Waits for the reason to stop, and reloads meanwhile.
-fn wait(events: &Receiver<Event>, present: &mut Present, server: &Server, log: &Log) -> Stop {
+fn wait(
+    events: &Receiver<Event>,
+    present: &mut Present,
+    server: &Server,
+    log: &Log,
+    sinks: &mut Sinks,
+    control: Option<&Control>,
+) -> Stop {
     let stop = loop {
         match events.recv() {
             Ok(Event::Stop(stop)) => break stop,
-            Ok(Event::Reload(asker)) => reload(asker, present, server, log),
+            Ok(Event::Reload(asker)) => {
+                reload(asker, present, server, log, sinks);
+                show(control, sinks);
+            }
             Err(_) => break Stop::Signal(SIGTERM),
         }
     };
@@ -291,11 +290,11 @@ fn wait_failed(events: &Receiver<Event>, drain_timeout: Duration) {
     }
 }
 
-fn reload(asker: Option<Asker>, present: &mut Present, server: &Server, log: &Log) {
+fn reload(asker: Option<Asker>, present: &mut Present, server: &Server, log: &Log, sinks: &mut Sinks) {
     if asker.is_none() {
         tracing::info!("SIGHUP: reloading");
     }
-    let reloaded = present.reload(server, log);
+    let reloaded = present.reload(server, log, sinks);
     if reloaded.code == 0 {
         raise_descriptor_limit(&present.config);
     }
@@ -304,22 +303,10 @@ fn reload(asker: Option<Asker>, present: &mut Present, server: &Server, log: &Lo
     }
 }
 
-/// Gives every loader the same time; one that has more to do takes none from the others.
-fn finish(loaders: Vec<(String, Loader)>, timeout: Duration) {
-    thread::scope(|scope| {
-        for (sink, loader) in loaders {
-            scope.spawn(move || report_load(&sink, loader.finish(timeout)));
-        }
-    });
-}
-
-fn report_load(sink: &str, finished: Result<LoadStatus, tollgate_load::FinishError>) {
-    match finished {
-        Ok(status) => {
-            let (rows, rejects, duplicates) = (status.rows, status.rejects, status.duplicates);
-            tracing::info!(sink, rows, rejects, duplicates, "loaded");
-        }
-        Err(error) => tracing::warn!("not all is loaded, the next start goes on: {error}"),
+/// Lets who asks for the status see the loaders of this moment.
+fn show(control: Option<&Control>, sinks: &Sinks) {
+    if let Some(control) = control {
+        control.show(sinks.watches());
     }
 }
 
@@ -352,7 +339,9 @@ fn try_line(route: &RouteSpec, url: &str) -> Option<String> {
     let path = segments.collect::<Vec<_>>().join("/").replace('*', "");
     Some(match route.handler {
         HandlerSpec::Collect => format!("curl -d '{{}}' {url}{path}"),
-        HandlerSpec::Script { .. } | HandlerSpec::Reply { .. } => format!("curl {url}{path}"),
+        HandlerSpec::Script { .. } | HandlerSpec::Files(_) | HandlerSpec::Reply { .. } => {
+            format!("curl {url}{path}")
+        }
     })
 }
 

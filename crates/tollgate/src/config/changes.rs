@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use super::Config;
 
-/// Keys of `[server]` that a server takes once; all of `[log]`, `[load]` and `[sink.NAME]` are such, too.
+/// Keys of `[server]` that a server takes once; all of `[log]` and `[load]` are such, too.
 const SERVER_KEYS_FIXED: [&str; 5] = ["listen", "backlog", "workers", "spool_dir", "spool_bytes_max"];
 
 /// One key that differs. None: it is not there.
@@ -28,7 +28,6 @@ impl Change {
         server_key.is_some_and(|key| SERVER_KEYS_FIXED.contains(&key))
             || self.key.starts_with("log.")
             || self.key.starts_with("load.")
-            || self.key.starts_with("sink.")
     }
 }
 
@@ -58,15 +57,15 @@ impl Config {
         changes
     }
 
-    /// Takes over what takes a restart to change.
+    /// Takes over what takes a restart to change, and the values that scripts share.
     pub(crate) fn keep_fixed(&mut self, present: &Self) {
         self.server.listen = present.server.listen.clone();
         self.server.backlog = present.server.backlog;
         self.server.workers = present.server.workers;
         self.server.spool = present.server.spool.clone();
+        self.server.script.shared = std::sync::Arc::clone(&present.server.script.shared);
         self.log = present.log.clone();
         self.load = present.load;
-        self.sinks = present.sinks.clone();
     }
 
     /// Every key with its value.
@@ -178,22 +177,12 @@ mod tests {
             let keys = changes.into_iter().filter(Change::needs_restart).map(|change| change.key);
             keys.collect::<Vec<_>>()
         };
-        let expected = [
-            "log.retain",
-            "server.backlog",
-            "server.listen",
-            "server.spool_bytes_max",
-            "server.workers",
-            "sink.main.from",
-            "sink.main.rejects_max",
-            "sink.main.sqlite",
-            "sink.other.from",
-            "sink.other.rejects_max",
-            "sink.other.sqlite",
-        ];
+        let expected =
+            ["log.retain", "server.backlog", "server.listen", "server.spool_bytes_max", "server.workers"];
         assert_eq!(restart(&new), expected);
         new.keep_fixed(&present);
         assert_eq!(restart(&new), [""; 0]);
-        assert_eq!(present.changes_to(&new).len(), 1);
+        // Those of the sinks, and one of the server.
+        assert_eq!(present.changes_to(&new).len(), 7);
     }
 }

@@ -121,7 +121,7 @@ fn split_port(host: &str) -> (&str, Option<&str>) {
 }
 
 /// RFC 9110 section 5.1.
-fn header_problem(name: &str) -> Option<&'static str> {
+pub(super) fn header_problem(name: &str) -> Option<&'static str> {
     let is_name = !name.is_empty()
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'+-.^_`|~".contains(&byte));
     (!is_name).then_some("allowed is the name of a header, or \"*\" alone")

@@ -88,6 +88,11 @@ impl<'a> Faults<'a> {
         self.place(span).0
     }
 
+    /// Adds those that were found elsewhere.
+    pub(super) fn extend(&self, faults: Vec<Fault>) {
+        self.found.borrow_mut().extend(faults);
+    }
+
     /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.found.borrow().is_empty()
@@ -101,7 +106,8 @@ impl<'a> Faults<'a> {
         ConfigError { faults }
     }
 
-    fn place(&self, span: &Span) -> (usize, usize) {
+    /// Line and character in it.
+    pub(super) fn place(&self, span: &Span) -> (usize, usize) {
         let before = &self.text[..self.text.floor_char_boundary(span.start.min(self.text.len()))];
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)

@@ -18,6 +18,7 @@ use toml::de::DeTable;
 use super::cors::cors;
 use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults, did_you_mean};
+use super::files::files;
 use super::listen::{listen, trusted_proxies};
 use super::reach::{Reach, check_server};
 use super::resolved::{self, Config};
@@ -33,7 +34,7 @@ const RETAIN_MS_MAX: u64 = 365 * 24 * HOUR_MS;
 /// As much as a large disk.
 const RETAIN_BYTES_MAX: u64 = GIB << 20;
 const BODY_BYTES: RangeInclusive<u64> = 0..=1024 * GIB;
-const HANDLERS: [&str; 3] = ["script", "collect", "reply"];
+const HANDLERS: [&str; 4] = ["script", "files", "collect", "reply"];
 
 /// Resolves the text of a configuration file. Paths in it are relative to the file's folder.
 ///
@@ -54,7 +55,8 @@ pub(super) fn resolve(file: &Path, text: &str, env: Environment<'_>) -> Result<C
     }
     let context = Context { faults: &faults, env };
     let root = Section::new(context, "the file", 0..0, document.get_ref());
-    let config = whole(root, file, &folder);
+    let mut config = whole(root, file, &folder);
+    faults.extend(config.find_awaited());
     if faults.is_empty() { Ok(config) } else { Err(faults.into_error()) }
 }
 
@@ -63,7 +65,7 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
     let log = log(root.table("log"), folder);
     let load = load_rules(root.table("load"));
     let script = script(root.table("script"));
-    let streams = streams(&mut root);
+    let (streams, awaited) = streams(&mut root);
     let defaults = RouteDefaults {
         folder,
         streams: &streams,
@@ -73,6 +75,7 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
     };
     let routes = routes(&mut root, &defaults);
     let sinks = sinks(&mut root, folder, &streams);
+    check_served(&root, &routes, &[("dir in [log]", &log.dir), ("spool_dir", &written.spool.dir)]);
     root.finish();
     Config {
         source: file.to_owned(),
@@ -97,6 +100,7 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
         log,
         load,
         sinks,
+        awaited,
     }
 }
 
@@ -228,10 +232,30 @@ fn checked_node(section: &Section<'_>, node: Written<String>) -> String {
 fn script(mut section: Section<'_>) -> HostOptions {
     let mut host = HostOptions::default();
     host.cpu_budget = section.duration("cpu_budget", 1..=10 * MINUTE_MS, host.cpu_budget);
+    host.wall_budget = section.duration("wall_budget", 1..=60 * MINUTE_MS, host.wall_budget);
+    host.heartbeat = section.duration("heartbeat", 1_000..=60 * MINUTE_MS, host.heartbeat);
     host.memory_bytes_max = section.size("memory_bytes_max", 64 * KIB..=4 * GIB, host.memory_bytes_max);
     host.reply_bytes_max = section.size("reply_bytes_max", KIB..=GIB, host.reply_bytes_max);
+    host.shared_bytes_max = section.size("shared_bytes_max", 0..=64 * GIB, host.shared_bytes_max);
+    host.env = section.texts("env").map_or_else(Vec::new, |names| variables(&section, names));
     section.finish();
     host
+}
+
+/// The names of variables that scripts may read.
+fn variables(section: &Section<'_>, names: Vec<Written<String>>) -> Vec<String> {
+    let mut known: Vec<String> = Vec::new();
+    for name in names {
+        let text = &name.value;
+        if text.is_empty() || text.contains(['=', '\0']) {
+            section.fault_at(&name.span, format!("env in [script] has {text:?}, which names no variable"));
+        } else if known.contains(text) {
+            section.fault_at(&name.span, format!("env in [script] has {text:?} twice"));
+        } else {
+            known.push(name.value);
+        }
+    }
+    known
 }
 
 struct RouteDefaults<'a> {
@@ -273,6 +297,12 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     let methods = methods(&mut section, "methods in [[route]]");
     let stream = stream(&mut section, defaults.streams);
     let handler = handler(&mut section, defaults.folder);
+    if let (Some(HandlerSpec::Files(_)), Some(path)) = (&handler, &path)
+        && !path.value.ends_with("/*")
+    {
+        let text = format!("path is {:?}, allowed with files is one that ends in \"/*\"", path.value);
+        section.fault_at(&path.span, text);
+    }
     if matches!(handler, Some(HandlerSpec::Collect)) && !section.has("stream") {
         section.fault("missing key \"stream\" in [[route]]: collect has nowhere to put the items");
     }
@@ -292,6 +322,19 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     section.finish();
     let (path, handler) = (path?.value, handler?);
     Some(RouteSpec { path, host, methods, handler, stream, body_bytes_max, body_pace, cors })
+}
+
+/// What the server writes is for nobody to fetch.
+fn check_served(root: &Section<'_>, routes: &[RouteSpec], folders: &[(&str, &Path)]) {
+    for route in routes {
+        let HandlerSpec::Files(files) = &route.handler else { continue };
+        for (name, folder) in folders.iter().filter(|(_, folder)| folder.starts_with(&files.root)) {
+            let (path, folder, files) = (&route.path, folder.display(), files.root.display());
+            root.fault(format!(
+                "{name} is {folder}, allowed is one that route {path:?} does not serve: {files}"
+            ));
+        }
+    }
 }
 
 /// The path `*` is that of `OPTIONS *`.
@@ -359,9 +402,10 @@ fn handler(section: &mut Section<'_>, folder: &Path) -> Option<HandlerSpec> {
         ));
     }
     let script = section.text("script").map(|file| script_handler(section, &file, folder));
+    let files = files(section, folder).map(|spec| HandlerSpec::Files(Box::new(spec)));
     let collect = section.switch("collect").map(|collect| collect_handler(section, &collect));
     let reply = section.take_table("reply", "reply of [[route]]".to_owned()).map(reply_handler);
-    script.or(collect).or(reply)
+    script.or(files).or(collect).or(reply)
 }
 
 fn script_handler(section: &Section<'_>, file: &Written<String>, folder: &Path) -> HandlerSpec {

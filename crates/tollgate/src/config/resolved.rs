@@ -14,6 +14,7 @@ use tollgate_server::{
     UnknownFields,
 };
 
+use super::ack::Awaited;
 use super::env::escape;
 use super::listen::{show, show_proxies};
 use super::sink::{LoadRules, Sink, write_sink};
@@ -53,6 +54,8 @@ pub(crate) struct Config {
     pub(crate) load: LoadRules,
     /// Where rows are loaded: one database at least.
     pub(crate) sinks: Vec<Sink>,
+    /// Streams whose replies wait for one of them.
+    pub(super) awaited: Vec<Awaited>,
     /// Bytes of a request body on routes that say nothing else.
     pub(crate) body_bytes_max: u64,
 }
@@ -101,7 +104,7 @@ impl fmt::Display for Config {
         self.write_server(f)?;
         write_log(&self.log, f)?;
         self.write_script(f)?;
-        self.server.streams.iter().try_for_each(|stream| write_stream(stream, f))?;
+        self.server.streams.iter().try_for_each(|stream| self.write_stream(stream, f))?;
         self.server.routes.iter().try_for_each(|route| self.write_route(route, f))?;
         write!(f, "{}", self.load)?;
         self.sinks.iter().try_for_each(|sink| write_sink(sink, f))
@@ -149,8 +152,34 @@ impl Config {
         let script = &self.server.script;
         writeln!(f, "\n[script]")?;
         writeln!(f, "cpu_budget = \"{}\"", show_duration(script.cpu_budget))?;
+        writeln!(f, "wall_budget = \"{}\"", show_duration(script.wall_budget))?;
+        writeln!(f, "heartbeat = \"{}\"", show_duration(script.heartbeat))?;
         writeln!(f, "memory_bytes_max = \"{}\"", show_size(script.memory_bytes_max as u64))?;
-        writeln!(f, "reply_bytes_max = \"{}\"", show_size(script.reply_bytes_max as u64))
+        writeln!(f, "reply_bytes_max = \"{}\"", show_size(script.reply_bytes_max as u64))?;
+        writeln!(f, "shared_bytes_max = \"{}\"", show_size(script.shared_bytes_max as u64))?;
+        let names: Vec<_> = script.env.iter().map(|name| quoted(name)).collect();
+        writeln!(f, "env = [{}]", names.join(", "))
+    }
+
+    fn write_stream(&self, stream: &StreamSpec, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unknown = match stream.unknown {
+            UnknownFields::Reject => "reject",
+            UnknownFields::Ignore => "ignore",
+        };
+        writeln!(f, "\n[stream.{}]", stream.name)?;
+        self.write_ack(stream, f)?;
+        writeln!(f, "unknown = \"{unknown}\"")?;
+        if let Some(KeySpec { source, window }) = &stream.key {
+            writeln!(f, "key = {}", quoted(&source.name()))?;
+            writeln!(f, "key_window = \"{}\"", show_duration(*window))?;
+        }
+        writeln!(f, "columns = [")?;
+        for ColumnSpec { name, kind, source, rules } in &stream.columns {
+            let (name, from) = (quoted(name), quoted(&source.name()));
+            let rules = super::rules::show(rules, *kind, quoted);
+            writeln!(f, "  {{ name = {name}, type = \"{}\", from = {from}{rules} }},", kind.name())?;
+        }
+        writeln!(f, "]")
     }
 
     fn write_route(&self, route: &RouteSpec, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -166,6 +195,7 @@ impl Config {
         match &route.handler {
             HandlerSpec::Script { file, .. } => writeln!(f, "script = {}", quoted_path(file))?,
             HandlerSpec::Collect => writeln!(f, "collect = true")?,
+            HandlerSpec::Files(files) => writeln!(f, "files = {}", super::files::show(files))?,
             HandlerSpec::Reply { status, content_type, body } => {
                 let (content_type, body) = (quoted(content_type), quoted(&String::from_utf8_lossy(body)));
                 writeln!(f, "reply = {{ status = {status}, content_type = {content_type}, body = {body} }}")?;
@@ -207,27 +237,6 @@ fn write_log(log: &LogOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "transaction_bytes_max = \"{}\"", show_size(log.transaction_bytes_max as u64))?;
     writeln!(f, "digest = \"{}\"", log.digest.name())?;
     writeln!(f, "node = {}", quoted(&log.node))
-}
-
-fn write_stream(stream: &StreamSpec, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let unknown = match stream.unknown {
-        UnknownFields::Reject => "reject",
-        UnknownFields::Ignore => "ignore",
-    };
-    writeln!(f, "\n[stream.{}]", stream.name)?;
-    writeln!(f, "ack = \"{}\"", stream.ack.name())?;
-    writeln!(f, "unknown = \"{unknown}\"")?;
-    if let Some(KeySpec { source, window }) = &stream.key {
-        writeln!(f, "key = {}", quoted(&source.name()))?;
-        writeln!(f, "key_window = \"{}\"", show_duration(*window))?;
-    }
-    writeln!(f, "columns = [")?;
-    for ColumnSpec { name, kind, source, rules } in &stream.columns {
-        let (name, from) = (quoted(name), quoted(&source.name()));
-        let rules = super::rules::show(rules, *kind, quoted);
-        writeln!(f, "  {{ name = {name}, type = \"{}\", from = {from}{rules} }},", kind.name())?;
-    }
-    writeln!(f, "]")
 }
 
 /// A value as a TOML string that reads back to it, also where it looks like a variable.

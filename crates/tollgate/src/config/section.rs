@@ -91,6 +91,11 @@ impl<'a> Section<'a> {
         self.context.faults.line(span)
     }
 
+    /// Line and character of a place, for a fault that is found later.
+    pub(super) fn place(&self, span: &Span) -> (usize, usize) {
+        self.context.faults.place(span)
+    }
+
     /// Adds a fault of the whole section.
     pub(super) fn fault(&self, text: impl Display) {
         self.context.faults.add(&self.span, text.to_string());

@@ -49,11 +49,14 @@ pub(crate) enum LoadedBy {
     Server,
     /// Other processes: `tollgate load`.
     Others,
+    /// Nobody now: the server was told so when it was started.
+    Nobody,
 }
 
 impl LoadedBy {
-    const fn is_server(self) -> bool {
-        matches!(self, Self::Server)
+    /// As it is written: what a start was told besides is not.
+    const fn is_in_server(self) -> bool {
+        matches!(self, Self::Server | Self::Nobody)
     }
 }
 
@@ -101,6 +104,11 @@ impl fmt::Display for Sink {
 }
 
 impl Config {
+    /// The sink of that name.
+    pub(crate) fn sink(&self, name: &str) -> Option<&Sink> {
+        self.sinks.iter().find(|sink| sink.name() == name)
+    }
+
     /// The sink of that name, or all of them.
     ///
     /// # Errors
@@ -126,7 +134,7 @@ pub(crate) struct UnknownSink {
 impl fmt::Display for LoadRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\n[load]")?;
-        writeln!(f, "in_server = {}", self.by.is_server())?;
+        writeln!(f, "in_server = {}", self.by.is_in_server())?;
         writeln!(f, "lag_max = \"{}\"", show_duration(self.lag_max))
     }
 }

@@ -2,9 +2,10 @@
 
 use std::ops::RangeInclusive;
 
-use tollgate_log::{ColumnType, Level};
+use tollgate_log::ColumnType;
 use tollgate_server::{ColumnSpec, KEY_COLUMN, KeySpec, Source, StreamSpec, UnknownFields};
 
+use super::ack::{self, Awaited};
 use super::fault::{Span, did_you_mean};
 use super::route::is_name;
 use super::rules;
@@ -19,14 +20,16 @@ const KEY_WINDOW_MS: RangeInclusive<u64> = 1_000..=8_760 * 3_600_000;
 const RESERVED: [&str; 2] = ["tollgate_", "sqlite_"];
 
 /// Reads all streams, in the order of the file. A faulty one is there too, with what could be read of it, so that
-/// routes may name it.
-pub(super) fn streams(root: &mut Section<'_>) -> Vec<StreamSpec> {
-    let mut streams: Vec<StreamSpec> = Vec::new();
+/// routes may name it. Beside them: whose replies wait for a database.
+pub(super) fn streams(root: &mut Section<'_>) -> (Vec<StreamSpec>, Vec<Awaited>) {
+    let (mut streams, mut all_awaited): (Vec<StreamSpec>, _) = (Vec::new(), Vec::new());
     for (name, section) in root.named_tables("stream") {
         check_name(&name, &section, &streams);
-        streams.push(stream(name.value, section));
+        let (stream, awaited) = stream(name.value, section);
+        streams.push(stream);
+        all_awaited.extend(awaited);
     }
-    streams
+    (streams, all_awaited)
 }
 
 fn check_name(name: &Written<String>, section: &Section<'_>, before: &[StreamSpec]) {
@@ -48,15 +51,15 @@ fn check_name(name: &Written<String>, section: &Section<'_>, before: &[StreamSpe
     }
 }
 
-fn stream(name: String, mut section: Section<'_>) -> StreamSpec {
-    let ack = section.choice("ack", &Level::ALL.map(|level| (level.name(), level))).unwrap_or(Level::Synced);
+fn stream(name: String, mut section: Section<'_>) -> (StreamSpec, Option<Awaited>) {
+    let (ack, awaited) = ack::read(&name, &mut section);
     let choices = [("reject", UnknownFields::Reject), ("ignore", UnknownFields::Ignore)];
     let unknown = section.choice("unknown", &choices).unwrap_or_default();
     let columns = columns(&name, &mut section);
     let key = key(&name, &columns, &mut section);
     section.finish();
     let columns = columns.into_iter().map(|column| column.value).collect();
-    StreamSpec { name, ack, columns, unknown, key }
+    (StreamSpec { name, ack, columns, unknown, key }, awaited)
 }
 
 fn key(stream: &str, columns: &[Written<ColumnSpec>], section: &mut Section<'_>) -> Option<KeySpec> {

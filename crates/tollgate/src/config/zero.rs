@@ -1,13 +1,13 @@
 //! Zero configuration: a folder without a file of ours. `DIR/routes/**/*.luau` are routes by their path, each request
-//! is recorded in the stream `requests`.
+//! is recorded in the stream `requests`; `DIR/public/` is served as it is.
 
 use std::fs;
 use std::path::{Path, PathBuf, absolute};
 
 use tollgate_log::{ColumnType, Level, LogOptions};
 use tollgate_server::{
-    BodyPace, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RequestIds,
-    RouteSpec, ServerOptions, Source, SpoolOptions, StreamSpec, TrustedProxies, UnknownFields,
+    BodyPace, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec, HandlerSpec, HostOptions,
+    RequestIds, RouteSpec, ServerOptions, Source, SpoolOptions, StreamSpec, TrustedProxies, UnknownFields,
 };
 
 use super::FILE_NAME;
@@ -29,9 +29,11 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     let mut files = Vec::new();
     collect_scripts(&folder.join("routes"), 0, &mut files, &mut faults);
     files.sort();
-    let routes = routes(&folder, &files, &mut faults);
+    let mut routes = routes(&folder, &files, &mut faults);
+    routes.extend(public(&folder));
     if routes.is_empty() && faults.is_empty() {
-        let text = format!("neither {FILE_NAME} nor routes/*.luau in this folder: nothing to serve");
+        let text =
+            format!("neither {FILE_NAME} nor routes/*.luau nor public/ in this folder: nothing to serve");
         faults.push(Fault::of_file(dir, text));
     }
     if !faults.is_empty() {
@@ -64,6 +66,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
         log,
         load: LoadRules::default(),
         sinks: vec![Sink::default_in(&folder)],
+        awaited: Vec::new(),
     })
 }
 
@@ -87,7 +90,7 @@ fn requests() -> StreamSpec {
     });
     StreamSpec {
         name: "requests".to_owned(),
-        ack: Level::Synced,
+        ack: Level::Synced.into(),
         columns: columns.into(),
         unknown: UnknownFields::default(),
         key: None,
@@ -123,6 +126,21 @@ fn collect_scripts(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, faults
             files.push(path);
         }
     }
+}
+
+/// The files of `public/`, if it is there: they are not recorded.
+fn public(folder: &Path) -> Option<RouteSpec> {
+    let root = folder.join("public");
+    root.is_dir().then(|| RouteSpec {
+        path: "/*".to_owned(),
+        host: None,
+        methods: None,
+        handler: HandlerSpec::Files(Box::new(FilesSpec::new(root))),
+        stream: None,
+        body_bytes_max: resolved::BODY_BYTES_MAX,
+        body_pace: Some(BodyPace::default()),
+        cors: None,
+    })
 }
 
 fn routes(folder: &Path, files: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<RouteSpec> {
@@ -224,6 +242,19 @@ mod tests {
     }
 
     #[test]
+    fn a_public_folder_takes_what_no_route_does_and_is_enough_by_itself() {
+        let dir = app(&["routes/index.luau", "public/a.txt"]);
+        let config = Config::load(dir.path()).unwrap();
+        let paths: Vec<_> = config.server.routes.iter().map(|route| route.path.as_str()).collect();
+        assert_eq!(paths, ["/", "/*"]);
+        assert!(config.server.routes[1].stream.is_none());
+        let dir = app(&["public/a.txt"]);
+        let implied = Config::load(dir.path()).unwrap().to_string();
+        fs::write(dir.path().join(FILE_NAME), &implied).unwrap();
+        assert_eq!(Config::load(dir.path()).unwrap().to_string(), implied);
+    }
+
+    #[test]
     fn what_is_resolved_prints_as_a_file_that_means_the_same() {
         let dir = app(&["routes/index.luau", "routes/users/[id].luau"]);
         let implied = Config::load(dir.path()).unwrap().to_string();
@@ -259,7 +290,7 @@ columns = [
     fn a_folder_without_routes_says_what_it_lacks() {
         let dir = app(&["lib/y.luau"]);
         let error = resolve(dir.path()).unwrap_err().to_string();
-        let expected = "neither tollgate.toml nor routes/*.luau in this folder: nothing to serve";
+        let expected = "neither tollgate.toml nor routes/*.luau nor public/ in this folder: nothing to serve";
         assert_eq!(error, format!("{}: {expected}", dir.path().display()));
     }
 

@@ -32,13 +32,25 @@ impl Client {
         Some(Self { stream: BufReader::new(stream) })
     }
 
+    /// Sends text; false: the server is gone.
+    pub(crate) fn send(&mut self, text: &str) -> bool {
+        self.send_bytes(text.as_bytes())
+    }
+
     /// Sends bytes; false: the server is gone.
-    pub(crate) fn send(&mut self, bytes: &str) -> bool {
-        unless_gone(self.stream.get_mut().write_all(bytes.as_bytes())).is_some()
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) -> bool {
+        unless_gone(self.stream.get_mut().write_all(bytes)).is_some()
     }
 
     /// Reads a whole reply. None: the server went away before its end.
     pub(crate) fn reply(&mut self) -> Option<Reply> {
+        let mut reply = self.head()?;
+        reply.content = String::from_utf8(self.bytes(reply.content_bytes())?).unwrap();
+        Some(reply)
+    }
+
+    /// Reads the head of a reply, which is all of one to HEAD. None: the server went away before its end.
+    pub(crate) fn head(&mut self) -> Option<Reply> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             if unless_gone(self.stream.read_line(&mut head))? == 0 {
@@ -46,11 +58,14 @@ impl Client {
             }
         }
         let status = head.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)).expect("a status line");
-        let mut reply = Reply { status: status.parse().unwrap(), head, content: String::new() };
-        let mut content = vec![0; reply.content_bytes()];
+        Some(Reply { status: status.parse().unwrap(), head, content: String::new() })
+    }
+
+    /// Reads so many bytes. None: the server went away before.
+    pub(crate) fn bytes(&mut self, count: usize) -> Option<Vec<u8>> {
+        let mut content = vec![0; count];
         unless_gone(self.stream.read_exact(&mut content))?;
-        reply.content = String::from_utf8(content).unwrap();
-        Some(reply)
+        Some(content)
     }
 
     pub(crate) fn get(&mut self, path: &str) -> Option<Reply> {
@@ -59,6 +74,15 @@ impl Client {
 
     pub(crate) fn post(&mut self, path: &str, body: &str) -> Option<Reply> {
         if self.send(&post(path, body)) { self.reply() } else { None }
+    }
+
+    /// Whether nothing has come.
+    pub(crate) fn is_silent(&self) -> bool {
+        let stream = self.stream.get_ref();
+        stream.set_nonblocking(true).unwrap();
+        let peeked = stream.peek(&mut [0]);
+        stream.set_nonblocking(false).unwrap();
+        self.stream.buffer().is_empty() && peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
     /// Waits until the server closes; true: it sent nothing more.

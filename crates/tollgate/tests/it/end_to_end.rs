@@ -5,8 +5,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use crate::client::{Client, get, post};
-use crate::program::{App, eventually};
+use crate::program::{App, Running, eventually};
 
 const CONNECTIONS: i64 = 16;
 const REQUESTS_PER_CONNECTION: i64 = 1250;
@@ -194,8 +196,8 @@ fn check_nothing_else(app: &App) {
     let tables = app
         .query::<String>("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'");
     let (ours, of_streams): (Vec<_>, Vec<_>) = tables.iter().partition(|name| name.starts_with("tollgate_"));
-    assert_eq!((ours.len(), of_streams.len()), (8, 2), "{tables:?}");
-    for table in ["tollgate_rejects", "tollgate_gaps", "tollgate_keys", "tollgate_ticks"] {
+    assert_eq!((ours.len(), of_streams.len()), (10, 2), "{tables:?}");
+    for table in ["rejects", "refusals", "gaps", "keys", "ticks"].map(|name| format!("tollgate_{name}")) {
         assert_eq!(app.query::<i64>(&format!("SELECT count(*) FROM {table}")), [0], "{table}");
     }
 }
@@ -369,11 +371,24 @@ fn watch_rows(app: &App) -> Vec<Instant> {
 #[test]
 fn rows_are_there_within_a_second_of_the_reply_at_moderate_load() {
     let app = App::new(CONFIG, &[("score.luau", SCORE)]);
+    check_freshness(&app, &app.start());
+}
+
+#[test]
+fn rows_that_another_process_loads_are_there_within_a_second_of_the_reply_too() {
+    let app = App::new(&format!("{CONFIG}[load]\nin_server = false\n"), &[("score.luau", SCORE)]);
     let server = app.start();
+    let loader = app.follow(&["load"]);
+    check_freshness(&app, &server);
+    let (status, log) = loader.end(Signal::TERM);
+    assert!(status.success(), "{log}");
+}
+
+fn check_freshness(app: &App, server: &Running) {
     assert!(server.connect().get("/score?n=-1").unwrap().is_success());
     eventually("the table is there", || app.has_table("scores").then_some(()));
     let answered = drive_at_pace(server.address());
-    let seen = watch_rows(&app);
+    let seen = watch_rows(app);
     let mut delays: Vec<_> =
         seen.iter().zip(answered).map(|(seen, answered)| seen.saturating_duration_since(answered)).collect();
     delays.sort_unstable();
@@ -381,6 +396,4 @@ fn rows_are_there_within_a_second_of_the_reply_at_moderate_load() {
     let (median, slowest) = (delays[PACED_REQUESTS / 2], delays[PACED_REQUESTS - 1]);
     println!("from reply to row: median {median:?}, slowest {slowest:?}");
     assert!(slowest < FRESH, "median {median:?}, slowest {slowest:?}");
-    let (status, log) = server.stop();
-    assert!(status.success(), "{log}");
 }

@@ -138,6 +138,10 @@ fn drive_until_failure(address: SocketAddr, next: &AtomicI64, has_failed: &Atomi
             assert!(status == 503 && matches!(told, Some("unknown" | "refused")), "{reply:?}");
             unknown += usize::from(told == Some("unknown"));
             failed += 1;
+            if reply.field("connection") == Some("close") {
+                // What was asked behind it is not answered (RFC 9112 section 9.6).
+                break;
+            }
         }
     }
     (acknowledged, unknown)

@@ -64,14 +64,16 @@ fn a_server_whose_postgresql_is_away_serves_and_shows_no_password() {
 fn app_and_numbers() -> (App, Numbers) {
     let database = shared().database();
     let app = App::new(&format!("{STREAMS}[sink.main]\npostgres = \"{}\"\n", shared().url(&database)), &[]);
-    let numbers = move |stream: &str| {
-        let ask = |question: &str| shared().sql(&database, question);
-        if ask(&format!("SELECT to_regclass('{stream}') IS NOT NULL")) == "f" {
-            return Vec::new();
-        }
-        ask(&format!("SELECT n FROM {stream} ORDER BY n")).lines().map(|n| n.parse().unwrap()).collect()
-    };
-    (app, Box::new(numbers))
+    (app, Box::new(move |stream| numbers_of(&database, stream)))
+}
+
+/// The numbers of a stream, in order; none before there is a table.
+pub(crate) fn numbers_of(database: &str, stream: &str) -> Vec<u64> {
+    let ask = |question: &str| shared().sql(database, question);
+    if ask(&format!("SELECT to_regclass('{stream}') IS NOT NULL")) == "f" {
+        return Vec::new();
+    }
+    ask(&format!("SELECT n FROM {stream} ORDER BY n")).lines().map(|n| n.parse().unwrap()).collect()
 }
 
 #[test]

@@ -93,11 +93,21 @@ impl App {
 
     /// Begins under strace, which makes calls of the name fail as it is told; each thread counts its own calls.
     pub(crate) fn begin_with_fault(&self, call: &str, fault: &str) -> Starting {
+        self.begin_with_faults(&[(call, fault)])
+    }
+
+    /// Begins under strace as with one fault; every call has its own.
+    pub(crate) fn begin_with_faults(&self, faults: &[(&str, &str)]) -> Starting {
         let mut strace = Command::new("strace");
         strace
             .args(["-f", "--decode-pids=comm", "-qq", "-e", "signal=none", "-o"])
             .arg(self.path().join(STRACE_REPORT));
-        strace.args(["-e", &format!("trace={call}"), "-e", &format!("inject={call}:{fault}"), BINARY]);
+        let calls: Vec<_> = faults.iter().map(|(call, _)| *call).collect();
+        strace.args(["-e", &format!("trace={}", calls.join(","))]);
+        for (call, fault) in faults {
+            strace.args(["-e", &format!("inject={call}:{fault}")]);
+        }
+        strace.arg(BINARY);
         Starting::new(strace, self.path(), &[])
     }
 
@@ -322,13 +332,18 @@ impl Running {
 }
 
 /// Waits until `look` finds something.
-pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    eventually_within(PATIENCE, what, look)
+}
+
+/// The same for what may take longer.
+pub(crate) fn eventually_within<T>(patience: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
+        assert!(begun.elapsed() < patience, "not in time: {what}");
         thread::sleep(POLL_PAUSE);
     }
 }

@@ -38,16 +38,17 @@ collect = true
 stream = "b"
 "#;
 
-const MAIN: &str = "[sink.main]\nsqlite = \"data/tollgate.sqlite\"\n";
+pub(crate) const MAIN: &str = "[sink.main]\nsqlite = \"data/tollgate.sqlite\"\n";
 
-const OTHERS_LOAD: &str = "[load]\nin_server = false\n";
+pub(crate) const OTHERS_LOAD: &str = "[load]\nin_server = false\n";
 
-fn app(more: &str) -> App {
+/// An app with these streams and one sink, beside what more there is.
+pub(crate) fn app(more: &str) -> App {
     App::new(&format!("{STREAMS}{MAIN}{more}"), &[])
 }
 
 /// Records numbers in bodies of a hundred.
-fn record(client: &mut Client, path: &str, numbers: std::ops::Range<u64>) {
+pub(crate) fn record(client: &mut Client, path: &str, numbers: std::ops::Range<u64>) {
     let numbers: Vec<_> = numbers.collect();
     for hundred in numbers.chunks(100) {
         let items: Vec<_> = hundred.iter().map(|n| format!("{{\"n\":{n}}}")).collect();
@@ -57,11 +58,11 @@ fn record(client: &mut Client, path: &str, numbers: std::ops::Range<u64>) {
 }
 
 /// The numbers of a stream in a database, in order; none before there is a table.
-fn numbers(app: &App, database: &str, stream: &str) -> Vec<u64> {
+pub(crate) fn numbers(app: &App, database: &str, stream: &str) -> Vec<u64> {
     numbers_in(&app.path().join("data").join(database), stream)
 }
 
-fn numbers_in(file: &Path, stream: &str) -> Vec<u64> {
+pub(crate) fn numbers_in(file: &Path, stream: &str) -> Vec<u64> {
     let connection = Connection::open(file).unwrap();
     connection.busy_timeout(Duration::from_secs(20)).unwrap();
     if !connection.table_exists(None, stream).unwrap() {
@@ -72,7 +73,7 @@ fn numbers_in(file: &Path, stream: &str) -> Vec<u64> {
     rows.map(|n| n.unwrap().cast_unsigned()).collect()
 }
 
-fn all(count: u64) -> Vec<u64> {
+pub(crate) fn all(count: u64) -> Vec<u64> {
     (0..count).collect()
 }
 
@@ -135,7 +136,7 @@ fn a_sink_that_takes_nothing_holds_up_no_other_keeps_the_segments_and_lets_go_wh
 }
 
 /// Leaves so many logs that nobody has loaded; returns how many records are in them.
-fn leave_logs(app: &App, logs: u64, records: u64) -> u64 {
+pub(crate) fn leave_logs(app: &App, logs: u64, records: u64) -> u64 {
     for log in 0..logs {
         let server = app.start_with(&["--no-load"]);
         record(&mut server.connect(), "/a", log * records..(log + 1) * records);
@@ -180,24 +181,41 @@ fn a_loader_that_is_killed_at_any_moment_loads_every_record_once() {
     });
 }
 
-/// Kills processes that load, each at a random moment; the maker gives a new app and reads its database.
+/// Kills processes that load what was left, each at a random moment; the maker gives a new app and reads its database.
 pub(crate) fn check_kills(make: impl Fn() -> (App, Numbers)) {
-    let kills = std::env::var("TOLLGATE_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
+    kill_loaders(
+        make,
+        |app| leave_logs(app, 3, 50_000),
+        LIFE_US_MAX,
+        |app, numbers, count| {
+            assert_eq!(numbers("a"), all(count));
+            assert!(app.succeed(&["audit"]).contains("exact: "));
+        },
+    );
+}
+
+/// Kills loaders of what `leave` left, each within so many microseconds, has the rest loaded, and checks what is there then;
+/// again with a new app until there were as many kills as are wanted.
+pub(crate) fn kill_loaders(
+    make: impl Fn() -> (App, Numbers),
+    leave: impl Fn(&App) -> u64,
+    life_us_max: u64,
+    check: impl Fn(&App, &Numbers, u64),
+) {
+    let mut left = std::env::var("TOLLGATE_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
     let mut random = Random(seed());
-    let mut left = kills;
     while left > 0 {
         let (app, numbers) = make();
-        let count = leave_logs(&app, 3, 50_000);
+        let count = leave(&app);
         for _ in 0..left.min(KILLS) {
             let loader = app.follow(&["load"]);
-            thread::sleep(Duration::from_micros(random.below(LIFE_US_MAX)));
+            thread::sleep(Duration::from_micros(random.below(life_us_max)));
             loader.end(Signal::KILL);
             println!("killed with {} rows", numbers("a").len());
             left -= 1;
         }
         app.succeed(&["load", "--once"]);
-        assert_eq!(numbers("a"), all(count));
-        assert!(app.succeed(&["audit"]).contains("exact: "));
+        check(&app, &numbers, count);
     }
 }
 

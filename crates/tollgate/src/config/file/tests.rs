@@ -6,6 +6,10 @@ use super::super::sink::Sink;
 use super::super::units::show_size;
 use super::*;
 
+mod routes;
+mod sinks;
+mod streams;
+
 fn app() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("a.luau"), "return function() return 204 end\n").unwrap();
@@ -90,8 +94,12 @@ node = "NODE"
 
 [script]
 cpu_budget = "50ms"
+wall_budget = "30s"
+heartbeat = "15s"
 memory_bytes_max = "16MiB"
 reply_bytes_max = "16MiB"
+shared_bytes_max = "16MiB"
+env = []
 
 [load]
 in_server = true
@@ -164,10 +172,15 @@ fn every_key_is_taken() {
         node = "web-1"
         [script]
         cpu_budget = "10ms"
+        wall_budget = "2m"
+        heartbeat = "20s"
         memory_bytes_max = "1MiB"
         reply_bytes_max = "2MiB"
+        shared_bytes_max = "1GiB"
+        env = ["API_KEY", "a \"b\""]
         [stream.scores]
-        ack = "written"
+        ack = "loaded"
+        ack_timeout = "3s"
         unknown = "ignore"
         columns = [
           { name = "n", type = "int" },
@@ -244,11 +257,16 @@ node = "web-1"
 
 [script]
 cpu_budget = "10ms"
+wall_budget = "2m"
+heartbeat = "20s"
 memory_bytes_max = "1MiB"
 reply_bytes_max = "2MiB"
+shared_bytes_max = "1GiB"
+env = ["API_KEY", 'a "b"']
 
 [stream.scores]
-ack = "written"
+ack = "loaded"
+ack_timeout = "3s"
 unknown = "ignore"
 columns = [
   { name = "n", type = "int", from = "record.n" },
@@ -517,136 +535,6 @@ fn missing_variables_are_named() {
 }
 
 #[test]
-fn faults_of_streams_are_told() {
-    check("[stream.s]\n", &["t.toml:1:1: missing key \"columns\" in [stream.s]"]);
-    check("[stream.s]\ncolumns = []\n", &["t.toml:1:1: [stream.s] has 0 columns, allowed are 1 to 1000"]);
-    check(
-        "[stream.s]\ncolumns = [\"a\"]\nack = \"sync\"\nunknown = \"drop\"\n",
-        &[
-            "t.toml:1:1: [stream.s] has 0 columns, allowed are 1 to 1000",
-            "t.toml:2:12: columns in [stream.s] is the string \"a\", allowed is a table { ... }",
-            "t.toml:3:7: ack in [stream.s] is \"sync\", did you mean \"synced\"?",
-            "t.toml:4:11: unknown in [stream.s] is \"drop\", allowed: reject, ignore",
-        ],
-    );
-    check(
-        r#"[stream.s]
-columns = [
-  { name = "a", type = "integer" },
-  { name = "A", type = "int" },
-  { name = "", type = "int" },
-  { name = "b", type = "text", from = "request.tme" },
-  { name = "c", type = "text", from = "request.time" },
-  { name = "d", type = "bool", from = "request.id" },
-  { name = "e", type = "timestamp", from = 1 },
-  { name = "B", type = "int" },
-  { name = "E", type = "float" },
-  { name = "e", type = "float" },
-]
-"#,
-        &[
-            "t.toml:3:24: unknown type \"integer\", allowed: bool, int, float, text, bytes, timestamp, json, uuid, inet",
-            "t.toml:5:12: column is named \"\", allowed are 1 to 63 bytes without control characters",
-            "t.toml:6:39: unknown source \"request.tme\", did you mean \"request.time\"?",
-            "t.toml:7:24: type is \"text\", but request.time fills: timestamp",
-            "t.toml:8:24: type is \"bool\", but request.id fills: uuid, text",
-            "t.toml:9:44: from in a column of [stream.s] is the integer 1, allowed is a string",
-            "t.toml:12:12: column \"e\" is there already: tables have no case",
-        ],
-    );
-    let named = |name: &str| format!("[stream.{name}]\ncolumns = [{{ name = \"n\", type = \"int\" }}]\n");
-    let long = "x".repeat(64);
-    let allowed = "allowed is a letter or _, then letters, digits and _, at most 63 bytes";
-    check(&named("\"a-b\""), &[&format!("t.toml:1:9: stream is named \"a-b\", {allowed}")]);
-    check(&named("9a"), &[&format!("t.toml:1:9: stream is named \"9a\", {allowed}")]);
-    check(&named(&long), &[&format!("t.toml:1:9: stream is named \"{long}\", {allowed}")]);
-    check(
-        &named("SQLITE_x"),
-        &["t.toml:1:9: stream is named \"SQLITE_x\": names with sqlite_ are kept for tables of others"],
-    );
-    check(
-        &named("tollgate_x"),
-        &["t.toml:1:9: stream is named \"tollgate_x\": names with tollgate_ are kept for tables of others"],
-    );
-    check(
-        &format!("{}{}", named("a"), named("A")),
-        &["t.toml:3:9: stream \"A\" is \"a\" again: tables have no case"],
-    );
-}
-
-#[test]
-fn faults_of_routes_are_told() {
-    let route = |text: &str| format!("{SCORES}[[route]]\n{text}");
-    check(
-        &route(""),
-        &[
-            "t.toml:3:1: [[route]] needs one handler, found none, allowed is one of script, collect, reply",
-            "t.toml:3:1: missing key \"path\" in [[route]]",
-        ],
-    );
-    check(
-        &route("path = \"/\"\nscript = \"a.luau\"\nreply = {}\n"),
-        &[
-            "t.toml:3:1: [[route]] needs one handler, found script and reply, allowed is one of script, collect, reply",
-        ],
-    );
-    check(
-        &route("path = \"/\"\nscript = \"b.luau\"\n"),
-        &["t.toml:5:10: script \"b.luau\" is no file: looked for b.luau"],
-    );
-    check(
-        &route(
-            "path = \"x\"\ncollect = false\nstream = \"score\"\nhost = \"a:80\"\nmethods = [\"get\", \"BREW\"]\n",
-        ),
-        &[
-            "t.toml:4:8: path is \"x\", allowed is one that begins with \"/\"",
-            "t.toml:5:11: collect in [[route]] is false, allowed is true, or no such key",
-            "t.toml:6:10: unknown stream \"score\", did you mean \"scores\"?",
-            "t.toml:7:8: host in [[route]] is \"a:80\", allowed is a name or an address without port",
-            "t.toml:8:12: unknown method \"get\", did you mean \"GET\"?",
-            "t.toml:8:19: unknown method \"BREW\", allowed: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS",
-        ],
-    );
-    check(
-        "[[route]]\npath = \"/\"\nscript = \"a.luau\"\nstream = \"x\"\nmethods = []\n",
-        &[
-            "t.toml:1:1: methods in [[route]] is empty, allowed is a list of methods, or no such key",
-            "t.toml:4:10: unknown stream \"x\": the file has no [stream.NAME]",
-        ],
-    );
-    check(
-        &route("path = \"/\"\ncollect = true\n"),
-        &["t.toml:3:1: missing key \"stream\" in [[route]]: collect has nowhere to put the items"],
-    );
-    check(
-        &route("path = \"/\"\nreply = { status = 100, content_type = \"x\\n\" }\n"),
-        &[
-            "t.toml:5:20: status in reply of [[route]] is 100, allowed is an integer from 200 to 599",
-            "t.toml:5:40: content_type is \"x\\n\", allowed is a media type like \"text/plain\"",
-        ],
-    );
-    check(
-        &route("path = \"/\"\nreply = { status = 204, body = \"x\" }\n"),
-        &["t.toml:5:32: body has 1 bytes, allowed is none: a reply 204 has no content"],
-    );
-}
-
-#[test]
-fn routes_in_each_others_way_are_told_with_both_lines() {
-    let route = |path: &str, more: &str| format!("[[route]]\npath = \"{path}\"\nscript = \"a.luau\"\n{more}");
-    check(
-        &format!("{}\n{}", route("/a/{x}", ""), route("/a/{y}", "methods = [\"GET\"]\n")),
-        &["t.toml:5:1: route \"/a/{y}\" is that of line 1 again: same host, same path, methods that overlap"],
-    );
-    check(&format!("{}{}", route("/a", "host = \"x\"\n"), route("/a", "")), &[]);
-    check(
-        &format!("{}{}", route("/a", "host = \"X\"\n"), route("/a", "host = \"x\"\n")),
-        &["t.toml:5:1: route \"/a\" is that of line 1 again: same host, same path, methods that overlap"],
-    );
-    check(&format!("{}{}", route("/a", "methods = [\"GET\"]\n"), route("/a", "methods = [\"POST\"]\n")), &[]);
-}
-
-#[test]
 fn bounds_that_cannot_be_reached_are_told_with_what_keeps_them_from_it() {
     let route = "[[route]]\npath = \"/\"\nreply = {}\n";
     check(
@@ -690,112 +578,6 @@ fn with_a_short_idle_timeout_the_crowded_one_is_no_longer() {
 }
 
 #[test]
-fn faults_of_sinks_are_told() {
-    let needed = |found| format!("needs one database, found {found}, allowed is one of sqlite, postgres");
-    check("[sink.main]\n", &[&format!("t.toml:1:1: [sink.main] {}", needed("none"))]);
-    check(
-        "[sink.main]\nsqlite = \"a\"\n[sink.\"b c\"]\nsqlit = \"x\"\n",
-        &[
-            &format!("t.toml:3:1: [sink.b c] {}", needed("none")),
-            "t.toml:3:7: sink is named \"b c\", allowed is a letter or _, then letters, digits and _, at most 63 bytes",
-            "t.toml:4:1: unknown key \"sqlit\" in [sink.b c], did you mean \"sqlite\"?",
-        ],
-    );
-    let both = "[sink.main]\nsqlite = \"a\"\npostgres = \"host=h user=u\"\nafter_load = \"none.sql\"\n";
-    check(
-        both,
-        &[
-            &format!("t.toml:1:1: [sink.main] {}", needed("sqlite and postgres")),
-            "t.toml:4:14: after_load is none.sql, which is no file that can be read",
-        ],
-    );
-    check(
-        &format!(
-            "{SCORES}[sink.a]\nsqlite = \"x.db\"\nfrom = \"new\"\n[sink.b]\nsqlite = \"x.db\"\nstreams = [\"score\"]\n\
-             [sink.c]\nsqlite = \"y.db\"\nstreams = []\n[load]\nin_server = 1\n"
-        ),
-        &[
-            "t.toml:5:8: from in [sink.a] is \"new\", did you mean \"now\"?",
-            "t.toml:7:10: sqlite in [sink.b] is that of [sink.a] again: each needs a file of its own",
-            "t.toml:8:12: unknown stream \"score\" in [sink.b], did you mean \"scores\"?",
-            "t.toml:9:1: streams in [sink.c] is empty, allowed is a list of streams, or no such key",
-            "t.toml:13:13: in_server in [load] is the integer 1, allowed is true or false",
-        ],
-    );
-}
-
-#[test]
-fn sinks_are_any_number_each_with_its_streams() {
-    let text = format!(
-        "{SCORES}[load]\nin_server = false\nlag_max = \"2s\"\n[sink.b]\nsqlite = \"b.db\"\nstreams = [\"scores\"]\nfrom = \"now\"\n\
-         [sink.a]\nsqlite = \"a.db\"\n"
-    );
-    let config = load(&text).unwrap();
-    let names: Vec<_> = config.sinks.iter().map(Sink::name).collect();
-    assert_eq!(names, ["b", "a"]);
-    let printed = config.to_string();
-    assert!(printed.contains("\n[load]\nin_server = false\nlag_max = \"2s\"\n"), "{printed}");
-    assert!(
-        printed.contains("b.db\"\nstreams = [\"scores\"]\nfrom = \"now\"\nrejects_max = 1000\n\n[sink.a]"),
-        "{printed}"
-    );
-    let taken = &config.sinks[0].options.taken;
-    assert!(taken.takes("scores") && !taken.takes("other"));
-}
-
-#[test]
-fn sinks_may_share_a_postgresql() {
-    let sink = |name: &str| format!("[sink.{name}]\npostgres = \"host=h user=u\"\n");
-    check(&format!("{}{}", sink("a"), sink("b")), &[]);
-}
-
-#[test]
-fn faults_of_a_postgresql_sink_show_no_password() {
-    check(
-        "[sink.main]\npostgres = \"postgres://u:secret@h/d?sslmode=full\"\n",
-        &[
-            "t.toml:2:12: postgres in [sink.main]: sslmode is \"full\", allowed are disable, prefer, require, verify-ca, verify-full",
-        ],
-    );
-    check(
-        "[sink.main]\npostgres = \"postgres://u:sec@ret@h/d?port=x\"\nlock_timeout = \"0s\"\ntables = { v = \"a..b\" }\n",
-        &[
-            "t.toml:2:12: postgres in [sink.main]: invalid connection string: invalid value for option `port`",
-            "t.toml:3:16: lock_timeout in [sink.main] is \"0s\", allowed is a duration from 1ms to 24h like \"10s\", units ms, s, m, h",
-            "t.toml:4:16: table of stream \"v\" is \"a..b\": name \"\" has 0 bytes, allowed are 1 to 63 without U+0000",
-        ],
-    );
-    check(
-        "[sink.main]\npostgres = \"postgres://h/d\"\n",
-        &["t.toml:2:12: postgres in [sink.main]: it names no user"],
-    );
-}
-
-#[test]
-fn a_postgresql_sink_prints_without_its_password_and_reads_back() {
-    let dir = app();
-    let file = dir.path().join("t.toml");
-    let with_url = |name: &str| match name {
-        "DATABASE_URL" => Some("postgres://me:secret@db:5433/app".to_owned()),
-        _ => None,
-    };
-    let text =
-        |url: &str| format!("[sink.main]\npostgres = \"{url}\"\ntables = {{ visits = '\"My Web\".v' }}\n");
-    for (url, shown) in [
-        ("${DATABASE_URL}", "postgres = \"${DATABASE_URL}\"\n"),
-        ("postgres://me:secret@db:5433/app", "postgres = \"postgres://me:***@db:5433/app\"\n"),
-    ] {
-        let config = resolve(&file, &text(url), &with_url).unwrap();
-        let printed = config.to_string();
-        assert!(printed.contains(shown), "{printed}");
-        assert!(printed.contains("schema = \"tollgate\"\ntable_schema = \"public\"\n"), "{printed}");
-        assert!(!format!("{printed} {config:?} {}", config.sinks[0]).contains("secret"));
-        assert_eq!(config.sinks[0].to_string(), "me@db:5433/app");
-        assert_eq!(resolve(&file, &printed, &with_url).unwrap().to_string(), printed);
-    }
-}
-
-#[test]
 fn one_bad_section_does_not_hide_the_others() {
     check(
         "sink = 1\n[log]\ndigest = 1\n[server]\nx = 1\n[stream.s]\n[[route]]\n[script]\ncpu_budget = \"0ms\"\n",
@@ -809,10 +591,24 @@ fn one_bad_section_does_not_hide_the_others() {
              connections_per_client_max, in_flight_bytes_max, queue_age_max, spool_dir, spool_bytes_max, \
              body_bytes_max, request_id, drain_timeout",
             "t.toml:6:1: missing key \"columns\" in [stream.s]",
-            "t.toml:7:1: [[route]] needs one handler, found none, allowed is one of script, collect, reply",
+            "t.toml:7:1: [[route]] needs one handler, found none, allowed is one of script, files, collect, reply",
             "t.toml:7:1: missing key \"path\" in [[route]]",
             "t.toml:9:14: cpu_budget in [script] is \"0ms\", allowed is a duration from 1ms to 10m like \"10s\", \
              units ms, s, m, h",
+        ],
+    );
+}
+
+#[test]
+fn variables_for_scripts_are_names_and_there_once() {
+    check(
+        "[script]\nenv = [\"A\", \"\", \"A\", \"A=B\"]\nshared_bytes_max = \"1TiB\"\n",
+        &[
+            "t.toml:2:13: env in [script] has \"\", which names no variable",
+            "t.toml:2:17: env in [script] has \"A\" twice",
+            "t.toml:2:22: env in [script] has \"A=B\", which names no variable",
+            "t.toml:3:20: shared_bytes_max in [script] is \"1TiB\", allowed is a size from 0B to 64GiB like \"64MiB\", \
+             units B, KiB, MiB, GiB",
         ],
     );
 }
@@ -837,183 +633,6 @@ fn what_is_no_toml_is_told_alone_and_a_double_key_with_the_rest() {
              connections_per_client_max, in_flight_bytes_max, queue_age_max, spool_dir, spool_bytes_max, \
              body_bytes_max, request_id, drain_timeout",
             "t.toml:5:11: workers in [server] is 0, allowed is \"auto\" or an integer from 1 to 1024",
-        ],
-    );
-}
-
-#[test]
-fn faults_of_cors_say_what_browsers_take() {
-    let route = |cors: &str| format!("[[route]]\npath = \"/\"\nreply = {{}}\ncors = {cors}\n");
-    check(
-        &route("\"https://a.example\""),
-        &[
-            "t.toml:4:8: cors in [[route]] is the string \"https://a.example\", allowed is \"*\" or a table { origins = \
-             [...], ... }",
-        ],
-    );
-    check(
-        &route("true"),
-        &["t.toml:4:8: cors in [[route]] is true, allowed is \"*\" or a table { origins = [...], ... }"],
-    );
-    check(&route("{}"), &["t.toml:4:8: missing key \"origins\" in cors"]);
-    check(
-        &route("{ origins = [], max_age = \"1500ms\", method = [] }"),
-        &[
-            "t.toml:4:8: max_age in cors is \"1500ms\", allowed are whole seconds",
-            "t.toml:4:8: origins in cors is empty, allowed is a list of origins, or [\"*\"]",
-            "t.toml:4:44: unknown key \"method\" in cors, did you mean \"methods\"?",
-        ],
-    );
-    check(
-        &route("{ origins = [\"*\"], headers = [\"*\"], expose = [\"*\"], credentials = true }"),
-        &[
-            "t.toml:4:21: origins in cors is \"*\", allowed with credentials are names: browsers refuse \"*\"",
-            "t.toml:4:38: headers in cors is \"*\", allowed with credentials are names: browsers refuse \"*\"",
-            "t.toml:4:54: expose in cors is \"*\", allowed with credentials are names: browsers refuse \"*\"",
-        ],
-    );
-    check(
-        &route("{ origins = [\"null\", \"a.example\"], methods = [\"TRACE\"], headers = [\"a b\", \"*\"] }"),
-        &[
-            "t.toml:4:21: origins in cors has \"null\", which is what any sandboxed page and any file says; to allow \
-             them, allow \"*\"",
-            "t.toml:4:29: origins in cors has \"a.example\", allowed is scheme, host and port as browsers write them: \
-             \"https://app.example.org\"",
-            "t.toml:4:54: unknown method \"TRACE\", allowed: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS",
-            "t.toml:4:75: headers in cors has \"a b\", allowed is the name of a header, or \"*\" alone",
-            "t.toml:4:82: headers in cors has \"*\", allowed is the name of a header, or \"*\" alone",
-        ],
-    );
-}
-
-#[test]
-fn the_server_itself_is_for_options_alone() {
-    check(
-        &format!(
-            "{SCORES}[[route]]\npath = \"*\"\ncollect = true\nstream = \"scores\"\nmethods = [\"GET\"]\n"
-        ),
-        &[
-            "t.toml:3:1: methods of path \"*\" are GET, allowed is OPTIONS: it is the server itself",
-            "t.toml:3:1: path \"*\" has collect, allowed are script and reply: it is for OPTIONS alone",
-        ],
-    );
-    check(
-        "[[route]]\npath = \"*\"\nreply = {}\n[[route]]\npath = \"*\"\nscript = \"a.luau\"\n",
-        &["t.toml:4:1: route \"*\" is that of line 1 again: same host, same path, methods that overlap"],
-    );
-    check("[[route]]\npath = \"*\"\nmethods = [\"OPTIONS\"]\nreply = {}\n", &[]);
-}
-
-#[test]
-fn one_host_in_two_spellings_is_one_host() {
-    check(
-        "[[route]]\nhost = \"[::1]\"\npath = \"/\"\nreply = {}\n[[route]]\nhost = \"[0::1]\"\npath = \"/\"\nreply = {}\n\
-         [[route]]\nhost = \"A.example.\"\npath = \"/\"\nreply = {}\n[[route]]\nhost = \"a.example\"\npath = \"/\"\nreply = {}\n",
-        &[
-            "t.toml:5:1: route \"/\" is that of line 1 again: same host, same path, methods that overlap",
-            "t.toml:13:1: route \"/\" is that of line 9 again: same host, same path, methods that overlap",
-        ],
-    );
-}
-
-fn check_column(column: &str, expected: &str) {
-    let text = format!("[stream.s]\ncolumns = [\n  {{ name = \"a\", {column} }},\n]\n");
-    let expected: Vec<_> = expected.lines().map(|line| format!("t.toml:3:{line}")).collect();
-    check(&text, &expected.iter().map(String::as_str).collect::<Vec<_>>());
-}
-
-#[test]
-fn rules_of_columns_that_cannot_be_are_told() {
-    check_column("type = \"int\", default = \"x\"", "41: default: found \"x\", the column takes int");
-    check_column("type = \"int\", default = 1.5", "41: default: found 1.5, the column takes int");
-    check_column(
-        "type = \"int\", default = 99999999999999999999",
-        "41: default: found 99999999999999999999, the column takes int",
-    );
-    check_column(
-        "type = \"json\", default = [1]",
-        "42: default in a column of [stream.s] is a list, allowed is a string, a number, a time, true or false; JSON comes as a string",
-    );
-    check_column(
-        "type = \"int\", default = 1, required = true",
-        "55: required = true beside default: the value is never missing",
-    );
-    check_column("type = \"int\", max = \"1KiB\"", "3: max is for text, bytes and json, the type is \"int\"");
-    check_column("type = \"text\", over = \"reject\"", "3: over has no max beside it");
-    check_column(
-        "type = \"json\", max = \"1KiB\", over = \"truncate\"",
-        "3: over = \"truncate\" is not for type json: what is cut is no JSON",
-    );
-    check_column(
-        "type = \"text\", redact = \"dorp\"",
-        "41: redact is \"dorp\", did you mean \"drop\"?; or { hash = \"${NAME}\" }",
-    );
-    check_column(
-        "type = \"int\", redact = { hash = \"${SECRET}\" }",
-        "3: a hash is for type text, the type is \"int\"",
-    );
-    check_column(
-        "type = \"text\", redact = { hash = \"${SHORT}\" }",
-        "50: SHORT, the key of a hash, has 10 bytes, allowed are 16 or more",
-    );
-    check_column(
-        "type = \"text\", redact = { hash = \"a secret in the file\" }",
-        "50: hash in redact is no variable, allowed is \"${NAME}\" alone",
-    );
-    check_column(
-        "type = \"text\", redact = \"truncate\"",
-        "3: redact = \"truncate\" is for type inet, or text from request.remote_addr, the type is \"text\"",
-    );
-    check_column(
-        "type = \"text\", required = true, redact = \"drop\"",
-        "3: redact = \"drop\" keeps nothing: it goes with none of default, required, max",
-    );
-    check_column(
-        "type = \"int\", from = \"log.sequence\", default = 1",
-        "3: default, required, max and redact are not for what the log fills in",
-    );
-    check_column(
-        "type = \"bytes\", from = \"request.cookie.x\"",
-        "24: type is \"bytes\", but request.cookie.x fills: text, int, float, bool, timestamp, uuid, inet",
-    );
-}
-
-#[test]
-fn what_one_column_redacts_no_other_may_show() {
-    let text = |columns: &str| format!("[stream.s]\ncolumns = [\n{columns}]\n");
-    let email = "  { name = \"email\", type = \"text\", redact = \"drop\" },\n";
-    let whole = "  { name = \"all\", type = \"json\", from = \"record\" },\n";
-    check(
-        &text(&format!("{email}{whole}")),
-        &["t.toml:4:3: column \"all\" keeps record, which shows what column \"email\" redacts"],
-    );
-    let again = "  { name = \"hash\", type = \"text\", from = \"record.email\", redact = { hash = \"${SECRET}\" } },\n";
-    check(&text(&format!("{email}{again}")), &[]);
-}
-
-#[test]
-fn keys_that_cannot_be_are_told() {
-    let text =
-        |rest: &str| format!("{}{rest}\n", "[stream.s]\ncolumns = [{ name = \"n\", type = \"text\" }]\n");
-    check(&text("key = \"request.header.idempotency-key\""), &[]);
-    check(
-        &text("key = \"request.path\""),
-        &[
-            "t.toml:3:7: key of [stream.s] is \"request.path\", allowed: request.header.NAME, request.query.NAME, \
-           request.cookie.NAME, request.param.NAME, request.id, record.NAME",
-        ],
-    );
-    check(&text("key_window = \"1h\""), &["t.toml:1:1: key_window in [stream.s] has no key beside it"]);
-    check(
-        &text("key = \"record.id\"\nkey_window = \"1ms\""),
-        &[
-            "t.toml:4:14: key_window in [stream.s] is \"1ms\", allowed is a duration from 1s to 8760h like \"10s\", units ms, s, m, h",
-        ],
-    );
-    check(
-        "[stream.s]\nkey = \"record.id\"\ncolumns = [{ name = \"id\", type = \"text\", redact = \"drop\" }]\n",
-        &[
-            "t.toml:2:7: key is \"record.id\", which column \"id\" redacts: the digest of a key tells what can be guessed",
         ],
     );
 }

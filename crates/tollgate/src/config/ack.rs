@@ -1,0 +1,201 @@
+//! `ack` of a stream: a level of the log, or the database that its replies wait for.
+//!
+//! Whether a database can be waited for depends on the sinks and on who loads them, so it is looked at when both are known.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use tollgate_load::SinkKind;
+use tollgate_log::{Level, SinkPlace};
+use tollgate_server::{Ack, StreamSpec};
+
+use super::fault::{Fault, did_you_mean};
+use super::resolved::{Config, quoted};
+use super::section::{Section, TextOrTable, Written};
+use super::sink::{LoadedBy, Sink};
+use super::units::{HOUR_MS, show_duration};
+
+/// Shorter than this nothing is measured.
+const TIMEOUT_MS: RangeInclusive<u64> = 100..=HOUR_MS;
+
+/// That the replies of a stream wait for a database, as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Awaited {
+    /// The name of the stream.
+    stream: String,
+    /// The sink that is named; none if there is only one.
+    sink: Option<String>,
+    /// Where: line and character in it.
+    place: (usize, usize),
+}
+
+/// Reads `ack` and `ack_timeout`. Which sink is waited for is found later.
+pub(super) fn read(stream: &str, section: &mut Section<'_>) -> (Ack, Option<Awaited>) {
+    let (ack, awaited) = written(stream, section);
+    let timeout = section.duration("ack_timeout", TIMEOUT_MS, Ack::TIMEOUT);
+    match ack {
+        Some(Ack::Log(level)) if section.has("ack_timeout") => {
+            let text = format!(
+                "ack_timeout in [stream.{stream}] stands beside ack = {:?}, allowed is ack = \"loaded\"",
+                level.name()
+            );
+            section.fault_of("ack_timeout", text);
+        }
+        _ => {}
+    }
+    match awaited {
+        Some(awaited) => (Ack::Loaded { sink: SinkPlace(0), timeout }, Some(awaited)),
+        None => (ack.unwrap_or(Ack::Log(Level::Synced)), None),
+    }
+}
+
+/// None: it is wrong.
+fn written(stream: &str, section: &mut Section<'_>) -> (Option<Ack>, Option<Awaited>) {
+    let is_there = section.has("ack");
+    let awaited = |section: &Section<'_>, at: &std::ops::Range<usize>, sink| {
+        Some(Awaited { stream: stream.to_owned(), sink, place: section.place(at) })
+    };
+    match section.text_or_table("ack", "a string, or { loaded = \"SINK\" }") {
+        None => ((!is_there).then_some(Ack::Log(Level::Synced)), None),
+        Some(TextOrTable::Text(text)) if text.value == Ack::LOADED => {
+            (None, awaited(section, &text.span, None))
+        }
+        Some(TextOrTable::Text(text)) => (level(stream, section, &text), None),
+        Some(TextOrTable::Table(mut table)) => {
+            let sink = table.needed_text(Ack::LOADED);
+            table.finish();
+            (None, sink.and_then(|sink| awaited(section, &sink.span, Some(sink.value))))
+        }
+    }
+}
+
+fn level(stream: &str, section: &Section<'_>, text: &Written<String>) -> Option<Ack> {
+    let found = Level::ALL.into_iter().find(|level| level.name() == text.value);
+    if found.is_none() {
+        let names = Level::ALL.into_iter().map(Level::name).chain([Ack::LOADED]);
+        let hint = did_you_mean(&text.value, names);
+        section.fault_at(&text.span, format!("ack in [stream.{stream}] is {:?}{hint}", text.value));
+    }
+    found.map(Ack::Log)
+}
+
+impl Config {
+    /// Finds the sinks that replies wait for; returns what is wrong where there is none.
+    pub(crate) fn find_awaited(&mut self) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        for awaited in &self.awaited {
+            let stream = self.server.streams.iter_mut().find(|stream| stream.name == awaited.stream);
+            let Some(Ack::Loaded { sink, .. }) = stream.map(|stream| &mut stream.ack) else { continue };
+            match awaited.find(&self.sinks, self.load.by) {
+                Ok(found) => *sink = found,
+                Err(text) => {
+                    let (line, column) = awaited.place;
+                    faults.push(Fault { file: self.source.clone(), line, column, text });
+                }
+            }
+        }
+        faults
+    }
+
+    /// Streams whose replies wait for a sink, and the names of those sinks.
+    pub(crate) fn awaited_sinks(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.awaited.iter().filter_map(|awaited| {
+            let place = awaited.find(&self.sinks, self.load.by).ok()?;
+            Some((awaited.stream.as_str(), self.sinks.get(place.0)?.name()))
+        })
+    }
+
+    /// Puts the places that the sinks have in the log in the place of those in the configuration.
+    pub(crate) fn place_awaited(&mut self, place_of: impl Fn(&str) -> Option<SinkPlace>) {
+        for stream in &mut self.server.streams {
+            if let Ack::Loaded { sink, .. } = &mut stream.ack
+                && let Some(place) = self.sinks.get(sink.0).and_then(|sink| place_of(sink.name()))
+            {
+                *sink = place;
+            }
+        }
+    }
+
+    /// Writes `ack` and its timeout.
+    pub(super) fn write_ack(&self, stream: &StreamSpec, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Ack::Loaded { timeout, .. } = stream.ack else {
+            return writeln!(f, "ack = \"{}\"", stream.ack.name());
+        };
+        let awaited = self.awaited.iter().find(|awaited| awaited.stream == stream.name);
+        match awaited.and_then(|awaited| awaited.sink.as_ref()) {
+            Some(sink) => writeln!(f, "ack = {{ loaded = {} }}", quoted(sink))?,
+            None => writeln!(f, "ack = \"{}\"", Ack::LOADED)?,
+        }
+        writeln!(f, "ack_timeout = \"{}\"", show_duration(timeout))
+    }
+}
+
+impl Awaited {
+    /// # Errors
+    /// What was found, and what is allowed.
+    fn find(&self, sinks: &[Sink], by: LoadedBy) -> Result<SinkPlace, String> {
+        let is_taking =
+            |sink: &&Sink| sink.options.taken.takes(&self.stream) && commits_rows(&sink.options.kind);
+        let loader = match by {
+            LoadedBy::Server => None,
+            LoadedBy::Others => Some("[load] in_server is false"),
+            LoadedBy::Nobody => Some("the server is started with --no-load"),
+        };
+        if let Some(found) = loader {
+            return Err(format!(
+                "ack of [stream.{}] is \"loaded\", but {found}: allowed is a server that loads by itself",
+                self.stream
+            ));
+        }
+        match &self.sink {
+            Some(name) => self.find_named(name, sinks, is_taking),
+            None => {
+                let takers: Vec<_> = sinks.iter().filter(is_taking).map(Sink::name).collect();
+                match takers.as_slice() {
+                    [one] => Ok(place_of(one, sinks)),
+                    [] => Err(format!(
+                        "ack of [stream.{}] is \"loaded\", but no sink takes the stream",
+                        self.stream
+                    )),
+                    several => Err(format!(
+                        "ack of [stream.{}] is \"loaded\", but {} sinks take the stream: \
+                         allowed is {{ loaded = \"SINK\" }} with one of {}",
+                        self.stream,
+                        several.len(),
+                        several.join(", ")
+                    )),
+                }
+            }
+        }
+    }
+
+    fn find_named(
+        &self,
+        name: &str,
+        sinks: &[Sink],
+        is_taking: impl Fn(&&Sink) -> bool,
+    ) -> Result<SinkPlace, String> {
+        let Some(sink) = sinks.iter().find(|sink| sink.name() == name) else {
+            let hint = did_you_mean(name, sinks.iter().map(Sink::name));
+            return Err(format!("ack of [stream.{}] names the unknown sink {name:?}{hint}", self.stream));
+        };
+        if !is_taking(&sink) {
+            return Err(format!(
+                "ack of [stream.{}] names sink {name:?}, which does not take the stream",
+                self.stream
+            ));
+        }
+        Ok(place_of(name, sinks))
+    }
+}
+
+fn place_of(name: &str, sinks: &[Sink]) -> SinkPlace {
+    SinkPlace(sinks.iter().position(|sink| sink.name() == name).unwrap_or_default())
+}
+
+/// Whether a sink of that kind says for each record when it is committed.
+const fn commits_rows(kind: &SinkKind) -> bool {
+    match kind {
+        SinkKind::Sqlite { .. } | SinkKind::Postgres(_) => true,
+    }
+}

@@ -1,0 +1,232 @@
+//! Routes, their hosts, policies and files.
+
+use super::*;
+
+#[test]
+fn faults_of_routes_are_told() {
+    let route = |text: &str| format!("{SCORES}[[route]]\n{text}");
+    check(
+        &route(""),
+        &[
+            "t.toml:3:1: [[route]] needs one handler, found none, allowed is one of script, files, collect, reply",
+            "t.toml:3:1: missing key \"path\" in [[route]]",
+        ],
+    );
+    check(
+        &route("path = \"/\"\nscript = \"a.luau\"\nreply = {}\n"),
+        &[
+            "t.toml:3:1: [[route]] needs one handler, found script and reply, allowed is one of script, files, collect, reply",
+        ],
+    );
+    check(
+        &route("path = \"/\"\nscript = \"b.luau\"\n"),
+        &["t.toml:5:10: script \"b.luau\" is no file: looked for b.luau"],
+    );
+    check(
+        &route(
+            "path = \"x\"\ncollect = false\nstream = \"score\"\nhost = \"a:80\"\nmethods = [\"get\", \"BREW\"]\n",
+        ),
+        &[
+            "t.toml:4:8: path is \"x\", allowed is one that begins with \"/\"",
+            "t.toml:5:11: collect in [[route]] is false, allowed is true, or no such key",
+            "t.toml:6:10: unknown stream \"score\", did you mean \"scores\"?",
+            "t.toml:7:8: host in [[route]] is \"a:80\", allowed is a name or an address without port",
+            "t.toml:8:12: unknown method \"get\", did you mean \"GET\"?",
+            "t.toml:8:19: unknown method \"BREW\", allowed: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS",
+        ],
+    );
+    check(
+        "[[route]]\npath = \"/\"\nscript = \"a.luau\"\nstream = \"x\"\nmethods = []\n",
+        &[
+            "t.toml:1:1: methods in [[route]] is empty, allowed is a list of methods, or no such key",
+            "t.toml:4:10: unknown stream \"x\": the file has no [stream.NAME]",
+        ],
+    );
+    check(
+        &route("path = \"/\"\ncollect = true\n"),
+        &["t.toml:3:1: missing key \"stream\" in [[route]]: collect has nowhere to put the items"],
+    );
+    check(
+        &route("path = \"/\"\nreply = { status = 100, content_type = \"x\\n\" }\n"),
+        &[
+            "t.toml:5:20: status in reply of [[route]] is 100, allowed is an integer from 200 to 599",
+            "t.toml:5:40: content_type is \"x\\n\", allowed is a media type like \"text/plain\"",
+        ],
+    );
+    check(
+        &route("path = \"/\"\nreply = { status = 204, body = \"x\" }\n"),
+        &["t.toml:5:32: body has 1 bytes, allowed is none: a reply 204 has no content"],
+    );
+}
+
+#[test]
+fn routes_in_each_others_way_are_told_with_both_lines() {
+    let route = |path: &str, more: &str| format!("[[route]]\npath = \"{path}\"\nscript = \"a.luau\"\n{more}");
+    check(
+        &format!("{}\n{}", route("/a/{x}", ""), route("/a/{y}", "methods = [\"GET\"]\n")),
+        &["t.toml:5:1: route \"/a/{y}\" is that of line 1 again: same host, same path, methods that overlap"],
+    );
+    check(&format!("{}{}", route("/a", "host = \"x\"\n"), route("/a", "")), &[]);
+    check(
+        &format!("{}{}", route("/a", "host = \"X\"\n"), route("/a", "host = \"x\"\n")),
+        &["t.toml:5:1: route \"/a\" is that of line 1 again: same host, same path, methods that overlap"],
+    );
+    check(&format!("{}{}", route("/a", "methods = [\"GET\"]\n"), route("/a", "methods = [\"POST\"]\n")), &[]);
+}
+
+#[test]
+fn faults_of_cors_say_what_browsers_take() {
+    let route = |cors: &str| format!("[[route]]\npath = \"/\"\nreply = {{}}\ncors = {cors}\n");
+    check(
+        &route("\"https://a.example\""),
+        &[
+            "t.toml:4:8: cors in [[route]] is the string \"https://a.example\", allowed is \"*\" or a table { origins = \
+             [...], ... }",
+        ],
+    );
+    check(
+        &route("true"),
+        &["t.toml:4:8: cors in [[route]] is true, allowed is \"*\" or a table { origins = [...], ... }"],
+    );
+    check(&route("{}"), &["t.toml:4:8: missing key \"origins\" in cors"]);
+    check(
+        &route("{ origins = [], max_age = \"1500ms\", method = [] }"),
+        &[
+            "t.toml:4:8: max_age in cors is \"1500ms\", allowed are whole seconds",
+            "t.toml:4:8: origins in cors is empty, allowed is a list of origins, or [\"*\"]",
+            "t.toml:4:44: unknown key \"method\" in cors, did you mean \"methods\"?",
+        ],
+    );
+    check(
+        &route("{ origins = [\"*\"], headers = [\"*\"], expose = [\"*\"], credentials = true }"),
+        &[
+            "t.toml:4:21: origins in cors is \"*\", allowed with credentials are names: browsers refuse \"*\"",
+            "t.toml:4:38: headers in cors is \"*\", allowed with credentials are names: browsers refuse \"*\"",
+            "t.toml:4:54: expose in cors is \"*\", allowed with credentials are names: browsers refuse \"*\"",
+        ],
+    );
+    check(
+        &route("{ origins = [\"null\", \"a.example\"], methods = [\"TRACE\"], headers = [\"a b\", \"*\"] }"),
+        &[
+            "t.toml:4:21: origins in cors has \"null\", which is what any sandboxed page and any file says; to allow \
+             them, allow \"*\"",
+            "t.toml:4:29: origins in cors has \"a.example\", allowed is scheme, host and port as browsers write them: \
+             \"https://app.example.org\"",
+            "t.toml:4:54: unknown method \"TRACE\", allowed: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS",
+            "t.toml:4:75: headers in cors has \"a b\", allowed is the name of a header, or \"*\" alone",
+            "t.toml:4:82: headers in cors has \"*\", allowed is the name of a header, or \"*\" alone",
+        ],
+    );
+}
+
+#[test]
+fn the_server_itself_is_for_options_alone() {
+    check(
+        &format!(
+            "{SCORES}[[route]]\npath = \"*\"\ncollect = true\nstream = \"scores\"\nmethods = [\"GET\"]\n"
+        ),
+        &[
+            "t.toml:3:1: methods of path \"*\" are GET, allowed is OPTIONS: it is the server itself",
+            "t.toml:3:1: path \"*\" has collect, allowed are script and reply: it is for OPTIONS alone",
+        ],
+    );
+    check(
+        "[[route]]\npath = \"*\"\nreply = {}\n[[route]]\npath = \"*\"\nscript = \"a.luau\"\n",
+        &["t.toml:4:1: route \"*\" is that of line 1 again: same host, same path, methods that overlap"],
+    );
+    check("[[route]]\npath = \"*\"\nmethods = [\"OPTIONS\"]\nreply = {}\n", &[]);
+}
+
+#[test]
+fn one_host_in_two_spellings_is_one_host() {
+    check(
+        "[[route]]\nhost = \"[::1]\"\npath = \"/\"\nreply = {}\n[[route]]\nhost = \"[0::1]\"\npath = \"/\"\nreply = {}\n\
+         [[route]]\nhost = \"A.example.\"\npath = \"/\"\nreply = {}\n[[route]]\nhost = \"a.example\"\npath = \"/\"\nreply = {}\n",
+        &[
+            "t.toml:5:1: route \"/\" is that of line 1 again: same host, same path, methods that overlap",
+            "t.toml:13:1: route \"/\" is that of line 9 again: same host, same path, methods that overlap",
+        ],
+    );
+}
+
+#[test]
+fn files_are_a_folder_or_a_table_and_read_back_to_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("public")).unwrap();
+    let file = folder.path().join("tollgate.toml");
+    let printed = |files: &str| {
+        std::fs::write(&file, format!("[[route]]\npath = \"/*\"\nfiles = {files}\n")).unwrap();
+        Config::load(&file).unwrap().to_string()
+    };
+    let line = |files: &str| {
+        let printed = printed(files);
+        let line = printed.lines().find_map(|line| line.strip_prefix("files = ")).unwrap();
+        let dir = folder.path().join("public").display().to_string();
+        line.replace(&dir, "PUBLIC")
+    };
+    assert_eq!(
+        line("\"public\""),
+        "{ dir = \"PUBLIC\", index = [\"index.html\"], listing = false, try = [\"{path}\"], dotfiles = false, \
+         symlinks = \"refuse\", charset = \"utf-8\", types = {}, etag = \"stat\", cache_control = {}, expires = false, headers = {}, errors = {}, \
+         precompressed = true, compress = false, compress_cache_bytes_max = \"16MiB\", sendfile = true, recheck = \"1s\" }"
+    );
+    let whole = "{ dir = \"public\", index = [\"a.html\", \"b.html\"], listing = true, try = [\"{path}\", \"{path}.html\", \"/app.html\"], \
+         dotfiles = true, symlinks = \"inside\", charset = \"off\", types = { \"x\" = \"a/b\" }, etag = \"content\", \
+         cache_control = { \"text/html\" = \"no-cache\", \"*/*\" = \"max-age=9\" }, expires = true, headers = { \"X-A\" = \"$${b}\" }, \
+         errors = { \"404\" = \"404.html\" }, precompressed = false, compress = true, compress_cache_bytes_max = \"1MiB\", \
+         sendfile = false, recheck = \"0ms\" }";
+    assert_eq!(line(whole).replace("PUBLIC", "public"), whole);
+    let once = printed(whole);
+    std::fs::write(&file, &once).unwrap();
+    assert_eq!(Config::load(&file).unwrap().to_string(), once);
+    assert!(
+        line("{ dir = \"public\", cache_control = \"no-store\" }").contains("{ \"*/*\" = \"no-store\" }")
+    );
+}
+
+#[test]
+fn faults_of_files_are_told() {
+    let route = |path: &str, files: &str| format!("[[route]]\npath = \"{path}\"\nfiles = {files}\n");
+    check(
+        &route("/x", "\"no-such\""),
+        &[
+            "t.toml:2:8: path is \"/x\", allowed with files is one that ends in \"/*\"",
+            "t.toml:3:9: files is \"no-such\", which is no folder: looked for no-such",
+        ],
+    );
+    check(
+        &route("/*", "true"),
+        &["t.toml:3:9: files in [[route]] is true, allowed is a folder, or a table { dir = \"...\", ... }"],
+    );
+    check(&route("/*", "{}"), &["t.toml:3:9: missing key \"dir\" in files"]);
+    check(
+        &route(
+            "/*",
+            "{ dir = \"/usr\", indx = [], try = [\"x\"], types = { \".a\" = \"b/c\" }, headers = { ETag = \"1\" }, \
+             errors = { 200 = \"a\", 404 = \"../a\" }, cache_control = { html = \"no-cache\" }, etag = \"weak\", compress_cache_bytes_max = \"1KiB\", listing = 1 }",
+        ),
+        &[
+            "t.toml:3:25: unknown key \"indx\" in files, did you mean \"index\"?",
+            "t.toml:3:43: try in files has \"x\", allowed are \"{path}\", the same with an ending like \"{path}.html\", and \
+             \"/FILE\"",
+            "t.toml:3:66: types in files has \".a\", allowed is an extension without its dot",
+            "t.toml:3:94: headers in files has \"ETag\", which the server makes itself",
+            "t.toml:3:118: errors in files has \"200\", allowed: 403, 404, 412, 416, 500, 503",
+            "t.toml:3:129: errors in files has \"../a\", allowed is the path of a file in the folder",
+            "t.toml:3:164: cache_control in files has \"html\", allowed are media types, \"image/*\" and \"*/*\"",
+            "t.toml:3:185: etag in files is \"weak\", allowed: stat, content, off",
+            "t.toml:3:220: compress_cache_bytes_max in files is \"1KiB\", allowed is a size from 64KiB to 4GiB like \"64MiB\", \
+             units B, KiB, MiB, GiB",
+            "t.toml:3:238: listing in files is the integer 1, allowed is true or false",
+        ],
+    );
+}
+
+#[test]
+fn a_folder_that_the_server_writes_to_is_not_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tollgate.toml");
+    std::fs::write(&file, "[[route]]\npath = \"/*\"\nfiles = \".\"\n").unwrap();
+    let error = Config::load(&file).unwrap_err().to_string();
+    assert!(error.contains("dir in [log] is ") && error.contains("does not serve"), "{error}");
+}

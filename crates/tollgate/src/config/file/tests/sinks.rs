@@ -1,0 +1,109 @@
+//! Sinks: any number, each what its kind needs.
+
+use super::*;
+
+#[test]
+fn faults_of_sinks_are_told() {
+    let needed = |found| format!("needs one database, found {found}, allowed is one of sqlite, postgres");
+    check("[sink.main]\n", &[&format!("t.toml:1:1: [sink.main] {}", needed("none"))]);
+    check(
+        "[sink.main]\nsqlite = \"a\"\n[sink.\"b c\"]\nsqlit = \"x\"\n",
+        &[
+            &format!("t.toml:3:1: [sink.b c] {}", needed("none")),
+            "t.toml:3:7: sink is named \"b c\", allowed is a letter or _, then letters, digits and _, at most 63 bytes",
+            "t.toml:4:1: unknown key \"sqlit\" in [sink.b c], did you mean \"sqlite\"?",
+        ],
+    );
+    let both = "[sink.main]\nsqlite = \"a\"\npostgres = \"host=h user=u\"\nafter_load = \"none.sql\"\n";
+    check(
+        both,
+        &[
+            &format!("t.toml:1:1: [sink.main] {}", needed("sqlite and postgres")),
+            "t.toml:4:14: after_load is none.sql, which is no file that can be read",
+        ],
+    );
+    check(
+        &format!(
+            "{SCORES}[sink.a]\nsqlite = \"x.db\"\nfrom = \"new\"\n[sink.b]\nsqlite = \"x.db\"\nstreams = [\"score\"]\n\
+             [sink.c]\nsqlite = \"y.db\"\nstreams = []\n[load]\nin_server = 1\n"
+        ),
+        &[
+            "t.toml:5:8: from in [sink.a] is \"new\", did you mean \"now\"?",
+            "t.toml:7:10: sqlite in [sink.b] is that of [sink.a] again: each needs a file of its own",
+            "t.toml:8:12: unknown stream \"score\" in [sink.b], did you mean \"scores\"?",
+            "t.toml:9:1: streams in [sink.c] is empty, allowed is a list of streams, or no such key",
+            "t.toml:13:13: in_server in [load] is the integer 1, allowed is true or false",
+        ],
+    );
+}
+
+#[test]
+fn sinks_are_any_number_each_with_its_streams() {
+    let text = format!(
+        "{SCORES}[load]\nin_server = false\nlag_max = \"2s\"\n[sink.b]\nsqlite = \"b.db\"\nstreams = [\"scores\"]\nfrom = \"now\"\n\
+         [sink.a]\nsqlite = \"a.db\"\n"
+    );
+    let config = load(&text).unwrap();
+    let names: Vec<_> = config.sinks.iter().map(Sink::name).collect();
+    assert_eq!(names, ["b", "a"]);
+    let printed = config.to_string();
+    assert!(printed.contains("\n[load]\nin_server = false\nlag_max = \"2s\"\n"), "{printed}");
+    assert!(
+        printed.contains("b.db\"\nstreams = [\"scores\"]\nfrom = \"now\"\nrejects_max = 1000\n\n[sink.a]"),
+        "{printed}"
+    );
+    let taken = &config.sinks[0].options.taken;
+    assert!(taken.takes("scores") && !taken.takes("other"));
+}
+
+#[test]
+fn sinks_may_share_a_postgresql() {
+    let sink = |name: &str| format!("[sink.{name}]\npostgres = \"host=h user=u\"\n");
+    check(&format!("{}{}", sink("a"), sink("b")), &[]);
+}
+
+#[test]
+fn faults_of_a_postgresql_sink_show_no_password() {
+    check(
+        "[sink.main]\npostgres = \"postgres://u:secret@h/d?sslmode=full\"\n",
+        &[
+            "t.toml:2:12: postgres in [sink.main]: sslmode is \"full\", allowed are disable, prefer, require, verify-ca, verify-full",
+        ],
+    );
+    check(
+        "[sink.main]\npostgres = \"postgres://u:sec@ret@h/d?port=x\"\nlock_timeout = \"0s\"\ntables = { v = \"a..b\" }\n",
+        &[
+            "t.toml:2:12: postgres in [sink.main]: invalid connection string: invalid value for option `port`",
+            "t.toml:3:16: lock_timeout in [sink.main] is \"0s\", allowed is a duration from 1ms to 24h like \"10s\", units ms, s, m, h",
+            "t.toml:4:16: table of stream \"v\" is \"a..b\": name \"\" has 0 bytes, allowed are 1 to 63 without U+0000",
+        ],
+    );
+    check(
+        "[sink.main]\npostgres = \"postgres://h/d\"\n",
+        &["t.toml:2:12: postgres in [sink.main]: it names no user"],
+    );
+}
+
+#[test]
+fn a_postgresql_sink_prints_without_its_password_and_reads_back() {
+    let dir = app();
+    let file = dir.path().join("t.toml");
+    let with_url = |name: &str| match name {
+        "DATABASE_URL" => Some("postgres://me:secret@db:5433/app".to_owned()),
+        _ => None,
+    };
+    let text =
+        |url: &str| format!("[sink.main]\npostgres = \"{url}\"\ntables = {{ visits = '\"My Web\".v' }}\n");
+    for (url, shown) in [
+        ("${DATABASE_URL}", "postgres = \"${DATABASE_URL}\"\n"),
+        ("postgres://me:secret@db:5433/app", "postgres = \"postgres://me:***@db:5433/app\"\n"),
+    ] {
+        let config = resolve(&file, &text(url), &with_url).unwrap();
+        let printed = config.to_string();
+        assert!(printed.contains(shown), "{printed}");
+        assert!(printed.contains("schema = \"tollgate\"\ntable_schema = \"public\"\n"), "{printed}");
+        assert!(!format!("{printed} {config:?} {}", config.sinks[0]).contains("secret"));
+        assert_eq!(config.sinks[0].to_string(), "me@db:5433/app");
+        assert_eq!(resolve(&file, &printed, &with_url).unwrap().to_string(), printed);
+    }
+}

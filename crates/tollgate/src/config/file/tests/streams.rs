@@ -1,0 +1,257 @@
+//! Streams: columns, their rules, keys, and what their replies wait for.
+
+use super::*;
+
+#[test]
+fn faults_of_streams_are_told() {
+    check("[stream.s]\n", &["t.toml:1:1: missing key \"columns\" in [stream.s]"]);
+    check("[stream.s]\ncolumns = []\n", &["t.toml:1:1: [stream.s] has 0 columns, allowed are 1 to 1000"]);
+    check(
+        "[stream.s]\ncolumns = [\"a\"]\nack = \"sync\"\nunknown = \"drop\"\n",
+        &[
+            "t.toml:1:1: [stream.s] has 0 columns, allowed are 1 to 1000",
+            "t.toml:2:12: columns in [stream.s] is the string \"a\", allowed is a table { ... }",
+            "t.toml:3:7: ack in [stream.s] is \"sync\", did you mean \"synced\"?",
+            "t.toml:4:11: unknown in [stream.s] is \"drop\", allowed: reject, ignore",
+        ],
+    );
+    check(
+        r#"[stream.s]
+columns = [
+  { name = "a", type = "integer" },
+  { name = "A", type = "int" },
+  { name = "", type = "int" },
+  { name = "b", type = "text", from = "request.tme" },
+  { name = "c", type = "text", from = "request.time" },
+  { name = "d", type = "bool", from = "request.id" },
+  { name = "e", type = "timestamp", from = 1 },
+  { name = "B", type = "int" },
+  { name = "E", type = "float" },
+  { name = "e", type = "float" },
+]
+"#,
+        &[
+            "t.toml:3:24: unknown type \"integer\", allowed: bool, int, float, text, bytes, timestamp, json, uuid, inet",
+            "t.toml:5:12: column is named \"\", allowed are 1 to 63 bytes without control characters",
+            "t.toml:6:39: unknown source \"request.tme\", did you mean \"request.time\"?",
+            "t.toml:7:24: type is \"text\", but request.time fills: timestamp",
+            "t.toml:8:24: type is \"bool\", but request.id fills: uuid, text",
+            "t.toml:9:44: from in a column of [stream.s] is the integer 1, allowed is a string",
+            "t.toml:12:12: column \"e\" is there already: tables have no case",
+        ],
+    );
+    let named = |name: &str| format!("[stream.{name}]\ncolumns = [{{ name = \"n\", type = \"int\" }}]\n");
+    let long = "x".repeat(64);
+    let allowed = "allowed is a letter or _, then letters, digits and _, at most 63 bytes";
+    check(&named("\"a-b\""), &[&format!("t.toml:1:9: stream is named \"a-b\", {allowed}")]);
+    check(&named("9a"), &[&format!("t.toml:1:9: stream is named \"9a\", {allowed}")]);
+    check(&named(&long), &[&format!("t.toml:1:9: stream is named \"{long}\", {allowed}")]);
+    check(
+        &named("SQLITE_x"),
+        &["t.toml:1:9: stream is named \"SQLITE_x\": names with sqlite_ are kept for tables of others"],
+    );
+    check(
+        &named("tollgate_x"),
+        &["t.toml:1:9: stream is named \"tollgate_x\": names with tollgate_ are kept for tables of others"],
+    );
+    check(
+        &format!("{}{}", named("a"), named("A")),
+        &["t.toml:3:9: stream \"A\" is \"a\" again: tables have no case"],
+    );
+}
+
+fn check_column(column: &str, expected: &str) {
+    let text = format!("[stream.s]\ncolumns = [\n  {{ name = \"a\", {column} }},\n]\n");
+    let expected: Vec<_> = expected.lines().map(|line| format!("t.toml:3:{line}")).collect();
+    check(&text, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+#[test]
+fn rules_of_columns_that_cannot_be_are_told() {
+    check_column("type = \"int\", default = \"x\"", "41: default: found \"x\", the column takes int");
+    check_column("type = \"int\", default = 1.5", "41: default: found 1.5, the column takes int");
+    check_column(
+        "type = \"int\", default = 99999999999999999999",
+        "41: default: found 99999999999999999999, the column takes int",
+    );
+    check_column(
+        "type = \"json\", default = [1]",
+        "42: default in a column of [stream.s] is a list, allowed is a string, a number, a time, true or false; JSON comes as a string",
+    );
+    check_column(
+        "type = \"int\", default = 1, required = true",
+        "55: required = true beside default: the value is never missing",
+    );
+    check_column("type = \"int\", max = \"1KiB\"", "3: max is for text, bytes and json, the type is \"int\"");
+    check_column("type = \"text\", over = \"reject\"", "3: over has no max beside it");
+    check_column(
+        "type = \"json\", max = \"1KiB\", over = \"truncate\"",
+        "3: over = \"truncate\" is not for type json: what is cut is no JSON",
+    );
+    check_column(
+        "type = \"text\", redact = \"dorp\"",
+        "41: redact is \"dorp\", did you mean \"drop\"?; or { hash = \"${NAME}\" }",
+    );
+    check_column(
+        "type = \"int\", redact = { hash = \"${SECRET}\" }",
+        "3: a hash is for type text, the type is \"int\"",
+    );
+    check_column(
+        "type = \"text\", redact = { hash = \"${SHORT}\" }",
+        "50: SHORT, the key of a hash, has 10 bytes, allowed are 16 or more",
+    );
+    check_column(
+        "type = \"text\", redact = { hash = \"a secret in the file\" }",
+        "50: hash in redact is no variable, allowed is \"${NAME}\" alone",
+    );
+    check_column(
+        "type = \"text\", redact = \"truncate\"",
+        "3: redact = \"truncate\" is for type inet, or text from request.remote_addr, the type is \"text\"",
+    );
+    check_column(
+        "type = \"text\", required = true, redact = \"drop\"",
+        "3: redact = \"drop\" keeps nothing: it goes with none of default, required, max",
+    );
+    check_column(
+        "type = \"int\", from = \"log.sequence\", default = 1",
+        "3: default, required, max and redact are not for what the log fills in",
+    );
+    check_column(
+        "type = \"bytes\", from = \"request.cookie.x\"",
+        "24: type is \"bytes\", but request.cookie.x fills: text, int, float, bool, timestamp, uuid, inet",
+    );
+}
+
+#[test]
+fn what_one_column_redacts_no_other_may_show() {
+    let text = |columns: &str| format!("[stream.s]\ncolumns = [\n{columns}]\n");
+    let email = "  { name = \"email\", type = \"text\", redact = \"drop\" },\n";
+    let whole = "  { name = \"all\", type = \"json\", from = \"record\" },\n";
+    check(
+        &text(&format!("{email}{whole}")),
+        &["t.toml:4:3: column \"all\" keeps record, which shows what column \"email\" redacts"],
+    );
+    let again = "  { name = \"hash\", type = \"text\", from = \"record.email\", redact = { hash = \"${SECRET}\" } },\n";
+    check(&text(&format!("{email}{again}")), &[]);
+}
+
+#[test]
+fn keys_that_cannot_be_are_told() {
+    let text =
+        |rest: &str| format!("{}{rest}\n", "[stream.s]\ncolumns = [{ name = \"n\", type = \"text\" }]\n");
+    check(&text("key = \"request.header.idempotency-key\""), &[]);
+    check(
+        &text("key = \"request.path\""),
+        &[
+            "t.toml:3:7: key of [stream.s] is \"request.path\", allowed: request.header.NAME, request.query.NAME, \
+           request.cookie.NAME, request.param.NAME, request.id, record.NAME",
+        ],
+    );
+    check(&text("key_window = \"1h\""), &["t.toml:1:1: key_window in [stream.s] has no key beside it"]);
+    check(
+        &text("key = \"record.id\"\nkey_window = \"1ms\""),
+        &[
+            "t.toml:4:14: key_window in [stream.s] is \"1ms\", allowed is a duration from 1s to 8760h like \"10s\", units ms, s, m, h",
+        ],
+    );
+    check(
+        "[stream.s]\nkey = \"record.id\"\ncolumns = [{ name = \"id\", type = \"text\", redact = \"drop\" }]\n",
+        &[
+            "t.toml:2:7: key is \"record.id\", which column \"id\" redacts: the digest of a key tells what can be guessed",
+        ],
+    );
+}
+
+/// A stream of this `ack`, and more below.
+fn acked(ack: &str, rest: &str) -> String {
+    format!("[stream.s]\nack = {ack}\ncolumns = [{{ name = \"n\", type = \"int\" }}]\n{rest}\n")
+}
+
+const TWO_SINKS: &str = "[sink.one]\nsqlite = \"1.db\"\n[sink.two]\nsqlite = \"2.db\"\n";
+
+#[test]
+fn replies_that_cannot_wait_for_a_database_are_told_with_what_is_allowed() {
+    check(&acked("\"loaded\"", ""), &[]);
+    check(&acked("{ loaded = \"two\" }", TWO_SINKS), &[]);
+    check(
+        &acked("\"loaded\"", TWO_SINKS),
+        &[
+            "t.toml:2:7: ack of [stream.s] is \"loaded\", but 2 sinks take the stream: allowed is { loaded = \"SINK\" } with one of one, two",
+        ],
+    );
+    check(
+        &acked("{ loaded = \"too\" }", TWO_SINKS),
+        &["t.toml:2:18: ack of [stream.s] names the unknown sink \"too\", did you mean \"two\"?"],
+    );
+    let others = "[stream.other]\ncolumns = [{ name = \"n\", type = \"int\" }]\n";
+    let of_others = format!("{others}[sink.one]\nsqlite = \"1.db\"\nstreams = [\"other\"]\n");
+    check(
+        &acked("\"loaded\"", &of_others),
+        &["t.toml:2:7: ack of [stream.s] is \"loaded\", but no sink takes the stream"],
+    );
+    check(
+        &acked("{ loaded = \"one\" }", &of_others),
+        &["t.toml:2:18: ack of [stream.s] names sink \"one\", which does not take the stream"],
+    );
+    check(&acked("\"loaded\"", &format!("{of_others}[sink.two]\nsqlite = \"2.db\"\n")), &[]);
+    check(
+        &acked("\"loaded\"", "[load]\nin_server = false\n"),
+        &[
+            "t.toml:2:7: ack of [stream.s] is \"loaded\", but [load] in_server is false: allowed is a server that loads by itself",
+        ],
+    );
+}
+
+#[test]
+fn an_ack_that_nobody_knows_and_a_timeout_without_a_wait_are_told() {
+    check(&acked("\"load\"", ""), &["t.toml:2:7: ack in [stream.s] is \"load\", did you mean \"loaded\"?"]);
+    check(
+        &acked("\"fast\"", ""),
+        &["t.toml:2:7: ack in [stream.s] is \"fast\", allowed: received, written, synced, loaded"],
+    );
+    check(
+        &acked("5", ""),
+        &["t.toml:2:7: ack in [stream.s] is the integer 5, allowed is a string, or { loaded = \"SINK\" }"],
+    );
+    check(
+        &acked("{ loded = \"main\" }", ""),
+        &[
+            "t.toml:2:7: missing key \"loaded\" in ack",
+            "t.toml:2:9: unknown key \"loded\" in ack, did you mean \"loaded\"?",
+        ],
+    );
+    check(
+        &acked("\"written\"", "ack_timeout = \"1s\""),
+        &[
+            "t.toml:4:15: ack_timeout in [stream.s] stands beside ack = \"written\", allowed is ack = \"loaded\"",
+        ],
+    );
+    check(
+        &acked("\"loaded\"", "ack_timeout = \"1ms\""),
+        &[
+            "t.toml:4:15: ack_timeout in [stream.s] is \"1ms\", allowed is a duration from 100ms to 1h like \"10s\", units ms, s, m, h",
+        ],
+    );
+}
+
+#[test]
+fn what_replies_wait_for_is_printed_and_reads_back() {
+    let dir = app();
+    let file = dir.path().join("t.toml");
+    for (text, expected) in [
+        (acked("\"loaded\"", ""), "ack = \"loaded\"\nack_timeout = \"10s\"\n"),
+        (
+            acked("{ loaded = \"two\" }", &format!("ack_timeout = \"1500ms\"\n{TWO_SINKS}")),
+            "ack = { loaded = \"two\" }\nack_timeout = \"1500ms\"\n",
+        ),
+    ] {
+        let first = resolve(&file, &text, &env).unwrap();
+        let second = resolve(&file, &first.to_string(), &env).unwrap();
+        assert!(first.to_string().contains(expected), "{first}");
+        assert_eq!(second.to_string(), first.to_string());
+        assert_eq!(second.server.streams[0].ack, first.server.streams[0].ack);
+    }
+    let two = resolve(&file, &acked("{ loaded = \"two\" }", TWO_SINKS), &env).unwrap();
+    let ack = two.server.streams[0].ack;
+    assert!(matches!(ack, tollgate_server::Ack::Loaded { sink: tollgate_log::SinkPlace(1), .. }), "{ack:?}");
+}

@@ -1,0 +1,312 @@
+//! `files` of a route: a folder, as its path or as a table with how it is served. The table reads back to the same.
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use tollgate_server::{Etag, FilesSpec, Symlinks, TryPath, is_framing_field};
+
+use super::cors::header_problem;
+use super::resolved::{OFF, quoted, quoted_path};
+use super::section::{Section, TextOrTable, Written};
+use super::units::{HOUR_MS, show_duration, show_size};
+
+const ALLOWED: &str = "a folder, or a table { dir = \"...\", ... }";
+const COMPRESS_CACHE_BYTES: RangeInclusive<u64> = 64 << 10..=4 << 30;
+const RECHECK_MS: RangeInclusive<u64> = 0..=24 * HOUR_MS;
+/// What stands for the path of the request in `try`.
+const PATH: &str = "{path}";
+/// The statuses of replies that a page may take the place of.
+const ERRORS: [u16; 6] = [403, 404, 412, 416, 500, 503];
+/// Fields that are made from the file or by other keys.
+const MADE_FIELDS: [&str; 12] = [
+    "accept-ranges",
+    "cache-control",
+    "content-digest",
+    "content-encoding",
+    "content-range",
+    "content-type",
+    "etag",
+    "expires",
+    "last-modified",
+    "repr-digest",
+    "vary",
+    "x-content-type-options",
+];
+
+/// Takes the files of a route, if it has some. Their folder is relative to `folder`.
+pub(super) fn files(section: &mut Section<'_>, folder: &Path) -> Option<FilesSpec> {
+    match section.text_or_table("files", ALLOWED)? {
+        TextOrTable::Text(dir) => Some(FilesSpec::new(checked_dir(section, "files", &dir, folder))),
+        TextOrTable::Table(mut table) => {
+            let dir = table.needed_text("dir");
+            let dir = dir.map(|dir| checked_dir(&table, "dir in files", &dir, folder));
+            Some(spec(table, FilesSpec::new(dir?)))
+        }
+    }
+}
+
+fn checked_dir(
+    section: &Section<'_>,
+    what: &str,
+    dir: &Written<String>,
+    folder: &Path,
+) -> std::path::PathBuf {
+    let path = folder.join(&dir.value);
+    if !path.is_dir() {
+        let text = format!("{what} is {:?}, which is no folder: looked for {}", dir.value, path.display());
+        section.fault_at(&dir.span, text);
+    }
+    path
+}
+
+fn spec(mut table: Section<'_>, mut spec: FilesSpec) -> FilesSpec {
+    spec.index = names(&mut table, "index", index_problem).unwrap_or(spec.index);
+    spec.listing = table.switch("listing").map_or(spec.listing, |written| written.value);
+    spec.candidates = candidates(&mut table).unwrap_or(spec.candidates);
+    spec.dotfiles = table.switch("dotfiles").map_or(spec.dotfiles, |written| written.value);
+    let symlinks = Symlinks::ALL.map(|choice| (choice.name(), choice));
+    spec.symlinks = table.choice("symlinks", &symlinks).unwrap_or(spec.symlinks);
+    spec.charset = charset(&mut table, spec.charset);
+    spec.types = pairs(&mut table, "types", extension_problem, media_problem);
+    let etags = Etag::ALL.map(|choice| (choice.name(), choice));
+    spec.etag = table.choice("etag", &etags).unwrap_or(spec.etag);
+    spec.cache_control = cache_control(&mut table);
+    spec.expires = table.switch("expires").map_or(spec.expires, |written| written.value);
+    spec.headers = pairs(&mut table, "headers", field_problem, value_problem);
+    spec.error_pages = error_pages(&mut table);
+    spec.precompressed = table.switch("precompressed").map_or(spec.precompressed, |written| written.value);
+    spec.compress = table.switch("compress").map_or(spec.compress, |written| written.value);
+    let cache_bytes_max = spec.compress_cache_bytes_max;
+    spec.compress_cache_bytes_max =
+        table.size("compress_cache_bytes_max", COMPRESS_CACHE_BYTES, cache_bytes_max);
+    spec.sendfile = table.switch("sendfile").map_or(spec.sendfile, |written| written.value);
+    spec.recheck = table.duration("recheck", RECHECK_MS, spec.recheck);
+    table.finish();
+    spec
+}
+
+fn names(
+    table: &mut Section<'_>,
+    key: &'static str,
+    problem: fn(&str) -> Option<&'static str>,
+) -> Option<Vec<String>> {
+    let texts = table.texts(key)?;
+    for text in &texts {
+        if let Some(problem) = problem(&text.value) {
+            table.fault_at(&text.span, format!("{key} in files has {:?}, {problem}", text.value));
+        }
+    }
+    Some(texts.into_iter().map(|text| text.value).collect())
+}
+
+fn index_problem(name: &str) -> Option<&'static str> {
+    (name.contains('/') || path_problem(name).is_some()).then_some("allowed is the name of a file")
+}
+
+/// A path in the folder: whatever else is opened there fails, too, but nobody meant it.
+fn path_problem(path: &str) -> Option<&'static str> {
+    let is_bad = |segment: &str| matches!(segment, "" | "." | "..");
+    (path.split('/').any(is_bad) || path.contains(char::is_control))
+        .then_some("allowed is the path of a file in the folder")
+}
+
+fn candidates(table: &mut Section<'_>) -> Option<Vec<TryPath>> {
+    let texts = names(table, "try", try_problem)?;
+    if texts.is_empty() {
+        table.fault_of("try", "try in files is empty, allowed is a list like [\"{path}\", \"{path}.html\"]");
+    }
+    let candidate = |text: &String| match (text.strip_prefix(PATH), text.strip_prefix('/')) {
+        (Some(end), _) => TryPath::Requested(end.to_owned()),
+        (None, path) => TryPath::Fixed(path.unwrap_or(text).to_owned()),
+    };
+    Some(texts.iter().map(candidate).collect())
+}
+
+fn try_problem(text: &str) -> Option<&'static str> {
+    let is_sound = match (text.strip_prefix(PATH), text.strip_prefix('/')) {
+        (Some(end), _) => !end.contains('/') && !end.contains(char::is_control),
+        (None, Some(path)) => path_problem(path).is_none(),
+        (None, None) => false,
+    };
+    (!is_sound)
+        .then_some("allowed are \"{path}\", the same with an ending like \"{path}.html\", and \"/FILE\"")
+}
+
+fn charset(table: &mut Section<'_>, default: Option<String>) -> Option<String> {
+    let Some(written) = table.text("charset") else { return default };
+    let is_sound = !written.value.is_empty()
+        && written.value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:+".contains(&byte));
+    if !is_sound {
+        let text = format!(
+            "charset in files is {:?}, allowed is a name like \"utf-8\", or \"{OFF}\"",
+            written.value
+        );
+        table.fault_at(&written.span, text);
+    }
+    (written.value != OFF).then_some(written.value)
+}
+
+/// Takes a table of texts.
+fn pairs(
+    table: &mut Section<'_>,
+    key: &'static str,
+    key_problem: fn(&str) -> Option<&'static str>,
+    value_problem: fn(&str) -> Option<&'static str>,
+) -> Vec<(String, String)> {
+    let texts = table.take_table(key, format!("{key} in files")).map(Section::named_texts);
+    let texts = texts.unwrap_or_default();
+    for (name, value) in &texts {
+        let problem = key_problem(name).map(|problem| (name, problem));
+        let problem = problem.or_else(|| value_problem(&value.value).map(|problem| (&value.value, problem)));
+        if let Some((found, problem)) = problem {
+            table.fault_at(&value.span, format!("{key} in files has {found:?}, {problem}"));
+        }
+    }
+    texts.into_iter().map(|(name, value)| (name, value.value)).collect()
+}
+
+fn extension_problem(extension: &str) -> Option<&'static str> {
+    (extension.is_empty() || extension.contains(['.', '/']))
+        .then_some("allowed is an extension without its dot")
+}
+
+fn media_problem(media: &str) -> Option<&'static str> {
+    let is_sound = media.contains('/') && value_problem(media).is_none();
+    (!is_sound).then_some("allowed is a media type like \"text/plain\"")
+}
+
+fn pattern_problem(pattern: &str) -> Option<&'static str> {
+    let is_sound = match pattern.split_once('/') {
+        Some(("*", kind)) => kind == "*",
+        Some((family, kind)) => !family.is_empty() && !kind.is_empty() && !pattern.contains(';'),
+        None => false,
+    };
+    (!is_sound).then_some("allowed are media types, \"image/*\" and \"*/*\"")
+}
+
+fn field_problem(name: &str) -> Option<&'static str> {
+    if is_framing_field(name) || MADE_FIELDS.iter().any(|made| made.eq_ignore_ascii_case(name)) {
+        return Some("which the server makes itself");
+    }
+    header_problem(name).map(|_| "allowed is the name of a header")
+}
+
+fn value_problem(value: &str) -> Option<&'static str> {
+    let is_sound = value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    (!is_sound).then_some("allowed is printable ASCII")
+}
+
+/// Takes one value for all types, or a table by type.
+fn cache_control(table: &mut Section<'_>) -> Vec<(String, String)> {
+    if table.as_written("cache_control").is_none() {
+        return pairs(table, "cache_control", pattern_problem, value_problem);
+    }
+    let Some(value) = table.text("cache_control") else { return Vec::new() };
+    if let Some(problem) = value_problem(&value.value) {
+        table.fault_at(&value.span, format!("cache_control in files is {:?}, {problem}", value.value));
+    }
+    vec![("*/*".to_owned(), value.value)]
+}
+
+fn error_pages(table: &mut Section<'_>) -> Vec<(u16, String)> {
+    let pages = table.take_table("errors", "errors in files".to_owned()).map(Section::named_texts);
+    let mut checked = Vec::new();
+    for (status, page) in pages.unwrap_or_default() {
+        let known = status.parse().ok().filter(|status| ERRORS.contains(status));
+        let path = page.value.strip_prefix('/').unwrap_or(&page.value);
+        match (known, path_problem(path)) {
+            (Some(status), None) => checked.push((status, path.to_owned())),
+            (None, _) => {
+                let allowed = ERRORS.map(|status| status.to_string()).join(", ");
+                table.fault_at(&page.span, format!("errors in files has {status:?}, allowed: {allowed}"));
+            }
+            (_, Some(problem)) => {
+                table.fault_at(&page.span, format!("errors in files has {:?}, {problem}", page.value));
+            }
+        }
+    }
+    checked
+}
+
+/// What is served as the file has it, every key.
+pub(super) fn show(spec: &FilesSpec) -> String {
+    let list = |texts: &[String]| texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ");
+    let table = |pairs: &[(String, String)]| {
+        let pairs: Vec<_> =
+            pairs.iter().map(|(key, value)| format!("{} = {}", quoted_key(key), quoted(value))).collect();
+        if pairs.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", pairs.join(", ")) }
+    };
+    let candidates: Vec<_> = spec.candidates.iter().map(show_candidate).collect();
+    let errors: Vec<_> =
+        spec.error_pages.iter().map(|(status, page)| (status.to_string(), page.clone())).collect();
+    let keys = [
+        ("dir", quoted_path(&spec.root)),
+        ("index", format!("[{}]", list(&spec.index))),
+        ("listing", spec.listing.to_string()),
+        ("try", format!("[{}]", list(&candidates))),
+        ("dotfiles", spec.dotfiles.to_string()),
+        ("symlinks", quoted(spec.symlinks.name())),
+        ("charset", quoted(spec.charset.as_deref().unwrap_or(OFF))),
+        ("types", table(&spec.types)),
+        ("etag", quoted(spec.etag.name())),
+        ("cache_control", table(&spec.cache_control)),
+        ("expires", spec.expires.to_string()),
+        ("headers", table(&spec.headers)),
+        ("errors", table(&errors)),
+        ("precompressed", spec.precompressed.to_string()),
+        ("compress", spec.compress.to_string()),
+        ("compress_cache_bytes_max", quoted(&show_size(spec.compress_cache_bytes_max))),
+        ("sendfile", spec.sendfile.to_string()),
+        ("recheck", quoted(&show_duration(spec.recheck))),
+    ];
+    let keys = keys.map(|(key, value)| format!("{key} = {value}"));
+    format!("{{ {} }}", keys.join(", "))
+}
+
+fn show_candidate(candidate: &TryPath) -> String {
+    match candidate {
+        TryPath::Requested(end) => format!("{PATH}{end}"),
+        TryPath::Fixed(path) => format!("/{path}"),
+    }
+}
+
+/// A key of a table: no variable is looked for in it.
+fn quoted_key(key: &str) -> String {
+    toml::Value::String(key.to_owned()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_tried_is_the_path_or_a_file_of_the_folder() {
+        for sound in ["{path}", "{path}.html", "/index.html", "/app/index.html"] {
+            assert_eq!(try_problem(sound), None, "{sound}");
+        }
+        for wrong in ["", "index.html", "{path}/x", "/../x", "/", "/a//b", "x{path}", "/a/.", "{path}\n"] {
+            assert!(try_problem(wrong).is_some(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn fields_that_the_server_makes_are_not_for_headers() {
+        for sound in ["X-Frame-Options", "Link", "Content-Security-Policy"] {
+            assert_eq!(field_problem(sound), None, "{sound}");
+        }
+        for wrong in ["Content-Length", "transfer-encoding", "Date", "ETAG", "Content-Type", "a b", "", "X:"]
+        {
+            assert!(field_problem(wrong).is_some(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn types_are_named_whole_by_family_or_all() {
+        for sound in ["text/html", "image/*", "*/*"] {
+            assert_eq!(pattern_problem(sound), None, "{sound}");
+        }
+        for wrong in ["", "*", "html", "*/html", "text/", "/html", "text/html; charset=utf-8"] {
+            assert!(pattern_problem(wrong).is_some(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The side of a loader in another process: one connection, kept for as long as the server lives.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::Value;
+use tollgate_load::LiveLog;
+use tollgate_log::{LogId, Sequence, Watermark};
+
+use super::{FOLLOW, HEARTBEAT, LINE_BYTES_MAX, Loaded, REPORT, TIMEOUT, read_watermark, through_folder};
+
+/// Between two looks for a server, when there is none.
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
+/// A server that is silent for so long is taken for gone.
+const SILENCE_MAX: Duration = HEARTBEAT.saturating_mul(5);
+
+/// The log that a server in another process writes, followed over its control socket.
+#[derive(Clone)]
+pub(crate) struct RemoteLog(Arc<Link>);
+
+struct Link {
+    dir: PathBuf,
+    sink: String,
+    state: Mutex<LinkState>,
+    moved: Condvar,
+}
+
+#[derive(Default)]
+struct LinkState {
+    /// What is said to the server, while it is there.
+    server: Option<UnixStream>,
+    watermark: Option<Watermark>,
+    /// What the sink has: a server that comes later hears it then.
+    loaded: BTreeMap<LogId, Sequence>,
+}
+
+impl RemoteLog {
+    /// Looks for the server of a log folder, once now and then for as long as anybody wants to know.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub(crate) fn follow(dir: &Path, sink: &str) -> anyhow::Result<Self> {
+        let (dir, sink) = (dir.to_owned(), sink.to_owned());
+        let (state, moved) = (Mutex::default(), Condvar::new());
+        let link = Arc::new(Link { dir, sink, state, moved });
+        // Whoever begins to load wants to know it from the first look on.
+        let first = link.connect().ok();
+        let heard = link.clone();
+        let hear = move || {
+            let mut server = first;
+            // The one who listens is no reason to listen.
+            while Arc::strong_count(&heard) > 1 {
+                if let Some(lines) = server.take() {
+                    heard.hear(lines);
+                }
+                thread::sleep(LOOK_PAUSE);
+                server = heard.connect().ok();
+            }
+        };
+        thread::Builder::new()
+            .name("control-link".to_owned())
+            .spawn(hear)
+            .context("cannot start a thread")?;
+        Ok(Self(link))
+    }
+
+    /// Tells the server how the sink does. One that is not there does not hear it.
+    pub(crate) fn report(&self, report: &Value) {
+        self.0.state().say(&format!("{REPORT}{report}\n"));
+    }
+}
+
+impl LinkState {
+    fn say(&mut self, line: &str) {
+        let said = self.server.as_mut().map(|server| server.write_all(line.as_bytes()));
+        if let Some(Err(_)) = said {
+            self.hang_up();
+        }
+    }
+
+    fn hang_up(&mut self) {
+        if let Some(server) = self.server.take() {
+            // Whoever reads sees the end.
+            drop(server.shutdown(Shutdown::Both));
+        }
+        self.watermark = None;
+    }
+}
+
+impl Link {
+    /// The state is whole after every statement, so a panic elsewhere does not spoil it.
+    fn state(&self) -> MutexGuard<'_, LinkState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to follow, tells what is loaded, and hears the first line.
+    fn connect(&self) -> io::Result<BufReader<UnixStream>> {
+        let mut stream = through_folder(&self.dir, |path| UnixStream::connect(path))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
+        stream.set_read_timeout(Some(SILENCE_MAX))?;
+        stream.write_all(format!("{FOLLOW}\n").as_bytes())?;
+        let mut lines = BufReader::new(stream.try_clone()?);
+        let watermark = read_line(&mut lines)?;
+        let mut state = self.state();
+        (state.server, state.watermark) = (Some(stream), Some(watermark));
+        let told = state.loaded.iter().map(|(log, last)| self.loaded(*log, *last)).collect::<String>();
+        state.say(&told);
+        drop(state);
+        self.moved.notify_all();
+        Ok(lines)
+    }
+
+    /// Hears the server until it is gone.
+    fn hear(&self, mut lines: BufReader<UnixStream>) {
+        while let Ok(watermark) = read_line(&mut lines) {
+            self.state().watermark = Some(watermark);
+            self.moved.notify_all();
+        }
+        self.state().hang_up();
+        self.moved.notify_all();
+    }
+
+    fn loaded(&self, log: LogId, last: Sequence) -> String {
+        Loaded { sink: &self.sink, log, last }.line()
+    }
+}
+
+/// Reads how far the log is.
+fn read_line(lines: impl BufRead) -> io::Result<Watermark> {
+    let mut line = String::new();
+    lines.take(LINE_BYTES_MAX as u64).read_line(&mut line)?;
+    read_watermark(&line).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}
+
+impl LiveLog for RemoteLog {
+    fn watermark(&self) -> Option<Watermark> {
+        self.0.state().watermark
+    }
+
+    fn wait_beyond(&self, seen: Sequence, timeout: Duration) -> Option<Watermark> {
+        let is_same = |state: &mut LinkState| state.watermark.is_some_and(|now| now.synced <= seen);
+        let waited = self.0.moved.wait_timeout_while(self.0.state(), timeout, is_same);
+        waited.unwrap_or_else(PoisonError::into_inner).0.watermark
+    }
+
+    fn confirm(&self, log: LogId, last: Sequence) {
+        let mut state = self.0.state();
+        state.loaded.insert(log, last);
+        state.say(&self.0.loaded(log, last));
+    }
+}
+
+impl Drop for RemoteLog {
+    fn drop(&mut self) {
+        // Only the thread that listens is left beside this one.
+        if Arc::strong_count(&self.0) <= 2 {
+            self.0.state().hang_up();
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The server's side: a thread that accepts, one for each client, and one more for each that follows.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use serde_json::Value;
+use tollgate_load::LoadWatch;
+use tollgate_log::Follower;
+
+use super::{
+    FOLLOW, HEARTBEAT, LINE_BYTES_MAX, LOADED, Loaded, NAME, RELOAD, REPORT, Reloaded, STATUS, TIMEOUT,
+    WATERMARK, through_folder, watermark_line,
+};
+use crate::sinks::Followers;
+use crate::status::{absent, report};
+
+/// Clients at the same time.
+pub(super) const CLIENTS_MAX: usize = 32;
+/// Those of them that stay: the others keep room.
+pub(super) const FOLLOWERS_MAX: usize = 24;
+/// What a question may have.
+const QUESTION_BYTES_MAX: usize = 256;
+/// Between two lines to who follows, however fast the watermark moves.
+const PUSH_PAUSE: Duration = Duration::from_millis(10);
+/// Between two tries to accept, when the system has no descriptor left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Answers until it is dropped.
+pub(crate) struct Control {
+    socket: PathBuf,
+    desk: Arc<Desk>,
+}
+
+/// What clients are answered from.
+struct Desk {
+    log: Follower,
+    /// The sinks of the configuration, and to whom it is confirmed what they have.
+    sinks: Followers,
+    /// The loaders of this process.
+    loaders: Mutex<Vec<LoadWatch>>,
+    /// What loaders of other processes told last, by connection.
+    reports: Mutex<BTreeMap<u64, Value>>,
+    on_reload: Box<dyn Fn(Asker) + Send + Sync>,
+    clients: AtomicUsize,
+    followers: AtomicUsize,
+    /// Followers so far.
+    followed: AtomicU64,
+}
+
+/// Somebody who asked for a reload and waits.
+pub(crate) struct Asker(UnixStream);
+
+impl Asker {
+    /// Whoever went away needs no answer.
+    pub(crate) fn tell(mut self, Reloaded { code, text }: &Reloaded) {
+        drop(self.0.write_all(format!("{code}\n{text}").as_bytes()));
+    }
+}
+
+impl Control {
+    /// Begins to answer. The caller holds the lock of the folder; what sinks have is confirmed to their followers, who asks
+    /// for a reload is given to `on_reload`.
+    ///
+    /// # Errors
+    /// The socket cannot be made.
+    pub(crate) fn serve(
+        dir: &Path,
+        log: Follower,
+        sinks: Followers,
+        on_reload: impl Fn(Asker) + Send + Sync + 'static,
+    ) -> anyhow::Result<Self> {
+        let socket = dir.join(NAME);
+        match fs::remove_file(&socket) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot remove {}", socket.display()));
+            }
+            _ => {}
+        }
+        let listener = through_folder(dir, |path| UnixListener::bind(path))
+            .with_context(|| format!("cannot listen on {}", socket.display()))?;
+        let desk = Arc::new(Desk {
+            log,
+            sinks,
+            loaders: Mutex::default(),
+            reports: Mutex::default(),
+            on_reload: Box::new(on_reload),
+            clients: AtomicUsize::new(0),
+            followers: AtomicUsize::new(0),
+            followed: AtomicU64::new(0),
+        });
+        let answering = desk.clone();
+        let accept = move || {
+            for stream in listener.incoming() {
+                match stream {
+                    Ok(stream) => admit(stream, &answering),
+                    Err(_) => thread::sleep(ACCEPT_PAUSE),
+                }
+            }
+        };
+        thread::Builder::new().name("control".to_owned()).spawn(accept).context("cannot start a thread")?;
+        Ok(Self { socket, desk })
+    }
+
+    /// Tells the status of these from now on.
+    pub(crate) fn show(&self, loaders: Vec<LoadWatch>) {
+        *locked(&self.desk.loaders) = loaders;
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        // What stays is removed by the next start.
+        drop(fs::remove_file(&self.socket));
+    }
+}
+
+/// What is behind a lock here is whole after every statement.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One of so many places, until it is dropped.
+struct Place<'a>(&'a AtomicUsize);
+
+impl<'a> Place<'a> {
+    fn take(taken: &'a AtomicUsize, places: usize) -> Option<Self> {
+        let more = |count| (count < places).then_some(count + 1);
+        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self(taken))
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Who is answered. Whoever sees its connection closed has already left its place: fields are dropped in their order.
+struct Client<'a> {
+    _place: Place<'a>,
+    stream: UnixStream,
+}
+
+/// Gives a client a thread of its own. One too many, or one for whom there is no thread, is closed.
+fn admit(stream: UnixStream, desk: &Arc<Desk>) {
+    let desk = desk.clone();
+    let answer = move || {
+        if let Some(place) = Place::take(&desk.clients, CLIENTS_MAX) {
+            // Whoever went away needs no answer.
+            drop(desk.answer(Client { _place: place, stream }));
+        }
+    };
+    drop(thread::Builder::new().name("control-client".to_owned()).spawn(answer));
+}
+
+impl Desk {
+    fn answer(&self, mut client: Client<'_>) -> io::Result<()> {
+        client.stream.set_write_timeout(Some(TIMEOUT))?;
+        let (question, behind) = read_question(&client.stream)?;
+        match &*question {
+            WATERMARK => client.stream.write_all(watermark_line(self.log.watermark()).as_bytes()),
+            STATUS => client.stream.write_all(self.status().as_bytes()),
+            RELOAD => {
+                (self.on_reload)(Asker(client.stream));
+                Ok(())
+            }
+            FOLLOW => match Place::take(&self.followers, FOLLOWERS_MAX) {
+                Some(_place) => self.be_followed(&client.stream, &behind),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    /// A line for each loader, here or in another process, and for each sink that nobody loads; then an empty one.
+    fn status(&self) -> String {
+        let own =
+            locked(&self.loaders).iter().map(|loader| report(loader.name(), &loader.status())).collect();
+        let mut reports: Vec<Value> = own;
+        reports.extend(locked(&self.reports).values().cloned());
+        for sink in self.sinks.names() {
+            if !reports.iter().any(|report| report["sink"] == *sink) {
+                reports.push(absent(&sink));
+            }
+        }
+        reports.iter().map(|report| format!("{report}\n")).collect::<String>() + "\n"
+    }
+
+    /// Tells how far the log is, and hears what is loaded, until either side is gone.
+    fn be_followed(&self, stream: &UnixStream, behind: &[u8]) -> io::Result<()> {
+        stream.set_read_timeout(None)?;
+        let id = self.followed.fetch_add(1, Ordering::Relaxed);
+        let heard = thread::scope(|scope| {
+            let pusher = thread::Builder::new().name("control-push".to_owned());
+            pusher.spawn_scoped(scope, || push(stream, &self.log))?;
+            let heard = self.hear(id, BufReader::new(behind.chain(stream)));
+            // The other thread ends by its next line.
+            drop(stream.shutdown(Shutdown::Both));
+            heard
+        });
+        locked(&self.reports).remove(&id);
+        heard
+    }
+
+    fn hear(&self, id: u64, mut lines: impl BufRead) -> io::Result<()> {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            (&mut lines).take(LINE_BYTES_MAX as u64).read_line(&mut line)?;
+            let Some(told) = line.strip_suffix('\n') else { return Ok(()) };
+            if let Some(Loaded { sink, log, last }) = told.strip_prefix(LOADED).and_then(Loaded::read) {
+                self.sinks.confirm(sink, log, last);
+            } else if let Some(report) = told.strip_prefix(REPORT).and_then(|json| json.parse().ok()) {
+                locked(&self.reports).insert(id, report);
+            }
+        }
+    }
+}
+
+/// Tells how far the log is, each time that it moves, until the client takes no more.
+fn push(mut stream: &UnixStream, log: &Follower) {
+    let mut watermark = log.watermark();
+    while stream.write_all(watermark_line(watermark).as_bytes()).is_ok() {
+        thread::sleep(PUSH_PAUSE);
+        watermark = log.wait_beyond(watermark.synced, HEARTBEAT);
+    }
+    drop(stream.shutdown(Shutdown::Both));
+}
+
+/// Reads the first line, all of it in time; what came behind it is given too.
+fn read_question(mut stream: &UnixStream) -> io::Result<(String, Vec<u8>)> {
+    let deadline = Instant::now() + TIMEOUT;
+    let mut read = Vec::with_capacity(QUESTION_BYTES_MAX);
+    loop {
+        if let Some(end) = read.iter().position(|byte| *byte == b'\n') {
+            let behind = read.split_off(end + 1);
+            read.truncate(end);
+            let question = String::from_utf8(read).map_err(|_| io::ErrorKind::InvalidData)?;
+            return Ok((question, behind));
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || read.len() >= QUESTION_BYTES_MAX {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        let mut part = [0; QUESTION_BYTES_MAX];
+        match stream.read(&mut part)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            bytes => read.extend_from_slice(&part[..bytes]),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! `tollgate new`: a small app to begin with.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+use crate::print::{note, to_stdout};
+
+/// The files by their names in the folder.
+const FILES: [(&str, &str); 6] = [
+    ("tollgate.toml", include_str!("new/tollgate.toml")),
+    ("score.luau", include_str!("new/score.luau")),
+    ("tests/score.luau", include_str!("new/score_test.luau")),
+    ("public/index.html", include_str!("new/index.html")),
+    ("README.md", include_str!("new/README.md")),
+    ("tollgate.d.luau", include_str!("new/tollgate.d.luau")),
+];
+
+/// Writes the app into a folder that is not there, or empty; says what to do next.
+pub(crate) fn run(folder: &Path) -> anyhow::Result<ExitCode> {
+    let shown = folder.display();
+    if !is_free(folder).with_context(|| format!("cannot look into {shown}"))? {
+        note(&format!("{shown} is not empty: an app is made in a new folder, or an empty one"));
+        return Ok(ExitCode::from(2));
+    }
+    for (name, text) in FILES {
+        let file = folder.join(name);
+        write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    to_stdout(|out| {
+        writeln!(out, "made an app in {shown}")?;
+        writeln!(out, "  test    tollgate test {shown}")?;
+        writeln!(out, "  serve   tollgate serve {shown}")?;
+        writeln!(out, "  try     curl 'http://127.0.0.1:8080/api/score?x=20'")?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn is_free(folder: &Path) -> io::Result<bool> {
+    match fs::read_dir(folder) {
+        Ok(mut entries) => Ok(entries.next().is_none()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// What somebody else wrote meanwhile is left alone.
+fn write(file: &Path, text: &str) -> io::Result<()> {
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    OpenOptions::new().write(true).create_new(true).open(file)?.write_all(text.as_bytes())
+}

@@ -1,0 +1,249 @@
+//! The sinks of a server while it runs: for whom segments are kept, who loads here, and what a reload changes of both.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tollgate_load::{FinishError, LiveLog, LoadStatus, LoadWatch, Loader, SinkError};
+use tollgate_log::{Follower, Log, LogId, Schema, Sequence, SinkPlace};
+use tollgate_server::StreamSpec;
+
+use crate::config::{Config, Fault, LoadedBy, Sink};
+use crate::load::start_loader;
+
+/// How long databases are waited for that streams are compared with; who is later is told of by its loader.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The sinks that segments are kept for, by name. Who tells of another one is not heard.
+#[derive(Clone, Default)]
+pub(crate) struct Followers(Arc<Mutex<BTreeMap<String, Follower>>>);
+
+impl Followers {
+    #[cfg(test)]
+    pub(crate) fn of(sink: &str, follower: Follower) -> Self {
+        Self(Arc::new(Mutex::new(BTreeMap::from([(sink.to_owned(), follower)]))))
+    }
+
+    /// Notes how far a sink has a log, durably.
+    pub(crate) fn confirm(&self, sink: &str, log: LogId, last: Sequence) {
+        if let Some(follower) = self.all().get(sink) {
+            follower.confirm(log, last);
+        }
+    }
+
+    /// The names of all.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.all().keys().cloned().collect()
+    }
+
+    /// The map is whole after every statement.
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Follower>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The sinks of the present configuration.
+pub(crate) struct Sinks {
+    followers: Followers,
+    loading: Loading,
+}
+
+/// Who loads.
+enum Loading {
+    /// Nobody is expected to: nothing is ever deleted.
+    Nobody,
+    Others,
+    Here(BTreeMap<String, Loader>),
+}
+
+impl Sinks {
+    /// From here on nothing is deleted that one of them lacks.
+    pub(crate) fn follow(config: &Config, log: &Log) -> Self {
+        let loading = match config.load.by {
+            LoadedBy::Nobody => Loading::Nobody,
+            LoadedBy::Others => Loading::Others,
+            LoadedBy::Server => Loading::Here(BTreeMap::new()),
+        };
+        let sinks = Self { followers: Followers::default(), loading };
+        sinks.admit(config, log);
+        sinks
+    }
+
+    /// From here on nothing is deleted that a sink of this configuration lacks.
+    pub(crate) fn admit(&self, config: &Config, log: &Log) {
+        if matches!(self.loading, Loading::Nobody) {
+            return;
+        }
+        for sink in &config.sinks {
+            self.followers.all().entry(sink.name().to_owned()).or_insert_with(|| log.add_sink());
+        }
+    }
+
+    /// Waits no more for sinks that this configuration does not have.
+    pub(crate) fn dismiss(&self, config: &Config, log: &Log) {
+        self.followers.all().retain(|name, follower| {
+            let is_kept = config.sink(name).is_some();
+            if !is_kept {
+                log.remove_sink(follower);
+            }
+            is_kept
+        });
+    }
+
+    /// The place that a sink has in the log.
+    pub(crate) fn place_of(&self, name: &str) -> Option<SinkPlace> {
+        self.followers.all().get(name).and_then(Follower::place)
+    }
+
+    /// Sees how the loaders of this process do.
+    pub(crate) fn watches(&self) -> Vec<LoadWatch> {
+        match &self.loading {
+            Loading::Here(loaders) => loaders.values().map(Loader::watch).collect(),
+            Loading::Nobody | Loading::Others => Vec::new(),
+        }
+    }
+
+    /// For whom segments are kept.
+    pub(crate) fn followers(&self) -> Followers {
+        self.followers.clone()
+    }
+
+    /// Begins to load, if this process is to.
+    ///
+    /// # Errors
+    /// No thread can be had.
+    pub(crate) fn start(&mut self, config: &Config) -> anyhow::Result<()> {
+        config.sinks.iter().try_for_each(|sink| self.start_one(config, sink))
+    }
+
+    fn start_one(&mut self, config: &Config, sink: &Sink) -> anyhow::Result<()> {
+        let Loading::Here(loaders) = &mut self.loading else { return Ok(()) };
+        let Some(follower) = self.followers.all().get(sink.name()).cloned() else { return Ok(()) };
+        let live: Box<dyn LiveLog> = Box::new(follower);
+        loaders.insert(sink.name().to_owned(), start_loader(config, sink, live)?);
+        Ok(())
+    }
+
+    /// What keeps the sinks of a new configuration from being taken: none may move, and streams have to fit.
+    pub(crate) fn faults(&self, present: &Config, new: &Config) -> Vec<String> {
+        let moved = new.sinks.iter().filter_map(|sink| move_of(present.sink(sink.name())?, sink));
+        let left = present.awaited_sinks().filter_map(|(stream, sink)| leaving_of(stream, sink, new));
+        let faults = moved.chain(left).map(|fault| Fault::of_file(&new.source, fault).to_string());
+        let mut faults: Vec<_> = faults.collect();
+        if matches!(self.loading, Loading::Here(_)) {
+            faults.extend(unfit_streams(new));
+        }
+        faults
+    }
+
+    /// Goes on with the sinks of another configuration, which were admitted. One that is kept keeps its loader; one that went
+    /// is not waited for.
+    pub(crate) fn change(&mut self, present: &Config, new: &Config, log: &Log) {
+        if matches!(self.loading, Loading::Nobody) {
+            return;
+        }
+        for sink in &new.sinks {
+            match present.sink(sink.name()) {
+                None => self.begin(new, sink),
+                Some(before) if before.options != sink.options => self.change_one(sink),
+                Some(_) => {}
+            }
+        }
+        self.dismiss(new, log);
+        if let Loading::Here(loaders) = &mut self.loading {
+            let gone: Vec<_> = loaders.extract_if(.., |name, _| new.sink(name).is_none()).collect();
+            gone.into_iter().for_each(|(_, loader)| loader.leave());
+        }
+    }
+
+    fn begin(&mut self, config: &Config, sink: &Sink) {
+        if let Err(error) = self.start_one(config, sink) {
+            tracing::error!(sink = sink.name(), "not loaded until the next start: {error:#}");
+        }
+    }
+
+    fn change_one(&self, sink: &Sink) {
+        if let Loading::Here(loaders) = &self.loading
+            && let Some(loader) = loaders.get(sink.name())
+        {
+            loader.change(sink.options.clone());
+        }
+    }
+
+    /// Gives every loader the same time; one that has more to do takes none from the others.
+    pub(crate) fn finish(self, timeout: Duration) {
+        let Loading::Here(loaders) = self.loading else { return };
+        thread::scope(|scope| {
+            for (sink, loader) in loaders {
+                scope.spawn(move || report_load(&sink, loader.finish(timeout)));
+            }
+        });
+    }
+}
+
+fn report_load(sink: &str, finished: Result<LoadStatus, FinishError>) {
+    match finished {
+        Ok(status) => {
+            let (rows, rejects, duplicates) = (status.rows, status.rejects, status.duplicates);
+            tracing::info!(sink, rows, rejects, duplicates, "loaded");
+        }
+        Err(error) => tracing::warn!("not all is loaded, the next start goes on: {error}"),
+    }
+}
+
+/// Why a sink is not the one that its name stands for now.
+fn move_of(present: &Sink, new: &Sink) -> Option<String> {
+    let differs = present.options.moved_by(&new.options)?;
+    let (name, before) = (new.name(), present);
+    Some(format!(
+        "[sink.{name}] has {differs} now: {before} -> {new}; its positions lie in the one that it has, so give \
+         the new one another name, or restart"
+    ))
+}
+
+/// Why a sink cannot be withdrawn yet from a stream whose replies wait for it: some may be on their way.
+fn leaving_of(stream: &str, sink: &str, new: &Config) -> Option<String> {
+    let is_kept = new.sink(sink).is_some_and(|sink| sink.options.taken.takes(stream));
+    (!is_kept).then(|| {
+        format!(
+            "[sink.{sink}] takes stream {stream:?} no more, whose replies wait for it: change the ack of \
+             [stream.{stream}] first, by a reload of its own"
+        )
+    })
+}
+
+/// Streams that do not fit the tables of a sink, as far as the databases answer in time. What else is wrong with one does not
+/// concern who serves: its loader waits for it, and tells.
+pub(crate) fn unfit_streams(config: &Config) -> Vec<String> {
+    let (teller, answers) = channel();
+    for sink in &config.sinks {
+        let (name, options) = (sink.name().to_owned(), sink.options.clone());
+        let (schemas, teller) = (schemas_of(config), teller.clone());
+        let look = move || {
+            // Whoever gave up waiting is not told.
+            drop(teller.send((name, options.check(&schemas))));
+        };
+        drop(thread::Builder::new().name("load-look".to_owned()).spawn(look));
+    }
+    drop(teller);
+    let (end, mut faults) = (Instant::now() + LOOK_TIMEOUT, Vec::new());
+    loop {
+        match answers.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok((name, answer)) => faults.extend(unfit(&config.source, &name, answer)),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return faults,
+        }
+    }
+}
+
+fn schemas_of(config: &Config) -> Vec<Schema> {
+    // One that cannot be is told where the log is opened.
+    config.server.streams.iter().map(StreamSpec::schema).filter_map(Result::ok).collect()
+}
+
+fn unfit(source: &Path, sink: &str, answer: Result<(), SinkError>) -> Option<String> {
+    let error = answer.err().filter(SinkError::is_of_configuration)?;
+    Some(Fault::of_file(source, format!("sink {sink}: {error}")).to_string())
+}

@@ -1,0 +1,258 @@
+//! `tollgate test`: the tests of an app, without a server.
+
+use std::fs;
+use std::path::Path;
+
+use crate::program::{App, told};
+
+const CONFIG: &str = r#"
+[stream.all]
+columns = [{ name = "n", type = "int", from = "record.n" }, { name = "kind", type = "text", from = "record.kind" }]
+[[route]]
+path = "/keep/{id}"
+script = "keep.luau"
+stream = "all"
+[[route]]
+path = "/events"
+script = "events.luau"
+[[route]]
+path = "/collect"
+collect = true
+stream = "all"
+[[route]]
+path = "/health"
+reply = { status = 200, body = "ok\n" }
+[[route]]
+path = "/files/*"
+files = "public"
+"#;
+
+const KEEP: &str = r#"
+return {
+  GET = function(req)
+    if req.query.fail then error("broken on purpose") end
+    if req.query.wait then tollgate.sleep(0.01) end
+    return {
+      json = { id = req.params.id, calls = tollgate.shared.incr("calls") },
+      headers = { ["set-cookie"] = { "a=1", "b=2" } },
+      record = { n = req.query.n and (tonumber(req.query.n) or req.query.n) },
+    }
+  end,
+  POST = function(req) return { json = { form = req:form(), at = req.headers["x-at"] } } end,
+}
+"#;
+
+const EVENTS: &str = r#"
+return function(req)
+  return { events = function(out) repeat tollgate.sleep(0.01) until not out:send{ data = "x" } end }
+end
+"#;
+
+fn app(tests: &str) -> App {
+    App::new(
+        CONFIG,
+        &[("keep.luau", KEEP), ("events.luau", EVENTS), ("public/x", ""), ("tests/all.luau", tests)],
+    )
+}
+
+/// Runs the tests; returns the exit code and all that was printed.
+fn run(app: &App, arguments: &[&str]) -> (i32, String) {
+    let output = app.run(&[&["test"], arguments].concat());
+    (output.status.code().unwrap(), told(&output))
+}
+
+/// Runs a test of one body that has to fail, and looks for what is told.
+fn check_failure(body: &str, expected: &[&str]) {
+    let app = app(&format!("return {{\n  [\"it\"] = function(t)\n    {body}\n  end,\n}}\n"));
+    let (code, text) = run(&app, &[]);
+    assert_eq!(code, 1, "{body}: {text}");
+    assert!(text.starts_with("FAIL  tests/all.luau: it\n"), "{body}: {text}");
+    assert!(text.contains("\n0 passed, 1 failed\n"), "{body}: {text}");
+    for line in expected {
+        assert!(text.contains(&format!("\n      {line}")), "{body}: {line:?} in {text}");
+    }
+}
+
+#[test]
+fn routes_answer_tests_as_they_answer_clients_and_nothing_is_left() {
+    let app = app(r#"
+local function told(t, request, status, body)
+  local reply = t:request(request)
+  t.equal({ reply.status, reply.body }, { status, body })
+  return reply
+end
+
+return {
+  ["scripts reply and record"] = function(t)
+    local reply = t:request{ path = "/keep/a%20b?n=7&wait=1", headers = { ["x-at"] = "here" } }
+    t.equal(reply.json, { id = "a b", calls = 1 })
+    t.equal(reply.headers["content-type"], "application/json")
+    t.equal(reply.headers["set-cookie"], { "a=1", "b=2" })
+    t.equal({ reply.stream, reply.record, reply.reject }, { "all", { n = 7 } })
+  end,
+  ["each test begins anew"] = function(t)
+    t.equal(tollgate.shared.get("calls"), nil)
+    t.equal(t:request{ path = "/keep/1" }.json.calls, 1)
+    t.equal(tollgate.shared.get("calls"), 1)
+  end,
+  ["forms are posted"] = function(t)
+    local reply = t:request{ path = "/keep/1", form = { a = "1 2" }, headers = { ["x-at"] = "here" } }
+    t.equal(reply.json, { form = { a = "1 2" }, at = "here" })
+  end,
+  ["head has no content"] = function(t)
+    told(t, { method = "HEAD", path = "/keep/1" }, 200, "")
+  end,
+  ["fixed replies, and what is nowhere"] = function(t)
+    told(t, { path = "/health" }, 200, "ok\n")
+    told(t, { path = "/nowhere" }, 404, "nothing is here\n")
+    t.equal(told(t, { method = "PUT", path = "/health" }, 405, "this method is not allowed here\n").headers.allow, "GET, HEAD, OPTIONS")
+  end,
+  ["items are collected"] = function(t)
+    local reply = t:request{ path = "/collect", json = { { n = 1 }, { n = "x" }, { kind = "k" } } }
+    t.equal(reply.records, { { n = 1 }, { kind = "k" } })
+    t.equal(reply.json.rejected_count, 1)
+    t.equal(reply.reject, 'column "n" takes int, found "x"')
+  end,
+  ["the first events of a stream"] = function(t)
+    told(t, { path = "/events" }, 200, "data: x\n\n")
+  end,
+  ["a failure is one that can be expected"] = function(t)
+    local reply = t:request{ path = "/keep/1?fail=1" }
+    t.equal(reply.status, 500)
+    assert(string.find(reply.error, "keep.luau:4: broken on purpose", 1, true), reply.error)
+  end,
+  ["errors can be caught"] = function(t)
+    assert(not pcall(function() t:request{ path = "/keep /1" } end))
+  end,
+}
+"#);
+    let (code, text) = run(&app, &[]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.ends_with("9 passed, 0 failed\n"), "{text}");
+    assert!(text.starts_with("ok    tests/all.luau: scripts reply and record\nok "), "{text}");
+    assert!(!app.path().join("data").exists(), "no log, no database");
+}
+
+#[test]
+fn a_difference_is_told_with_its_place_its_path_and_both_values() {
+    check_failure(
+        r#"t.equal({ a = { 1, { b = "x\n" } }, c = true }, { a = { 1, { b = "y" } }, d = 2 })"#,
+        &[
+            "tests/all.luau:3: not equal",
+            r#"  a[2].b: got "x\n", want "y""#,
+            "  c: got true, want nil",
+            "  d: got nil, want 2",
+        ],
+    );
+    check_failure("t.equal(1, \"1\")", &["  got 1, want \"1\""]);
+    check_failure("assert(false, \"a reason\")", &["tests/all.luau:3: a reason"]);
+    check_failure("error({})", &["tests/all.luau:2: a table without __tostring was raised as an error"]);
+}
+
+#[test]
+fn what_went_wrong_in_a_script_is_told_with_the_test_that_fails() {
+    check_failure(
+        "t.equal(t:request{ path = \"/keep/1?fail=1\" }.status, 200)",
+        &["  got 500, want 200", "GET /keep/1?fail=1: script failed: keep.luau:4: broken on purpose"],
+    );
+    check_failure(
+        "t.equal(t:request{ path = \"/keep/1?n=x\" }.record, { n = 1 })",
+        &[
+            "  got nil, want { n = 1 }",
+            "GET /keep/1?n=x: record rejected: column \"n\" takes int, found \"x\"",
+        ],
+    );
+}
+
+#[test]
+fn a_wrong_request_is_a_failure_that_says_what_is_allowed() {
+    check_failure(
+        "t:request{ pth = \"/\" }",
+        &["tests/all.luau:3: t:request has no field \"pth\": allowed are"],
+    );
+    check_failure(
+        "t:request{ path = 7 }",
+        &["tests/all.luau:3: t:request: path is a number: allowed is a string"],
+    );
+    check_failure("t:request{ path = \"/a b\" }", &["tests/all.luau:3: GET /a b: request line is malformed"]);
+    check_failure(
+        "t:request{ path = \"/\", body = \"\", json = 1 }",
+        &["tests/all.luau:3: t:request takes one of"],
+    );
+    check_failure(
+        "t:request{ path = \"/\", headers = { a = \"b\\r\\nc: d\" } }",
+        &["tests/all.luau:3: GET /: a line break"],
+    );
+    check_failure(
+        "t:request{ path = \"/files/x\" }",
+        &["tests/all.luau:3: route \"/files/*\" has files, which only a server answers"],
+    );
+}
+
+#[test]
+fn a_test_over_a_budget_ends_and_the_next_one_runs() {
+    let app = app(r#"
+return {
+  ["time"] = function() while true do end end,
+  ["memory"] = function() local kept = {} while true do table.insert(kept, string.rep("x", 100000) .. #kept) end end,
+  ["after"] = function(t) t.equal(t:request{ path = "/health" }.status, 200) end,
+}
+"#);
+    let (code, text) = run(&app, &[]);
+    assert_eq!(code, 1, "{text}");
+    assert!(
+        text.contains("\n      tests/all.luau:3: script exceeds its cpu budget: limit 50 ms\n"),
+        "{text}"
+    );
+    assert!(text.contains("\n      tests/all.luau:4: script exceeds its memory"), "{text}");
+    assert!(text.ends_with("ok    tests/all.luau: after\n1 passed, 2 failed\n"), "{text}");
+}
+
+#[test]
+fn a_filter_picks_tests_by_their_names() {
+    let app = app("return { [\"one\"] = function() end, [\"two\"] = function() error(\"no\") end }");
+    let (code, text) = run(&app, &["--filter", "one"]);
+    assert_eq!((code, text.as_str()), (0, "ok    tests/all.luau: one\n1 passed, 0 failed\n"));
+    let (code, text) = run(&app, &["--filter", "three"]);
+    assert_eq!(code, 2, "{text}");
+    assert!(text.contains("no test has \"three\" in its name"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_run_is_code_two_with_the_reason() {
+    check_unusable(
+        &app("return 5"),
+        "script ./tests/all.luau returned a number: allowed is a table of functions by name",
+    );
+    check_unusable(&app("return { one = 1 }"), "allowed are functions by name");
+    check_unusable(&app("return {"), "does not compile: line 1");
+    let broken = app("return { one = function() end }");
+    broken.write("keep.luau", "return true");
+    check_unusable(&broken, "keep.luau returned a boolean");
+    check_unusable(
+        &App::new(CONFIG, &[("keep.luau", KEEP), ("events.luau", EVENTS), ("public/x", "")]),
+        "cannot read ./tests: No such file",
+    );
+    check_unusable(&App::new("prot = 1", &[]), "tollgate.toml:");
+}
+
+fn check_unusable(app: &App, expected: &str) {
+    let (code, text) = run(app, &[]);
+    assert_eq!(code, 2, "{text}");
+    assert!(text.contains(expected), "{expected:?} in {text}");
+}
+
+#[test]
+fn what_scripts_print_is_seen() {
+    let (code, text) = run(&app("return { one = function() print(\"seen\", 1) end }"), &[]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains(" INFO seen\t1 "), "{text:?}");
+}
+
+#[test]
+fn the_tests_of_the_example_pass() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/score");
+    let app = App::bare(&[]);
+    let output = app.succeed(&["test", fs::canonicalize(examples).unwrap().to_str().unwrap()]);
+    assert!(output.ends_with("7 passed, 0 failed\n"), "{output}");
+}

@@ -1,0 +1,124 @@
+//! Files as the whole program serves them: to the clients that people have, from disks that are slow or broken, beside a script.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::client::get;
+use crate::program::App;
+
+const ROUTE: &str = "workers = 1\n[[route]]\npath = \"/*\"\nfiles = \"public\"\n";
+
+/// Text that tells its place.
+fn pattern(bytes: usize) -> String {
+    (0..bytes / 16).map(|number| format!("{number:015x}\n")).collect()
+}
+
+#[test]
+fn curl_and_wget_go_on_where_they_were_cut_off() {
+    let content = pattern(3 << 20);
+    let app = App::new(ROUTE, &[("public/large", &content)]);
+    let server = app.start();
+    let url = format!("http://{}/large", server.address());
+    let clients: [(&str, &[&str]); 2] =
+        [("curl", &["--silent", "--fail", "-C", "-", "-o"]), ("wget", &["--quiet", "--continue", "-O"])];
+    for (client, arguments) in clients {
+        let part = app.path().join(client);
+        fs::write(&part, &content[..1_000_001]).unwrap();
+        let status = Command::new(client).args(arguments).arg(&part).arg(&url).status().unwrap();
+        assert!(status.success(), "{client}: {status}");
+        assert!(fs::read_to_string(&part).unwrap() == content, "{client}");
+    }
+}
+
+#[test]
+fn the_example_serves_its_pages_and_its_score() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/site");
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    let names =
+        ["score.luau", "public/index.html", "public/about.html", "public/404.html", "public/style.css"];
+    let texts = names.map(read);
+    let files: Vec<_> = names.iter().copied().zip(texts.iter().map(String::as_str)).collect();
+    let app = App::new(&read("tollgate.toml"), &files);
+    let server = app.start();
+    let mut client = server.connect();
+    for (path, status, kind, content) in [
+        ("/", 200, "text/html; charset=utf-8", &texts[1]),
+        ("/about", 200, "text/html; charset=utf-8", &texts[2]),
+        ("/style.css", 200, "text/css; charset=utf-8", &texts[4]),
+        ("/no/such", 404, "text/html; charset=utf-8", &texts[3]),
+        ("/api/score?x=20", 200, "application/json", &"{\"score\":41}".to_owned()),
+    ] {
+        let reply = client.get(path).unwrap();
+        assert_eq!((reply.status, &reply.content), (status, content), "{path}");
+        assert_eq!(reply.field("content-type"), Some(kind), "{path}");
+    }
+}
+
+#[test]
+fn a_disk_that_is_slow_stops_nobody_else() {
+    let app = App::new(ROUTE, &[("public/cold", &pattern(100 << 10)), ("public/warm", "warm")]);
+    // The worker asks by preadv2 for what is in memory, threads read by pread64. That a file is not in memory is told by a
+    // fault: the system reads ahead for whoever asks, and a fast disk is done before a slow worker looks.
+    let nothing_but_the_first = "error=EAGAIN:when=2+";
+    let faults = [("pread64", "delay_enter=1000000:when=1"), ("preadv2", nothing_but_the_first)];
+    let server = app.begin_with_faults(&faults).serving().unwrap();
+    let (mut waiting, mut client) = (server.connect(), server.connect());
+    assert_eq!(client.get("/warm").unwrap().content, "warm");
+    assert!(waiting.send(&get("/cold")));
+    for _ in 0..100 {
+        assert_eq!(client.get("/warm").unwrap().content, "warm");
+        assert!(waiting.is_silent(), "the file was there at once");
+    }
+    assert!(waiting.reply().unwrap().content == pattern(100 << 10));
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_says_why() {
+    for (error, status) in
+        [("EACCES", 403), ("ENOENT", 404), ("EXDEV", 404), ("EMFILE", 503), ("EIO", 500), ("EAGAIN", 503)]
+    {
+        let app = App::new(ROUTE, &[("public/a", "a")]);
+        let server = app.begin_with_fault("openat2", &format!("error={error}")).serving().unwrap();
+        assert_eq!(server.connect().get("/a").unwrap().status, status, "{error}");
+    }
+}
+
+#[test]
+fn a_worker_opens_nothing_that_the_system_does_not_know_without_the_disk() {
+    let app = App::new(ROUTE, &[("public/a", "a"), ("public/folder/b", "b")]);
+    // A delay too short to matter, for the report alone.
+    let server = app.begin_with_fault("openat2", "delay_enter=1").serving().unwrap();
+    let mut client = server.connect();
+    for (path, status) in [("/a", 200), ("/folder/b", 200), ("/no", 404), ("/folder", 308), ("/a", 200)] {
+        assert_eq!(client.get(path).unwrap().status, status, "{path}");
+    }
+    drop(client);
+    server.stop();
+    let calls = app.calls();
+    let (known, waited): (Vec<_>, Vec<_>) = calls
+        .iter()
+        .filter(|(_, call)| call.starts_with("openat2("))
+        .partition(|(_, call)| call.contains("RESOLVE_CACHED"));
+    assert!(known.len() >= 5 && !waited.is_empty(), "{calls:?}");
+    assert!(known.iter().all(|(thread, _)| thread.starts_with("worker")), "{known:?}");
+    assert!(waited.iter().all(|(thread, _)| thread == "read"), "{waited:?}");
+}
+
+#[test]
+fn who_waits_for_the_digest_of_a_file_on_a_slow_disk_stops_nobody_else() {
+    let route =
+        "workers = 1\n[[route]]\npath = \"/*\"\n[route.files]\ndir = \"public\"\netag = \"content\"\n";
+    let app = App::new(route, &[("public/large", &pattern(100 << 10)), ("public/small", "small")]);
+    // What threads read of files, they read by pread64; the worker asks for what is in memory by another call.
+    let server = app.begin_with_fault("pread64", "delay_enter=1000000").serving().unwrap();
+    let (mut waiting, mut client) = (server.connect(), server.connect());
+    assert!(waiting.send(&get("/large")));
+    for _ in 0..100 {
+        assert_eq!(client.get("/small").unwrap().content, "small");
+        assert!(waiting.is_silent(), "the digest was there at once");
+    }
+    let reply = waiting.reply().unwrap();
+    assert!(reply.content == pattern(100 << 10));
+    assert_eq!(reply.field("etag").map(str::len), Some(45));
+}

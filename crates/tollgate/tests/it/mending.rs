@@ -1,0 +1,148 @@
+//! `tollgate load --skip` and `--retry-rejects`: what holds a load up is passed by hand, what was refused is tried again.
+
+use std::fs;
+use std::path::PathBuf;
+
+use tollgate_log::{DiskStorage, LogId, log_ids, segments};
+
+use crate::cluster::shared;
+use crate::program::{App, told};
+use crate::sinks::{STREAMS, all, app, leave_logs, numbers, record};
+
+const RECORDS: u64 = 4000;
+
+/// An app with one log that nobody has loaded, the file of its first segment and the last record in that.
+fn with_a_log() -> (App, LogId, PathBuf, u64) {
+    let app = app("");
+    leave_logs(&app, 1, RECORDS);
+    let log = log_ids(&DiskStorage, &app.log_dir()).unwrap()[0];
+    let files = segments(&DiskStorage, &app.log_dir(), log).unwrap();
+    assert!(files.len() > 2, "{files:?}");
+    let last = files[1].0.first.0 - 1;
+    (app, log, files[0].1.clone(), last)
+}
+
+/// Runs `load --skip`, which ends with this code; returns what it said.
+fn skip(app: &App, log: &str, range: &str, code: i32) -> String {
+    let output = app.run(&["load", "--skip", log, range]);
+    assert_eq!(output.status.code(), Some(code), "{}", told(&output));
+    told(&output)
+}
+
+#[test]
+fn records_that_are_skipped_while_they_are_readable_stay_missing_and_the_rest_is_loaded() {
+    let (app, log, _, last) = with_a_log();
+    let said = skip(&app, &log.to_string(), &format!("1-{last}"), 0);
+    assert!(said.contains(&format!("sink main: records 1-{last} of log {log} are a gap now")), "{said}");
+    app.succeed(&["load", "--once"]);
+    assert_eq!(numbers(&app, "tollgate.sqlite", "a"), (last..RECORDS).collect::<Vec<_>>());
+    let reasons = app.query::<String>("SELECT reason FROM tollgate_gaps");
+    assert_eq!(reasons, ["skipped by command while readable"]);
+    let audit = app.run(&["audit"]);
+    assert_eq!(audit.status.code(), Some(1), "{}", told(&audit));
+    assert!(told(&audit).contains(&format!("missing: {last} of {RECORDS} records of a")), "{}", told(&audit));
+}
+
+#[test]
+fn records_that_are_skipped_while_they_are_away_are_loaded_when_they_are_back() {
+    let (app, log, file, last) = with_a_log();
+    let away = app.path().join("away");
+    fs::rename(&file, &away).unwrap();
+    skip(&app, &log.to_string(), &format!("1-{last}"), 0);
+    assert_eq!(app.query::<String>("SELECT reason FROM tollgate_gaps"), ["skipped by command"]);
+    app.succeed(&["load", "--once"]);
+    assert_eq!(numbers(&app, "tollgate.sqlite", "a"), (last..RECORDS).collect::<Vec<_>>());
+    fs::rename(&away, &file).unwrap();
+    app.succeed(&["load", "--once"]);
+    assert_eq!(numbers(&app, "tollgate.sqlite", "a"), all(RECORDS));
+    assert!(app.succeed(&["audit"]).contains("exact: "));
+}
+
+#[test]
+fn what_cannot_be_skipped_is_told_and_changes_nothing() {
+    let (app, log, _, last) = with_a_log();
+    let log = &*log.to_string();
+    for (range, code, expected) in [
+        ("2", 2, "--skip takes the id of a log and two numbers"),
+        ("7-x", 2, "--skip takes the id of a log and two numbers"),
+        ("0-7", 1, "cannot be skipped: the next to be loaded is"),
+        ("9-7", 1, "cannot be skipped: the next to be loaded is"),
+        ("1-1000000", 1, "its sealed segments end at"),
+        ("1-7", 1, "cannot be the last that is skipped: it is in the batch of"),
+    ] {
+        let said = skip(&app, log, range, code);
+        assert!(said.contains(expected), "{range}: {said}");
+    }
+    let said = skip(&app, "main", "1-7", 2);
+    assert!(said.contains("--skip takes the id of a log"), "{said}");
+    app.succeed(&["load", "--once"]);
+    let said = skip(&app, log, &format!("1-{last}"), 1);
+    assert!(said.contains(&format!("the next to be loaded is {}", RECORDS + 1)), "{said}");
+    assert_eq!(numbers(&app, "tollgate.sqlite", "a"), all(RECORDS));
+    assert!(app.succeed(&["audit"]).contains("exact: "));
+}
+
+/// Records ten numbers, has odd ones among ten more refused, allows them again and has them tried again.
+fn check_retry(app: &App, change: impl Fn(Change), numbers: impl Fn() -> Vec<u64>) {
+    let load = |range| {
+        let server = app.start_with(&["--no-load"]);
+        record(&mut server.connect(), "/a", range);
+        assert!(server.stop().0.success());
+        app.succeed(&["load", "--once"]);
+    };
+    let retry = |expected: &str| {
+        let output = app.run(&["load", "--retry-rejects"]);
+        assert!(output.status.success() && told(&output).contains(expected), "{}", told(&output));
+    };
+    load(0..10);
+    change(Change::Refuse);
+    load(10..20);
+    assert_eq!(numbers(), (0..20).filter(|n| *n < 10 || n % 2 == 0).collect::<Vec<_>>());
+    retry("sink main: 0 rejects became rows, 5 stay");
+    change(Change::Allow);
+    retry("sink main: 5 rejects became rows, 0 stay");
+    assert_eq!(numbers(), all(20));
+    retry("sink main: 0 rejects became rows, 0 stay");
+    let audit = app.succeed(&["audit"]);
+    let sum = audit.lines().find(|line| line.starts_with("all ")).expect(&audit);
+    assert_eq!(sum.split_whitespace().collect::<Vec<_>>(), ["all", "a", "20", "0", "20", "0", "0", "0"]);
+}
+
+/// What becomes of the table.
+enum Change {
+    Refuse,
+    Allow,
+}
+
+#[test]
+fn rejects_of_sqlite_become_rows_when_the_table_takes_them() {
+    let app = app("");
+    let change = |change| {
+        let trigger = "CREATE TRIGGER odd BEFORE INSERT ON a WHEN NEW.n % 2 = 1 \
+             BEGIN SELECT RAISE(ABORT, 'odd'); END";
+        let statement = match change {
+            Change::Refuse => trigger,
+            Change::Allow => "DROP TRIGGER odd",
+        };
+        app.database().execute_batch(statement).unwrap();
+    };
+    check_retry(&app, change, || numbers(&app, "tollgate.sqlite", "a"));
+}
+
+#[test]
+fn rejects_of_postgresql_become_rows_when_the_table_takes_them() {
+    let database = shared().database();
+    let app = App::new(&format!("{STREAMS}[sink.main]\npostgres = \"{}\"\n", shared().url(&database)), &[]);
+    let change = |change| {
+        let action = match change {
+            Change::Refuse => "ADD CONSTRAINT even CHECK (n % 2 = 0) NOT VALID",
+            Change::Allow => "DROP CONSTRAINT even",
+        };
+        shared().sql(&database, &format!("ALTER TABLE a {action}"));
+    };
+    let numbers = || {
+        let rows = shared().sql(&database, "SELECT n FROM a ORDER BY n");
+        rows.lines().map(|n| n.parse().unwrap()).collect()
+    };
+    check_retry(&app, change, numbers);
+}

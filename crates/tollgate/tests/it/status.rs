@@ -1,0 +1,93 @@
+//! `tollgate status`, and what a server tells by itself of a sink that is behind.
+
+use rusqlite::Connection;
+use rustix::process::Signal;
+
+use crate::program::{App, eventually, told};
+use crate::sinks::{OTHERS_LOAD, app, record};
+
+/// The line of the sink in `tollgate status --format json`, if it has all of these.
+fn status_with(app: &App, expected: &[&str]) -> Option<String> {
+    let line = app.succeed(&["status", "--format", "json"]);
+    expected.iter().all(|part| line.contains(part)).then_some(line)
+}
+
+#[test]
+fn a_sink_that_is_behind_is_told_by_status_and_by_the_log_until_it_caught_up() {
+    let app = app("[load]\nlag_max = \"100ms\"\n");
+    std::fs::create_dir(app.path().join("data")).unwrap();
+    let blocker = Connection::open(app.path().join("data/tollgate.sqlite")).unwrap();
+    let server = app.start();
+    record(&mut server.connect(), "/a", 0..100);
+    eventually("all is loaded", || {
+        status_with(
+            &app,
+            &["\"state\":\"caught up\"", "\"rows\":100,", "\"lag_seconds\":0.0", "\"last_error\":null"],
+        )
+    });
+    blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
+    record(&mut server.connect(), "/a", 100..200);
+    let behind = [
+        "\"sink\":\"main\"",
+        "\"state\":\"retrying\"",
+        "\"lag_segments\":1,",
+        "is locked by another program",
+    ];
+    let line = eventually("it is behind", || status_with(&app, &behind).filter(|line| lag_of(line) > 0.1));
+    assert!(!line.contains("\"lag_bytes\":0,") && !line.contains("\"backoff_seconds\":0.0,"), "{line}");
+    let table = app.succeed(&["status"]);
+    assert!(table.starts_with("sink  state") && table.contains("main  retrying, each "), "{table}");
+    assert!(table.contains("\nsink main: database "), "{table}");
+    // The loader looks at its backlog once a second.
+    eventually("it is behind for longer than that", || {
+        status_with(&app, &behind).filter(|line| lag_of(line) > 1.5)
+    });
+    blocker.execute_batch("COMMIT").unwrap();
+    eventually("it caught up", || status_with(&app, &["\"state\":\"caught up\"", "\"rows\":200,"]));
+    let (_, log) = server.stop();
+    let told = log.lines().find(|line| line.contains("\"the sink is behind\"")).expect(&log);
+    for field in [
+        "sink",
+        "lag_seconds",
+        "lag_bytes",
+        "lag_segments",
+        "rows",
+        "rejects",
+        "duplicates",
+        "missing",
+        "last_error",
+    ] {
+        assert!(told.contains(&format!("\"{field}\":")), "{field}: {told}");
+    }
+    assert!(log.contains("\"the sink caught up\""), "{log}");
+}
+
+/// The lag in a line of status.
+fn lag_of(line: &str) -> f64 {
+    let (_, rest) = line.split_once("\"lag_seconds\":").unwrap();
+    rest.split(',').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_loader_in_another_process_is_in_the_status_of_the_server_while_it_lives() {
+    let app = app(OTHERS_LOAD);
+    let server = app.start();
+    record(&mut server.connect(), "/a", 0..100);
+    assert!(status_with(&app, &["{\"sink\":\"main\",\"state\":\"no loader\"}\n"]).is_some());
+    let loader = app.follow(&["load"]);
+    eventually("it reports", || status_with(&app, &["\"state\":\"caught up\"", "\"rows\":100,"]));
+    loader.end(Signal::KILL);
+    eventually("it is gone", || status_with(&app, &["\"state\":\"no loader\""]));
+    server.stop();
+    let server = app.start_with(&["--no-load"]);
+    let output = app.run(&["status"]);
+    assert!(
+        output.status.success() && told(&output).contains("it was started with --no-load"),
+        "{}",
+        told(&output)
+    );
+    server.stop();
+    let output = app.run(&["status"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(told(&output).contains("no server answers at "), "{}", told(&output));
+}

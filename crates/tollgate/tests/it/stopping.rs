@@ -1,0 +1,67 @@
+//! A stop with the database away: whoever does not answer holds nobody up.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::program::{App, eventually};
+
+/// A second for the sink, and what a busy machine takes for the rest. No timeout of the database is as short.
+const PROMPT: Duration = Duration::from_secs(5);
+
+const STREAM: &str = r#"
+[stream.events]
+columns = [{ name = "n", type = "int", from = "record.n" }]
+[[route]]
+path = "/collect"
+collect = true
+stream = "events"
+"#;
+
+/// An app whose PostgreSQL is at an address where nobody listens, yet.
+fn app() -> (App, SocketAddr) {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let app = App::new(&format!("{STREAM}[sink.main]\npostgres = \"postgres://me@{address}/app\"\n"), &[]);
+    (app, address)
+}
+
+/// Takes a connection of the loader at an address, and says nothing for as long as both live.
+fn fall_silent(address: SocketAddr) -> (TcpListener, TcpStream) {
+    let listener = TcpListener::bind(address).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let (connection, _) = eventually("the loader asks", || listener.accept().ok());
+    (listener, connection)
+}
+
+#[test]
+fn a_server_stops_within_a_second_of_its_drain_when_postgresql_does_not_answer() {
+    let (app, address) = app();
+    let server = app.start();
+    assert!(server.connect().post("/collect", "{\"n\": 1}").unwrap().is_success());
+    let _silent = fall_silent(address);
+    let begun = Instant::now();
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log}");
+    assert!(begun.elapsed() < PROMPT, "{:?}", begun.elapsed());
+    assert!(log.contains("is away, left after"), "{log}");
+}
+
+#[test]
+fn a_loader_stops_within_a_second_when_postgresql_does_not_answer() {
+    let (app, address) = app();
+    let server = app.start_with(&["--no-load"]);
+    assert!(server.connect().post("/collect", "{\"n\": 1}").unwrap().is_success());
+    assert!(server.stop().0.success());
+    for (arguments, code) in [(&["load"][..], 0), (&["load", "--once"], 1)] {
+        for signal in [Signal::TERM, Signal::INT] {
+            let loader = app.follow(arguments);
+            let silent = fall_silent(address);
+            let begun = Instant::now();
+            let (status, stderr) = loader.end(signal);
+            assert_eq!(status.code(), Some(code), "{arguments:?}: {stderr}");
+            assert!(begun.elapsed() < PROMPT, "{arguments:?}: {:?}", begun.elapsed());
+            drop(silent);
+        }
+    }
+}

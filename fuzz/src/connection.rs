@@ -2,21 +2,10 @@
 //! asked. The replies have to be those of the plain reading, in order, each well-formed, and the connection has to end
 //! where it says.
 
-use std::collections::VecDeque;
-use std::future::Future;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr};
-use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use tollgate_log::Log;
+use tollgate_server::{ConnectionLimits, HandlerSpec, RouteSpec, ServerOptions, StreamServer};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tollgate_log::{DiskStorage, Log, LogOptions};
-use tollgate_server::{
-    ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RequestIds, RouteSpec, ServerOptions,
-    SpoolOptions, StreamServer, TrustedProxies,
-};
-
+use super::engine::{self, Peer};
 use super::reference::{self, Bounds, Expected};
 use super::split::{self, Input};
 
@@ -39,8 +28,7 @@ impl Connections {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("echo.luau"), SCRIPT).expect("a script");
-        let log = LogOptions::new(&folder.path().join("log"));
-        let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |_| {}).expect("a log");
+        let log = engine::log(folder.path());
         let server = |choice| {
             let bounds = split::input(&[choice, 0]).expect("two bytes").bounds;
             StreamServer::new(&options(folder.path(), &bounds), &log).expect("a server")
@@ -53,16 +41,12 @@ impl Connections {
         let Some(Input { bounds, pieces, data, choice }) = split::input(bytes) else { return };
         let expected = reference::conversation(data, &bounds);
         let server = &self.servers[usize::from(choice & 3)];
-        let mut stream = Stream {
-            pieces: pieces.into_iter().map(<[u8]>::to_vec).collect(),
-            pauses: choice & 4 != 0,
-            is_paused: false,
-            write_bytes_max: if choice & 8 != 0 { 7 } else { usize::MAX },
-            sent: Vec::new(),
-            is_shut: false,
-        };
-        run(server.serve(&mut stream, IpAddr::V4(Ipv4Addr::LOCALHOST)));
-        compare(&stream.sent, &expected, data);
+        let mut peer = Peer::new(pieces);
+        peer.pauses = choice & 4 != 0;
+        if choice & 8 != 0 {
+            peer.write_bytes_max = 7;
+        }
+        compare(&peer.served_by(server), &expected, data);
     }
 }
 
@@ -74,104 +58,15 @@ impl Default for Connections {
 
 fn options(folder: &std::path::Path, bounds: &Bounds) -> ServerOptions {
     let handler = HandlerSpec::Script { file: folder.join("echo.luau"), root: folder.to_owned() };
-    let route = RouteSpec {
-        path: "/*".to_owned(),
-        host: None,
-        methods: None,
-        handler,
-        stream: None,
-        body_bytes_max: bounds.body,
-        body_pace: None,
-        cors: None,
+    let connection = ConnectionLimits {
+        head: split::limits(bounds),
+        pipeline_depth_max: 3,
+        // Most bodies that are small otherwise go through a file.
+        body_memory_max: if bounds.body < 100 { 8 } else { 1 << 20 },
+        ..ConnectionLimits::default()
     };
-    ServerOptions {
-        listen: Vec::new(),
-        trusted_proxies: TrustedProxies::default(),
-        backlog: 1,
-        workers: 1,
-        connection: ConnectionLimits {
-            head: split::limits(bounds),
-            pipeline_depth_max: 3,
-            // Most bodies that are small otherwise go through a file.
-            body_memory_max: if bounds.body < 100 { 8 } else { 1 << 20 },
-            ..ConnectionLimits::default()
-        },
-        // Nothing measures the age of the queue.
-        crowd: CrowdLimits { queue_age_max: std::time::Duration::from_hours(1), ..CrowdLimits::default() },
-        spool: SpoolOptions::new(folder.join("spool")),
-        script: HostOptions::default(),
-        streams: Vec::new(),
-        request_ids: RequestIds::Silent,
-        routes: vec![route],
-        drain_timeout: std::time::Duration::ZERO,
-    }
-}
-
-/// Polls to the end; the stream is never waited for.
-fn run(future: impl Future<Output = ()>) {
-    let mut future = pin!(future);
-    let mut context = Context::from_waker(Waker::noop());
-    for _ in 0..POLLS_MAX {
-        if future.as_mut().poll(&mut context).is_ready() {
-            return;
-        }
-        // Only for a thread that writes a body.
-        std::thread::yield_now();
-    }
-    panic!("the connection does not end");
-}
-
-const POLLS_MAX: usize = 1_000_000;
-
-/// A peer that has written all it will ever send.
-struct Stream {
-    pieces: VecDeque<Vec<u8>>,
-    /// Whether nothing comes between two pieces, once.
-    pauses: bool,
-    is_paused: bool,
-    write_bytes_max: usize,
-    sent: Vec<u8>,
-    is_shut: bool,
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.pauses && !self.is_paused {
-            self.is_paused = true;
-            return Poll::Pending;
-        }
-        self.is_paused = false;
-        if let Some(mut piece) = self.pieces.pop_front() {
-            let rest = piece.split_off(piece.len().min(buf.remaining()));
-            buf.put_slice(&piece);
-            if !rest.is_empty() {
-                self.pieces.push_front(rest);
-            }
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        assert!(!self.is_shut, "bytes after the end");
-        let taken = bytes.len().min(self.write_bytes_max);
-        self.sent.extend_from_slice(&bytes[..taken]);
-        Poll::Ready(Ok(taken))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.is_shut = true;
-        Poll::Ready(Ok(()))
-    }
+    let route = RouteSpec { body_bytes_max: bounds.body, ..engine::route("/*", handler) };
+    engine::options(folder, connection, vec![route])
 }
 
 fn compare(sent: &[u8], expected: &[Expected], data: &[u8]) {

@@ -8,8 +8,11 @@
 
 pub mod chunked;
 pub mod connection;
+pub mod engine;
+pub mod files;
 pub mod head;
 pub mod mutate;
 pub mod path;
 pub mod reference;
 pub mod split;
+pub mod tree;

@@ -1,7 +1,7 @@
 //! Mutations by a seed, for runs that have no fuzzer.
 
 /// What requests are made of, sound and not.
-pub const WORDS: [&str; 49] = [
+pub const WORDS: [&str; 69] = [
     "GET ",
     "HEAD ",
     "POST ",
@@ -51,6 +51,26 @@ pub const WORDS: [&str; 49] = [
     "[::1]",
     "chunked",
     "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+    "a.txt",
+    "/b/",
+    "/c.txt",
+    "/inside/",
+    "/try/",
+    "/api/",
+    "%2e%2e/",
+    "%5c",
+    "%c0%ae",
+    "%252e",
+    ".well-known/",
+    ".env",
+    "link.txt",
+    "linked/",
+    "up/",
+    "root/",
+    "canary.txt",
+    "public-secret/",
+    "index.html",
+    ".gz",
 ];
 
 /// Random numbers that are the same for the same seed (xorshift64*).

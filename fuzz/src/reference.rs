@@ -94,7 +94,7 @@ pub fn head(input: &[u8], bounds: &Bounds) -> Verdict<Head> {
     while let Some(length) = rest[end..].iter().position(|&byte| byte == b'\n') {
         let line = &rest[end..=end + length];
         end += length + 1;
-        if let Some(status) = too_long(blank + end, lines.is_empty().then_some(rest), bounds) {
+        if let Some(status) = too_long(blank + end, lines.is_empty().then_some((blank, rest)), bounds) {
             return Verdict::Refused(set(&[status]));
         }
         if !line.ends_with(b"\r\n") {
@@ -113,22 +113,22 @@ pub fn head(input: &[u8], bounds: &Bounds) -> Verdict<Head> {
             return Verdict::Refused(faults);
         }
     }
-    match too_long(input.len(), lines.is_empty().then_some(rest), bounds) {
+    match too_long(input.len(), lines.is_empty().then_some((blank, rest)), bounds) {
         Some(status) => Verdict::Refused(set(&[status])),
         None => Verdict::Incomplete,
     }
 }
 
-/// `line` is the request line, as far as it has come, if that is what is read.
-fn too_long(bytes: usize, line: Option<&[u8]>, bounds: &Bounds) -> Option<u16> {
-    let Some(line) = line else { return (bytes > bounds.head).then_some(431) };
+/// `line` is the request line, as far as it has come, behind so many bytes of a blank one, if that is what is read.
+fn too_long(bytes: usize, line: Option<(usize, &[u8])>, bounds: &Bounds) -> Option<u16> {
+    let Some((blank, line)) = line else { return (bytes > bounds.head).then_some(431) };
     let limit = bounds.head.min(bounds.target + LINE_BYTES_BESIDE_TARGET);
     if bytes <= limit {
         return None;
     }
     // A blank line before it counts, too: the method is what stands within the limit.
     let method_end = line.iter().position(|&byte| byte == b' ').unwrap_or(usize::MAX);
-    let method = &line[..method_end.min(limit).min(line.len())];
+    let method = &line[..method_end.min(limit.saturating_sub(blank)).min(line.len())];
     Some(match method {
         _ if !all_of(method, TOKEN) => 400,
         _ if METHODS.contains(&text(method).as_str()) => 414,

@@ -1,0 +1,254 @@
+//! Files through the real engine: any target, asked for in a real folder. It has to find what the plain reading of path and
+//! list finds, and never a byte from outside of the folder.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tollgate_log::Log;
+use tollgate_server::{ConnectionLimits, FilesSpec, HandlerSpec, StreamServer, Symlinks, TryPath};
+
+use super::engine::{self, Peer};
+use super::reference::{self, Verdict};
+use super::split;
+use super::tree::{self, CANARY, Node};
+
+/// The engine under test, over a folder of its own.
+pub struct Site {
+    server: StreamServer,
+    /// Contents that are not in memory are read by its threads.
+    runtime: tokio::runtime::Runtime,
+    _log: Log,
+    _folder: tempfile::TempDir,
+}
+
+/// Below which path files are served, and how.
+struct Mount {
+    /// With a slash at either end.
+    path: &'static str,
+    follows_links: bool,
+    dotfiles: bool,
+    candidates: &'static [Candidate],
+}
+
+enum Candidate {
+    Requested(&'static str),
+    Fixed(&'static str),
+}
+
+const MOUNTS: [Mount; 3] = [
+    Mount { path: "/inside/", follows_links: true, dotfiles: true, candidates: &[Candidate::Requested("")] },
+    Mount {
+        path: "/try/",
+        follows_links: false,
+        dotfiles: false,
+        candidates: &[Candidate::Requested(""), Candidate::Requested(".html"), Candidate::Fixed("b/c.txt")],
+    },
+    Mount { path: "/", follows_links: false, dotfiles: false, candidates: &[Candidate::Requested("")] },
+];
+
+/// A path that is answered otherwise, between those of files.
+const OTHER: (&str, &str) = ("/api/", "computed");
+
+/// What a request has to be told.
+#[derive(Debug, PartialEq, Eq)]
+enum Answer {
+    Status(u16),
+    Content(&'static str),
+    /// The same in gzip.
+    Coded(&'static str),
+    /// To a path that is this one when it is read.
+    Redirect(String),
+}
+
+impl Site {
+    /// Writes the folder and starts the engine, without a socket.
+    ///
+    /// # Panics
+    /// The folder cannot be made.
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        tree::write(folder.path()).expect("a folder of files");
+        let log = engine::log(folder.path());
+        let content_type = "text/plain".to_owned();
+        let other =
+            HandlerSpec::Reply { status: 200, content_type, body: Bytes::from_static(OTHER.1.as_bytes()) };
+        let mut routes = vec![engine::route(&format!("{}*", OTHER.0), other)];
+        for mount in &MOUNTS {
+            let spec = mount.spec(folder.path().join("public"));
+            routes.push(engine::route(&format!("{}*", mount.path), HandlerSpec::Files(spec.into())));
+        }
+        let options = engine::options(folder.path(), ConnectionLimits::default(), routes);
+        let server = StreamServer::new(&options, &log).expect("a server");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        Self { server, runtime, _log: log, _folder: folder }
+    }
+
+    /// Checks one input: a byte of choices, and the target of a request.
+    pub fn check(&self, bytes: &[u8]) {
+        let Some((&choice, target)) = bytes.split_first() else { return };
+        let Some(split::Input { bounds, .. }) = split::input(&[2, 0]) else { return };
+        let method = if choice & 1 == 0 { "GET" } else { "HEAD" };
+        let accept = if choice & 2 == 0 { "" } else { "Accept-Encoding: gzip\r\n" };
+        let range = if choice & 4 == 0 { "" } else { "Range: bytes=1-2\r\n" };
+        let fields = format!("HTTP/1.1\r\nHost: a\r\n{accept}{range}\r\n");
+        let request = [method.as_bytes(), b" ", target, b" ", fields.as_bytes()].concat();
+        let told = |sent: &[u8]| format!("{}: {}", request.escape_ascii(), sent.escape_ascii());
+
+        let _runtime = self.runtime.enter();
+        let sent = Peer::new(vec![&request]).served_by(&self.server);
+        assert!(!contains(&sent, CANARY.as_bytes()), "{}", told(&sent));
+        assert!(STATUSES_OF_OURS.iter().all(|line| !contains(&sent, line)), "{}", told(&sent));
+        // More lines than one are another request than was meant: `head` and `connection` are about those.
+        if target.contains(&b'\n') {
+            return;
+        }
+        let reply = Reply::read(&sent).unwrap_or_else(|| panic!("{}", told(&sent)));
+        let head = match reference::head(&request, &bounds) {
+            Verdict::Read(head, _) => head,
+            Verdict::Refused(statuses) => {
+                return assert!(statuses.contains(&reply.status), "{}", told(&sent));
+            }
+            Verdict::Incomplete => panic!("a whole request: {}", told(&sent)),
+        };
+        let expected = expected(&head.path, !accept.is_empty());
+        let is_part = !range.is_empty() && method == "GET";
+        assert!(reply.says(&expected, is_part, method == "HEAD"), "{expected:?}: {}", told(&sent));
+    }
+}
+
+impl Default for Site {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The faults that no client can be blamed for.
+const STATUSES_OF_OURS: [&[u8]; 2] = [b"HTTP/1.1 500", b"HTTP/1.1 503"];
+
+impl Mount {
+    fn spec(&self, root: std::path::PathBuf) -> FilesSpec {
+        let mut spec = FilesSpec::new(root);
+        spec.symlinks = if self.follows_links { Symlinks::Inside } else { Symlinks::Refuse };
+        spec.dotfiles = self.dotfiles;
+        spec.candidates = self.candidates.iter().map(Candidate::spec).collect();
+        // What is remembered is as good as what is looked up: one mount goes by its memory.
+        spec.recheck = if self.follows_links { Duration::from_hours(24) } else { Duration::ZERO };
+        spec
+    }
+
+    fn answer(&self, path: &str, accepts_gzip: bool) -> Answer {
+        let below = &path[self.path.len()..];
+        let names: Vec<&str> = below.strip_suffix('/').unwrap_or(below).split('/').collect();
+        let is_refused = |(place, name): (usize, &&str)| {
+            let is_known = place == 0 && *name == ".well-known";
+            name.is_empty() || (name.starts_with('.') && !self.dotfiles && !is_known)
+        };
+        if !below.is_empty() && names.iter().enumerate().any(is_refused) {
+            return Answer::Status(404);
+        }
+        let found = self.candidates.iter().find_map(|candidate| match candidate {
+            Candidate::Fixed(path) => Some((*path).to_owned()),
+            Candidate::Requested(end) if below.is_empty() || below.ends_with('/') => {
+                let index = format!("{below}index.html");
+                (end.is_empty() && self.file(&index).is_some()).then_some(index)
+            }
+            Candidate::Requested(end) => {
+                let name = format!("{below}{end}");
+                let is_there = match tree::at(&name, self.follows_links) {
+                    Some(Node::File(_)) => true,
+                    Some(Node::Folder) => end.is_empty(),
+                    None => false,
+                };
+                is_there.then_some(name)
+            }
+        });
+        let Some(found) = found else { return Answer::Status(404) };
+        let variant = accepts_gzip.then(|| self.file(&format!("{found}.gz"))).flatten();
+        match (self.file(&found), variant) {
+            (None, _) => Answer::Redirect(format!("{path}/")),
+            (Some(_), Some(variant)) => Answer::Coded(variant),
+            (Some(content), None) => Answer::Content(content),
+        }
+    }
+
+    fn file(&self, path: &str) -> Option<&'static str> {
+        match tree::at(path, self.follows_links) {
+            Some(Node::File(content)) => Some(content),
+            Some(Node::Folder) | None => None,
+        }
+    }
+}
+
+impl Candidate {
+    fn spec(&self) -> TryPath {
+        match self {
+            Self::Requested(end) => TryPath::Requested((*end).to_owned()),
+            Self::Fixed(path) => TryPath::Fixed((*path).to_owned()),
+        }
+    }
+}
+
+/// What a raw path leads to.
+fn expected(raw: &str, accepts_gzip: bool) -> Answer {
+    let Some(path) = reference::path(raw) else { return Answer::Status(400) };
+    let below = format!("{path}/");
+    if path.starts_with(OTHER.0) {
+        return Answer::Content(OTHER.1);
+    }
+    if below == OTHER.0 || MOUNTS.iter().any(|mount| below == mount.path) {
+        return Answer::Redirect(below);
+    }
+    let mount = MOUNTS.iter().find(|mount| path.starts_with(mount.path));
+    mount.map_or(Answer::Status(404), |mount| mount.answer(&path, accepts_gzip))
+}
+
+struct Reply<'a> {
+    status: u16,
+    head: &'a str,
+    content: &'a [u8],
+}
+
+impl<'a> Reply<'a> {
+    fn read(sent: &'a [u8]) -> Option<Self> {
+        let end = sent.windows(4).position(|window| window == b"\r\n\r\n")?;
+        let head = std::str::from_utf8(&sent[..end]).ok()?;
+        let status = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
+        Some(Self { status, head, content: &sent[end + 4..] })
+    }
+
+    fn field(&self, name: &str) -> Option<&'a str> {
+        let lines = self.head.split("\r\n").filter_map(|line| line.split_once(": "));
+        lines.filter(|(field, _)| *field == name).map(|(_, value)| value).next()
+    }
+
+    fn says(&self, expected: &Answer, is_part: bool, is_head: bool) -> bool {
+        match expected {
+            Answer::Status(status) => self.status == *status,
+            Answer::Redirect(path) => {
+                let location = self.field("Location").unwrap_or_default();
+                let (raw, _) = location.split_once('?').unwrap_or((location, ""));
+                // Two slashes at the front would lead to another host.
+                let is_below = !raw.starts_with("//") && reference::path(raw).as_ref() == Some(path);
+                self.status == 308 && is_below
+            }
+            Answer::Content(content) => {
+                let is_part = is_part && *content != OTHER.1;
+                self.has(content, is_part, is_head) && self.field("Content-Encoding").is_none()
+            }
+            Answer::Coded(content) => {
+                self.has(content, is_part, is_head) && self.field("Content-Encoding") == Some("gzip")
+            }
+        }
+    }
+
+    fn has(&self, content: &str, is_part: bool, is_head: bool) -> bool {
+        let (status, content) = if is_part { (206, &content[1..3]) } else { (200, content) };
+        let sent = if is_head { "" } else { content };
+        let length = self.field("Content-Length").and_then(|length| length.parse().ok());
+        self.status == status && length == Some(content.len()) && self.content == sent.as_bytes()
+    }
+}
+
+fn contains(bytes: &[u8], what: &[u8]) -> bool {
+    bytes.windows(what.len()).any(|window| window == what)
+}

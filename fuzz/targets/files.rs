@@ -1,0 +1,9 @@
+#![no_main]
+
+use tollgate_fuzz::files::Site;
+
+thread_local! {
+    static SITE: Site = Site::new();
+}
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| SITE.with(|site| site.check(input)));

@@ -3,7 +3,7 @@
 CARGO ?= cargo
 APP ?= examples/score
 
-.PHONY: run build test check fmt lint doc tools crash abuse overload rows bench bench-smoke disks where fuzz
+.PHONY: run build test check fmt lint doc tools crash outage abuse overload downloads rows freshness architectures bench bench-smoke disks where fuzz
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -28,10 +28,10 @@ doc:
 	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private-intra-doc-links" $(CARGO) doc --workspace --no-deps --document-private-items --locked
 
 # What the tests need beside Rust and a C++ compiler, on Debian: faults of system calls, power cuts of a mounted image,
-# PostgreSQL and certificates for it.
+# PostgreSQL and certificates for it, and the clients that people have: curl, wget, a browser.
 tools:
-	@PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin)" which strace mkfs.ext4 mkfs.xfs initdb psql openssl >/dev/null || \
-	{ apt-get update && apt-get install -y --no-install-recommends strace e2fsprogs xfsprogs postgresql openssl; }
+	@PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin)" which strace mkfs.ext4 mkfs.xfs initdb psql openssl curl wget chromium >/dev/null || \
+	{ apt-get update && apt-get install -y --no-install-recommends strace e2fsprogs xfsprogs postgresql openssl curl wget chromium; }
 
 # The crash tests of the log with many more seeds, and many more power cuts, on ext4 and XFS (as
 # root), and kills of a loader.
@@ -42,7 +42,12 @@ crash: tools
 	  $(CARGO) test --locked -p tollgate --test it power -- --nocapture || exit 1; \
 	done
 	TOLLGATE_KILLS=$${KILLS:-200} TOLLGATE_SEED=$$(date +%N) \
-	$(CARGO) test --locked -p tollgate --test it a_loader_that_is_killed -- --nocapture
+	$(CARGO) test --locked -p tollgate --test it killed_at_any_moment -- --nocapture
+
+# Sinks that are away while BYTES, 5 GiB otherwise, are recorded: latency meanwhile, memory of the catch-up. Needs three times the room.
+outage: tools
+	TOLLGATE_OUTAGE_BYTES=$${BYTES:-5368709120} \
+	$(CARGO) test --release --locked -p tollgate --test it outage -- --nocapture --test-threads=1
 
 # The fuzz targets with coverage feedback, FUZZ_SECONDS each. `make fuzz TARGETS=head` for one; `fuzz/minimise` puts what
 # was found into the corpus.
@@ -57,9 +62,21 @@ abuse: build
 overload: build
 	bench/overload.py
 
-# Rows a second into PostgreSQL beside psql \copy (as root).
+# Files by sendfile and by writes beside nginx, lighttpd, h2o and Yaws, and a small file beside cold ones; ten minutes (as root).
+downloads: build
+	bench/downloads.py
+
+# Rows a second into PostgreSQL beside psql \copy, and into SQLite beside a bare loop of INSERTs (as root).
 rows: build tools
 	bench/rows.py
+
+# The rate up to which rows are there within a second of the reply, in SQLite and PostgreSQL (as root).
+freshness: build tools
+	bench/freshness.py
+
+# An INSERT per request, a log that is loaded in bulk, and a queue: side by side into one PostgreSQL; five minutes (as root).
+architectures: build tools
+	bench/architectures.py
 
 # Tollgate beside its peers; installs them as root. `make bench CASE=recorded` for one case.
 bench: build

@@ -10,7 +10,6 @@ import os
 import resource
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -19,9 +18,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from servers import LOAD_CORE, ROOT, SERVER_CORE
+from servers import LOAD_CORE, Instance
 
-PROGRAM = Path(os.environ.get("TOLLGATE", ROOT / "target/release/tollgate"))
 IN_FLIGHT_MIB = 64
 #: What an idle connection takes, and what each may hold beside what is counted in flight.
 CONNECTION_KIB = 4 + 4
@@ -92,14 +90,14 @@ def main():
 def run(attack: Attack, clients: int) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="tollgate-abuse-") as folder:
         configuration = CONFIGURATION.replace("CONNECTIONS", f"connections_max = {attack.connections_max}")
-        server = Server(Path(folder), configuration, SCRIPTS)
+        server = Instance(Path(folder), configuration, SCRIPTS)
         try:
             return measure(attack, clients, server)
         finally:
             server.stop()
 
 
-def measure(attack: Attack, clients: int, server: "Server") -> list[str]:
+def measure(attack: Attack, clients: int, server: Instance) -> list[str]:
     before_us = Normal(server.port).p99_us(seconds=PROBES_S)
     idle_mib = server.memory_mib()
     normal = Normal(server.port)
@@ -124,34 +122,10 @@ def measure(attack: Attack, clients: int, server: "Server") -> list[str]:
     return failures
 
 
-class Server:
-    """The program in a folder, on its core."""
-
-    def __init__(self, folder: Path, configuration: str, scripts: dict[str, str]):
-        (folder / "tollgate.toml").write_text(configuration)
-        for name, text in scripts.items():
-            (folder / name).write_text(text)
-        command = ["taskset", "-c", SERVER_CORE, str(PROGRAM), "serve", "--no-load", str(folder)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        line = self.process.stdout.readline()
-        self.port = int(line.split()[1].rsplit(":", 1)[1])
-
-    def memory_mib(self) -> float:
-        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
-
-    def descriptors(self) -> int:
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(60)
-
-
 class Peers:
     """All clients of an attack."""
 
-    def __init__(self, attack: Attack, count: int, server: Server):
+    def __init__(self, attack: Attack, count: int, server: Instance):
         self.attack, self.server = attack, server
         self.is_reader = attack is ATTACKS["readers"]
         self.idle_descriptors = server.descriptors()

@@ -97,7 +97,7 @@ def take_turn(case: Case, row: Row, folder: Path, seconds: float) -> Turn:
     server.start()
     try:
         if row.server is not case.limit:
-            check_reply(case, server)
+            check_reply(case.probe, server)
         asked = load.run(server.port, WARMUP_S)
         before = server.cpu_s()
         figures = load.run(server.port, seconds)
@@ -114,8 +114,7 @@ def take_turn(case: Case, row: Row, folder: Path, seconds: float) -> Turn:
     return turn
 
 
-def check_reply(case: Case, server: Server):
-    probe = case.probe
+def check_reply(probe: Probe, server: Server):
     found = server.ask(probe.method, probe.path, probe.body)
     if found != (200, probe.expect):
         raise RuntimeError(f"{server.name} replies {found}, expected {(200, probe.expect)}")

@@ -15,7 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from servers import Nginx, Tollgate, process_tree
+from servers import Nginx, Tollgate
+from usage import process_tree
 
 REQUEST = b"GET /fixed HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 REPLY_START = b"HTTP/1.1 200"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from abuse import PROGRAM
+from servers import PROGRAM
 
 CONFIGURATION = """
 [server]

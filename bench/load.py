@@ -91,6 +91,7 @@ class Ab(Load):
         return Figures(requests, seconds, percentiles[50], percentiles[99], max(percentiles.values()), errors)
 
 
+@dataclass(frozen=True)
 class Oha(Load):
     """oha at a fixed rate: latency counts from when a request was due (coordinated omission corrected)."""
 
@@ -98,7 +99,7 @@ class Oha(Load):
     program = ROOT / "target/bench/oha/bin/oha"
     #: Followed by the folder to install into.
     install = ["cargo", "install", "oha", "--locked", "--no-default-features", "--features", "rustls", "--root"]
-    rate_per_s = 20_000
+    rate_per_s: int = 20_000
 
     def run(self, port, seconds):
         output = run([

@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from abuse import LOAD_CORE, Server
+from servers import LOAD_CORE, Instance
 
 CONFIGURATION = """
 [server]
@@ -150,7 +150,7 @@ def main():
     seconds = parser.parse_args().seconds
     os.sched_setaffinity(0, {int(LOAD_CORE)})
     with tempfile.TemporaryDirectory(prefix="tollgate-overload-") as folder:
-        server = Server(Path(folder), CONFIGURATION, SCRIPTS)
+        server = Instance(Path(folder), CONFIGURATION, SCRIPTS)
         try:
             sys.exit(measure(server.port, seconds))
         finally:

@@ -1,131 +1,169 @@
 #!/usr/bin/env python3
-"""Rows a second into PostgreSQL, beside `psql \\copy` of the same rows: `bench/rows.py [--seconds S] [--rounds N]`, as root.
+"""Rows a second into each database, beside the shortest way there: `bench/rows.py [--seconds S] [--rounds N] [--only NAME]`, as root.
 
-The server records under load, without a loader. Then `tollgate load --once` and `psql \\copy` from a CSV file bring the same
-rows into tables of the same make, in turns, in a cluster of their own that is removed afterwards. It ends with 1 if the tables
-differ. Needs Debian's package postgresql.
+The server records under load, without a loader. Then, in turns, the same rows are brought into tables of the same make: into
+PostgreSQL by `tollgate load --once` and by `psql \\copy` from a CSV file, in a cluster of their own that is removed afterwards; into
+SQLite by `tollgate load --once` and by a bare loop of prepared INSERTs from memory, in one transaction. It ends with 1 if the tables
+differ. Needs Debian's packages postgresql, wrk, gcc and libsqlite3-dev.
 """
 
 import argparse
-import os
-import shutil
+import itertools
+import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from glob import glob
+from contextlib import closing
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from abuse import PROGRAM
-from servers import LOAD_CORE, ROOT, SERVER_CORE
+from cluster import PACKAGES, Cluster
+from load import Wrk
+from packages import install_packages, tell
+from servers import PROGRAM, Tollgate, built
 
-PORT = 8344
-CONFIGURATION = """
-[server]
-listen = ["127.0.0.1:{port}"]
-workers = 1
-[load]
-in_server = false
-[stream.scores]
-ack = "written"
-columns = [
-  {{ name = "at", type = "timestamp", from = "request.time" }},
-  {{ name = "client", type = "inet", from = "request.remote_addr" }},
-  {{ name = "path", type = "text", from = "request.path" }},
-  {{ name = "status", type = "int", from = "reply.status" }},
-  {{ name = "took_us", type = "int", from = "reply.time_us" }},
-  {{ name = "score", type = "float", from = "record.score" }},
-]
-[[route]]
-path = "/recorded"
-script = "recorded.luau"
-stream = "scores"
-[sink.main]
-postgres = "host={folder} user=bench dbname=postgres"
-"""
+GOALS = {"PostgreSQL": 0.9, "SQLite": 0.8}
+
+
+class Recorded(Tollgate):
+    """The records that are loaded again and again. What loads them has a configuration of its own, with its sink."""
+
+    port = 8344
+    ack = "written"
+
+    @property
+    def configuration(self) -> Path:
+        return self.folder / "load.toml"
+
+    def load(self, sink: str) -> float:
+        """Seconds of one load."""
+        self.configuration.write_text((self.folder / "tollgate.toml").read_text() + f"\n[sink.main]\n{sink}\n")
+        command = [str(PROGRAM), "load", "--once", str(self.configuration)]
+        return elapsed(lambda: subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True))
+
+
+class IntoPostgres:
+    peer = "psql \\copy, CSV"
+
+    def __init__(self, folder: Path, recorded: Recorded):
+        self.recorded = recorded
+        (folder / "cluster").mkdir()
+        self.cluster = Cluster(folder / "cluster")
+        self.csv = folder / "scores.csv"
+
+    def version(self) -> str:
+        return self.cluster.sql("SELECT split_part(version(), ' on ', 1)")
+
+    def load(self) -> float:
+        self.cluster.sql("DROP SCHEMA IF EXISTS tollgate CASCADE", "DROP TABLE IF EXISTS scores", "CHECKPOINT")
+        return self.recorded.load(f'postgres = "host={self.cluster.folder} user=bench dbname=postgres"')
+
+    def keep(self) -> int:
+        """Keeps the rows that were loaded for the peer; how many."""
+        self.cluster.sql(f"\\copy scores to '{self.csv}' csv")
+        return int(self.cluster.sql("SELECT count(*) FROM scores"))
+
+    def run_peer(self) -> float:
+        self.cluster.sql("DROP TABLE IF EXISTS copied", "CREATE TABLE copied (LIKE scores)", "CHECKPOINT")
+        return elapsed(lambda: self.cluster.sql(f"\\copy copied from '{self.csv}' csv"))
+
+    def different(self) -> int:
+        difference = "SELECT count(*) FROM (TABLE {} EXCEPT ALL TABLE {}) AS difference"
+        return sum(int(self.cluster.sql(difference.format(*pair))) for pair in (("scores", "copied"), ("copied", "scores")))
+
+    def close(self):
+        self.cluster.stop()
+
+
+class IntoSqlite:
+    peer = "prepared INSERTs, one transaction"
+
+    def __init__(self, folder: Path, recorded: Recorded):
+        self.recorded = recorded
+        self.ours, self.kept, self.theirs = (folder / f"{name}.sqlite" for name in ("ours", "kept", "theirs"))
+        self.loop = built("rows", "-lsqlite3")
+
+    def version(self) -> str:
+        ask = [str(PROGRAM), "sql", "--config", str(self.recorded.configuration), "--format", "csv", "SELECT sqlite_version()"]
+        ours = subprocess.run(ask, stdout=subprocess.PIPE, text=True, check=True).stdout.split()[-1]
+        return f"SQLite {ours} of tollgate, {self.version_of_loop} of the loop"
+
+    def load(self) -> float:
+        remove(self.ours)
+        return self.recorded.load(f'sqlite = "{self.ours}"')
+
+    def keep(self) -> int:
+        with closing(sqlite3.connect(self.ours)) as base:
+            base.execute("VACUUM INTO ?", [str(self.kept)])
+            return base.execute("SELECT count(*) FROM scores").fetchone()[0]
+
+    def run_peer(self) -> float:
+        remove(self.theirs)
+        command = [self.loop, self.kept, self.theirs, "scores"]
+        seconds, self.version_of_loop = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+        return float(seconds)
+
+    def different(self) -> int:
+        with closing(sqlite3.connect(self.ours)) as ours, closing(sqlite3.connect(self.theirs)) as theirs:
+            rows = [base.execute("SELECT * FROM scores ORDER BY rowid") for base in (ours, theirs)]
+            return sum(one != other for one, other in itertools.zip_longest(*rows))
+
+    def close(self):
+        pass
+
+
+TARGETS = {"PostgreSQL": IntoPostgres, "SQLite": IntoSqlite}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=5, help="how long rows are recorded")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", choices=TARGETS)
     arguments = parser.parse_args()
+    install_packages({*PACKAGES, *Wrk.packages, "gcc", "libc6-dev", "libsqlite3-dev"})
     with tempfile.TemporaryDirectory(prefix="tollgate-rows-") as name:
         folder = Path(name)
-        shutil.chown(folder, "postgres")
         folder.chmod(0o755)
-        cluster = Cluster(folder)
-        try:
-            sys.exit(measure(folder, cluster, arguments.seconds, arguments.rounds))
-        finally:
-            cluster.stop()
+        recorded = Recorded(folder / "app")
+        record(recorded, arguments.seconds)
+        failures = [compare(title, folder, recorded, arguments.rounds) for title in TARGETS if arguments.only in (None, title)]
+    sys.exit("\n".join(failure for failure in failures if failure) or 0)
 
 
-class Cluster:
-    """A PostgreSQL server with a socket in the folder."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-        self.path = os.pathsep.join([*sorted(glob("/usr/lib/postgresql/*/bin")), os.environ["PATH"]])
-        self.run("initdb", "-D", "data", "-A", "trust", "-U", "bench")
-        self.run("pg_ctl", "-D", "data", "-o", f"-k {folder} -c listen_addresses=", "-l", "log", "-w", "start")
-
-    def run(self, *command: str):
-        as_owner = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *command]
-        environment = {**os.environ, "PATH": self.path}
-        subprocess.run(as_owner, cwd=self.folder, env=environment, stdout=subprocess.DEVNULL, check=True)
-
-    def sql(self, *statements: str) -> str:
-        command = ["psql", "-h", str(self.folder), "-U", "bench", "-qAt", "-v", "ON_ERROR_STOP=1", "postgres"]
-        for statement in ["SET client_min_messages = warning", *statements]:
-            command += ["-c", statement]
-        environment = {**os.environ, "PATH": self.path}
-        return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-
-    def stop(self):
-        self.run("pg_ctl", "-D", "data", "-m", "fast", "stop")
+def record(recorded: Recorded, seconds: float):
+    recorded.start()
+    try:
+        Wrk("/recorded?x=20", depth=16).run(recorded.port, seconds)
+    finally:
+        recorded.stop()
 
 
-def measure(folder: Path, cluster: Cluster, seconds: float, rounds: int) -> str | None:
-    app = folder / "app"
-    app.mkdir()
-    (app / "tollgate.toml").write_text(CONFIGURATION.format(port=PORT, folder=folder))
-    shutil.copy(ROOT / "bench/peers/tollgate-recorded.luau", app / "recorded.luau")
-    record(app, seconds)
-    load = [str(PROGRAM), "load", "--once", str(app)]
-    csv = folder / "scores.csv"
-    timed(load)
-    cluster.sql(f"\\copy scores to '{csv}' csv")
-    rows = int(cluster.sql("SELECT count(*) FROM scores"))
-    ours, theirs = [], []
-    for _ in range(rounds):
-        cluster.sql("DROP TABLE IF EXISTS copied", "CREATE TABLE copied (LIKE scores)", "CHECKPOINT")
-        theirs.append(rows / elapsed(lambda: cluster.sql(f"\\copy copied from '{csv}' csv")))
-        cluster.sql("DROP SCHEMA tollgate CASCADE", "DROP TABLE scores", "CHECKPOINT")
-        ours.append(rows / timed(load))
-    difference = "SELECT count(*) FROM (TABLE {} EXCEPT ALL TABLE {}) AS difference"
-    different = [cluster.sql(difference.format(*pair)) for pair in (("scores", "copied"), ("copied", "scores"))]
-    print(f"{rows} rows, median of {rounds} rounds")
-    for name, rates in (("tollgate load --once", ours), ("psql \\copy, CSV", theirs)):
-        print(f"{name:22} {statistics.median(rates):10.0f} rows/s  ({min(rates):.0f} to {max(rates):.0f})")
-    print(f"ratio {statistics.median(ours) / statistics.median(theirs):.2f}")
-    return None if different == ["0", "0"] else f"the tables differ by {' and '.join(different)} rows"
+def compare(title: str, folder: Path, recorded: Recorded, rounds: int) -> str | None:
+    target = TARGETS[title](folder, recorded)
+    try:
+        target.load()
+        rows = target.keep()
+        ours, theirs = [], []
+        for _ in range(rounds):
+            theirs.append(rows / target.run_peer())
+            ours.append(rows / target.load())
+        different = target.different()
+        tell(f"{target.version()}: {rows} rows, median of {rounds} rounds")
+    finally:
+        target.close()
+    for name, rates in (("tollgate load --once", ours), (target.peer, theirs)):
+        tell(f"{name:34} {statistics.median(rates):10.0f} rows/s  ({min(rates):.0f} to {max(rates):.0f})")
+    tell(f"ratio {statistics.median(ours) / statistics.median(theirs):.2f}, goal {GOALS[title]}")
+    return f"{title}: {different} rows differ" if different else None
 
 
-def record(app: Path, seconds: float):
-    server = subprocess.Popen(["taskset", "-c", SERVER_CORE, str(PROGRAM), "serve", str(app)], stdout=subprocess.PIPE, text=True)
-    server.stdout.readline()
-    wrk = ["taskset", "-c", LOAD_CORE, "wrk", "-t1", "-c64", f"-d{seconds}s", "-s", str(ROOT / "bench/peers/wrk.lua")]
-    subprocess.run([*wrk, f"http://127.0.0.1:{PORT}/recorded?x=20", "--", "64", "16"], stdout=subprocess.DEVNULL, check=True)
-    server.terminate()
-    server.wait(60)
-
-
-def timed(command: list[str]) -> float:
-    return elapsed(lambda: subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True))
+def remove(database: Path):
+    for file in database.parent.glob(f"{database.name}*"):
+        file.unlink()
 
 
 def elapsed(work) -> float:

@@ -4,8 +4,6 @@
 import argparse
 import dataclasses
 import importlib
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -16,7 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import report
 from case import run_case
 from load import Oha
-from servers import BENCH, ROOT, Tollgate, rate_of_loop
+from packages import install_oha, install_packages, tell
+from servers import ROOT, Tollgate, rate_of_loop
 
 # In the order of the report. A case is one file in `cases/`.
 CASES = ["fixed", "scripted", "recorded", "latency", "events", "lines", "connections", "sizes"]
@@ -79,29 +78,11 @@ def measure_limits(folder: Path, seconds: float) -> dict[str, float]:
 
 
 def install(cases: dict):
-    """Installs what is missing, as root on Debian; tells others how it is had."""
     servers = {server for case in cases.values() for server in [*case.servers, case.limit] if server}
     loads = {load for case in cases.values() for load in case.loads.values()}
-    wanted = PACKAGES.union(*(part.packages for part in [*servers, *loads]))
-    missing = sorted(package for package in wanted if not is_installed(package))
-    if missing and os.geteuid() != 0:
-        sys.exit(f"missing: install as root: apt-get install {' '.join(missing)}")
-    if missing:
-        tell(f"installing {' '.join(missing)}")
-        subprocess.run([str(BENCH / "install"), *missing], check=True, stdout=subprocess.DEVNULL)
-    if any(isinstance(load, Oha) for load in loads) and not Oha.program.exists():
-        folder = Oha.program.parent.parent
-        tell(f"building oha into {folder}")
-        subprocess.run(Oha.install + [str(folder)], check=True, capture_output=True)
-
-
-def is_installed(package: str) -> bool:
-    asked = subprocess.run(["dpkg-query", "-W", "-f=${Status}", package], capture_output=True, text=True, check=False)
-    return asked.stdout == "install ok installed"
-
-
-def tell(text: str):
-    print(text, flush=True)
+    install_packages(PACKAGES.union(*(part.packages for part in [*servers, *loads])))
+    if any(isinstance(load, Oha) for load in loads):
+        install_oha()
 
 
 if __name__ == "__main__":

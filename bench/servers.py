@@ -9,9 +9,12 @@ import subprocess
 import time
 from pathlib import Path
 
+from usage import cpu_s_of
+
 BENCH = Path(__file__).parent
 ROOT = BENCH.parent
 PEERS = BENCH / "peers"
+PROGRAM = Path(os.environ.get("TOLLGATE", ROOT / "target/release/tollgate"))
 # Two cores that are ours; with one only, both share it, and the figures say little.
 CORES = sorted(os.sched_getaffinity(0))
 SERVER_CORE, LOAD_CORE = str(CORES[0]), str(CORES[min(1, len(CORES) - 1)])
@@ -92,7 +95,7 @@ class Server:
 
     def cpu_s(self) -> float:
         """Processor time of the server and its children so far, user and system."""
-        return sum(process_cpu_s(pid) for pid in process_tree(self.process.pid))
+        return cpu_s_of([self.process.pid])
 
     def records(self) -> int:
         """Records that were kept; asked after a stop."""
@@ -100,22 +103,6 @@ class Server:
 
     def bytes_on_disk(self) -> int:
         return 0
-
-
-def process_tree(pid: int) -> list[int]:
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return []
-    return [pid, *(below for child in children for below in process_tree(int(child)))]
-
-
-def process_cpu_s(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def first_line(command: list[str]) -> str:
@@ -128,25 +115,32 @@ class Tollgate(Server):
     port = 8210
     ack = "synced"
     loads = False
+    #: The key of its sink; without, SQLite in the folder.
+    sink = ""
     files = {
         "tollgate.toml": "tollgate.toml",
         "tollgate-score.luau": "score.luau",
         "tollgate-recorded.luau": "recorded.luau",
     }
-    binary = ROOT / "target/release/tollgate"
 
     def substitutions(self):
         return super().substitutions() | {"@ACK@": self.ack}
 
+    def prepare(self):
+        super().prepare()
+        if self.sink:
+            with (self.folder / "tollgate.toml").open("a") as configuration:
+                configuration.write(f"\n[sink.main]\n{self.sink}\n")
+
     def command(self):
-        return [str(self.binary), "serve", str(self.folder), *([] if self.loads else ["--no-load"])]
+        return [str(PROGRAM), "serve", str(self.folder), *([] if self.loads else ["--no-load"])]
 
     def version(self):
-        return first_line([str(self.binary), "--version"])
+        return first_line([str(PROGRAM), "--version"])
 
     def audit(self) -> dict[str, int]:
         """Records by what became of them, of all logs."""
-        output = subprocess.run([str(self.binary), "audit", str(self.folder)], capture_output=True, text=True, check=False)
+        output = subprocess.run([str(PROGRAM), "audit", str(self.folder)], capture_output=True, text=True, check=False)
         names, counts = [], {}
         for line in output.stdout.splitlines():
             words = line.split()
@@ -172,6 +166,30 @@ def tollgate(ack: str, loads: bool = False) -> type[Tollgate]:
     }[ack]
     members = {"name": f"tollgate, {ack}{suffix}", "ack": ack, "loads": loads, "durable": durable}
     return type(f"Tollgate_{ack}_{loads}", (Tollgate,), members)
+
+
+class Instance:
+    """Tollgate as a configuration and scripts say, in a folder, on its core, without a loader."""
+
+    def __init__(self, folder: Path, configuration: str, scripts: dict[str, str]):
+        (folder / "tollgate.toml").write_text(configuration)
+        for name, text in scripts.items():
+            (folder / name).write_text(text)
+        command = ["taskset", "-c", SERVER_CORE, str(PROGRAM), "serve", "--no-load", str(folder)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        line = self.process.stdout.readline()
+        self.port = int(line.split()[1].rsplit(":", 1)[1])
+
+    def memory_mib(self) -> float:
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+
+    def descriptors(self) -> int:
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(60)
 
 
 class Logged(Server):

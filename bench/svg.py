@@ -51,6 +51,31 @@ def stacks(title: str, unit: str, bars: dict[str, list[tuple[str, float]]]) -> s
     return document(y + (len(names) + 2) // 3 * 20 + 10, parts)
 
 
+def grouped_stacks(title: str, unit: str, groups: dict[str, dict[str, list[tuple[str, float]]]]) -> str:
+    """Draws groups of bars of (name, value) parts, each group to a scale of its own."""
+    names = list(dict.fromkeys(name for bars in groups.values() for values in bars.values() for name, _ in values))
+    colour = dict(zip(names, [STACK_COLOURS[3], STACK_COLOURS[5]]))
+    parts, y = [text(10, 24, title, size=17, weight="bold")], HEAD
+    for index, name in enumerate(names):
+        parts += [f'<rect x="{LABEL + index * 110}" y="{y - 8}" width="13" height="13" fill="{colour[name]}"/>', text(LABEL + index * 110 + 19, y + 3, name)]
+    y += 16
+    for label, bars in groups.items():
+        parts.append(text(10, y + 14, f"{label} ({unit})", size=13, weight="bold"))
+        y += 24
+        longest = max(sum(value for _, value in values) for values in bars.values())
+        for name, values in bars.items():
+            x = float(LABEL)
+            parts.append(text(LABEL - 8, y + 13, name, anchor="end"))
+            for part, value in values:
+                length = (WIDTH - LABEL - 110) * value / longest
+                parts.append(f'<rect x="{x:.1f}" y="{y}" width="{length:.1f}" height="{BAR}" fill="{colour[part]}"/>')
+                x += length
+            parts.append(text(x + 6, y + 13, f"{sum(value for _, value in values):,.1f}"))
+            y += BAR + GAP
+        y += 16
+    return document(y, parts)
+
+
 def document(height: float, parts: list[str]) -> str:
     body = "\n".join(parts)
     return (

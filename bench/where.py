@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import svg
 from load import Wrk
-from servers import ROOT, process_tree, tollgate
+from servers import ROOT, tollgate
+from usage import process_tree
 
 LOADS = {"64 connections": Wrk("/recorded?x=20"), "pipelined 16 deep": Wrk("/recorded?x=20", depth=16)}
 ACKS = ["written", "synced"]

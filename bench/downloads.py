@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""Files by sendfile and by plain writes, beside the peers: `bench/downloads.py [--rounds N] [--seconds S] [--out DIR] [--only PART]`.
+
+50 clients fetch one file again and again, 64 KiB and 256 KiB long, each on a connection that is kept (wrk) or on a new one for each
+request (ab). The server has one core, the clients the other. Then every size from 1 KiB to 1 MiB with sendfile and without, in turns. Then
+what a client of a small file sees while others fetch files that are in memory, and files that were dropped from it (as root). Writes
+`downloads.md` and `downloads.svg`.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import svg
+from case import WARMUP_S, Row, Turn
+from load import Ab, Figures, Load, Wrk
+from packages import install_packages, tell
+from report import duration, machine
+from servers import BENCH, LOAD_CORE, ROOT, SERVER_CORE, Server, first_line
+from sites import OURS, OURS_WRITING, SERVERS, SIZES, Site, make_site, path_of
+from usage import user_and_system_s_of
+
+CLIENTS = 50
+RIDDLE = ["64 KiB", "256 KiB"]
+COLD_FILES, COLD_BYTES = 400, 2 << 20
+COLD_CLIENTS = 20
+COLD_SERVERS = ["tollgate", "tollgate, sendfile off", "nginx", "lighttpd", "h2o"]
+#: `CONTENT_BYTES_MAX` in files/resource.rs: what is not sent by sendfile in any case.
+HELD_BYTES_MAX = 16 << 10
+#: What delayed acknowledgements cost whoever waits for them: the shortest delay of Linux.
+TRAP_US = 40_000
+
+
+@dataclass
+class FileTurn(Turn):
+    user_us: float = 0.0
+    system_us: float = 0.0
+
+
+class FileRow(Row):
+    """The turns of one server under one load, per request."""
+
+    @property
+    def user_us(self) -> float:
+        return self.mid(lambda turn: turn.user_us)
+
+    @property
+    def system_us(self) -> float:
+        return self.mid(lambda turn: turn.system_us)
+
+    @property
+    def mean_us(self) -> float:
+        """By Little's law: every client has a request under way at any time."""
+        return CLIENTS / self.rate * 1e6
+
+
+def main():
+    arguments = parse()
+    install_packages(set(Wrk.packages) | set(Ab.packages) | {"util-linux"}.union(*(server.packages for server in SERVERS)))
+    out = Path(arguments.out)
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="tollgate-downloads-", dir=arguments.folder) as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        Site.site = folder / "site"
+        Site.site.mkdir()
+        make_site(Site.site, COLD_FILES, COLD_BYTES)
+        lines = head(arguments)
+        parts = {"riddle": riddle, "sizes": sizes, "cold": cold}
+        for part, run in parts.items():
+            if arguments.only in (None, part):
+                lines += run(folder, arguments, out)
+    (out / "downloads.md").write_text("\n".join(lines))
+    print("\n".join(lines))
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3, help="how often each row is run; medians are reported")
+    parser.add_argument("--seconds", type=float, default=3, help="how long one run takes")
+    parser.add_argument("--only", choices=["riddle", "sizes", "cold"], help="this part")
+    parser.add_argument("--out", default=str(ROOT / "target/bench/downloads"), help="the folder of the report")
+    parser.add_argument("--folder", help="where the files lie: its disk is what is measured when they are not in memory")
+    return parser.parse_args()
+
+
+def riddle(folder: Path, arguments, out: Path) -> list[str]:
+    loads = {f"{size}, {way}": kind(path_of(size), CLIENTS) for size in RIDDLE for way, kind in WAYS.items()}
+    rows = take_turns(loads, SERVERS, folder, arguments)
+    picture = {
+        label: {row.server.name: [("user", row.user_us), ("system", row.system_us)] for row in of_label}
+        for label, of_label in rows.items()
+    }
+    (out / "downloads.svg").write_text(svg.grouped_stacks("Processor time of one request", "us", picture))
+    lines = ["## 50 clients, one file", "", "![Processor time of one request](downloads.svg)", ""]
+    for label, of_label in rows.items():
+        lines += [f"**{label}**", "", *table(of_label), "", *goals(of_label), ""]
+    return lines
+
+
+WAYS = {"connections kept": Wrk, "a connection each": Ab}
+
+
+def sizes(folder: Path, arguments, _out: Path) -> list[str]:
+    loads = {size: Wrk(path_of(size), CLIENTS) for size in SIZES}
+    rows = take_turns(loads, [OURS, OURS_WRITING], folder, arguments)
+    lines = ["## With sendfile and without, by size", "", "| size | requests/s | sendfile off | ratio | CPU | sendfile off | ratio |", f"|{' --- |' * 7}"]
+    for size, (ours, writing) in rows.items():
+        lines.append(
+            f"| {size} | {ours.rate:,.0f} | {writing.rate:,.0f} | {ours.rate / writing.rate:.2f} "
+            f"| {ours.cpu_us:.1f} us | {writing.cpu_us:.1f} us | {ours.cpu_us / writing.cpu_us:.2f} |"
+        )
+    by_sendfile = {size: of for size, of in rows.items() if SIZES[size] > HELD_BYTES_MAX}
+    slower = [size for size, (ours, writing) in by_sendfile.items() if ours.cpu_us > writing.cpu_us]
+    return [
+        *lines,
+        "",
+        f"Up to {HELD_BYTES_MAX >> 10} KiB both leave from memory by one write: what differs there is noise.",
+        "",
+        f"Goal: at no size slower than plain writes: {'met' if not slower else '**missed** at ' + ', '.join(slower)}.",
+        "",
+    ]
+
+
+def cold(folder: Path, arguments, _out: Path) -> list[str]:
+    lines = [
+        "## A client of a small file, while others fetch large ones",
+        "",
+        f"One client fetches a file of 13 bytes on one connection. {COLD_CLIENTS} others fetch files of {COLD_BYTES >> 20} MiB: from memory, then "
+        "such that are dropped from it before each request.",
+        "",
+        "| server | alone, p50 | p99 | files in memory, p50 | p99 | sent | files on the disk, p50 | p99 | p99.9 | sent |",
+        f"|{' --- |' * 10}",
+    ]
+    for server in (server for server in SERVERS if server.name in COLD_SERVERS):
+        instance = server(folder / server.__name__)
+        instance.start()
+        try:
+            alone = probe(instance, arguments.seconds)
+            warm, warm_rate = beside_downloads(instance, arguments.seconds)
+            cold, cold_rate = beside_downloads(instance, arguments.seconds, "--cold")
+        finally:
+            instance.stop()
+        us = list(map(duration, [alone.p50_us, alone.p99_us, warm.p50_us, warm.p99_us, cold.p50_us, cold.p99_us, cold.p999_us]))
+        cells = [server.name, *us[:4], warm_rate, *us[4:], cold_rate]
+        lines.append(f"| {' | '.join(cells)} |")
+        tell(lines[-1])
+    return [*lines, ""]
+
+
+def probe(server: Server, seconds: float) -> Figures:
+    return Wrk("/fixed", connections=1).run(server.port, seconds)
+
+
+def beside_downloads(server: Server, seconds: float, *how: str) -> tuple[Figures, str]:
+    """The figures of a client of a small file, and what the others were sent."""
+    fetch = ["taskset", "-c", LOAD_CORE, str(BENCH / "fetch.py"), str(server.port), str(Site.site / "cold"), str(COLD_CLIENTS), str(seconds + 1), *how]
+    fetching = subprocess.Popen(fetch, stdout=subprocess.PIPE, text=True)
+    try:
+        figures = probe(server, seconds)
+    finally:
+        output, _ = fetching.communicate(timeout=60)
+    if fetching.returncode != 0:
+        raise RuntimeError(f"{server.name}: clients of large files failed")
+    return figures, f"{float(output) / (1 << 20):,.0f} MiB/s"
+
+
+def take_turns(loads: dict[str, Load], servers: list[type[Site]], folder: Path, arguments) -> dict[str, list[FileRow]]:
+    """Each round all rows, so that a noisy minute hits all alike."""
+    rows = {label: [FileRow(label, server) for server in servers] for label in loads}
+    for number in range(arguments.rounds):
+        for label, load in loads.items():
+            for row in rows[label]:
+                row.turns.append(turn := take_turn(row.server, load, folder, arguments.seconds))
+                tell(f"  {number + 1}/{arguments.rounds}  {label:28} {row.server.name:24} {turn.figures.rate:10.0f}/s")
+    return rows
+
+
+def take_turn(site: type[Site], load: Load, folder: Path, seconds: float) -> FileTurn:
+    server = site(folder / site.__name__)
+    server.start()
+    try:
+        check_reply(server, load.path)
+        load.run(server.port, WARMUP_S)
+        user_s, system_s = user_and_system_s_of([server.process.pid])
+        figures = load.run(server.port, seconds)
+        user_then_s, system_then_s = user_and_system_s_of([server.process.pid])
+    finally:
+        server.stop()
+    if figures.errors:
+        raise RuntimeError(f"{server.name}, {load.path}: {figures.errors} of {figures.requests} requests failed")
+    user_us, system_us = (s / figures.requests * 1e6 for s in (user_then_s - user_s, system_then_s - system_s))
+    return FileTurn(figures, user_us + system_us, user_us=user_us, system_us=system_us)
+
+
+def check_reply(server: Server, path: str):
+    if server.ask("GET", path) != (200, (Site.site / path[1:]).read_bytes()):
+        raise RuntimeError(f"{server.name}: {path} is not what is in the folder")
+
+
+def head(arguments) -> list[str]:
+    versions = {server(Path("/nonexistent")).version() for server in SERVERS} | {first_line(["wrk", "-v"]).split(" Copyright")[0]}
+    return [
+        "# Files",
+        "",
+        f"{machine()}. Server on core {SERVER_CORE}, clients on core {LOAD_CORE}, over loopback. Rounds: {arguments.rounds}, in each of them all rows one after "
+        f"the other, {arguments.seconds:g} s a run after {WARMUP_S:g} s of warm-up; medians. What is sent is compared with the file before each run.",
+        "",
+        *(f"- {version}" for version in sorted(versions - {""})),
+        "",
+    ]
+
+
+def table(rows: list[FileRow]) -> list[str]:
+    columns = ["server", "requests/s", "CPU, user", "system", "mean", "p50", "p99"]
+    lines = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
+    for row in rows:
+        cells = [row.server.name, f"{row.rate:,.0f}", f"{row.user_us:.1f} us", f"{row.system_us:.1f} us"]
+        cells += map(duration, [row.mean_us, row.mid(lambda turn: turn.figures.p50_us), row.p99_us])
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def goals(rows: list[FileRow]) -> list[str]:
+    """Ours against the best of the peers, whichever way it sends."""
+    ours = next(row for row in rows if row.server is OURS)
+    peers = [row for row in rows if not row.server.name.startswith("tollgate")]
+    fastest, leanest = max(peers, key=lambda row: row.rate), min(peers, key=lambda row: row.cpu_us)
+    rate, cpu = ours.rate / fastest.rate, ours.cpu_us / leanest.cpu_us
+    verdict = lambda is_met: "met" if is_met else "**missed**"
+    return [
+        f"- requests/s, of {fastest.server.name}, the best of the peers: {rate:.2f}, goal 1: {verdict(round(rate, 2) >= 1)}",
+        f"- CPU per request, of {leanest.server.name}, the best of the peers: {cpu:.2f}, goal 1: {verdict(round(cpu, 2) <= 1)}",
+        f"- p99 below the delay of an acknowledgement, 40 ms: {duration(ours.p99_us)}: {verdict(ours.p99_us < TRAP_US)}",
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,12 @@
+// An INSERT for each request, from a pool: `direct ADDRESS DATABASE`. The reply leaves when the row is committed.
+package main
+
+import (
+	"os"
+
+	"bench/score"
+)
+
+func main() {
+	score.Serve(os.Args[1], score.Open(os.Args[2]).Insert)
+}

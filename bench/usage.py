@@ -1,0 +1,51 @@
+"""What processes and a disk did so far: processor time of whole trees of processes, bytes that reached a disk."""
+
+import os
+from pathlib import Path
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+SECTOR_BYTES = 512
+
+
+def cpu_s_of(roots: list[int]) -> float:
+    """User and system time of these processes, their children, and those children that ended and were waited for."""
+    return sum(user_and_system_s_of(roots))
+
+
+def user_and_system_s_of(roots: list[int]) -> tuple[float, float]:
+    """The same, each by itself."""
+    each = [times_of_process(pid) for root in roots for pid in process_tree(root)]
+    return sum(user for user, _ in each), sum(system for _, system in each)
+
+
+def process_tree(pid: int) -> list[int]:
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    return [pid, *(below for child in children for below in process_tree(int(child)))]
+
+
+def times_of_process(pid: int) -> tuple[float, float]:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0, 0.0
+    # utime, stime, cutime, cstime: proc(5).
+    user, system, user_of_children, system_of_children = (int(field) / TICKS_PER_S for field in fields[11:15])
+    return user + user_of_children, system + system_of_children
+
+
+def disk_bytes_written(folder: Path) -> int:
+    """Bytes that anybody wrote to the disk of a folder, with all that was dirty; 0 where it has no disk of its own.
+
+    `write_bytes` of /proc/PID/io would tell who wrote, but counts a whole large folio where one block of it was made dirty.
+    """
+    os.sync()
+    device = folder.stat().st_dev
+    try:
+        fields = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat").read_text().split()
+    except OSError:
+        return 0
+    # The seventh field, sectors written: Documentation/block/stat.rst of Linux.
+    return int(fields[6]) * SECTOR_BYTES

@@ -33,6 +33,7 @@ pub fn route(path: &str, handler: HandlerSpec) -> RouteSpec {
         body_bytes_max: 1 << 20,
         body_pace: None,
         cors: None,
+        app: None,
     }
 }
 
@@ -50,6 +51,8 @@ pub fn options(folder: &Path, connection: ConnectionLimits, routes: Vec<RouteSpe
         streams: Vec::new(),
         request_ids: RequestIds::Silent,
         routes,
+        apps: Vec::new(),
+        version: 1,
         drain_timeout: Duration::ZERO,
     }
 }

@@ -3,15 +3,17 @@
 use tollgate_http::Methods;
 use tollgate_script::{Host, RecordFields};
 
+use crate::app::Hosts;
 use crate::options::{HandlerSpec, RouteSpec, ServerOptions};
 
 /// Loads the script of every route as a worker would, and returns what is wrong with each.
 pub fn check_scripts(options: &ServerOptions) -> Vec<String> {
-    let host = match Host::new(options.script.clone()) {
-        Ok(host) => host,
+    let hosts = match Hosts::new(options) {
+        Ok(hosts) => hosts,
         Err(error) => return vec![error.to_string()],
     };
-    let mut faults: Vec<_> = options.routes.iter().filter_map(|route| check(route, &host)).collect();
+    let mut faults: Vec<_> =
+        options.routes.iter().filter_map(|route| check(route, hosts.of(route))).collect();
     faults.dedup();
     faults
 }

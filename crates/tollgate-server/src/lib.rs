@@ -16,6 +16,7 @@
 
 mod accept;
 mod admission;
+mod app;
 mod check;
 mod clock;
 mod conn;
@@ -45,6 +46,7 @@ mod transaction;
 mod trust;
 mod worker;
 
+pub use app::{AppSpec, Sources};
 pub use check::check_scripts;
 pub use error::StartError;
 pub use handler::COLLECT_BODY_BYTES_MAX;
@@ -62,5 +64,5 @@ pub use stream::{
 pub use stream_server::StreamServer;
 pub use testing::{TestError, TestFailure, TestResult, run_tests};
 pub use tollgate_http::{Method, Methods, UnderscoreNames, is_framing_field};
-pub use tollgate_script::{CallError, HostOptions};
+pub use tollgate_script::{CallError, HostOptions, SourceFile};
 pub use trust::{ClientHeader, Network, TrustedProxies};

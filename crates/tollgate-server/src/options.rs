@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tollgate_http::{Limits, Method, Methods};
 use tollgate_script::HostOptions;
 
+use crate::app::AppSpec;
 pub use crate::files::{Etag, FilesSpec, Symlinks, TryPath};
 use crate::listen::ListenSpec;
 use crate::stream::StreamSpec;
@@ -35,6 +36,10 @@ pub struct ServerOptions {
     pub streams: Vec<StreamSpec>,
     /// The routes.
     pub routes: Vec<RouteSpec>,
+    /// The apps; a route names its own by its place here.
+    pub apps: Vec<AppSpec>,
+    /// What it is called in log lines.
+    pub version: u64,
     /// Where the ids of requests come from.
     pub request_ids: RequestIds,
     /// How long requests in flight may take after a stop was asked for.
@@ -204,6 +209,8 @@ pub struct RouteSpec {
     pub body_pace: Option<BodyPace>,
     /// Which pages of other origins may use it; none if none.
     pub cors: Option<CorsSpec>,
+    /// The app that it belongs to, by its place in [`ServerOptions::apps`]; none of the server itself.
+    pub app: Option<usize>,
 }
 
 impl RouteSpec {
@@ -305,6 +312,8 @@ pub(crate) mod tests {
             script: HostOptions::default(),
             streams: Vec::new(),
             routes: Vec::new(),
+            apps: Vec::new(),
+            version: 1,
             request_ids: RequestIds::default(),
             drain_timeout: Duration::from_secs(5),
         }

@@ -7,12 +7,13 @@ use std::thread::{self, JoinHandle};
 use tokio::sync::{mpsc, watch};
 use tollgate_log::Log;
 
+use crate::app::Sources;
 use crate::crowd::Crowd;
 use crate::error::StartError;
 use crate::listen::{Listeners, SocketFile};
 use crate::options::ServerOptions;
 use crate::recorder::LogEnd;
-use crate::reload::{Built, Offer};
+use crate::reload::{Built, Offer, same_sources};
 use crate::service::Plan;
 use crate::spool::Spool;
 use crate::worker::{self, Entrance};
@@ -36,11 +37,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the workers; returns when all of them serve.
+    /// Starts the workers; returns when all of them serve, with what they made the configuration of.
     ///
     /// # Errors
     /// A script or a stream was not taken, or the system gave no thread. Workers that started end again.
-    pub fn start(options: ServerOptions, listeners: Listeners, log: &Log) -> Result<Self, StartError> {
+    pub fn start(
+        options: ServerOptions,
+        listeners: Listeners,
+        log: &Log,
+    ) -> Result<(Self, Sources), StartError> {
         let plan = Arc::new(Plan::new(options, log)?);
         let (orders, receiver) = watch::channel(Order::Serve);
         let (started, starts) = sync_channel(listeners.by_worker.len());
@@ -66,25 +71,28 @@ impl Server {
             server.workers.push(thread.map_err(StartError::Worker)?);
         }
         drop(started);
-        server.wait_for(&starts)?;
-        Ok(server)
+        let sources = server.wait_for(&starts)?;
+        Ok((server, sources))
     }
 
-    fn wait_for(&self, starts: &Receiver<Result<(), StartError>>) -> Result<(), StartError> {
-        starts.iter().take(self.workers.len()).collect()
+    fn wait_for(&self, starts: &Receiver<Result<Sources, StartError>>) -> Result<Sources, StartError> {
+        same_sources(starts.iter().take(self.workers.len()).collect::<Result<_, _>>()?)
     }
 
-    /// Has all workers serve by other options, or none; returns when they do. Requests in flight end with what they began with.
+    /// Has all workers serve by other options, or none; returns when they do, with what they made the configuration of. Requests
+    /// in flight end with what they began with.
     ///
     /// What is listened on, the backlog and the number of workers stay as they are.
     ///
     /// # Errors
     /// A script or a stream was not taken, or a worker did not answer in time.
-    pub fn reload(&self, options: ServerOptions, log: &Log) -> Result<(), StartError> {
+    pub fn reload(&self, options: ServerOptions, log: &Log) -> Result<Sources, StartError> {
         let plan = Arc::new(Plan::new(options, log)?);
         let built = Built::by(&self.offers, &plan)?;
         self.crowd.limit(&plan.options.crowd);
-        built.commit()
+        let sources = built.sources.clone();
+        built.commit()?;
+        Ok(sources)
     }
 
     /// Ends the workers: no new connections, requests in flight to their end or the drain deadline.

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path, write_path, write_target};
 use tollgate_log::{Log, SchemaId};
-use tollgate_script::Host;
 
+use crate::app::{Hosts, Sources};
 use crate::conn::Destination;
 use crate::cors::{self, Cors};
 use crate::error::StartError;
@@ -78,15 +78,17 @@ impl Rules {
 /// What a configuration makes in a worker.
 pub(crate) struct Service {
     pub(crate) rules: Rc<Rules>,
-    /// A digest of its scripts.
-    pub(crate) sources: u64,
+    /// What it is made of.
+    pub(crate) sources: Sources,
     routes: RouteTable<Rc<Endpoint>>,
+    /// What answers below apps where they have nothing; none without apps.
+    nothing: Option<Rc<Endpoint>>,
 }
 
 /// A service that is being made, route by route: scripts are loaded meanwhile.
 pub(crate) struct Building<'a> {
     options: &'a ServerOptions,
-    host: Host,
+    hosts: Hosts,
     streams: Vec<Rc<StreamPlan>>,
     work: Rc<Work>,
     routes: RouteTable<Rc<Endpoint>>,
@@ -95,11 +97,10 @@ pub(crate) struct Building<'a> {
 impl<'a> Building<'a> {
     pub(crate) fn new(plan: &'a Plan) -> Result<Self, StartError> {
         let Plan { options, schemas } = plan;
-        let host =
-            Host::new(options.script.clone()).map_err(|error| StartError::Script(error.to_string()))?;
+        let hosts = Hosts::new(options).map_err(|error| StartError::Script(error.to_string()))?;
         let streams = options.streams.iter().zip(schemas);
         let streams = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
-        Ok(Self { options, host, streams, work: Rc::default(), routes: RouteTable::default() })
+        Ok(Self { options, hosts, streams, work: Rc::default(), routes: RouteTable::default() })
     }
 
     /// Adds a route; loads its script.
@@ -107,19 +108,36 @@ impl<'a> Building<'a> {
     /// # Errors
     /// The script was not taken.
     pub(crate) fn add(&mut self, spec: &RouteSpec) -> Result<(), StartError> {
-        let endpoint = Endpoint::new(spec, &self.streams, &self.host, &self.work)
-            .map_err(|error| StartError::Script(error.to_string()))?;
+        let endpoint =
+            Endpoint::new(spec, &self.streams, self.hosts.of(spec), &self.work, self.options.version)
+                .map_err(|error| StartError::Script(error.to_string()))?;
         let methods = endpoint.methods;
         self.routes.insert(spec.host.as_deref(), &spec.path, methods, Rc::new(endpoint));
         Ok(())
     }
 
-    pub(crate) fn finish(self) -> Service {
+    pub(crate) fn finish(mut self) -> Service {
+        let nothing = self.close_apps();
         Service {
-            sources: self.host.sources_digest(),
+            sources: self.hosts.sources(),
             rules: Rc::new(Rules::new(self.options)),
             routes: self.routes,
+            nothing,
         }
+    }
+
+    /// Gives apps what is below them and what no route of theirs takes.
+    fn close_apps(&mut self) -> Option<Rc<Endpoint>> {
+        let Self { options, routes, .. } = self;
+        let nothing = (!options.apps.is_empty()).then(|| Rc::new(Endpoint::nothing(options.version)))?;
+        for app in &options.apps {
+            let pattern = app.pattern();
+            let is_taken = |route: &RouteSpec| route.path == pattern && route.host == app.host;
+            if !options.routes.iter().any(is_taken) {
+                routes.insert(app.host.as_deref(), &pattern, nothing.methods, nothing.clone());
+            }
+        }
+        Some(nothing)
     }
 }
 
@@ -147,6 +165,7 @@ impl Service {
             return Destination::Reply(reply.into());
         }
         let reply = match self.routes.find(|| head.host(), &path, head.method()) {
+            Routed::Found(found) if self.is_nothing(found.endpoint()) => not_found(),
             Routed::Found(found) => {
                 let endpoint = found.endpoint().clone();
                 let mut place = found.place();
@@ -171,9 +190,13 @@ impl Service {
             Routed::NotFound if path == "*" => {
                 allowed(StatusCode::NO_CONTENT, Method::ALL.into_iter().collect())
             }
-            Routed::NotFound => Reply::text(StatusCode::NOT_FOUND, "nothing is here"),
+            Routed::NotFound => not_found(),
         };
         Destination::Reply(reply.into())
+    }
+
+    fn is_nothing(&self, endpoint: &Rc<Endpoint>) -> bool {
+        self.nothing.as_ref().is_some_and(|nothing| Rc::ptr_eq(nothing, endpoint))
     }
 
     /// Answers a preflight to a route with a policy: the one that takes the method which is asked for, or, if none does,
@@ -195,6 +218,10 @@ impl Service {
 /// The policy of a path whose routes do not take the method.
 fn policy<'t>(resource: &Resource<'t, Rc<Endpoint>>) -> Option<&'t Cors> {
     resource.endpoints().find_map(|endpoint| endpoint.cors.as_ref())
+}
+
+fn not_found() -> Reply {
+    Reply::text(StatusCode::NOT_FOUND, "nothing is here")
 }
 
 fn allowed(status: StatusCode, methods: Methods) -> Reply {

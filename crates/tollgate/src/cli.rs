@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -41,14 +42,7 @@ pub(crate) enum Command {
         folder: PathBuf,
     },
     /// Serve until SIGINT or SIGTERM
-    Serve {
-        /// A configuration file, or the folder of an app
-        #[arg(value_name = "CONFIG|DIR", default_value = ".")]
-        config: PathBuf,
-        /// Record only: a later start without this loads the rows
-        #[arg(long)]
-        no_load: bool,
-    },
+    Serve(ServeCommand),
     /// Have a running server take its configuration and scripts anew: all of it, or nothing changes
     Reload {
         /// The configuration file or folder that it serves, or its log folder
@@ -108,6 +102,20 @@ pub(crate) enum Command {
         #[arg(value_name = "CONFIG|DIR", default_value = ".")]
         config: PathBuf,
     },
+}
+
+/// What a server is told beside its configuration: it holds for each one that it loads.
+#[derive(Debug, Args)]
+pub(crate) struct ServeCommand {
+    /// A configuration file, or the folder of an app
+    #[arg(value_name = "CONFIG|DIR", default_value = ".")]
+    pub(crate) config: PathBuf,
+    /// Listen there, whatever the configuration says; may be repeated
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) listen: Vec<SocketAddr>,
+    /// Record only: a later start without this loads the rows
+    #[arg(long)]
+    pub(crate) no_load: bool,
 }
 
 #[derive(Debug, Args)]
@@ -232,8 +240,8 @@ mod tests {
 
     #[test]
     fn the_folder_here_is_the_default() {
-        let Command::Serve { config, .. } = Cli::parse_from(["tollgate", "serve"]).command else { panic!() };
-        assert_eq!(config, PathBuf::from("."));
+        let Command::Serve(serve) = Cli::parse_from(["tollgate", "serve"]).command else { panic!() };
+        assert_eq!(serve.config, PathBuf::from("."));
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod sinks;
 mod sql;
 mod status;
 mod test;
+mod version;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Serve { config, no_load } => serve::run(config, !no_load),
+        Command::Serve(command) => serve::run(command),
         Command::Reload { config } => reload::run(&config),
         Command::Check { config, print } => check::run(&Config::load(&config)?, print),
         Command::Test { config, filter } => test::run(&config, &filter),

@@ -1,18 +1,18 @@
 //! A reload: the configuration is read anew and checked as a whole, and then all of it serves, or nothing changes.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use jiff::Timestamp;
 use tollgate_log::{Log, Schema};
-use tollgate_server::{Server, StreamSpec, check_scripts};
+use tollgate_server::{Server, Sources, StreamSpec, check_scripts};
 
+use crate::cli::ServeCommand;
 use crate::config::{Change, Config, ConfigError, Fault};
 use crate::control::{Reloaded, ask_reload};
 use crate::log::log_folder;
 use crate::print::{note, to_stdout};
 use crate::sinks::Sinks;
+use crate::version::Version;
 
 /// `tollgate reload`: has the server of a configuration reload, and tells what became of it.
 pub(crate) fn run(path: &std::path::Path) -> anyhow::Result<ExitCode> {
@@ -34,12 +34,9 @@ pub(crate) fn run(path: &std::path::Path) -> anyhow::Result<ExitCode> {
 
 /// What serves now, and where it came from.
 pub(crate) struct Present {
-    /// The file or folder that was named at the start.
-    pub(crate) path: PathBuf,
+    command: ServeCommand,
     pub(crate) config: Config,
-    /// Counts from 1.
-    version: u64,
-    loaded_at: Timestamp,
+    pub(crate) version: Version,
 }
 
 /// Why everything stays as it is.
@@ -51,9 +48,13 @@ enum Refusal {
 }
 
 impl Present {
-    /// What a start loaded.
-    pub(crate) fn new(path: PathBuf, config: Config) -> Self {
-        Self { path, config, version: 1, loaded_at: Timestamp::now() }
+    /// What a start loaded; tells it in the log.
+    pub(crate) fn new(command: ServeCommand, config: Config, sources: &Sources) -> Self {
+        let version = Version::new(config.server.version, &config, sources);
+        let Version { number, loaded_at, digest, .. } = &version;
+        let (routes, apps) = (config.server.routes.len(), config.mounts.len());
+        tracing::info!(version = number, %loaded_at, digest, routes, apps, "serving");
+        Self { command, config, version }
     }
 
     /// Reads the configuration anew and serves by it, or says why not; tells both in the log.
@@ -65,7 +66,7 @@ impl Present {
     }
 
     fn try_reload(&mut self, server: &Server, log: &Log, sinks: &mut Sinks) -> Result<Vec<Change>, Refusal> {
-        let mut config = Config::load(&self.path).map_err(|error| Refusal::Faults(lines_of(&error)))?;
+        let mut config = self.command.load().map_err(|error| Refusal::Faults(lines_of(&error)))?;
         let mut faults = retyped(&config, &log.schemas());
         faults.extend(check_scripts(&config.server));
         let changes = self.config.changes_to(&config);
@@ -77,22 +78,24 @@ impl Present {
         }
         sinks.admit(&config, log);
         config.place_awaited(|sink| sinks.place_of(sink));
-        server.reload(config.server.clone(), log).map_err(|error| {
+        config.server.version = self.version.number + 1;
+        let sources = server.reload(config.server.clone(), log).map_err(|error| {
             sinks.dismiss(&self.config, log);
             Refusal::Failed(format!("{:#}", anyhow::Error::from(error)))
         })?;
         sinks.change(&self.config, &config, log);
-        self.config = config;
-        self.version += 1;
-        self.loaded_at = Timestamp::now();
-        Ok(changes)
+        let version = Version::new(config.server.version, &config, &sources);
+        let scripts = version.changed_scripts(&self.version);
+        (self.config, self.version) = (config, version);
+        Ok(Change::in_short(changes.into_iter().chain(scripts).collect()))
     }
 
     fn tell_done(&self, changes: &[Change]) -> Reloaded {
-        let (version, loaded_at) = (self.version, self.loaded_at);
-        let routes = self.config.server.routes.len();
-        tracing::info!(version, %loaded_at, routes, changes = changes.len(), "reloaded");
-        let mut text = format!("reloaded: version {version}, loaded at {loaded_at}\n");
+        let Version { number: version, loaded_at, digest, .. } = &self.version;
+        let (routes, apps, count) =
+            (self.config.server.routes.len(), self.config.mounts.len(), changes.len());
+        tracing::info!(version, %loaded_at, digest, routes, apps, changes = count, "reloaded");
+        let mut text = format!("reloaded: version {version}, loaded at {loaded_at}, digest {digest}\n");
         for change in changes {
             let line = if change.needs_restart() {
                 tracing::warn!(version, "needs a restart: {change}");
@@ -111,7 +114,7 @@ impl Present {
             Refusal::Faults(faults) => (2, faults),
             Refusal::Failed(reason) => (1, vec![reason]),
         };
-        let (version, loaded_at) = (self.version, self.loaded_at);
+        let Version { number: version, loaded_at, .. } = &self.version;
         for reason in &reasons {
             tracing::error!(version, "not reloaded: {reason}");
         }

@@ -1,6 +1,5 @@
 //! `tollgate serve`: wires log, loader and workers, waits for a signal, reloads meanwhile, and takes them down in the opposite order.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,7 +13,8 @@ use signal_hook::iterator::Signals;
 use tollgate_log::{DiskStorage, Log, LogError, LogEvent, RecoveryReport, RoomState, Space, Storage};
 use tollgate_server::{BoundAddress, HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts};
 
-use crate::config::{Config, LoadedBy};
+use crate::cli::ServeCommand;
+use crate::config::{Config, ConfigError, LoadedBy};
 use crate::control::{Asker, Control};
 use crate::print::{note, to_stdout};
 use crate::reload::Present;
@@ -43,10 +43,24 @@ enum Event {
     Reload(Option<Asker>),
 }
 
+impl ServeCommand {
+    /// Reads the configuration, as this start is to take it.
+    ///
+    /// # Errors
+    /// Every fault that was found.
+    pub(crate) fn load(&self) -> Result<Config, ConfigError> {
+        let mut config = Config::load(&self.config)?;
+        if !self.listen.is_empty() {
+            config.server.listen = self.listen.iter().map(|address| (*address).into()).collect();
+        }
+        Ok(config)
+    }
+}
+
 /// Serves until a signal, or until the log fails; loads rows meanwhile, or leaves them to a later start.
-pub(crate) fn run(path: PathBuf, is_loading: bool) -> anyhow::Result<ExitCode> {
-    let mut config = Config::load(&path)?;
-    if !is_loading {
+pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
+    let mut config = command.load()?;
+    if command.no_load {
         config.load.by = LoadedBy::Nobody;
     }
     let unloaded = config.find_awaited();
@@ -72,10 +86,10 @@ pub(crate) fn run(path: PathBuf, is_loading: bool) -> anyhow::Result<ExitCode> {
     let config = &config;
     let control = start_control(config, &log, &sinks, teller);
     sinks.start(config)?;
-    show(control.as_ref(), &sinks);
-    let server = Server::start(config.server.clone(), listeners, &log)?;
+    let (server, sources) = Server::start(config.server.clone(), listeners, &log)?;
+    let mut present = Present::new(command, config.clone(), &sources);
+    show(control.as_ref(), &sinks, &present);
     announce(config, &addresses)?;
-    let mut present = Present::new(path, config.clone());
     let stop = wait(&events, &mut present, &server, &log, &mut sinks, control.as_ref());
     server.drain();
     drop(control);
@@ -269,7 +283,7 @@ fn wait(
             Ok(Event::Stop(stop)) => break stop,
             Ok(Event::Reload(asker)) => {
                 reload(asker, present, server, log, sinks);
-                show(control, sinks);
+                show(control, sinks, present);
             }
             Err(_) => break Stop::Signal(SIGTERM),
         }
@@ -303,10 +317,10 @@ fn reload(asker: Option<Asker>, present: &mut Present, server: &Server, log: &Lo
     }
 }
 
-/// Lets who asks for the status see the loaders of this moment.
-fn show(control: Option<&Control>, sinks: &Sinks) {
+/// Lets who asks for the status see the loaders and the configuration of this moment.
+fn show(control: Option<&Control>, sinks: &Sinks, present: &Present) {
     if let Some(control) = control {
-        control.show(sinks.watches());
+        control.show(sinks.watches(), present.version.report(&present.config));
     }
 }
 

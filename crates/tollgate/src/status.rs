@@ -64,15 +64,18 @@ pub(crate) fn run(path: &Path, format: StatusFormat) -> anyhow::Result<ExitCode>
         Config::load(path)?;
         bail!("no server answers at {}/control.sock", dir.display());
     };
-    if lines.is_empty() {
+    if !lines.lines().any(|line| line.contains("\"sink\":")) {
         note("the server waits for no sink: it was started with --no-load");
     }
     to_stdout(|out| {
         match format {
             StatusFormat::Json => out.write_all(lines.as_bytes())?,
             StatusFormat::Table => {
-                let reports = lines.lines().map(serde_json::from_str).collect::<Result<Vec<_>, _>>()?;
+                let told = lines.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
+                let (reports, others): (Vec<_>, _) =
+                    told.into_iter().partition(|report| report.get("sink").is_some());
                 write_reports(&reports, out)?;
+                others.iter().try_for_each(|serving| write_serving(serving, out))?;
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -93,6 +96,17 @@ fn write_reports(reports: &[Value], out: &mut dyn Write) -> std::io::Result<()> 
         for (log, reason) in report["stopped_logs"].as_object().into_iter().flatten() {
             writeln!(out, "sink {sink}: log {} is stopped: {}", printable(log), text(reason))?;
         }
+    }
+    Ok(())
+}
+
+/// Which configuration serves, and the apps in it.
+fn write_serving(serving: &Value, out: &mut dyn Write) -> std::io::Result<()> {
+    let [version, loaded_at, digest] = ["version", "loaded_at", "digest"].map(|name| text(&serving[name]));
+    writeln!(out, "serving version {version}, loaded at {loaded_at}, digest {digest}")?;
+    for app in serving["apps"].as_array().into_iter().flatten() {
+        let [host, path, dir] = ["host", "path", "dir"].map(|name| text(&app[name]));
+        writeln!(out, "  app {host}{path}  ({dir})")?;
     }
     Ok(())
 }

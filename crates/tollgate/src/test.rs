@@ -1,4 +1,4 @@
-//! `tollgate test`: the tests of an app, `tests/*.luau` beside its configuration.
+//! `tollgate test`: the tests of an app, `tests/*.luau` beside its configuration or `app.toml`.
 //!
 //! Exit codes: 0 all passed, 1 some failed, 2 something could not be run, or there was nothing to run.
 
@@ -7,7 +7,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use tollgate_server::{CallError, ServerOptions, TestFailure, TestResult, run_tests};
+use tollgate_server::{CallError, TestFailure, TestResult, run_tests};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::Config;
@@ -33,7 +33,7 @@ pub(crate) fn run(path: &Path, filter: &str) -> anyhow::Result<ExitCode> {
     to_stdout(|out| {
         let mut tally = Tally::default();
         for file in &files {
-            run_file(out, &mut tally, &config.server, (file, &root), filter)?;
+            run_file(out, &mut tally, &config, (file, &root), filter)?;
         }
         writeln!(out, "{} passed, {} failed", tally.passed, tally.failed)?;
         if tally.is_empty() {
@@ -71,13 +71,13 @@ impl Tally {
 fn run_file(
     out: &mut dyn Write,
     tally: &mut Tally,
-    options: &ServerOptions,
+    config: &Config,
     (file, root): (&Path, &Path),
     filter: &str,
 ) -> anyhow::Result<()> {
     let shown = file.strip_prefix(root).unwrap_or(file).display().to_string();
     let mut told = Ok(());
-    let ran = run_tests(options, file, root, filter, |result| {
+    let ran = run_tests(&config.server, app_in(root, config), (file, root), filter, |result| {
         *(if result.failure.is_none() { &mut tally.passed } else { &mut tally.failed }) += 1;
         if told.is_ok() {
             told = tell(out, &shown, &result);
@@ -90,6 +90,13 @@ fn run_file(
         note(&format!("{shown}: {error}"));
     }
     Ok(())
+}
+
+/// The app whose folder this is, if it is one.
+fn app_in(root: &Path, config: &Config) -> Option<usize> {
+    let resolved = |folder: &Path| fs::canonicalize(folder).ok();
+    let root = resolved(root)?;
+    config.mounts.iter().position(|mount| resolved(&mount.dir).is_some_and(|dir| dir == root))
 }
 
 /// The folder of the configuration.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use mlua::{Function, Lua, Table, Value};
 
 use super::arguments::close;
-use super::{cookie, crypto, encodings, env, json, log, redirect, shared, sleep, time, url, uuid};
+use super::{app, cookie, crypto, encodings, env, json, log, redirect, shared, sleep, time, url, uuid};
 use crate::budget::Budget;
 use crate::host::HostOptions;
 use crate::request::ActiveCell;
@@ -54,6 +54,7 @@ pub(crate) fn install(
     tollgate.raw_set("shared", shared::install(lua, &options.shared, options.shared_bytes_max)?)?;
     tollgate.raw_set("cookie", cookie::install(lua)?)?;
     tollgate.raw_set("redirect", lua.create_function(redirect::redirect)?)?;
+    tollgate.raw_set("app", app::install(lua, &options.base)?)?;
     tollgate.raw_set("sleep", sleep::install(lua, waits)?)?;
     close(lua, "tollgate", &tollgate)?;
     globals.raw_set("tollgate", tollgate)?;

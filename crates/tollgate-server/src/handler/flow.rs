@@ -69,9 +69,9 @@ impl Flow {
     }
 
     fn log(&self, error: &CallError) {
-        let (route, method) = (&self.endpoint.path, self.request.head.method());
-        let (path, id) = (self.request.path(), &self.request.id);
-        tracing::error!(route, %method, path, %id, "script failed after its reply began: {error}");
+        let Endpoint { path: route, version, .. } = &*self.endpoint;
+        let (method, path, id) = (self.request.head.method(), self.request.path(), &self.request.id);
+        tracing::error!(route, %method, path, %id, version, "script failed after its reply began: {error}");
     }
 
     fn poll_written(&self) -> Poll<Flowed> {

@@ -36,6 +36,8 @@ pub(crate) struct Endpoint {
     pub(crate) body_bytes_max: u64,
     pub(crate) body_pace: Option<BodyPace>,
     pub(crate) cors: Option<Cors>,
+    /// The version of the configuration that it is of.
+    pub(crate) version: u64,
     stream: Option<Rc<StreamPlan>>,
     handler: Handler,
 }
@@ -85,6 +87,7 @@ impl Endpoint {
         streams: &[Rc<StreamPlan>],
         host: &Host,
         work: &Rc<Work>,
+        version: u64,
     ) -> Result<Self, LoadError> {
         let stream = spec.stream.and_then(|stream| streams.get(stream)).cloned();
         let handler = match (&spec.handler, &stream) {
@@ -115,9 +118,24 @@ impl Endpoint {
             body_bytes_max,
             body_pace: spec.body_pace,
             cors: spec.cors.as_ref().map(|cors| Cors::new(cors, methods)),
+            version,
             stream,
             handler,
         })
+    }
+
+    /// What stands where an app has nothing, for every method.
+    pub(crate) fn nothing(version: u64) -> Self {
+        Self {
+            path: String::new(),
+            methods: Method::ALL.into_iter().collect(),
+            body_bytes_max: 0,
+            body_pace: None,
+            cors: None,
+            version,
+            stream: None,
+            handler: Handler::Reply(Reply::empty(StatusCode::NOT_FOUND)),
+        }
     }
 
     /// Why a content of that kind is not taken, if it is not.

@@ -6,7 +6,7 @@ use tollgate_http::StatusCode;
 use tollgate_log::{Transaction, Value, ValueError};
 use tollgate_script::{CallError, FieldValue, Outcome, Record};
 
-use super::Exchange;
+use super::{Endpoint, Exchange};
 use crate::reply::Reply;
 use crate::stream::UnknownFields;
 use crate::transaction::{Cell, Facts, Given, StreamPlan, Target, fit, key};
@@ -21,7 +21,8 @@ pub(super) fn reply(result: Result<Outcome, CallError>, exchange: &Exchange) -> 
         Err(error) => {
             let request = &exchange.request;
             let (method, path) = (request.head.method(), request.path());
-            tracing::error!(route = exchange.endpoint.path, %method, path, id = %request.id, "script failed: {error}");
+            let Endpoint { path: route, version, .. } = &*exchange.endpoint;
+            tracing::error!(route, %method, path, id = %request.id, version, "script failed: {error}");
             (Reply::text(StatusCode::INTERNAL_SERVER_ERROR, "the script failed"), Record::default())
         }
     }

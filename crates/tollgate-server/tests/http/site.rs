@@ -50,6 +50,8 @@ impl Site {
             script: HostOptions::default(),
             streams: Vec::new(),
             routes: Vec::new(),
+            apps: Vec::new(),
+            version: 1,
             request_ids: RequestIds::default(),
             drain_timeout: Duration::from_secs(5),
         };
@@ -140,6 +142,7 @@ impl Site {
             body_bytes_max: 1 << 20,
             body_pace: None,
             cors: None,
+            app: None,
         };
         self.options.routes.push(spec);
         self
@@ -162,7 +165,7 @@ impl Site {
         let (log, _) = Log::open(Arc::new(DiskStorage), log, schemas, |event| panic!("{event:?}")).unwrap();
         let listeners = Listeners::bind(&self.options).unwrap();
         let address = listeners.addresses()[0].clone();
-        let server = Server::start(self.options, listeners, &log).unwrap();
+        let (server, _) = Server::start(self.options, listeners, &log).unwrap();
         Running { folder: self.folder, address, server, log }
     }
 }

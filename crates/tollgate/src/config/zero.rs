@@ -60,6 +60,8 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
             script: HostOptions::default(),
             streams: vec![requests()],
             routes,
+            apps: Vec::new(),
+            version: 1,
             request_ids: RequestIds::default(),
             drain_timeout: resolved::DRAIN_TIMEOUT,
         },
@@ -67,6 +69,8 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
         load: LoadRules::default(),
         sinks: vec![Sink::default_in(&folder)],
         awaited: Vec::new(),
+        mounts: Vec::new(),
+        text: None,
     })
 }
 
@@ -140,6 +144,7 @@ fn public(folder: &Path) -> Option<RouteSpec> {
         body_bytes_max: resolved::BODY_BYTES_MAX,
         body_pace: Some(BodyPace::default()),
         cors: None,
+        app: None,
     })
 }
 
@@ -160,6 +165,7 @@ fn routes(folder: &Path, files: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<Rout
             body_bytes_max: resolved::BODY_BYTES_MAX,
             body_pace: Some(BodyPace::default()),
             cors: None,
+            app: None,
         });
     }
     for (earlier, later) in conflicts(&routes) {

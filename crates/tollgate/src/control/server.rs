@@ -47,6 +47,8 @@ struct Desk {
     sinks: Followers,
     /// The loaders of this process.
     loaders: Mutex<Vec<LoadWatch>>,
+    /// Which configuration serves; null before one does.
+    serving: Mutex<Value>,
     /// What loaders of other processes told last, by connection.
     reports: Mutex<BTreeMap<u64, Value>>,
     on_reload: Box<dyn Fn(Asker) + Send + Sync>,
@@ -91,6 +93,7 @@ impl Control {
             log,
             sinks,
             loaders: Mutex::default(),
+            serving: Mutex::default(),
             reports: Mutex::default(),
             on_reload: Box::new(on_reload),
             clients: AtomicUsize::new(0),
@@ -110,9 +113,10 @@ impl Control {
         Ok(Self { socket, desk })
     }
 
-    /// Tells the status of these from now on.
-    pub(crate) fn show(&self, loaders: Vec<LoadWatch>) {
+    /// Tells the status of these loaders from now on, and that this configuration serves.
+    pub(crate) fn show(&self, loaders: Vec<LoadWatch>, serving: Value) {
         *locked(&self.desk.loaders) = loaders;
+        *locked(&self.desk.serving) = serving;
     }
 }
 
@@ -181,7 +185,8 @@ impl Desk {
         }
     }
 
-    /// A line for each loader, here or in another process, and for each sink that nobody loads; then an empty one.
+    /// A line for each loader, here or in another process, and for each sink that nobody loads, one for the configuration that
+    /// serves; then an empty one.
     fn status(&self) -> String {
         let own =
             locked(&self.loaders).iter().map(|loader| report(loader.name(), &loader.status())).collect();
@@ -192,6 +197,7 @@ impl Desk {
                 reports.push(absent(&sink));
             }
         }
+        reports.extend(Some(locked(&self.serving).clone()).filter(|serving| !serving.is_null()));
         reports.iter().map(|report| format!("{report}\n")).collect::<String>() + "\n"
     }
 

@@ -6,6 +6,7 @@ use super::super::sink::Sink;
 use super::super::units::show_size;
 use super::*;
 
+mod apps;
 mod routes;
 mod sinks;
 mod streams;
@@ -385,7 +386,7 @@ fn unknown_keys_are_faults_with_the_nearest_known_one() {
     check(
         "[backend.billing]\nurls = []\n",
         &[
-            "t.toml:1:2: unknown key \"backend\" in the file, allowed: server, log, load, script, stream, route, sink",
+            "t.toml:1:2: unknown key \"backend\" in the file, allowed: server, log, load, script, stream, route, app, sink",
         ],
     );
     check(

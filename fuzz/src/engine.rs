@@ -53,6 +53,7 @@ pub fn options(folder: &Path, connection: ConnectionLimits, routes: Vec<RouteSpe
         routes,
         apps: Vec::new(),
         version: 1,
+        dev: None,
         drain_timeout: Duration::ZERO,
     }
 }

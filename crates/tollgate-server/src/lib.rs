@@ -22,6 +22,7 @@ mod clock;
 mod conn;
 mod cors;
 mod crowd;
+mod dev;
 mod error;
 mod file_slice;
 mod files;
@@ -47,7 +48,8 @@ mod trust;
 mod worker;
 
 pub use app::{AppSpec, Sources};
-pub use check::check_scripts;
+pub use check::{check_scripts, script_faults};
+pub use dev::{Dev, SourceFault};
 pub use error::StartError;
 pub use handler::COLLECT_BODY_BYTES_MAX;
 pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};

@@ -8,6 +8,7 @@ use tollgate_http::{Limits, Method, Methods};
 use tollgate_script::HostOptions;
 
 use crate::app::AppSpec;
+use crate::dev::Dev;
 pub use crate::files::{Etag, FilesSpec, Symlinks, TryPath};
 use crate::listen::ListenSpec;
 use crate::stream::StreamSpec;
@@ -40,6 +41,8 @@ pub struct ServerOptions {
     pub apps: Vec<AppSpec>,
     /// What it is called in log lines.
     pub version: u64,
+    /// Shows what goes wrong to whoever asks; none of a server that others may reach.
+    pub dev: Option<Dev>,
     /// Where the ids of requests come from.
     pub request_ids: RequestIds,
     /// How long requests in flight may take after a stop was asked for.
@@ -314,6 +317,7 @@ pub(crate) mod tests {
             routes: Vec::new(),
             apps: Vec::new(),
             version: 1,
+            dev: None,
             request_ids: RequestIds::default(),
             drain_timeout: Duration::from_secs(5),
         }

@@ -13,6 +13,7 @@ use tollgate_log::{Log, SchemaId};
 use crate::app::{Hosts, Sources};
 use crate::conn::Destination;
 use crate::cors::{self, Cors};
+use crate::dev::Dev;
 use crate::error::StartError;
 use crate::files::Work;
 use crate::handler::{Endpoint, allowed_methods};
@@ -81,6 +82,8 @@ pub(crate) struct Service {
     /// What it is made of.
     pub(crate) sources: Sources,
     routes: RouteTable<Rc<Endpoint>>,
+    /// In development: what keeps requests from being served.
+    dev: Option<Dev>,
     /// What answers below apps where they have nothing; none without apps.
     nothing: Option<Rc<Endpoint>>,
 }
@@ -108,9 +111,8 @@ impl<'a> Building<'a> {
     /// # Errors
     /// The script was not taken.
     pub(crate) fn add(&mut self, spec: &RouteSpec) -> Result<(), StartError> {
-        let endpoint =
-            Endpoint::new(spec, &self.streams, self.hosts.of(spec), &self.work, self.options.version)
-                .map_err(|error| StartError::Script(error.to_string()))?;
+        let endpoint = Endpoint::new(spec, &self.streams, self.hosts.of(spec), &self.work, self.options)
+            .map_err(|error| StartError::Script(error.to_string()))?;
         let methods = endpoint.methods;
         self.routes.insert(spec.host.as_deref(), &spec.path, methods, Rc::new(endpoint));
         Ok(())
@@ -122,6 +124,7 @@ impl<'a> Building<'a> {
             sources: self.hosts.sources(),
             rules: Rc::new(Rules::new(self.options)),
             routes: self.routes,
+            dev: self.options.dev.clone(),
             nothing,
         }
     }
@@ -154,6 +157,9 @@ impl Service {
 
     /// Finds out where a request leads.
     pub(crate) fn find(&self, head: &RequestHead) -> Destination {
+        if let Some(reply) = self.dev.as_ref().and_then(|dev| dev.refusal(head)) {
+            return Destination::Reply(reply.into());
+        }
         let path = match normalise_path(head.path()) {
             Ok(path) => path,
             Err(error) => {

@@ -11,6 +11,7 @@ Examples:
   tollgate new shop                    make a small app with tests
   tollgate serve                       serve ./tollgate.toml, or ./routes without it
   tollgate serve shop/                 serve an app folder
+  tollgate serve --dev shop/           the same, with each change at once and errors in the browser
   tollgate reload                      have the server take the changed configuration
   tollgate check --print               show the whole configuration with its defaults
   tollgate test shop/                  run the tests of its scripts: shop/tests/*.luau
@@ -66,6 +67,9 @@ pub(crate) enum Command {
         /// Only tests that have this in their names
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         filter: String,
+        /// Run them again whenever a file changes, until Ctrl-C
+        #[arg(long)]
+        watch: bool,
     },
     /// Load rows beside a server that leaves it to others, or what earlier runs left, until SIGINT or SIGTERM
     Load(LoadCommand),
@@ -116,6 +120,12 @@ pub(crate) struct ServeCommand {
     /// Record only: a later start without this loads the rows
     #[arg(long)]
     pub(crate) no_load: bool,
+    /// Reload when files change, and show errors with their source in replies: on loopback addresses only
+    #[arg(long)]
+    pub(crate) dev: bool,
+    /// With --dev: let whoever reaches other addresses see the source, too
+    #[arg(long, requires = "dev")]
+    pub(crate) dev_anywhere: bool,
 }
 
 #[derive(Debug, Args)]

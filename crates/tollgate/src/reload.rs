@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use tollgate_log::{Log, Schema};
-use tollgate_server::{Server, Sources, StreamSpec, check_scripts};
+use tollgate_server::{Server, SourceFault, Sources, StreamSpec, script_faults};
 
 use crate::cli::ServeCommand;
 use crate::config::{Change, Config, ConfigError, Fault};
@@ -13,6 +13,7 @@ use crate::log::log_folder;
 use crate::print::{note, to_stdout};
 use crate::sinks::Sinks;
 use crate::version::Version;
+use crate::watch::Watched;
 
 /// `tollgate reload`: has the server of a configuration reload, and tells what became of it.
 pub(crate) fn run(path: &std::path::Path) -> anyhow::Result<ExitCode> {
@@ -42,7 +43,7 @@ pub(crate) struct Present {
 /// Why everything stays as it is.
 enum Refusal {
     /// The operator's to mend: every fault.
-    Faults(Vec<String>),
+    Faults(Vec<SourceFault>),
     /// What the server could not do.
     Failed(String),
 }
@@ -59,20 +60,29 @@ impl Present {
 
     /// Reads the configuration anew and serves by it, or says why not; tells both in the log.
     pub(crate) fn reload(&mut self, server: &Server, log: &Log, sinks: &mut Sinks) -> Reloaded {
-        match self.try_reload(server, log, sinks) {
+        let reloaded = self.try_reload(server, log, sinks);
+        if let Some(dev) = &self.config.server.dev {
+            dev.tell(reloaded.as_ref().err().map(Refusal::faults).unwrap_or_default());
+        }
+        match reloaded {
             Ok(changes) => self.tell_done(&changes),
-            Err(refusal) => self.tell_refused(refusal),
+            Err(refusal) => self.tell_refused(&refusal),
         }
     }
 
+    /// What of files it is made of.
+    pub(crate) fn watched(&self) -> Watched {
+        Watched::of(&self.command.config, &self.config)
+    }
+
     fn try_reload(&mut self, server: &Server, log: &Log, sinks: &mut Sinks) -> Result<Vec<Change>, Refusal> {
-        let mut config = self.command.load().map_err(|error| Refusal::Faults(lines_of(&error)))?;
-        let mut faults = retyped(&config, &log.schemas());
-        faults.extend(check_scripts(&config.server));
+        let mut config = self.command.load().map_err(|error| Refusal::Faults(faults_of(&error)))?;
+        let mut faults: Vec<_> = retyped(&config, &log.schemas()).into_iter().map(unplaced).collect();
+        faults.extend(script_faults(&config.server));
         let changes = self.config.changes_to(&config);
         config.keep_fixed(&self.config);
-        faults.extend(config.find_awaited().iter().map(ToString::to_string));
-        faults.extend(sinks.faults(&self.config, &config));
+        faults.extend(config.find_awaited().iter().map(source_fault));
+        faults.extend(sinks.faults(&self.config, &config).into_iter().map(unplaced));
         if !faults.is_empty() {
             return Err(Refusal::Faults(faults));
         }
@@ -109,11 +119,12 @@ impl Present {
         Reloaded { code: 0, text }
     }
 
-    fn tell_refused(&self, refusal: Refusal) -> Reloaded {
-        let (code, reasons) = match refusal {
-            Refusal::Faults(faults) => (2, faults),
-            Refusal::Failed(reason) => (1, vec![reason]),
+    fn tell_refused(&self, refusal: &Refusal) -> Reloaded {
+        let code = match refusal {
+            Refusal::Faults(_) => 2,
+            Refusal::Failed(_) => 1,
         };
+        let reasons: Vec<_> = refusal.faults().into_iter().map(|fault| fault.text).collect();
         let Version { number: version, loaded_at, .. } = &self.version;
         for reason in &reasons {
             tracing::error!(version, "not reloaded: {reason}");
@@ -129,8 +140,25 @@ impl Present {
     }
 }
 
-fn lines_of(error: &ConfigError) -> Vec<String> {
-    error.faults.iter().map(Fault::to_string).collect()
+impl Refusal {
+    fn faults(&self) -> Vec<SourceFault> {
+        match self {
+            Self::Faults(faults) => faults.clone(),
+            Self::Failed(reason) => vec![unplaced(reason.clone())],
+        }
+    }
+}
+
+fn faults_of(error: &ConfigError) -> Vec<SourceFault> {
+    error.faults.iter().map(source_fault).collect()
+}
+
+fn source_fault(fault: &Fault) -> SourceFault {
+    SourceFault { text: fault.to_string(), file: Some(fault.file.clone()), line: fault.line }
+}
+
+fn unplaced(text: String) -> SourceFault {
+    SourceFault { text, file: None, line: 0 }
 }
 
 /// Columns whose type is another than the newest that this log has for their stream: the sink's table would take no row.

@@ -11,14 +11,18 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tollgate_log::{DiskStorage, Log, LogError, LogEvent, RecoveryReport, RoomState, Space, Storage};
-use tollgate_server::{BoundAddress, HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts};
+use tollgate_server::{
+    BoundAddress, Dev, HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts,
+};
 
 use crate::cli::ServeCommand;
 use crate::config::{Config, ConfigError, LoadedBy};
-use crate::control::{Asker, Control};
+use crate::control::{Asker, Control, Reloaded};
+use crate::dev;
 use crate::print::{note, to_stdout};
 use crate::reload::Present;
 use crate::sinks::{Sinks, unfit_streams};
+use crate::watch::Watched;
 
 /// How long the loader may take for the rest of the log when the server stops; what is left is the next run's.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
@@ -29,7 +33,7 @@ const FINISH_TIMEOUT_FAILED: Duration = Duration::from_secs(1);
 const DESCRIPTORS_BESIDE: u64 = 256;
 
 /// Why the server stops.
-enum Stop {
+pub(crate) enum Stop {
     /// A person or a supervisor asked for it.
     Signal(i32),
     /// The log failed: nothing more can be recorded.
@@ -37,10 +41,12 @@ enum Stop {
 }
 
 /// What the main thread hears of.
-enum Event {
+pub(crate) enum Event {
     Stop(Stop),
     /// Somebody wants the configuration anew, and may wait for the answer.
     Reload(Option<Asker>),
+    /// A file changed; who watches waits for what to watch now.
+    Changed(Sender<Watched>),
 }
 
 impl ServeCommand {
@@ -59,7 +65,9 @@ impl ServeCommand {
 
 /// Serves until a signal, or until the log fails; loads rows meanwhile, or leaves them to a later start.
 pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
+    let watch = dev::watch(&command)?;
     let mut config = command.load()?;
+    config.server.dev = command.dev.then(Dev::default);
     if command.no_load {
         config.load.by = LoadedBy::Nobody;
     }
@@ -80,13 +88,20 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
     raise_descriptor_limit(&config);
     let listeners = Listeners::bind(&config.server)?;
     let addresses = listeners.addresses().to_vec();
+    if let Some(text) = dev::refusal(&command, &addresses) {
+        note(&text);
+        return Ok(ExitCode::from(2));
+    }
     let log = open_log(&config, teller.clone())?;
     let mut sinks = Sinks::follow(&config, &log);
     config.place_awaited(|sink| sinks.place_of(sink));
     let config = &config;
-    let control = start_control(config, &log, &sinks, teller);
+    let control = start_control(config, &log, &sinks, teller.clone());
     sinks.start(config)?;
     let (server, sources) = Server::start(config.server.clone(), listeners, &log)?;
+    if let Some(watch) = watch {
+        dev::follow(watch, &command, config, teller)?;
+    }
     let mut present = Present::new(command, config.clone(), &sources);
     show(control.as_ref(), &sinks, &present);
     announce(config, &addresses)?;
@@ -285,6 +300,13 @@ fn wait(
                 reload(asker, present, server, log, sinks);
                 show(control, sinks, present);
             }
+            Ok(Event::Changed(watcher)) => {
+                tracing::info!("a file changed: reloading");
+                take_anew(present, server, log, sinks);
+                show(control, sinks, present);
+                // Whoever watches may be gone.
+                let _ = watcher.send(present.watched());
+            }
             Err(_) => break Stop::Signal(SIGTERM),
         }
     };
@@ -299,7 +321,9 @@ fn wait(
 /// A failed log leaves routes without a stream served for as long as draining may take; a signal ends this early.
 fn wait_failed(events: &Receiver<Event>, drain_timeout: Duration) {
     let end = Instant::now() + drain_timeout;
-    while let Ok(Event::Reload(_)) = events.recv_timeout(end.saturating_duration_since(Instant::now())) {
+    while let Ok(Event::Reload(_) | Event::Changed(_)) =
+        events.recv_timeout(end.saturating_duration_since(Instant::now()))
+    {
         tracing::warn!("not reloaded: the log failed, the server stops");
     }
 }
@@ -308,13 +332,18 @@ fn reload(asker: Option<Asker>, present: &mut Present, server: &Server, log: &Lo
     if asker.is_none() {
         tracing::info!("SIGHUP: reloading");
     }
+    let reloaded = take_anew(present, server, log, sinks);
+    if let Some(asker) = asker {
+        asker.tell(&reloaded);
+    }
+}
+
+fn take_anew(present: &mut Present, server: &Server, log: &Log, sinks: &mut Sinks) -> Reloaded {
     let reloaded = present.reload(server, log, sinks);
     if reloaded.code == 0 {
         raise_descriptor_limit(&present.config);
     }
-    if let Some(asker) = asker {
-        asker.tell(&reloaded);
-    }
+    reloaded
 }
 
 /// Lets who asks for the status see the loaders and the configuration of this moment.

@@ -8,6 +8,7 @@ mod script;
 mod visit;
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -17,7 +18,7 @@ use tollgate_script::{Host, LoadError, Record, RecordFields, Request, RequestId}
 
 use crate::cors::Cors;
 use crate::files::{Files, Work};
-use crate::options::{BodyPace, HandlerSpec, RouteSpec};
+use crate::options::{BodyPace, HandlerSpec, RouteSpec, ServerOptions};
 use crate::recorder::{Gate, Recorder};
 use crate::reply::{Extent, Reply};
 use crate::stream::Ack;
@@ -38,6 +39,8 @@ pub(crate) struct Endpoint {
     pub(crate) cors: Option<Cors>,
     /// The version of the configuration that it is of.
     pub(crate) version: u64,
+    /// In development: the folder of the script, for what shows why it failed.
+    dev_root: Option<PathBuf>,
     stream: Option<Rc<StreamPlan>>,
     handler: Handler,
 }
@@ -87,7 +90,7 @@ impl Endpoint {
         streams: &[Rc<StreamPlan>],
         host: &Host,
         work: &Rc<Work>,
-        version: u64,
+        options: &ServerOptions,
     ) -> Result<Self, LoadError> {
         let stream = spec.stream.and_then(|stream| streams.get(stream)).cloned();
         let handler = match (&spec.handler, &stream) {
@@ -118,7 +121,8 @@ impl Endpoint {
             body_bytes_max,
             body_pace: spec.body_pace,
             cors: spec.cors.as_ref().map(|cors| Cors::new(cors, methods)),
-            version,
+            version: options.version,
+            dev_root: options.dev.as_ref().and_then(|_| script_root(spec)),
             stream,
             handler,
         })
@@ -133,6 +137,7 @@ impl Endpoint {
             body_pace: None,
             cors: None,
             version,
+            dev_root: None,
             stream: None,
             handler: Handler::Reply(Reply::empty(StatusCode::NOT_FOUND)),
         }
@@ -190,6 +195,13 @@ impl Endpoint {
         if let Err(error) = append(stream, Record::default(), &facts, recorder) {
             tracing::debug!(%error, id = %request.id, "a cancelled request was not recorded");
         }
+    }
+}
+
+fn script_root(spec: &RouteSpec) -> Option<PathBuf> {
+    match &spec.handler {
+        HandlerSpec::Script { root, .. } => Some(root.clone()),
+        HandlerSpec::Collect | HandlerSpec::Files(_) | HandlerSpec::Reply { .. } => None,
     }
 }
 

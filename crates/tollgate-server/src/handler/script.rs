@@ -7,6 +7,7 @@ use tollgate_log::{Transaction, Value, ValueError};
 use tollgate_script::{CallError, FieldValue, Outcome, Record};
 
 use super::{Endpoint, Exchange};
+use crate::dev::script_failure;
 use crate::reply::Reply;
 use crate::stream::UnknownFields;
 use crate::transaction::{Cell, Facts, Given, StreamPlan, Target, fit, key};
@@ -21,9 +22,13 @@ pub(super) fn reply(result: Result<Outcome, CallError>, exchange: &Exchange) -> 
         Err(error) => {
             let request = &exchange.request;
             let (method, path) = (request.head.method(), request.path());
-            let Endpoint { path: route, version, .. } = &*exchange.endpoint;
+            let Endpoint { path: route, version, dev_root, .. } = &*exchange.endpoint;
             tracing::error!(route, %method, path, id = %request.id, version, "script failed: {error}");
-            (Reply::text(StatusCode::INTERNAL_SERVER_ERROR, "the script failed"), Record::default())
+            let reply = match dev_root {
+                Some(root) => script_failure(&error, root, exchange),
+                None => Reply::text(StatusCode::INTERNAL_SERVER_ERROR, "the script failed"),
+            };
+            (reply, Record::default())
         }
     }
 }

@@ -52,6 +52,7 @@ impl Site {
             routes: Vec::new(),
             apps: Vec::new(),
             version: 1,
+            dev: None,
             request_ids: RequestIds::default(),
             drain_timeout: Duration::from_secs(5),
         };

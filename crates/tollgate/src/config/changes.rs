@@ -85,6 +85,7 @@ impl Config {
         self.server.workers = present.server.workers;
         self.server.spool = present.server.spool.clone();
         self.server.script.shared = std::sync::Arc::clone(&present.server.script.shared);
+        self.server.dev.clone_from(&present.server.dev);
         for app in &mut self.server.apps {
             let same = |known: &&AppSpec| (&known.base, &known.host) == (&app.base, &app.host);
             if let Some(known) = present.server.apps.iter().find(same) {

@@ -151,6 +151,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
             routes,
             apps: apps.specs,
             version: 1,
+            dev: None,
             request_ids: written.request_ids,
             drain_timeout: written.drain_timeout,
         },

@@ -62,6 +62,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
             routes,
             apps: Vec::new(),
             version: 1,
+            dev: None,
             request_ids: RequestIds::default(),
             drain_timeout: resolved::DRAIN_TIMEOUT,
         },

@@ -12,6 +12,7 @@ mod client;
 mod cluster;
 mod commands;
 mod crash;
+mod dev;
 mod disk;
 mod downloads;
 mod end_to_end;

@@ -61,12 +61,12 @@ fn a_disk_that_is_slow_stops_nobody_else() {
     // The worker asks by preadv2 for what is in memory, threads read by pread64. That a file is not in memory is told by a
     // fault: the system reads ahead for whoever asks, and a fast disk is done before a slow worker looks.
     let nothing_but_the_first = "error=EAGAIN:when=2+";
-    let faults = [("pread64", "delay_enter=1000000:when=1"), ("preadv2", nothing_but_the_first)];
+    let faults = [("pread64", "delay_enter=3000000:when=1"), ("preadv2", nothing_but_the_first)];
     let server = app.begin_with_faults(&faults).serving().unwrap();
     let (mut waiting, mut client) = (server.connect(), server.connect());
     assert_eq!(client.get("/warm").unwrap().content, "warm");
     assert!(waiting.send(&get("/cold")));
-    for _ in 0..100 {
+    for _ in 0..20 {
         assert_eq!(client.get("/warm").unwrap().content, "warm");
         assert!(waiting.is_silent(), "the file was there at once");
     }
@@ -111,10 +111,10 @@ fn who_waits_for_the_digest_of_a_file_on_a_slow_disk_stops_nobody_else() {
         "workers = 1\n[[route]]\npath = \"/*\"\n[route.files]\ndir = \"public\"\netag = \"content\"\n";
     let app = App::new(route, &[("public/large", &pattern(100 << 10)), ("public/small", "small")]);
     // What threads read of files, they read by pread64; the worker asks for what is in memory by another call.
-    let server = app.begin_with_fault("pread64", "delay_enter=1000000").serving().unwrap();
+    let server = app.begin_with_fault("pread64", "delay_enter=3000000").serving().unwrap();
     let (mut waiting, mut client) = (server.connect(), server.connect());
     assert!(waiting.send(&get("/large")));
-    for _ in 0..100 {
+    for _ in 0..20 {
         assert_eq!(client.get("/small").unwrap().content, "small");
         assert!(waiting.is_silent(), "the digest was there at once");
     }

@@ -1,10 +1,10 @@
 //! Files as the whole program serves them: to the clients that people have, from disks that are slow or broken, beside a script.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use crate::client::get;
+use crate::example::example;
 use crate::program::App;
 
 const ROUTE: &str = "workers = 1\n[[route]]\npath = \"/*\"\nfiles = \"public\"\n";
@@ -33,19 +33,15 @@ fn curl_and_wget_go_on_where_they_were_cut_off() {
 
 #[test]
 fn the_example_serves_its_pages_and_its_score() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/site");
-    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
-    let names =
-        ["score.luau", "public/index.html", "public/about.html", "public/404.html", "public/style.css"];
-    let texts = names.map(read);
-    let files: Vec<_> = names.iter().copied().zip(texts.iter().map(String::as_str)).collect();
-    let app = App::new(&read("tollgate.toml"), &files);
+    let app = example("site", str::to_owned);
+    let names = ["index.html", "about.html", "style.css", "404.html"];
+    let texts = names.map(|name| fs::read_to_string(app.path().join("public").join(name)).unwrap());
     let server = app.start();
     let mut client = server.connect();
     for (path, status, kind, content) in [
-        ("/", 200, "text/html; charset=utf-8", &texts[1]),
-        ("/about", 200, "text/html; charset=utf-8", &texts[2]),
-        ("/style.css", 200, "text/css; charset=utf-8", &texts[4]),
+        ("/", 200, "text/html; charset=utf-8", &texts[0]),
+        ("/about", 200, "text/html; charset=utf-8", &texts[1]),
+        ("/style.css", 200, "text/css; charset=utf-8", &texts[2]),
         ("/no/such", 404, "text/html; charset=utf-8", &texts[3]),
         ("/api/score?x=20", 200, "application/json", &"{\"score\":41}".to_owned()),
     ] {

@@ -51,8 +51,7 @@ impl Backend {
             Address::Unix(path) => Some(Place::Unix(path.clone())),
             Address::Name { .. } => None,
         });
-        let targets: Vec<_> =
-            known.map(|place| Arc::new(Target::new(place, &options.breaker))).collect();
+        let targets: Vec<_> = known.map(|place| Arc::new(Target::new(place, &options.breaker))).collect();
         let (resolver, looker) = if has_names { Resolver::new().unzip() } else { (None, None) };
         let backend = Arc::new(Self {
             limit: Limit::new(&options),

@@ -110,7 +110,10 @@ pub(crate) enum Verdict {
 /// A state that a breaker came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    Opened { requests: u64, failures: u64 },
+    Opened {
+        requests: u64,
+        failures: u64,
+    },
     /// What tried failed.
     OpenedAgain,
     Closed,
@@ -238,9 +241,7 @@ impl Breaker {
                     (State::Open { until_ms: now_ms + self.open_ms }, Some(Change::OpenedAgain))
                 }
                 Verdict::Success if succeeded + 1 >= self.probes => (State::Closed, Some(Change::Closed)),
-                Verdict::Success => {
-                    (State::HalfOpen { since_ms, trying, succeeded: succeeded + 1 }, None)
-                }
+                Verdict::Success => (State::HalfOpen { since_ms, trying, succeeded: succeeded + 1 }, None),
             };
             if next == State::Closed {
                 // Nobody counts while it is not closed.
@@ -254,8 +255,7 @@ impl Breaker {
     }
 
     fn swap(&self, from: u64, to: State) -> Result<(), u64> {
-        let swapped =
-            self.state.compare_exchange(from, to.word(), Ordering::AcqRel, Ordering::Relaxed);
+        let swapped = self.state.compare_exchange(from, to.word(), Ordering::AcqRel, Ordering::Relaxed);
         swapped.map(drop)
     }
 

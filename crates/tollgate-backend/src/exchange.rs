@@ -115,12 +115,7 @@ pub(crate) async fn exchange(
 }
 
 /// Which of two bounds was reached.
-pub(crate) fn late(
-    at: Instant,
-    end: Instant,
-    wait: std::time::Duration,
-    timeouts: &Timeouts,
-) -> FailureKind {
+pub(crate) fn late(at: Instant, end: Instant, wait: std::time::Duration, timeouts: &Timeouts) -> FailureKind {
     if at == end {
         FailureKind::TotalTimedOut { limit: timeouts.total }
     } else {

@@ -88,11 +88,7 @@ impl Content {
     ///
     /// # Errors
     /// The content will never be whole.
-    pub fn poll_read(
-        &mut self,
-        context: &mut Context<'_>,
-        out: &mut BytesMut,
-    ) -> Poll<Result<(), Failure>> {
+    pub fn poll_read(&mut self, context: &mut Context<'_>, out: &mut BytesMut) -> Poll<Result<(), Failure>> {
         let before = out.len();
         loop {
             if let Err(kind) = self.decode(out) {

@@ -64,7 +64,11 @@ impl Link {
     }
 
     /// Appends what comes to the input; 0 at the end.
-    pub(crate) fn poll_read(&mut self, context: &mut Context<'_>, scratch: &Scratch) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        scratch: &Scratch,
+    ) -> Poll<io::Result<usize>> {
         let mut scratch = scratch.0.borrow_mut();
         let mut came = ReadBuf::new(&mut scratch);
         ready!(match &mut self.stream {

@@ -116,8 +116,9 @@ mod tests {
 
     #[test]
     fn names_become_addresses_and_one_that_is_not_found_is_an_error() {
-        let options =
-            |addresses: &[&str]| BackendOptions::new("a", addresses.iter().map(|one| one.parse().unwrap()).collect());
+        let options = |addresses: &[&str]| {
+            BackendOptions::new("a", addresses.iter().map(|one| one.parse().unwrap()).collect())
+        };
         let found = places(&options(&["http://127.0.0.1:1", "http://localhost:1"])).unwrap();
         assert!(found.contains(&Place::Tcp(([127, 0, 0, 1], 1).into())));
         assert_eq!(found.iter().filter(|place| **place == found[0]).count(), 1);
@@ -128,7 +129,10 @@ mod tests {
     #[test]
     fn a_backend_whose_name_is_missing_has_no_address_and_ends_with_its_thread() {
         let address = "http://missing.invalid:1".parse().unwrap();
-        let options = BackendOptions { dns_refresh: Duration::from_millis(1), ..BackendOptions::new("a", vec![address]) };
+        let options = BackendOptions {
+            dns_refresh: Duration::from_millis(1),
+            ..BackendOptions::new("a", vec![address])
+        };
         let backend = Backend::new(options);
         assert_eq!(backend.targets().len(), 0);
         let weak = Arc::downgrade(&backend);

@@ -313,13 +313,8 @@ mod tests {
         check(get, "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello", (204, None, true, "hello"));
         check(get, "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", (304, None, true, ""));
         check(Method::Head, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", (200, None, true, ""));
-        check(
-            get,
-            "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1",
-            (103, None, true, "HTTP/1.1"),
-        );
-        let (head, _) =
-            read(Method::Head, "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n").unwrap().unwrap();
+        check(get, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1", (103, None, true, "HTTP/1.1"));
+        let (head, _) = read(Method::Head, "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n").unwrap().unwrap();
         assert_eq!(head.length(), Some(7));
     }
 
@@ -380,10 +375,7 @@ mod tests {
     #[test]
     fn a_head_ends_at_its_limits() {
         let long = format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(17 << 10));
-        assert!(matches!(
-            read(Method::Get, &long),
-            Err(ReplyError::Rule(RequestError::HeadTooLarge { .. }))
-        ));
+        assert!(matches!(read(Method::Get, &long), Err(ReplyError::Rule(RequestError::HeadTooLarge { .. }))));
         let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(101));
         assert!(matches!(
             read(Method::Get, &many),

@@ -17,7 +17,7 @@ use crate::conn::Destination;
 use crate::cors::{self, Cors};
 use crate::error::StartError;
 use crate::files::Work;
-use crate::handler::{Endpoint, allowed_methods};
+use crate::handler::{BackendFetcher, Endpoint, allowed_methods};
 use crate::options::{ConnectionLimits, RequestIds, RouteSpec, ServerOptions};
 use crate::reply::Reply;
 use crate::route::{Resource, RouteTable, Routed};
@@ -89,6 +89,7 @@ impl Rules {
 
 /// What a configuration makes in a worker.
 pub(crate) struct Service {
+    pub(crate) host: Host,
     pub(crate) rules: Rc<Rules>,
     /// A digest of its scripts.
     pub(crate) sources: u64,
@@ -113,6 +114,7 @@ impl<'a> Building<'a> {
         let client = Rc::new(Client::new(backends, before));
         let host =
             Host::new(options.script.clone()).map_err(|error| StartError::Script(error.to_string()))?;
+        host.set_fetcher(Rc::new(BackendFetcher(client.clone())));
         let streams = options.streams.iter().zip(schemas);
         let streams = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
         Ok(Self { options, host, streams, work: Rc::default(), client, routes: RouteTable::default() })
@@ -134,6 +136,7 @@ impl<'a> Building<'a> {
         Service {
             sources: self.host.sources_digest(),
             client: self.client,
+            host: self.host,
             rules: Rc::new(Rules::new(self.options)),
             routes: self.routes,
         }

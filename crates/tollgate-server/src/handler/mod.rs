@@ -1,6 +1,7 @@
 //! Step 4: what answers on a route, and what it leaves in the log.
 
 mod collect;
+mod fetcher;
 mod flow;
 mod items;
 mod proxy;
@@ -26,6 +27,7 @@ use crate::reply::{Extent, Reply};
 use crate::stream::Ack;
 use crate::transaction::{Ending, Facts, StreamPlan};
 pub use collect::BODY_BYTES_MAX as COLLECT_BODY_BYTES_MAX;
+pub(crate) use fetcher::BackendFetcher;
 pub(crate) use flow::{Flow, Flowed};
 use proxy::{Asked, BackendFlow, Proxied, Proxy};
 pub use proxy::{HostSent, ProxySpec};

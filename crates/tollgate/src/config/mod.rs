@@ -4,6 +4,7 @@
 //! that reads back to the same. Every fault is told at once, each with its place, what was found and what is allowed.
 
 mod ack;
+mod backend;
 mod changes;
 mod cors;
 mod env;
@@ -11,6 +12,7 @@ mod fault;
 mod file;
 mod files;
 mod listen;
+mod proxy;
 mod reach;
 mod resolved;
 mod route;

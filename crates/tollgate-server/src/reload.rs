@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::StartError;
+use crate::observe::WorkerCells;
 use crate::service::{Building, Plan, Service};
 use crate::worker::Worker;
 
@@ -80,7 +81,7 @@ fn answers_of<T>(count: usize, answers: &Receiver<T>) -> Result<Vec<T>, StartErr
 /// Takes offers, for ever.
 pub(crate) async fn follow(worker: Rc<Worker>, mut offers: mpsc::Receiver<Offer>) {
     while let Some(Offer { plan, built, swap }) = offers.recv().await {
-        let (result, service) = match build(&plan).await {
+        let (result, service) = match build(&plan, &worker.cells).await {
             Ok(service) => (Ok(service.sources), Some(service)),
             Err(error) => (Err(error), None),
         };
@@ -93,8 +94,8 @@ pub(crate) async fn follow(worker: Rc<Worker>, mut offers: mpsc::Receiver<Offer>
     }
 }
 
-async fn build(plan: &Plan) -> Result<Service, StartError> {
-    let mut building = Building::new(plan)?;
+async fn build(plan: &Plan, cells: &WorkerCells) -> Result<Service, StartError> {
+    let mut building = Building::new(plan, cells)?;
     for route in &plan.options.routes {
         building.add(route)?;
         tokio::task::yield_now().await;

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path, write_path, write_target};
@@ -16,6 +17,7 @@ use crate::cors::{self, Cors};
 use crate::error::StartError;
 use crate::files::Work;
 use crate::handler::{Endpoint, allowed_methods};
+use crate::observe::{RouteCells, RouteName, WorkerCells};
 use crate::options::{ConnectionLimits, RequestIds, RouteSpec, ServerOptions};
 use crate::reply::Reply;
 use crate::route::{Resource, RouteTable, Routed};
@@ -80,6 +82,9 @@ pub(crate) struct Service {
     pub(crate) rules: Rc<Rules>,
     /// A digest of its scripts.
     pub(crate) sources: u64,
+    /// What is counted of its routes.
+    pub(crate) route_cells: Vec<Arc<RouteCells>>,
+    host: Host,
     routes: RouteTable<Rc<Endpoint>>,
 }
 
@@ -89,17 +94,20 @@ pub(crate) struct Building<'a> {
     host: Host,
     streams: Vec<Rc<StreamPlan>>,
     work: Rc<Work>,
+    cells: &'a WorkerCells,
+    route_cells: Vec<Arc<RouteCells>>,
     routes: RouteTable<Rc<Endpoint>>,
 }
 
 impl<'a> Building<'a> {
-    pub(crate) fn new(plan: &'a Plan) -> Result<Self, StartError> {
+    pub(crate) fn new(plan: &'a Plan, cells: &'a WorkerCells) -> Result<Self, StartError> {
         let Plan { options, schemas } = plan;
         let host =
             Host::new(options.script.clone()).map_err(|error| StartError::Script(error.to_string()))?;
         let streams = options.streams.iter().zip(schemas);
         let streams = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
-        Ok(Self { options, host, streams, work: Rc::default(), routes: RouteTable::default() })
+        let (work, route_cells, routes) = (Rc::default(), Vec::new(), RouteTable::default());
+        Ok(Self { options, host, streams, work, cells, route_cells, routes })
     }
 
     /// Adds a route; loads its script.
@@ -107,7 +115,9 @@ impl<'a> Building<'a> {
     /// # Errors
     /// The script was not taken.
     pub(crate) fn add(&mut self, spec: &RouteSpec) -> Result<(), StartError> {
-        let endpoint = Endpoint::new(spec, &self.streams, &self.host, &self.work)
+        let cells = self.cells.route(RouteName::of(spec));
+        self.route_cells.push(cells.clone());
+        let endpoint = Endpoint::new(spec, &self.streams, &self.host, &self.work, cells)
             .map_err(|error| StartError::Script(error.to_string()))?;
         let methods = endpoint.methods;
         self.routes.insert(spec.host.as_deref(), &spec.path, methods, Rc::new(endpoint));
@@ -118,6 +128,8 @@ impl<'a> Building<'a> {
         Service {
             sources: self.host.sources_digest(),
             rules: Rc::new(Rules::new(self.options)),
+            route_cells: self.route_cells,
+            host: self.host,
             routes: self.routes,
         }
     }
@@ -128,10 +140,15 @@ impl Service {
     ///
     /// # Errors
     /// A script was not taken.
-    pub(crate) fn new(plan: &Plan) -> Result<Self, StartError> {
-        let mut building = Building::new(plan)?;
+    pub(crate) fn new(plan: &Plan, cells: &WorkerCells) -> Result<Self, StartError> {
+        let mut building = Building::new(plan, cells)?;
         plan.options.routes.iter().try_for_each(|route| building.add(route))?;
         Ok(building.finish())
+    }
+
+    /// Memory of its scripts, in bytes.
+    pub(crate) fn script_bytes(&self) -> usize {
+        self.host.memory_bytes()
     }
 
     /// Finds out where a request leads.

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use crate::clock::Clock;
 use crate::conn::Destination;
 use crate::handler::Rehearsed;
+use crate::observe::WorkerCells;
 use crate::options::ServerOptions;
 use crate::reply::Reply;
 use crate::service::{Plan, Service};
@@ -91,7 +92,7 @@ impl Stage {
         };
         let host = Host::new(options.script.clone()).map_err(|error| unusable(&error))?;
         let plan = Plan::unrecorded(options);
-        let service = Service::new(&plan).map_err(|error| unusable(&error))?;
+        let service = Service::new(&plan, &WorkerCells::new()).map_err(|error| unusable(&error))?;
         let notes = Rc::default();
         let bench = Rc::new(Bench { service, plan, notes: Rc::clone(&notes), asked: Cell::new(0) });
         let ask: Ask = Rc::new(move |asked| {

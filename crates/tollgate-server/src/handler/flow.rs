@@ -8,6 +8,7 @@ use std::time::Duration;
 use tollgate_script::{Call, CallError, Pipe, Request, Step};
 
 use super::Endpoint;
+use crate::observe::ScriptFailure;
 
 /// A call that writes the content of its reply.
 pub(crate) struct Flow {
@@ -69,6 +70,7 @@ impl Flow {
     }
 
     fn log(&self, error: &CallError) {
+        self.endpoint.cells.count_failure(ScriptFailure::from(error));
         let (route, method) = (&self.endpoint.path, self.request.head.method());
         let (path, id) = (self.request.path(), &self.request.id);
         tracing::error!(route, %method, path, %id, "script failed after its reply began: {error}");

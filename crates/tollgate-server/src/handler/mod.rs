@@ -9,6 +9,7 @@ mod visit;
 
 use std::borrow::Cow;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use tollgate_http::{Method, Methods, RequestHead, StatusCode};
@@ -17,6 +18,7 @@ use tollgate_script::{Host, LoadError, Record, RecordFields, Request, RequestId}
 
 use crate::cors::Cors;
 use crate::files::{Files, Work};
+use crate::observe::{Refusal, RouteCells};
 use crate::options::{BodyPace, HandlerSpec, RouteSpec};
 use crate::recorder::{Gate, Recorder};
 use crate::reply::{Extent, Reply};
@@ -26,7 +28,7 @@ pub use collect::BODY_BYTES_MAX as COLLECT_BODY_BYTES_MAX;
 pub(crate) use flow::{Flow, Flowed};
 pub(crate) use rehearsal::Rehearsed;
 use script::ScriptRecord;
-pub(crate) use visit::{Turn, Visit};
+pub(crate) use visit::{Handled, Turn, Visit};
 
 /// What a route leads to, in one worker.
 pub(crate) struct Endpoint {
@@ -36,6 +38,7 @@ pub(crate) struct Endpoint {
     pub(crate) body_bytes_max: u64,
     pub(crate) body_pace: Option<BodyPace>,
     pub(crate) cors: Option<Cors>,
+    pub(crate) cells: Rc<Arc<RouteCells>>,
     stream: Option<Rc<StreamPlan>>,
     handler: Handler,
 }
@@ -85,6 +88,7 @@ impl Endpoint {
         streams: &[Rc<StreamPlan>],
         host: &Host,
         work: &Rc<Work>,
+        cells: Arc<RouteCells>,
     ) -> Result<Self, LoadError> {
         let stream = spec.stream.and_then(|stream| streams.get(stream)).cloned();
         let handler = match (&spec.handler, &stream) {
@@ -115,6 +119,7 @@ impl Endpoint {
             body_bytes_max,
             body_pace: spec.body_pace,
             cors: spec.cors.as_ref().map(|cors| Cors::new(cors, methods)),
+            cells: Rc::new(cells),
             stream,
             handler,
         })
@@ -160,7 +165,7 @@ impl Endpoint {
         };
         match append(stream, record, &Facts { request, took_us, ending }, recorder) {
             Ok(gate) => Answer { reply: with_level(reply, stream.ack), gate, flow: None },
-            Err(error) => refused(&error, &request.id).into(),
+            Err(error) => refused(&error, &request.id, recorder).into(),
         }
     }
 
@@ -232,7 +237,8 @@ fn with_level(mut reply: Cow<'_, Reply>, ack: Ack) -> Cow<'_, Reply> {
     reply
 }
 
-fn refused(error: &AppendError, id: &RequestId) -> Reply {
+fn refused(error: &AppendError, id: &RequestId, recorder: &Recorder) -> Reply {
+    recorder.cells().count_refusal(Refusal::from(error));
     let (status, text) = match error {
         AppendError::Busy { .. } => {
             (StatusCode::SERVICE_UNAVAILABLE, "the disk is behind: nothing was recorded")

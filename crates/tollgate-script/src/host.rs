@@ -161,6 +161,11 @@ impl Host {
         &self.0.waits
     }
 
+    /// Memory of the VM, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.0.lua.used_memory()
+    }
+
     /// A digest of all files that were read so far: hosts of one process that loaded the same texts in the same order have
     /// the same.
     pub fn sources_digest(&self) -> u64 {

@@ -27,6 +27,7 @@ mod files;
 mod handler;
 mod identity;
 mod listen;
+mod observe;
 mod options;
 mod recorder;
 mod reload;
@@ -49,6 +50,7 @@ pub use check::check_scripts;
 pub use error::StartError;
 pub use handler::{COLLECT_BODY_BYTES_MAX, HostSent, ProxySpec};
 pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};
+pub use observe::{RouteName, RouteStatus, ServerStatus, ServerWatch, WorkerStatus};
 pub use options::{
     AnyOr, BodyPace, ConnectionLimits, CorsSpec, CrowdLimits, Etag, FilesSpec, HandlerSpec, RequestIds,
     RouteSpec, ServerOptions, SpoolOptions, Symlinks, TryPath,

@@ -8,6 +8,7 @@ use tollgate_script::{HeaderLine, Outcome, RequestId};
 
 use crate::file_slice::FileSlice;
 use crate::handler::Flow;
+use crate::observe::{RouteTally, WorkerCells};
 use crate::recorder::{Gate, Recorder, Verdict};
 
 const REQUEST_ID: &str = "X-Request-Id";
@@ -213,6 +214,7 @@ struct Entry {
     end: usize,
     gate: Option<Gate>,
     writing: Writing,
+    tally: RouteTally,
 }
 
 impl Replies {
@@ -223,6 +225,7 @@ impl Replies {
         gate: Option<Gate>,
         id: Option<&RequestId>,
         writing: Writing,
+        tally: RouteTally,
     ) {
         if self.entries.is_empty() {
             self.bytes.reserve(self.expected.0.max(REPLY_BYTES_USUAL));
@@ -236,7 +239,7 @@ impl Replies {
                 self.bytes.extend_from_slice(&part.then);
             }
         }
-        self.entries.push(Entry { end: self.bytes.len(), gate, writing });
+        self.entries.push(Entry { end: self.bytes.len(), gate, writing, tally });
     }
 
     /// Appends interim replies, which belong to the reply that is pushed next.
@@ -308,7 +311,12 @@ impl Replies {
             let own = std::iter::from_fn(|| slices.next_if(|(place, _)| *place <= end));
             let gate = entry.gate.take();
             is_last_replaced = false;
-            match gate.and_then(|gate| Reply::in_place(recorder.verdict(&gate), &gate)) {
+            let replacement = gate.and_then(|gate| {
+                let verdict = recorder.verdict(&gate);
+                recorder.cells().count_unconfirmed(verdict);
+                Reply::in_place(verdict, &gate)
+            });
+            match replacement {
                 None => {
                     let moved = bytes.len();
                     self.slices.extend(own.map(|(place, slice)| (place - start + moved, slice)));
@@ -318,6 +326,7 @@ impl Replies {
                     own.for_each(drop);
                     is_last_replaced = true;
                     entry.writing.framing = Framing::Length;
+                    entry.tally.status = reply.status;
                     let reply = reply.with_kept_fields(written);
                     write_head(&mut bytes, &reply, None, entry.writing);
                     if !entry.writing.is_head {
@@ -332,6 +341,14 @@ impl Replies {
         if is_last_replaced {
             // It may have been streamed, and another took its place.
             self.flow = None;
+        }
+    }
+
+    /// Counts them: they may leave.
+    pub(crate) fn count_leaving(&self, cells: &WorkerCells) {
+        let mut leaving = cells.leaving();
+        for entry in &self.entries {
+            leaving.count(&entry.tally);
         }
     }
 
@@ -396,6 +413,10 @@ mod tests {
 
     use super::*;
 
+    fn tally() -> RouteTally {
+        RouteTally { status: StatusCode::OK, begun: std::time::Instant::now(), route: None }
+    }
+
     fn writing(is_head: bool) -> Writing {
         Writing {
             date: *b"Thu, 01 Jan 1970 00:00:00 GMT",
@@ -409,11 +430,11 @@ mod tests {
     fn head_announces_the_content_and_leaves_it_out() {
         let reply = Reply::text(StatusCode::OK, "hello");
         let mut replies = Replies::default();
-        replies.push(&reply, None, None, writing(true));
+        replies.push(&reply, None, None, writing(true), tally());
         let head = replies.bytes().to_vec();
         assert!(String::from_utf8_lossy(&head).contains("Content-Length: 6\r\n"));
         assert!(head.ends_with(b"\r\n\r\n"));
-        replies.push(&reply, None, None, writing(false));
+        replies.push(&reply, None, None, writing(false), tally());
         assert_eq!(&replies.bytes()[head.len()..head.len() * 2], head);
         assert!(replies.bytes().ends_with(b"\r\n\r\nhello\n"));
     }
@@ -421,7 +442,7 @@ mod tests {
     #[test]
     fn a_status_without_content_has_none() {
         let mut replies = Replies::default();
-        replies.push(&Reply::text(StatusCode::NO_CONTENT, "hidden"), None, None, writing(false));
+        replies.push(&Reply::text(StatusCode::NO_CONTENT, "hidden"), None, None, writing(false), tally());
         let text = String::from_utf8_lossy(replies.bytes());
         assert!(text.ends_with("\r\n\r\n") && !text.contains("Content-Length"), "{text}");
     }
@@ -430,7 +451,7 @@ mod tests {
     fn a_handlers_reply_tells_the_id_of_its_request_unless_it_says_one_itself() {
         let check = |reply: &Reply, expect: &str| {
             let mut replies = Replies::default();
-            replies.push(reply, None, Some(&RequestId::Made(Uuid::from_u128(1))), writing(false));
+            replies.push(reply, None, Some(&RequestId::Made(Uuid::from_u128(1))), writing(false), tally());
             let text = String::from_utf8(replies.bytes().to_vec()).unwrap();
             let ids: Vec<_> =
                 text.lines().filter(|line| line.contains("-id: ") || line.contains("-Id: ")).collect();

@@ -11,6 +11,7 @@ use tollgate_log::Log;
 use crate::crowd::Crowd;
 use crate::error::StartError;
 use crate::listen::{Listeners, SocketFile};
+use crate::observe::{ServerWatch, WorkerCells};
 use crate::options::ServerOptions;
 use crate::recorder::LogEnd;
 use crate::reload::{Built, Offer};
@@ -34,6 +35,7 @@ pub struct Server {
     crowd: Arc<Crowd>,
     /// Those of the options that are served.
     backends: Mutex<Vec<Arc<Backend>>>,
+    watch: ServerWatch,
     /// Go when nobody serves them any more.
     _files: Vec<SocketFile>,
 }
@@ -49,7 +51,9 @@ impl Server {
         let (started, starts) = sync_channel(listeners.by_worker.len());
         let (crowd, inboxes) =
             Crowd::new(&plan.options.crowd, listeners.by_worker.len()).map_err(StartError::Worker)?;
+        let cells: Vec<_> = inboxes.iter().map(|_| Arc::new(WorkerCells::new())).collect();
         let mut server = Self {
+            watch: ServerWatch::new(&crowd, cells.clone()),
             orders,
             workers: Vec::new(),
             offers: Vec::new(),
@@ -58,11 +62,12 @@ impl Server {
             _files: listeners.files,
         };
         let spool = Arc::new(Spool::new(plan.options.spool.clone()));
-        for (index, (listeners, inbox)) in listeners.by_worker.into_iter().zip(inboxes).enumerate() {
+        let places = listeners.by_worker.into_iter().zip(inboxes).zip(cells);
+        for (index, ((listeners, inbox), cells)) in places.enumerate() {
             let (offer, offers) = mpsc::channel(1);
             server.offers.push(offer);
             let (crowd, spool) = (crowd.clone(), spool.clone());
-            let entrance = Entrance { index, crowd, spool, inbox, offers, listeners };
+            let entrance = Entrance { index, crowd, spool, cells, inbox, offers, listeners };
             let (plan, orders, started) = (plan.clone(), receiver.clone(), started.clone());
             let log = LogEnd::new(log);
             let run = move || worker::run(&plan, entrance, log, orders, &started);
@@ -72,6 +77,11 @@ impl Server {
         drop(started);
         server.wait_for(&starts)?;
         Ok(server)
+    }
+
+    /// A handle for whoever wants to know how the server does.
+    pub fn watch(&self) -> ServerWatch {
+        self.watch.clone()
     }
 
     fn wait_for(&self, starts: &Receiver<Result<(), StartError>>) -> Result<(), StartError> {

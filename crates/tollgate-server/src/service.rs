@@ -18,6 +18,7 @@ use crate::cors::{self, Cors};
 use crate::error::StartError;
 use crate::files::Work;
 use crate::handler::{BackendFetcher, Endpoint, allowed_methods};
+use crate::observe::{RouteCells, RouteName, WorkerCells};
 use crate::options::{ConnectionLimits, RequestIds, RouteSpec, ServerOptions};
 use crate::reply::Reply;
 use crate::route::{Resource, RouteTable, Routed};
@@ -94,6 +95,8 @@ pub(crate) struct Service {
     /// A digest of its scripts.
     pub(crate) sources: u64,
     pub(crate) client: Rc<Client>,
+    /// What is counted of its routes.
+    pub(crate) route_cells: Vec<Arc<RouteCells>>,
     routes: RouteTable<Rc<Endpoint>>,
 }
 
@@ -104,12 +107,14 @@ pub(crate) struct Building<'a> {
     streams: Vec<Rc<StreamPlan>>,
     work: Rc<Work>,
     client: Rc<Client>,
+    cells: &'a WorkerCells,
+    route_cells: Vec<Arc<RouteCells>>,
     routes: RouteTable<Rc<Endpoint>>,
 }
 
 impl<'a> Building<'a> {
     /// Connections to backends that are those of `before` go on.
-    pub(crate) fn new(plan: &'a Plan, before: &Client) -> Result<Self, StartError> {
+    pub(crate) fn new(plan: &'a Plan, before: &Client, cells: &'a WorkerCells) -> Result<Self, StartError> {
         let Plan { options, schemas, backends } = plan;
         let client = Rc::new(Client::new(backends, before));
         let host =
@@ -117,7 +122,8 @@ impl<'a> Building<'a> {
         host.set_fetcher(Rc::new(BackendFetcher(client.clone())));
         let streams = options.streams.iter().zip(schemas);
         let streams = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
-        Ok(Self { options, host, streams, work: Rc::default(), client, routes: RouteTable::default() })
+        let (work, route_cells, routes) = (Rc::default(), Vec::new(), RouteTable::default());
+        Ok(Self { options, host, streams, work, client, cells, route_cells, routes })
     }
 
     /// Adds a route; loads its script.
@@ -125,7 +131,9 @@ impl<'a> Building<'a> {
     /// # Errors
     /// The script was not taken.
     pub(crate) fn add(&mut self, spec: &RouteSpec) -> Result<(), StartError> {
-        let endpoint = Endpoint::new(spec, &self.streams, &self.host, &self.work, &self.client)
+        let cells = self.cells.route(RouteName::of(spec));
+        self.route_cells.push(cells.clone());
+        let endpoint = Endpoint::new(spec, &self.streams, &self.host, &self.work, &self.client, cells)
             .map_err(|error| StartError::Script(error.to_string()))?;
         let methods = endpoint.methods;
         self.routes.insert(spec.host.as_deref(), &spec.path, methods, Rc::new(endpoint));
@@ -136,8 +144,9 @@ impl<'a> Building<'a> {
         Service {
             sources: self.host.sources_digest(),
             client: self.client,
-            host: self.host,
             rules: Rc::new(Rules::new(self.options)),
+            route_cells: self.route_cells,
+            host: self.host,
             routes: self.routes,
         }
     }
@@ -148,10 +157,15 @@ impl Service {
     ///
     /// # Errors
     /// A script was not taken.
-    pub(crate) fn new(plan: &Plan) -> Result<Self, StartError> {
-        let mut building = Building::new(plan, &Client::default())?;
+    pub(crate) fn new(plan: &Plan, cells: &WorkerCells) -> Result<Self, StartError> {
+        let mut building = Building::new(plan, &Client::default(), cells)?;
         plan.options.routes.iter().try_for_each(|route| building.add(route))?;
         Ok(building.finish())
+    }
+
+    /// Memory of its scripts, in bytes.
+    pub(crate) fn script_bytes(&self) -> usize {
+        self.host.memory_bytes()
     }
 
     /// Finds out where a request leads.

@@ -19,6 +19,7 @@ use fakes::FakeFetcher;
 use crate::clock::Clock;
 use crate::conn::Destination;
 use crate::handler::Rehearsed;
+use crate::observe::WorkerCells;
 use crate::options::ServerOptions;
 use crate::reply::Reply;
 use crate::service::{Plan, Service};
@@ -95,7 +96,7 @@ impl Stage {
         };
         let host = Host::new(options.script.clone()).map_err(|error| unusable(&error))?;
         let plan = Plan::unrecorded(options);
-        let service = Service::new(&plan).map_err(|error| unusable(&error))?;
+        let service = Service::new(&plan, &WorkerCells::new()).map_err(|error| unusable(&error))?;
         let notes = Rc::default();
         let fakes: Rc<FakeBackends> = Rc::default();
         let names = plan.options.backends.iter().map(|backend| backend.name.clone()).collect();

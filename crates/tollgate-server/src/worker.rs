@@ -23,6 +23,7 @@ use crate::error::StartError;
 use crate::handler::Exchange;
 use crate::identity::{self, IdMaker};
 use crate::listen::Listener;
+use crate::observe::{Refusal, WorkerCells};
 use crate::recorder::{LogEnd, Recorder};
 use crate::reload::{self, Offer};
 use crate::reply::Reply;
@@ -43,6 +44,7 @@ pub(crate) struct Entrance {
     pub(crate) index: usize,
     pub(crate) crowd: Arc<Crowd>,
     pub(crate) spool: Arc<Spool>,
+    pub(crate) cells: Arc<WorkerCells>,
     /// Connections that other workers hand over.
     pub(crate) inbox: mpsc::Receiver<Accepted>,
     /// Configurations to serve by.
@@ -59,6 +61,7 @@ pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) crowd: Arc<Crowd>,
     pub(crate) spool: Arc<Spool>,
+    pub(crate) cells: Arc<WorkerCells>,
     /// Connections that are being told that there are too many.
     pub(crate) refusals: Cell<usize>,
     pub(crate) admission: Admission,
@@ -72,20 +75,24 @@ impl Worker {
         index: usize,
         crowd: &Arc<Crowd>,
         spool: &Arc<Spool>,
+        cells: &Arc<WorkerCells>,
         log: LogEnd,
     ) -> Result<Self, StartError> {
         let clock = Rc::new(Clock::new());
+        let service = Service::new(plan, cells)?;
+        cells.serve(service.route_cells.clone());
         Ok(Self {
             deadlines: Rc::new(Deadlines::new(clock.clone())),
             clock,
-            recorder: Recorder::new(log),
+            recorder: Recorder::new(log, cells),
             scratch: Scratch::default(),
             index,
             crowd: crowd.clone(),
             spool: spool.clone(),
+            cells: cells.clone(),
             refusals: Cell::new(0),
             admission: Admission::new(plan.options.crowd.queue_age_max),
-            service: RefCell::new(Service::new(plan)?),
+            service: RefCell::new(service),
             ids: IdMaker::new().map_err(StartError::Randomness)?,
         })
     }
@@ -104,7 +111,10 @@ impl Worker {
         let destination = self.service.borrow().find(head);
         match &destination {
             Destination::Endpoint { endpoint, .. } => match endpoint.refusal_now(head, &self.recorder) {
-                Some(reply) => Destination::Reply(reply.into()),
+                Some(reply) => {
+                    self.cells.count_refusal(Refusal::Database);
+                    Destination::Reply(reply.into())
+                }
                 None => destination,
             },
             Destination::Reply(_) => destination,
@@ -113,13 +123,14 @@ impl Worker {
 
     /// Says why a request of this moment is not taken on, if it is not.
     fn refusal(&self, now: Instant) -> Option<Reply> {
-        let text = if !self.admission.admits(now) {
-            "the server is behind: nothing was recorded"
+        let (refusal, text) = if !self.admission.admits(now) {
+            (Refusal::Behind, "the server is behind: nothing was recorded")
         } else if self.crowd.is_full() {
-            "too much is in flight: nothing was recorded"
+            (Refusal::Memory, "too much is in flight: nothing was recorded")
         } else {
             return None;
         };
+        self.cells.count_refusal(refusal);
         Some(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text))
     }
 
@@ -147,8 +158,16 @@ impl Worker {
     /// Serves what comes from now on by another configuration.
     pub(crate) fn adopt(&self, service: Service, queue_age_max: Duration) {
         self.admission.set_age_max(queue_age_max);
+        self.cells.serve(service.route_cells.clone());
         // What goes here closes a VM: nobody may be looking.
         drop(self.service.replace(service));
+    }
+
+    /// Tells whoever watches that it turns, and what it would have to ask for.
+    fn tell(&self) {
+        self.cells.beat();
+        self.cells.note_refused_share(self.admission.refused_share());
+        self.cells.note_script_bytes(self.service.borrow().script_bytes());
     }
 
     /// By how much the time of idle connections is cut: with many, they make room.
@@ -236,7 +255,8 @@ fn start(
     log: LogEnd,
     orders: &watch::Receiver<Order>,
 ) -> Result<(Rc<Worker>, Vec<JoinHandle<()>>), StartError> {
-    let worker = Rc::new(Worker::new(plan, entrance.index, &entrance.crowd, &entrance.spool, log)?);
+    let worker =
+        Rc::new(Worker::new(plan, entrance.index, &entrance.crowd, &entrance.spool, &entrance.cells, log)?);
     spawn(&worker, |worker| async move { worker.recorder.hand_over().await });
     spawn(&worker, |worker| async move { worker.recorder.release().await });
     spawn(&worker, |worker| async move { worker.admission.watch().await });
@@ -268,6 +288,10 @@ async fn tick(worker: &Worker) {
         if worker.clock.ticks().is_multiple_of(POOLS_SWEPT_TICKS) {
             worker.client().sweep(worker.clock.coarse());
         }
+        worker.tell();
+        let begun = Instant::now();
+        tokio::task::yield_now().await;
+        worker.cells.note_turn(begun.elapsed());
     }
 }
 

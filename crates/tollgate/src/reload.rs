@@ -11,6 +11,7 @@ use tollgate_server::{Server, StreamSpec, check_scripts};
 use crate::config::{Change, Config, ConfigError, Fault};
 use crate::control::{Reloaded, ask_reload};
 use crate::log::log_folder;
+use crate::observe::Observer;
 use crate::print::{note, to_stdout};
 use crate::sinks::Sinks;
 
@@ -50,6 +51,16 @@ enum Refusal {
     Failed(String),
 }
 
+impl Refusal {
+    /// The first reason, for a screen with little room.
+    fn first(&self) -> &str {
+        match self {
+            Self::Faults(faults) => faults.first().map_or("", String::as_str),
+            Self::Failed(reason) => reason,
+        }
+    }
+}
+
 impl Present {
     /// What a start loaded.
     pub(crate) fn new(path: PathBuf, config: Config) -> Self {
@@ -57,10 +68,23 @@ impl Present {
     }
 
     /// Reads the configuration anew and serves by it, or says why not; tells both in the log.
-    pub(crate) fn reload(&mut self, server: &Server, log: &Log, sinks: &mut Sinks) -> Reloaded {
+    pub(crate) fn reload(
+        &mut self,
+        server: &Server,
+        log: &Log,
+        sinks: &mut Sinks,
+        observer: &Observer,
+    ) -> Reloaded {
         match self.try_reload(server, log, sinks) {
-            Ok(changes) => self.tell_done(&changes),
-            Err(refusal) => self.tell_refused(refusal),
+            Ok(changes) => {
+                observer.take(&self.config);
+                observer.note_reload(|reloads| reloads.done(self.version, self.loaded_at));
+                self.tell_done(&changes)
+            }
+            Err(refusal) => {
+                observer.note_reload(|reloads| reloads.refused(refusal.first()));
+                self.tell_refused(refusal)
+            }
         }
     }
 

@@ -14,8 +14,12 @@ use signal_hook::iterator::Signals;
 use tollgate_log::{DiskStorage, Log, LogError, LogEvent, RecoveryReport, RoomState, Space, Storage};
 use tollgate_server::{BoundAddress, HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts};
 
+use crate::admin::AdminServer;
+use crate::board::Board;
 use crate::config::{Config, LoadedBy};
 use crate::control::{Asker, Control};
+use crate::notify::Notifier;
+use crate::observe::{Observer, Phase, Watcher};
 use crate::print::{note, to_stdout};
 use crate::reload::Present;
 use crate::sinks::{Sinks, unfit_streams};
@@ -24,6 +28,9 @@ use crate::sinks::{Sinks, unfit_streams};
 const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
 /// The same after the log failed: the restart that is needed then is worth more.
 const FINISH_TIMEOUT_FAILED: Duration = Duration::from_secs(1);
+
+/// What the end takes beside the bounded parts of it.
+const END_TIME: Duration = Duration::from_secs(10);
 
 /// Descriptors of the log, the sink, the runtime and the listeners, generously.
 const DESCRIPTORS_BESIDE: u64 = 256;
@@ -66,17 +73,22 @@ pub(crate) fn run(path: PathBuf, is_loading: bool) -> anyhow::Result<ExitCode> {
     raise_descriptor_limit(&config);
     let listeners = Listeners::bind(&config.server)?;
     let addresses = listeners.addresses().to_vec();
-    let log = open_log(&config, teller.clone())?;
+    let told = Told::start(&config)?;
+    let log = open_log(&config, &told, teller.clone())?;
     let mut sinks = Sinks::follow(&config, &log);
     config.place_awaited(|sink| sinks.place_of(sink));
     let config = &config;
-    let control = start_control(config, &log, &sinks, teller);
+    told.observer.see_log(log.watch(), Board::of(sinks.followers()));
+    let control = start_control(config, &log, &sinks, &told.observer, teller);
     sinks.start(config)?;
-    show(control.as_ref(), &sinks);
+    told.observer.show(sinks.watches());
     let server = Server::start(config.server.clone(), listeners, &log)?;
-    announce(config, &addresses)?;
+    told.observer.see_server(server.watch());
+    announce(config, &addresses, told.admin.as_ref())?;
+    told.notifier.ready();
     let mut present = Present::new(path, config.clone());
-    let stop = wait(&events, &mut present, &server, &log, &mut sinks, control.as_ref());
+    let stop = wait(&events, &mut present, &server, &log, &mut sinks, &told);
+    delay_drain(&stop, &present.config, &told, &events);
     server.drain();
     drop(control);
     let failure = match (stop, log.close()) {
@@ -90,6 +102,24 @@ pub(crate) fn run(path: PathBuf, is_loading: bool) -> anyhow::Result<ExitCode> {
             anyhow::bail!("the log failed: {reason}; a restart keeps all that was acknowledged as synced")
         }
         None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Who tells others how the server does.
+struct Told {
+    observer: Observer,
+    notifier: Notifier,
+    admin: Option<AdminServer>,
+    /// Ends with it.
+    _watcher: Watcher,
+}
+
+impl Told {
+    fn start(config: &Config) -> anyhow::Result<Self> {
+        let (observer, notifier) = (Observer::new(config), Notifier::from_environment());
+        let watcher = Watcher::start(&observer, &notifier)?;
+        let admin = AdminServer::start(&config.admin, &observer)?;
+        Ok(Self { observer, notifier, admin, _watcher: watcher })
     }
 }
 
@@ -162,26 +192,35 @@ fn raise_descriptor_limit(config: &Config) {
     }
 }
 
-fn open_log(config: &Config, teller: Sender<Event>) -> anyhow::Result<Log> {
+fn open_log(config: &Config, told: &Told, teller: Sender<Event>) -> anyhow::Result<Log> {
     let schemas = config.server.streams.iter().map(StreamSpec::schema);
     let schemas = schemas.collect::<Result<Vec<_>, _>>().context("a stream cannot be recorded")?;
+    let observer = told.observer.clone();
     let on_event = move |event: &LogEvent| {
-        report_event(event);
+        report_event(event, &observer);
         if let LogEvent::Failed(reason) = event {
             // A server that stops by itself listens no more.
             let _ = teller.send(Event::Stop(Stop::LogFailed(reason.clone())));
         }
     };
     let (log, report) = Log::open(storage(), config.log.clone(), schemas, on_event)?;
-    report_recovery(&report);
+    report_recovery(&report, &told.observer);
     Ok(log)
 }
 
 /// Answers other processes; a server that cannot serves all the same.
-fn start_control(config: &Config, log: &Log, sinks: &Sinks, teller: Sender<Event>) -> Option<Control> {
+fn start_control(
+    config: &Config,
+    log: &Log,
+    sinks: &Sinks,
+    observer: &Observer,
+    teller: Sender<Event>,
+) -> Option<Control> {
     // A server that stops reloads no more: whoever asked sees the connection end.
     let on_reload = move |asker| drop(teller.send(Event::Reload(Some(asker))));
-    Control::serve(&config.log.dir, log.follower(), sinks.followers(), on_reload)
+    let (board, asked) = (observer.board(), observer.clone());
+    let on_status = move || asked.status_line();
+    Control::serve(&config.log.dir, log.follower(), sinks.followers(), board, on_status, on_reload)
         .inspect_err(|error| {
             let error = format!("{error:#}");
             tracing::warn!(
@@ -196,13 +235,13 @@ fn storage() -> Arc<dyn Storage> {
     Arc::new(DiskStorage)
 }
 
-fn report_event(event: &LogEvent) {
+fn report_event(event: &LogEvent, observer: &Observer) {
     match event {
         LogEvent::Failed(reason) => {
             tracing::error!(reason, "the log failed: nothing more is recorded, the server stops");
         }
         LogEvent::Room { state, space, reserve_bytes } => report_room(*state, *space, *reserve_bytes),
-        LogEvent::Mended(report) => report_recovery(report),
+        LogEvent::Mended(report) => report_recovery(report, observer),
         LogEvent::Deleted { log, segment, bytes, reason } => {
             tracing::debug!(%log, %segment, bytes, due = reason.name(), "segment deleted");
         }
@@ -236,13 +275,14 @@ fn join_chain(error: &LogError) -> String {
     format!("{error}{}", cause.unwrap_or_default())
 }
 
-fn report_recovery(report: &RecoveryReport) {
+fn report_recovery(report: &RecoveryReport, observer: &Observer) {
     for recovered in &report.logs {
         let log = &recovered.log;
         if recovered.sealed > 0 {
             let (segments, torn_bytes) = (recovered.sealed, recovered.torn_bytes);
             tracing::info!(%log, segments, torn_bytes, "sealed what an earlier run left");
         }
+        observer.note_damaged(recovered.set_aside.len());
         for (file, reason) in &recovered.set_aside {
             tracing::error!(%log, file = %file.display(), reason, "damaged segment set aside: its intact records are loaded");
         }
@@ -262,14 +302,16 @@ fn wait(
     server: &Server,
     log: &Log,
     sinks: &mut Sinks,
-    control: Option<&Control>,
+    told: &Told,
 ) -> Stop {
     let stop = loop {
         match events.recv() {
             Ok(Event::Stop(stop)) => break stop,
             Ok(Event::Reload(asker)) => {
-                reload(asker, present, server, log, sinks);
-                show(control, sinks);
+                told.notifier.reloading();
+                reload(asker, present, server, log, sinks, &told.observer);
+                told.observer.show(sinks.watches());
+                told.notifier.ready();
             }
             Err(_) => break Stop::Signal(SIGTERM),
         }
@@ -290,11 +332,18 @@ fn wait_failed(events: &Receiver<Event>, drain_timeout: Duration) {
     }
 }
 
-fn reload(asker: Option<Asker>, present: &mut Present, server: &Server, log: &Log, sinks: &mut Sinks) {
+fn reload(
+    asker: Option<Asker>,
+    present: &mut Present,
+    server: &Server,
+    log: &Log,
+    sinks: &mut Sinks,
+    observer: &Observer,
+) {
     if asker.is_none() {
         tracing::info!("SIGHUP: reloading");
     }
-    let reloaded = present.reload(server, log, sinks);
+    let reloaded = present.reload(server, log, sinks, observer);
     if reloaded.code == 0 {
         raise_descriptor_limit(&present.config);
     }
@@ -303,14 +352,34 @@ fn reload(asker: Option<Asker>, present: &mut Present, server: &Server, log: &Lo
     }
 }
 
-/// Lets who asks for the status see the loaders of this moment.
-fn show(control: Option<&Control>, sinks: &Sinks) {
-    if let Some(control) = control {
-        control.show(sinks.watches());
+/// Says that the server stops before it does: whoever balances has `drain_delay` to send requests elsewhere.
+fn delay_drain(stop: &Stop, config: &Config, told: &Told, events: &Receiver<Event>) {
+    told.observer.enter(Phase::Draining);
+    let delay = match stop {
+        Stop::Signal(_) => config.drain_delay,
+        Stop::LogFailed(_) => Duration::ZERO,
+    };
+    told.notifier.stopping(delay + config.server.drain_timeout + FINISH_TIMEOUT + END_TIME);
+    if delay.is_zero() {
+        return;
+    }
+    let delay_ms = delay.as_millis() as u64;
+    tracing::info!(delay_ms, "not ready any more: connections are accepted until the delay is over");
+    let end = Instant::now() + delay;
+    while let Ok(event) = events.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        match event {
+            Event::Reload(_) => tracing::warn!("not reloaded: the server stops"),
+            // The log failed meanwhile: nothing is gained by waiting.
+            Event::Stop(_) => return,
+        }
     }
 }
 
-fn announce(config: &Config, addresses: &[BoundAddress]) -> anyhow::Result<ExitCode> {
+fn announce(
+    config: &Config,
+    addresses: &[BoundAddress],
+    admin: Option<&AdminServer>,
+) -> anyhow::Result<ExitCode> {
     let url = addresses.iter().find(|address| address.tcp().is_some()).map(ToString::to_string);
     let example = config.server.routes.iter().find(|route| route.stream.is_some());
     to_stdout(|out| {
@@ -324,6 +393,9 @@ fn announce(config: &Config, addresses: &[BoundAddress]) -> anyhow::Result<ExitC
             let (program, source) = (program(), config.source.display());
             let (statement, rows) = ("SELECT * FROM", &stream.name);
             writeln!(out, "  rows    {program} sql --config {source} \"{statement} {rows} LIMIT 10\"")?;
+        }
+        if let Some(admin) = admin {
+            writeln!(out, "  admin   {}", admin.bound())?;
         }
         writeln!(out, "  stop    Ctrl-C")?;
         Ok(ExitCode::SUCCESS)

@@ -10,6 +10,7 @@ use super::stream::{Came, read};
 use super::{Connection, Gone, Transport};
 use crate::crowd::ClientSeat;
 use crate::listen::proxy_header::{self, ProxySource};
+use crate::observe::Refusal;
 use crate::reply::Reply;
 use crate::service::Rules;
 use crate::worker::Worker;
@@ -122,7 +123,10 @@ impl<S: Transport> Connection<S> {
         }
         match Client::enter(peer, &self.worker, &self.rules) {
             Ok(client) => self.client = client,
-            Err(too_many) => self.end_with(too_many.reply()),
+            Err(too_many) => {
+                self.worker.cells.count_refusal(Refusal::ClientConnections);
+                self.end_with(too_many.reply());
+            }
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use tollgate_script::{Call, CallError, Pipe, Request, Step};
 
 use super::{BackendFlow, Endpoint};
+use crate::observe::ScriptFailure;
 
 /// What writes the content of a streamed reply.
 pub(crate) enum Flow {
@@ -102,6 +103,7 @@ impl ScriptFlow {
     }
 
     fn log(&self, error: &CallError) {
+        self.endpoint.cells.count_failure(ScriptFailure::from(error));
         let (route, method) = (&self.endpoint.path, self.request.head.method());
         let (path, id) = (self.request.path(), &self.request.id);
         tracing::error!(route, %method, path, %id, "script failed after its reply began: {error}");

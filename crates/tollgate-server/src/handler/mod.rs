@@ -12,6 +12,7 @@ mod visit;
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use tollgate_backend::Client;
@@ -21,6 +22,7 @@ use tollgate_script::{Host, LoadError, Record, RecordFields, Request, RequestId}
 
 use crate::cors::Cors;
 use crate::files::{Files, Work};
+use crate::observe::{Refusal, RouteCells};
 use crate::options::{BodyPace, HandlerSpec, RouteSpec};
 use crate::recorder::{Gate, Recorder};
 use crate::reply::{Extent, Reply};
@@ -33,7 +35,7 @@ use proxy::{Asked, BackendFlow, Proxied, Proxy};
 pub use proxy::{HostSent, ProxySpec};
 pub(crate) use rehearsal::Rehearsed;
 use script::ScriptRecord;
-pub(crate) use visit::{Turn, Visit};
+pub(crate) use visit::{Handled, Turn, Visit};
 
 /// What a route leads to, in one worker.
 pub(crate) struct Endpoint {
@@ -43,6 +45,7 @@ pub(crate) struct Endpoint {
     pub(crate) body_bytes_max: u64,
     pub(crate) body_pace: Option<BodyPace>,
     pub(crate) cors: Option<Cors>,
+    pub(crate) cells: Rc<Arc<RouteCells>>,
     stream: Option<Rc<StreamPlan>>,
     handler: Handler,
 }
@@ -98,6 +101,7 @@ impl Endpoint {
         host: &Host,
         work: &Rc<Work>,
         client: &Client,
+        cells: Arc<RouteCells>,
     ) -> Result<Self, LoadError> {
         let stream = spec.stream.and_then(|stream| streams.get(stream)).cloned();
         let handler = match (&spec.handler, &stream) {
@@ -136,6 +140,7 @@ impl Endpoint {
             body_bytes_max,
             body_pace: spec.body_pace,
             cors: spec.cors.as_ref().map(|cors| Cors::new(cors, methods)),
+            cells: Rc::new(cells),
             stream,
             handler,
         })
@@ -186,7 +191,7 @@ impl Endpoint {
         };
         match append(stream, record, &Facts { request, took_us, ending }, recorder) {
             Ok(gate) => Answer { reply: with_level(reply, stream.ack), gate, flow: None },
-            Err(error) => refused(&error, &request.id).into(),
+            Err(error) => refused(&error, &request.id, recorder).into(),
         }
     }
 
@@ -258,7 +263,8 @@ fn with_level(mut reply: Cow<'_, Reply>, ack: Ack) -> Cow<'_, Reply> {
     reply
 }
 
-fn refused(error: &AppendError, id: &RequestId) -> Reply {
+fn refused(error: &AppendError, id: &RequestId, recorder: &Recorder) -> Reply {
+    recorder.cells().count_refusal(Refusal::from(error));
     let (status, text) = match error {
         AppendError::Busy { .. } => {
             (StatusCode::SERVICE_UNAVAILABLE, "the disk is behind: nothing was recorded")

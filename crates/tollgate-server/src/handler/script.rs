@@ -7,6 +7,7 @@ use tollgate_log::{Transaction, Value, ValueError};
 use tollgate_script::{CallError, FieldValue, Outcome, Record};
 
 use super::Exchange;
+use crate::observe::ScriptFailure;
 use crate::reply::Reply;
 use crate::stream::UnknownFields;
 use crate::transaction::{Cell, Facts, Given, StreamPlan, Target, fit, key};
@@ -20,6 +21,7 @@ pub(super) fn reply(result: Result<Outcome, CallError>, exchange: &Exchange) -> 
         }
         Err(error) => {
             let request = &exchange.request;
+            exchange.endpoint.cells.count_failure(ScriptFailure::from(&error));
             let (method, path) = (request.head.method(), request.path());
             tracing::error!(route = exchange.endpoint.path, %method, path, id = %request.id, "script failed: {error}");
             (Reply::text(StatusCode::INTERNAL_SERVER_ERROR, "the script failed"), Record::default())

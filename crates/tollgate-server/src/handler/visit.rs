@@ -4,16 +4,25 @@
 
 use std::borrow::Cow;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use tollgate_http::StatusCode;
-use tollgate_script::{Body, Call, CallError, Outcome, Record, Request, Step};
+use tollgate_script::{Body, Call, CallError, Outcome, Record, RequestId, Step};
 
 use super::flow::ScriptFlow;
 use super::{Answer, Asked, BackendFlow, Exchange, Flow, Handler, Proxied, allowed_methods, collect, script};
 use crate::files::Errand;
+use crate::observe::RouteCells;
 use crate::recorder::Recorder;
 use crate::reply::{Extent, Reply};
+
+/// A request that had a handler.
+pub(crate) struct Handled {
+    pub(crate) id: RequestId,
+    /// Where it is counted.
+    pub(crate) route: Rc<Arc<RouteCells>>,
+}
 
 /// A request in its handler.
 pub(crate) struct Visit {
@@ -83,8 +92,9 @@ impl Visit {
         Self { exchange, stage }
     }
 
-    pub(crate) fn request(&self) -> &Rc<Request> {
-        &self.exchange.request
+    /// What is known of the request when there is an answer.
+    pub(crate) fn handled(&self) -> Handled {
+        Handled { id: self.exchange.request.id.clone(), route: self.exchange.endpoint.cells.clone() }
     }
 
     /// Whether it may run beside others (RFC 9112 section 9.3.2).

@@ -15,6 +15,7 @@ use tollgate_server::{
 };
 use toml::de::DeTable;
 
+use super::admin::admin;
 use super::backend::backends;
 use super::cors::cors;
 use super::env::Environment;
@@ -65,6 +66,7 @@ pub(super) fn resolve(file: &Path, text: &str, env: Environment<'_>) -> Result<C
 fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
     let written = server(root.table("server"), folder);
     let log = log(root.table("log"), folder);
+    let admin = admin(root.table("admin"), folder, &log.dir);
     let load = load_rules(root.table("load"));
     let script = script(root.table("script"));
     let (streams, awaited) = streams(&mut root);
@@ -102,6 +104,8 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
             request_ids: written.request_ids,
             drain_timeout: written.drain_timeout,
         },
+        drain_delay: written.drain_delay,
+        admin,
         log,
         load,
         sinks,
@@ -119,6 +123,7 @@ struct WrittenServer {
     spool: SpoolOptions,
     body_bytes_max: u64,
     request_ids: RequestIds,
+    drain_delay: Duration,
     drain_timeout: Duration,
 }
 
@@ -133,6 +138,7 @@ fn server(mut section: Section<'_>, folder: &Path) -> WrittenServer {
         spool: spool(&mut section, folder),
         body_bytes_max: section.size("body_bytes_max", BODY_BYTES, resolved::BODY_BYTES_MAX),
         request_ids: section.choice("request_id", &resolved::REQUEST_IDS).unwrap_or_default(),
+        drain_delay: section.duration("drain_delay", 0..=HOUR_MS, Duration::ZERO),
         drain_timeout: section.duration("drain_timeout", 0..=HOUR_MS, resolved::DRAIN_TIMEOUT),
     };
     check_server(&section, &written.connection, &written.crowd);

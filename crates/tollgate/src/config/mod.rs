@@ -4,6 +4,7 @@
 //! that reads back to the same. Every fault is told at once, each with its place, what was found and what is allowed.
 
 mod ack;
+mod admin;
 mod backend;
 mod changes;
 mod cors;
@@ -26,6 +27,7 @@ mod zero;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pub(crate) use admin::{Admin, AdminListen, Token};
 pub(crate) use changes::Change;
 pub(crate) use fault::{ConfigError, Fault};
 pub(crate) use resolved::Config;

@@ -15,6 +15,7 @@ use tollgate_server::{
 };
 
 use super::ack::Awaited;
+use super::admin::Admin;
 use super::backend::write_backend;
 use super::env::escape;
 use super::listen::{show, show_proxies};
@@ -49,6 +50,10 @@ pub(crate) struct Config {
     pub(crate) source: PathBuf,
     /// What is served.
     pub(crate) server: ServerOptions,
+    /// How long a server that was told to stop serves on before it takes no more connections.
+    pub(crate) drain_delay: Duration,
+    /// Where it tells how it does.
+    pub(crate) admin: Admin,
     /// How the log is kept.
     pub(crate) log: LogOptions,
     /// Who loads rows, and how hard.
@@ -103,6 +108,7 @@ fn disk_bytes(folder: &Path) -> u64 {
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_server(f)?;
+        self.admin.write(f)?;
         write_log(&self.log, f)?;
         self.write_script(f)?;
         self.server.streams.iter().try_for_each(|stream| self.write_stream(stream, f))?;
@@ -147,6 +153,7 @@ impl Config {
         writeln!(f, "in_flight_bytes_max = \"{}\"", show_size(server.crowd.in_flight_bytes_max))?;
         writeln!(f, "queue_age_max = \"{}\"", show_duration(server.crowd.queue_age_max))?;
         writeln!(f, "request_id = \"{}\"", show_request_ids(server.request_ids))?;
+        writeln!(f, "drain_delay = \"{}\"", show_duration(self.drain_delay))?;
         writeln!(f, "drain_timeout = \"{}\"", show_duration(server.drain_timeout))
     }
 

@@ -49,6 +49,7 @@ pub fn options(folder: &Path, connection: ConnectionLimits, routes: Vec<RouteSpe
         spool: SpoolOptions::new(folder.join("spool")),
         script: HostOptions::default(),
         streams: Vec::new(),
+        backends: Vec::new(),
         request_ids: RequestIds::Silent,
         routes,
         apps: Vec::new(),

@@ -5,7 +5,7 @@
 //! and seal through [`segment_writer`], [`batch`] and [`segment`] are the bytes, [`digest`] what seals them. [`mod@recover`] mends what a dead run
 //! left, [`mod@repair`] does it by hand, [`cursor`] reads a log in order, [`verify`] checks a whole one,
 //! [`inspect`] takes one file apart for a person. [`retain`] deletes what every sink has, as [`shelf`] decides, [`mod@deleted`] remembers that, and
-//! [`room`] refuses records before the disk is full; [`awaited`] tells replies when a sink has their records. [`storage`] is the file system, as a trait.
+//! [`room`] refuses records before the disk is full; [`meter`] tells how it all does; [`awaited`] tells replies when a sink has their records. [`storage`] is the file system, as a trait.
 //!
 //! The contract is `docs/log-format.md`. Absent here: HTTP, scripts, sinks, any async runtime.
 
@@ -20,6 +20,7 @@ mod error;
 mod event;
 mod id;
 mod inspect;
+mod meter;
 mod options;
 mod reader;
 mod record;
@@ -46,6 +47,7 @@ pub use error::{FormatError, LogError};
 pub use event::{DeleteReason, LogEvent};
 pub use id::{LogId, Sequence};
 pub use inspect::{BatchPart, FooterPart, Inspector, Part, RecordContent, RecordPart};
+pub use meter::{LogStatus, LogWatch};
 pub use options::{LogOptions, OpenError};
 pub use record::{Record, RecordBody, RowEncoder, Value, ValueError};
 pub use recover::{LogRecovery, RecoveryReport, recover};

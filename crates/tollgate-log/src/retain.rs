@@ -55,8 +55,12 @@ fn pass(shared: &Shared, retainer: &mut Retainer) -> Result<(), LogError> {
     let now = Instant::now();
     retainer.note_loaded(&shared.loaded(), now);
     while let Some(event) = retainer.delete_due(is_room_tight(shared), now)? {
+        shared.meter.retainer.deleted.add(1);
         shared.tell(&event);
     }
+    let (segments, bytes) = retainer.shelf.size();
+    shared.meter.retainer.kept_segments.set(segments);
+    shared.meter.retainer.kept_bytes.set(bytes);
     // Only now: what could be deleted is no reason to refuse.
     shared.look_for_room();
     for log in retainer.remove_empty()? {

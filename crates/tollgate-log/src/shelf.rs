@@ -101,6 +101,11 @@ impl Shelf {
         self.counts.contains_key(&log)
     }
 
+    /// How many segments there are, and their bytes.
+    pub(crate) fn size(&self) -> (u64, u64) {
+        (self.counts.values().sum(), self.bytes)
+    }
+
     /// The segment that goes next, and why; none if nothing has to.
     pub(crate) fn due(
         &self,

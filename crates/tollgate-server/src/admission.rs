@@ -49,6 +49,11 @@ impl Admission {
         self.age_max.get()
     }
 
+    /// How many of 1024 requests are refused.
+    pub(crate) fn refused_share(&self) -> u32 {
+        self.refused.get()
+    }
+
     /// Whether a request of this moment is taken on.
     pub(crate) fn admits(&self, now: Instant) -> bool {
         let since = now.saturating_duration_since(self.sent.get());

@@ -4,7 +4,9 @@
 //! folder is mounted twice. What is below its path belongs to it: where none of its routes is, there is nothing, whatever
 //! routes of others would take.
 
-use tollgate_script::{Host, HostError, HostOptions, SourceFile};
+use std::rc::Rc;
+
+use tollgate_script::{Fetcher, Host, HostError, HostOptions, SourceFile};
 
 use crate::options::{RouteSpec, ServerOptions};
 
@@ -41,6 +43,21 @@ impl Hosts {
 
     pub(crate) fn of(&self, route: &RouteSpec) -> &Host {
         route.app.and_then(|app| self.apps.get(app)).unwrap_or(&self.own)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Host> {
+        [&self.own].into_iter().chain(&self.apps)
+    }
+
+    /// Gives all scripts whom they ask for backends.
+    pub(crate) fn set_fetcher(&self, fetcher: impl Fetcher + 'static) {
+        let fetcher: Rc<dyn Fetcher> = Rc::new(fetcher);
+        self.all().for_each(|host| host.set_fetcher(Rc::clone(&fetcher)));
+    }
+
+    /// Memory of all VMs, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.all().map(Host::memory_bytes).sum()
     }
 
     pub(crate) fn sources(&self) -> Sources {

@@ -134,6 +134,31 @@ impl Crowd {
         })
     }
 
+    /// How many there are.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// How many there may be.
+    pub(crate) fn connections_max(&self) -> usize {
+        self.limits.connections_max()
+    }
+
+    /// How many a worker has.
+    pub(crate) fn connections_of(&self, worker: usize) -> usize {
+        self.workers[worker].connections.load(Ordering::Relaxed)
+    }
+
+    /// What all of them hold, in bytes.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What they may hold, in bytes.
+    pub(crate) fn in_flight_bytes_max(&self) -> u64 {
+        self.limits.in_flight_bytes_max()
+    }
+
     /// Whether more than four in five of the connections are there that may be.
     pub(crate) fn is_crowded(&self) -> bool {
         self.connections.load(Ordering::Relaxed) > self.limits.connections_max() / 5 * 4

@@ -29,6 +29,7 @@ mod files;
 mod handler;
 mod identity;
 mod listen;
+mod observe;
 mod options;
 mod recorder;
 mod reload;
@@ -51,8 +52,9 @@ pub use app::{AppSpec, Sources};
 pub use check::{check_scripts, script_faults};
 pub use dev::{Dev, SourceFault};
 pub use error::StartError;
-pub use handler::COLLECT_BODY_BYTES_MAX;
+pub use handler::{COLLECT_BODY_BYTES_MAX, HostSent, ProxySpec};
 pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};
+pub use observe::{RouteName, RouteStatus, ServerStatus, ServerWatch, WorkerStatus};
 pub use options::{
     AnyOr, BodyPace, ConnectionLimits, CorsSpec, CrowdLimits, Etag, FilesSpec, HandlerSpec, RequestIds,
     RouteSpec, ServerOptions, SpoolOptions, Symlinks, TryPath,
@@ -65,6 +67,10 @@ pub use stream::{
 };
 pub use stream_server::StreamServer;
 pub use testing::{TestError, TestFailure, TestResult, run_tests};
+pub use tollgate_backend::{
+    Address, AddressSnapshot, BackendOptions, BackendSnapshot, BreakerOptions, BreakerState, PoolOptions,
+    RetryOptions, Timeouts,
+};
 pub use tollgate_http::{Method, Methods, UnderscoreNames, is_framing_field};
 pub use tollgate_script::{CallError, HostOptions, SourceFile};
 pub use trust::{ClientHeader, Network, TrustedProxies};

@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use tollgate_log::{AppendError, Appender, Breaker, Level, Log, SinkPlace, Ticket, Transaction};
 use tollgate_script::RequestId;
 
+use crate::observe::WorkerCells;
 use crate::stream::Ack;
 pub(crate) use loading::Loading;
 use loading::Loadings;
@@ -79,6 +80,7 @@ impl LogEnd {
 }
 
 pub(crate) struct Recorder {
+    cells: Arc<WorkerCells>,
     appender: RefCell<Appender>,
     /// The log got on.
     progress: Arc<Notify>,
@@ -89,14 +91,20 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn new(end: LogEnd) -> Self {
+    pub(crate) fn new(end: LogEnd, cells: &Arc<WorkerCells>) -> Self {
         Self {
+            cells: cells.clone(),
             appender: RefCell::new(end.appender),
             progress: end.progress,
             pending: Notify::new(),
             waiters: Default::default(),
             loadings: RefCell::default(),
         }
+    }
+
+    /// What is counted by the worker.
+    pub(crate) fn cells(&self) -> &WorkerCells {
+        &self.cells
     }
 
     /// Appends the records of a request's transaction and returns what its reply has to wait for, if anything.

@@ -8,6 +8,7 @@ use tollgate_script::{HeaderLine, Outcome, RequestId};
 
 use crate::file_slice::FileSlice;
 use crate::handler::Flow;
+use crate::observe::{RouteTally, WorkerCells};
 use crate::recorder::{Gate, Recorder, Verdict};
 
 const REQUEST_ID: &str = "X-Request-Id";
@@ -29,6 +30,8 @@ pub(crate) struct Reply {
     /// What follows the content.
     pub(crate) parts: Vec<FilePart>,
     pub(crate) extent: Extent,
+    /// Interim replies that go before it, as they leave (RFC 9110 section 15.2).
+    pub(crate) interim: Bytes,
 }
 
 /// When the content of a reply is known.
@@ -38,6 +41,8 @@ pub(crate) enum Extent {
     Whole,
     /// As it is written, behind the head.
     Streamed,
+    /// As it is written, so many bytes.
+    Sized(u64),
 }
 
 /// A part of the content that is in a file, and the bytes behind it.
@@ -68,6 +73,7 @@ impl Reply {
             content: Bytes::new(),
             parts: Vec::new(),
             extent: Extent::Whole,
+            interim: Bytes::new(),
         }
     }
 
@@ -82,6 +88,9 @@ impl Reply {
 
     /// Bytes of all of the content.
     pub(crate) fn content_bytes(&self) -> u64 {
+        if let Extent::Sized(bytes) = self.extent {
+            return bytes;
+        }
         let parts = self.parts.iter().map(|part| part.slice.len + part.then.len() as u64);
         self.content.len() as u64 + parts.sum::<u64>()
     }
@@ -159,6 +168,7 @@ impl From<Outcome> for Reply {
             content: outcome.body,
             parts: Vec::new(),
             extent: if outcome.streamed.is_some() { Extent::Streamed } else { Extent::Whole },
+            interim: Bytes::new(),
         }
     }
 }
@@ -204,6 +214,7 @@ struct Entry {
     end: usize,
     gate: Option<Gate>,
     writing: Writing,
+    tally: RouteTally,
 }
 
 impl Replies {
@@ -214,6 +225,7 @@ impl Replies {
         gate: Option<Gate>,
         id: Option<&RequestId>,
         writing: Writing,
+        tally: RouteTally,
     ) {
         if self.entries.is_empty() {
             self.bytes.reserve(self.expected.0.max(REPLY_BYTES_USUAL));
@@ -227,7 +239,12 @@ impl Replies {
                 self.bytes.extend_from_slice(&part.then);
             }
         }
-        self.entries.push(Entry { end: self.bytes.len(), gate, writing });
+        self.entries.push(Entry { end: self.bytes.len(), gate, writing, tally });
+    }
+
+    /// Appends interim replies, which belong to the reply that is pushed next.
+    pub(crate) fn lead(&mut self, interim: &[u8]) {
+        self.bytes.extend_from_slice(interim);
     }
 
     /// Lets the content of the last reply, which is streamed, follow it. No other reply can be pushed before it did.
@@ -287,12 +304,19 @@ impl Replies {
         let mut bytes = Vec::with_capacity(self.bytes.len());
         let mut slices = std::mem::take(&mut self.slices).into_iter().peekable();
         let mut start = 0;
+        let mut is_last_replaced = false;
         for entry in &mut self.entries {
             let end = entry.end;
             let written = &self.bytes[start..end];
             let own = std::iter::from_fn(|| slices.next_if(|(place, _)| *place <= end));
             let gate = entry.gate.take();
-            match gate.and_then(|gate| Reply::in_place(recorder.verdict(&gate), &gate)) {
+            is_last_replaced = false;
+            let replacement = gate.and_then(|gate| {
+                let verdict = recorder.verdict(&gate);
+                recorder.cells().count_unconfirmed(verdict);
+                Reply::in_place(verdict, &gate)
+            });
+            match replacement {
                 None => {
                     let moved = bytes.len();
                     self.slices.extend(own.map(|(place, slice)| (place - start + moved, slice)));
@@ -300,7 +324,9 @@ impl Replies {
                 }
                 Some(reply) => {
                     own.for_each(drop);
+                    is_last_replaced = true;
                     entry.writing.framing = Framing::Length;
+                    entry.tally.status = reply.status;
                     let reply = reply.with_kept_fields(written);
                     write_head(&mut bytes, &reply, None, entry.writing);
                     if !entry.writing.is_head {
@@ -312,9 +338,17 @@ impl Replies {
             entry.end = bytes.len();
         }
         self.bytes = bytes;
-        if self.entries.last().is_some_and(|last| last.writing.framing == Framing::Length) {
-            // It was streamed, and another took its place.
+        if is_last_replaced {
+            // It may have been streamed, and another took its place.
             self.flow = None;
+        }
+    }
+
+    /// Counts them: they may leave.
+    pub(crate) fn count_leaving(&self, cells: &WorkerCells) {
+        let mut leaving = cells.leaving();
+        for entry in &self.entries {
+            leaving.count(&entry.tally);
         }
     }
 
@@ -379,6 +413,10 @@ mod tests {
 
     use super::*;
 
+    fn tally() -> RouteTally {
+        RouteTally { status: StatusCode::OK, begun: std::time::Instant::now(), route: None }
+    }
+
     fn writing(is_head: bool) -> Writing {
         Writing {
             date: *b"Thu, 01 Jan 1970 00:00:00 GMT",
@@ -392,11 +430,11 @@ mod tests {
     fn head_announces_the_content_and_leaves_it_out() {
         let reply = Reply::text(StatusCode::OK, "hello");
         let mut replies = Replies::default();
-        replies.push(&reply, None, None, writing(true));
+        replies.push(&reply, None, None, writing(true), tally());
         let head = replies.bytes().to_vec();
         assert!(String::from_utf8_lossy(&head).contains("Content-Length: 6\r\n"));
         assert!(head.ends_with(b"\r\n\r\n"));
-        replies.push(&reply, None, None, writing(false));
+        replies.push(&reply, None, None, writing(false), tally());
         assert_eq!(&replies.bytes()[head.len()..head.len() * 2], head);
         assert!(replies.bytes().ends_with(b"\r\n\r\nhello\n"));
     }
@@ -404,7 +442,7 @@ mod tests {
     #[test]
     fn a_status_without_content_has_none() {
         let mut replies = Replies::default();
-        replies.push(&Reply::text(StatusCode::NO_CONTENT, "hidden"), None, None, writing(false));
+        replies.push(&Reply::text(StatusCode::NO_CONTENT, "hidden"), None, None, writing(false), tally());
         let text = String::from_utf8_lossy(replies.bytes());
         assert!(text.ends_with("\r\n\r\n") && !text.contains("Content-Length"), "{text}");
     }
@@ -413,7 +451,7 @@ mod tests {
     fn a_handlers_reply_tells_the_id_of_its_request_unless_it_says_one_itself() {
         let check = |reply: &Reply, expect: &str| {
             let mut replies = Replies::default();
-            replies.push(reply, None, Some(&RequestId::Made(Uuid::from_u128(1))), writing(false));
+            replies.push(reply, None, Some(&RequestId::Made(Uuid::from_u128(1))), writing(false), tally());
             let text = String::from_utf8(replies.bytes().to_vec()).unwrap();
             let ids: Vec<_> =
                 text.lines().filter(|line| line.contains("-id: ") || line.contains("-Id: ")).collect();

@@ -1,16 +1,18 @@
 //! All workers together: start, drain.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use tokio::sync::{mpsc, watch};
+use tollgate_backend::{Backend, BackendSnapshot};
 use tollgate_log::Log;
 
 use crate::app::Sources;
 use crate::crowd::Crowd;
 use crate::error::StartError;
 use crate::listen::{Listeners, SocketFile};
+use crate::observe::{ServerWatch, WorkerCells};
 use crate::options::ServerOptions;
 use crate::recorder::LogEnd;
 use crate::reload::{Built, Offer, same_sources};
@@ -32,6 +34,9 @@ pub struct Server {
     /// Where each worker takes another configuration.
     offers: Vec<mpsc::Sender<Offer>>,
     crowd: Arc<Crowd>,
+    /// Those of the options that are served.
+    backends: Mutex<Vec<Arc<Backend>>>,
+    watch: ServerWatch,
     /// Go when nobody serves them any more.
     _files: Vec<SocketFile>,
 }
@@ -46,24 +51,28 @@ impl Server {
         listeners: Listeners,
         log: &Log,
     ) -> Result<(Self, Sources), StartError> {
-        let plan = Arc::new(Plan::new(options, log)?);
+        let plan = Arc::new(Plan::new(options, log, &[])?);
         let (orders, receiver) = watch::channel(Order::Serve);
         let (started, starts) = sync_channel(listeners.by_worker.len());
         let (crowd, inboxes) =
             Crowd::new(&plan.options.crowd, listeners.by_worker.len()).map_err(StartError::Worker)?;
+        let cells: Vec<_> = inboxes.iter().map(|_| Arc::new(WorkerCells::new())).collect();
         let mut server = Self {
+            watch: ServerWatch::new(&crowd, cells.clone()),
             orders,
             workers: Vec::new(),
             offers: Vec::new(),
             crowd: crowd.clone(),
+            backends: Mutex::new(plan.backends.clone()),
             _files: listeners.files,
         };
         let spool = Arc::new(Spool::new(plan.options.spool.clone()));
-        for (index, (listeners, inbox)) in listeners.by_worker.into_iter().zip(inboxes).enumerate() {
+        let places = listeners.by_worker.into_iter().zip(inboxes).zip(cells);
+        for (index, ((listeners, inbox), cells)) in places.enumerate() {
             let (offer, offers) = mpsc::channel(1);
             server.offers.push(offer);
             let (crowd, spool) = (crowd.clone(), spool.clone());
-            let entrance = Entrance { index, crowd, spool, inbox, offers, listeners };
+            let entrance = Entrance { index, crowd, spool, cells, inbox, offers, listeners };
             let (plan, orders, started) = (plan.clone(), receiver.clone(), started.clone());
             let log = LogEnd::new(log);
             let run = move || worker::run(&plan, entrance, log, orders, &started);
@@ -73,6 +82,11 @@ impl Server {
         drop(started);
         let sources = server.wait_for(&starts)?;
         Ok((server, sources))
+    }
+
+    /// A handle for whoever wants to know how the server does.
+    pub fn watch(&self) -> ServerWatch {
+        self.watch.clone()
     }
 
     fn wait_for(&self, starts: &Receiver<Result<Sources, StartError>>) -> Result<Sources, StartError> {
@@ -87,12 +101,20 @@ impl Server {
     /// # Errors
     /// A script or a stream was not taken, or a worker did not answer in time.
     pub fn reload(&self, options: ServerOptions, log: &Log) -> Result<Sources, StartError> {
-        let plan = Arc::new(Plan::new(options, log)?);
+        let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
+        let plan = Arc::new(Plan::new(options, log, &backends)?);
         let built = Built::by(&self.offers, &plan)?;
         self.crowd.limit(&plan.options.crowd);
+        backends.clone_from(&plan.backends);
         let sources = built.sources.clone();
         built.commit()?;
         Ok(sources)
+    }
+
+    /// How the backends do, in the order of the configuration.
+    pub fn backends(&self) -> Vec<BackendSnapshot> {
+        let backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        backends.iter().map(|backend| backend.snapshot()).collect()
     }
 
     /// Ends the workers: no new connections, requests in flight to their end or the drain deadline.

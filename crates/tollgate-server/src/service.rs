@@ -5,8 +5,10 @@
 
 use std::borrow::Cow;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate_backend::{Backend, BackendOptions, Client};
 use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path, write_path, write_target};
 use tollgate_log::{Log, SchemaId};
 
@@ -16,7 +18,8 @@ use crate::cors::{self, Cors};
 use crate::dev::Dev;
 use crate::error::StartError;
 use crate::files::Work;
-use crate::handler::{Endpoint, allowed_methods};
+use crate::handler::{BackendFetcher, Endpoint, allowed_methods};
+use crate::observe::{RouteCells, RouteName, WorkerCells};
 use crate::options::{ConnectionLimits, RequestIds, RouteSpec, ServerOptions};
 use crate::reply::Reply;
 use crate::route::{Resource, RouteTable, Routed};
@@ -28,27 +31,37 @@ pub(crate) struct Plan {
     pub(crate) options: ServerOptions,
     /// By the place of the stream in the options.
     schemas: Vec<SchemaId>,
+    /// By the place of the backend in the options.
+    pub(crate) backends: Vec<Arc<Backend>>,
 }
 
 impl Plan {
-    /// Declares the streams in the log.
+    /// Declares the streams in the log. Backends that are as they were `before` go on with what is known of them.
     ///
     /// # Errors
     /// A stream that the log does not take.
-    pub(crate) fn new(options: ServerOptions, log: &Log) -> Result<Self, StartError> {
+    pub(crate) fn new(
+        options: ServerOptions,
+        log: &Log,
+        before: &[Arc<Backend>],
+    ) -> Result<Self, StartError> {
         let schema = |stream: &crate::StreamSpec| {
             let name = stream.name.clone();
             stream.schema().map_err(|source| StartError::Stream { name, source })
         };
         let schemas = options.streams.iter().map(schema).collect::<Result<Vec<_>, _>>()?;
         let schemas = log.declare(schemas).map_err(StartError::Schemas)?;
-        Ok(Self { options, schemas })
+        let backends = Backend::all(&options.backends, before);
+        Ok(Self { options, schemas, backends })
     }
 
-    /// Numbers the streams as they stand in the options: nothing will be recorded.
+    /// Numbers the streams as they stand in the options: nothing will be recorded, and no backend asked.
     pub(crate) fn unrecorded(options: ServerOptions) -> Self {
         let schemas = (0..u16::MAX).map(SchemaId).take(options.streams.len()).collect();
-        Self { options, schemas }
+        let unknown = options.backends.iter().cloned();
+        let unknown = unknown.map(|backend| BackendOptions { addresses: Vec::new(), ..backend });
+        let backends = Backend::all(&unknown.collect::<Vec<_>>(), &[]);
+        Self { options, schemas, backends }
     }
 }
 
@@ -76,16 +89,21 @@ impl Rules {
     }
 }
 
+/// What answers; none where an app has nothing.
+type Routes = RouteTable<Option<Rc<Endpoint>>>;
+
 /// What a configuration makes in a worker.
 pub(crate) struct Service {
+    pub(crate) hosts: Hosts,
     pub(crate) rules: Rc<Rules>,
     /// What it is made of.
     pub(crate) sources: Sources,
-    routes: RouteTable<Rc<Endpoint>>,
+    pub(crate) client: Rc<Client>,
+    /// What is counted of its routes.
+    pub(crate) route_cells: Vec<Arc<RouteCells>>,
+    routes: Routes,
     /// In development: what keeps requests from being served.
     dev: Option<Dev>,
-    /// What answers below apps where they have nothing; none without apps.
-    nothing: Option<Rc<Endpoint>>,
 }
 
 /// A service that is being made, route by route: scripts are loaded meanwhile.
@@ -94,16 +112,23 @@ pub(crate) struct Building<'a> {
     hosts: Hosts,
     streams: Vec<Rc<StreamPlan>>,
     work: Rc<Work>,
-    routes: RouteTable<Rc<Endpoint>>,
+    client: Rc<Client>,
+    cells: &'a WorkerCells,
+    route_cells: Vec<Arc<RouteCells>>,
+    routes: Routes,
 }
 
 impl<'a> Building<'a> {
-    pub(crate) fn new(plan: &'a Plan) -> Result<Self, StartError> {
-        let Plan { options, schemas } = plan;
+    /// Connections to backends that are those of `before` go on.
+    pub(crate) fn new(plan: &'a Plan, before: &Client, cells: &'a WorkerCells) -> Result<Self, StartError> {
+        let Plan { options, schemas, backends } = plan;
+        let client = Rc::new(Client::new(backends, before));
         let hosts = Hosts::new(options).map_err(|error| StartError::Script(error.to_string()))?;
+        hosts.set_fetcher(BackendFetcher(client.clone()));
         let streams = options.streams.iter().zip(schemas);
         let streams = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
-        Ok(Self { options, hosts, streams, work: Rc::default(), routes: RouteTable::default() })
+        let (work, route_cells, routes) = (Rc::default(), Vec::new(), RouteTable::default());
+        Ok(Self { options, hosts, streams, work, client, cells, route_cells, routes })
     }
 
     /// Adds a route; loads its script.
@@ -111,36 +136,40 @@ impl<'a> Building<'a> {
     /// # Errors
     /// The script was not taken.
     pub(crate) fn add(&mut self, spec: &RouteSpec) -> Result<(), StartError> {
-        let endpoint = Endpoint::new(spec, &self.streams, self.hosts.of(spec), &self.work, self.options)
-            .map_err(|error| StartError::Script(error.to_string()))?;
+        let cells = self.cells.route(RouteName::of(spec));
+        self.route_cells.push(cells.clone());
+        let host = self.hosts.of(spec);
+        let endpoint =
+            Endpoint::new(spec, &self.streams, host, &self.work, &self.client, cells, self.options)
+                .map_err(|error| StartError::Script(error.to_string()))?;
         let methods = endpoint.methods;
-        self.routes.insert(spec.host.as_deref(), &spec.path, methods, Rc::new(endpoint));
+        self.routes.insert(spec.host.as_deref(), &spec.path, methods, Some(Rc::new(endpoint)));
         Ok(())
     }
 
     pub(crate) fn finish(mut self) -> Service {
-        let nothing = self.close_apps();
+        self.close_apps();
         Service {
             sources: self.hosts.sources(),
+            client: self.client,
             rules: Rc::new(Rules::new(self.options)),
+            route_cells: self.route_cells,
+            hosts: self.hosts,
             routes: self.routes,
             dev: self.options.dev.clone(),
-            nothing,
         }
     }
 
     /// Gives apps what is below them and what no route of theirs takes.
-    fn close_apps(&mut self) -> Option<Rc<Endpoint>> {
+    fn close_apps(&mut self) {
         let Self { options, routes, .. } = self;
-        let nothing = (!options.apps.is_empty()).then(|| Rc::new(Endpoint::nothing(options.version)))?;
         for app in &options.apps {
             let pattern = app.pattern();
             let is_taken = |route: &RouteSpec| route.path == pattern && route.host == app.host;
             if !options.routes.iter().any(is_taken) {
-                routes.insert(app.host.as_deref(), &pattern, nothing.methods, nothing.clone());
+                routes.insert(app.host.as_deref(), &pattern, Method::ALL.into_iter().collect(), None);
             }
         }
-        Some(nothing)
     }
 }
 
@@ -149,10 +178,15 @@ impl Service {
     ///
     /// # Errors
     /// A script was not taken.
-    pub(crate) fn new(plan: &Plan) -> Result<Self, StartError> {
-        let mut building = Building::new(plan)?;
+    pub(crate) fn new(plan: &Plan, cells: &WorkerCells) -> Result<Self, StartError> {
+        let mut building = Building::new(plan, &Client::default(), cells)?;
         plan.options.routes.iter().try_for_each(|route| building.add(route))?;
         Ok(building.finish())
+    }
+
+    /// Memory of its scripts, in bytes.
+    pub(crate) fn script_bytes(&self) -> usize {
+        self.hosts.memory_bytes()
     }
 
     /// Finds out where a request leads.
@@ -171,9 +205,10 @@ impl Service {
             return Destination::Reply(reply.into());
         }
         let reply = match self.routes.find(|| head.host(), &path, head.method()) {
-            Routed::Found(found) if self.is_nothing(found.endpoint()) => not_found(),
             Routed::Found(found) => {
-                let endpoint = found.endpoint().clone();
+                let Some(endpoint) = found.endpoint().clone() else {
+                    return Destination::Reply(not_found().into());
+                };
                 let mut place = found.place();
                 if let Cow::Owned(path) = path {
                     place.decoded = Some(path.into());
@@ -201,10 +236,6 @@ impl Service {
         Destination::Reply(reply.into())
     }
 
-    fn is_nothing(&self, endpoint: &Rc<Endpoint>) -> bool {
-        self.nothing.as_ref().is_some_and(|nothing| Rc::ptr_eq(nothing, endpoint))
-    }
-
     /// Answers a preflight to a route with a policy: the one that takes the method which is asked for, or, if none does,
     /// the first of that path.
     fn preflight(&self, head: &RequestHead, path: &str) -> Option<Reply> {
@@ -213,7 +244,7 @@ impl Service {
         }
         let method = cors::requested_method(head).unwrap_or(Method::Options);
         let cors = match self.routes.find(|| head.host(), path, method) {
-            Routed::Found(found) => found.endpoint().cors.as_ref(),
+            Routed::Found(found) => found.endpoint().as_ref().and_then(|endpoint| endpoint.cors.as_ref()),
             Routed::MethodNotAllowed(resource) => policy(&resource),
             Routed::MissingSlash | Routed::NotFound => None,
         };
@@ -222,8 +253,8 @@ impl Service {
 }
 
 /// The policy of a path whose routes do not take the method.
-fn policy<'t>(resource: &Resource<'t, Rc<Endpoint>>) -> Option<&'t Cors> {
-    resource.endpoints().find_map(|endpoint| endpoint.cors.as_ref())
+fn policy<'t>(resource: &Resource<'t, Option<Rc<Endpoint>>>) -> Option<&'t Cors> {
+    resource.endpoints().flatten().find_map(|endpoint| endpoint.cors.as_ref())
 }
 
 fn not_found() -> Reply {

@@ -11,6 +11,7 @@ use tollgate_log::Log;
 use crate::conn::{self, Origin, Plain};
 use crate::crowd::Crowd;
 use crate::error::StartError;
+use crate::observe::WorkerCells;
 use crate::options::ServerOptions;
 use crate::recorder::LogEnd;
 use crate::service::Plan;
@@ -31,9 +32,10 @@ impl StreamServer {
     /// A script was not taken.
     pub fn new(options: &ServerOptions, log: &Log) -> Result<Self, StartError> {
         let (crowd, _) = Crowd::new(&options.crowd, 1).map_err(StartError::Worker)?;
-        let plan = Plan::new(options.clone(), log)?;
+        let plan = Plan::new(options.clone(), log, &[])?;
         let spool = Arc::new(Spool::new(options.spool.clone()));
-        let worker = Rc::new(Worker::new(&plan, 0, &crowd, &spool, LogEnd::new(log))?);
+        let worker =
+            Rc::new(Worker::new(&plan, 0, &crowd, &spool, &Arc::new(WorkerCells::new()), LogEnd::new(log))?);
         Ok(Self { worker, crowd })
     }
 

@@ -1,5 +1,7 @@
 //! Tests of an app: each asks a service of its own, made of the configuration, without a socket and without a log.
 
+mod fakes;
+
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
@@ -9,12 +11,15 @@ use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
 use tollgate_http::{HeadReader, Limits, RequestHead};
-use tollgate_script::{Ask, Asked, CallError, Host, Request, RequestId, Step, Test, Told};
+use tollgate_script::{Ask, Asked, CallError, FakeBackends, Host, Request, RequestId, Step, Test, Told};
 use uuid::Uuid;
+
+use fakes::FakeFetcher;
 
 use crate::clock::Clock;
 use crate::conn::Destination;
 use crate::handler::Rehearsed;
+use crate::observe::WorkerCells;
 use crate::options::ServerOptions;
 use crate::reply::Reply;
 use crate::service::{Plan, Service};
@@ -98,14 +103,18 @@ impl Stage {
         let own = app.map_or(&options.script, |app| &app.script);
         let host = Host::new(own.clone()).map_err(|error| unusable(&error))?;
         let plan = Plan::unrecorded(options);
-        let service = Service::new(&plan).map_err(|error| unusable(&error))?;
+        let service = Service::new(&plan, &WorkerCells::new()).map_err(|error| unusable(&error))?;
         let notes = Rc::default();
+        let fakes: Rc<FakeBackends> = Rc::default();
+        let names = plan.options.backends.iter().map(|backend| backend.name.clone()).collect();
+        let fetcher = FakeFetcher { fakes: fakes.clone(), host: host.clone(), names };
+        service.hosts.set_fetcher(fetcher);
         let bench = Rc::new(Bench { service, plan, notes: Rc::clone(&notes), asked: Cell::new(0) });
         let ask: Ask = Rc::new(move |asked| {
             let bench = bench.clone();
             Box::pin(async move { bench.answer(asked).await })
         });
-        let tests = host.load_tests(file, root, &ask).map_err(|error| unusable(&error))?;
+        let tests = host.load_tests(file, root, &ask, &fakes).map_err(|error| unusable(&error))?;
         Ok(Self { tests, notes })
     }
 }

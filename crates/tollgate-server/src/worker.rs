@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, pending};
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -11,6 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+use tollgate_backend::Client;
 use tollgate_http::{RequestHead, StatusCode};
 use tollgate_script::{Body, Request, RequestId};
 
@@ -18,12 +18,13 @@ use crate::accept::{self, Accepted, Acceptor};
 use crate::admission::Admission;
 use crate::app::Sources;
 use crate::clock::{Clock, Moment, TICK};
-use crate::conn::{Arrived, Deadlines, Destination, Scratch};
+use crate::conn::{Arrived, Deadlines, Destination, RequestOrigin, Scratch};
 use crate::crowd::Crowd;
 use crate::error::StartError;
 use crate::handler::Exchange;
 use crate::identity::{self, IdMaker};
 use crate::listen::Listener;
+use crate::observe::{Refusal, WorkerCells};
 use crate::recorder::{LogEnd, Recorder};
 use crate::reload::{self, Offer};
 use crate::reply::Reply;
@@ -35,12 +36,16 @@ use crate::spool::Spool;
 /// once of each of these.
 const READERS_MAX: usize = 8;
 
+/// Connections to backends are looked through each second.
+const POOLS_SWEPT_TICKS: u32 = 4;
+
 /// Where connections come to a worker.
 pub(crate) struct Entrance {
     /// Its place among the workers.
     pub(crate) index: usize,
     pub(crate) crowd: Arc<Crowd>,
     pub(crate) spool: Arc<Spool>,
+    pub(crate) cells: Arc<WorkerCells>,
     /// Connections that other workers hand over.
     pub(crate) inbox: mpsc::Receiver<Accepted>,
     /// Configurations to serve by.
@@ -57,6 +62,7 @@ pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) crowd: Arc<Crowd>,
     pub(crate) spool: Arc<Spool>,
+    pub(crate) cells: Arc<WorkerCells>,
     /// Connections that are being told that there are too many.
     pub(crate) refusals: Cell<usize>,
     pub(crate) admission: Admission,
@@ -70,20 +76,24 @@ impl Worker {
         index: usize,
         crowd: &Arc<Crowd>,
         spool: &Arc<Spool>,
+        cells: &Arc<WorkerCells>,
         log: LogEnd,
     ) -> Result<Self, StartError> {
         let clock = Rc::new(Clock::new());
+        let service = Service::new(plan, cells)?;
+        cells.serve(service.route_cells.clone());
         Ok(Self {
             deadlines: Rc::new(Deadlines::new(clock.clone())),
             clock,
-            recorder: Recorder::new(log),
+            recorder: Recorder::new(log, cells),
             scratch: Scratch::default(),
             index,
             crowd: crowd.clone(),
             spool: spool.clone(),
+            cells: cells.clone(),
             refusals: Cell::new(0),
             admission: Admission::new(plan.options.crowd.queue_age_max),
-            service: RefCell::new(Service::new(plan)?),
+            service: RefCell::new(service),
             ids: IdMaker::new().map_err(StartError::Randomness)?,
         })
     }
@@ -102,7 +112,10 @@ impl Worker {
         let destination = self.service.borrow().find(head);
         match &destination {
             Destination::Endpoint { endpoint, .. } => match endpoint.refusal_now(head, &self.recorder) {
-                Some(reply) => Destination::Reply(reply.into()),
+                Some(reply) => {
+                    self.cells.count_refusal(Refusal::Database);
+                    Destination::Reply(reply.into())
+                }
                 None => destination,
             },
             Destination::Reply(_) => destination,
@@ -111,13 +124,14 @@ impl Worker {
 
     /// Says why a request of this moment is not taken on, if it is not.
     fn refusal(&self, now: Instant) -> Option<Reply> {
-        let text = if !self.admission.admits(now) {
-            "the server is behind: nothing was recorded"
+        let (refusal, text) = if !self.admission.admits(now) {
+            (Refusal::Behind, "the server is behind: nothing was recorded")
         } else if self.crowd.is_full() {
-            "too much is in flight: nothing was recorded"
+            (Refusal::Memory, "too much is in flight: nothing was recorded")
         } else {
             return None;
         };
+        self.cells.count_refusal(refusal);
         Some(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text))
     }
 
@@ -137,6 +151,11 @@ impl Worker {
         self.service.borrow().rules.clone()
     }
 
+    /// The backends of this moment.
+    pub(crate) fn client(&self) -> Rc<Client> {
+        self.service.borrow().client.clone()
+    }
+
     /// Whether these are the rules of this moment.
     pub(crate) fn goes_by(&self, rules: &Rc<Rules>) -> bool {
         Rc::ptr_eq(&self.service.borrow().rules, rules)
@@ -145,8 +164,16 @@ impl Worker {
     /// Serves what comes from now on by another configuration.
     pub(crate) fn adopt(&self, service: Service, queue_age_max: Duration) {
         self.admission.set_age_max(queue_age_max);
+        self.cells.serve(service.route_cells.clone());
         // What goes here closes a VM: nobody may be looking.
         drop(self.service.replace(service));
+    }
+
+    /// Tells whoever watches that it turns, and what it would have to ask for.
+    fn tell(&self) {
+        self.cells.beat();
+        self.cells.note_refused_share(self.admission.refused_share());
+        self.cells.note_script_bytes(self.service.borrow().script_bytes());
     }
 
     /// By how much the time of idle connections is cut: with many, they make room.
@@ -166,16 +193,18 @@ impl Worker {
         &self,
         arrived: Arrived,
         body: Body,
-        remote_addr: Option<IpAddr>,
+        origin: RequestOrigin,
         takes_id: bool,
     ) -> Result<Exchange, Box<Reply>> {
         match arrived.destination {
             Destination::Reply(reply) => Err(reply),
             Destination::Endpoint { endpoint, place } => {
                 let id = self.request_id(&arrived.head, arrived.time_us, takes_id);
+                let RequestOrigin { client: remote_addr, peer, is_from_proxy } = origin;
                 let request =
                     Request { head: arrived.head, place, remote_addr, id, time_us: arrived.time_us, body };
-                Ok(Exchange { endpoint, request: Rc::new(request), begun: arrived.begun })
+                let request = Rc::new(request);
+                Ok(Exchange { endpoint, request, begun: arrived.begun, peer, is_from_proxy })
             }
         }
     }
@@ -232,7 +261,8 @@ fn start(
     log: LogEnd,
     orders: &watch::Receiver<Order>,
 ) -> Result<(Rc<Worker>, Vec<JoinHandle<()>>), StartError> {
-    let worker = Rc::new(Worker::new(plan, entrance.index, &entrance.crowd, &entrance.spool, log)?);
+    let worker =
+        Rc::new(Worker::new(plan, entrance.index, &entrance.crowd, &entrance.spool, &entrance.cells, log)?);
     spawn(&worker, |worker| async move { worker.recorder.hand_over().await });
     spawn(&worker, |worker| async move { worker.recorder.release().await });
     spawn(&worker, |worker| async move { worker.admission.watch().await });
@@ -261,6 +291,13 @@ async fn tick(worker: &Worker) {
         worker.clock.tick();
         worker.deadlines.sweep(worker.hurry());
         worker.recorder.expire(worker.clock.coarse());
+        if worker.clock.ticks().is_multiple_of(POOLS_SWEPT_TICKS) {
+            worker.client().sweep(worker.clock.coarse());
+        }
+        worker.tell();
+        let begun = Instant::now();
+        tokio::task::yield_now().await;
+        worker.cells.note_turn(begun.elapsed());
     }
 }
 

@@ -20,7 +20,7 @@ Examples:
   tollgate log tail                    follow what a server records
   tollgate log verify data/log         check every checksum and digest
   tollgate sql \"SELECT count(*) FROM requests\"
-  tollgate status                      how far behind is each sink, and what holds it up
+  tollgate status --watch              how does the server do, and what is to be done
   tollgate audit                       is every record that was taken in the database?
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
@@ -91,14 +91,17 @@ pub(crate) enum Command {
         #[arg(long, value_enum, default_value_t = Format::Table)]
         format: Format,
     },
-    /// Show how far behind each sink of a running server is, and what holds it up
+    /// Show how a running server does, on one screen: what is wrong and what to do, rates, latency, log, sinks
     Status {
         /// The configuration file or folder that it serves, or its log folder
         #[arg(value_name = "CONFIG|DIR", default_value = ".")]
         config: PathBuf,
-        /// How it is printed
-        #[arg(long, value_enum, default_value_t = StatusFormat::Table)]
-        format: StatusFormat,
+        /// Show it again each second, until Ctrl-C
+        #[arg(long, conflicts_with = "json")]
+        watch: bool,
+        /// Print everything that is known as one line of JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Compare what the log holds with what the database says it has
     Audit {
@@ -225,15 +228,6 @@ pub(crate) enum Format {
     Table,
     /// Comma-separated values with a header (RFC 4180)
     Csv,
-    /// One JSON object per line
-    Json,
-}
-
-/// How the status of sinks is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StatusFormat {
-    /// Columns for people
-    Table,
     /// One JSON object per line
     Json,
 }

@@ -17,13 +17,13 @@ use tollgate_load::{LiveLog, LoadOptions, LoadState, LoadStatus, LoadWatch, Load
 use tollgate_log::{DiskStorage, LogId, SegmentState, Sequence, Storage, log_ids, segments};
 
 use crate::WrongUsage;
+use crate::board::report;
 use crate::cli::LoadCommand;
 use crate::config::{Config, Sink};
 use crate::control::{RemoteLog, ask};
 use crate::print::{counted, note};
 use crate::progress::{Load, Progress};
 use crate::serve::{abort_on_panic, start_tracing};
-use crate::status::report;
 
 /// How often it is looked whether all is loaded.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);

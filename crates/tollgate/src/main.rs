@@ -2,7 +2,9 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
 
+mod admin;
 mod audit;
+mod board;
 mod check;
 mod cli;
 mod config;
@@ -11,6 +13,8 @@ mod dev;
 mod load;
 mod log;
 mod new;
+mod notify;
+mod observe;
 mod print;
 mod progress;
 mod reload;
@@ -29,6 +33,7 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use config::{Config, ConfigError, UnknownSink};
+use status::Shown;
 
 /// Options that do not fit together, which the parser of the command line cannot see.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +57,10 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Sql { statement, sink, config, format } => {
             sql::run(&Config::load(&config)?, sink.as_deref(), &statement, format)
         }
-        Command::Status { config, format } => status::run(&config, format),
+        Command::Status { config, watch: true, .. } => status::watch(&config),
+        Command::Status { config, json, .. } => {
+            status::run(&config, if json { Shown::Json } else { Shown::Screen })
+        }
         Command::Audit { config } => audit::run(&Config::load(&config)?),
     }
 }

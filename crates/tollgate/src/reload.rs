@@ -10,6 +10,7 @@ use crate::cli::ServeCommand;
 use crate::config::{Change, Config, ConfigError, Fault};
 use crate::control::{Reloaded, ask_reload};
 use crate::log::log_folder;
+use crate::observe::Observer;
 use crate::print::{note, to_stdout};
 use crate::sinks::Sinks;
 use crate::version::Version;
@@ -48,6 +49,16 @@ enum Refusal {
     Failed(String),
 }
 
+impl Refusal {
+    /// The first reason, for a screen with little room.
+    fn first(&self) -> &str {
+        match self {
+            Self::Faults(faults) => faults.first().map_or("", |fault| fault.text.as_str()),
+            Self::Failed(reason) => reason,
+        }
+    }
+}
+
 impl Present {
     /// What a start loaded; tells it in the log.
     pub(crate) fn new(command: ServeCommand, config: Config, sources: &Sources) -> Self {
@@ -59,14 +70,27 @@ impl Present {
     }
 
     /// Reads the configuration anew and serves by it, or says why not; tells both in the log.
-    pub(crate) fn reload(&mut self, server: &Server, log: &Log, sinks: &mut Sinks) -> Reloaded {
+    pub(crate) fn reload(
+        &mut self,
+        server: &Server,
+        log: &Log,
+        sinks: &mut Sinks,
+        observer: &Observer,
+    ) -> Reloaded {
         let reloaded = self.try_reload(server, log, sinks);
         if let Some(dev) = &self.config.server.dev {
             dev.tell(reloaded.as_ref().err().map(Refusal::faults).unwrap_or_default());
         }
         match reloaded {
-            Ok(changes) => self.tell_done(&changes),
-            Err(refusal) => self.tell_refused(&refusal),
+            Ok(changes) => {
+                observer.take(&self.config);
+                observer.note_reload(|reloads| reloads.done(&self.version, &self.config));
+                self.tell_done(&changes)
+            }
+            Err(refusal) => {
+                observer.note_reload(|reloads| reloads.refused(refusal.first()));
+                self.tell_refused(&refusal)
+            }
         }
     }
 

@@ -15,10 +15,14 @@ use tollgate_server::{
     BoundAddress, Dev, HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts,
 };
 
+use crate::admin::AdminServer;
+use crate::board::Board;
 use crate::cli::ServeCommand;
 use crate::config::{Config, ConfigError, LoadedBy};
 use crate::control::{Asker, Control, Reloaded};
 use crate::dev;
+use crate::notify::Notifier;
+use crate::observe::{Observer, Phase, Watcher};
 use crate::print::{note, to_stdout};
 use crate::reload::Present;
 use crate::sinks::{Sinks, unfit_streams};
@@ -28,6 +32,9 @@ use crate::watch::Watched;
 const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
 /// The same after the log failed: the restart that is needed then is worth more.
 const FINISH_TIMEOUT_FAILED: Duration = Duration::from_secs(1);
+
+/// What the end takes beside the bounded parts of it.
+const END_TIME: Duration = Duration::from_secs(10);
 
 /// Descriptors of the log, the sink, the runtime and the listeners, generously.
 const DESCRIPTORS_BESIDE: u64 = 256;
@@ -92,20 +99,26 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
         note(&text);
         return Ok(ExitCode::from(2));
     }
-    let log = open_log(&config, teller.clone())?;
+    let told = Told::start(&config)?;
+    let log = open_log(&config, &told, teller.clone())?;
     let mut sinks = Sinks::follow(&config, &log);
     config.place_awaited(|sink| sinks.place_of(sink));
     let config = &config;
-    let control = start_control(config, &log, &sinks, teller.clone());
+    told.observer.see_log(log.watch(), Board::of(sinks.followers()));
+    let control = start_control(config, &log, &sinks, &told.observer, teller.clone());
     sinks.start(config)?;
+    told.observer.show(sinks.watches());
     let (server, sources) = Server::start(config.server.clone(), listeners, &log)?;
     if let Some(watch) = watch {
         dev::follow(watch, &command, config, teller)?;
     }
     let mut present = Present::new(command, config.clone(), &sources);
-    show(control.as_ref(), &sinks, &present);
-    announce(config, &addresses)?;
-    let stop = wait(&events, &mut present, &server, &log, &mut sinks, control.as_ref());
+    told.observer.note_reload(|reloads| reloads.serves(&present.version, config));
+    told.observer.see_server(server.watch());
+    announce(config, &addresses, told.admin.as_ref())?;
+    told.notifier.ready();
+    let stop = wait(&events, &mut present, &server, &log, &mut sinks, &told);
+    delay_drain(&stop, &present.config, &told, &events);
     server.drain();
     drop(control);
     let failure = match (stop, log.close()) {
@@ -119,6 +132,24 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
             anyhow::bail!("the log failed: {reason}; a restart keeps all that was acknowledged as synced")
         }
         None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Who tells others how the server does.
+struct Told {
+    observer: Observer,
+    notifier: Notifier,
+    admin: Option<AdminServer>,
+    /// Ends with it.
+    _watcher: Watcher,
+}
+
+impl Told {
+    fn start(config: &Config) -> anyhow::Result<Self> {
+        let (observer, notifier) = (Observer::new(config), Notifier::from_environment());
+        let watcher = Watcher::start(&observer, &notifier)?;
+        let admin = AdminServer::start(&config.admin, &observer)?;
+        Ok(Self { observer, notifier, admin, _watcher: watcher })
     }
 }
 
@@ -191,26 +222,35 @@ fn raise_descriptor_limit(config: &Config) {
     }
 }
 
-fn open_log(config: &Config, teller: Sender<Event>) -> anyhow::Result<Log> {
+fn open_log(config: &Config, told: &Told, teller: Sender<Event>) -> anyhow::Result<Log> {
     let schemas = config.server.streams.iter().map(StreamSpec::schema);
     let schemas = schemas.collect::<Result<Vec<_>, _>>().context("a stream cannot be recorded")?;
+    let observer = told.observer.clone();
     let on_event = move |event: &LogEvent| {
-        report_event(event);
+        report_event(event, &observer);
         if let LogEvent::Failed(reason) = event {
             // A server that stops by itself listens no more.
             let _ = teller.send(Event::Stop(Stop::LogFailed(reason.clone())));
         }
     };
     let (log, report) = Log::open(storage(), config.log.clone(), schemas, on_event)?;
-    report_recovery(&report);
+    report_recovery(&report, &told.observer);
     Ok(log)
 }
 
 /// Answers other processes; a server that cannot serves all the same.
-fn start_control(config: &Config, log: &Log, sinks: &Sinks, teller: Sender<Event>) -> Option<Control> {
+fn start_control(
+    config: &Config,
+    log: &Log,
+    sinks: &Sinks,
+    observer: &Observer,
+    teller: Sender<Event>,
+) -> Option<Control> {
     // A server that stops reloads no more: whoever asked sees the connection end.
     let on_reload = move |asker| drop(teller.send(Event::Reload(Some(asker))));
-    Control::serve(&config.log.dir, log.follower(), sinks.followers(), on_reload)
+    let (board, asked) = (observer.board(), observer.clone());
+    let on_status = move || asked.status_line();
+    Control::serve(&config.log.dir, log.follower(), sinks.followers(), board, on_status, on_reload)
         .inspect_err(|error| {
             let error = format!("{error:#}");
             tracing::warn!(
@@ -225,13 +265,13 @@ fn storage() -> Arc<dyn Storage> {
     Arc::new(DiskStorage)
 }
 
-fn report_event(event: &LogEvent) {
+fn report_event(event: &LogEvent, observer: &Observer) {
     match event {
         LogEvent::Failed(reason) => {
             tracing::error!(reason, "the log failed: nothing more is recorded, the server stops");
         }
         LogEvent::Room { state, space, reserve_bytes } => report_room(*state, *space, *reserve_bytes),
-        LogEvent::Mended(report) => report_recovery(report),
+        LogEvent::Mended(report) => report_recovery(report, observer),
         LogEvent::Deleted { log, segment, bytes, reason } => {
             tracing::debug!(%log, %segment, bytes, due = reason.name(), "segment deleted");
         }
@@ -265,13 +305,14 @@ fn join_chain(error: &LogError) -> String {
     format!("{error}{}", cause.unwrap_or_default())
 }
 
-fn report_recovery(report: &RecoveryReport) {
+fn report_recovery(report: &RecoveryReport, observer: &Observer) {
     for recovered in &report.logs {
         let log = &recovered.log;
         if recovered.sealed > 0 {
             let (segments, torn_bytes) = (recovered.sealed, recovered.torn_bytes);
             tracing::info!(%log, segments, torn_bytes, "sealed what an earlier run left");
         }
+        observer.note_damaged(recovered.set_aside.len());
         for (file, reason) in &recovered.set_aside {
             tracing::error!(%log, file = %file.display(), reason, "damaged segment set aside: its intact records are loaded");
         }
@@ -291,19 +332,23 @@ fn wait(
     server: &Server,
     log: &Log,
     sinks: &mut Sinks,
-    control: Option<&Control>,
+    told: &Told,
 ) -> Stop {
     let stop = loop {
         match events.recv() {
             Ok(Event::Stop(stop)) => break stop,
             Ok(Event::Reload(asker)) => {
-                reload(asker, present, server, log, sinks);
-                show(control, sinks, present);
+                if asker.is_none() {
+                    tracing::info!("SIGHUP: reloading");
+                }
+                let reloaded = reload(present, server, log, sinks, told);
+                if let Some(asker) = asker {
+                    asker.tell(&reloaded);
+                }
             }
             Ok(Event::Changed(watcher)) => {
                 tracing::info!("a file changed: reloading");
-                take_anew(present, server, log, sinks);
-                show(control, sinks, present);
+                reload(present, server, log, sinks, told);
                 // Whoever watches may be gone.
                 let _ = watcher.send(present.watched());
             }
@@ -328,32 +373,45 @@ fn wait_failed(events: &Receiver<Event>, drain_timeout: Duration) {
     }
 }
 
-fn reload(asker: Option<Asker>, present: &mut Present, server: &Server, log: &Log, sinks: &mut Sinks) {
-    if asker.is_none() {
-        tracing::info!("SIGHUP: reloading");
-    }
-    let reloaded = take_anew(present, server, log, sinks);
-    if let Some(asker) = asker {
-        asker.tell(&reloaded);
-    }
-}
-
-fn take_anew(present: &mut Present, server: &Server, log: &Log, sinks: &mut Sinks) -> Reloaded {
-    let reloaded = present.reload(server, log, sinks);
+fn reload(present: &mut Present, server: &Server, log: &Log, sinks: &mut Sinks, told: &Told) -> Reloaded {
+    told.notifier.reloading();
+    let reloaded = present.reload(server, log, sinks, &told.observer);
     if reloaded.code == 0 {
         raise_descriptor_limit(&present.config);
     }
+    told.observer.show(sinks.watches());
+    told.notifier.ready();
     reloaded
 }
 
-/// Lets who asks for the status see the loaders and the configuration of this moment.
-fn show(control: Option<&Control>, sinks: &Sinks, present: &Present) {
-    if let Some(control) = control {
-        control.show(sinks.watches(), present.version.report(&present.config));
+/// Says that the server stops before it does: whoever balances has `drain_delay` to send requests elsewhere.
+fn delay_drain(stop: &Stop, config: &Config, told: &Told, events: &Receiver<Event>) {
+    told.observer.enter(Phase::Draining);
+    let delay = match stop {
+        Stop::Signal(_) => config.drain_delay,
+        Stop::LogFailed(_) => Duration::ZERO,
+    };
+    told.notifier.stopping(delay + config.server.drain_timeout + FINISH_TIMEOUT + END_TIME);
+    if delay.is_zero() {
+        return;
+    }
+    let delay_ms = delay.as_millis() as u64;
+    tracing::info!(delay_ms, "not ready any more: connections are accepted until the delay is over");
+    let end = Instant::now() + delay;
+    while let Ok(event) = events.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        match event {
+            Event::Reload(_) | Event::Changed(_) => tracing::warn!("not reloaded: the server stops"),
+            // The log failed meanwhile: nothing is gained by waiting.
+            Event::Stop(_) => return,
+        }
     }
 }
 
-fn announce(config: &Config, addresses: &[BoundAddress]) -> anyhow::Result<ExitCode> {
+fn announce(
+    config: &Config,
+    addresses: &[BoundAddress],
+    admin: Option<&AdminServer>,
+) -> anyhow::Result<ExitCode> {
     let url = addresses.iter().find(|address| address.tcp().is_some()).map(ToString::to_string);
     let example = config.server.routes.iter().find(|route| route.stream.is_some());
     to_stdout(|out| {
@@ -367,6 +425,9 @@ fn announce(config: &Config, addresses: &[BoundAddress]) -> anyhow::Result<ExitC
             let (program, source) = (program(), config.source.display());
             let (statement, rows) = ("SELECT * FROM", &stream.name);
             writeln!(out, "  rows    {program} sql --config {source} \"{statement} {rows} LIMIT 10\"")?;
+        }
+        if let Some(admin) = admin {
+            writeln!(out, "  admin   {}", admin.bound())?;
         }
         writeln!(out, "  stop    Ctrl-C")?;
         Ok(ExitCode::SUCCESS)
@@ -382,7 +443,10 @@ fn try_line(route: &RouteSpec, url: &str) -> Option<String> {
     let path = segments.collect::<Vec<_>>().join("/").replace('*', "");
     Some(match route.handler {
         HandlerSpec::Collect => format!("curl -d '{{}}' {url}{path}"),
-        HandlerSpec::Script { .. } | HandlerSpec::Files(_) | HandlerSpec::Reply { .. } => {
+        HandlerSpec::Script { .. }
+        | HandlerSpec::Files(_)
+        | HandlerSpec::Proxy(_)
+        | HandlerSpec::Reply { .. } => {
             format!("curl {url}{path}")
         }
     })

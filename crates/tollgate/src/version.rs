@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tollgate_server::{SourceFile, Sources};
 
-use crate::config::{Change, Config};
+use crate::config::{Change, Config, Mount};
 
 /// Bytes of a digest that are shown: of the whole, and of one file.
 const DIGEST_BYTES: usize = 6;
@@ -51,21 +51,10 @@ impl Version {
         differing.map(change).collect()
     }
 
-    /// For `tollgate status`.
-    pub(crate) fn report(&self, config: &Config) -> Value {
-        let apps = config.mounts.iter();
-        let apps: Vec<_> = apps
-            .map(
-                |mount| json!({ "path": mount.path, "host": mount.host, "dir": mount.dir.to_string_lossy() }),
-            )
-            .collect();
-        json!({
-            "version": self.number,
-            "loaded_at": self.loaded_at.to_string(),
-            "digest": self.digest,
-            "routes": config.server.routes.len(),
-            "apps": apps,
-        })
+    /// The apps of a configuration, for who asks how the server does.
+    pub(crate) fn apps(config: &Config) -> Value {
+        let app = |mount: &Mount| json!({ "path": mount.path, "host": mount.host, "dir": mount.dir.to_string_lossy() });
+        config.mounts.iter().map(app).collect()
     }
 }
 

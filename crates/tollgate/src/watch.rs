@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
+use ::notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind, RemoveKind};
+use ::notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher, recommended_watcher};
 use anyhow::Context;
-use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind, RemoveKind};
-use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher, recommended_watcher};
 
 use crate::config::Config;
 
@@ -78,7 +78,7 @@ impl Watch {
     /// The system gives no watches.
     pub(crate) fn new() -> anyhow::Result<Self> {
         let (changed, changes) = sync_channel(1);
-        let on_event = move |event: notify::Result<Event>| {
+        let on_event = move |event: ::notify::Result<Event>| {
             // With one that waits to be heard there is nothing to add.
             if event.is_ok_and(|event| !is_relevant(&event)) || changed.try_send(()).is_err() {}
         };
@@ -181,7 +181,7 @@ mod tests {
     fn what_changes_scripts_and_configurations_is_relevant() {
         let event = |kind, path: &str| Event::new(kind).add_path(PathBuf::from(path));
         let modified = EventKind::Modify(ModifyKind::Any);
-        let renamed = EventKind::Modify(ModifyKind::Name(notify::event::RenameMode::Any));
+        let renamed = EventKind::Modify(ModifyKind::Name(::notify::event::RenameMode::Any));
         for (event, expected) in [
             (event(modified, "/a/b.luau"), true),
             (event(modified, "/a/app.toml"), true),
@@ -198,7 +198,7 @@ mod tests {
         ] {
             assert_eq!(is_relevant(&event), expected, "{event:?}");
         }
-        assert!(is_relevant(&Event::new(EventKind::Other).set_flag(notify::event::Flag::Rescan)));
+        assert!(is_relevant(&Event::new(EventKind::Other).set_flag(::notify::event::Flag::Rescan)));
     }
 
     #[test]

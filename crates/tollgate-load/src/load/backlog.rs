@@ -20,6 +20,8 @@ pub struct Backlog {
     pub segments: u64,
     /// Their bytes, those of records that are loaded already included.
     pub bytes: u64,
+    /// Records in them that are not loaded, as far as it is known where they end.
+    pub records: u64,
     /// Wall clock when the oldest batch that is not loaded was written, microseconds since 1970. None: there is none, or it
     /// cannot be read.
     pub(super) oldest_us: Option<i64>,
@@ -57,6 +59,9 @@ impl Backlog {
             if name.first <= limit && last.min(limit) > position {
                 let file = storage.open_read(path).and_then(|file| file.size());
                 self.segments += 1;
+                if last.min(limit) < Sequence(u64::MAX) {
+                    self.records += last.min(limit).0 - position.max(name.first.before()).0;
+                }
                 // One that was sealed or deleted meanwhile is counted next time.
                 self.bytes += file.unwrap_or_default();
             }

@@ -24,6 +24,7 @@ use crate::batch::BATCH_BYTES_MAX;
 use crate::error::LogError;
 use crate::event::LogEvent;
 use crate::id::{LogId, Sequence};
+use crate::meter::{LogMeter, LogWatch};
 use crate::options::{LogOptions, OpenError};
 use crate::recover::{RecoveryReport, recover};
 use crate::retain::{SealedSegment, retain_loop};
@@ -58,6 +59,7 @@ pub(crate) struct Shared {
     schemas: Mutex<Vec<Arc<Schema>>>,
     pub(crate) queued_bytes: AtomicU64,
     pub(crate) room: Room,
+    pub(crate) meter: LogMeter,
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) log: LogId,
     synced: AtomicU64,
@@ -85,6 +87,8 @@ struct Progress {
     work: SyncWork,
     is_sync_wanted: bool,
     oldest_unsynced: Option<Instant>,
+    /// The same of what is being synced.
+    oldest_syncing: Option<Instant>,
     /// Closed segments in order; the first is with the sealer as soon as it is synced.
     closed: VecDeque<ClosedSegment>,
     /// What was sealed since the retainer looked.
@@ -124,6 +128,18 @@ impl Shared {
         wake.wait_timeout(progress, timeout).unwrap_or_else(PoisonError::into_inner).0
     }
 
+    /// How far the log is on disk.
+    pub(crate) fn watermark(&self) -> Watermark {
+        Watermark { log: self.log, synced: self.synced() }
+    }
+
+    /// The age of the oldest record that is written and not synced, and how many segments are closed and not sealed.
+    pub(crate) fn unsynced(&self) -> (Duration, usize) {
+        let progress = self.progress();
+        let oldest = progress.oldest_syncing.or(progress.oldest_unsynced);
+        (oldest.map_or(Duration::ZERO, |since| since.elapsed()), progress.closed.len())
+    }
+
     fn synced(&self) -> Sequence {
         Sequence(self.synced.load(Ordering::Acquire))
     }
@@ -145,6 +161,7 @@ impl Shared {
     /// Asks the file system how much is free. None: it does not tell, and what was known stands.
     pub(crate) fn look_for_room(&self) -> Option<Space> {
         let space = self.storage.space(&self.options.dir).ok()?;
+        self.meter.retainer.note_space(space);
         if let Some(state) = self.room.note(space) {
             let reserve_bytes = self.options.reserve_bytes;
             self.tell(&LogEvent::Room { state, space, reserve_bytes });
@@ -235,6 +252,7 @@ impl Log {
             schemas: Mutex::new(schemas),
             queued_bytes: AtomicU64::new(0),
             room,
+            meter: LogMeter::new(),
             storage,
             log: writer.log(),
             synced: AtomicU64::new(0),
@@ -259,6 +277,11 @@ impl Log {
             spawn("log-retainer", &shared, move |shared| retain_loop(shared, is_mending_due))?,
         ];
         Ok((Self { shared, sender: Some(sender), threads }, report))
+    }
+
+    /// A handle for whoever wants to know how the log does.
+    pub fn watch(&self) -> LogWatch {
+        LogWatch(self.shared.clone())
     }
 
     /// The id of this log.
@@ -366,7 +389,7 @@ pub struct Follower {
 impl Follower {
     /// How far the log is on disk.
     pub fn watermark(&self) -> Watermark {
-        Watermark { log: self.shared.log, synced: self.shared.synced() }
+        self.shared.watermark()
     }
 
     /// Confirms that the sink of this handle has all records of a log up to `last`, durably: their segments may go.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Shared;
 use crate::append::WorkerMarks;
@@ -12,7 +12,10 @@ use crate::segment_writer::SyncWork;
 
 pub(super) fn sync_loop(shared: &Shared) {
     while let Some((work, tickets)) = next_sync(shared) {
-        match work.run(&*shared.storage) {
+        let begun = Instant::now();
+        let result = work.run(&*shared.storage);
+        shared.meter.syncer.took.observe(begun.elapsed());
+        match result {
             // Another thread failed meanwhile: its word, that nothing more is acknowledged, stands.
             Ok(_) if shared.failure().is_some() => break,
             Ok(last) => publish_synced(shared, last, &tickets),
@@ -47,7 +50,7 @@ fn next_sync(shared: &Shared) -> Option<(SyncWork, WorkerTickets)> {
         progress = shared.wait(&shared.sync_wake, progress, timeout);
     }
     progress.is_sync_wanted = false;
-    progress.oldest_unsynced = None;
+    progress.oldest_syncing = progress.oldest_unsynced.take();
     let tickets = progress.workers.iter().map(|marks| (marks.clone(), marks.written())).collect();
     Some((std::mem::take(&mut progress.work), tickets))
 }
@@ -55,7 +58,8 @@ fn next_sync(shared: &Shared) -> Option<(SyncWork, WorkerTickets)> {
 fn publish_synced(shared: &Shared, last: Sequence, tickets: &WorkerTickets) {
     {
         // Under the lock, so that nobody who is about to wait misses the change.
-        let _progress = shared.progress();
+        let mut progress = shared.progress();
+        progress.oldest_syncing = None;
         shared.synced.store(last.0, Ordering::Release);
     }
     shared.watermark_wake.notify_all();

@@ -103,7 +103,10 @@ fn write_gathered(
             }
         }
     }
+    let begun = shared.meter.write_begins();
     let last = writer.write(&batches, shared.synced(), wall_clock_us())?;
+    let records = batches.iter().map(|batch| u64::from(batch.count)).sum();
+    shared.meter.write_ends(begun, batches.len(), records, bytes);
     let mut is_sync_wanted = !awaited.is_empty();
     // Before they can be synced, and so before a loader can come past them.
     put_down(shared, awaited, &batches, last);

@@ -110,6 +110,7 @@ impl Acceptor {
 
     fn place(&mut self, worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>) {
         let (family, crowd) = (self.family, &worker.crowd);
+        worker.cells.count_accepted();
         let Some(socket) = crowd.spares.unless_lacking(socket) else { return };
         let Some(seat) = crowd.enter(worker.index) else {
             self.change(State::Full, "there are as many connections as may be: further ones are refused");

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::time::Instant;
 
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use tokio::net::{TcpStream, UnixStream};
@@ -10,6 +11,7 @@ use tollgate_http::StatusCode;
 
 use crate::conn;
 use crate::listen::Family;
+use crate::observe::{Refusal, RouteTally};
 use crate::reply::{Framing, Replies, Reply, Writing};
 use crate::worker::Worker;
 
@@ -20,6 +22,11 @@ const TURNED_AWAY_BYTES_MAX: usize = 16 << 10;
 
 /// Tells a connection that there are too many, if not too many are being told so.
 pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
+    worker.cells.count_refusal(Refusal::Connections);
+    tell_in_time(worker, socket, family);
+}
+
+fn tell_in_time(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
     if worker.refusals.get() >= REFUSALS_AT_ONCE_MAX {
         return;
     }
@@ -37,11 +44,12 @@ pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
 /// Tells a connection that it would wait too long. What it asked is in the socket already, and is read first: bytes that
 /// nobody read would take the reply with them (RFC 9112 section 9.6). Who has not asked yet is told in time.
 pub(super) fn turn_away(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
+    worker.cells.count_refusal(Refusal::Behind);
     let mut asked = [0; TURNED_AWAY_BYTES_MAX];
     match recv(&socket, &mut asked, RecvFlags::DONTWAIT) {
         Ok((_, bytes)) => tell(worker, &socket, &asked[..bytes]),
         Err(error) if io::Error::from(error).kind() == io::ErrorKind::WouldBlock => {
-            refuse(worker, socket, family);
+            tell_in_time(worker, socket, family);
         }
         // It is gone.
         Err(_) => {}
@@ -57,7 +65,9 @@ fn tell(worker: &Worker, socket: &OwnedFd, asked: &[u8]) {
         connection: Some(tollgate_http::Connection::Close),
     };
     let mut replies = Replies::default();
-    replies.push(&reply, None, None, writing);
+    let tally = RouteTally { status: reply.status, begun: Instant::now(), route: None };
+    replies.push(&reply, None, None, writing, tally);
+    replies.count_leaving(&worker.cells);
     // An empty socket takes some hundred bytes; a peer that is gone needs none.
     let _ = send(socket, replies.bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }

@@ -10,6 +10,7 @@ use super::stream::{Came, read};
 use super::{Connection, Gone, Transport};
 use crate::crowd::ClientSeat;
 use crate::listen::proxy_header::{self, ProxySource};
+use crate::observe::Refusal;
 use crate::reply::Reply;
 use crate::service::Rules;
 use crate::worker::Worker;
@@ -21,6 +22,17 @@ pub(crate) struct Origin {
     pub(crate) peer: Option<IpAddr>,
     /// A PROXY header has to come first.
     pub(crate) proxy_protocol: bool,
+}
+
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestOrigin {
+    /// Who asks, as far as those are trusted who say so.
+    pub(crate) client: Option<IpAddr>,
+    /// Who sent it.
+    pub(crate) peer: Option<IpAddr>,
+    /// That is a trusted proxy.
+    pub(crate) is_from_proxy: bool,
 }
 
 /// Whose a connection is.
@@ -79,6 +91,11 @@ impl Client {
         self.is_trusted_proxy
     }
 
+    /// Where a request of that client comes from.
+    pub(super) fn origin(&self, client: Option<IpAddr>) -> RequestOrigin {
+        RequestOrigin { client, peer: self.peer, is_from_proxy: self.is_trusted_proxy }
+    }
+
     fn sit(&mut self, client: Option<IpAddr>, worker: &Worker) -> Result<(), TooMany> {
         if !worker.crowd.counts_clients() || self.seat.as_ref().is_some_and(|seat| seat.is_of(client)) {
             return Ok(());
@@ -106,7 +123,10 @@ impl<S: Transport> Connection<S> {
         }
         match Client::enter(peer, &self.worker, &self.rules) {
             Ok(client) => self.client = client,
-            Err(too_many) => self.end_with(too_many.reply()),
+            Err(too_many) => {
+                self.worker.cells.count_refusal(Refusal::ClientConnections);
+                self.end_with(too_many.reply());
+            }
         }
         Ok(())
     }

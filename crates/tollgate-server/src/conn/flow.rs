@@ -87,7 +87,9 @@ impl<S: Transport> Connection<S> {
         self.held.set(self.memory_bytes() + bytes.len() + flow_bytes);
         let Self { stream, slot, held, rules, worker, queue, .. } = self;
         let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
-        queue.beside(&worker.recorder, outlet.write(bytes)).await
+        queue.beside(&worker.recorder, outlet.write(bytes)).await?;
+        worker.cells.count_sent(bytes.len());
+        Ok(())
     }
 
     /// Waits until the script wrote something, or there is another reason to send.

@@ -22,21 +22,23 @@ mod wait;
 
 use std::io;
 use std::rc::Rc;
+use std::time::Instant;
 
 use bytes::BytesMut;
 use tollgate_http::{Connection as ConnectionOption, HeadReader, Method, RequestError, StatusCode, Version};
-use tollgate_script::{Body, RequestId};
+use tollgate_script::Body;
 
 use crate::clock::Moment;
 use crate::crowd::{Held, Seat};
-use crate::handler::{Answer, Exchange, Turn, Visit};
+use crate::handler::{Answer, Exchange, Handled, Turn, Visit};
+use crate::observe::{Flight, Refusal, RouteTally};
 use crate::options::ConnectionLimits;
 use crate::reply::{Extent, Framing, Replies, Reply, Writing};
 use crate::service::Rules;
 use crate::worker::Worker;
 use body::{BodyReader, Progress};
 use client::Client;
-pub(crate) use client::Origin;
+pub(crate) use client::{Origin, RequestOrigin};
 pub(crate) use deadline::Deadlines;
 use deadline::{Phase, Slot};
 pub(crate) use exchange::{Arrived, Destination};
@@ -90,6 +92,7 @@ struct Connection<S> {
     client: Client,
     slot: Slot,
     held: Held,
+    flight: Flight,
     /// Bytes that came and belong to nothing yet.
     input: BytesMut,
     head_reader: HeadReader,
@@ -150,6 +153,7 @@ impl<S: Transport> Connection<S> {
         Self {
             slot: Deadlines::enter(&worker.deadlines),
             held: Held::new(&worker.crowd),
+            flight: Flight::new(&worker.cells),
             rules: worker.rules(),
             worker,
             stream,
@@ -186,9 +190,9 @@ impl<S: Transport> Connection<S> {
     /// Answers those whose handlers have returned, then the complete requests of the buffer, in their order.
     fn answer_what_came(&mut self) {
         while !self.replies.is_followed()
-            && let Some(Answered { answer, id, form }) = self.queue.pop()
+            && let Some(Answered { answer, handled, form }) = self.queue.pop()
         {
-            self.reply(answer, id.as_ref(), form);
+            self.reply(answer, handled.as_ref(), form);
         }
         if matches!(self.reading, Reading::Head) && !self.worker.goes_by(&self.rules) {
             self.rules = self.worker.rules();
@@ -259,11 +263,17 @@ impl<S: Transport> Connection<S> {
     fn complete(&mut self, arrived: Arrived, body: Body) -> Complete {
         let takes_id = self.rules.request_ids.takes(self.client.is_trusted_proxy());
         Complete {
-            form: Form::of(&arrived.head),
+            form: Form::of(&arrived),
             is_persistent: arrived.head.is_persistent(),
             exchange: match self.client.of(&arrived.head, &self.worker, &self.rules) {
-                Ok(client) => self.worker.exchange(arrived, body, client, takes_id),
-                Err(too_many) => Err(too_many.reply().into()),
+                Ok(client) => {
+                    let origin = self.client.origin(client);
+                    self.worker.exchange(arrived, body, origin, takes_id)
+                }
+                Err(too_many) => {
+                    self.worker.cells.count_refusal(Refusal::ClientConnections);
+                    Err(too_many.reply().into())
+                }
             },
         }
     }
@@ -293,9 +303,9 @@ impl<S: Transport> Connection<S> {
         if turn != Turn::Over {
             return self.queue.push_begun(visit, turn, form);
         }
-        let request = visit.request().clone();
+        let handled = visit.handled();
         if let Some(answer) = visit.answer(&self.worker.recorder) {
-            self.reply(answer, Some(&request.id), form);
+            self.reply(answer, Some(&handled), form);
         }
     }
 
@@ -308,9 +318,9 @@ impl<S: Transport> Connection<S> {
     }
 
     /// Writes the next reply, and in the last one that it is the last (RFC 9112 section 9.6).
-    fn reply(&mut self, answer: Answer<'_>, id: Option<&RequestId>, form: Form) {
+    fn reply(&mut self, answer: Answer<'_>, handled: Option<&Handled>, form: Form) {
         let framing = match (answer.reply.extent, form.version) {
-            (Extent::Whole, _) => Framing::Length,
+            (Extent::Whole | Extent::Sized(_), _) => Framing::Length,
             (Extent::Streamed, Version::Http11) => Framing::Chunked,
             (Extent::Streamed, Version::Http10) => Framing::UntilClose,
         };
@@ -328,9 +338,15 @@ impl<S: Transport> Connection<S> {
             Version::Http10 => Some(ConnectionOption::KeepAlive),
             Version::Http11 => None,
         };
-        let id = id.filter(|_| self.rules.tells_request_ids());
+        let id = handled.filter(|_| self.rules.tells_request_ids()).map(|handled| &handled.id);
+        let route = handled.map(|handled| handled.route.clone());
+        let tally = RouteTally { status: answer.reply.status, begun: form.begun, route };
         let writing = Writing { date: self.worker.clock.date(), is_head: form.is_head, framing, connection };
-        self.replies.push(&answer.reply, answer.gate, id, writing);
+        // RFC 9110 section 15.2: HTTP/1.0 knows no interim replies.
+        if form.version == Version::Http11 {
+            self.replies.lead(&answer.reply.interim);
+        }
+        self.replies.push(&answer.reply, answer.gate, id, writing, tally);
         if let Some(flow) = answer.flow.filter(|_| !form.is_head) {
             self.replies.follow(flow);
         }
@@ -339,6 +355,7 @@ impl<S: Transport> Connection<S> {
     /// Answers what is no request. After this nothing that comes is looked at.
     fn refuse(&mut self, error: &RequestError) {
         tracing::debug!(peer = ?self.client.peer, "request refused: {error}");
+        self.worker.cells.count_malformed(error.status());
         self.end_with(Reply::text(error.status(), error.client_text()));
     }
 
@@ -349,7 +366,7 @@ impl<S: Transport> Connection<S> {
         {
             grant.add_to(&mut reply);
         }
-        let form = Form { is_head: self.is_head_request(), version: Version::Http11 };
+        let form = Form { is_head: self.is_head_request(), version: Version::Http11, begun: Instant::now() };
         self.reply_by_itself(reply, form);
     }
 
@@ -374,11 +391,13 @@ impl<S: Transport> Connection<S> {
         }
         // Replies that are made can only be counted; what makes more of them is refused until they are gone.
         self.held.set(self.memory_bytes());
+        self.flight.set(self.replies.count() + self.queue.count());
         let recorder = &self.worker.recorder;
         if !self.queue.beside(recorder, self.replies.release(recorder)).await {
             self.reuse = Reuse::Linger;
             self.queue.cancel(recorder);
         }
+        self.replies.count_leaving(&self.worker.cells);
         let is_end_in_files = self.reuse == Reuse::Close && self.replies.has_slices();
         let Self { stream, slot, held, rules, worker, queue, replies, .. } = self;
         if is_end_in_files {
@@ -386,8 +405,10 @@ impl<S: Transport> Connection<S> {
         }
         let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
         queue.beside(&worker.recorder, outlet.send(replies)).await?;
+        self.worker.cells.count_sent(self.replies.bytes_len());
         let flow = self.replies.take_flow();
         self.replies.clear();
+        self.flight.set(self.queue.count() + usize::from(flow.is_some()));
         match flow {
             // On the heap, so that connections that stream nothing stay small.
             Some((flow, framing)) => Box::pin(self.pour(flow, framing)).await,

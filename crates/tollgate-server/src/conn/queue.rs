@@ -14,11 +14,12 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
-use tollgate_http::{Method, RequestHead, Version};
-use tollgate_script::RequestId;
+use tollgate_http::{Method, Version};
 
-use crate::handler::{Answer, Turn, Visit};
+use super::Arrived;
+use crate::handler::{Answer, Handled, Turn, Visit};
 use crate::recorder::Recorder;
 use crate::reply::Reply;
 
@@ -27,11 +28,14 @@ use crate::reply::Reply;
 pub(super) struct Form {
     pub(super) is_head: bool,
     pub(super) version: Version,
+    /// When the head of the request was complete.
+    pub(super) begun: Instant,
 }
 
 impl Form {
-    pub(super) fn of(head: &RequestHead) -> Self {
-        Self { is_head: head.method() == Method::Head, version: head.version() }
+    pub(super) fn of(arrived: &Arrived) -> Self {
+        let head = &arrived.head;
+        Self { is_head: head.method() == Method::Head, version: head.version(), begun: arrived.begun }
     }
 }
 
@@ -46,7 +50,7 @@ pub(super) enum Source {
 pub(super) struct Answered {
     pub(super) answer: Answer<'static>,
     /// Of a request that had a handler.
-    pub(super) id: Option<RequestId>,
+    pub(super) handled: Option<Handled>,
     pub(super) form: Form,
 }
 
@@ -192,11 +196,11 @@ impl Queue {
     /// Answers those at the front whose handlers have returned.
     fn settle(&mut self, recorder: &Recorder) {
         while let Some(first) = self.running.front_mut()
-            && let Some((answer, id)) = first.answer(recorder)
+            && let Some((answer, handled)) = first.answer(recorder)
         {
             self.bytes = self.bytes - first.bytes + answer.reply.content.len();
             let form = first.form;
-            self.answered.push_back(Answered { answer, id, form });
+            self.answered.push_back(Answered { answer, handled, form });
             self.running.pop_front();
             self.next = self.next.saturating_sub(1);
         }
@@ -234,11 +238,11 @@ impl Entry {
         if turn == Turn::Waiting && visit.can_run() { Turn::Sliced } else { turn }
     }
 
-    fn answer(&mut self, recorder: &Recorder) -> Option<(Answer<'static>, Option<RequestId>)> {
+    fn answer(&mut self, recorder: &Recorder) -> Option<(Answer<'static>, Option<Handled>)> {
         match &mut self.source {
             Source::Handler(visit) => {
                 let answer = visit.answer(recorder)?.into_owned();
-                Some((answer, Some(visit.request().id.clone())))
+                Some((answer, Some(visit.handled())))
             }
             Source::Reply(reply) => Some((reply.clone().into(), None)),
         }

@@ -9,6 +9,7 @@ use tollgate_http::{CONTINUE, StatusCode};
 use super::deadline::Phase;
 use super::stream::{Came, read};
 use super::{Connection, Gone, Outlet, Reading, Reuse, Transport};
+use crate::observe::Refusal;
 use crate::reply::Reply;
 
 impl<S: Transport> Connection<S> {
@@ -29,6 +30,7 @@ impl<S: Transport> Connection<S> {
             Reading::Head if self.input.is_empty() => self.input = BytesMut::new(),
             Reading::Head => {}
         }
+        self.flight.set(self.queue.count());
         if !self.held.set(self.memory_bytes()) && !self.is_between_requests() && self.takes_requests() {
             self.give_up();
             return Ok(());
@@ -37,7 +39,9 @@ impl<S: Transport> Connection<S> {
         match self.come().await? {
             None => Ok(()),
             Some(Came::Bytes) => {
-                self.earn_time(self.input.len() - before);
+                let bytes = self.input.len() - before;
+                self.worker.cells.count_received(bytes);
+                self.earn_time(bytes);
                 Ok(())
             }
             Some(Came::End) => self.end_of_stream(),
@@ -62,6 +66,7 @@ impl<S: Transport> Connection<S> {
         let spooled = body.spool(&self.worker.spool);
         if let Err(error) = self.queue.beside(&self.worker.recorder, spooled).await {
             tracing::warn!(peer = ?self.client.peer, "request refused: {error}");
+            self.worker.cells.count_refusal(Refusal::from(&error));
             self.let_go(error.reply());
         }
     }
@@ -89,6 +94,7 @@ impl<S: Transport> Connection<S> {
 
     /// Lets go of a request that did not come whole: there is no memory for the rest of it.
     fn give_up(&mut self) {
+        self.worker.cells.count_refusal(Refusal::Memory);
         let text = "too much is in flight: nothing was recorded";
         self.let_go(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text));
     }
@@ -125,6 +131,7 @@ impl<S: Transport> Connection<S> {
         match &self.reading {
             _ if self.reuse != Reuse::Open || self.is_between_requests() => self.end_of_requests(),
             Reading::Head => {
+                self.worker.cells.count_malformed(StatusCode::BAD_REQUEST);
                 self.end_with(Reply::text(StatusCode::BAD_REQUEST, "incomplete request"));
                 Ok(())
             }
@@ -149,6 +156,7 @@ impl<S: Transport> Connection<S> {
         if self.is_between_requests() {
             return Err(Gone);
         }
+        self.worker.cells.count_malformed(StatusCode::REQUEST_TIMEOUT);
         self.end_with(Reply::text(StatusCode::REQUEST_TIMEOUT, "the request took too long"));
         Ok(())
     }

@@ -79,7 +79,7 @@ pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Record
             let reply = Reply::new(StatusCode::OK, "application/json", summary(items.len(), told));
             Answer { reply: with_level(Cow::Owned(reply), stream.ack), gate, flow: None }
         }
-        Err(error) => refused(&error, &exchange.request.id).into(),
+        Err(error) => refused(&error, &exchange.request.id, recorder).into(),
     }
 }
 

@@ -1,33 +1,42 @@
 //! Step 4: what answers on a route, and what it leaves in the log.
 
 mod collect;
+mod fetcher;
 mod flow;
 mod items;
+mod proxy;
 mod rehearsal;
 mod script;
 mod visit;
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
+use tollgate_backend::Client;
 use tollgate_http::{Method, Methods, RequestHead, StatusCode};
 use tollgate_log::{AppendError, Level};
 use tollgate_script::{Host, LoadError, Record, RecordFields, Request, RequestId};
 
 use crate::cors::Cors;
 use crate::files::{Files, Work};
+use crate::observe::{Refusal, RouteCells};
 use crate::options::{BodyPace, HandlerSpec, RouteSpec, ServerOptions};
 use crate::recorder::{Gate, Recorder};
 use crate::reply::{Extent, Reply};
 use crate::stream::Ack;
 use crate::transaction::{Ending, Facts, StreamPlan};
 pub use collect::BODY_BYTES_MAX as COLLECT_BODY_BYTES_MAX;
+pub(crate) use fetcher::BackendFetcher;
 pub(crate) use flow::{Flow, Flowed};
+use proxy::{Asked, BackendFlow, Proxied, Proxy};
+pub use proxy::{HostSent, ProxySpec};
 pub(crate) use rehearsal::Rehearsed;
 use script::ScriptRecord;
-pub(crate) use visit::{Turn, Visit};
+pub(crate) use visit::{Handled, Turn, Visit};
 
 /// What a route leads to, in one worker.
 pub(crate) struct Endpoint {
@@ -37,6 +46,7 @@ pub(crate) struct Endpoint {
     pub(crate) body_bytes_max: u64,
     pub(crate) body_pace: Option<BodyPace>,
     pub(crate) cors: Option<Cors>,
+    pub(crate) cells: Rc<Arc<RouteCells>>,
     /// The version of the configuration that it is of.
     pub(crate) version: u64,
     /// In development: the folder of the script, for what shows why it failed.
@@ -49,6 +59,7 @@ enum Handler {
     Script(tollgate_script::Handler),
     Collect(Rc<StreamPlan>),
     Files(Box<Files>),
+    Proxy(Rc<Proxy>),
     Reply(Reply),
 }
 
@@ -58,6 +69,10 @@ pub(crate) struct Exchange {
     pub(crate) request: Rc<Request>,
     /// When the head was complete.
     pub(crate) begun: Instant,
+    /// Who sent it.
+    pub(crate) peer: Option<IpAddr>,
+    /// That is a trusted proxy.
+    pub(crate) is_from_proxy: bool,
 }
 
 /// A reply, and what it has to wait for.
@@ -90,6 +105,8 @@ impl Endpoint {
         streams: &[Rc<StreamPlan>],
         host: &Host,
         work: &Rc<Work>,
+        client: &Client,
+        cells: Arc<RouteCells>,
         options: &ServerOptions,
     ) -> Result<Self, LoadError> {
         let stream = spec.stream.and_then(|stream| streams.get(stream)).cloned();
@@ -102,6 +119,10 @@ impl Endpoint {
             (HandlerSpec::Collect, Some(stream)) => Handler::Collect(stream.clone()),
             (HandlerSpec::Collect, None) => unreachable!("the configuration gives collect a stream"),
             (HandlerSpec::Files(spec), _) => Handler::Files(Box::new(Files::new(spec, work))),
+            (HandlerSpec::Proxy(proxy), _) => match client.at(proxy.backend) {
+                Some(upstream) => Handler::Proxy(Proxy::new(proxy, &spec.path, upstream)),
+                None => unreachable!("the configuration names a backend by its place"),
+            },
             (HandlerSpec::Reply { status, content_type, body }, _) => {
                 Handler::Reply(fixed_reply(*status, content_type, body))
             }
@@ -109,11 +130,15 @@ impl Endpoint {
         let methods = match (&handler, spec.known_methods()) {
             (_, Some(methods)) => methods,
             (Handler::Script(script), None) => script_methods(script),
-            (Handler::Collect(_) | Handler::Files(_) | Handler::Reply(_), None) => Methods::EMPTY,
+            (Handler::Collect(_) | Handler::Files(_) | Handler::Proxy(_) | Handler::Reply(_), None) => {
+                Methods::EMPTY
+            }
         };
         let body_bytes_max = match handler {
             Handler::Collect(_) => spec.body_bytes_max.min(COLLECT_BODY_BYTES_MAX),
-            Handler::Script(_) | Handler::Files(_) | Handler::Reply(_) => spec.body_bytes_max,
+            Handler::Script(_) | Handler::Files(_) | Handler::Proxy(_) | Handler::Reply(_) => {
+                spec.body_bytes_max
+            }
         };
         Ok(Self {
             path: spec.path.clone(),
@@ -121,6 +146,7 @@ impl Endpoint {
             body_bytes_max,
             body_pace: spec.body_pace,
             cors: spec.cors.as_ref().map(|cors| Cors::new(cors, methods)),
+            cells: Rc::new(cells),
             version: options.version,
             dev_root: options.dev.as_ref().and_then(|_| script_root(spec)),
             stream,
@@ -128,27 +154,17 @@ impl Endpoint {
         })
     }
 
-    /// What stands where an app has nothing, for every method.
-    pub(crate) fn nothing(version: u64) -> Self {
-        Self {
-            path: String::new(),
-            methods: Method::ALL.into_iter().collect(),
-            body_bytes_max: 0,
-            body_pace: None,
-            cors: None,
-            version,
-            dev_root: None,
-            stream: None,
-            handler: Handler::Reply(Reply::empty(StatusCode::NOT_FOUND)),
-        }
-    }
-
     /// Why a content of that kind is not taken, if it is not.
     pub(crate) fn refusal(&self, head: &RequestHead) -> Option<Reply> {
         match &self.handler {
             Handler::Collect(_) => collect::refusal(head),
-            Handler::Script(_) | Handler::Files(_) | Handler::Reply(_) => None,
+            Handler::Script(_) | Handler::Files(_) | Handler::Proxy(_) | Handler::Reply(_) => None,
         }
+    }
+
+    /// Whether a content coding is undone before the handler gets the content: a backend gets what the client sent.
+    pub(crate) fn decodes_content(&self) -> bool {
+        !matches!(self.handler, Handler::Proxy(_))
     }
 
     /// Why a request of this moment is not taken on, if it is not: its records would wait for a database that is away.
@@ -179,11 +195,11 @@ impl Endpoint {
             Extent::Whole => {
                 Ending::Complete { status, reply_bytes: usize::try_from(reply.content_bytes()).ok() }
             }
-            Extent::Streamed => Ending::Streamed { status },
+            Extent::Streamed | Extent::Sized(_) => Ending::Streamed { status },
         };
         match append(stream, record, &Facts { request, took_us, ending }, recorder) {
             Ok(gate) => Answer { reply: with_level(reply, stream.ack), gate, flow: None },
-            Err(error) => refused(&error, &request.id).into(),
+            Err(error) => refused(&error, &request.id, recorder).into(),
         }
     }
 
@@ -201,7 +217,9 @@ impl Endpoint {
 fn script_root(spec: &RouteSpec) -> Option<PathBuf> {
     match &spec.handler {
         HandlerSpec::Script { root, .. } => Some(root.clone()),
-        HandlerSpec::Collect | HandlerSpec::Files(_) | HandlerSpec::Reply { .. } => None,
+        HandlerSpec::Proxy(_) | HandlerSpec::Collect | HandlerSpec::Files(_) | HandlerSpec::Reply { .. } => {
+            None
+        }
     }
 }
 
@@ -262,7 +280,8 @@ fn with_level(mut reply: Cow<'_, Reply>, ack: Ack) -> Cow<'_, Reply> {
     reply
 }
 
-fn refused(error: &AppendError, id: &RequestId) -> Reply {
+fn refused(error: &AppendError, id: &RequestId, recorder: &Recorder) -> Reply {
+    recorder.cells().count_refusal(Refusal::from(error));
     let (status, text) = match error {
         AppendError::Busy { .. } => {
             (StatusCode::SERVICE_UNAVAILABLE, "the disk is behind: nothing was recorded")

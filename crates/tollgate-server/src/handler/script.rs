@@ -8,6 +8,7 @@ use tollgate_script::{CallError, FieldValue, Outcome, Record};
 
 use super::{Endpoint, Exchange};
 use crate::dev::script_failure;
+use crate::observe::ScriptFailure;
 use crate::reply::Reply;
 use crate::stream::UnknownFields;
 use crate::transaction::{Cell, Facts, Given, StreamPlan, Target, fit, key};
@@ -21,6 +22,7 @@ pub(super) fn reply(result: Result<Outcome, CallError>, exchange: &Exchange) -> 
         }
         Err(error) => {
             let request = &exchange.request;
+            exchange.endpoint.cells.count_failure(ScriptFailure::from(&error));
             let (method, path) = (request.head.method(), request.path());
             let Endpoint { path: route, version, dev_root, .. } = &*exchange.endpoint;
             tracing::error!(route, %method, path, id = %request.id, version, "script failed: {error}");

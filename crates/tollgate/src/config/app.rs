@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tollgate_server::{
-    AppSpec, BodyPace, HandlerSpec, HostOptions, RouteSpec, SourceFile, StreamSpec, canonical_host,
+    AppSpec, BackendOptions, BodyPace, HandlerSpec, HostOptions, RouteSpec, SourceFile, StreamSpec,
+    canonical_host,
 };
 
 use super::env::Environment;
@@ -71,6 +72,7 @@ pub(super) struct AppDefaults<'a> {
     pub(super) env: Environment<'a>,
     pub(super) trust: Trust,
     pub(super) script: &'a HostOptions,
+    pub(super) backends: &'a [BackendOptions],
     pub(super) body_bytes_max: u64,
     pub(super) body_pace: BodyPace,
     pub(super) reach: Reach,
@@ -250,6 +252,7 @@ impl Bundle<'_> {
         let route_defaults = RouteDefaults {
             folder: &self.mount.dir,
             streams: &own.specs,
+            backends: defaults.backends,
             body_bytes_max,
             body_pace,
             reach: defaults.reach,
@@ -330,7 +333,7 @@ pub(super) fn outside(handler: &HandlerSpec, folder: &Path) -> Option<String> {
     let path = match handler {
         HandlerSpec::Script { file, .. } => file.as_path(),
         HandlerSpec::Files(files) => files.root.as_path(),
-        HandlerSpec::Collect | HandlerSpec::Reply { .. } => return None,
+        HandlerSpec::Proxy(_) | HandlerSpec::Collect | HandlerSpec::Reply { .. } => return None,
     };
     // What is not there is told elsewhere.
     let (found, folder) = (fs::canonicalize(path).ok()?, fs::canonicalize(folder).ok()?);

@@ -8,7 +8,7 @@ use toml::{Table, Value};
 
 use super::Config;
 
-/// Keys of `[server]` that a server takes once; all of `[log]` and `[load]` are such, too.
+/// Keys of `[server]` that a server takes once; all of `[admin]`, `[log]` and `[load]` are such, too.
 const SERVER_KEYS_FIXED: [&str; 5] = ["listen", "backlog", "workers", "spool_dir", "spool_bytes_max"];
 
 /// The value of an app that is there.
@@ -30,6 +30,7 @@ impl Change {
     pub(crate) fn needs_restart(&self) -> bool {
         let server_key = self.key.strip_prefix("server.");
         server_key.is_some_and(|key| SERVER_KEYS_FIXED.contains(&key))
+            || self.key.starts_with("admin.")
             || self.key.starts_with("log.")
             || self.key.starts_with("load.")
     }
@@ -85,6 +86,7 @@ impl Config {
         self.server.workers = present.server.workers;
         self.server.spool = present.server.spool.clone();
         self.server.script.shared = std::sync::Arc::clone(&present.server.script.shared);
+        self.admin = present.admin.clone();
         self.server.dev.clone_from(&present.server.dev);
         for app in &mut self.server.apps {
             let same = |known: &&AppSpec| (&known.base, &known.host) == (&app.base, &app.host);

@@ -9,19 +9,22 @@ use std::time::Duration;
 
 use tollgate_log::{DigestAlgorithm, LogOptions};
 use tollgate_server::{
-    BodyPace, COLLECT_BODY_BYTES_MAX, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, ListenSpec,
-    Method, Methods, RequestIds, RouteSpec, ServerOptions, SpoolOptions, StreamSpec, TrustedProxies,
-    UnderscoreNames, canonical_host,
+    BackendOptions, BodyPace, COLLECT_BODY_BYTES_MAX, ConnectionLimits, CrowdLimits, HandlerSpec,
+    HostOptions, ListenSpec, Method, Methods, RequestIds, RouteSpec, ServerOptions, SpoolOptions, StreamSpec,
+    TrustedProxies, UnderscoreNames, canonical_host,
 };
 use toml::Spanned;
 use toml::de::DeTable;
 
+use super::admin::admin;
 use super::app::{APP_FILE, AppDefaults, Trust, apps, intruders, outside};
+use super::backend::backends;
 use super::cors::cors;
 use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults, Place, did_you_mean};
 use super::files::files;
 use super::listen::{listen, trusted_proxies};
+use super::proxy::proxy;
 use super::reach::{Reach, check_server};
 use super::resolved::{self, Config};
 use super::route::{conflicts, is_host, path_problem};
@@ -36,7 +39,7 @@ const RETAIN_MS_MAX: u64 = 365 * 24 * HOUR_MS;
 /// As much as a large disk.
 const RETAIN_BYTES_MAX: u64 = GIB << 20;
 pub(super) const BODY_BYTES: RangeInclusive<u64> = 0..=1024 * GIB;
-const HANDLERS: [&str; 4] = ["script", "files", "collect", "reply"];
+const HANDLERS: [&str; 5] = ["script", "files", "proxy", "collect", "reply"];
 
 /// Resolves the text of a configuration file. Paths in it are relative to the file's folder.
 ///
@@ -96,13 +99,16 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     let Origin { file, folder, .. } = *origin;
     let written = server(root.table("server"), folder);
     let log = log(root.table("log"), folder);
+    let admin = admin(root.table("admin"), folder, &log.dir);
     let load = load_rules(root.table("load"));
     let script = script(root.table("script"), HostOptions::default());
     let mut streams = Streams::read(&mut root);
+    let backends = backends(&mut root);
     let reach = Reach::new(&written.connection, &written.spool);
     let defaults = RouteDefaults {
         folder,
         streams: &streams.specs,
+        backends: &backends,
         body_bytes_max: written.body_bytes_max,
         body_pace: written.connection.body_pace,
         reach,
@@ -115,6 +121,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         env: origin.env,
         trust: origin.trust,
         script: &script,
+        backends: &backends,
         body_bytes_max: written.body_bytes_max,
         body_pace: written.connection.body_pace,
         reach,
@@ -148,6 +155,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
             },
             script,
             streams,
+            backends,
             routes,
             apps: apps.specs,
             version: 1,
@@ -155,6 +163,8 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
             request_ids: written.request_ids,
             drain_timeout: written.drain_timeout,
         },
+        drain_delay: written.drain_delay,
+        admin,
         log,
         load,
         sinks,
@@ -174,6 +184,7 @@ struct WrittenServer {
     spool: SpoolOptions,
     body_bytes_max: u64,
     request_ids: RequestIds,
+    drain_delay: Duration,
     drain_timeout: Duration,
 }
 
@@ -188,6 +199,7 @@ fn server(mut section: Section<'_>, folder: &Path) -> WrittenServer {
         spool: spool(&mut section, folder),
         body_bytes_max: section.size("body_bytes_max", BODY_BYTES, resolved::BODY_BYTES_MAX),
         request_ids: section.choice("request_id", &resolved::REQUEST_IDS).unwrap_or_default(),
+        drain_delay: section.duration("drain_delay", 0..=HOUR_MS, Duration::ZERO),
         drain_timeout: section.duration("drain_timeout", 0..=HOUR_MS, resolved::DRAIN_TIMEOUT),
     };
     check_server(&section, &written.connection, &written.crowd);
@@ -326,6 +338,8 @@ pub(super) struct RouteDefaults<'a> {
     pub(super) folder: &'a Path,
     /// The streams that they may name.
     pub(super) streams: &'a [StreamSpec],
+    /// The backends that they may name: those of the server.
+    pub(super) backends: &'a [BackendOptions],
     pub(super) body_bytes_max: u64,
     pub(super) body_pace: BodyPace,
     pub(super) reach: Reach,
@@ -387,11 +401,18 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     };
     let methods = methods(&mut section, "methods in [[route]]");
     let stream = stream(&mut section, defaults.streams);
-    let handler = handler(&mut section, defaults.folder);
+    let handler = handler(&mut section, defaults);
     if let (Some(HandlerSpec::Files(_)), Some(path)) = (&handler, &path)
         && !path.value.ends_with("/*")
     {
         let text = format!("path is {:?}, allowed with files is one that ends in \"/*\"", path.value);
+        section.fault_at(&path.span, text);
+    }
+    if let (Some(HandlerSpec::Proxy(proxy)), Some(path)) = (&handler, &path)
+        && proxy.strip_prefix
+        && !path.value.ends_with("/*")
+    {
+        let text = format!("path is {:?}, allowed with strip_prefix is one that ends in \"/*\"", path.value);
         section.fault_at(&path.span, text);
     }
     if matches!(handler, Some(HandlerSpec::Collect)) && !section.has("stream") {
@@ -439,9 +460,12 @@ fn check_asterisk(section: &Section<'_>, methods: Option<Methods>, handler: Opti
             "methods of path \"*\" are {methods}, allowed is OPTIONS: it is the server itself"
         ));
     }
-    if matches!(handler, Some(HandlerSpec::Collect)) {
-        section.fault("path \"*\" has collect, allowed are script and reply: it is for OPTIONS alone");
-    }
+    let name = match handler {
+        Some(HandlerSpec::Collect) => "collect",
+        Some(HandlerSpec::Proxy(_)) => "proxy",
+        _ => return,
+    };
+    section.fault(format!("path \"*\" has {name}, allowed are script and reply: it is for OPTIONS alone"));
 }
 
 /// An app has what is below its path, and in its folder.
@@ -504,7 +528,8 @@ fn stream(section: &mut Section<'_>, streams: &[StreamSpec]) -> Option<usize> {
     found
 }
 
-fn handler(section: &mut Section<'_>, folder: &Path) -> Option<HandlerSpec> {
+fn handler(section: &mut Section<'_>, defaults: &RouteDefaults<'_>) -> Option<HandlerSpec> {
+    let folder = defaults.folder;
     let given: Vec<_> = HANDLERS.into_iter().filter(|key| section.has(key)).collect();
     if given.len() != 1 {
         let found = if given.is_empty() { "none".to_owned() } else { given.join(" and ") };
@@ -515,9 +540,10 @@ fn handler(section: &mut Section<'_>, folder: &Path) -> Option<HandlerSpec> {
     }
     let script = section.text("script").map(|file| script_handler(section, &file, folder));
     let files = files(section, folder).map(|spec| HandlerSpec::Files(Box::new(spec)));
+    let proxy = proxy(section, defaults.backends).map(|spec| HandlerSpec::Proxy(Box::new(spec)));
     let collect = section.switch("collect").map(|collect| collect_handler(section, &collect));
     let reply = section.take_table("reply", "reply of [[route]]".to_owned()).map(reply_handler);
-    script.or(files).or(collect).or(reply)
+    script.or(files).or(proxy).or(collect).or(reply)
 }
 
 fn script_handler(section: &Section<'_>, file: &Written<String>, folder: &Path) -> HandlerSpec {

@@ -4,7 +4,9 @@
 //! that reads back to the same. Every fault is told at once, each with its place, what was found and what is allowed.
 
 mod ack;
+mod admin;
 mod app;
+mod backend;
 mod changes;
 mod cors;
 mod env;
@@ -12,6 +14,7 @@ mod fault;
 mod file;
 mod files;
 mod listen;
+mod proxy;
 mod reach;
 mod resolved;
 mod route;
@@ -26,7 +29,8 @@ mod zero;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub(crate) use app::APP_FILE;
+pub(crate) use admin::{Admin, AdminListen, Token};
+pub(crate) use app::{APP_FILE, Mount};
 pub(crate) use changes::Change;
 pub(crate) use fault::{ConfigError, Fault};
 pub(crate) use resolved::Config;

@@ -15,7 +15,9 @@ use tollgate_server::{
 };
 
 use super::ack::Awaited;
+use super::admin::Admin;
 use super::app::Mount;
+use super::backend::write_backend;
 use super::env::escape;
 use super::listen::{show, show_proxies};
 use super::sink::{LoadRules, Sink, write_sink};
@@ -49,6 +51,10 @@ pub(crate) struct Config {
     pub(crate) source: PathBuf,
     /// What is served.
     pub(crate) server: ServerOptions,
+    /// How long a server that was told to stop serves on before it takes no more connections.
+    pub(crate) drain_delay: Duration,
+    /// Where it tells how it does.
+    pub(crate) admin: Admin,
     /// How the log is kept.
     pub(crate) log: LogOptions,
     /// Who loads rows, and how hard.
@@ -107,12 +113,14 @@ fn disk_bytes(folder: &Path) -> u64 {
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_server(f)?;
+        self.admin.write(f)?;
         write_log(&self.log, f)?;
         self.write_script(f)?;
         let own_streams = self.server.streams.iter().enumerate();
         let mut own_streams =
             own_streams.filter(|(place, _)| !self.is_of_apps(*place)).map(|(_, stream)| stream);
         own_streams.try_for_each(|stream| self.write_stream(stream, f))?;
+        self.server.backends.iter().try_for_each(|backend| write_backend(backend, f))?;
         let mut own_routes = self.server.routes.iter().filter(|route| route.app.is_none());
         own_routes.try_for_each(|route| self.write_route(route, f))?;
         (0..self.mounts.len()).try_for_each(|app| self.write_app(app, f))?;
@@ -155,6 +163,7 @@ impl Config {
         writeln!(f, "in_flight_bytes_max = \"{}\"", show_size(server.crowd.in_flight_bytes_max))?;
         writeln!(f, "queue_age_max = \"{}\"", show_duration(server.crowd.queue_age_max))?;
         writeln!(f, "request_id = \"{}\"", show_request_ids(server.request_ids))?;
+        writeln!(f, "drain_delay = \"{}\"", show_duration(self.drain_delay))?;
         writeln!(f, "drain_timeout = \"{}\"", show_duration(server.drain_timeout))
     }
 
@@ -223,6 +232,9 @@ impl Config {
             HandlerSpec::Script { file, .. } => writeln!(f, "script = {}", quoted_path(file))?,
             HandlerSpec::Collect => writeln!(f, "collect = true")?,
             HandlerSpec::Files(files) => writeln!(f, "files = {}", super::files::show(files))?,
+            HandlerSpec::Proxy(proxy) => {
+                writeln!(f, "proxy = {}", super::proxy::show(proxy, &self.server.backends))?;
+            }
             HandlerSpec::Reply { status, content_type, body } => {
                 let (content_type, body) = (quoted(content_type), quoted(&String::from_utf8_lossy(body)));
                 writeln!(f, "reply = {{ status = {status}, content_type = {content_type}, body = {body} }}")?;

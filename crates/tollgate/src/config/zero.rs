@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf, absolute};
+use std::time::Duration;
 
 use tollgate_log::{ColumnType, Level, LogOptions};
 use tollgate_server::{
@@ -11,6 +12,7 @@ use tollgate_server::{
 };
 
 use super::FILE_NAME;
+use super::admin::Admin;
 use super::fault::{ConfigError, Fault};
 use super::resolved::{self, Config};
 use super::route::{conflicts, path_problem};
@@ -59,6 +61,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
             },
             script: HostOptions::default(),
             streams: vec![requests()],
+            backends: Vec::new(),
             routes,
             apps: Vec::new(),
             version: 1,
@@ -66,6 +69,8 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
             request_ids: RequestIds::default(),
             drain_timeout: resolved::DRAIN_TIMEOUT,
         },
+        drain_delay: Duration::ZERO,
+        admin: Admin::default_in(&log.dir),
         log,
         load: LoadRules::default(),
         sinks: vec![Sink::default_in(&folder)],

@@ -20,7 +20,7 @@ pub(crate) fn ask(dir: &Path) -> Option<Watermark> {
     read_watermark(&exchange(dir, WATERMARK, TIMEOUT, WATERMARK_BYTES_MAX)?)
 }
 
-/// Asks the server of a log folder how its sinks do: a line of JSON each. None: no server answers.
+/// Asks the server of a log folder how it does: a line of JSON. None: no server answers.
 pub(crate) fn ask_status(dir: &Path) -> Option<String> {
     // The empty line tells an end from a connection that was closed unheard.
     exchange(dir, STATUS, TIMEOUT, LINES_BYTES_MAX)?.strip_suffix('\n').map(str::to_owned)

@@ -3,7 +3,7 @@
 //! | the client says | the server answers |
 //! | --- | --- |
 //! | `watermark` | `LOG-ID SEQUENCE`: how far the log is synced; then it closes |
-//! | `status` | a line of JSON for each sink, one for the configuration that serves, and an empty one; then it closes |
+//! | `status` | a line of JSON: how it does, as `tollgate status --json` prints it; and an empty one; then it closes |
 //! | `reload` | when that is done, the exit code for `tollgate reload` in a line of its own, and lines for people; then it closes |
 //! | `follow` | `LOG-ID SEQUENCE` at once, each time that it moves, and once a second; the connection stays |
 //!

@@ -1,27 +1,24 @@
 //! The server's side: a thread that accepts, one for each client, and one more for each that follows.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use serde_json::Value;
-use tollgate_load::LoadWatch;
 use tollgate_log::Follower;
 
 use super::{
     FOLLOW, HEARTBEAT, LINE_BYTES_MAX, LOADED, Loaded, NAME, RELOAD, REPORT, Reloaded, STATUS, TIMEOUT,
     WATERMARK, through_folder, watermark_line,
 };
+use crate::board::Board;
 use crate::sinks::Followers;
-use crate::status::{absent, report};
 
 /// Clients at the same time.
 pub(super) const CLIENTS_MAX: usize = 32;
@@ -37,7 +34,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Answers until it is dropped.
 pub(crate) struct Control {
     socket: PathBuf,
-    desk: Arc<Desk>,
 }
 
 /// What clients are answered from.
@@ -45,12 +41,8 @@ struct Desk {
     log: Follower,
     /// The sinks of the configuration, and to whom it is confirmed what they have.
     sinks: Followers,
-    /// The loaders of this process.
-    loaders: Mutex<Vec<LoadWatch>>,
-    /// Which configuration serves; null before one does.
-    serving: Mutex<Value>,
-    /// What loaders of other processes told last, by connection.
-    reports: Mutex<BTreeMap<u64, Value>>,
+    board: Board,
+    on_status: Box<dyn Fn() -> String + Send + Sync>,
     on_reload: Box<dyn Fn(Asker) + Send + Sync>,
     clients: AtomicUsize,
     followers: AtomicUsize,
@@ -69,8 +61,9 @@ impl Asker {
 }
 
 impl Control {
-    /// Begins to answer. The caller holds the lock of the folder; what sinks have is confirmed to their followers, who asks
-    /// for a reload is given to `on_reload`.
+    /// Begins to answer. The caller holds the lock of the folder; what sinks have is confirmed to their followers, what other
+    /// loaders tell goes to the board, `on_status` says how the server does in one line, and who asks for a reload is given
+    /// to `on_reload`.
     ///
     /// # Errors
     /// The socket cannot be made.
@@ -78,6 +71,8 @@ impl Control {
         dir: &Path,
         log: Follower,
         sinks: Followers,
+        board: Board,
+        on_status: impl Fn() -> String + Send + Sync + 'static,
         on_reload: impl Fn(Asker) + Send + Sync + 'static,
     ) -> anyhow::Result<Self> {
         let socket = dir.join(NAME);
@@ -92,31 +87,23 @@ impl Control {
         let desk = Arc::new(Desk {
             log,
             sinks,
-            loaders: Mutex::default(),
-            serving: Mutex::default(),
-            reports: Mutex::default(),
+            board,
+            on_status: Box::new(on_status),
             on_reload: Box::new(on_reload),
             clients: AtomicUsize::new(0),
             followers: AtomicUsize::new(0),
             followed: AtomicU64::new(0),
         });
-        let answering = desk.clone();
         let accept = move || {
             for stream in listener.incoming() {
                 match stream {
-                    Ok(stream) => admit(stream, &answering),
+                    Ok(stream) => admit(stream, &desk),
                     Err(_) => thread::sleep(ACCEPT_PAUSE),
                 }
             }
         };
         thread::Builder::new().name("control".to_owned()).spawn(accept).context("cannot start a thread")?;
-        Ok(Self { socket, desk })
-    }
-
-    /// Tells the status of these loaders from now on, and that this configuration serves.
-    pub(crate) fn show(&self, loaders: Vec<LoadWatch>, serving: Value) {
-        *locked(&self.desk.loaders) = loaders;
-        *locked(&self.desk.serving) = serving;
+        Ok(Self { socket })
     }
 }
 
@@ -125,11 +112,6 @@ impl Drop for Control {
         // What stays is removed by the next start.
         drop(fs::remove_file(&self.socket));
     }
-}
-
-/// What is behind a lock here is whole after every statement.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One of so many places, until it is dropped.
@@ -172,7 +154,7 @@ impl Desk {
         let (question, behind) = read_question(&client.stream)?;
         match &*question {
             WATERMARK => client.stream.write_all(watermark_line(self.log.watermark()).as_bytes()),
-            STATUS => client.stream.write_all(self.status().as_bytes()),
+            STATUS => client.stream.write_all(format!("{}\n\n", (self.on_status)()).as_bytes()),
             RELOAD => {
                 (self.on_reload)(Asker(client.stream));
                 Ok(())
@@ -183,22 +165,6 @@ impl Desk {
             },
             _ => Ok(()),
         }
-    }
-
-    /// A line for each loader, here or in another process, and for each sink that nobody loads, one for the configuration that
-    /// serves; then an empty one.
-    fn status(&self) -> String {
-        let own =
-            locked(&self.loaders).iter().map(|loader| report(loader.name(), &loader.status())).collect();
-        let mut reports: Vec<Value> = own;
-        reports.extend(locked(&self.reports).values().cloned());
-        for sink in self.sinks.names() {
-            if !reports.iter().any(|report| report["sink"] == *sink) {
-                reports.push(absent(&sink));
-            }
-        }
-        reports.extend(Some(locked(&self.serving).clone()).filter(|serving| !serving.is_null()));
-        reports.iter().map(|report| format!("{report}\n")).collect::<String>() + "\n"
     }
 
     /// Tells how far the log is, and hears what is loaded, until either side is gone.
@@ -213,7 +179,7 @@ impl Desk {
             drop(stream.shutdown(Shutdown::Both));
             heard
         });
-        locked(&self.reports).remove(&id);
+        self.board.forget(id);
         heard
     }
 
@@ -226,7 +192,7 @@ impl Desk {
             if let Some(Loaded { sink, log, last }) = told.strip_prefix(LOADED).and_then(Loaded::read) {
                 self.sinks.confirm(sink, log, last);
             } else if let Some(report) = told.strip_prefix(REPORT).and_then(|json| json.parse().ok()) {
-                locked(&self.reports).insert(id, report);
+                self.board.hear(id, report);
             }
         }
     }

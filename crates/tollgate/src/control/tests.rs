@@ -3,6 +3,7 @@
 use super::ask::exchange;
 use super::server::{CLIENTS_MAX, FOLLOWERS_MAX};
 use super::*;
+use crate::board::Board;
 use crate::sinks::Followers;
 
 use std::fs;
@@ -24,7 +25,11 @@ fn serve(dir: &Path) -> (Log, Control) {
     let (log, _) = Log::open(Arc::new(DiskStorage), LogOptions::new(dir), Vec::new(), |_| {}).unwrap();
     let reloaded = || Reloaded { code: 2, text: "t.toml: wrong\n".to_owned() };
     let sinks = Followers::of("main", log.follower());
-    let control = Control::serve(dir, log.follower(), sinks, move |asker| asker.tell(&reloaded())).unwrap();
+    let board = Board::of(sinks.clone());
+    let told = board.clone();
+    let lines = move || told.reports().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    let reload = move |asker: Asker| asker.tell(&reloaded());
+    let control = Control::serve(dir, log.follower(), sinks, board, lines, reload).unwrap();
     (log, control)
 }
 

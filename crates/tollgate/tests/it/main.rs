@@ -7,6 +7,7 @@ mod app_tests;
 mod apps;
 mod awkward;
 mod browser;
+mod chromium;
 mod client;
 #[path = "../../../tollgate-load/tests/postgres/cluster.rs"]
 mod cluster;
@@ -16,6 +17,8 @@ mod dev;
 mod disk;
 mod downloads;
 mod end_to_end;
+mod example;
+mod examples;
 mod faults;
 mod files;
 mod floods;

@@ -137,7 +137,7 @@ fn faults_of_an_app_are_told_with_its_own_file_and_line() {
         &mount("/a", "a"),
         &[
             "a/app.toml:3:10: script \"nothing.luau\" is no file: looked for a/nothing.luau",
-            "a/app.toml:4:1: unknown key \"host\" in [[route]], allowed: path, methods, stream, script, files, collect, reply, \
+            "a/app.toml:4:1: unknown key \"host\" in [[route]], allowed: path, methods, stream, script, files, proxy, collect, reply, \
              body_bytes_max, body_timeout, body_rate_min, body_rate_grace, cors",
             "a/app.toml:5:2: unknown key \"server\" in the file, allowed: limits, script, stream, route",
         ],

@@ -1,0 +1,61 @@
+//! Single numbers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Only ever rises. One thread adds, any reads: what two add at the same moment may be lost.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds.
+    #[inline]
+    pub fn add(&self, more: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+    }
+
+    /// What was added so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Rises and falls. One thread writes, any reads.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicU64);
+
+impl Gauge {
+    /// Sets it.
+    #[inline]
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// Moves it from a part of `before` to one of `after`.
+    #[inline]
+    pub fn shift(&self, before: u64, after: u64) {
+        let all = self.0.load(Ordering::Relaxed);
+        self.0.store(all.wrapping_sub(before).wrapping_add(after), Ordering::Relaxed);
+    }
+
+    /// What it is now.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gauge_is_the_sum_of_its_parts() {
+        let gauge = Gauge::default();
+        gauge.shift(0, 5);
+        gauge.shift(0, 2);
+        gauge.shift(5, 1);
+        assert_eq!(gauge.get(), 3);
+        gauge.shift(1, 0);
+        gauge.shift(2, 0);
+        assert_eq!(gauge.get(), 0);
+    }
+}

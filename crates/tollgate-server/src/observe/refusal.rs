@@ -1,0 +1,86 @@
+//! Why requests, or whole connections, are not taken on; and which records were not confirmed.
+
+use tollgate_log::AppendError;
+
+use crate::recorder::Verdict;
+use crate::spool::SpoolError;
+
+/// Why a request or a connection is not taken on. Nothing of it was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The worker is behind.
+    Behind,
+    /// Too much is in flight.
+    Memory,
+    /// There are as many connections as may be.
+    Connections,
+    /// One client has as many as it may have.
+    ClientConnections,
+    /// Too much waits for the disk.
+    LogQueue,
+    /// The disk of the log is nearly full.
+    Disk,
+    /// The log failed.
+    LogStopped,
+    /// The records are larger than a transaction may be.
+    TooLarge,
+    /// The database is away that the reply would wait for.
+    Database,
+    /// A body cannot be spooled.
+    Spool,
+}
+
+impl Refusal {
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Behind,
+        Self::Memory,
+        Self::Connections,
+        Self::ClientConnections,
+        Self::LogQueue,
+        Self::Disk,
+        Self::LogStopped,
+        Self::TooLarge,
+        Self::Database,
+        Self::Spool,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Behind => "behind",
+            Self::Memory => "memory",
+            Self::Connections => "connections",
+            Self::ClientConnections => "client_connections",
+            Self::LogQueue => "log_queue",
+            Self::Disk => "disk",
+            Self::LogStopped => "log_stopped",
+            Self::TooLarge => "too_large",
+            Self::Database => "database",
+            Self::Spool => "spool",
+        }
+    }
+}
+
+impl From<&AppendError> for Refusal {
+    fn from(error: &AppendError) -> Self {
+        match error {
+            AppendError::TooLarge { .. } => Self::TooLarge,
+            AppendError::Busy { .. } => Self::LogQueue,
+            AppendError::NoRoom => Self::Disk,
+            AppendError::Stopped(_) => Self::LogStopped,
+        }
+    }
+}
+
+impl From<&SpoolError> for Refusal {
+    fn from(_: &SpoolError) -> Self {
+        Self::Spool
+    }
+}
+
+/// The verdicts that stand for a reply in place of another, by name.
+pub(super) const UNCONFIRMED: [(Verdict, &str); 4] = [
+    (Verdict::Lost, "lost"),
+    (Verdict::Late, "late"),
+    (Verdict::Missing, "missing"),
+    (Verdict::Rejected, "rejected"),
+];

@@ -1,0 +1,167 @@
+//! What is counted of one route, by one worker.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tollgate_http::StatusCode;
+use tollgate_meter::{Counter, Histogram, Observed};
+use tollgate_script::CallError;
+
+use crate::options::RouteSpec;
+
+/// Which route: as it is configured, so that there are as many names as routes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RouteName {
+    /// The pattern of its path.
+    pub path: String,
+    /// Its host, if it names one.
+    pub host: Option<String>,
+    /// Its methods, if it names them, with commas between them.
+    pub methods: Option<String>,
+}
+
+impl RouteName {
+    pub(crate) fn of(spec: &RouteSpec) -> Self {
+        let methods = spec.methods.map(|methods| methods.to_string().replace(", ", ","));
+        Self { path: spec.path.clone(), host: spec.host.clone(), methods }
+    }
+}
+
+/// Classes of statuses: 1xx to 5xx.
+pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// Why a call of a script failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ScriptFailure {
+    Error,
+    CpuBudget,
+    WallBudget,
+    Memory,
+    Reply,
+}
+
+impl ScriptFailure {
+    pub(super) const ALL: [(Self, &str); 5] = [
+        (Self::Error, "error"),
+        (Self::CpuBudget, "cpu_budget"),
+        (Self::WallBudget, "wall_budget"),
+        (Self::Memory, "memory"),
+        (Self::Reply, "reply"),
+    ];
+}
+
+impl From<&CallError> for ScriptFailure {
+    fn from(error: &CallError) -> Self {
+        match error {
+            CallError::Script { .. } => Self::Error,
+            CallError::CpuBudget { .. } => Self::CpuBudget,
+            CallError::WallBudget { .. } => Self::WallBudget,
+            CallError::Memory { .. } => Self::Memory,
+            CallError::Reply(_) => Self::Reply,
+        }
+    }
+}
+
+/// What one worker counts of a route.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct RouteCells {
+    pub(super) name: RouteName,
+    replies: [Counter; CLASSES.len()],
+    took: Histogram,
+    script_failures: [Counter; ScriptFailure::ALL.len()],
+}
+
+impl RouteCells {
+    pub(super) fn new(name: RouteName) -> Self {
+        let (replies, took, script_failures) = Default::default();
+        Self { name, replies, took, script_failures }
+    }
+
+    pub(crate) fn count_failure(&self, failure: ScriptFailure) {
+        self.script_failures[failure as usize].add(1);
+    }
+}
+
+/// Replies without a route, by class.
+#[derive(Debug, Default)]
+pub(super) struct Unrouted(pub(super) [Counter; CLASSES.len()]);
+
+/// What is known of a reply when it may leave.
+#[derive(Debug)]
+pub(crate) struct RouteTally {
+    pub(crate) status: StatusCode,
+    /// When the head of its request was complete.
+    pub(crate) begun: Instant,
+    /// None: the server answered by itself.
+    pub(crate) route: Option<Rc<Arc<RouteCells>>>,
+}
+
+/// Counts replies that leave together.
+pub(crate) struct Leaving<'a> {
+    unrouted: &'a Unrouted,
+    now: Instant,
+    /// The begin of the last one, which others share as a rule, with its bucket and its nanoseconds.
+    last: (Instant, usize, u64),
+}
+
+impl<'a> Leaving<'a> {
+    pub(super) fn new(unrouted: &'a Unrouted) -> Self {
+        let now = Instant::now();
+        Self { unrouted, now, last: (now, 0, 0) }
+    }
+
+    #[inline]
+    pub(crate) fn count(&mut self, tally: &RouteTally) {
+        let class = class_of(tally.status);
+        let Some(route) = &tally.route else { return self.unrouted.0[class].add(1) };
+        if tally.begun != self.last.0 {
+            let took = self.now.saturating_duration_since(tally.begun);
+            let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+            self.last = (tally.begun, Histogram::bucket(nanoseconds), nanoseconds);
+        }
+        route.replies[class].add(1);
+        route.took.observe_in(self.last.1, self.last.2);
+    }
+}
+
+fn class_of(status: StatusCode) -> usize {
+    usize::from(status.as_u16() / 100).clamp(1, CLASSES.len()) - 1
+}
+
+/// What all workers counted of a route.
+#[derive(Debug, Clone)]
+pub struct RouteStatus {
+    /// Which one.
+    pub name: RouteName,
+    /// Replies by the class of their status: 1xx to 5xx.
+    pub replies: [u64; CLASSES.len()],
+    /// From the complete head of the request to the moment when the reply may leave.
+    pub took: Observed,
+    /// Calls of its script that failed, by reason.
+    pub script_failures: Vec<(&'static str, u64)>,
+}
+
+impl RouteStatus {
+    pub(super) fn of(cells: &RouteCells) -> Self {
+        let mut status = Self {
+            name: cells.name.clone(),
+            replies: [0; CLASSES.len()],
+            took: Observed::default(),
+            script_failures: ScriptFailure::ALL.iter().map(|(_, name)| (*name, 0)).collect(),
+        };
+        status.add(cells);
+        status
+    }
+
+    pub(super) fn add(&mut self, cells: &RouteCells) {
+        for (all, more) in self.replies.iter_mut().zip(&cells.replies) {
+            *all += more.get();
+        }
+        self.took.add(&cells.took.read());
+        for ((_, all), more) in self.script_failures.iter_mut().zip(&cells.script_failures) {
+            *all += more.get();
+        }
+    }
+}

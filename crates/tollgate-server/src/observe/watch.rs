@@ -1,0 +1,140 @@
+//! A server as others see it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_meter::Observed;
+
+use super::refusal::{Refusal, UNCONFIRMED};
+use super::route::{CLASSES, RouteName, RouteStatus};
+use super::worker::{MALFORMED, WorkerCells};
+use crate::crowd::Crowd;
+
+/// Sees how a server does, also after its end, and while its workers do not turn: it waits for none of them.
+#[derive(Clone)]
+pub struct ServerWatch {
+    crowd: Arc<Crowd>,
+    workers: Arc<[Arc<WorkerCells>]>,
+}
+
+/// How a server does, counted from its start.
+#[derive(Debug, Clone)]
+pub struct ServerStatus {
+    /// Each worker, in order.
+    pub workers: Vec<WorkerStatus>,
+    /// The routes of the configuration that serves, in the order of their names.
+    pub routes: Vec<RouteStatus>,
+    /// Replies without a route, by the class of their status: the server answered by itself.
+    pub unrouted: [u64; CLASSES.len()],
+    /// Connections now, and how many may be.
+    pub connections: usize,
+    /// See `connections`.
+    pub connections_max: usize,
+    /// Bytes in flight beyond 4 KiB for each connection, and how many may be.
+    pub in_flight_bytes: u64,
+    /// See `in_flight_bytes`.
+    pub in_flight_bytes_max: u64,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Bytes of requests.
+    pub received_bytes: u64,
+    /// Bytes of replies.
+    pub sent_bytes: u64,
+    /// Requests that are complete and not answered.
+    pub in_flight: u64,
+    /// Requests and connections that were not taken on, by reason.
+    pub refusals: Vec<(&'static str, u64)>,
+    /// What came and was no request, or came too slowly, by the status that it was answered with; 0 for any other.
+    pub malformed: Vec<(u16, u64)>,
+    /// Replies whose records did not get where they should be, by what became of them.
+    pub unconfirmed: Vec<(&'static str, u64)>,
+}
+
+/// How one worker does.
+#[derive(Debug, Clone)]
+pub struct WorkerStatus {
+    /// How long it has not told that it turns; up to a quarter of a second is as it should be.
+    pub silence: Duration,
+    /// How long what is ready waits for its turn, four times a second.
+    pub turn: Observed,
+    /// Its connections.
+    pub connections: usize,
+    /// Memory of its scripts, in bytes.
+    pub script_bytes: u64,
+    /// The share of requests that it refuses because it is behind, up to 1.
+    pub refused_share: f64,
+}
+
+impl ServerWatch {
+    pub(crate) fn new(crowd: &Arc<Crowd>, workers: Vec<Arc<WorkerCells>>) -> Self {
+        Self { crowd: crowd.clone(), workers: workers.into() }
+    }
+
+    /// How it does.
+    pub fn status(&self) -> ServerStatus {
+        let (crowd, sum) = (&self.crowd, |count: fn(&WorkerCells) -> u64| -> u64 {
+            self.workers.iter().map(|cells| count(cells)).sum()
+        });
+        let mut unrouted = [0; CLASSES.len()];
+        for cells in self.workers.iter() {
+            for (all, more) in unrouted.iter_mut().zip(&cells.unrouted.0) {
+                *all += more.get();
+            }
+        }
+        ServerStatus {
+            workers: self
+                .workers
+                .iter()
+                .enumerate()
+                .map(|(index, cells)| self.worker(index, cells))
+                .collect(),
+            routes: self.routes(),
+            unrouted,
+            connections: crowd.connections(),
+            connections_max: crowd.connections_max(),
+            in_flight_bytes: crowd.held_bytes(),
+            in_flight_bytes_max: crowd.in_flight_bytes_max(),
+            accepted: sum(|cells| cells.accepted.get()),
+            received_bytes: sum(|cells| cells.received_bytes.get()),
+            sent_bytes: sum(|cells| cells.sent_bytes.get()),
+            in_flight: sum(|cells| cells.in_flight.get()),
+            refusals: self.named(Refusal::ALL.map(Refusal::name), |cells, place| cells.refusals[place].get()),
+            malformed: self.named(MALFORMED, |cells, place| cells.malformed[place].get()),
+            unconfirmed: self
+                .named(UNCONFIRMED.map(|(_, name)| name), |cells, place| cells.unconfirmed[place].get()),
+        }
+    }
+
+    fn worker(&self, index: usize, cells: &WorkerCells) -> WorkerStatus {
+        WorkerStatus {
+            silence: cells.silence(),
+            turn: cells.turn.read(),
+            connections: self.crowd.connections_of(index),
+            script_bytes: cells.script_bytes.get(),
+            refused_share: cells.refused_share.get() as f64 / 1024.0,
+        }
+    }
+
+    fn routes(&self) -> Vec<RouteStatus> {
+        let mut routes: BTreeMap<RouteName, RouteStatus> = BTreeMap::new();
+        for worker in self.workers.iter() {
+            for cells in worker.routes().iter() {
+                match routes.get_mut(&cells.name) {
+                    Some(status) => status.add(cells),
+                    None => drop(routes.insert(cells.name.clone(), RouteStatus::of(cells))),
+                }
+            }
+        }
+        routes.into_values().collect()
+    }
+
+    fn named<N, const COUNT: usize>(
+        &self,
+        names: [N; COUNT],
+        count: impl Fn(&WorkerCells, usize) -> u64,
+    ) -> Vec<(N, u64)> {
+        let of_all = |place| self.workers.iter().map(|cells| count(cells, place)).sum();
+        names.into_iter().enumerate().map(|(place, name)| (name, of_all(place))).collect()
+    }
+}

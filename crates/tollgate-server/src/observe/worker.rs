@@ -1,0 +1,155 @@
+//! What one worker counts.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tollgate_http::StatusCode;
+use tollgate_meter::{Counter, Gauge, Histogram};
+
+use super::refusal::{Refusal, UNCONFIRMED};
+use super::route::{Leaving, RouteCells, RouteName, Unrouted};
+use crate::recorder::Verdict;
+
+/// Statuses of requests that are none, or that came too slowly, and the last place for all others.
+pub(super) const MALFORMED: [u16; 9] = [400, 408, 413, 414, 417, 431, 501, 505, 0];
+
+/// The cells of one worker.
+#[repr(align(128))]
+pub(crate) struct WorkerCells {
+    begun: Instant,
+    /// Nanoseconds from `begun` to its last beat.
+    beat_ns: Gauge,
+    pub(super) turn: Histogram,
+    pub(super) accepted: Counter,
+    pub(super) received_bytes: Counter,
+    pub(super) sent_bytes: Counter,
+    pub(super) in_flight: Gauge,
+    pub(super) refusals: [Counter; Refusal::ALL.len()],
+    pub(super) malformed: [Counter; MALFORMED.len()],
+    pub(super) unconfirmed: [Counter; UNCONFIRMED.len()],
+    pub(super) script_bytes: Gauge,
+    /// How many of 1024 requests are refused because the worker is behind.
+    pub(super) refused_share: Gauge,
+    pub(super) unrouted: Unrouted,
+    /// Those of the configuration that serves. Locked by a reload and by whoever looks.
+    routes: Mutex<Vec<Arc<RouteCells>>>,
+}
+
+impl WorkerCells {
+    pub(crate) fn new() -> Self {
+        Self {
+            begun: Instant::now(),
+            beat_ns: Gauge::default(),
+            turn: Histogram::default(),
+            accepted: Counter::default(),
+            received_bytes: Counter::default(),
+            sent_bytes: Counter::default(),
+            in_flight: Gauge::default(),
+            refusals: Default::default(),
+            malformed: Default::default(),
+            unconfirmed: Default::default(),
+            script_bytes: Gauge::default(),
+            refused_share: Gauge::default(),
+            unrouted: Unrouted::default(),
+            routes: Mutex::default(),
+        }
+    }
+
+    /// The worker turns.
+    pub(crate) fn beat(&self) {
+        self.beat_ns.set(u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// How long it has not told that it turns.
+    pub(super) fn silence(&self) -> Duration {
+        self.begun.elapsed().saturating_sub(Duration::from_nanos(self.beat_ns.get()))
+    }
+
+    /// What was ready waited so long for its turn.
+    pub(crate) fn note_turn(&self, took: Duration) {
+        self.turn.observe(took);
+    }
+
+    pub(crate) fn note_script_bytes(&self, bytes: usize) {
+        self.script_bytes.set(bytes as u64);
+    }
+
+    pub(crate) fn note_refused_share(&self, share: u32) {
+        self.refused_share.set(share.into());
+    }
+
+    pub(crate) fn count_accepted(&self) {
+        self.accepted.add(1);
+    }
+
+    pub(crate) fn count_received(&self, bytes: usize) {
+        self.received_bytes.add(bytes as u64);
+    }
+
+    pub(crate) fn count_sent(&self, bytes: usize) {
+        self.sent_bytes.add(bytes as u64);
+    }
+
+    pub(crate) fn count_refusal(&self, refusal: Refusal) {
+        self.refusals[refusal as usize].add(1);
+    }
+
+    pub(crate) fn count_malformed(&self, status: StatusCode) {
+        let known = MALFORMED.iter().position(|known| *known == status.as_u16());
+        self.malformed[known.unwrap_or(MALFORMED.len() - 1)].add(1);
+    }
+
+    pub(crate) fn count_unconfirmed(&self, verdict: Verdict) {
+        if let Some(place) = UNCONFIRMED.iter().position(|(known, _)| *known == verdict) {
+            self.unconfirmed[place].add(1);
+        }
+    }
+
+    /// Replies leave together, now.
+    #[inline]
+    pub(crate) fn leaving(&self) -> Leaving<'_> {
+        Leaving::new(&self.unrouted)
+    }
+
+    /// The cells of a route: those that it has by that name, so that a reload counts on.
+    pub(crate) fn route(&self, name: RouteName) -> Arc<RouteCells> {
+        let known = self.routes().iter().find(|cells| cells.name == name).cloned();
+        known.unwrap_or_else(|| Arc::new(RouteCells::new(name)))
+    }
+
+    /// These are the routes from now on.
+    pub(crate) fn serve(&self, routes: Vec<Arc<RouteCells>>) {
+        *self.routes() = routes;
+    }
+
+    /// The list is whole after every statement.
+    pub(super) fn routes(&self) -> MutexGuard<'_, Vec<Arc<RouteCells>>> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The requests of one connection that are complete and not answered, among those of its worker.
+pub(crate) struct Flight {
+    cells: Arc<WorkerCells>,
+    count: u64,
+}
+
+impl Flight {
+    pub(crate) fn new(cells: &Arc<WorkerCells>) -> Self {
+        Self { cells: cells.clone(), count: 0 }
+    }
+
+    pub(crate) fn set(&mut self, count: usize) {
+        let count = count as u64;
+        if count != self.count {
+            self.cells.in_flight.shift(self.count, count);
+            self.count = count;
+        }
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}

@@ -1,0 +1,138 @@
+//! Who is answered: not a page of somebody else's in a browser here, and, where there is a token, nobody without it.
+//!
+//! A browser sends the name that the page knows the server by in `Host`, so a name that is none of ours is one that was
+//! rebound to our address (DNS rebinding); an address is none that could be rebound. What a page of another origin sends
+//! carries its `Origin`.
+
+use std::net::IpAddr;
+
+use subtle::ConstantTimeEq;
+use tollgate_http::{RequestHead, StatusCode};
+
+use crate::config::{Admin, Token};
+
+pub(super) struct Access {
+    token: Option<Token>,
+    hosts: Vec<String>,
+}
+
+/// Why somebody is not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Denial {
+    Host,
+    Origin,
+    Token,
+}
+
+impl Denial {
+    pub(super) const fn status(self) -> StatusCode {
+        match self {
+            Self::Host => StatusCode::MISDIRECTED_REQUEST,
+            Self::Origin => StatusCode::FORBIDDEN,
+            Self::Token => StatusCode::UNAUTHORIZED,
+        }
+    }
+
+    pub(super) const fn text(self) -> &'static str {
+        match self {
+            Self::Host => {
+                "this is not that host: ask by address or localhost, or add the name to hosts in [admin]"
+            }
+            Self::Origin => "pages of other origins are not answered",
+            Self::Token => "Authorization: Bearer TOKEN is needed",
+        }
+    }
+}
+
+impl Access {
+    pub(super) fn new(config: &Admin) -> Self {
+        Self { token: config.token.clone(), hosts: config.hosts.clone() }
+    }
+
+    /// Whether the request comes from where it may.
+    pub(super) fn check_origin(&self, head: &RequestHead) -> Result<(), Denial> {
+        let authority = head.host().unwrap_or_default();
+        if !self.is_own(name_of(authority)) {
+            return Err(Denial::Host);
+        }
+        let is_foreign = match head.field("origin") {
+            None => false,
+            Some(origin) => {
+                let origin = std::str::from_utf8(origin).unwrap_or_default();
+                !origin.strip_prefix("http://").is_some_and(|origin| origin.eq_ignore_ascii_case(authority))
+            }
+        };
+        let is_cross_site = head.field("sec-fetch-site").is_some_and(|site| site == b"cross-site");
+        if is_foreign || is_cross_site { Err(Denial::Origin) } else { Ok(()) }
+    }
+
+    /// Whether it knows the token, if there is one.
+    pub(super) fn check_token(&self, head: &RequestHead) -> Result<(), Denial> {
+        let Some(token) = &self.token else { return Ok(()) };
+        let given = head.field("authorization").and_then(bearer).unwrap_or_default();
+        let is_same: bool = given.ct_eq(token.secret.as_bytes()).into();
+        if is_same { Ok(()) } else { Err(Denial::Token) }
+    }
+
+    fn is_own(&self, name: &str) -> bool {
+        let is_address = |name: &str| name.parse::<IpAddr>().is_ok();
+        let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+        is_address(bare)
+            || name.eq_ignore_ascii_case("localhost")
+            || self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
+    }
+}
+
+/// The host without the port.
+fn name_of(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !is_bare_v6(name) => name,
+        _ => authority,
+    }
+}
+
+/// A colon inside of brackets separates no port.
+fn is_bare_v6(name: &str) -> bool {
+    name.starts_with('[') && !name.ends_with(']')
+}
+
+/// RFC 6750 section 2.1; the scheme is matched without case (RFC 9110 section 11.1).
+fn bearer(field: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = field.split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_is_its_name_and_a_port() {
+        let check = |authority, name| assert_eq!(name_of(authority), name, "{authority}");
+        check("localhost", "localhost");
+        check("localhost:9080", "localhost");
+        check("127.0.0.1:9080", "127.0.0.1");
+        check("[::1]", "[::1]");
+        check("[::1]:9080", "[::1]");
+        check("a:b", "a:b");
+    }
+
+    #[test]
+    fn an_address_and_localhost_are_own_names_and_others_if_they_are_listed() {
+        let access = Access { token: None, hosts: vec!["admin.internal".to_owned()] };
+        for own in ["127.0.0.1", "[::1]", "10.1.2.3", "LocalHost", "Admin.Internal"] {
+            assert!(access.is_own(own), "{own}");
+        }
+        for foreign in ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "[x]"] {
+            assert!(!access.is_own(foreign), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_behind_its_scheme() {
+        assert_eq!(bearer(b"Bearer abc"), Some(&b"abc"[..]));
+        assert_eq!(bearer(b"bearer abc"), Some(&b"abc"[..]));
+        assert_eq!(bearer(b"Basic abcd"), None);
+        assert_eq!(bearer(b"Bearer"), None);
+    }
+}

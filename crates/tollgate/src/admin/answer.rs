@@ -1,0 +1,161 @@
+//! What is answered where.
+//!
+//! | path | answer |
+//! | --- | --- |
+//! | `/healthz` | 200 while the process does what it is for, 503 while a worker does not turn |
+//! | `/readyz` | 200 while requests should come here, else 503, with reasons and warnings; JSON for who accepts that |
+//! | `/metrics` | what Prometheus reads |
+//! | `/status` | everything that is known, as JSON |
+//!
+//! With a token the first two say no more than their status to whoever lacks it: who balances need not know it.
+
+use std::borrow::Cow;
+
+use tollgate_http::{
+    Connection, Method, ReplyBody, RequestError, RequestHead, StatusCode, accepted_media, begin_reply_head,
+    end_reply_head, http_date, push_field,
+};
+use tollgate_meter::CONTENT_TYPE as METRICS;
+
+use super::access::{Access, Denial};
+use crate::observe::health::{json_of, text_of};
+use crate::observe::{Observer, is_alive, metrics};
+
+const TEXT_PLAIN: &str = "text/plain";
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+
+pub(super) struct Answers {
+    observer: Observer,
+    access: Access,
+}
+
+struct Answer {
+    status: StatusCode,
+    content_type: &'static str,
+    content: Cow<'static, str>,
+    field: Option<(&'static str, &'static str)>,
+}
+
+impl Answer {
+    fn text(status: StatusCode, content: impl Into<Cow<'static, str>>) -> Self {
+        Self { status, content_type: TEXT, content: content.into(), field: None }
+    }
+
+    fn json(status: StatusCode, content: &serde_json::Value) -> Self {
+        Self { content_type: JSON, ..Self::text(status, format!("{content}\n")) }
+    }
+
+    fn write(&self, is_head: bool) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.content.len() + 256);
+        let length = ReplyBody::Length(self.content.len() as u64);
+        begin_reply_head(&mut out, self.status, &http_date(now()), length, Some(Connection::Close));
+        push_field(&mut out, b"Content-Type", self.content_type.as_bytes());
+        push_field(&mut out, b"Cache-Control", b"no-store");
+        push_field(&mut out, b"X-Content-Type-Options", b"nosniff");
+        if let Some((name, value)) = self.field {
+            push_field(&mut out, name.as_bytes(), value.as_bytes());
+        }
+        end_reply_head(&mut out);
+        if !is_head {
+            out.extend_from_slice(self.content.as_bytes());
+        }
+        out
+    }
+}
+
+impl From<Denial> for Answer {
+    fn from(denial: Denial) -> Self {
+        let answer = Self::text(denial.status(), format!("{}\n", denial.text()));
+        match denial {
+            // RFC 9110 section 15.5.2.
+            Denial::Token => Self { field: Some(("WWW-Authenticate", "Bearer")), ..answer },
+            Denial::Host | Denial::Origin => answer,
+        }
+    }
+}
+
+impl Answers {
+    pub(super) fn new(observer: Observer, access: Access) -> Self {
+        Self { observer, access }
+    }
+
+    /// The bytes of the answer to a request.
+    pub(super) fn answer(&self, head: &RequestHead) -> Vec<u8> {
+        let answer = self.access.check_origin(head).map_or_else(Answer::from, |()| self.find(head));
+        answer.write(head.method() == Method::Head)
+    }
+
+    /// The bytes of the answer to what is no request.
+    pub(super) fn refuse(&self, error: &RequestError) -> Vec<u8> {
+        Answer::text(error.status(), format!("{}\n", error.client_text())).write(false)
+    }
+
+    fn find(&self, head: &RequestHead) -> Answer {
+        let answer = match head.path() {
+            "/healthz" => Self::healthz,
+            "/readyz" => Self::readyz,
+            "/metrics" => Self::metrics,
+            "/status" => Self::status,
+            _ => {
+                let text = "here are /healthz, /readyz, /metrics and /status\n";
+                return Answer::text(StatusCode::NOT_FOUND, text);
+            }
+        };
+        if !matches!(head.method(), Method::Get | Method::Head) {
+            let answer = Answer::text(StatusCode::METHOD_NOT_ALLOWED, "nothing is changed here\n");
+            return Answer { field: Some(("Allow", "GET, HEAD")), ..answer };
+        }
+        answer(self, head)
+    }
+
+    fn healthz(&self, head: &RequestHead) -> Answer {
+        let health = self.observer.health(&self.observer.look());
+        match (is_alive(&health), self.access.check_token(head)) {
+            (true, _) => Answer::text(StatusCode::OK, "ok\n"),
+            (false, Err(_)) => Answer::text(StatusCode::SERVICE_UNAVAILABLE, "not ok\n"),
+            (false, Ok(())) => Answer::text(StatusCode::SERVICE_UNAVAILABLE, text_of(&health)),
+        }
+    }
+
+    fn readyz(&self, head: &RequestHead) -> Answer {
+        let health = self.observer.health(&self.observer.look());
+        let (status, word) = match health.is_ready() {
+            true => (StatusCode::OK, "ready\n"),
+            false => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
+        };
+        if self.access.check_token(head).is_err() {
+            return Answer::text(status, word);
+        }
+        if wants_json(head) {
+            Answer::json(status, &json_of(&health))
+        } else {
+            Answer::text(status, text_of(&health))
+        }
+    }
+
+    fn metrics(&self, head: &RequestHead) -> Answer {
+        if let Err(denial) = self.access.check_token(head) {
+            return denial.into();
+        }
+        let seen = self.observer.look();
+        let content = metrics::expose(&seen, &self.observer.health(&seen));
+        Answer { content_type: METRICS, ..Answer::text(StatusCode::OK, content) }
+    }
+
+    fn status(&self, head: &RequestHead) -> Answer {
+        if let Err(denial) = self.access.check_token(head) {
+            return denial.into();
+        }
+        let seen = self.observer.look();
+        Answer::json(StatusCode::OK, &self.observer.document(&seen, &self.observer.health(&seen)))
+    }
+}
+
+fn wants_json(head: &RequestHead) -> bool {
+    accepted_media(head, &[TEXT_PLAIN, JSON]) == 1
+}
+
+fn now() -> std::time::SystemTime {
+    jiff::Timestamp::now().into()
+}

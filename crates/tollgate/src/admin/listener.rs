@@ -1,0 +1,160 @@
+//! The socket of the admin listener.
+
+use std::fmt;
+use std::fs::{self, File, Permissions};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use rustix::io::Errno;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::config::AdminListen;
+
+/// Nobody but the owner.
+const SOCKET_MODE: u32 = 0o600;
+const BACKLOG: i32 = 64;
+/// Descriptors that are kept for the moment when the process has no other left.
+const SPARES: usize = 4;
+
+/// Where the listener is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Bound {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "http://{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+pub(super) struct Listener {
+    socket: Socket,
+    pub(super) bound: Bound,
+    spares: Vec<OwnedFd>,
+}
+
+impl Listener {
+    /// None: nowhere, as configured, or as nobody asked for it.
+    pub(super) fn bind(listen: &AdminListen) -> anyhow::Result<Option<Self>> {
+        let bound = match listen {
+            AdminListen::Nowhere => return Ok(None),
+            AdminListen::Tcp(address) => {
+                bind_tcp(*address).with_context(|| format!("cannot listen for [admin] on {address}"))
+            }
+            AdminListen::Unix(path) => {
+                bind_unix(path).with_context(|| format!("cannot listen for [admin] on {}", path.display()))
+            }
+            AdminListen::LogFolder(path) => match bind_unix(path) {
+                Ok(bound) => Ok(bound),
+                Err(error) => {
+                    let path = path.display();
+                    tracing::warn!(%error, %path, "no admin listener: [admin] listen names another place");
+                    return Ok(None);
+                }
+            },
+        };
+        let (socket, bound) = bound?;
+        let mut listener = Self { socket, bound, spares: Vec::new() };
+        listener.refill();
+        Ok(Some(listener))
+    }
+
+    /// Takes the next client; none if it is gone again. Without a descriptor a spare one is given up for it.
+    pub(super) fn accept(&mut self) -> io::Result<Option<Socket>> {
+        loop {
+            match self.socket.accept() {
+                Ok((socket, _)) => {
+                    socket.set_nonblocking(true)?;
+                    return Ok(Some(socket));
+                }
+                Err(error) => match Errno::from_io_error(&error) {
+                    Some(Errno::MFILE | Errno::NFILE) if self.spares.pop().is_some() => {}
+                    Some(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => return Ok(None),
+                    _ => return Err(error),
+                },
+            }
+        }
+    }
+
+    /// Keeps spare descriptors again, as far as there are any.
+    pub(super) fn refill(&mut self) {
+        while self.spares.len() < SPARES
+            && let Ok(file) = File::open("/dev/null")
+        {
+            self.spares.push(file.into());
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Bound::Unix(path) = &self.bound {
+            // What stays is replaced by the next start.
+            drop(fs::remove_file(path));
+        }
+    }
+}
+
+fn bind_tcp(address: SocketAddr) -> io::Result<(Socket, Bound)> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    // A restart need not wait for what the connections of the last run leave.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    let bound = socket.local_addr()?.as_socket().unwrap_or(address);
+    Ok((socket, Bound::Tcp(bound)))
+}
+
+/// The caller owns the folder, or the path is the operator's: a socket without anybody behind it is replaced.
+fn bind_unix(path: &Path) -> io::Result<(Socket, Bound)> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(folder)?;
+    // The path of a socket has at most 107 bytes (unix(7)), that of the folder any length.
+    let folder = File::open(folder)?;
+    let through = Path::new("/proc/self/fd")
+        .join(folder.as_raw_fd().to_string())
+        .join(path.file_name().unwrap_or_default());
+    let address = SockAddr::unix(&through)?;
+    remove_dead(&through, &address)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.bind(&address)?;
+    // Nobody can connect before it listens, so nobody gets past permissions that are not set yet.
+    fs::set_permissions(&through, Permissions::from_mode(SOCKET_MODE))?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok((socket, Bound::Unix(path.to_owned())))
+}
+
+fn remove_dead(path: &Path, address: &SockAddr) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => {}
+        Ok(_) => return Err(io::Error::new(ErrorKind::AlreadyExists, "a file is there that is no socket")),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(address) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
+        // A full queue is a living server, too.
+        Ok(()) => Err(ErrorKind::AddrInUse.into()),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(ErrorKind::AddrInUse.into()),
+        Err(error) => Err(error),
+    }
+}

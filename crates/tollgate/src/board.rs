@@ -1,0 +1,106 @@
+//! How the sinks of a server do: as its own loaders say, and as those of other processes tell.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Map, Value, json};
+use tollgate_load::{LoadStatus, LoadWatch};
+
+use crate::sinks::Followers;
+
+/// What is told of an error, and of how many logs that stopped: a report is one line.
+const ERROR_BYTES_MAX: usize = 1 << 10;
+const LOGS_MAX: usize = 8;
+
+/// The reports of this moment, for whoever asks.
+#[derive(Clone, Default)]
+pub(crate) struct Board(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    /// The sinks of the configuration.
+    sinks: Mutex<Followers>,
+    /// The loaders of this process.
+    loaders: Mutex<Vec<LoadWatch>>,
+    /// What loaders of other processes told last, by connection.
+    reports: Mutex<BTreeMap<u64, Value>>,
+}
+
+impl Board {
+    /// Tells of these sinks.
+    pub(crate) fn of(sinks: Followers) -> Self {
+        let board = Self::default();
+        *locked(&board.0.sinks) = sinks;
+        board
+    }
+
+    /// Tells the status of these from now on.
+    pub(crate) fn show(&self, loaders: Vec<LoadWatch>) {
+        *locked(&self.0.loaders) = loaders;
+    }
+
+    /// Takes what a loader of another process tells.
+    pub(crate) fn hear(&self, connection: u64, report: Value) {
+        locked(&self.0.reports).insert(connection, report);
+    }
+
+    /// It is gone.
+    pub(crate) fn forget(&self, connection: u64) {
+        locked(&self.0.reports).remove(&connection);
+    }
+
+    /// A report for each loader, here or in another process, and for each sink that nobody loads.
+    pub(crate) fn reports(&self) -> Vec<Value> {
+        let own =
+            locked(&self.0.loaders).iter().map(|loader| report(loader.name(), &loader.status())).collect();
+        let mut reports: Vec<Value> = own;
+        reports.extend(locked(&self.0.reports).values().cloned());
+        for sink in locked(&self.0.sinks).names() {
+            if !reports.iter().any(|report| report["sink"] == *sink) {
+                reports.push(absent(&sink));
+            }
+        }
+        reports
+    }
+}
+
+/// What is behind a lock here is whole after every statement.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a loader says of its sink. Counters count from the start of its process.
+pub(crate) fn report(sink: &str, status: &LoadStatus) -> Value {
+    let stopped = status.stopped_logs.iter().take(LOGS_MAX);
+    let stopped_logs: Map<_, _> =
+        stopped.map(|(log, reason)| (log.to_string(), Value::from(shortened(reason)))).collect();
+    json!({
+        "sink": sink,
+        "process": std::process::id(),
+        "state": status.state.name(),
+        "lag_seconds": status.lag.as_secs_f64(),
+        "lag_records": status.backlog.records,
+        "lag_bytes": status.backlog.bytes,
+        "lag_segments": status.backlog.segments,
+        "rows": status.rows,
+        "rejects": status.rejects,
+        "duplicates": status.duplicates,
+        "missing": status.missing,
+        "filled": status.filled,
+        "commits": status.commits,
+        "bytes": status.bytes,
+        "backoff_seconds": status.backoff.as_secs_f64(),
+        "restarts": status.restarts,
+        "last_error": status.last_error.as_deref().map(shortened),
+        "stopped_logs": stopped_logs,
+    })
+}
+
+/// What a server says of a sink that nobody loads.
+pub(crate) fn absent(sink: &str) -> Value {
+    json!({ "sink": sink, "state": "no loader" })
+}
+
+fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(ERROR_BYTES_MAX)]
+}

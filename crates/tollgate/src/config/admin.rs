@@ -1,0 +1,145 @@
+//! `[admin]`: where the server tells how it does, and to whom.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::resolved::OFF;
+use super::section::{Section, Written};
+use super::units::show_duration;
+
+/// In the log folder: nobody but the owner reaches it, and two servers never want the same.
+const SOCKET_NAME: &str = "admin.sock";
+const ALLOWED: &str = "\"ip:port\" like \"127.0.0.1:9080\", \"unix:PATH\", or \"off\"";
+/// A token that is shorter can be guessed.
+const TOKEN_BYTES_MIN: usize = 16;
+const STALL_MAX: Duration = Duration::from_secs(10);
+
+/// Where the server tells how it does, and to whom.
+#[derive(Debug, Clone)]
+pub(crate) struct Admin {
+    pub(crate) listen: AdminListen,
+    pub(crate) token: Option<Token>,
+    /// Names besides addresses and `localhost` by which it may be asked.
+    pub(crate) hosts: Vec<String>,
+    /// A worker that is silent for so long takes readiness down.
+    pub(crate) worker_stall_max: Duration,
+}
+
+/// Where it listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AdminListen {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+    /// The socket in the log folder, which nobody asked for: a server that cannot have it serves all the same.
+    LogFolder(PathBuf),
+    Nowhere,
+}
+
+/// What whoever asks has to know.
+#[derive(Clone)]
+pub(crate) struct Token {
+    /// The variable that holds it.
+    variable: String,
+    pub(crate) secret: String,
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "${{{}}}", self.variable)
+    }
+}
+
+impl Admin {
+    /// That of a configuration which says nothing.
+    pub(super) fn default_in(log_dir: &Path) -> Self {
+        Self {
+            listen: AdminListen::LogFolder(log_dir.join(SOCKET_NAME)),
+            token: None,
+            hosts: Vec::new(),
+            worker_stall_max: STALL_MAX,
+        }
+    }
+
+    /// Writes the section as it reads back.
+    pub(super) fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let listen = match &self.listen {
+            AdminListen::Tcp(address) => address.to_string(),
+            AdminListen::Unix(path) | AdminListen::LogFolder(path) => format!("unix:{}", path.display()),
+            AdminListen::Nowhere => OFF.to_owned(),
+        };
+        writeln!(f, "\n[admin]\nlisten = {}", super::resolved::quoted(&listen))?;
+        if let Some(token) = &self.token {
+            writeln!(f, "token = \"{token:?}\"")?;
+        }
+        let hosts: Vec<_> = self.hosts.iter().map(|host| super::resolved::quoted(host)).collect();
+        writeln!(f, "hosts = [{}]", hosts.join(", "))?;
+        writeln!(f, "worker_stall_max = \"{}\"", show_duration(self.worker_stall_max))
+    }
+}
+
+/// Reads `[admin]`.
+pub(super) fn admin(mut section: Section<'_>, folder: &Path, log_dir: &Path) -> Admin {
+    let mut admin = Admin::default_in(log_dir);
+    let listen = section.text("listen");
+    if let Some(written) = &listen
+        && let Some(found) = address(&section, written, folder)
+    {
+        admin.listen = found;
+    }
+    admin.token = token(&mut section);
+    for host in section.texts("hosts").unwrap_or_default() {
+        admin.hosts.extend(name(&section, &host));
+    }
+    admin.worker_stall_max = section.duration("worker_stall_max", 1_000..=3_600_000, STALL_MAX);
+    if let (AdminListen::Tcp(address), Some(written), None) = (&admin.listen, &listen, &admin.token)
+        && !is_loopback(address.ip())
+        && !section.has("token")
+    {
+        section.fault_at(
+            &written.span,
+            format!("listen in [admin] is {address}, which others reach: allowed is that with token = \"${{NAME}}\", or a loopback address"),
+        );
+    }
+    section.finish();
+    admin
+}
+
+fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+fn address(section: &Section<'_>, written: &Written<String>, folder: &Path) -> Option<AdminListen> {
+    let text = &written.value;
+    let found = match text.strip_prefix("unix:") {
+        Some(path) if !path.is_empty() => Some(AdminListen::Unix(folder.join(path))),
+        Some(_) => None,
+        None if text == OFF => Some(AdminListen::Nowhere),
+        None => text.parse().ok().map(AdminListen::Tcp),
+    };
+    if found.is_none() {
+        section.fault_at(&written.span, format!("listen in [admin] is {text:?}, allowed is {ALLOWED}"));
+    }
+    found
+}
+
+fn token(section: &mut Section<'_>) -> Option<Token> {
+    let (variable, secret) = section.secret("token")?;
+    let bytes = secret.len();
+    let is_visible = secret.bytes().all(|byte| byte.is_ascii_graphic());
+    if bytes < TOKEN_BYTES_MIN || !is_visible {
+        let allowed = format!("allowed are {TOKEN_BYTES_MIN} bytes at least, visible ASCII without blanks");
+        section.fault_at(&variable.span, format!("token in [admin] has {bytes} bytes, {allowed}"));
+    }
+    Some(Token { variable: variable.value, secret })
+}
+
+fn name(section: &Section<'_>, host: &Written<String>) -> Option<String> {
+    if super::route::is_host(&host.value) {
+        return Some(host.value.to_ascii_lowercase());
+    }
+    let text = format!("hosts in [admin] has {:?}, allowed is a name without port", host.value);
+    section.fault_at(&host.span, text);
+    None
+}

@@ -1,0 +1,117 @@
+//! What systemd is told: datagrams to the socket that NOTIFY_SOCKET names.
+//!
+//! Source: sd_notify(3), systemd.service(5). Without that variable nobody is told anything.
+
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Tells whoever supervises the process.
+#[derive(Clone, Default)]
+pub(crate) struct Notifier(Option<Arc<Socket>>);
+
+struct Socket {
+    socket: UnixDatagram,
+    /// How long the supervisor waits for a sign of life.
+    watchdog: Option<Duration>,
+}
+
+impl Notifier {
+    /// Finds whom to tell. A socket that cannot be reached is told of, and nobody is told then.
+    pub(crate) fn from_environment() -> Self {
+        let variable = |name| std::env::var(name).ok();
+        let Some(name) = variable("NOTIFY_SOCKET") else { return Self::default() };
+        match connect(&name) {
+            Ok(socket) => {
+                let watchdog = watchdog(variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"));
+                Self(Some(Arc::new(Socket { socket, watchdog })))
+            }
+            Err(error) => {
+                tracing::warn!(%error, name, "systemd cannot be told how the server does");
+                Self::default()
+            }
+        }
+    }
+
+    /// How long a sign of life may take; none if nobody waits for one.
+    pub(crate) fn watchdog(&self) -> Option<Duration> {
+        self.0.as_ref()?.watchdog
+    }
+
+    /// It serves.
+    pub(crate) fn ready(&self) {
+        self.tell("READY=1\n");
+    }
+
+    /// It takes another configuration, until [`Self::ready`].
+    pub(crate) fn reloading(&self) {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let now_us = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
+        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}\n"));
+    }
+
+    /// It ends, within a time.
+    pub(crate) fn stopping(&self, within: Duration) {
+        self.tell(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={}\n", within.as_micros()));
+    }
+
+    /// How it does, for people.
+    pub(crate) fn status(&self, text: &str) {
+        self.tell(&format!("STATUS={}\n", text.replace('\n', " ")));
+    }
+
+    /// It is alive, if anybody wants to know.
+    pub(crate) fn watchdog_alive(&self) {
+        if self.watchdog().is_some() {
+            self.tell("WATCHDOG=1\n");
+        }
+    }
+
+    fn tell(&self, text: &str) {
+        if let Some(socket) = &self.0 {
+            // A supervisor that is gone, or too busy, hears the next one.
+            let _ = socket.socket.send(text.as_bytes());
+        }
+    }
+}
+
+fn connect(name: &str) -> io::Result<UnixDatagram> {
+    let address = match name.strip_prefix('@') {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(name)?,
+    };
+    let socket = UnixDatagram::unbound()?;
+    socket.connect_addr(&address)?;
+    // A supervisor that does not read holds nobody up.
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// sd_watchdog_enabled(3): only of this process.
+fn watchdog(usec: Option<String>, pid: Option<String>) -> Option<Duration> {
+    let is_ours = pid.is_none_or(|pid| pid == std::process::id().to_string());
+    let usec: u64 = usec?.parse().ok()?;
+    (is_ours && usec > 0).then(|| Duration::from_micros(usec))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watchdog_is_that_of_this_process_alone() {
+        let own = std::process::id().to_string();
+        let check = |usec: Option<&str>, pid: Option<&str>, expect: Option<u64>| {
+            let found = watchdog(usec.map(str::to_owned), pid.map(str::to_owned));
+            assert_eq!(found, expect.map(Duration::from_micros), "{usec:?} {pid:?}");
+        };
+        check(Some("3000000"), Some(&own), Some(3_000_000));
+        check(Some("3000000"), None, Some(3_000_000));
+        check(Some("3000000"), Some("1"), None);
+        check(Some("0"), None, None);
+        check(Some("soon"), None, None);
+        check(None, Some(&own), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! Everything that is known, as one JSON document: `/status`, `tollgate status`.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tollgate_log::{LogStatus, RoomState};
+use tollgate_meter::Observed;
+use tollgate_server::{RouteStatus, ServerStatus};
+
+use super::health::{Health, json_of};
+use super::history::{Counts, History, LATENCY_WINDOW, RATE_WINDOW};
+use super::{Observer, Seen, locked};
+
+/// Routes that are told one by one: the busiest.
+const ROUTES_MAX: usize = 100;
+
+impl Observer {
+    /// Tells everything that is known at a moment.
+    pub(crate) fn document(&self, seen: &Seen, health: &Health) -> Value {
+        let (now, history) = (Instant::now(), locked(&self.0.history));
+        let mut document = json_of(health);
+        document["version"] = env!("CARGO_PKG_VERSION").into();
+        document["process_id"] = std::process::id().into();
+        document["phase"] = seen.phase.name().into();
+        document["uptime_seconds"] = seen.uptime.as_secs_f64().into();
+        document["config"] = self.config_of(seen);
+        document["rates"] = rates(&history, now, seen);
+        document["latency"] = latency(&history, now, seen);
+        document["sinks"] = seen.sinks.clone().into();
+        document["process"] = process(seen);
+        if let Some(server) = &seen.server {
+            document["requests"] = requests(server);
+            document["connections"] = json!({
+                "now": server.connections,
+                "max": server.connections_max,
+                "accepted": server.accepted,
+                "in_flight_bytes": server.in_flight_bytes,
+                "in_flight_bytes_max": server.in_flight_bytes_max,
+            });
+            document["refusals"] = named(&server.refusals);
+            document["unconfirmed"] = named(&server.unconfirmed);
+            document["workers"] = workers(server);
+            document["routes"] = routes(&history, now, server);
+        }
+        if let Some(log) = &seen.log {
+            document["log"] = log_of(log, seen);
+        }
+        document
+    }
+
+    fn config_of(&self, seen: &Seen) -> Value {
+        let reloads = &seen.reloads;
+        json!({
+            "source": self.0.source.display().to_string(),
+            "version": reloads.version,
+            "loaded_at": reloads.loaded_at.to_string(),
+            "digest": reloads.digest,
+            "apps": reloads.apps,
+            "reloads_done": reloads.done,
+            "reloads_refused": reloads.refused,
+        })
+    }
+}
+
+fn rates(history: &History, now: Instant, seen: &Seen) -> Value {
+    let (counts, span) = (Counts::of(seen), history.span(now, RATE_WINDOW));
+    json!({
+        "window_seconds": span.seconds,
+        "requests": span.rate(counts.replies, |before| before.replies),
+        "failures": span.rate(counts.failures, |before| before.failures),
+        "refusals": span.rate(counts.refusals, |before| before.refusals),
+        "connections": span.rate(counts.accepted, |before| before.accepted),
+        "received_bytes": span.rate(counts.received_bytes, |before| before.received_bytes),
+        "sent_bytes": span.rate(counts.sent_bytes, |before| before.sent_bytes),
+        "records": span.rate(counts.records, |before| before.records),
+        "log_bytes": span.rate(counts.log_bytes, |before| before.log_bytes),
+        "rows": span.rate(counts.rows, |before| before.rows),
+    })
+}
+
+fn latency(history: &History, now: Instant, seen: &Seen) -> Value {
+    let (counts, span) = (Counts::of(seen), history.span(now, LATENCY_WINDOW));
+    let (took, syncs) = (counts.took.since(&span.before.took), counts.syncs.since(&span.before.syncs));
+    let mut latency = quantiles(&took);
+    latency["window_seconds"] = span.seconds.into();
+    latency["sync"] = quantiles(&syncs);
+    latency
+}
+
+fn quantiles(observed: &Observed) -> Value {
+    let seconds = |share| observed.quantile(share).as_ref().map(Duration::as_secs_f64);
+    json!({ "p50_seconds": seconds(0.5), "p99_seconds": seconds(0.99) })
+}
+
+fn process(seen: &Seen) -> Value {
+    let usage = seen.process;
+    json!({
+        "resident_bytes": usage.resident_bytes,
+        "cpu_seconds": usage.cpu_seconds,
+        "threads": usage.threads,
+        "descriptors": usage.descriptors,
+        "descriptors_max": usage.descriptors_max,
+    })
+}
+
+fn requests(server: &ServerStatus) -> Value {
+    let class = |class: usize| {
+        server.routes.iter().map(|route| route.replies[class]).sum::<u64>() + server.unrouted[class]
+    };
+    json!({
+        "in_flight": server.in_flight,
+        "1xx": class(0), "2xx": class(1), "3xx": class(2), "4xx": class(3), "5xx": class(4),
+        "malformed": server.malformed.iter().map(|(_, count)| count).sum::<u64>(),
+    })
+}
+
+fn named(counts: &[(&'static str, u64)]) -> Value {
+    counts.iter().map(|(name, count)| ((*name).to_owned(), Value::from(*count))).collect()
+}
+
+fn workers(server: &ServerStatus) -> Value {
+    let worker = |worker: &tollgate_server::WorkerStatus| {
+        json!({
+            "silence_seconds": worker.silence.as_secs_f64(),
+            "turn_p99_seconds": worker.turn.quantile(0.99).as_ref().map(Duration::as_secs_f64),
+            "connections": worker.connections,
+            "script_bytes": worker.script_bytes,
+            "refused_share": worker.refused_share,
+        })
+    };
+    server.workers.iter().map(worker).collect()
+}
+
+/// The busiest first.
+fn routes(history: &History, now: Instant, server: &ServerStatus) -> Value {
+    let mut routes: Vec<_> =
+        server.routes.iter().map(|route| (history.of_route(now, route), route)).collect();
+    routes.sort_by(|((one, _), _), ((other, _), _)| other.total_cmp(one));
+    routes.iter().take(ROUTES_MAX).map(|((rate, took), route)| route_of(*rate, took, route)).collect()
+}
+
+fn route_of(rate: f64, took: &Observed, route: &RouteStatus) -> Value {
+    let mut told = quantiles(took);
+    told["path"] = route.name.path.as_str().into();
+    told["host"] = route.name.host.as_deref().into();
+    told["methods"] = route.name.methods.as_deref().into();
+    told["requests_per_second"] = rate.into();
+    for (class, count) in ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().zip(route.replies) {
+        told[class] = count.into();
+    }
+    told["script_failures"] = route.script_failures.iter().map(|(_, count)| count).sum::<u64>().into();
+    told
+}
+
+fn log_of(log: &LogStatus, seen: &Seen) -> Value {
+    json!({
+        "id": log.watermark.log.to_string(),
+        "synced": log.watermark.synced.0,
+        "failure": log.failure,
+        "unsynced_seconds": log.unsynced_age.as_secs_f64(),
+        "queued_bytes": log.queued_bytes,
+        "queue_bytes_max": log.queue_bytes_max,
+        "is_short_of_room": log.room == RoomState::Short,
+        "free_bytes": log.free_bytes,
+        "reserve_bytes": log.reserve_bytes,
+        "records": log.records,
+        "segments": log.kept_segments,
+        "segments_bytes": log.kept_bytes,
+        "segments_unsealed": log.unsealed_segments,
+        "segments_deleted": log.deleted_segments,
+        "segments_damaged": seen.damaged,
+    })
+}

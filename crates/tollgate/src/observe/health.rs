@@ -1,0 +1,380 @@
+//! Whether requests should come here, what is wrong, and what to do about it.
+//!
+//! A *reason* takes readiness down: whoever balances should send requests elsewhere. A *warning* does not: the server does its
+//! work, and somebody should look. What is only loaded later is no reason: it is on disk.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tollgate_log::{LogStatus, RoomState};
+use tollgate_server::ServerStatus;
+
+use super::{Observer, Phase, Seen};
+use crate::print::counted;
+
+/// A record that is not on disk for so long: the disk hangs.
+const SYNC_STALL_MAX: Duration = Duration::from_secs(10);
+/// What is left of descriptors when that is told: one in ten.
+const DESCRIPTORS_SHARE: u64 = 10;
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Severity {
+    /// Requests should go elsewhere.
+    Reason,
+    /// Somebody should look.
+    Warning,
+}
+
+/// Everything that can be wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    Starting,
+    Draining,
+    LogFailed,
+    LogStalled,
+    DiskFull,
+    WorkerStalled,
+    Behind,
+    MemoryFull,
+    ConnectionsFull,
+    SinkStopped,
+    SinkFailing,
+    SinkUnattended,
+    SinkBehind,
+    LogStopped,
+    RecordsMissing,
+    SegmentsDamaged,
+    DiskTight,
+    DescriptorsShort,
+    ReloadRefused,
+}
+
+impl Code {
+    pub(crate) const ALL: [Self; 19] = [
+        Self::Starting,
+        Self::Draining,
+        Self::LogFailed,
+        Self::LogStalled,
+        Self::DiskFull,
+        Self::WorkerStalled,
+        Self::Behind,
+        Self::MemoryFull,
+        Self::ConnectionsFull,
+        Self::SinkStopped,
+        Self::SinkFailing,
+        Self::SinkUnattended,
+        Self::SinkBehind,
+        Self::LogStopped,
+        Self::RecordsMissing,
+        Self::SegmentsDamaged,
+        Self::DiskTight,
+        Self::DescriptorsShort,
+        Self::ReloadRefused,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Draining => "draining",
+            Self::LogFailed => "log_failed",
+            Self::LogStalled => "log_stalled",
+            Self::DiskFull => "disk_full",
+            Self::WorkerStalled => "worker_stalled",
+            Self::Behind => "behind",
+            Self::MemoryFull => "memory_full",
+            Self::ConnectionsFull => "connections_full",
+            Self::SinkStopped => "sink_stopped",
+            Self::SinkFailing => "sink_failing",
+            Self::SinkUnattended => "sink_unattended",
+            Self::SinkBehind => "sink_behind",
+            Self::LogStopped => "log_stopped",
+            Self::RecordsMissing => "records_missing",
+            Self::SegmentsDamaged => "segments_damaged",
+            Self::DiskTight => "disk_tight",
+            Self::DescriptorsShort => "descriptors_short",
+            Self::ReloadRefused => "reload_refused",
+        }
+    }
+
+    pub(crate) const fn severity(self) -> Severity {
+        match self {
+            Self::Starting
+            | Self::Draining
+            | Self::LogFailed
+            | Self::LogStalled
+            | Self::DiskFull
+            | Self::WorkerStalled
+            | Self::Behind
+            | Self::MemoryFull
+            | Self::ConnectionsFull => Severity::Reason,
+            Self::SinkStopped
+            | Self::SinkFailing
+            | Self::SinkUnattended
+            | Self::SinkBehind
+            | Self::LogStopped
+            | Self::RecordsMissing
+            | Self::SegmentsDamaged
+            | Self::DiskTight
+            | Self::DescriptorsShort
+            | Self::ReloadRefused => Severity::Warning,
+        }
+    }
+
+    /// What to do about it, in a sentence.
+    const fn advice(self) -> &'static str {
+        match self {
+            Self::Starting => "wait: what an earlier run left is mended first",
+            Self::Draining => "nothing: it ends when the requests in flight do",
+            Self::LogFailed => {
+                "look at the disk (dmesg), then restart: all that was acknowledged as synced is kept"
+            }
+            Self::LogStalled => "look at the disk: it takes no writes (dmesg, iostat -x 1)",
+            Self::DiskFull => {
+                "free or add disk space under log.dir, or mend the sink that holds segments back"
+            }
+            Self::WorkerStalled => "look what it does (perf top, gdb -p), then restart",
+            Self::Behind => "add workers or machines, or find the slow route below",
+            Self::MemoryFull => "look for slow clients or a slow disk; raise server.in_flight_bytes_max",
+            Self::ConnectionsFull => {
+                "raise server.connections_max and LimitNOFILE, or lower server.idle_timeout"
+            }
+            Self::SinkStopped => "mend what the error says; what is recorded waits in the log",
+            Self::SinkFailing => {
+                "look at the database; what is recorded waits in the log and is loaded later"
+            }
+            Self::SinkUnattended => "start `tollgate load` for it: what it lacks is kept on disk",
+            Self::SinkBehind => "look at the load of the database; nothing is lost meanwhile",
+            Self::LogStopped => "see docs/loading.md: the position in the database is not that of this log",
+            Self::RecordsMissing => "see `tollgate audit` and `tollgate log verify`: damage took records",
+            Self::SegmentsDamaged => {
+                "see `tollgate log verify`: bring the segment back from a copy, if there is one"
+            }
+            Self::DiskTight => "free disk space under log.dir before records are refused",
+            Self::DescriptorsShort => "raise LimitNOFILE (ulimit -n), or lower server.connections_max",
+            Self::ReloadRefused => "mend the configuration, then `tollgate reload`; the one before serves on",
+        }
+    }
+}
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) code: Code,
+    /// What was found, against what is allowed.
+    pub(crate) text: String,
+}
+
+impl Finding {
+    pub(crate) fn json(&self) -> Value {
+        json!({ "code": self.code.name(), "text": self.text, "advice": self.code.advice() })
+    }
+}
+
+/// Everything that is wrong, the worst first.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Health(pub(crate) Vec<Finding>);
+
+impl Health {
+    /// Whether requests should come here.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.of(Severity::Reason).next().is_none()
+    }
+
+    pub(crate) fn of(&self, severity: Severity) -> impl Iterator<Item = &Finding> {
+        self.0.iter().filter(move |finding| finding.code.severity() == severity)
+    }
+
+    pub(crate) fn has(&self, code: Code) -> bool {
+        self.0.iter().any(|finding| finding.code == code)
+    }
+
+    fn add(&mut self, code: Code, text: impl Into<String>) {
+        self.0.push(Finding { code, text: text.into() });
+    }
+}
+
+impl Observer {
+    /// Says what is wrong.
+    pub(crate) fn health(&self, seen: &Seen) -> Health {
+        let mut health = Health::default();
+        match seen.phase {
+            Phase::Starting => health.add(Code::Starting, "the server starts"),
+            Phase::Draining => health.add(Code::Draining, "the server was told to stop"),
+            Phase::Serving => {}
+        }
+        if let Some(log) = &seen.log {
+            look_at_log(&mut health, log, seen.records);
+        }
+        if let Some(server) = &seen.server {
+            look_at_server(&mut health, server, self.0.worker_stall_max);
+        }
+        for sink in &seen.sinks {
+            look_at_sink(&mut health, sink, self.0.lag_max);
+        }
+        if seen.damaged > 0 {
+            let text = format!("{} set aside as damaged", counted(seen.damaged, "segment"));
+            health.add(Code::SegmentsDamaged, text);
+        }
+        let (open, max) = (seen.process.descriptors, seen.process.descriptors_max);
+        if max > 0 && open > max - max / DESCRIPTORS_SHARE {
+            health.add(Code::DescriptorsShort, format!("{open} descriptors are open, limit {max}"));
+        }
+        if let Some((at, reason)) = &seen.reloads.refusal {
+            let version = seen.reloads.version;
+            let text = format!("the reload of {at:.0} was refused, version {version} serves on: {reason}");
+            health.add(Code::ReloadRefused, text);
+        }
+        health.0.sort_by_key(|finding| finding.code.severity());
+        health
+    }
+}
+
+fn look_at_log(health: &mut Health, log: &LogStatus, records: bool) {
+    if let Some(reason) = &log.failure {
+        health.add(Code::LogFailed, format!("the log failed: {reason}"));
+    } else if log.unsynced_age > SYNC_STALL_MAX {
+        let (age, limit) = (log.unsynced_age.as_secs(), SYNC_STALL_MAX.as_secs());
+        health
+            .add(Code::LogStalled, format!("the oldest record waits {age} s for the disk, limit {limit} s"));
+    }
+    let (free, reserve) = (size(log.free_bytes), size(log.reserve_bytes));
+    match log.room {
+        RoomState::Short if records => {
+            let text = format!("{free} are free for the log, {reserve} are reserved: records are refused");
+            health.add(Code::DiskFull, text);
+        }
+        RoomState::Enough if log.free_bytes < log.reserve_bytes.saturating_mul(2) => {
+            health.add(Code::DiskTight, format!("{free} are free for the log, {reserve} are reserved"));
+        }
+        RoomState::Short | RoomState::Enough => {}
+    }
+}
+
+fn look_at_server(health: &mut Health, server: &ServerStatus, stall_max: Duration) {
+    for (index, worker) in server.workers.iter().enumerate() {
+        if worker.silence > stall_max {
+            let (silent, limit) = (worker.silence.as_secs(), stall_max.as_secs());
+            let text = format!("worker {index} has not turned for {silent} s, limit {limit} s");
+            health.add(Code::WorkerStalled, text);
+        }
+    }
+    if !server.workers.is_empty() && server.workers.iter().all(|worker| worker.refused_share >= 1.0) {
+        health.add(Code::Behind, "every worker is so far behind that all requests are refused");
+    }
+    let (held, max) = (server.in_flight_bytes, server.in_flight_bytes_max);
+    if held > max {
+        health.add(Code::MemoryFull, format!("{} are in flight, limit {}", size(held), size(max)));
+    }
+    let (connections, max) = (server.connections, server.connections_max);
+    if connections >= max {
+        health.add(Code::ConnectionsFull, format!("{connections} connections, limit {max}"));
+    }
+}
+
+fn look_at_sink(health: &mut Health, sink: &Value, lag_max: Duration) {
+    let name = sink["sink"].as_str().unwrap_or_default();
+    let because = sink["last_error"].as_str().map(|error| format!(": {error}")).unwrap_or_default();
+    match sink["state"].as_str().unwrap_or_default() {
+        "stopped" => health.add(Code::SinkStopped, format!("sink {name} stopped{because}")),
+        "retrying" => health.add(Code::SinkFailing, format!("sink {name} takes no rows{because}")),
+        "no loader" => health.add(Code::SinkUnattended, format!("nobody loads sink {name}")),
+        _ => {}
+    }
+    let lag = sink["lag_seconds"].as_f64().unwrap_or_default();
+    if lag > lag_max.as_secs_f64() {
+        let (records, limit) = (sink["lag_records"].as_u64().unwrap_or_default(), lag_max.as_secs());
+        let text = format!("sink {name} is {lag:.0} s behind, {records} records, limit {limit} s");
+        health.add(Code::SinkBehind, text);
+    }
+    for (log, reason) in sink["stopped_logs"].as_object().into_iter().flatten() {
+        let reason = reason.as_str().unwrap_or_default();
+        health.add(Code::LogStopped, format!("sink {name} loads log {log} no further: {reason}"));
+    }
+    let missing = sink["missing"].as_u64().unwrap_or_default();
+    let filled = sink["filled"].as_u64().unwrap_or_default();
+    if missing > filled {
+        health.add(
+            Code::RecordsMissing,
+            format!("sink {name} lacks {} of the log", counted(missing - filled, "record")),
+        );
+    }
+}
+
+fn size(bytes: u64) -> String {
+    crate::progress::size(bytes)
+}
+
+/// The answer to whoever asks whether it is ready, for people.
+pub(crate) fn text_of(health: &Health) -> String {
+    let mut text = if health.is_ready() { "ready\n".to_owned() } else { "not ready\n".to_owned() };
+    for finding in &health.0 {
+        let kind = match finding.code.severity() {
+            Severity::Reason => "reason",
+            Severity::Warning => "warning",
+        };
+        // A string takes everything.
+        let _ =
+            writeln!(text, "{kind}: {}: {} ({})", finding.code.name(), finding.text, finding.code.advice());
+    }
+    text
+}
+
+/// The same for machines.
+pub(crate) fn json_of(health: &Health) -> Value {
+    let findings = |severity| health.of(severity).map(Finding::json).collect::<Vec<_>>();
+    json!({
+        "ready": health.is_ready(),
+        "reasons": findings(Severity::Reason),
+        "warnings": findings(Severity::Warning),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_listed_once_by_its_own_name() {
+        let mut names: Vec<_> = Code::ALL.iter().map(|code| code.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Code::ALL.len());
+    }
+
+    #[test]
+    fn a_sink_is_a_warning_by_each_of_its_troubles_and_never_a_reason() {
+        let check = |sink: Value, codes: &[Code]| {
+            let mut health = Health::default();
+            look_at_sink(&mut health, &sink, Duration::from_secs(60));
+            let found: Vec<_> = health.0.iter().map(|finding| finding.code).collect();
+            assert_eq!(found, codes, "{sink}");
+            assert!(health.is_ready());
+        };
+        check(json!({ "sink": "a", "state": "caught up", "missing": 2, "filled": 2 }), &[]);
+        check(
+            json!({ "sink": "a", "state": "stopped", "missing": 2, "filled": 1 }),
+            &[Code::SinkStopped, Code::RecordsMissing],
+        );
+        check(
+            json!({ "sink": "a", "state": "retrying", "lag_seconds": 61.0 }),
+            &[Code::SinkFailing, Code::SinkBehind],
+        );
+        check(json!({ "sink": "a", "state": "no loader" }), &[Code::SinkUnattended]);
+        check(json!({ "sink": "a", "state": "loading", "stopped_logs": { "x": "y" } }), &[Code::LogStopped]);
+    }
+
+    #[test]
+    fn reasons_come_first_and_each_says_what_to_do() {
+        let mut health = Health::default();
+        health.add(Code::DiskTight, "little");
+        health.add(Code::LogFailed, "gone");
+        health.0.sort_by_key(|finding| finding.code.severity());
+        let text = text_of(&health);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], "not ready");
+        assert!(lines[1].starts_with("reason: log_failed: gone (look at the disk"), "{text}");
+        assert!(lines[2].starts_with("warning: disk_tight: little (free disk space"), "{text}");
+    }
+}

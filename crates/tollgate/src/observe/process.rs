@@ -1,0 +1,96 @@
+//! What the system says of this process. The files stay open, so that it says so also when no descriptor is left.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+
+use rustix::param::{clock_ticks_per_second, page_size};
+use rustix::process::{Resource, getrlimit};
+
+/// Longer than either file is.
+const FILE_BYTES_MAX: usize = 4 << 10;
+
+pub(super) struct Process {
+    stat: Option<File>,
+    statm: Option<File>,
+}
+
+/// What the process takes. What the system does not tell is zero.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Usage {
+    pub(crate) resident_bytes: u64,
+    pub(crate) virtual_bytes: u64,
+    pub(crate) cpu_seconds: f64,
+    pub(crate) threads: u64,
+    /// Seconds since 1970.
+    pub(crate) started_at: f64,
+    pub(crate) descriptors: u64,
+    pub(crate) descriptors_max: u64,
+}
+
+impl Process {
+    pub(super) fn new() -> Self {
+        let open = |name: &str| File::open(format!("/proc/self/{name}")).ok();
+        Self { stat: open("stat"), statm: open("statm") }
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        let (stat, statm) = (read(self.stat.as_ref()), read(self.statm.as_ref()));
+        // proc(5): the name, which is the second field, may hold anything; the third is behind the last parenthesis.
+        let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let field = |number: usize| -> u64 {
+            fields.get(number - 3).and_then(|field| field.parse().ok()).unwrap_or_default()
+        };
+        let pages = |index: usize| -> u64 {
+            let field = statm.split_whitespace().nth(index);
+            field.and_then(|field| field.parse::<u64>().ok()).unwrap_or_default() * page_size() as u64
+        };
+        let ticks = clock_ticks_per_second().max(1) as f64;
+        Usage {
+            resident_bytes: pages(1),
+            virtual_bytes: pages(0),
+            cpu_seconds: (field(14) + field(15)) as f64 / ticks,
+            threads: field(20),
+            started_at: booted_at() + field(22) as f64 / ticks,
+            descriptors: descriptors(),
+            descriptors_max: getrlimit(Resource::Nofile).current.unwrap_or_default(),
+        }
+    }
+}
+
+fn read(file: Option<&File>) -> String {
+    let mut buffer = [0; FILE_BYTES_MAX];
+    let bytes = file.and_then(|file| file.read_at(&mut buffer, 0).ok()).unwrap_or_default();
+    String::from_utf8_lossy(&buffer[..bytes]).into_owned()
+}
+
+/// Wall time now, less what passed since the boot: the same for a reader, unless the clock is set.
+fn booted_at() -> f64 {
+    let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let since_boot = since_boot.tv_sec as f64 + since_boot.tv_nsec as f64 / 1e9;
+    jiff::Timestamp::now().as_millisecond() as f64 / 1e3 - since_boot
+}
+
+/// Since Linux 6.2 the folder tells how many it has; before that they have to be listed.
+fn descriptors() -> u64 {
+    let told =
+        fs::metadata("/proc/self/fd").map_or(0, |folder| std::os::unix::fs::MetadataExt::size(&folder));
+    if told > 0 { told } else { fs::read_dir("/proc/self/fd").map_or(0, |listed| listed.count() as u64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_tells_what_this_process_takes() {
+        let process = Process::new();
+        let usage = process.usage();
+        assert!(usage.resident_bytes > 100_000 && usage.virtual_bytes >= usage.resident_bytes, "{usage:?}");
+        assert!(usage.threads > 0 && usage.descriptors > 2 && usage.descriptors_max > 2, "{usage:?}");
+        let now = jiff::Timestamp::now().as_second() as f64;
+        assert!((now - 86_400.0..=now + 1.0).contains(&usage.started_at), "{usage:?}");
+        let more: Vec<_> = (0..50).map(|_| File::open("/dev/null").unwrap()).collect();
+        assert!(process.usage().descriptors >= usage.descriptors + 40, "{usage:?}");
+        drop(more);
+    }
+}

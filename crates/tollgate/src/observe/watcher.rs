@@ -1,0 +1,137 @@
+//! The thread that looks once a second: it remembers, tells the log what went wrong, and tells systemd.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use super::health::{Code, Health, Severity};
+use super::{Observer, Seen, locked};
+use crate::notify::Notifier;
+
+const PERIOD: Duration = Duration::from_secs(1);
+/// How often systemd hears how it goes, if nothing changed.
+const STATUS_PERIOD: Duration = Duration::from_secs(10);
+
+/// Watches until it is dropped.
+pub(crate) struct Watcher {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watcher {
+    /// Begins to watch.
+    ///
+    /// # Errors
+    /// There is no thread for it.
+    pub(crate) fn start(observer: &Observer, notifier: &Notifier) -> anyhow::Result<Self> {
+        let (stop, stopped) = channel();
+        let (observer, notifier) = (observer.clone(), notifier.clone());
+        let watch = move || Watching::new(observer, notifier).run(&stopped);
+        let thread = thread::Builder::new().name("watcher".to_owned()).spawn(watch);
+        let thread = thread.context("cannot start a thread")?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has ended the process.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Watching {
+    observer: Observer,
+    notifier: Notifier,
+    period: Duration,
+    /// What was wrong at the last look.
+    known: Vec<Code>,
+    told_at: Option<Instant>,
+}
+
+impl Watching {
+    fn new(observer: Observer, notifier: Notifier) -> Self {
+        let period = notifier.watchdog().map_or(PERIOD, |patience| PERIOD.min(patience / 2));
+        Self { observer, notifier, period, known: Vec::new(), told_at: None }
+    }
+
+    fn run(&mut self, stopped: &Receiver<()>) {
+        loop {
+            self.look();
+            match stopped.recv_timeout(self.period) {
+                Err(RecvTimeoutError::Timeout) => {}
+                _ => return,
+            }
+        }
+    }
+
+    fn look(&mut self) {
+        let seen = self.observer.look();
+        let health = self.observer.health(&seen);
+        locked(&self.observer.0.history).note(Instant::now(), &seen);
+        if is_alive(&health) {
+            self.notifier.watchdog_alive();
+        }
+        let is_new = self.tell_changes(&health);
+        if is_new || self.told_at.is_none_or(|at| at.elapsed() >= STATUS_PERIOD) {
+            self.told_at = Some(Instant::now());
+            self.notifier.status(&self.line(&seen, &health));
+        }
+    }
+
+    /// Tells what began and what ended since the last look; whether anything did.
+    fn tell_changes(&mut self, health: &Health) -> bool {
+        let mut codes: Vec<_> = health.0.iter().map(|finding| finding.code).collect();
+        codes.dedup();
+        for finding in health.0.iter().filter(|finding| !self.known.contains(&finding.code)) {
+            let (code, advice) = (finding.code.name(), finding.json()["advice"].clone());
+            if is_told_elsewhere(finding.code) {
+                continue;
+            }
+            match finding.code.severity() {
+                Severity::Reason => tracing::error!(code, %advice, "not ready: {}", finding.text),
+                Severity::Warning => tracing::warn!(code, %advice, "{}", finding.text),
+            }
+        }
+        for code in self.known.iter().filter(|code| !codes.contains(code) && !is_told_elsewhere(**code)) {
+            tracing::info!(code = code.name(), "over");
+        }
+        let is_new = codes != self.known;
+        self.known = codes;
+        is_new
+    }
+
+    /// How it goes, in a line.
+    fn line(&self, seen: &Seen, health: &Health) -> String {
+        if let Some(finding) = health.0.first() {
+            return finding.text.clone();
+        }
+        let document = self.observer.document(seen, health);
+        let rate = document["rates"]["requests"].as_f64().unwrap_or_default();
+        let connections = seen.server.as_ref().map_or(0, |server| server.connections);
+        format!("{}: {rate:.0} requests/s, {connections} connections", seen.phase.name())
+    }
+}
+
+/// Whether the process does what it is for: a worker that hangs does not.
+pub(crate) fn is_alive(health: &Health) -> bool {
+    !health.has(Code::WorkerStalled)
+}
+
+/// What has lines of its own in the log, where it happens.
+fn is_told_elsewhere(code: Code) -> bool {
+    !matches!(
+        code,
+        Code::WorkerStalled
+            | Code::LogStalled
+            | Code::MemoryFull
+            | Code::DiskTight
+            | Code::DescriptorsShort
+            | Code::SinkUnattended
+    )
+}

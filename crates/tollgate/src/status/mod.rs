@@ -1,0 +1,110 @@
+//! `tollgate status`: how a server does, on one screen.
+
+mod screen;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::bail;
+use rustix::termios::tcgetwinsize;
+use serde_json::Value;
+
+use crate::config::Config;
+use crate::control::ask_status;
+use crate::log::log_folder;
+use crate::print::{note, to_stdout};
+use screen::Screen;
+
+/// How often a screen that is watched is drawn anew.
+const PERIOD: Duration = Duration::from_secs(1);
+/// A terminal that does not tell its size.
+const USUAL_SIZE: (usize, usize) = (80, 24);
+
+/// How it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Screen,
+    Json,
+}
+
+/// Asks the server of a configuration, or of a log folder, and prints what it says.
+pub(crate) fn run(path: &Path, shown: Shown) -> anyhow::Result<ExitCode> {
+    let dir = log_folder(path);
+    let Some(line) = ask_status(&dir) else {
+        // Without a sound configuration the folder is only a guess.
+        Config::load(path)?;
+        bail!("no server answers at {}/control.sock", dir.display());
+    };
+    let document: Value = line.parse()?;
+    if document["sinks"].as_array().is_some_and(Vec::is_empty) {
+        note("the server waits for no sink: it was started with --no-load");
+    }
+    to_stdout(|out| {
+        match shown {
+            Shown::Json => out.write_all(line.as_bytes())?,
+            Shown::Screen => Screen::of(&document).lines().try_for_each(|line| writeln!(out, "{line}"))?,
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Shows it again and again, until Ctrl-C: on a terminal in place, as much as fits; else one screen behind the other. A server
+/// that is gone may come back.
+pub(crate) fn watch(path: &Path) -> anyhow::Result<ExitCode> {
+    let dir = log_folder(path);
+    loop {
+        let document = ask_status(&dir).and_then(|line| line.parse::<Value>().ok());
+        let lines: Vec<_> = match &document {
+            Some(document) => Screen::of(document).lines().collect(),
+            None => vec![format!("no server answers at {}/control.sock: trying again", dir.display())],
+        };
+        let stdout = io::stdout();
+        let text = if stdout.is_terminal() { in_place(&lines, size_of(&stdout)) } else { in_a_row(&lines) };
+        let mut stdout = stdout.lock();
+        if stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_err() {
+            // The reader has enough.
+            return Ok(ExitCode::SUCCESS);
+        }
+        std::thread::sleep(PERIOD);
+    }
+}
+
+fn size_of(stdout: &io::Stdout) -> (usize, usize) {
+    let size = tcgetwinsize(stdout).map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)));
+    size.ok().filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or(USUAL_SIZE)
+}
+
+fn in_a_row(lines: &[String]) -> String {
+    lines.join("\n") + "\n\n"
+}
+
+/// From the corner on, over what was there; what of the last screen is left behind a line or below is erased (ECMA-48, EL
+/// and ED).
+fn in_place(lines: &[String], (columns, rows): (usize, usize)) -> String {
+    let mut text = "\x1b[H".to_owned();
+    // The last row stays empty: a line end there would scroll.
+    let fitting = rows.saturating_sub(1);
+    for line in lines.iter().take(fitting) {
+        text.extend(line.chars().take(columns));
+        text.push_str("\x1b[K\r\n");
+    }
+    text.push_str("\x1b[J");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_watched_fits_the_terminal() {
+        let lines: Vec<_> = (0..30).map(|number| format!("{number} {}", "x".repeat(100))).collect();
+        let text = in_place(&lines, (20, 5));
+        let shown: Vec<_> = text.split("\x1b[K\r\n").collect();
+        assert_eq!(shown.len(), 5);
+        assert_eq!(shown[0], format!("\x1b[H0 {}", "x".repeat(18)));
+        assert!(shown[3].starts_with("3 ") && shown[4] == "\x1b[J", "{text:?}");
+    }
+}

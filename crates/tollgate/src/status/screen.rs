@@ -1,0 +1,358 @@
+//! The screen: first whether all is well and what to do, then how much there is of it.
+
+use serde_json::Value;
+
+use crate::print::{printable, table, write_table};
+use crate::progress::size;
+
+/// Routes that are shown: the busiest.
+const APPS_SHOWN: usize = 10;
+const ROUTES_SHOWN: usize = 10;
+const SINKS: [&str; 10] =
+    ["sink", "state", "lag", "records", "segments", "bytes", "rows", "rejects", "duplicates", "missing"];
+const ROUTES: [&str; 7] = ["route", "requests/s", "p50", "p99", "2xx, 3xx", "4xx", "5xx"];
+
+/// What a server says of itself, in lines.
+pub(super) struct Screen(Vec<String>);
+
+impl Screen {
+    pub(super) fn of(document: &Value) -> Self {
+        let mut screen = Self(vec![headline(document), String::new()]);
+        screen.findings(document);
+        screen.figures(document);
+        screen.sinks(document);
+        screen.apps(document);
+        screen.routes(document);
+        screen
+    }
+
+    pub(super) fn lines(self) -> impl Iterator<Item = String> {
+        self.0.into_iter()
+    }
+
+    fn add(&mut self, name: &str, figures: &[String]) {
+        let figures: Vec<_> = figures.iter().filter(|figure| !figure.is_empty()).cloned().collect();
+        self.0.push(format!("{name:<9} {}", figures.join("   ")));
+    }
+
+    fn findings(&mut self, document: &Value) {
+        let all = ["reasons", "warnings"].map(|list| document[list].as_array().into_iter().flatten());
+        let before = self.0.len();
+        for (mark, findings) in ["NOT READY", "WARNING"].into_iter().zip(all) {
+            for finding in findings {
+                self.0.push(format!("{mark}: {}", text(&finding["text"])));
+                self.0.push(format!("  -> {}", text(&finding["advice"])));
+            }
+        }
+        if self.0.len() > before {
+            self.0.push(String::new());
+        }
+    }
+
+    fn figures(&mut self, document: &Value) {
+        let (rates, latency) = (&document["rates"], &document["latency"]);
+        let window = format!("(last {:.0} s)", number(&rates["window_seconds"]));
+        self.add(
+            "requests",
+            &[
+                format!("{}/s", count(&rates["requests"])),
+                format!("5xx {}/s", count(&rates["failures"])),
+                format!("refused {}/s", count(&rates["refusals"])),
+                format!("in flight {}", count(&document["requests"]["in_flight"])),
+                window,
+            ],
+        );
+        let window = format!("(last {:.0} s)", number(&latency["window_seconds"]));
+        self.add("latency", &[quantiles(latency), window]);
+        let connections = &document["connections"];
+        self.add(
+            "clients",
+            &[
+                format!("{} of {} connections", count(&connections["now"]), count(&connections["max"])),
+                format!("new {}/s", count(&rates["connections"])),
+                format!("in {}/s", bytes(&rates["received_bytes"])),
+                format!("out {}/s", bytes(&rates["sent_bytes"])),
+            ],
+        );
+        self.log(document);
+        let process = &document["process"];
+        self.add(
+            "process",
+            &[
+                format!("memory {}", bytes(&process["resident_bytes"])),
+                format!(
+                    "descriptors {} of {}",
+                    count(&process["descriptors"]),
+                    count(&process["descriptors_max"])
+                ),
+                format!("threads {}", count(&process["threads"])),
+                format!("processor time {}", duration(number(&process["cpu_seconds"]))),
+            ],
+        );
+        self.workers(document);
+        self.refusals(document);
+    }
+
+    fn log(&mut self, document: &Value) {
+        let (log, rates) = (&document["log"], &document["rates"]);
+        if log.is_null() {
+            return;
+        }
+        self.add(
+            "log",
+            &[
+                format!("{} records/s", count(&rates["records"])),
+                format!("{}/s", bytes(&rates["log_bytes"])),
+                format!("sync {}", quantiles(&document["latency"]["sync"])),
+                format!("not on disk for {}", duration(number(&log["unsynced_seconds"]))),
+            ],
+        );
+        self.add(
+            "disk",
+            &[
+                format!("{} segments, {}", count(&log["segments"]), bytes(&log["segments_bytes"])),
+                format!("free {}, {} reserved", bytes(&log["free_bytes"]), bytes(&log["reserve_bytes"])),
+            ],
+        );
+    }
+
+    fn workers(&mut self, document: &Value) {
+        let worker = |(index, worker): (usize, &Value)| {
+            let turn = worker["turn_p99_seconds"].as_f64().map_or_else(|| "-".to_owned(), duration);
+            let refused = number(&worker["refused_share"]) * 100.0;
+            let refused = if refused > 0.0 { format!(", refuses {refused:.0} %") } else { String::new() };
+            let scripts = bytes(&worker["script_bytes"]);
+            format!(
+                "{index}: {} connections, turn p99 {turn}, scripts {scripts}{refused}",
+                count(&worker["connections"])
+            )
+        };
+        for described in document["workers"].as_array().into_iter().flatten().enumerate().map(worker) {
+            self.add("worker", &[described]);
+        }
+    }
+
+    fn refusals(&mut self, document: &Value) {
+        for (name, list) in [("refused", "refusals"), ("unknown", "unconfirmed")] {
+            let counts = document[list].as_object().into_iter().flatten();
+            let counts: Vec<_> = counts
+                .filter(|(_, count)| number(count) > 0.0)
+                .map(|(reason, value)| format!("{} {}", printable(reason), count(value)))
+                .collect();
+            if !counts.is_empty() {
+                self.add(name, &[counts.join(", ") + " (since the start)"]);
+            }
+        }
+    }
+
+    fn sinks(&mut self, document: &Value) {
+        let sinks: Vec<_> = document["sinks"].as_array().into_iter().flatten().collect();
+        if sinks.is_empty() {
+            return;
+        }
+        let mut rows = table(&SINKS);
+        for sink in sinks {
+            rows.add_row(sink_cells(sink));
+        }
+        self.table(&mut rows);
+    }
+
+    /// Where apps are mounted.
+    fn apps(&mut self, document: &Value) {
+        let apps: Vec<_> = document["config"]["apps"].as_array().into_iter().flatten().collect();
+        if !apps.is_empty() {
+            self.0.push(String::new());
+        }
+        for app in apps.iter().take(APPS_SHOWN) {
+            let [host, path, dir] = ["host", "path", "dir"].map(|key| text(&app[key]));
+            self.0.push(format!("app {host}{path}  ({dir})"));
+        }
+        if apps.len() > APPS_SHOWN {
+            self.0.push(format!("... {} more: --json", apps.len() - APPS_SHOWN));
+        }
+    }
+
+    fn routes(&mut self, document: &Value) {
+        let routes: Vec<_> = document["routes"].as_array().into_iter().flatten().collect();
+        if routes.is_empty() {
+            return;
+        }
+        let mut rows = table(&ROUTES);
+        for route in routes.iter().take(ROUTES_SHOWN) {
+            rows.add_row(route_cells(route));
+        }
+        self.table(&mut rows);
+        if routes.len() > ROUTES_SHOWN {
+            self.0.push(format!("... {} more: --json", routes.len() - ROUTES_SHOWN));
+        }
+    }
+
+    fn table(&mut self, rows: &mut comfy_table::Table) {
+        self.0.push(String::new());
+        let mut out = Vec::new();
+        // A vector takes everything.
+        let _ = write_table(&mut out, rows);
+        self.0.extend(String::from_utf8_lossy(&out).lines().map(str::to_owned));
+    }
+}
+
+fn headline(document: &Value) -> String {
+    let word = match (document["ready"].as_bool(), document["warnings"].as_array()) {
+        (Some(true), Some(warnings)) if warnings.is_empty() => "ALL WELL",
+        (Some(true), _) => "READY, WITH WARNINGS",
+        _ => "NOT READY",
+    };
+    let config = &document["config"];
+    format!(
+        "{word}   tollgate {}, {} for {}, process {}, configuration {} version {}{}",
+        text(&document["version"]),
+        text(&document["phase"]),
+        duration(number(&document["uptime_seconds"])),
+        count(&document["process_id"]).replace(' ', ""),
+        text(&config["source"]),
+        text(&config["version"]),
+        config["digest"].as_str().map(|digest| format!(" ({})", printable(digest))).unwrap_or_default(),
+    )
+}
+
+fn sink_cells(sink: &Value) -> [String; 10] {
+    let state = match sink["backoff_seconds"].as_f64() {
+        Some(seconds) if seconds > 0.0 => format!("{}, each {seconds:.1} s", text(&sink["state"])),
+        _ => text(&sink["state"]),
+    };
+    let known = |value: &Value, shown: fn(&Value) -> String| {
+        if value.is_null() { String::new() } else { shown(value) }
+    };
+    let lag = known(&sink["lag_seconds"], |seconds| format!("{:.1} s", number(seconds)));
+    let [records, segments, rows, rejects, duplicates, missing] =
+        ["lag_records", "lag_segments", "rows", "rejects", "duplicates", "missing"]
+            .map(|name| known(&sink[name], count));
+    let behind = known(&sink["lag_bytes"], bytes);
+    [text(&sink["sink"]), state, lag, records, segments, behind, rows, rejects, duplicates, missing]
+}
+
+fn route_cells(route: &Value) -> [String; 7] {
+    let quantile = |name: &str| route[name].as_f64().map_or_else(String::new, duration);
+    let name = ["methods", "host", "path"].map(|part| text(&route[part])).join(" ");
+    let well = number(&route["2xx"]) + number(&route["3xx"]);
+    [
+        name.trim().to_owned(),
+        count(&route["requests_per_second"]),
+        quantile("p50_seconds"),
+        quantile("p99_seconds"),
+        count(&Value::from(well)),
+        count(&route["4xx"]),
+        count(&route["5xx"]),
+    ]
+}
+
+fn quantiles(latency: &Value) -> String {
+    let quantile = |name: &str| latency[name].as_f64().map_or_else(|| "-".to_owned(), duration);
+    format!("p50 {}   p99 {}", quantile("p50_seconds"), quantile("p99_seconds"))
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_default()
+}
+
+/// A count in groups of three digits; a small one that is no whole number has a digit behind the point.
+fn count(value: &Value) -> String {
+    let value = number(value);
+    if value < 10.0 && value.fract() != 0.0 {
+        return format!("{value:.1}");
+    }
+    let digits = format!("{value:.0}");
+    let mut shown = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            shown.push(' ');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+fn bytes(value: &Value) -> String {
+    size(number(value) as u64)
+}
+
+/// A duration with the unit that fits it.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        _ if seconds == 0.0 => "0 s".to_owned(),
+        _ if seconds < 1e-3 => format!("{:.0} us", seconds * 1e6),
+        _ if seconds < 1.0 => format!("{:.1} ms", seconds * 1e3),
+        _ if seconds < 120.0 => format!("{seconds:.1} s"),
+        _ if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
+        _ if seconds < 172_800.0 => format!("{:.1} h", seconds / 3600.0),
+        _ => format!("{:.1} d", seconds / 86_400.0),
+    }
+}
+
+/// A value without quotes and without what steers a terminal.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => printable(text),
+        other => printable(&other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+    use tollgate_load::{LoadState, LoadStatus};
+
+    use super::*;
+    use crate::board::{absent, report};
+
+    fn lines(document: &Value) -> Vec<String> {
+        Screen::of(document).lines().collect()
+    }
+
+    #[test]
+    fn a_sink_is_a_line() {
+        let status = LoadStatus {
+            state: LoadState::Retrying,
+            rows: 7_000,
+            lag: Duration::from_millis(61_250),
+            backoff: Duration::from_secs(30),
+            ..LoadStatus::default()
+        };
+        let shown = lines(&json!({ "sinks": [report("main", &status), absent("other")] }));
+        let place = shown.iter().position(|line| line.starts_with("sink ")).unwrap();
+        assert_eq!(
+            shown[place..place + 3],
+            [
+                "sink   state                  lag     records  segments  bytes  rows   rejects  duplicates  missing",
+                "main   retrying, each 30.0 s  61.2 s  0        0         0 B    7 000  0        0           0",
+                "other  no loader",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_comes_first_with_what_to_do_and_steers_no_terminal() {
+        let finding = |text: &str| json!({ "code": "c", "text": text, "advice": "do this" });
+        let shown = lines(&json!({
+            "ready": false,
+            "reasons": [finding("gone\u{1b}[2J")],
+            "warnings": [finding("little")],
+        }));
+        assert!(shown[0].starts_with("NOT READY   tollgate"), "{}", shown[0]);
+        assert_eq!(
+            shown[2..7],
+            ["NOT READY: gone\\u{1b}[2J", "  -> do this", "WARNING: little", "  -> do this", ""]
+        );
+    }
+
+    #[test]
+    fn a_figure_has_the_unit_that_fits_it() {
+        let shown = [0.0, 0.000_12, 0.0123, 1.25, 119.0, 600.0, 86_400.0, 864_000.0].map(duration);
+        assert_eq!(shown, ["0 s", "120 us", "12.3 ms", "1.2 s", "119.0 s", "10 min", "24.0 h", "10.0 d"]);
+        let shown = [0.0, 0.5, 12.4, 999.0, 1_000.0, 1_234_567.0].map(|value| count(&json!(value)));
+        assert_eq!(shown, ["0", "0.5", "12", "999", "1 000", "1 234 567"]);
+    }
+}

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_log::{DiskStorage, Log, LogOptions};
 use tollgate_server::{
     ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RequestIds, RouteSpec, ServerOptions,
-    SpoolOptions, StreamServer, TrustedProxies,
+    SpoolOptions, StreamServer, Traces, TrustedProxies,
 };
 
 /// A log that nothing is recorded in.
@@ -49,6 +49,7 @@ pub fn options(folder: &Path, connection: ConnectionLimits, routes: Vec<RouteSpe
         script: HostOptions::default(),
         streams: Vec::new(),
         request_ids: RequestIds::Silent,
+        traces: Traces::default(),
         routes,
         drain_timeout: Duration::ZERO,
     }

@@ -31,6 +31,7 @@ mod require;
 mod shared;
 mod sys;
 mod testing;
+mod trace;
 mod waits;
 
 pub use body::{Body, BodyError, BodyFile};
@@ -44,3 +45,4 @@ pub use reply::{ContentType, FieldValue, HeaderLine, Outcome, Record, RecordFiel
 pub use request::Request;
 pub use shared::Shared;
 pub use testing::{Ask, Asked, Telling, Test, Told};
+pub use trace::{Trace, TraceRule};

@@ -20,6 +20,7 @@ use crate::id::RequestId;
 use crate::place::Place;
 use crate::request::Request;
 use crate::sys::operation;
+use crate::trace::TraceRule;
 use crate::waits::{Answer, Waits};
 
 /// What a test asks.
@@ -115,6 +116,7 @@ fn no_request() -> Option<Request> {
         remote_addr: None,
         id: RequestId::Made(Uuid::nil()),
         time_us: 0,
+        trace_rule: TraceRule::TakeOrMake,
         body: Bytes::new().into(),
     })
 }

@@ -73,7 +73,8 @@ impl Flow {
         self.endpoint.cells.count_failure(ScriptFailure::from(error));
         let (route, method) = (&self.endpoint.path, self.request.head.method());
         let (path, id) = (self.request.path(), &self.request.id);
-        tracing::error!(route, %method, path, %id, "script failed after its reply began: {error}");
+        let trace = self.request.trace_text();
+        tracing::error!(route, %method, path, %id, trace, "script failed after its reply began: {error}");
     }
 
     fn poll_written(&self) -> Poll<Flowed> {

@@ -23,7 +23,8 @@ pub(super) fn reply(result: Result<Outcome, CallError>, exchange: &Exchange) -> 
             let request = &exchange.request;
             exchange.endpoint.cells.count_failure(ScriptFailure::from(&error));
             let (method, path) = (request.head.method(), request.path());
-            tracing::error!(route = exchange.endpoint.path, %method, path, id = %request.id, "script failed: {error}");
+            let (route, trace) = (&exchange.endpoint.path, request.trace_text());
+            tracing::error!(route, %method, path, id = %request.id, trace, "script failed: {error}");
             (Reply::text(StatusCode::INTERNAL_SERVER_ERROR, "the script failed"), Record::default())
         }
     }

@@ -14,7 +14,7 @@ use tollgate_log::{
 use tollgate_server::{
     Ack, BoundAddress, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec, HandlerSpec,
     HostOptions, KeySpec, Listeners, RequestIds, RouteSpec, Server, ServerOptions, Source, SpoolOptions,
-    StreamSpec, TrustedProxies, UnknownFields,
+    StreamSpec, Traces, TrustedProxies, UnknownFields,
 };
 
 use crate::peer::Peer;
@@ -51,6 +51,7 @@ impl Site {
             streams: Vec::new(),
             routes: Vec::new(),
             request_ids: RequestIds::default(),
+            traces: Traces::default(),
             drain_timeout: Duration::from_secs(5),
         };
         Self { folder, options }

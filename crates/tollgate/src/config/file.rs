@@ -10,7 +10,7 @@ use std::time::Duration;
 use tollgate_log::{DigestAlgorithm, LogOptions};
 use tollgate_server::{
     BodyPace, COLLECT_BODY_BYTES_MAX, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, ListenSpec,
-    Method, Methods, RequestIds, RouteSpec, ServerOptions, SpoolOptions, StreamSpec, TrustedProxies,
+    Method, Methods, RequestIds, RouteSpec, ServerOptions, SpoolOptions, StreamSpec, Traces, TrustedProxies,
     UnderscoreNames, canonical_host,
 };
 use toml::de::DeTable;
@@ -97,6 +97,7 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
             streams,
             routes,
             request_ids: written.request_ids,
+            traces: written.traces,
             drain_timeout: written.drain_timeout,
         },
         drain_delay: written.drain_delay,
@@ -118,6 +119,7 @@ struct WrittenServer {
     spool: SpoolOptions,
     body_bytes_max: u64,
     request_ids: RequestIds,
+    traces: Traces,
     drain_delay: Duration,
     drain_timeout: Duration,
 }
@@ -133,6 +135,7 @@ fn server(mut section: Section<'_>, folder: &Path) -> WrittenServer {
         spool: spool(&mut section, folder),
         body_bytes_max: section.size("body_bytes_max", BODY_BYTES, resolved::BODY_BYTES_MAX),
         request_ids: section.choice("request_id", &resolved::REQUEST_IDS).unwrap_or_default(),
+        traces: section.choice("trace", &resolved::TRACES).unwrap_or_default(),
         drain_delay: section.duration("drain_delay", 0..=HOUR_MS, Duration::ZERO),
         drain_timeout: section.duration("drain_timeout", 0..=HOUR_MS, resolved::DRAIN_TIMEOUT),
     };

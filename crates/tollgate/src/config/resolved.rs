@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tollgate_log::{DiskStorage, LogOptions, Storage};
 use tollgate_server::{
-    ColumnSpec, HandlerSpec, KeySpec, ListenSpec, RequestIds, RouteSpec, ServerOptions, StreamSpec,
+    ColumnSpec, HandlerSpec, KeySpec, ListenSpec, RequestIds, RouteSpec, ServerOptions, StreamSpec, Traces,
     UnknownFields,
 };
 
@@ -32,6 +32,13 @@ pub(super) const REQUEST_IDS: [(&str, RequestIds); 4] = [
     ("take", RequestIds::Take),
     ("make", RequestIds::Make),
     ("silent", RequestIds::Silent),
+];
+pub(super) const TRACES: [(&str, Traces); 5] = [
+    ("take", Traces::Take),
+    ("trusted", Traces::Trusted),
+    ("pass", Traces::Pass),
+    ("make", Traces::Make),
+    ("off", Traces::Off),
 ];
 /// Free bytes that are kept on a large disk.
 const RESERVE_BYTES: u64 = 1 << 30;
@@ -151,6 +158,8 @@ impl Config {
         writeln!(f, "in_flight_bytes_max = \"{}\"", show_size(server.crowd.in_flight_bytes_max))?;
         writeln!(f, "queue_age_max = \"{}\"", show_duration(server.crowd.queue_age_max))?;
         writeln!(f, "request_id = \"{}\"", show_request_ids(server.request_ids))?;
+        let traces = TRACES.iter().find(|(_, known)| *known == server.traces).map_or("", |(name, _)| name);
+        writeln!(f, "trace = \"{traces}\"")?;
         writeln!(f, "drain_delay = \"{}\"", show_duration(self.drain_delay))?;
         writeln!(f, "drain_timeout = \"{}\"", show_duration(server.drain_timeout))
     }

@@ -77,7 +77,14 @@ connections_per_client_max = "off"
 in_flight_bytes_max = "256MiB"
 queue_age_max = "1s"
 request_id = "trusted"
+trace = "take"
+drain_delay = "0ms"
 drain_timeout = "10s"
+
+[admin]
+listen = "unix:FOLDER/data/log/admin.sock"
+hosts = []
+worker_stall_max = "10s"
 
 [log]
 dir = "FOLDER/data/log"
@@ -157,7 +164,14 @@ fn every_key_is_taken() {
         in_flight_bytes_max = "64MiB"
         queue_age_max = "500ms"
         request_id = "silent"
+        trace = "pass"
+        drain_delay = "5s"
         drain_timeout = "0ms"
+        [admin]
+        listen = "0.0.0.0:9080"
+        token = "${SECRET}"
+        hosts = ["Admin.Internal"]
+        worker_stall_max = "30s"
         [log]
         dir = "/var/log/tollgate"
         segment_bytes_max = "1GiB"
@@ -240,7 +254,15 @@ connections_per_client_max = 10
 in_flight_bytes_max = "64MiB"
 queue_age_max = "500ms"
 request_id = "silent"
+trace = "pass"
+drain_delay = "5s"
 drain_timeout = "0ms"
+
+[admin]
+listen = "0.0.0.0:9080"
+token = "${SECRET}"
+hosts = ["admin.internal"]
+worker_stall_max = "30s"
 
 [log]
 dir = "/var/log/tollgate"
@@ -385,7 +407,7 @@ fn unknown_keys_are_faults_with_the_nearest_known_one() {
     check(
         "[backend.billing]\nurls = []\n",
         &[
-            "t.toml:1:2: unknown key \"backend\" in the file, allowed: server, log, load, script, stream, route, sink",
+            "t.toml:1:2: unknown key \"backend\" in the file, allowed: server, log, admin, load, script, stream, route, sink",
         ],
     );
     check(

@@ -48,6 +48,7 @@ pub fn options(folder: &Path, connection: ConnectionLimits, routes: Vec<RouteSpe
         spool: SpoolOptions::new(folder.join("spool")),
         script: HostOptions::default(),
         streams: Vec::new(),
+        backends: Vec::new(),
         request_ids: RequestIds::Silent,
         traces: Traces::default(),
         routes,

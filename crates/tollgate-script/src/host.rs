@@ -17,6 +17,7 @@ use crate::api::{self, Marks, Outs};
 use crate::budget::{self, Budget};
 use crate::call::Call;
 use crate::error::{CallError, HostError, LoadError, placed, shown};
+use crate::fetch::{FakeBackends, Fetcher, FetcherCell};
 use crate::interned::Interned;
 use crate::nearest::hint;
 use crate::reply::{PARTS, RecordFields};
@@ -87,6 +88,7 @@ pub(crate) struct Vm {
     modules: Rc<Modules>,
     /// Coroutines whose calls ended well, for the next ones.
     pub(crate) idle: RefCell<Vec<Coroutine>>,
+    fetcher: Rc<FetcherCell>,
 }
 
 impl Host {
@@ -97,6 +99,11 @@ impl Host {
     pub fn new(options: HostOptions) -> Result<Self, HostError> {
         budget::start_ticker().map_err(HostError::Ticker)?;
         Vm::new(options).map(|vm| Self(Rc::new(vm))).map_err(|error| HostError::Setup(error.to_string()))
+    }
+
+    /// Has scripts ask backends by `fetcher`; without one they know none.
+    pub fn set_fetcher(&self, fetcher: Rc<dyn Fetcher>) {
+        self.0.fetcher.replace(Some(fetcher));
     }
 
     /// Compiles a file and runs it once; it must return a function, or a table of functions by method.
@@ -116,11 +123,18 @@ impl Host {
     }
 
     /// Compiles a file of tests and runs it once; it must return a table of functions by name. They ask `ask`.
+    /// They may answer for backends: `fakes` gets what they say.
     ///
     /// # Errors
     /// As for [`load`](Self::load).
-    pub fn load_tests(&self, file: &Path, root: &Path, ask: &Ask) -> Result<Vec<Test>, LoadError> {
-        testing::load(self, file, root, ask)
+    pub fn load_tests(
+        &self,
+        file: &Path,
+        root: &Path,
+        ask: &Ask,
+        fakes: &Rc<FakeBackends>,
+    ) -> Result<Vec<Test>, LoadError> {
+        testing::load(self, file, root, ask, fakes)
     }
 
     /// Compiles a file and runs it once; returns what it returned.
@@ -176,7 +190,8 @@ impl Vm {
         let budget = Rc::new(Budget::new(options.cpu_budget, options.slice));
         let active = Rc::new(ActiveCell::default());
         let waits = Rc::new(Waits::default());
-        let marks = api::install(&lua, &active, &budget, &options, &waits)?;
+        let fetcher = Rc::default();
+        let marks = api::install(&lua, &active, &budget, &options, &waits, &fetcher)?;
         let kept = Rc::new(Kept::new(&lua, &marks.store_integer)?);
         let req_metatable = request::metatable(&lua, &active, &marks, &budget, &kept)?;
         let reply_parts = Interned::new(&lua, PARTS)?;
@@ -197,6 +212,7 @@ impl Vm {
             scratch: RefCell::default(),
             modules,
             idle: RefCell::default(),
+            fetcher,
         })
     }
 

@@ -48,7 +48,7 @@ mod worker;
 
 pub use check::check_scripts;
 pub use error::StartError;
-pub use handler::COLLECT_BODY_BYTES_MAX;
+pub use handler::{COLLECT_BODY_BYTES_MAX, HostSent, ProxySpec};
 pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};
 pub use observe::{RouteName, RouteStatus, ServerStatus, ServerWatch, WorkerStatus};
 pub use options::{
@@ -63,6 +63,10 @@ pub use stream::{
 };
 pub use stream_server::StreamServer;
 pub use testing::{TestError, TestFailure, TestResult, run_tests};
+pub use tollgate_backend::{
+    Address, AddressSnapshot, BackendOptions, BackendSnapshot, BreakerOptions, BreakerState, PoolOptions,
+    RetryOptions, Timeouts,
+};
 pub use tollgate_http::{Method, Methods, UnderscoreNames, is_framing_field};
 pub use tollgate_script::{CallError, HostOptions};
 pub use trust::{ClientHeader, Network, TrustedProxies};

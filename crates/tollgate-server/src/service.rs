@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate_backend::{Backend, BackendOptions, Client};
 use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path, write_path, write_target};
 use tollgate_log::{Log, SchemaId};
 use tollgate_script::Host;
@@ -16,7 +17,7 @@ use crate::conn::Destination;
 use crate::cors::{self, Cors};
 use crate::error::StartError;
 use crate::files::Work;
-use crate::handler::{Endpoint, allowed_methods};
+use crate::handler::{BackendFetcher, Endpoint, allowed_methods};
 use crate::observe::{RouteCells, RouteName, WorkerCells};
 use crate::options::{ConnectionLimits, RequestIds, RouteSpec, ServerOptions, Traces};
 use crate::reply::Reply;
@@ -29,27 +30,37 @@ pub(crate) struct Plan {
     pub(crate) options: ServerOptions,
     /// By the place of the stream in the options.
     schemas: Vec<SchemaId>,
+    /// By the place of the backend in the options.
+    pub(crate) backends: Vec<Arc<Backend>>,
 }
 
 impl Plan {
-    /// Declares the streams in the log.
+    /// Declares the streams in the log. Backends that are as they were `before` go on with what is known of them.
     ///
     /// # Errors
     /// A stream that the log does not take.
-    pub(crate) fn new(options: ServerOptions, log: &Log) -> Result<Self, StartError> {
+    pub(crate) fn new(
+        options: ServerOptions,
+        log: &Log,
+        before: &[Arc<Backend>],
+    ) -> Result<Self, StartError> {
         let schema = |stream: &crate::StreamSpec| {
             let name = stream.name.clone();
             stream.schema().map_err(|source| StartError::Stream { name, source })
         };
         let schemas = options.streams.iter().map(schema).collect::<Result<Vec<_>, _>>()?;
         let schemas = log.declare(schemas).map_err(StartError::Schemas)?;
-        Ok(Self { options, schemas })
+        let backends = Backend::all(&options.backends, before);
+        Ok(Self { options, schemas, backends })
     }
 
-    /// Numbers the streams as they stand in the options: nothing will be recorded.
+    /// Numbers the streams as they stand in the options: nothing will be recorded, and no backend asked.
     pub(crate) fn unrecorded(options: ServerOptions) -> Self {
         let schemas = (0..u16::MAX).map(SchemaId).take(options.streams.len()).collect();
-        Self { options, schemas }
+        let unknown = options.backends.iter().cloned();
+        let unknown = unknown.map(|backend| BackendOptions { addresses: Vec::new(), ..backend });
+        let backends = Backend::all(&unknown.collect::<Vec<_>>(), &[]);
+        Self { options, schemas, backends }
     }
 }
 
@@ -81,12 +92,13 @@ impl Rules {
 
 /// What a configuration makes in a worker.
 pub(crate) struct Service {
+    pub(crate) host: Host,
     pub(crate) rules: Rc<Rules>,
     /// A digest of its scripts.
     pub(crate) sources: u64,
+    pub(crate) client: Rc<Client>,
     /// What is counted of its routes.
     pub(crate) route_cells: Vec<Arc<RouteCells>>,
-    host: Host,
     routes: RouteTable<Rc<Endpoint>>,
 }
 
@@ -96,20 +108,24 @@ pub(crate) struct Building<'a> {
     host: Host,
     streams: Vec<Rc<StreamPlan>>,
     work: Rc<Work>,
+    client: Rc<Client>,
     cells: &'a WorkerCells,
     route_cells: Vec<Arc<RouteCells>>,
     routes: RouteTable<Rc<Endpoint>>,
 }
 
 impl<'a> Building<'a> {
-    pub(crate) fn new(plan: &'a Plan, cells: &'a WorkerCells) -> Result<Self, StartError> {
-        let Plan { options, schemas } = plan;
+    /// Connections to backends that are those of `before` go on.
+    pub(crate) fn new(plan: &'a Plan, before: &Client, cells: &'a WorkerCells) -> Result<Self, StartError> {
+        let Plan { options, schemas, backends } = plan;
+        let client = Rc::new(Client::new(backends, before));
         let host =
             Host::new(options.script.clone()).map_err(|error| StartError::Script(error.to_string()))?;
+        host.set_fetcher(Rc::new(BackendFetcher(client.clone())));
         let streams = options.streams.iter().zip(schemas);
         let streams = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
         let (work, route_cells, routes) = (Rc::default(), Vec::new(), RouteTable::default());
-        Ok(Self { options, host, streams, work, cells, route_cells, routes })
+        Ok(Self { options, host, streams, work, client, cells, route_cells, routes })
     }
 
     /// Adds a route; loads its script.
@@ -119,7 +135,7 @@ impl<'a> Building<'a> {
     pub(crate) fn add(&mut self, spec: &RouteSpec) -> Result<(), StartError> {
         let cells = self.cells.route(RouteName::of(spec));
         self.route_cells.push(cells.clone());
-        let endpoint = Endpoint::new(spec, &self.streams, &self.host, &self.work, cells)
+        let endpoint = Endpoint::new(spec, &self.streams, &self.host, &self.work, &self.client, cells)
             .map_err(|error| StartError::Script(error.to_string()))?;
         let methods = endpoint.methods;
         self.routes.insert(spec.host.as_deref(), &spec.path, methods, Rc::new(endpoint));
@@ -129,6 +145,7 @@ impl<'a> Building<'a> {
     pub(crate) fn finish(self) -> Service {
         Service {
             sources: self.host.sources_digest(),
+            client: self.client,
             rules: Rc::new(Rules::new(self.options)),
             route_cells: self.route_cells,
             host: self.host,
@@ -143,7 +160,7 @@ impl Service {
     /// # Errors
     /// A script was not taken.
     pub(crate) fn new(plan: &Plan, cells: &WorkerCells) -> Result<Self, StartError> {
-        let mut building = Building::new(plan, cells)?;
+        let mut building = Building::new(plan, &Client::default(), cells)?;
         plan.options.routes.iter().try_for_each(|route| building.add(route))?;
         Ok(building.finish())
     }

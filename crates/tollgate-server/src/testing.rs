@@ -1,5 +1,7 @@
 //! Tests of an app: each asks a service of its own, made of the configuration, without a socket and without a log.
 
+mod fakes;
+
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
@@ -9,8 +11,12 @@ use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
 use tollgate_http::{HeadReader, Limits, RequestHead};
-use tollgate_script::{Ask, Asked, CallError, Host, Request, RequestId, Step, Test, Told, TraceRule};
+use tollgate_script::{
+    Ask, Asked, CallError, FakeBackends, Host, Request, RequestId, Step, Test, Told, TraceRule,
+};
 use uuid::Uuid;
+
+use fakes::FakeFetcher;
 
 use crate::clock::Clock;
 use crate::conn::Destination;
@@ -94,12 +100,16 @@ impl Stage {
         let plan = Plan::unrecorded(options);
         let service = Service::new(&plan, &WorkerCells::new()).map_err(|error| unusable(&error))?;
         let notes = Rc::default();
+        let fakes: Rc<FakeBackends> = Rc::default();
+        let names = plan.options.backends.iter().map(|backend| backend.name.clone()).collect();
+        let fetcher = FakeFetcher { fakes: fakes.clone(), host: host.clone(), names };
+        service.host.set_fetcher(Rc::new(fetcher));
         let bench = Rc::new(Bench { service, plan, notes: Rc::clone(&notes), asked: Cell::new(0) });
         let ask: Ask = Rc::new(move |asked| {
             let bench = bench.clone();
             Box::pin(async move { bench.answer(asked).await })
         });
-        let tests = host.load_tests(file, root, &ask).map_err(|error| unusable(&error))?;
+        let tests = host.load_tests(file, root, &ask, &fakes).map_err(|error| unusable(&error))?;
         Ok(Self { tests, notes })
     }
 }

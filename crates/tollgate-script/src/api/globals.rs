@@ -6,8 +6,9 @@ use std::rc::Rc;
 use mlua::{Function, Lua, Table, Value};
 
 use super::arguments::close;
-use super::{cookie, crypto, encodings, env, json, log, redirect, shared, sleep, time, url, uuid};
+use super::{cookie, crypto, encodings, env, fetch, json, log, redirect, shared, sleep, time, url, uuid};
 use crate::budget::Budget;
+use crate::fetch::FetcherCell;
 use crate::host::HostOptions;
 use crate::request::ActiveCell;
 use crate::waits::Waits;
@@ -29,6 +30,7 @@ pub(crate) fn install(
     budget: &Rc<Budget>,
     options: &HostOptions,
     waits: &Rc<Waits>,
+    fetcher: &Rc<FetcherCell>,
 ) -> mlua::Result<Rc<Marks>> {
     let globals = lua.globals();
     for name in TAKEN_AWAY {
@@ -55,6 +57,12 @@ pub(crate) fn install(
     tollgate.raw_set("cookie", cookie::install(lua)?)?;
     tollgate.raw_set("redirect", lua.create_function(redirect::redirect)?)?;
     tollgate.raw_set("sleep", sleep::install(lua, waits)?)?;
+    let bytes_max = options.reply_bytes_max;
+    fetch::install(
+        lua,
+        &tollgate,
+        &fetch::Parts { marks: &marks, budget, active, waits, fetcher, bytes_max },
+    )?;
     close(lua, "tollgate", &tollgate)?;
     globals.raw_set("tollgate", tollgate)?;
     lua.sandbox(true)?;

@@ -6,6 +6,7 @@ mod crypto;
 mod encodings;
 mod env;
 mod event;
+pub(crate) mod fetch;
 mod globals;
 pub(crate) mod json;
 mod log;

@@ -54,7 +54,13 @@ impl Endpoint {
         if request.body.bytes_len() > self.body_bytes_max {
             return Ok(Reply::text(StatusCode::CONTENT_TOO_LARGE, "content too large").into());
         }
-        let exchange = Exchange { endpoint: self.clone(), request, begun: Instant::now() };
+        let exchange = Exchange {
+            endpoint: self.clone(),
+            request,
+            begun: Instant::now(),
+            peer: None,
+            is_from_proxy: false,
+        };
         let request = &exchange.request;
         let mut rehearsed = match &self.handler {
             Handler::Script(handler) => {
@@ -67,9 +73,10 @@ impl Endpoint {
             Handler::Reply(reply) => {
                 with_record(reply.clone(), Record::default(), &exchange, self.stream.as_deref())
             }
-            Handler::Files(_) => {
+            Handler::Files(_) | Handler::Proxy(_) => {
+                let what = if matches!(self.handler, Handler::Files(_)) { "files" } else { "a proxy" };
                 return Err(format!(
-                    "route {:?} has files, which only a server answers: try it with curl",
+                    "route {:?} has {what}, which only a server answers: try it with curl",
                     self.path
                 ));
             }
@@ -147,7 +154,7 @@ fn with_record(reply: Reply, record: Record, exchange: &Exchange, stream: Option
         Extent::Whole => {
             Ending::Complete { status, reply_bytes: usize::try_from(reply.content_bytes()).ok() }
         }
-        Extent::Streamed => Ending::Streamed { status },
+        Extent::Streamed | Extent::Sized(_) => Ending::Streamed { status },
     };
     let mut rehearsed = Rehearsed::from(reply);
     if let Some(plan) = stream {

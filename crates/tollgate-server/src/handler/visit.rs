@@ -10,7 +10,8 @@ use std::task::{Context, Poll, Waker};
 use tollgate_http::StatusCode;
 use tollgate_script::{Body, Call, CallError, Outcome, Record, RequestId, Step};
 
-use super::{Answer, Exchange, Flow, Handler, allowed_methods, collect, script};
+use super::flow::ScriptFlow;
+use super::{Answer, Asked, BackendFlow, Exchange, Flow, Handler, Proxied, allowed_methods, collect, script};
 use crate::files::Errand;
 use crate::observe::RouteCells;
 use crate::recorder::Recorder;
@@ -36,6 +37,8 @@ enum Stage {
     Script(Call),
     /// It waits for a thread that reads files, or was not begun.
     Files(Option<Box<Errand>>),
+    /// It waits for a backend, or was not begun.
+    Proxy(Option<Asked>),
     /// It is done. None: it was asked for its answer.
     Returned(Option<Returned>),
 }
@@ -46,13 +49,24 @@ struct Returned {
     record: Record,
     /// None where nobody keeps it.
     took_us: Option<i64>,
-    /// The call of a streamed reply, which goes on.
-    call: Option<Box<Call>>,
+    /// What goes on to write the content of a streamed reply.
+    tail: Option<Tail>,
+}
+
+/// What writes the content of a reply after its head.
+enum Tail {
+    Call(Box<Call>),
+    Backend(Box<BackendFlow>),
 }
 
 impl Returned {
     fn memory_bytes(&self) -> usize {
-        self.reply.content.len() + self.call.as_ref().map_or(0, |call| call.memory_bytes())
+        let tail_bytes = match &self.tail {
+            None => 0,
+            Some(Tail::Call(call)) => call.memory_bytes(),
+            Some(Tail::Backend(flow)) => flow.memory_bytes(),
+        };
+        self.reply.content.len() + tail_bytes
     }
 }
 
@@ -72,6 +86,7 @@ impl Visit {
         let stage = match &exchange.endpoint.handler {
             Handler::Script(handler) => Stage::Script(handler.call(exchange.request.clone())),
             Handler::Files(_) => Stage::Files(None),
+            Handler::Proxy(_) => Stage::Proxy(None),
             Handler::Collect(_) | Handler::Reply(_) => Stage::AtOnce,
         };
         Self { exchange, stage }
@@ -92,11 +107,12 @@ impl Visit {
         match &self.stage {
             Stage::Script(call) => !call.is_waiting(),
             Stage::Files(errand) => errand.is_none(),
+            Stage::Proxy(asked) => asked.is_none(),
             Stage::AtOnce | Stage::Returned(_) => false,
         }
     }
 
-    /// Polls what the handler waits for. Files return by that, scripts then can run.
+    /// Polls what the handler waits for. Files and backends return by that, scripts then can run.
     pub(crate) fn poll_wait(&mut self, context: &mut Context<'_>) {
         match &mut self.stage {
             Stage::Script(call) => {
@@ -106,7 +122,12 @@ impl Visit {
             Stage::Files(Some(_)) => {
                 self.poll_files(context);
             }
-            Stage::Files(None) | Stage::AtOnce | Stage::Returned(_) => {}
+            Stage::Proxy(Some(asked)) => {
+                if let Poll::Ready(proxied) = asked.poll(context) {
+                    self.return_proxied(proxied);
+                }
+            }
+            Stage::Files(None) | Stage::Proxy(None) | Stage::AtOnce | Stage::Returned(_) => {}
         }
     }
 
@@ -126,8 +147,21 @@ impl Visit {
             }
             // Who waits is polled by the queue, which knows whom to wake.
             Stage::Files(_) => self.poll_files(&mut Context::from_waker(Waker::noop())),
+            Stage::Proxy(asked) => {
+                if let Handler::Proxy(proxy) = &self.exchange.endpoint.handler
+                    && asked.is_none()
+                {
+                    *asked = Some(proxy.ask(&self.exchange));
+                }
+                Turn::Waiting
+            }
             Stage::AtOnce | Stage::Returned(_) => Turn::Over,
         }
+    }
+
+    fn return_proxied(&mut self, Proxied { reply, flow }: Proxied) {
+        let (record, took_us, tail) = (Record::default(), self.took_us(), flow.map(Tail::Backend));
+        self.stage = Stage::Returned(Some(Returned { reply, record, took_us, tail }));
     }
 
     fn poll_files(&mut self, context: &mut Context<'_>) -> Turn {
@@ -141,7 +175,7 @@ impl Visit {
             return Turn::Waiting;
         };
         let (record, took_us) = (Record::default(), self.took_us());
-        self.stage = Stage::Returned(Some(Returned { reply, record, took_us, call: None }));
+        self.stage = Stage::Returned(Some(Returned { reply, record, took_us, tail: None }));
         Turn::Over
     }
 
@@ -149,11 +183,11 @@ impl Visit {
         let (reply, record) = script::reply(result, &self.exchange);
         let took_us = self.took_us();
         let stage = std::mem::replace(&mut self.stage, Stage::Returned(None));
-        let call = match stage {
-            Stage::Script(call) if reply.extent == Extent::Streamed => Some(Box::new(call)),
+        let tail = match stage {
+            Stage::Script(call) if reply.extent == Extent::Streamed => Some(Tail::Call(Box::new(call))),
             _ => None,
         };
-        self.stage = Stage::Returned(Some(Returned { reply, record, took_us, call }));
+        self.stage = Stage::Returned(Some(Returned { reply, record, took_us, tail }));
     }
 
     /// Makes the answer and appends the records, those of a transaction together; once. None: the handler has not
@@ -162,20 +196,26 @@ impl Visit {
         let endpoint = &self.exchange.endpoint;
         let request = &self.exchange.request;
         let mut answer = match &mut self.stage {
-            Stage::Script(_) | Stage::Files(_) => return None,
+            Stage::Script(_) | Stage::Files(_) | Stage::Proxy(_) => return None,
             Stage::AtOnce => match &endpoint.handler {
                 Handler::Collect(stream) => collect::answer(stream, &self.exchange, recorder),
                 Handler::Reply(reply) => {
                     let reply = Cow::Borrowed(reply);
                     endpoint.record(reply, Record::default(), self.took_us(), request, recorder)
                 }
-                Handler::Script(_) | Handler::Files(_) => return None,
+                Handler::Script(_) | Handler::Files(_) | Handler::Proxy(_) => return None,
             },
             Stage::Returned(returned) => {
-                let Returned { reply, record, took_us, call } = returned.take()?;
+                let Returned { reply, record, took_us, tail } = returned.take()?;
                 let mut answer = endpoint.record(Cow::Owned(reply), record, took_us, request, recorder);
-                if answer.reply.extent == Extent::Streamed {
-                    answer.flow = call.and_then(|call| Flow::new(*call, endpoint, request)).map(Box::new);
+                if answer.reply.extent != Extent::Whole {
+                    answer.flow = tail.and_then(|tail| match tail {
+                        Tail::Backend(flow) => Some(Box::new(Flow::Backend(flow))),
+                        Tail::Call(call) => {
+                            let flow = ScriptFlow::new(*call, endpoint, request)?;
+                            Some(Box::new(Flow::Script(Box::new(flow))))
+                        }
+                    });
                 }
                 answer
             }
@@ -199,8 +239,8 @@ impl Visit {
     pub(crate) fn cancel(mut self, recorder: &Recorder) {
         match &self.stage {
             Stage::Script(call) if !call.has_begun() => {}
-            Stage::Files(None) | Stage::AtOnce => {}
-            Stage::Script(_) | Stage::Files(Some(_)) => {
+            Stage::Files(None) | Stage::Proxy(None) | Stage::AtOnce => {}
+            Stage::Script(_) | Stage::Files(Some(_)) | Stage::Proxy(Some(_)) => {
                 self.exchange.endpoint.record_cancelled(&self.exchange, recorder);
             }
             Stage::Returned(_) => {
@@ -219,6 +259,7 @@ impl Visit {
         let handler_bytes = match &self.stage {
             Stage::Returned(returned) => returned.as_ref().map_or(0, Returned::memory_bytes),
             Stage::Script(call) => call.memory_bytes(),
+            Stage::Proxy(asked) => asked.as_ref().map_or(0, Asked::memory_bytes),
             Stage::Files(_) | Stage::AtOnce => 0,
         };
         request.head.bytes_len() + body_bytes + handler_bytes

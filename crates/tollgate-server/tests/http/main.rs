@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod asking;
+mod backend;
 mod bodies;
 mod closing;
 mod codings;
@@ -21,6 +22,8 @@ mod listening;
 mod loaded;
 mod peer;
 mod pipelining;
+mod proxy_faults;
+mod proxying;
 mod records;
 mod replies;
 mod request_line;

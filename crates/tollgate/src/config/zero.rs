@@ -62,6 +62,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
             },
             script: HostOptions::default(),
             streams: vec![requests()],
+            backends: Vec::new(),
             routes,
             request_ids: RequestIds::default(),
             traces: Traces::default(),

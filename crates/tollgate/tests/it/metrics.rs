@@ -18,6 +18,11 @@ methods = ["GET"]
 host = "a"
 reply = { body = "kept" }
 stream = "s"
+[backend.away]
+urls = ["http://127.0.0.1:1"]
+[[route]]
+path = "/away"
+proxy = "away"
 [[route]]
 path = "/bad"
 script = "bad.luau"

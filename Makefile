@@ -3,7 +3,7 @@
 CARGO ?= cargo
 APP ?= examples/score
 
-.PHONY: run build test check fmt lint doc tools crash outage abuse overload downloads rows freshness architectures bench bench-smoke disks where fuzz
+.PHONY: reloads rules run build test check fmt lint doc tools crash outage abuse overload downloads rows freshness architectures bench bench-smoke disks where fuzz
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -48,6 +48,19 @@ crash: tools
 outage: tools
 	TOLLGATE_OUTAGE_BYTES=$${BYTES:-5368709120} \
 	$(CARGO) test --release --locked -p tollgate --test it outage -- --nocapture --test-threads=1
+
+# A hundred reloads under load, half of them broken on purpose.
+reloads:
+	TOLLGATE_RELOADS=$${RELOADS:-100} $(CARGO) test --locked -p tollgate --test it reload_storm -- --nocapture
+
+# Prometheus reads the rules for alarms, and what a server tells (PROMTOOL, of Debian's package prometheus).
+PROMTOOL ?= promtool
+rules: build
+	$(PROMTOOL) check rules dist/prometheus/tollgate.rules.yml
+	folder=$$(mktemp -d) && printf '[server]\nlisten = ["127.0.0.1:0"]\n[[route]]\npath = "/"\nreply = {}\n' > $$folder/tollgate.toml && \
+	{ target/release/tollgate serve $$folder >/dev/null 2>&1 & server=$$!; sleep 2; \
+	  curl -s --unix-socket $$folder/data/log/admin.sock http://localhost/metrics | $(PROMTOOL) check metrics; result=$$?; \
+	  kill $$server; wait $$server; rm -r $$folder; exit $$result; }
 
 # The fuzz targets with coverage feedback, FUZZ_SECONDS each. `make fuzz TARGETS=head` for one; `fuzz/minimise` puts what
 # was found into the corpus.

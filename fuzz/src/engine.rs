@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_log::{DiskStorage, Log, LogOptions};
 use tollgate_server::{
     ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RequestIds, RouteSpec, ServerOptions,
-    SpoolOptions, StreamServer, TrustedProxies,
+    SpoolOptions, StreamServer, Traces, TrustedProxies,
 };
 
 /// A log that nothing is recorded in.
@@ -51,6 +51,7 @@ pub fn options(folder: &Path, connection: ConnectionLimits, routes: Vec<RouteSpe
         streams: Vec::new(),
         backends: Vec::new(),
         request_ids: RequestIds::Silent,
+        traces: Traces::default(),
         routes,
         apps: Vec::new(),
         version: 1,

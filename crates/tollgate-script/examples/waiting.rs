@@ -11,7 +11,7 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use tempfile::TempDir;
 use tollgate_http::{HeadReader, Limits};
-use tollgate_script::{Host, HostOptions, Place, RecordFields, Request, RequestId};
+use tollgate_script::{Host, HostOptions, Place, RecordFields, Request, RequestId, TraceRule};
 use uuid::Uuid;
 
 const CALLS: usize = 5_000;
@@ -58,6 +58,7 @@ fn request() -> Result<Rc<Request>, Box<dyn Error>> {
         remote_addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         id: RequestId::Made(Uuid::from_u128(1)),
         time_us: 1_700_000_000_123_456,
+        trace_rule: TraceRule::TakeOrMake,
         body: Bytes::new().into(),
         head: head.ok_or("the head is not whole")?,
     }))

@@ -32,6 +32,7 @@ mod require;
 mod shared;
 mod sys;
 mod testing;
+mod trace;
 mod waits;
 
 pub use body::{Body, BodyError, BodyFile};
@@ -47,3 +48,4 @@ pub use request::Request;
 pub use require::SourceFile;
 pub use shared::Shared;
 pub use testing::{Ask, Asked, Telling, Test, Told};
+pub use trace::{Trace, TraceRule};

@@ -28,6 +28,7 @@ use crate::interned::Interned;
 use crate::nearest::hint;
 use crate::place::Place;
 use crate::sys::stack::{self, Fields, Kept, Stack};
+use crate::trace::TraceRule;
 
 use form::FormReader;
 use precondition::precondition;
@@ -45,6 +46,8 @@ pub struct Request {
     pub id: RequestId,
     /// When the head was complete: microseconds since 1970, UTC. A script sees the same number (exact until 2255).
     pub time_us: i64,
+    /// Where its trace comes from.
+    pub trace_rule: TraceRule,
     /// The content, without a content coding.
     pub body: Body,
 }
@@ -150,6 +153,10 @@ impl Fields for RequestFields {
             "cookies" => {
                 stack.texts(&self.kept, cookies(&request.head), COOKIES_EXPECTED, false);
             }
+            "trace" => match request.trace() {
+                Some(_) => stack.texts(&self.kept, trace_texts(request), TRACE_FIELDS, false),
+                None => stack.nil(),
+            },
             "body" => stack.function(BODY),
             "json" => stack.function(JSON),
             "form" => stack.function(FORM),
@@ -230,6 +237,17 @@ fn functions(
     ])
 }
 
+/// Lists what a script sees of the trace: the ids as hexadecimal digits, and the fields that pass it on.
+fn trace_texts(request: &Request) -> impl Iterator<Item = (&'static str, Bytes)> {
+    let trace = request.trace();
+    let ids = trace.into_iter().flat_map(|trace| {
+        let parent = trace.parent.map(|parent| ("parent", format!("{parent:016x}")));
+        let own = [("id", format!("{:032x}", trace.id)), ("span", format!("{:016x}", trace.span))];
+        own.into_iter().chain(parent).map(|(name, text)| (name, Bytes::from(text)))
+    });
+    ids.chain(request.trace_fields())
+}
+
 /// Lists the cookies of all `Cookie` fields.
 fn cookies(head: &RequestHead) -> impl Iterator<Item = (&[u8], &[u8])> {
     let lines = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("cookie"));
@@ -251,6 +269,7 @@ const ALL: u8 = 2;
 const FORM: u8 = 3;
 const PRECONDITION: u8 = 4;
 const COOKIES_EXPECTED: usize = 4;
+const TRACE_FIELDS: usize = 5;
 
 /// Makes the metatable of headers: names match without case.
 pub(crate) fn fold_metatable(lua: &Lua) -> mlua::Result<Table> {
@@ -301,7 +320,7 @@ fn all(lua: &Lua, request: &Request, part: &LuaString, name: &LuaString) -> mlua
     }
 }
 
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 16] = [
     "method",
     "path",
     "path_info",
@@ -312,6 +331,7 @@ const FIELDS: [&str; 15] = [
     "remote_addr",
     "id",
     "time",
+    "trace",
     "body",
     "json",
     "all",

@@ -21,6 +21,7 @@ use crate::id::RequestId;
 use crate::place::Place;
 use crate::request::Request;
 use crate::sys::operation;
+use crate::trace::TraceRule;
 use crate::waits::{Answer, Waits};
 
 /// What a test asks.
@@ -122,6 +123,7 @@ fn no_request() -> Option<Request> {
         remote_addr: None,
         id: RequestId::Made(Uuid::nil()),
         time_us: 0,
+        trace_rule: TraceRule::TakeOrMake,
         body: Bytes::new().into(),
     })
 }

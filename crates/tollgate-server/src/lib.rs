@@ -57,7 +57,7 @@ pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};
 pub use observe::{RouteName, RouteStatus, ServerStatus, ServerWatch, WorkerStatus};
 pub use options::{
     AnyOr, BodyPace, ConnectionLimits, CorsSpec, CrowdLimits, Etag, FilesSpec, HandlerSpec, RequestIds,
-    RouteSpec, ServerOptions, SpoolOptions, Symlinks, TryPath,
+    RouteSpec, ServerOptions, SpoolOptions, Symlinks, Traces, TryPath,
 };
 pub use route::{Match, Resource, RouteTable, Routed, canonical_host};
 pub use server::Server;

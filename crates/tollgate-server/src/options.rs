@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tollgate_backend::BackendOptions;
 use tollgate_http::{Limits, Method, Methods};
-use tollgate_script::HostOptions;
+use tollgate_script::{HostOptions, TraceRule};
 
 use crate::app::AppSpec;
 use crate::dev::Dev;
@@ -49,6 +49,8 @@ pub struct ServerOptions {
     pub dev: Option<Dev>,
     /// Where the ids of requests come from.
     pub request_ids: RequestIds,
+    /// Where the traces of requests come from.
+    pub traces: Traces,
     /// How long requests in flight may take after a stop was asked for.
     pub drain_timeout: Duration,
 }
@@ -74,6 +76,35 @@ impl RequestIds {
             Self::Trusted => is_from_proxy,
             Self::Take => true,
             Self::Make | Self::Silent => false,
+        }
+    }
+}
+
+/// Where the traces of requests come from (W3C Trace Context).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Traces {
+    /// From the sound `traceparent` of a trusted proxy, else made.
+    Trusted,
+    /// From the sound `traceparent` of anybody, else made.
+    #[default]
+    Take,
+    /// From the sound `traceparent` of anybody, or there is none.
+    Pass,
+    /// Made, whatever the client says.
+    Make,
+    /// There are none.
+    Off,
+}
+
+impl Traces {
+    /// The rule for a request of a trusted proxy, or of somebody else.
+    pub(crate) fn rule(self, is_from_proxy: bool) -> TraceRule {
+        match self {
+            Self::Trusted if is_from_proxy => TraceRule::TakeOrMake,
+            Self::Trusted | Self::Make => TraceRule::Make,
+            Self::Take => TraceRule::TakeOrMake,
+            Self::Pass => TraceRule::Take,
+            Self::Off => TraceRule::Off,
         }
     }
 }
@@ -331,6 +362,7 @@ pub(crate) mod tests {
             version: 1,
             dev: None,
             request_ids: RequestIds::default(),
+            traces: Traces::default(),
             drain_timeout: Duration::from_secs(5),
         }
     }

@@ -35,7 +35,7 @@ pub struct Server {
     offers: Vec<mpsc::Sender<Offer>>,
     crowd: Arc<Crowd>,
     /// Those of the options that are served.
-    backends: Mutex<Vec<Arc<Backend>>>,
+    backends: Arc<Mutex<Vec<Arc<Backend>>>>,
     watch: ServerWatch,
     /// Go when nobody serves them any more.
     _files: Vec<SocketFile>,
@@ -57,13 +57,14 @@ impl Server {
         let (crowd, inboxes) =
             Crowd::new(&plan.options.crowd, listeners.by_worker.len()).map_err(StartError::Worker)?;
         let cells: Vec<_> = inboxes.iter().map(|_| Arc::new(WorkerCells::new())).collect();
+        let backends = Arc::new(Mutex::new(plan.backends.clone()));
         let mut server = Self {
-            watch: ServerWatch::new(&crowd, cells.clone()),
+            watch: ServerWatch::new(&crowd, cells.clone(), backends.clone()),
             orders,
             workers: Vec::new(),
             offers: Vec::new(),
             crowd: crowd.clone(),
-            backends: Mutex::new(plan.backends.clone()),
+            backends,
             _files: listeners.files,
         };
         let spool = Arc::new(Spool::new(plan.options.spool.clone()));
@@ -101,11 +102,12 @@ impl Server {
     /// # Errors
     /// A script or a stream was not taken, or a worker did not answer in time.
     pub fn reload(&self, options: ServerOptions, log: &Log) -> Result<Sources, StartError> {
-        let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
-        let plan = Arc::new(Plan::new(options, log, &backends)?);
+        let backends = || self.backends.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = backends().clone();
+        let plan = Arc::new(Plan::new(options, log, &before)?);
         let built = Built::by(&self.offers, &plan)?;
         self.crowd.limit(&plan.options.crowd);
-        backends.clone_from(&plan.backends);
+        backends().clone_from(&plan.backends);
         let sources = built.sources.clone();
         built.commit()?;
         Ok(sources)
@@ -113,8 +115,7 @@ impl Server {
 
     /// How the backends do, in the order of the configuration.
     pub fn backends(&self) -> Vec<BackendSnapshot> {
-        let backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        backends.iter().map(|backend| backend.snapshot()).collect()
+        self.watch.backends()
     }
 
     /// Ends the workers: no new connections, requests in flight to their end or the drain deadline.

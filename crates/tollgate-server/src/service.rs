@@ -20,7 +20,7 @@ use crate::error::StartError;
 use crate::files::Work;
 use crate::handler::{BackendFetcher, Endpoint, allowed_methods};
 use crate::observe::{RouteCells, RouteName, WorkerCells};
-use crate::options::{ConnectionLimits, RequestIds, RouteSpec, ServerOptions};
+use crate::options::{ConnectionLimits, RequestIds, RouteSpec, ServerOptions, Traces};
 use crate::reply::Reply;
 use crate::route::{Resource, RouteTable, Routed};
 use crate::transaction::StreamPlan;
@@ -70,6 +70,7 @@ pub(crate) struct Rules {
     pub(crate) limits: ConnectionLimits,
     pub(crate) trusted_proxies: TrustedProxies,
     pub(crate) request_ids: RequestIds,
+    pub(crate) traces: Traces,
     pub(crate) drain_timeout: Duration,
 }
 
@@ -79,6 +80,7 @@ impl Rules {
             limits: options.connection.clone(),
             trusted_proxies: options.trusted_proxies.clone(),
             request_ids: options.request_ids,
+            traces: options.traces,
             drain_timeout: options.drain_timeout,
         }
     }

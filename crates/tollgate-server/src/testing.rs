@@ -11,7 +11,9 @@ use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
 use tollgate_http::{HeadReader, Limits, RequestHead};
-use tollgate_script::{Ask, Asked, CallError, FakeBackends, Host, Request, RequestId, Step, Test, Told};
+use tollgate_script::{
+    Ask, Asked, CallError, FakeBackends, Host, Request, RequestId, Step, Test, Told, TraceRule,
+};
 use uuid::Uuid;
 
 use fakes::FakeFetcher;
@@ -157,6 +159,7 @@ impl Bench {
             remote_addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             id: RequestId::Made(Uuid::from_u128(self.asked.get())),
             time_us: Clock::new().now().wall_us,
+            trace_rule: TraceRule::TakeOrMake,
             body: asked.content.unwrap_or_default().into(),
         };
         let stream =

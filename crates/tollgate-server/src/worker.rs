@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tollgate_backend::Client;
 use tollgate_http::{RequestHead, StatusCode};
-use tollgate_script::{Body, Request, RequestId};
+use tollgate_script::{Body, Request, RequestId, TraceRule};
 
 use crate::accept::{self, Accepted, Acceptor};
 use crate::admission::Admission;
@@ -51,6 +51,15 @@ pub(crate) struct Entrance {
     /// Configurations to serve by.
     pub(crate) offers: mpsc::Receiver<Offer>,
     pub(crate) listeners: Vec<Listener>,
+}
+
+/// What of a request is believed about where it comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taken {
+    /// Its id.
+    pub(crate) id: bool,
+    /// Its trace.
+    pub(crate) trace: TraceRule,
 }
 
 /// What the connections of a worker share.
@@ -187,23 +196,22 @@ impl Worker {
     }
 
     /// Makes what a handler gets of a complete request; or the reply, where no handler is asked. An id that came with
-    /// the request counts if `takes_id`.
+    /// the request counts as far as it is taken.
     #[inline]
     pub(crate) fn exchange(
         &self,
         arrived: Arrived,
         body: Body,
         origin: RequestOrigin,
-        takes_id: bool,
+        taken: Taken,
     ) -> Result<Exchange, Box<Reply>> {
         match arrived.destination {
             Destination::Reply(reply) => Err(reply),
             Destination::Endpoint { endpoint, place } => {
-                let id = self.request_id(&arrived.head, arrived.time_us, takes_id);
+                let id = self.request_id(&arrived.head, arrived.time_us, taken.id);
                 let RequestOrigin { client: remote_addr, peer, is_from_proxy } = origin;
-                let request =
-                    Request { head: arrived.head, place, remote_addr, id, time_us: arrived.time_us, body };
-                let request = Rc::new(request);
+                let (head, time_us, trace_rule) = (arrived.head, arrived.time_us, taken.trace);
+                let request = Rc::new(Request { head, place, remote_addr, id, time_us, trace_rule, body });
                 Ok(Exchange { endpoint, request, begun: arrived.begun, peer, is_from_proxy })
             }
         }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use tempfile::TempDir;
 use tollgate_http::{HeadReader, Limits};
-use tollgate_script::{Handler, Host, HostOptions, Place, RecordFields, Request, RequestId, Step};
+use tollgate_script::{Handler, Host, HostOptions, Place, RecordFields, Request, RequestId, Step, TraceRule};
 use uuid::Uuid;
 
 use crate::work::{FUNCTIONS, HANDLERS, REPEATED, repeated};
@@ -118,6 +118,7 @@ fn request() -> Result<Rc<Request>> {
         remote_addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         id: RequestId::Made(Uuid::from_u128(1)),
         time_us: 1_700_000_000_123_456,
+        trace_rule: TraceRule::TakeOrMake,
         body: Bytes::from_static(b"{\"kind\":\"click\",\"amount\":3,\"tags\":[\"a\",\"b\"]}").into(),
         head: head.ok_or("the head is not whole")?,
     }))

@@ -187,8 +187,9 @@ impl Tools {
             let request = &active.request;
             let id = Bytes::copy_from_slice(request.id.text(&mut [0; 36]));
             push_missing(&mut fields, "X-Request-Id", Some(id));
-            push_missing(&mut fields, "Traceparent", request.head.field_bytes("traceparent"));
-            push_missing(&mut fields, "Tracestate", request.head.field_bytes("tracestate"));
+            for (name, value) in request.trace_fields() {
+                push_missing(&mut fields, name, Some(value));
+            }
         }
         Ok(fields)
     }

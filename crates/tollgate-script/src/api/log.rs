@@ -8,7 +8,7 @@ use mlua::{Lua, Table, Value, Variadic};
 use tracing::Level;
 
 use crate::error::flat;
-use crate::request::ActiveCell;
+use crate::request::{ActiveCell, Request};
 
 /// Makes the table with `debug`, `info`, `warn` and `error`, and `print` (which is `info`).
 pub(super) fn install(lua: &Lua, active: &Rc<ActiveCell>) -> mlua::Result<Table> {
@@ -16,8 +16,8 @@ pub(super) fn install(lua: &Lua, active: &Rc<ActiveCell>) -> mlua::Result<Table>
     for level in [Level::DEBUG, Level::INFO, Level::WARN, Level::ERROR] {
         let active = Rc::clone(active);
         let write = lua.create_function(move |lua, values: Variadic<Value>| {
-            let id = active.borrow().as_ref().map(|active| active.request.id.to_string());
-            write_line(lua, level, id.as_deref(), &values)
+            let request = active.borrow().as_ref().map(|active| Rc::clone(&active.request));
+            write_line(lua, level, request.as_deref(), &values)
         })?;
         if level == Level::INFO {
             lua.globals().raw_set("print", write.clone())?;
@@ -28,14 +28,16 @@ pub(super) fn install(lua: &Lua, active: &Rc<ActiveCell>) -> mlua::Result<Table>
     Ok(log)
 }
 
-fn write_line(lua: &Lua, level: Level, id: Option<&str>, values: &[Value]) -> mlua::Result<()> {
+fn write_line(lua: &Lua, level: Level, request: Option<&Request>, values: &[Value]) -> mlua::Result<()> {
     let line = joined(values)?;
+    let id = request.map(|request| request.id.to_string());
+    let trace = request.and_then(Request::trace_text);
     let at = place(lua);
     match level {
-        Level::ERROR => tracing::error!(target: "tollgate::script", at, id, "{line}"),
-        Level::WARN => tracing::warn!(target: "tollgate::script", at, id, "{line}"),
-        Level::DEBUG => tracing::debug!(target: "tollgate::script", at, id, "{line}"),
-        _ => tracing::info!(target: "tollgate::script", at, id, "{line}"),
+        Level::ERROR => tracing::error!(target: "tollgate::script", at, id, trace, "{line}"),
+        Level::WARN => tracing::warn!(target: "tollgate::script", at, id, trace, "{line}"),
+        Level::DEBUG => tracing::debug!(target: "tollgate::script", at, id, trace, "{line}"),
+        _ => tracing::info!(target: "tollgate::script", at, id, trace, "{line}"),
     }
     Ok(())
 }

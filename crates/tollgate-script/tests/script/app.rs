@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tollgate_http::{HeadReader, Limits, RequestHead};
 use tollgate_script::{
     Call, CallError, FieldValue, Handler, Host, HostOptions, LoadError, Outcome, Place, RecordFields,
-    Request, RequestId, Step,
+    Request, RequestId, Step, TraceRule,
 };
 use uuid::Uuid;
 
@@ -95,6 +95,7 @@ pub(crate) fn request(head_text: &str, body: &[u8]) -> Rc<Request> {
         remote_addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         id: RequestId::Made(Uuid::from_u128(1)),
         time_us: 1_700_000_000_123_456,
+        trace_rule: TraceRule::TakeOrMake,
         body: Bytes::copy_from_slice(body).into(),
         head,
     })

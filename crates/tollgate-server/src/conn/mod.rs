@@ -35,7 +35,7 @@ use crate::observe::{Flight, Refusal, RouteTally};
 use crate::options::ConnectionLimits;
 use crate::reply::{Extent, Framing, Replies, Reply, Writing};
 use crate::service::Rules;
-use crate::worker::Worker;
+use crate::worker::{Taken, Worker};
 use body::{BodyReader, Progress};
 use client::Client;
 pub(crate) use client::{Origin, RequestOrigin};
@@ -261,14 +261,18 @@ impl<S: Transport> Connection<S> {
 
     #[inline]
     fn complete(&mut self, arrived: Arrived, body: Body) -> Complete {
-        let takes_id = self.rules.request_ids.takes(self.client.is_trusted_proxy());
+        let is_from_proxy = self.client.is_trusted_proxy();
+        let taken = Taken {
+            id: self.rules.request_ids.takes(is_from_proxy),
+            trace: self.rules.traces.rule(is_from_proxy),
+        };
         Complete {
             form: Form::of(&arrived),
             is_persistent: arrived.head.is_persistent(),
             exchange: match self.client.of(&arrived.head, &self.worker, &self.rules) {
                 Ok(client) => {
                     let origin = self.client.origin(client);
-                    self.worker.exchange(arrived, body, origin, takes_id)
+                    self.worker.exchange(arrived, body, origin, taken)
                 }
                 Err(too_many) => {
                     self.worker.cells.count_refusal(Refusal::ClientConnections);

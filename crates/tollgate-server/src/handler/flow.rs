@@ -106,7 +106,8 @@ impl ScriptFlow {
         self.endpoint.cells.count_failure(ScriptFailure::from(error));
         let Endpoint { path: route, version, .. } = &*self.endpoint;
         let (method, path, id) = (self.request.head.method(), self.request.path(), &self.request.id);
-        tracing::error!(route, %method, path, %id, version, "script failed after its reply began: {error}");
+        let trace = self.request.trace_text();
+        tracing::error!(route, %method, path, %id, trace, version, "script failed after its reply began: {error}");
     }
 
     fn poll_written(&self) -> Poll<Flowed> {

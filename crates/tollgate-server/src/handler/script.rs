@@ -25,7 +25,8 @@ pub(super) fn reply(result: Result<Outcome, CallError>, exchange: &Exchange) -> 
             exchange.endpoint.cells.count_failure(ScriptFailure::from(&error));
             let (method, path) = (request.head.method(), request.path());
             let Endpoint { path: route, version, dev_root, .. } = &*exchange.endpoint;
-            tracing::error!(route, %method, path, id = %request.id, version, "script failed: {error}");
+            let trace = request.trace_text();
+            tracing::error!(route, %method, path, id = %request.id, trace, version, "script failed: {error}");
             let reply = match dev_root {
                 Some(root) => script_failure(&error, root, exchange),
                 None => Reply::text(StatusCode::INTERNAL_SERVER_ERROR, "the script failed"),

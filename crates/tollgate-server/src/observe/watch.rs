@@ -1,9 +1,10 @@
 //! A server as others see it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tollgate_backend::{Backend, BackendSnapshot};
 use tollgate_meter::Observed;
 
 use super::refusal::{Refusal, UNCONFIRMED};
@@ -16,6 +17,8 @@ use crate::crowd::Crowd;
 pub struct ServerWatch {
     crowd: Arc<Crowd>,
     workers: Arc<[Arc<WorkerCells>]>,
+    /// Locked for a moment at a time.
+    backends: Arc<Mutex<Vec<Arc<Backend>>>>,
 }
 
 /// How a server does, counted from its start.
@@ -25,6 +28,8 @@ pub struct ServerStatus {
     pub workers: Vec<WorkerStatus>,
     /// The routes of the configuration that serves, in the order of their names.
     pub routes: Vec<RouteStatus>,
+    /// The backends, in the order of the configuration.
+    pub backends: Vec<BackendSnapshot>,
     /// Replies without a route, by the class of their status: the server answered by itself.
     pub unrouted: [u64; CLASSES.len()],
     /// Connections now, and how many may be.
@@ -67,8 +72,18 @@ pub struct WorkerStatus {
 }
 
 impl ServerWatch {
-    pub(crate) fn new(crowd: &Arc<Crowd>, workers: Vec<Arc<WorkerCells>>) -> Self {
-        Self { crowd: crowd.clone(), workers: workers.into() }
+    pub(crate) fn new(
+        crowd: &Arc<Crowd>,
+        workers: Vec<Arc<WorkerCells>>,
+        backends: Arc<Mutex<Vec<Arc<Backend>>>>,
+    ) -> Self {
+        Self { crowd: crowd.clone(), workers: workers.into(), backends }
+    }
+
+    /// How the backends do, in the order of the configuration.
+    pub fn backends(&self) -> Vec<BackendSnapshot> {
+        let backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        backends.iter().map(|backend| backend.snapshot()).collect()
     }
 
     /// How it does.
@@ -90,6 +105,7 @@ impl ServerWatch {
                 .map(|(index, cells)| self.worker(index, cells))
                 .collect(),
             routes: self.routes(),
+            backends: self.backends(),
             unrouted,
             connections: crowd.connections(),
             connections_max: crowd.connections_max(),

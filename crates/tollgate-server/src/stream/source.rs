@@ -9,6 +9,12 @@ pub enum Source {
     RequestTime,
     /// The request's id.
     RequestId,
+    /// The trace that the request belongs to.
+    RequestTraceId,
+    /// The span of the request.
+    RequestSpanId,
+    /// The span that called.
+    RequestParentSpanId,
     /// The method.
     RequestMethod,
     /// The path, decoded.
@@ -61,9 +67,12 @@ const TEXTUAL: [ColumnType; 7] = [
 ];
 
 /// The sources that have one name each.
-const PLAIN: [(&str, Source); 15] = [
+const PLAIN: [(&str, Source); 18] = [
     ("request.time", Source::RequestTime),
     ("request.id", Source::RequestId),
+    ("request.trace_id", Source::RequestTraceId),
+    ("request.span_id", Source::RequestSpanId),
+    ("request.parent_span_id", Source::RequestParentSpanId),
     ("request.method", Source::RequestMethod),
     ("request.path", Source::RequestPath),
     ("request.query", Source::RequestQuery),
@@ -82,9 +91,12 @@ const LOG_SEQUENCE: &str = "log.sequence";
 
 impl Source {
     /// The names that configuration may use; `NAME` stands for a name of the user's.
-    pub const NAMES: [&'static str; 21] = [
+    pub const NAMES: [&'static str; 24] = [
         "request.time",
         "request.id",
+        "request.trace_id",
+        "request.span_id",
+        "request.parent_span_id",
         "request.method",
         "request.path",
         "request.query",
@@ -158,7 +170,8 @@ impl Source {
     pub const fn column_types(&self) -> &'static [ColumnType] {
         match self {
             Self::RequestTime => &[ColumnType::Timestamp],
-            Self::RequestId => &[ColumnType::Uuid, ColumnType::Text],
+            Self::RequestId | Self::RequestTraceId => &[ColumnType::Uuid, ColumnType::Text],
+            Self::RequestSpanId | Self::RequestParentSpanId => &[ColumnType::Text],
             Self::RequestMethod
             | Self::RequestPath
             | Self::RequestQuery

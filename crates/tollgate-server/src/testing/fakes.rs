@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tollgate_http::Limits;
 use tollgate_script::{
     Asked, CallError, FakeBackends, FetchError, FetchRequest, Fetched, Fetcher, Fetching, Handler, Host,
-    Outcome, Place, Request, RequestId, Step,
+    Outcome, Place, Request, RequestId, Step, TraceRule,
 };
 use uuid::Uuid;
 
@@ -50,6 +50,7 @@ async fn answer(handler: &Handler, request: FetchRequest) -> Result<Fetched, Fet
         remote_addr: None,
         id: RequestId::Made(Uuid::nil()),
         time_us: 0,
+        trace_rule: TraceRule::Off,
         body: content.unwrap_or_default().into(),
     };
     let outcome = run(handler, request).await.map_err(|error| invalid(error.to_string()))?;

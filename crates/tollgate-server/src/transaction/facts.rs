@@ -48,6 +48,13 @@ impl Facts<'_> {
                 row.push(Value::Uuid(request.id.uuid().into_bytes()))
             }
             Source::RequestId => push_text(Some(request.id.text(&mut [0; 36])), row),
+            Source::RequestTraceId => match request.trace() {
+                None => row.push(Value::Null),
+                Some(trace) if kind == ColumnType::Uuid => row.push(Value::Uuid(trace.id.to_be_bytes())),
+                Some(trace) => row.push(Value::Text(&format!("{:032x}", trace.id))),
+            },
+            Source::RequestSpanId => push_span(request.trace().map(|trace| trace.span), row),
+            Source::RequestParentSpanId => push_span(request.trace().and_then(|trace| trace.parent), row),
             Source::RequestMethod => row.push(Value::Text(request.head.method().as_str())),
             Source::RequestPath => row.push(Value::Text(request.path())),
             Source::RequestQuery => push_text(request.head.query().map(str::as_bytes), row),
@@ -144,6 +151,13 @@ fn unfit(error: &BodyError) -> ValueError {
 fn push_text(bytes: Option<&[u8]>, row: &mut impl Cell) -> Result<(), ValueError> {
     match bytes {
         Some(bytes) => row.push(Value::Text(&storable(bytes))),
+        None => row.push(Value::Null),
+    }
+}
+
+fn push_span(span: Option<u64>, row: &mut impl Cell) -> Result<(), ValueError> {
+    match span {
+        Some(span) => row.push(Value::Text(&format!("{span:016x}"))),
         None => row.push(Value::Null),
     }
 }

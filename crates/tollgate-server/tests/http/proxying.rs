@@ -475,3 +475,18 @@ fn a_policy_for_other_origins_holds_on_a_proxied_route() {
     assert_eq!(peer.expect("200", "hello").field("access-control-allow-origin"), Some("*"));
     assert!(backend.request().starts_with("GET "), "the preflight is answered here");
 }
+
+#[test]
+fn a_trace_goes_on_with_a_span_of_ours_and_what_is_none_ends_here() {
+    let (trace, parent) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+    let ask = |fields: &str| format!("GET /app/a HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+    let sent = forwarded(&ask(&format!("TraceParent: 00-{trace}-{parent}-01\r\nTracestate: a=1\r\n")), plain);
+    let passed = field(&sent, "traceparent").unwrap();
+    let [version, id, span, flags] = passed.split('-').collect::<Vec<_>>()[..] else { panic!("{passed}") };
+    assert_eq!((version, id, flags), ("00", trace, "01"), "{passed}");
+    assert!(span.len() == 16 && span != parent, "{passed}");
+    assert_eq!(field(&sent, "tracestate"), Some("a=1"));
+    assert_eq!(sent.to_ascii_lowercase().matches("traceparent").count(), 1);
+    let sent = forwarded(&ask("Traceparent: 00-nonsense\r\nTracestate: a=1\r\n"), plain);
+    assert!(!sent.to_ascii_lowercase().contains("trace"), "{sent}");
+}

@@ -14,7 +14,7 @@ use tollgate_log::{
 use tollgate_server::{
     Ack, BackendSnapshot, BoundAddress, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec,
     HandlerSpec, HostOptions, KeySpec, Listeners, RequestIds, RouteSpec, Server, ServerOptions, Source,
-    SpoolOptions, StreamSpec, TrustedProxies, UnknownFields,
+    SpoolOptions, StreamSpec, Traces, TrustedProxies, UnknownFields,
 };
 
 use crate::peer::Peer;
@@ -55,6 +55,7 @@ impl Site {
             version: 1,
             dev: None,
             request_ids: RequestIds::default(),
+            traces: Traces::Pass,
             drain_timeout: Duration::from_secs(5),
         };
         Self { folder, options }

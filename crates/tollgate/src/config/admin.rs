@@ -85,6 +85,7 @@ pub(super) fn admin(mut section: Section<'_>, folder: &Path, log_dir: &Path) -> 
     let listen = section.text("listen");
     if let Some(written) = &listen
         && let Some(found) = address(&section, written, folder)
+        && found != AdminListen::Unix(log_dir.join(SOCKET_NAME))
     {
         admin.listen = found;
     }

@@ -11,7 +11,7 @@ use tollgate_log::{DigestAlgorithm, LogOptions};
 use tollgate_server::{
     BackendOptions, BodyPace, COLLECT_BODY_BYTES_MAX, ConnectionLimits, CrowdLimits, HandlerSpec,
     HostOptions, ListenSpec, Method, Methods, RequestIds, RouteSpec, ServerOptions, SpoolOptions, StreamSpec,
-    TrustedProxies, UnderscoreNames, canonical_host,
+    Traces, TrustedProxies, UnderscoreNames, canonical_host,
 };
 use toml::Spanned;
 use toml::de::DeTable;
@@ -161,6 +161,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
             version: 1,
             dev: None,
             request_ids: written.request_ids,
+            traces: written.traces,
             drain_timeout: written.drain_timeout,
         },
         drain_delay: written.drain_delay,
@@ -184,6 +185,7 @@ struct WrittenServer {
     spool: SpoolOptions,
     body_bytes_max: u64,
     request_ids: RequestIds,
+    traces: Traces,
     drain_delay: Duration,
     drain_timeout: Duration,
 }
@@ -199,6 +201,7 @@ fn server(mut section: Section<'_>, folder: &Path) -> WrittenServer {
         spool: spool(&mut section, folder),
         body_bytes_max: section.size("body_bytes_max", BODY_BYTES, resolved::BODY_BYTES_MAX),
         request_ids: section.choice("request_id", &resolved::REQUEST_IDS).unwrap_or_default(),
+        traces: section.choice("trace", &resolved::TRACES).unwrap_or_default(),
         drain_delay: section.duration("drain_delay", 0..=HOUR_MS, Duration::ZERO),
         drain_timeout: section.duration("drain_timeout", 0..=HOUR_MS, resolved::DRAIN_TIMEOUT),
     };

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tollgate_log::{DiskStorage, LogOptions, Storage};
 use tollgate_server::{
     ColumnSpec, HandlerSpec, HostOptions, KeySpec, ListenSpec, RequestIds, RouteSpec, ServerOptions,
-    SourceFile, StreamSpec, UnknownFields,
+    SourceFile, StreamSpec, Traces, UnknownFields,
 };
 
 use super::ack::Awaited;
@@ -34,6 +34,13 @@ pub(super) const REQUEST_IDS: [(&str, RequestIds); 4] = [
     ("take", RequestIds::Take),
     ("make", RequestIds::Make),
     ("silent", RequestIds::Silent),
+];
+pub(super) const TRACES: [(&str, Traces); 5] = [
+    ("take", Traces::Take),
+    ("trusted", Traces::Trusted),
+    ("pass", Traces::Pass),
+    ("make", Traces::Make),
+    ("off", Traces::Off),
 ];
 /// Free bytes that are kept on a large disk.
 const RESERVE_BYTES: u64 = 1 << 30;
@@ -163,6 +170,8 @@ impl Config {
         writeln!(f, "in_flight_bytes_max = \"{}\"", show_size(server.crowd.in_flight_bytes_max))?;
         writeln!(f, "queue_age_max = \"{}\"", show_duration(server.crowd.queue_age_max))?;
         writeln!(f, "request_id = \"{}\"", show_request_ids(server.request_ids))?;
+        let traces = TRACES.iter().find(|(_, known)| *known == server.traces).map_or("", |(name, _)| name);
+        writeln!(f, "trace = \"{traces}\"")?;
         writeln!(f, "drain_delay = \"{}\"", show_duration(self.drain_delay))?;
         writeln!(f, "drain_timeout = \"{}\"", show_duration(server.drain_timeout))
     }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use tollgate_log::{ColumnType, Level, LogOptions};
 use tollgate_server::{
     BodyPace, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec, HandlerSpec, HostOptions,
-    RequestIds, RouteSpec, ServerOptions, Source, SpoolOptions, StreamSpec, TrustedProxies, UnknownFields,
+    RequestIds, RouteSpec, ServerOptions, Source, SpoolOptions, StreamSpec, Traces, TrustedProxies,
+    UnknownFields,
 };
 
 use super::FILE_NAME;
@@ -67,6 +68,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
             version: 1,
             dev: None,
             request_ids: RequestIds::default(),
+            traces: Traces::default(),
             drain_timeout: resolved::DRAIN_TIMEOUT,
         },
         drain_delay: Duration::ZERO,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tollgate_log::{LogStatus, RoomState};
 use tollgate_meter::Observed;
-use tollgate_server::{RouteStatus, ServerStatus};
+use tollgate_server::{BackendSnapshot, RouteStatus, ServerStatus};
 
 use super::health::{Health, json_of};
 use super::history::{Counts, History, LATENCY_WINDOW, RATE_WINDOW};
@@ -40,6 +40,7 @@ impl Observer {
             document["refusals"] = named(&server.refusals);
             document["unconfirmed"] = named(&server.unconfirmed);
             document["workers"] = workers(server);
+            document["backends"] = server.backends.iter().map(backend_of).collect();
             document["routes"] = routes(&history, now, server);
         }
         if let Some(log) = &seen.log {
@@ -111,6 +112,26 @@ fn requests(server: &ServerStatus) -> Value {
         "in_flight": server.in_flight,
         "1xx": class(0), "2xx": class(1), "3xx": class(2), "4xx": class(3), "5xx": class(4),
         "malformed": server.malformed.iter().map(|(_, count)| count).sum::<u64>(),
+    })
+}
+
+fn backend_of(backend: &BackendSnapshot) -> Value {
+    json!({
+        "backend": backend.name,
+        "breaker": backend.breaker.name(),
+        "in_flight": backend.in_flight,
+        "queued": backend.queued,
+        "requests": backend.requests,
+        "failures": backend.failures,
+        "refusals": backend.refusals,
+        "retries": backend.retries,
+        "connects": backend.connects,
+        "addresses": backend.addresses.iter().map(|address| json!({
+            "address": address.address,
+            "breaker": address.breaker.name(),
+            "outstanding": address.outstanding,
+            "idle": address.idle,
+        })).collect::<Vec<_>>(),
     })
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tollgate_log::{LogStatus, RoomState};
-use tollgate_server::ServerStatus;
+use tollgate_server::{BreakerState, ServerStatus};
 
 use super::{Observer, Phase, Seen};
 use crate::print::counted;
@@ -49,10 +49,12 @@ pub(crate) enum Code {
     DiskTight,
     DescriptorsShort,
     ReloadRefused,
+    BackendDown,
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 20] = [
+        Self::BackendDown,
         Self::Starting,
         Self::Draining,
         Self::LogFailed,
@@ -95,6 +97,7 @@ impl Code {
             Self::DiskTight => "disk_tight",
             Self::DescriptorsShort => "descriptors_short",
             Self::ReloadRefused => "reload_refused",
+            Self::BackendDown => "backend_down",
         }
     }
 
@@ -118,7 +121,8 @@ impl Code {
             | Self::SegmentsDamaged
             | Self::DiskTight
             | Self::DescriptorsShort
-            | Self::ReloadRefused => Severity::Warning,
+            | Self::ReloadRefused
+            | Self::BackendDown => Severity::Warning,
         }
     }
 
@@ -153,6 +157,7 @@ impl Code {
             }
             Self::DiskTight => "free disk space under log.dir before records are refused",
             Self::DescriptorsShort => "raise LimitNOFILE (ulimit -n), or lower server.connections_max",
+            Self::BackendDown => "look at the backend; its routes are refused at once until it answers again",
             Self::ReloadRefused => "mend the configuration, then `tollgate reload`; the one before serves on",
         }
     }
@@ -262,6 +267,9 @@ fn look_at_server(health: &mut Health, server: &ServerStatus, stall_max: Duratio
     }
     if !server.workers.is_empty() && server.workers.iter().all(|worker| worker.refused_share >= 1.0) {
         health.add(Code::Behind, "every worker is so far behind that all requests are refused");
+    }
+    for backend in server.backends.iter().filter(|backend| backend.breaker == BreakerState::Open) {
+        health.add(Code::BackendDown, format!("the breaker of backend {} is open", backend.name));
     }
     let (held, max) = (server.in_flight_bytes, server.in_flight_bytes_max);
     if held > max {

@@ -7,7 +7,7 @@
 use serde_json::Value;
 use tollgate_log::{LogStatus, RoomState};
 use tollgate_meter::{Exposition, Kind};
-use tollgate_server::{RouteName, ServerStatus};
+use tollgate_server::{BackendSnapshot, BreakerState, RouteName, ServerStatus};
 
 use super::health::{Code, Health, Severity};
 use super::process::Usage;
@@ -23,6 +23,7 @@ pub(crate) fn expose(seen: &Seen, health: &Health) -> String {
     health_of(&mut out, seen, health);
     requests(&mut out, seen.server.as_ref());
     workers(&mut out, seen.server.as_ref());
+    backends(&mut out, seen.server.as_ref());
     log(&mut out, seen.log.as_ref(), seen.damaged);
     sinks(&mut out, &seen.sinks);
     reloads(&mut out, seen);
@@ -169,6 +170,57 @@ fn workers(out: &mut Exposition, server: Option<&ServerStatus>) {
     let mut family = out.family("tollgate_worker_script_memory_bytes", Gauge, text);
     for (index, worker) in workers() {
         family.count(&[("worker", &index)], worker.script_bytes);
+    }
+}
+
+fn backends(out: &mut Exposition, server: Option<&ServerStatus>) {
+    let backends = || server.into_iter().flat_map(|server| &server.backends);
+    let of_backend: [(&str, Kind, &str, fn(&BackendSnapshot) -> u64); 7] = [
+        ("tollgate_backend_requests_total", Counter, "Requests that came for the backend.", |backend| {
+            backend.requests
+        }),
+        (
+            "tollgate_backend_failures_total",
+            Counter,
+            "Those that got no reply, or no whole one.",
+            |backend| backend.failures,
+        ),
+        (
+            "tollgate_backend_refusals_total",
+            Counter,
+            "Of these, those that asked nobody: no place, no address, breakers open.",
+            |backend| backend.refusals,
+        ),
+        ("tollgate_backend_retries_total", Counter, "How often a request was sent again.", |backend| {
+            backend.retries
+        }),
+        ("tollgate_backend_connects_total", Counter, "Connections that were made.", |backend| {
+            backend.connects
+        }),
+        ("tollgate_backend_in_flight", Gauge, "Requests in flight.", |backend| backend.in_flight as u64),
+        ("tollgate_backend_queued", Gauge, "Requests that wait for a place.", |backend| {
+            backend.queued as u64
+        }),
+    ];
+    for (name, kind, text, value) in of_backend {
+        let mut family = out.family(name, kind, text);
+        for backend in backends() {
+            family.count(&[("backend", &backend.name)], value(backend));
+        }
+    }
+    let text = "Whether the breaker of the backend is in this state: of its addresses the best counts.";
+    let mut family = out.family("tollgate_backend_breaker", Gauge, text);
+    for backend in backends() {
+        for state in [BreakerState::Closed, BreakerState::HalfOpen, BreakerState::Open] {
+            let labels = [("backend", backend.name.as_str()), ("state", state.name())];
+            family.count(&labels, (backend.breaker == state).into());
+        }
+    }
+    let text = "Connections to the backend that are kept for the next request.";
+    let mut family = out.family("tollgate_backend_idle_connections", Gauge, text);
+    for backend in backends() {
+        let idle = backend.addresses.iter().map(|address| address.idle as u64).sum();
+        family.count(&[("backend", &backend.name)], idle);
     }
 }
 

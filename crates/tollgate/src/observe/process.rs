@@ -3,15 +3,16 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 
+/// Ticks of a second in what the kernel tells of processes: USER_HZ, the same everywhere on Linux.
+const TICKS: f64 = 100.0;
 /// Longer than either file is.
 const FILE_BYTES_MAX: usize = 4 << 10;
 
 pub(super) struct Process {
     stat: Option<File>,
-    statm: Option<File>,
+    status: Option<File>,
 }
 
 /// What the process takes. What the system does not tell is zero.
@@ -30,27 +31,27 @@ pub(crate) struct Usage {
 impl Process {
     pub(super) fn new() -> Self {
         let open = |name: &str| File::open(format!("/proc/self/{name}")).ok();
-        Self { stat: open("stat"), statm: open("statm") }
+        Self { stat: open("stat"), status: open("status") }
     }
 
     pub(super) fn usage(&self) -> Usage {
-        let (stat, statm) = (read(self.stat.as_ref()), read(self.statm.as_ref()));
+        let (stat, status) = (read(self.stat.as_ref()), read(self.status.as_ref()));
         // proc(5): the name, which is the second field, may hold anything; the third is behind the last parenthesis.
         let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let field = |number: usize| -> u64 {
             fields.get(number - 3).and_then(|field| field.parse().ok()).unwrap_or_default()
         };
-        let pages = |index: usize| -> u64 {
-            let field = statm.split_whitespace().nth(index);
-            field.and_then(|field| field.parse::<u64>().ok()).unwrap_or_default() * page_size() as u64
+        let kibibytes = |name: &str| -> u64 {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let number = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+            number.unwrap_or_default() * 1024
         };
-        let ticks = clock_ticks_per_second().max(1) as f64;
         Usage {
-            resident_bytes: pages(1),
-            virtual_bytes: pages(0),
-            cpu_seconds: (field(14) + field(15)) as f64 / ticks,
+            resident_bytes: kibibytes("VmRSS:"),
+            virtual_bytes: kibibytes("VmSize:"),
+            cpu_seconds: (field(14) + field(15)) as f64 / TICKS,
             threads: field(20),
-            started_at: booted_at() + field(22) as f64 / ticks,
+            started_at: booted_at() + field(22) as f64 / TICKS,
             descriptors: descriptors(),
             descriptors_max: getrlimit(Resource::Nofile).current.unwrap_or_default(),
         }

@@ -5,11 +5,13 @@ use serde_json::Value;
 use crate::print::{printable, table, write_table};
 use crate::progress::size;
 
-/// Routes that are shown: the busiest.
+/// Apps that are shown.
 const APPS_SHOWN: usize = 10;
+/// Routes that are shown: the busiest.
 const ROUTES_SHOWN: usize = 10;
 const SINKS: [&str; 10] =
     ["sink", "state", "lag", "records", "segments", "bytes", "rows", "rejects", "duplicates", "missing"];
+const BACKENDS: [&str; 7] = ["backend", "breaker", "in flight", "queued", "requests", "failures", "retries"];
 const ROUTES: [&str; 7] = ["route", "requests/s", "p50", "p99", "2xx, 3xx", "4xx", "5xx"];
 
 /// What a server says of itself, in lines.
@@ -21,6 +23,7 @@ impl Screen {
         screen.findings(document);
         screen.figures(document);
         screen.sinks(document);
+        screen.backends(document);
         screen.apps(document);
         screen.routes(document);
         screen
@@ -153,6 +156,21 @@ impl Screen {
         let mut rows = table(&SINKS);
         for sink in sinks {
             rows.add_row(sink_cells(sink));
+        }
+        self.table(&mut rows);
+    }
+
+    fn backends(&mut self, document: &Value) {
+        let backends: Vec<_> = document["backends"].as_array().into_iter().flatten().collect();
+        if backends.is_empty() {
+            return;
+        }
+        let mut rows = table(&BACKENDS);
+        for backend in backends {
+            let [in_flight, queued, requests, failures, retries] =
+                ["in_flight", "queued", "requests", "failures", "retries"].map(|name| count(&backend[name]));
+            let (name, breaker) = (text(&backend["backend"]), text(&backend["breaker"]));
+            rows.add_row([name, breaker, in_flight, queued, requests, failures, retries]);
         }
         self.table(&mut rows);
     }

@@ -3,6 +3,7 @@
 // clippy knows test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod admin;
 mod app_tests;
 mod apps;
 mod awkward;
@@ -28,12 +29,15 @@ mod listen;
 mod loaded;
 mod log;
 mod mending;
+mod metrics;
 mod new;
+mod notify;
 mod outage;
 mod postgres;
 mod power;
 mod program;
 mod reload;
+mod reload_storm;
 mod restored;
 mod retention;
 mod room;
@@ -42,6 +46,7 @@ mod sinks;
 mod sinks_reload;
 mod status;
 mod stopping;
+mod traces;
 mod traversal;
 mod uploads;
 mod values;

@@ -6,9 +6,9 @@ use rustix::process::Signal;
 use crate::program::{App, eventually, told};
 use crate::sinks::{OTHERS_LOAD, app, record};
 
-/// The line of the sink in `tollgate status --format json`, if it has all of these.
+/// The line of the sink in `tollgate status --json`, if it has all of these.
 fn status_with(app: &App, expected: &[&str]) -> Option<String> {
-    let line = app.succeed(&["status", "--format", "json"]);
+    let line = app.succeed(&["status", "--json"]);
     expected.iter().all(|part| line.contains(part)).then_some(line)
 }
 
@@ -35,9 +35,11 @@ fn a_sink_that_is_behind_is_told_by_status_and_by_the_log_until_it_caught_up() {
     ];
     let line = eventually("it is behind", || status_with(&app, &behind).filter(|line| lag_of(line) > 0.1));
     assert!(!line.contains("\"lag_bytes\":0,") && !line.contains("\"backoff_seconds\":0.0,"), "{line}");
-    let table = app.succeed(&["status"]);
-    assert!(table.starts_with("sink  state") && table.contains("main  retrying, each "), "{table}");
-    assert!(table.contains("\nsink main: database "), "{table}");
+    let screen = app.succeed(&["status"]);
+    assert!(screen.starts_with("READY, WITH WARNINGS   tollgate "), "{screen}");
+    assert!(screen.contains("\nsink  state") && screen.contains("\nmain  retrying, each "), "{screen}");
+    assert!(screen.contains("\nWARNING: sink main takes no rows: database "), "{screen}");
+    assert!(screen.contains("\n  -> look at the database"), "{screen}");
     // The loader looks at its backlog once a second.
     eventually("it is behind for longer than that", || {
         status_with(&app, &behind).filter(|line| lag_of(line) > 1.5)
@@ -73,7 +75,7 @@ fn a_loader_in_another_process_is_in_the_status_of_the_server_while_it_lives() {
     let app = app(OTHERS_LOAD);
     let server = app.start();
     record(&mut server.connect(), "/a", 0..100);
-    assert!(status_with(&app, &["{\"sink\":\"main\",\"state\":\"no loader\"}\n"]).is_some());
+    assert!(status_with(&app, &["{\"sink\":\"main\",\"state\":\"no loader\"}"]).is_some());
     let loader = app.follow(&["load"]);
     eventually("it reports", || status_with(&app, &["\"state\":\"caught up\"", "\"rows\":100,"]));
     loader.end(Signal::KILL);
@@ -90,4 +92,21 @@ fn a_loader_in_another_process_is_in_the_status_of_the_server_while_it_lives() {
     let output = app.run(&["status"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(told(&output).contains("no server answers at "), "{}", told(&output));
+}
+
+#[test]
+fn what_is_watched_is_told_again_and_a_server_that_went_away_is_waited_for() {
+    let app = app("");
+    let server = app.start();
+    record(&mut server.connect(), "/a", 0..100);
+    let watching = app.follow(&["status", "--watch"]);
+    let next = |start: &str| eventually(start, || watching.line().starts_with(start).then_some(()));
+    next("ALL WELL");
+    next("ALL WELL");
+    server.stop();
+    next("no server answers at ");
+    let server = app.start();
+    next("ALL WELL");
+    watching.end(Signal::KILL);
+    server.stop();
 }

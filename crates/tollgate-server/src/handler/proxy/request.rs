@@ -9,7 +9,7 @@ use tollgate_http::{
     BodyFraming, Method, RequestHead, Version, connection_options, is_hop_by_hop_field, write_path,
     write_target,
 };
-use tollgate_script::{Body, BodyFile};
+use tollgate_script::{Body, BodyFile, Request, TraceRule};
 
 use super::{HostSent, Proxy};
 use crate::handler::Exchange;
@@ -27,6 +27,8 @@ const OWN_FIELDS: [&str; 9] = [
     "x-real-ip",
 ];
 
+const TRACE_FIELDS: [&str; 2] = ["traceparent", "tracestate"];
+
 impl Proxy {
     /// Writes a request anew.
     pub(super) fn outgoing(&self, exchange: &Exchange) -> Outgoing {
@@ -38,7 +40,7 @@ impl Proxy {
         };
         let mut out =
             Outgoing::new(head.method(), host, |target| self.write_target(target, head, request.path()));
-        self.push_fields(&mut out, head, exchange.is_from_proxy);
+        self.push_fields(&mut out, request, exchange.is_from_proxy);
         self.push_origin(&mut out, exchange);
         let via: &[u8] = match head.version() {
             Version::Http11 => b"1.1 tollgate",
@@ -46,6 +48,11 @@ impl Proxy {
         };
         out.push_sound("Via", via);
         out.push_sound("X-Request-Id", request.id.text(&mut [0; 36]));
+        for (name, value) in request.trace_fields() {
+            if !self.is_set(name) {
+                out.push_sound(name, &value);
+            }
+        }
         for (name, value) in &self.spec.set_headers {
             out.push(name, value.as_bytes());
         }
@@ -67,8 +74,11 @@ impl Proxy {
     }
 
     /// Fields that end here are those of the connection, those that it names, ours, and what the route takes out.
-    fn push_fields(&self, out: &mut Outgoing, head: &RequestHead, is_from_proxy: bool) {
+    fn push_fields(&self, out: &mut Outgoing, request: &Request, is_from_proxy: bool) {
+        let head = &request.head;
         let named = named_by_connection(head);
+        // A trace goes on with our span; what is none ends here. Without traces these are fields like others.
+        let ends_traces = request.trace_rule != TraceRule::Off;
         for (name, value) in head.fields() {
             let is = |known: &&str| name.eq_ignore_ascii_case(known);
             // What nobody vouches for, no backend should believe.
@@ -76,6 +86,7 @@ impl Proxy {
             if is_hop_by_hop_field(name)
                 || OWN_FIELDS.iter().any(|known| is(known))
                 || is_forged
+                || (ends_traces && TRACE_FIELDS.iter().any(is))
                 || named.iter().any(|option| option.eq_ignore_ascii_case(name.as_bytes()))
                 || self.spec.remove_headers.iter().any(|removed| is(&removed.as_str()))
                 || self.spec.set_headers.iter().any(|(set, _)| is(&set.as_str()))

@@ -78,7 +78,14 @@ connections_per_client_max = "off"
 in_flight_bytes_max = "256MiB"
 queue_age_max = "1s"
 request_id = "trusted"
+trace = "take"
+drain_delay = "0ms"
 drain_timeout = "10s"
+
+[admin]
+listen = "unix:FOLDER/data/log/admin.sock"
+hosts = []
+worker_stall_max = "10s"
 
 [log]
 dir = "FOLDER/data/log"
@@ -158,7 +165,14 @@ fn every_key_is_taken() {
         in_flight_bytes_max = "64MiB"
         queue_age_max = "500ms"
         request_id = "silent"
+        trace = "pass"
+        drain_delay = "5s"
         drain_timeout = "0ms"
+        [admin]
+        listen = "0.0.0.0:9080"
+        token = "${SECRET}"
+        hosts = ["Admin.Internal"]
+        worker_stall_max = "30s"
         [log]
         dir = "/var/log/tollgate"
         segment_bytes_max = "1GiB"
@@ -241,7 +255,15 @@ connections_per_client_max = 10
 in_flight_bytes_max = "64MiB"
 queue_age_max = "500ms"
 request_id = "silent"
+trace = "pass"
+drain_delay = "5s"
 drain_timeout = "0ms"
+
+[admin]
+listen = "0.0.0.0:9080"
+token = "${SECRET}"
+hosts = ["admin.internal"]
+worker_stall_max = "30s"
 
 [log]
 dir = "/var/log/tollgate"
@@ -384,9 +406,9 @@ fn unknown_keys_are_faults_with_the_nearest_known_one() {
         ],
     );
     check(
-        "[backend.billing]\nurls = []\n",
+        "[cluster.billing]\nurls = []\n",
         &[
-            "t.toml:1:2: unknown key \"backend\" in the file, allowed: server, log, load, script, stream, route, app, sink",
+            "t.toml:1:2: unknown key \"cluster\" in the file, allowed: server, log, admin, load, script, stream, backend, route, app, sink",
         ],
     );
     check(
@@ -590,9 +612,9 @@ fn one_bad_section_does_not_hide_the_others() {
              body_rate_min, body_rate_grace, idle_timeout, write_timeout, idle_timeout_crowded, write_rate_min, \
              pipeline_depth_max, body_memory_max, requests_per_connection_max, connections_max, \
              connections_per_client_max, in_flight_bytes_max, queue_age_max, spool_dir, spool_bytes_max, \
-             body_bytes_max, request_id, drain_timeout",
+             body_bytes_max, request_id, trace, drain_delay, drain_timeout",
             "t.toml:6:1: missing key \"columns\" in [stream.s]",
-            "t.toml:7:1: [[route]] needs one handler, found none, allowed is one of script, files, collect, reply",
+            "t.toml:7:1: [[route]] needs one handler, found none, allowed is one of script, files, proxy, collect, reply",
             "t.toml:7:1: missing key \"path\" in [[route]]",
             "t.toml:9:14: cpu_budget in [script] is \"0ms\", allowed is a duration from 1ms to 10m like \"10s\", \
              units ms, s, m, h",
@@ -632,7 +654,7 @@ fn what_is_no_toml_is_told_alone_and_a_double_key_with_the_rest() {
              body_rate_min, body_rate_grace, idle_timeout, write_timeout, idle_timeout_crowded, write_rate_min, \
              pipeline_depth_max, body_memory_max, requests_per_connection_max, connections_max, \
              connections_per_client_max, in_flight_bytes_max, queue_age_max, spool_dir, spool_bytes_max, \
-             body_bytes_max, request_id, drain_timeout",
+             body_bytes_max, request_id, trace, drain_delay, drain_timeout",
             "t.toml:5:11: workers in [server] is 0, allowed is \"auto\" or an integer from 1 to 1024",
         ],
     );

@@ -1,0 +1,179 @@
+//! Answers for the trace of a request: what `traceparent` says, strictly, and what is passed on (W3C Trace Context, 13 January
+//! 2023).
+//!
+//! Nothing is read before somebody asks: a request that is not traced pays nothing. Asked twice, it is the same.
+
+use bytes::Bytes;
+use tollgate_http::RequestHead;
+
+use crate::request::Request;
+
+/// Where the trace of a request comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TraceRule {
+    /// There is none.
+    #[default]
+    Off,
+    /// From a sound `traceparent`, or there is none.
+    Take,
+    /// The same, else made.
+    TakeOrMake,
+    /// Made, whatever came.
+    Make,
+}
+
+/// The trace that a request belongs to. The span of the request itself is ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trace {
+    /// Of the whole trace; not zero.
+    pub id: u128,
+    /// The span that called us; none where the trace begins here.
+    pub parent: Option<u64>,
+    /// The span of this request, the parent of what it calls; not zero.
+    pub span: u64,
+    /// Bit 0: whoever called us may have recorded it.
+    pub flags: u8,
+}
+
+const VERSION: &str = "00";
+const TRACEPARENT_BYTES: usize = 55;
+/// The only flag of version 00 that is known here.
+const SAMPLED: u8 = 1;
+
+impl Trace {
+    /// Reads a `traceparent`; the span is left open. None: it is not sound, which is as if none had come (section 3.2.2.5).
+    fn read(text: &[u8]) -> Option<(u128, u64, u8)> {
+        let text = std::str::from_utf8(text).ok()?;
+        // Of a later version what stands behind its first four fields is not ours to read (section 3.2.4).
+        let (own, rest) = text.split_at_checked(TRACEPARENT_BYTES)?;
+        let mut parts = own.split('-');
+        let (version, id, parent, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        let is_shaped = (version.len(), id.len(), parent.len(), flags.len()) == (2, 32, 16, 2);
+        let is_hex = |part: &&str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let is_end =
+            if version == VERSION { rest.is_empty() } else { rest.is_empty() || rest.starts_with('-') };
+        if !is_shaped || ![version, id, parent, flags].iter().all(is_hex) || !is_end || version == "ff" {
+            return None;
+        }
+        let (id, parent) = (u128::from_str_radix(id, 16).ok()?, u64::from_str_radix(parent, 16).ok()?);
+        let flags = u8::from_str_radix(flags, 16).ok()?;
+        (id != 0 && parent != 0).then_some((id, parent, flags))
+    }
+
+    /// What a request to somebody else says: our span is its parent.
+    pub fn traceparent(&self) -> String {
+        format!("{VERSION}-{:032x}-{:016x}-{:02x}", self.id, self.span, self.flags & SAMPLED)
+    }
+}
+
+impl Request {
+    /// The trace that it belongs to, by its rule.
+    pub fn trace(&self) -> Option<Trace> {
+        let came = match self.trace_rule {
+            TraceRule::Off | TraceRule::Make => None,
+            TraceRule::Take | TraceRule::TakeOrMake => came(&self.head),
+        };
+        let span = self.span();
+        match (came, self.trace_rule) {
+            (Some((id, parent, flags)), _) => Some(Trace { id, parent: Some(parent), span, flags }),
+            (None, TraceRule::TakeOrMake | TraceRule::Make) => {
+                Some(Trace { id: self.trace_id(), parent: None, span, flags: 0 })
+            }
+            (None, TraceRule::Off | TraceRule::Take) => None,
+        }
+    }
+
+    /// The fields with which the trace is passed on to a backend: `traceparent`, and what came as `tracestate` where the trace
+    /// came too (section 3.3).
+    pub fn trace_fields(&self) -> Vec<(&'static str, Bytes)> {
+        let Some(trace) = self.trace() else { return Vec::new() };
+        let mut fields = vec![("traceparent", Bytes::from(trace.traceparent()))];
+        if trace.parent.is_some() {
+            let states = self.head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("tracestate"));
+            let states: Vec<_> = states.map(|(_, value)| value).filter(|value| !value.is_empty()).collect();
+            if !states.is_empty() {
+                fields.push(("tracestate", Bytes::from(states.join(&b","[..]))));
+            }
+        }
+        fields
+    }
+
+    /// The id of the trace, for a log line.
+    pub fn trace_text(&self) -> Option<String> {
+        self.trace().map(|trace| format!("{:032x}", trace.id))
+    }
+
+    /// A made trace has the id of its request, so that each is found by the other.
+    fn trace_id(&self) -> u128 {
+        match self.id.uuid().as_u128() {
+            0 => u128::from(self.span()),
+            id => id,
+        }
+    }
+
+    /// Another one for each request, also for one that comes again with the id that it had.
+    fn span(&self) -> u64 {
+        let (high, low) = self.id.uuid().as_u64_pair();
+        mix(high ^ mix(low ^ mix(self.time_us.cast_unsigned()))).max(1)
+    }
+}
+
+/// The one `traceparent` that came; of several none counts (section 3.2.1).
+fn came(head: &RequestHead) -> Option<(u128, u64, u8)> {
+    let mut fields = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("traceparent"));
+    let (_, first) = fields.next()?;
+    fields.next().is_none().then_some(())?;
+    Trace::read(first)
+}
+
+/// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): a bijection.
+fn mix(state: u64) -> u64 {
+    let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    state ^ (state >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_traceparent_is_read_strictly() {
+        let (id, parent) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+        let sound = Some((0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736, 0x00f0_67aa_0ba9_02b7, 1));
+        let check = |text: String, expect| assert_eq!(Trace::read(text.as_bytes()), expect, "{text:?}");
+        check(format!("00-{id}-{parent}-01"), sound);
+        check(format!("00-{id}-{parent}-03"), sound.map(|(id, parent, _)| (id, parent, 3)));
+        check(format!("cc-{id}-{parent}-01"), sound);
+        check(format!("cc-{id}-{parent}-01-what-the-future-holds"), sound);
+        for unsound in [
+            String::new(),
+            format!("00-{id}-{parent}"),
+            format!("00-{id}-{parent}-1"),
+            format!("00-{id}-{parent}-01-"),
+            format!("00-{id}-{parent}-01-more"),
+            format!("cc-{id}-{parent}-01.more"),
+            format!("ff-{id}-{parent}-01"),
+            format!("0-{id}-{parent}-011"),
+            format!("00-{}-{parent}-01", id.to_uppercase()),
+            format!("00-{id}-{}-01", parent.to_uppercase()),
+            format!("00-{}-{parent}-01", "0".repeat(32)),
+            format!("00-{id}-{}-01", "0".repeat(16)),
+            format!("00-{id}-{parent}-0g"),
+            format!("00-{}-{parent}-01", id.replace('4', "+")),
+            format!(" 00-{id}-{parent}-01"),
+            format!("00_{id}_{parent}_01"),
+            format!("00-{id}{parent}---01"),
+        ] {
+            check(unsound, None);
+        }
+    }
+
+    #[test]
+    fn what_is_passed_on_has_our_span_as_parent_and_no_flag_that_we_do_not_know() {
+        let trace = Trace { id: 0xa, parent: Some(0xb), span: 0xc, flags: 0xff };
+        assert_eq!(trace.traceparent(), "00-0000000000000000000000000000000a-000000000000000c-01");
+        assert_eq!(Trace::read(trace.traceparent().as_bytes()), Some((0xa, 0xc, 1)));
+    }
+}

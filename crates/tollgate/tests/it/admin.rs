@@ -1,0 +1,276 @@
+//! The admin listener: who is answered, what, and that it answers whatever happens to the rest of the server.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::client::Client;
+use crate::program::{App, BINARY, PATIENCE, eventually};
+
+const ROUTE: &str = "[[route]]\npath = \"/\"\nreply = { body = \"hello\" }\n";
+const STREAM: &str = "[stream.s]\ncolumns = [{ name = \"path\", type = \"text\", from = \"request.path\" }]\n\
+                      [[route]]\npath = \"/kept\"\nreply = { body = \"kept\" }\nstream = \"s\"\n";
+const TOKEN: &str = "0123456789abcdef-token";
+
+/// What came back, whole: the listener closes behind each answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) content: String,
+}
+
+/// Sends a request to the socket in the log folder. None: nobody is there.
+pub(crate) fn ask(app: &App, request: &str) -> Option<Answer> {
+    let mut stream = UnixStream::connect(app.log_dir().join("admin.sock")).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    exchange(&mut stream, request)
+}
+
+fn exchange(stream: &mut (impl Read + Write), request: &str) -> Option<Answer> {
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut came = String::new();
+    stream.read_to_string(&mut came).ok()?;
+    let (head, content) = came.split_once("\r\n\r\n")?;
+    let status = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().unwrap();
+    Some(Answer { status, head: head.to_owned(), content: content.to_owned() })
+}
+
+pub(crate) fn get(app: &App, path: &str) -> Answer {
+    ask(app, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).expect("an answer")
+}
+
+/// Asks again and again until the answer is as expected.
+pub(crate) fn get_until(app: &App, path: &str, status: u16, part: &str) -> Answer {
+    eventually(&format!("{path} says {status} with {part:?}"), || {
+        let answer = ask(app, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))?;
+        (answer.status == status && answer.content.contains(part)).then_some(answer)
+    })
+}
+
+#[test]
+fn health_readiness_metrics_and_status_are_told_on_a_socket_that_only_the_owner_reaches() {
+    let app = App::new(&format!("{ROUTE}{STREAM}"), &[]);
+    let server = app.start();
+    assert!(server.connect().get("/kept").unwrap().is_success());
+    let mode = std::fs::metadata(app.log_dir().join("admin.sock")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let health = get(&app, "/healthz");
+    assert_eq!((health.status, health.content.as_str()), (200, "ok\n"));
+    assert!(health.head.contains("Connection: close") && health.head.contains("Cache-Control: no-store"));
+    assert_eq!(get(&app, "/readyz").content, "ready\n");
+    let json =
+        ask(&app, "GET /readyz HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n\r\n").unwrap();
+    assert_eq!(json.content, "{\"ready\":true,\"reasons\":[],\"warnings\":[]}\n");
+    let metrics = get(&app, "/metrics");
+    assert!(metrics.head.contains("Content-Type: text/plain; version=0.0.4"), "{}", metrics.head);
+    assert!(metrics.content.contains("tollgate_http_requests_total{route=\"/kept\",class=\"2xx\"} 1\n"));
+    let status: serde_json::Value = get(&app, "/status").content.parse().unwrap();
+    assert_eq!((status["phase"].as_str(), status["requests"]["2xx"].as_u64()), (Some("serving"), Some(1)));
+    assert_eq!(status["log"]["records"].as_u64(), Some(1));
+    assert_eq!(get(&app, "/").status, 404);
+    assert_eq!(server.connect().get("/metrics").unwrap().status, 404, "never on the public listener");
+    server.stop();
+    assert!(!app.log_dir().join("admin.sock").exists());
+}
+
+#[test]
+fn nothing_is_changed_and_pages_of_others_are_not_answered() {
+    let app = App::new(ROUTE, &[]);
+    let server = app.start();
+    let check = |request: &str, status: u16| {
+        let answer = ask(&app, request).unwrap();
+        assert_eq!(answer.status, status, "{request:?}: {answer:?}");
+        answer
+    };
+    let answer = check("POST /status HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405);
+    assert!(answer.head.contains("Allow: GET, HEAD"), "{answer:?}");
+    check("DELETE /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 405);
+    assert_eq!(check("HEAD /status HTTP/1.1\r\nHost: localhost\r\n\r\n", 200).content, "");
+    // DNS rebinding: the name of the page is not ours.
+    check("GET /status HTTP/1.1\r\nHost: evil.example:9080\r\n\r\n", 421);
+    check("GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421);
+    check("GET /status HTTP/1.1\r\nHost: 127.0.0.1:9080\r\nOrigin: https://evil.example\r\n\r\n", 403);
+    check("GET /status HTTP/1.1\r\nHost: 127.0.0.1:9080\r\nOrigin: null\r\n\r\n", 403);
+    check("GET /status HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site\r\n\r\n", 403);
+    check("GET /status HTTP/1.1\r\nHost: 127.0.0.1:9080\r\nOrigin: http://127.0.0.1:9080\r\n\r\n", 200);
+    check("GET /status HTTP/1.1\r\nHost: [::1]:9080\r\n\r\n", 200);
+    check("GET /status HTTP/1.1\r\n\r\n", 400);
+    check("GET  /status HTTP/1.1\r\nHost: localhost\r\n\r\n", 400);
+    check(&format!("GET /status HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(9000)), 431);
+    server.stop();
+}
+
+#[test]
+fn with_a_token_only_whoever_knows_it_hears_more_than_a_status() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let config = format!("[admin]\nlisten = \"{port}\"\ntoken = \"${{ADMIN_TOKEN}}\"\n{ROUTE}");
+    let app = App::new(&config, &[]);
+    let mut command = Command::new(BINARY);
+    command.env("ADMIN_TOKEN", TOKEN);
+    let server = app.begin_as(command).serving().unwrap();
+    let ask = |path: &str, fields: &str| {
+        let mut stream = TcpStream::connect(port).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        exchange(&mut stream, &format!("GET {path} HTTP/1.1\r\nHost: {port}\r\n{fields}\r\n")).unwrap()
+    };
+    for path in ["/metrics", "/status"] {
+        let denied = ask(path, "");
+        assert_eq!(denied.status, 401);
+        assert!(denied.head.contains("WWW-Authenticate: Bearer"), "{denied:?}");
+        assert_eq!(ask(path, "Authorization: Bearer 0123456789abcdef-toke\r\n").status, 401);
+        assert_eq!(ask(path, &format!("Authorization: Basic {TOKEN}\r\n")).status, 401);
+        assert_eq!(ask(path, &format!("Authorization: Bearer {TOKEN}\r\n")).status, 200);
+    }
+    assert_eq!((ask("/healthz", "").status, ask("/readyz", "").content.as_str()), (200, "ready\n"));
+    let (_, log) = server.stop();
+    assert!(!log.contains(TOKEN));
+}
+
+#[test]
+fn it_answers_while_clients_that_say_nothing_take_all_its_places() {
+    let app = App::new(ROUTE, &[]);
+    let server = app.start();
+    let connect = || UnixStream::connect(app.log_dir().join("admin.sock")).unwrap();
+    let silent: Vec<_> = (0..100).map(|_| connect()).collect();
+    for mut stream in &silent {
+        // Those that lost their places are closed.
+        let _ = stream.write_all(b"GET /sta");
+    }
+    let begun = Instant::now();
+    for _ in 0..10 {
+        assert_eq!(get(&app, "/readyz").status, 200);
+    }
+    assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
+    server.stop();
+}
+
+#[test]
+fn it_answers_while_the_public_side_has_as_many_connections_as_may_be() {
+    let app = App::new(&format!("connections_max = 4\n{ROUTE}"), &[]);
+    let server = app.start();
+    let mut clients: Vec<_> = (0..4).map(|_| server.connect()).collect();
+    assert!(clients.iter_mut().all(|client| client.get("/").unwrap().is_success()));
+    assert_eq!(server.connect().reply().unwrap().status, 503);
+    let answer = get(&app, "/readyz");
+    assert_eq!(answer.status, 503);
+    assert!(
+        answer.content.starts_with("not ready\nreason: connections_full: 4 connections, limit 4 (raise ")
+    );
+    assert_eq!(get(&app, "/healthz").status, 200, "alive all the same");
+    assert!(get(&app, "/metrics").content.contains("tollgate_refusals_total{reason=\"connections\"} 1\n"));
+    drop(clients);
+    get_until(&app, "/readyz", 200, "ready");
+    server.stop();
+}
+
+#[test]
+fn it_answers_while_no_descriptor_is_left() {
+    let app = App::new(ROUTE, &[]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -n 100; exec \"$@\"", "sh", BINARY]);
+    let server = app.begin_as(shell).serving().unwrap();
+    let flood: Vec<_> = (0..200).filter_map(|_| TcpStream::connect(server.address()).ok()).collect();
+    let answer = get_until(&app, "/readyz", 200, "descriptors_short");
+    assert!(answer.content.contains("descriptors are open, limit 100"), "{answer:?}");
+    for _ in 0..20 {
+        assert_eq!(get(&app, "/metrics").status, 200);
+    }
+    drop(flood);
+    eventually("it is over", || (!get(&app, "/readyz").content.contains("descriptors_short")).then_some(()));
+    server.stop();
+}
+
+#[test]
+fn a_worker_that_does_not_turn_is_named_and_readiness_comes_back_with_it() {
+    let app = App::new(&format!("workers = 2\n[admin]\nworker_stall_max = \"1s\"\n{ROUTE}"), &[]);
+    // Only workers wait by epoll; each hangs in its twentieth wait.
+    let starting = app.begin_with_fault("epoll_wait", "delay_enter=6000000:when=20");
+    let server = starting.serving().unwrap();
+    let unwell = get_until(&app, "/healthz", 503, "worker_stalled: worker ");
+    assert!(unwell.content.contains("s, limit 1 s (look what it does"), "{unwell:?}");
+    let unready = get(&app, "/readyz");
+    assert!(unready.status == 503 && unready.content.contains("worker_stalled"), "{unready:?}");
+    get_until(&app, "/healthz", 200, "ok");
+    get_until(&app, "/readyz", 200, "ready");
+    let (_, log) = server.stop();
+    assert!(log.contains("not ready: worker ") && log.contains("\"code\":\"worker_stalled\""), "{log}");
+}
+
+#[test]
+fn readiness_goes_before_connections_do_and_a_second_signal_ends_at_once() {
+    let app = App::new(&format!("drain_delay = \"1h\"\n{ROUTE}"), &[]);
+    let server = app.start();
+    server.signal(Signal::TERM);
+    let answer = get_until(&app, "/readyz", 503, "reason: draining");
+    assert!(answer.content.contains("the server was told to stop"), "{answer:?}");
+    assert_eq!(get(&app, "/healthz").status, 200);
+    // Whoever balances may not have looked yet.
+    assert!(server.connect().get("/").unwrap().is_success());
+    let (status, log) = server.stop();
+    assert_eq!(status.code(), Some(1));
+    assert!(log.contains("stopped at once"), "{log}");
+}
+
+#[test]
+fn after_its_delay_a_drain_goes_on_by_itself() {
+    let app = App::new(&format!("drain_delay = \"300ms\"\n{ROUTE}"), &[]);
+    let server = app.start();
+    let mut client = server.connect();
+    assert!(client.get("/").unwrap().is_success());
+    server.signal(Signal::TERM);
+    get_until(&app, "/readyz", 503, "draining");
+    assert!(client.get("/").unwrap().is_success());
+    let begun = Instant::now();
+    let (status, log) = server.wait();
+    assert!(status.success(), "{log}");
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(log.contains("connections are accepted until the delay is over"), "{log}");
+}
+
+#[test]
+fn an_address_that_others_reach_needs_a_token_and_a_token_is_no_text_of_the_file() {
+    let refused = |admin: &str| {
+        let app = App::new(&format!("[admin]\n{admin}\n{ROUTE}"), &[]);
+        let output = app.run(&["check"]);
+        assert_eq!(output.status.code(), Some(2), "{admin}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let told = refused("listen = \"0.0.0.0:9080\"");
+    assert!(told.contains("listen in [admin] is 0.0.0.0:9080, which others reach"), "{told}");
+    let told = refused("token = \"0123456789abcdef\"");
+    assert!(told.contains("token in [admin] is no variable"), "{told}");
+    assert!(refused("listen = \"9080\"").contains("allowed is \"ip:port\""));
+    assert!(refused("hosts = [\"a:1\"]").contains("allowed is a name without port"));
+    let app = App::new(&format!("[admin]\nlisten = \"off\"\n{ROUTE}"), &[]);
+    let server = app.start();
+    assert!(ask(&app, "GET / HTTP/1.1\r\n\r\n").is_none());
+    assert!(app.succeed(&["status"]).starts_with("ALL WELL"), "the control socket tells all the same");
+    server.stop();
+}
+
+#[test]
+fn a_socket_of_a_dead_server_is_replaced_and_a_taken_address_is_told() {
+    let app = App::new(&format!("{ROUTE}{STREAM}"), &[]);
+    app.start().kill();
+    assert!(app.log_dir().join("admin.sock").exists());
+    let server = app.start();
+    assert_eq!(get(&app, "/healthz").status, 200);
+    server.stop();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap();
+    app.write(
+        "tollgate.toml",
+        &format!("[server]\nlisten = [\"127.0.0.1:0\"]\n[admin]\nlisten = \"{port}\"\n{ROUTE}"),
+    );
+    let output = app.run(&["serve"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains(&format!("cannot listen for [admin] on {port}")), "{told}");
+    assert!(Client::try_connect(port).is_some());
+}

@@ -1,0 +1,169 @@
+//! What Prometheus reads: every line by the grammar of the format, every name in the docs, and the docs without a name more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::admin::{get, get_until};
+use crate::program::App;
+
+const DOCS: &str = include_str!("../../../../docs/metrics.md");
+const RULES: &str = include_str!("../../../../dist/prometheus/tollgate.rules.yml");
+
+const CONFIG: &str = r#"
+workers = 2
+[stream.s]
+columns = [{ name = "path", type = "text", from = "request.path" }]
+[[route]]
+path = "/kept/{n}"
+methods = ["GET"]
+host = "a"
+reply = { body = "kept" }
+stream = "s"
+[backend.away]
+urls = ["http://127.0.0.1:1"]
+[[route]]
+path = "/away"
+proxy = "away"
+[[route]]
+path = "/bad"
+script = "bad.luau"
+"#;
+
+/// A family: its type, and its samples by name and labels.
+#[derive(Debug, Default)]
+struct Family {
+    kind: String,
+    samples: BTreeMap<String, f64>,
+}
+
+/// Reads the text strictly, as `promtool check metrics` does, and more so: families stand together, each once, with help and
+/// type before their samples; no sample is there twice.
+fn parse(text: &str) -> BTreeMap<String, Family> {
+    let mut families: BTreeMap<String, Family> = BTreeMap::new();
+    let mut current = String::new();
+    assert!(text.ends_with('\n'));
+    for line in text.lines() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, help) = help.split_once(' ').expect(line);
+            assert!(is_name(name) && help.ends_with('.') && !help.contains('\\'), "{line}");
+            assert!(families.insert(name.to_owned(), Family::default()).is_none(), "twice: {line}");
+            name.clone_into(&mut current);
+        } else if let Some(kind) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = kind.split_once(' ').expect(line);
+            assert_eq!(name, current, "{line}");
+            assert_eq!(name.ends_with("_total"), kind == "counter", "{line}");
+            kind.clone_into(&mut families.get_mut(name).unwrap().kind);
+        } else {
+            let (series, value) = line.rsplit_once(' ').expect(line);
+            let (name, labels) = series
+                .split_once('{')
+                .map_or((series, ""), |(name, labels)| (name, labels.strip_suffix('}').expect(line)));
+            check_labels(labels);
+            let family = families.get_mut(&current).expect(line);
+            let suffixes: &[&str] =
+                if family.kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+            assert!(suffixes.iter().any(|suffix| name == format!("{current}{suffix}")), "{line}");
+            assert!(family.samples.insert(series.to_owned(), value.parse().expect(line)).is_none(), "{line}");
+        }
+    }
+    families
+}
+
+fn is_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+/// `name="value",...`, with quotes and backslashes escaped.
+fn check_labels(mut labels: &str) {
+    while !labels.is_empty() {
+        let (name, rest) = labels.split_once("=\"").expect(labels);
+        assert!(is_name(name), "{labels}");
+        let mut is_escaped = false;
+        let end = rest.bytes().position(|byte| {
+            let is_end = byte == b'"' && !is_escaped;
+            is_escaped = byte == b'\\' && !is_escaped;
+            is_end
+        });
+        labels = &rest[end.expect(labels) + 1..];
+        labels = labels.strip_prefix(',').unwrap_or(labels);
+    }
+}
+
+/// The names in the first cells of the tables.
+fn documented() -> BTreeSet<String> {
+    let cells = DOCS.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    cells.map(|(name, _)| name.split('{').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn every_metric_is_in_the_docs_and_every_one_of_the_docs_is_told() {
+    let app = App::new(CONFIG, &[("bad.luau", "return function() error('bad') end")]);
+    let server = app.start();
+    let mut client = server.connect();
+    for path in ["/kept/1", "/kept/2", "/bad", "/nothing"] {
+        client.get(path).unwrap();
+    }
+    client.send("BAD\r\n\r\n");
+    assert_eq!(client.reply().unwrap().status, 400);
+    get_until(&app, "/metrics", 200, "tollgate_load_rows_total{sink=\"main\"} 2\n");
+    let families = parse(&get(&app, "/metrics").content);
+    let told: BTreeSet<_> = families.keys().cloned().collect();
+    let documented = documented();
+    assert_eq!(told.difference(&documented).collect::<Vec<_>>(), [""; 0], "told, and not in docs/metrics.md");
+    assert_eq!(documented.difference(&told).collect::<Vec<_>>(), [""; 0], "in docs/metrics.md, and not told");
+    for (name, family) in &families {
+        assert!(!family.samples.is_empty(), "{name} has no sample");
+    }
+    check_values(&families);
+    // Counters of the routes that stay count on, and a route that went is told no more.
+    app.write("tollgate.toml", &app.config().replace("/bad", "/worse"));
+    app.succeed(&["reload"]);
+    let families = parse(&get(&app, "/metrics").content);
+    let requests = &families["tollgate_http_requests_total"].samples;
+    assert_eq!(
+        requests["tollgate_http_requests_total{route=\"/kept/{n}\",host=\"a\",methods=\"GET\",class=\"2xx\"}"],
+        2.0
+    );
+    assert!(!requests.keys().any(|series| series.contains("/bad")), "{requests:?}");
+    assert_eq!(families["tollgate_config_version"].samples["tollgate_config_version"], 2.0);
+    server.stop();
+}
+
+fn check_values(families: &BTreeMap<String, Family>) {
+    let value = |series: &str| {
+        let name = series.split('{').next().unwrap();
+        let family = families.get(name).or_else(|| families.get(name.rsplit_once('_')?.0));
+        *family.and_then(|family| family.samples.get(series)).unwrap_or_else(|| panic!("{series}"))
+    };
+    let kept = "route=\"/kept/{n}\",host=\"a\",methods=\"GET\"";
+    assert_eq!(value(&format!("tollgate_http_requests_total{{{kept},class=\"2xx\"}}")), 2.0);
+    assert_eq!(value(&format!("tollgate_http_request_duration_seconds_count{{{kept}}}")), 2.0);
+    assert_eq!(value("tollgate_http_requests_total{route=\"/bad\",class=\"5xx\"}"), 1.0);
+    assert_eq!(value("tollgate_script_failures_total{route=\"/bad\",reason=\"error\"}"), 1.0);
+    assert_eq!(value("tollgate_http_malformed_total{status=\"400\"}"), 1.0);
+    // 404, and 400.
+    assert_eq!(value("tollgate_http_unrouted_total{class=\"4xx\"}"), 2.0);
+    assert_eq!(value("tollgate_log_records_total"), 2.0);
+    assert_eq!(value("tollgate_log_synced_records_total"), 2.0);
+    assert_eq!(value("tollgate_load_lag_records{sink=\"main\"}"), 0.0);
+    assert_eq!(value("tollgate_http_requests_in_flight"), 0.0);
+    assert_eq!(value("tollgate_ready"), 1.0);
+    assert!(value("tollgate_log_sync_seconds_count") >= 1.0);
+    assert!(value("tollgate_received_bytes_total") > 100.0 && value("tollgate_sent_bytes_total") > 100.0);
+    assert!(value("tollgate_worker_script_memory_bytes{worker=\"1\"}") > 10_000.0);
+    assert!(value("process_resident_memory_bytes") > 1e6 && value("process_open_fds") > 5.0);
+}
+
+#[test]
+fn the_rules_for_alarms_ask_for_metrics_that_there_are() {
+    let documented = documented();
+    let words = RULES.split(|character: char| !(character.is_ascii_alphanumeric() || character == '_'));
+    let asked: BTreeSet<_> =
+        words.filter(|word| word.starts_with("tollgate_") || word.starts_with("process_")).collect();
+    assert!(asked.len() > 10, "{asked:?}");
+    for name in asked {
+        let family = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
+        let is_known = documented.contains(name) || family.is_some_and(|family| documented.contains(family));
+        assert!(is_known, "{name} is in tollgate.rules.yml, and not in docs/metrics.md");
+    }
+}

@@ -1,0 +1,56 @@
+//! What systemd hears: a socket of our own in place of its.
+
+use std::os::unix::net::UnixDatagram;
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::program::{App, BINARY, PATIENCE, eventually};
+
+/// The next datagram that begins so.
+fn hear(socket: &UnixDatagram, start: &str) -> String {
+    eventually(start, || {
+        let mut buffer = [0; 4096];
+        let bytes = socket.recv(&mut buffer).expect("a datagram in time");
+        let text = String::from_utf8(buffer[..bytes].to_vec()).unwrap();
+        text.starts_with(start).then_some(text)
+    })
+}
+
+#[test]
+fn a_supervisor_hears_of_the_start_signs_of_life_reloads_and_the_end() {
+    let app = App::new("[[route]]\npath = \"/\"\nreply = {}\n", &[]);
+    let path = app.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut command = Command::new("sh");
+    // The watchdog is that of the process which says so: the shell becomes it.
+    command.args(["-c", "WATCHDOG_PID=$$; export WATCHDOG_PID; exec \"$@\"", "sh", BINARY]);
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "400000");
+    let server = app.begin_as(command).serving().unwrap();
+    assert_eq!(hear(&socket, "READY"), "READY=1\n");
+    for _ in 0..3 {
+        assert_eq!(hear(&socket, "WATCHDOG"), "WATCHDOG=1\n");
+    }
+    hear(&socket, "STATUS=serving: ");
+    server.signal(Signal::HUP);
+    let reloading = hear(&socket, "RELOADING");
+    let since_us = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").expect(&reloading).trim_end();
+    assert!(since_us.parse::<u64>().unwrap() > 0);
+    assert_eq!(hear(&socket, "READY"), "READY=1\n");
+    server.signal(Signal::TERM);
+    let stopping = hear(&socket, "STOPPING");
+    assert!(stopping.starts_with("STOPPING=1\nEXTEND_TIMEOUT_USEC="), "{stopping}");
+    assert!(server.wait().0.success());
+}
+
+#[test]
+fn a_supervisor_that_is_not_there_is_told_of_and_missed_by_nobody() {
+    let app = App::new("[[route]]\npath = \"/\"\nreply = {}\n", &[]);
+    let mut command = Command::new(BINARY);
+    command.env("NOTIFY_SOCKET", app.path().join("nobody"));
+    let server = app.begin_as(command).serving().unwrap();
+    assert!(server.connect().get("/").unwrap().is_success());
+    let (status, log) = server.stop();
+    assert!(status.success() && log.contains("systemd cannot be told how the server does"), "{log}");
+}

@@ -7,23 +7,25 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use anyhow::Context;
-use tollgate_server::BoundAddress;
+use tollgate_server::{BoundAddress, Dev};
 
 use crate::cli::ServeCommand;
 use crate::config::Config;
 use crate::serve::Event;
 use crate::watch::{Watch, Watched};
 
-/// Begins to watch what a start is about to read, if it is one in development.
+/// Begins to watch what a start has read, if it is one in development, and reads it again: what changes behind that is heard of.
 ///
 /// # Errors
-/// The system gives no watches.
-pub(crate) fn watch(command: &ServeCommand) -> anyhow::Result<Option<Watch>> {
+/// The system gives no watches, or something changed meanwhile and is wrong.
+pub(crate) fn watch(command: &ServeCommand, config: &mut Config) -> anyhow::Result<Option<Watch>> {
     if !command.dev {
         return Ok(None);
     }
     let mut watch = Watch::new()?;
-    watch.look_at(&Watched::at(&command.config));
+    watch.look_at(&Watched::of(&command.config, config));
+    *config = command.load()?;
+    config.server.dev = Some(Dev::default());
     Ok(Some(watch))
 }
 

@@ -11,9 +11,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tollgate_log::{DiskStorage, Log, LogError, LogEvent, RecoveryReport, RoomState, Space, Storage};
-use tollgate_server::{
-    BoundAddress, Dev, HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts,
-};
+use tollgate_server::{BoundAddress, HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts};
 
 use crate::admin::AdminServer;
 use crate::board::Board;
@@ -72,9 +70,8 @@ impl ServeCommand {
 
 /// Serves until a signal, or until the log fails; loads rows meanwhile, or leaves them to a later start.
 pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
-    let watch = dev::watch(&command)?;
     let mut config = command.load()?;
-    config.server.dev = command.dev.then(Dev::default);
+    let watch = dev::watch(&command, &mut config)?;
     if command.no_load {
         config.load.by = LoadedBy::Nobody;
     }

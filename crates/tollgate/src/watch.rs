@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ::notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind, RemoveKind};
@@ -47,7 +48,7 @@ impl Watched {
         }
     }
 
-    /// Whether nothing in it is to be seen: it is written into by a server, or holds nothing else than what is.
+    /// Whether nothing there is to be seen: it is hidden, or a server writes into it, or only that is in it.
     fn leaves_out(&self, folder: &Path) -> bool {
         let is_hidden = folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
         let is_root = self.roots.iter().any(|root| root == folder);
@@ -68,6 +69,7 @@ fn resolved(path: PathBuf) -> PathBuf {
 pub(crate) struct Watch {
     watcher: RecommendedWatcher,
     changes: Receiver<()>,
+    watched: Arc<Mutex<Watched>>,
     folders: BTreeSet<PathBuf>,
 }
 
@@ -78,16 +80,22 @@ impl Watch {
     /// The system gives no watches.
     pub(crate) fn new() -> anyhow::Result<Self> {
         let (changed, changes) = sync_channel(1);
+        let watched: Arc<Mutex<Watched>> = Arc::default();
+        let looking = watched.clone();
         let on_event = move |event: ::notify::Result<Event>| {
+            if event.is_ok_and(|event| !is_relevant(&event, &locked(&looking))) {
+                return;
+            }
             // With one that waits to be heard there is nothing to add.
-            if event.is_ok_and(|event| !is_relevant(&event)) || changed.try_send(()).is_err() {}
+            let _ = changed.try_send(());
         };
         let watcher = recommended_watcher(on_event).context("files cannot be watched")?;
-        Ok(Self { watcher, changes, folders: BTreeSet::new() })
+        Ok(Self { watcher, changes, watched, folders: BTreeSet::new() })
     }
 
     /// Watches these from now on, in place of what it watched; tells whether there are folders among them that were not.
     pub(crate) fn look_at(&mut self, watched: &Watched) -> bool {
+        locked(&self.watched).clone_from(watched);
         let mut found = BTreeSet::new();
         watched.roots.iter().for_each(|root| gather(root, watched, 0, &mut found));
         if found.len() >= FOLDERS_MAX {
@@ -131,17 +139,23 @@ fn gather(folder: &Path, watched: &Watched, depth: usize, found: &mut BTreeSet<P
     folders.for_each(|entry| gather(&entry.path(), watched, depth + 1, found));
 }
 
+/// What is behind the lock is whole after every statement.
+fn locked(watched: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
+    watched.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Whether what an event tells may change what is served or tested.
-fn is_relevant(event: &Event) -> bool {
+fn is_relevant(event: &Event, watched: &Watched) -> bool {
+    let paths: Vec<_> = event.paths.iter().filter(|path| !watched.leaves_out(path)).collect();
     let is_of = |extensions: &[Option<&str>]| {
-        event.paths.iter().any(|path| extensions.contains(&path.extension().and_then(OsStr::to_str)))
+        paths.iter().any(|path| extensions.contains(&path.extension().and_then(OsStr::to_str)))
     };
     let is_source = is_of(&[Some("luau"), Some("toml")]);
     match event.kind {
         _ if event.need_rescan() => true,
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => is_source,
         EventKind::Access(_) | EventKind::Modify(ModifyKind::Metadata(_)) => false,
-        EventKind::Create(CreateKind::Folder) | EventKind::Remove(RemoveKind::Folder) => true,
+        EventKind::Create(CreateKind::Folder) | EventKind::Remove(RemoveKind::Folder) => !paths.is_empty(),
         // A folder has no extension, as a rule.
         EventKind::Modify(ModifyKind::Name(_)) => is_source || is_of(&[None]),
         _ => is_source,
@@ -180,6 +194,7 @@ mod tests {
     #[test]
     fn what_changes_scripts_and_configurations_is_relevant() {
         let event = |kind, path: &str| Event::new(kind).add_path(PathBuf::from(path));
+        let watched = Watched { roots: vec!["/a".into()], left_out: vec!["/a/data/log".into()] };
         let modified = EventKind::Modify(ModifyKind::Any);
         let renamed = EventKind::Modify(ModifyKind::Name(::notify::event::RenameMode::Any));
         for (event, expected) in [
@@ -195,10 +210,15 @@ mod tests {
             (event(renamed, "/a/routes"), true),
             (event(renamed, "/a/page.html"), false),
             (event(EventKind::Remove(RemoveKind::File), "/a/b.luau"), true),
+            (event(EventKind::Create(CreateKind::Folder), "/a/data"), false),
+            (event(EventKind::Create(CreateKind::Folder), "/a/data/log"), false),
+            (event(EventKind::Create(CreateKind::Folder), "/a/data/other"), true),
+            (event(modified, "/a/.#b.luau"), false),
         ] {
-            assert_eq!(is_relevant(&event), expected, "{event:?}");
+            assert_eq!(is_relevant(&event, &watched), expected, "{event:?}");
         }
-        assert!(is_relevant(&Event::new(EventKind::Other).set_flag(::notify::event::Flag::Rescan)));
+        let lost = Event::new(EventKind::Other).set_flag(::notify::event::Flag::Rescan);
+        assert!(is_relevant(&lost, &watched));
     }
 
     #[test]

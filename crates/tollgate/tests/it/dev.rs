@@ -47,6 +47,8 @@ fn a_change_is_served_without_being_asked_for() {
     let app = app();
     let server = start(&app);
     served(&server, "/a", "one");
+    let version = || app.succeed(&["reload"]);
+    assert!(version().starts_with("reloaded: version 2, "), "what the server writes is no change");
     app.write("a.luau", &script("two"));
     served(&server, "/a", "two");
     // As editors write: another file takes its place.

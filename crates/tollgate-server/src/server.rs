@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use tokio::sync::{mpsc, watch};
-use tollgate_backend::{Backend, BackendSnapshot};
+use tollgate_backend::BackendSnapshot;
 use tollgate_log::Log;
 
 use crate::crowd::Crowd;
@@ -33,8 +33,8 @@ pub struct Server {
     /// Where each worker takes another configuration.
     offers: Vec<mpsc::Sender<Offer>>,
     crowd: Arc<Crowd>,
-    /// Those of the options that are served.
-    backends: Mutex<Vec<Arc<Backend>>>,
+    /// What is served.
+    plan: Mutex<Arc<Plan>>,
     watch: ServerWatch,
     /// Go when nobody serves them any more.
     _files: Vec<SocketFile>,
@@ -46,7 +46,7 @@ impl Server {
     /// # Errors
     /// A script or a stream was not taken, or the system gave no thread. Workers that started end again.
     pub fn start(options: ServerOptions, listeners: Listeners, log: &Log) -> Result<Self, StartError> {
-        let plan = Arc::new(Plan::new(options, log, &[])?);
+        let plan = Arc::new(Plan::new(options, log, None)?);
         let (orders, receiver) = watch::channel(Order::Serve);
         let (started, starts) = sync_channel(listeners.by_worker.len());
         let (crowd, inboxes) =
@@ -58,7 +58,7 @@ impl Server {
             workers: Vec::new(),
             offers: Vec::new(),
             crowd: crowd.clone(),
-            backends: Mutex::new(plan.backends.clone()),
+            plan: Mutex::new(plan.clone()),
             _files: listeners.files,
         };
         let spool = Arc::new(Spool::new(plan.options.spool.clone()));
@@ -95,18 +95,18 @@ impl Server {
     /// # Errors
     /// A script or a stream was not taken, or a worker did not answer in time.
     pub fn reload(&self, options: ServerOptions, log: &Log) -> Result<(), StartError> {
-        let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
-        let plan = Arc::new(Plan::new(options, log, &backends)?);
+        let mut serving = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        let plan = Arc::new(Plan::new(options, log, Some(&serving))?);
         let built = Built::by(&self.offers, &plan)?;
         self.crowd.limit(&plan.options.crowd);
-        backends.clone_from(&plan.backends);
+        *serving = plan;
         built.commit()
     }
 
     /// How the backends do, in the order of the configuration.
     pub fn backends(&self) -> Vec<BackendSnapshot> {
-        let backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        backends.iter().map(|backend| backend.snapshot()).collect()
+        let plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        plan.backends.iter().map(|backend| backend.snapshot()).collect()
     }
 
     /// Ends the workers: no new connections, requests in flight to their end or the drain deadline.

@@ -3,7 +3,7 @@
 CARGO ?= cargo
 APP ?= examples/score
 
-.PHONY: run build test check fmt lint doc tools crash outage abuse overload downloads rows freshness architectures bench bench-smoke disks where fuzz
+.PHONY: run build test check fmt lint doc tools crash outage soak abuse overload downloads rows freshness architectures bench bench-smoke disks where fuzz
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -48,6 +48,11 @@ crash: tools
 outage: tools
 	TOLLGATE_OUTAGE_BYTES=$${BYTES:-5368709120} \
 	$(CARGO) test --release --locked -p tollgate --test it outage -- --nocapture --test-threads=1
+
+# Steady load with faults on for SOAK_SECONDS, an hour otherwise: memory and descriptors flat, the audit exact. In `make test` for 25 s.
+soak: tools
+	TOLLGATE_SOAK_SECONDS=$${SOAK_SECONDS:-3600} \
+	$(CARGO) test --release --locked -p tollgate --test it soak -- --nocapture
 
 # The fuzz targets with coverage feedback, FUZZ_SECONDS each. `make fuzz TARGETS=head` for one; `fuzz/minimise` puts what
 # was found into the corpus.

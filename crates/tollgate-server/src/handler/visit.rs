@@ -209,10 +209,14 @@ impl Visit {
                 let Returned { reply, record, took_us, tail } = returned.take()?;
                 let mut answer = endpoint.record(Cow::Owned(reply), record, took_us, request, recorder);
                 if answer.reply.extent != Extent::Whole {
+                    let permit = self.exchange.permit.take();
                     answer.flow = tail.and_then(|tail| match tail {
-                        Tail::Backend(flow) => Some(Box::new(Flow::Backend(flow))),
+                        Tail::Backend(mut flow) => {
+                            flow.hold(permit);
+                            Some(Box::new(Flow::Backend(flow)))
+                        }
                         Tail::Call(call) => {
-                            let flow = ScriptFlow::new(*call, endpoint, request)?;
+                            let flow = ScriptFlow::new(*call, endpoint, request, permit)?;
                             Some(Box::new(Flow::Script(Box::new(flow))))
                         }
                     });

@@ -33,4 +33,5 @@ mod site;
 mod spool;
 mod streaming;
 mod streams;
+mod throttles;
 mod waiting;

@@ -26,6 +26,7 @@ use super::proxy::proxy;
 use super::reach::{Reach, check_server};
 use super::resolved::{self, Config};
 use super::route::{conflicts, is_host, path_problem};
+use super::route_limits::route_limits;
 use super::section::{Context, Section, Written};
 use super::sink::{load_rules, sinks};
 use super::stream::streams;
@@ -338,12 +339,13 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     }
     let body_pace = Some(body_pace(&mut section, defaults.body_pace));
     let cors = cors(&mut section);
+    let limits = route_limits(&mut section);
     if path.as_ref().is_some_and(|path| path.value == RouteSpec::ASTERISK) {
         check_asterisk(&section, methods, handler.as_ref());
     }
     section.finish();
     let (path, handler) = (path?.value, handler?);
-    Some(RouteSpec { path, host, methods, handler, stream, body_bytes_max, body_pace, cors })
+    Some(RouteSpec { path, host, methods, handler, stream, body_bytes_max, body_pace, cors, limits })
 }
 
 /// What the server writes is for nobody to fetch.

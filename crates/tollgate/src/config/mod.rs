@@ -17,6 +17,7 @@ mod proxy;
 mod reach;
 mod resolved;
 mod route;
+mod route_limits;
 mod rules;
 mod section;
 mod sink;

@@ -264,7 +264,7 @@ fn tests_answer_for_backends() {
     let ask = r#"
 return function(req)
   local all = tollgate.fetch_all{ { backend = "stock", path = "/a", json = { n = 1 } }, { backend = "stock", path = "/b" } }
-  return { json = { all[1].status, all[1]:json() or all[1].message, all[2].error or all[2].body } }
+  return { json = { all[1].status or 0, all[1]:json() or all[1].message, all[2].error or all[2].body } }
 end
 "#;
     let tests = r#"

@@ -3,7 +3,7 @@
 CARGO ?= cargo
 APP ?= examples/score
 
-.PHONY: reloads rules run build test check fmt lint doc tools crash outage soak abuse overload downloads rows freshness architectures bench bench-smoke disks where fuzz
+.PHONY: run build test check fmt lint doc tools crash outage soak reloads rules abuse overload downloads proxy rows freshness architectures bench bench-smoke disks where fuzz
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -82,6 +82,10 @@ overload: build
 # Files by sendfile and by writes beside nginx, lighttpd, h2o and Yaws, and a small file beside cold ones; ten minutes (as root).
 downloads: build
 	bench/downloads.py
+
+# A reverse proxy beside nginx, and requests of scripts that wait for backends; two minutes (as root).
+proxy: build
+	bench/proxy.py
 
 # Rows a second into PostgreSQL beside psql \copy, and into SQLite beside a bare loop of INSERTs (as root).
 rows: build tools

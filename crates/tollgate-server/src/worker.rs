@@ -117,10 +117,10 @@ impl Worker {
         client: impl Fn(&RequestHead) -> Option<IpAddr>,
     ) -> Arrived {
         let found = match self.refusal(now.at) {
-            Some(reply) => Err(reply),
+            Some(reply) => Err(reply.into()),
             None => self.find(&head, now.at, client),
         };
-        let (destination, permit) = found.unwrap_or_else(|reply| (Destination::Reply(reply.into()), None));
+        let (destination, permit) = found.unwrap_or_else(|reply| (Destination::Reply(reply), None));
         Arrived { destination, begun: now.at, time_us: now.wall_us, permit, head }
     }
 
@@ -129,12 +129,12 @@ impl Worker {
         head: &RequestHead,
         now: Instant,
         client: impl Fn(&RequestHead) -> Option<IpAddr>,
-    ) -> Result<(Destination, Option<Permit>), Reply> {
+    ) -> Result<(Destination, Option<Permit>), Box<Reply>> {
         let destination = self.service.borrow().find(head);
         let Destination::Endpoint { endpoint, .. } = &destination else { return Ok((destination, None)) };
         if let Some(reply) = endpoint.refusal_now(head, &self.recorder) {
             self.cells.count_refusal(Refusal::Database);
-            return Err(reply);
+            return Err(reply.into());
         }
         let permit = endpoint.admit(head, || client(head), now, &self.recorder)?;
         Ok((destination, permit))

@@ -22,7 +22,7 @@ use tollgate_script::{Host, LoadError, Record, RecordFields, Request, RequestId}
 
 use crate::cors::Cors;
 use crate::files::{Files, Work};
-use crate::observe::{Refusal, RouteCells};
+use crate::observe::{OwnCells, Refusal, RouteCells};
 use crate::options::{BodyPace, HandlerSpec, RouteSpec};
 use crate::recorder::{Gate, Recorder};
 use crate::reply::{Extent, Reply};
@@ -46,7 +46,7 @@ pub(crate) struct Endpoint {
     pub(crate) body_bytes_max: u64,
     pub(crate) body_pace: Option<BodyPace>,
     pub(crate) cors: Option<Cors>,
-    pub(crate) cells: Rc<Arc<RouteCells>>,
+    pub(crate) cells: Rc<OwnCells>,
     /// How many requests it takes, if that is bounded.
     pub(crate) throttle: Option<Arc<Throttle>>,
     stream: Option<Rc<StreamPlan>>,
@@ -145,7 +145,7 @@ impl Endpoint {
             body_bytes_max,
             body_pace: spec.body_pace,
             cors: spec.cors.as_ref().map(|cors| Cors::new(cors, methods)),
-            cells: Rc::new(cells),
+            cells: OwnCells::new(cells),
             throttle: None,
             stream,
             handler,
@@ -179,11 +179,11 @@ impl Endpoint {
         client: impl Fn() -> Option<IpAddr>,
         now: Instant,
         recorder: &Recorder,
-    ) -> Result<Option<Permit>, Reply> {
+    ) -> Result<Option<Permit>, Box<Reply>> {
         let Some(throttle) = &self.throttle else { return Ok(None) };
         throttle.admit(head, client, now).map(Some).map_err(|excess| {
             recorder.cells().count_refusal(excess.refusal());
-            self.granted(excess.reply(), head)
+            Box::new(self.granted(excess.reply(), head))
         })
     }
 

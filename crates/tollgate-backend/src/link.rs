@@ -86,6 +86,11 @@ impl Link {
         out: &mut BytesMut,
         bytes_max: usize,
     ) -> Poll<io::Result<usize>> {
+        // Whoever waits holds no buffer.
+        ready!(match &self.stream {
+            Stream::Tcp(stream) => stream.poll_read_ready(context),
+            Stream::Unix(stream) => stream.poll_read_ready(context),
+        })?;
         out.reserve(bytes_max.min(READ_BYTES_MAX));
         let mut out = out.limit(bytes_max.min(READ_BYTES_MAX));
         match &mut self.stream {

@@ -121,6 +121,10 @@ impl Proxy {
             };
             return Ok(reply.into());
         }
+        if !reply.status.may_have_content() {
+            // RFC 9110 section 15.3.6: a 205 has none, whatever comes behind it. That connection ends.
+            return Ok(reply.into());
+        }
         let mut came = BytesMut::new();
         match content.missing_bytes() {
             Some(bytes) if bytes <= WHOLE_BYTES_MAX => {

@@ -405,9 +405,9 @@ fn unknown_keys_are_faults_with_the_nearest_known_one() {
         ],
     );
     check(
-        "[backend.billing]\nurls = []\n",
+        "[queue.billing]\nurls = []\n",
         &[
-            "t.toml:1:2: unknown key \"backend\" in the file, allowed: server, log, admin, load, script, stream, route, sink",
+            "t.toml:1:2: unknown key \"queue\" in the file, allowed: server, log, admin, load, script, stream, route, sink",
         ],
     );
     check(
@@ -613,7 +613,7 @@ fn one_bad_section_does_not_hide_the_others() {
              connections_per_client_max, in_flight_bytes_max, queue_age_max, spool_dir, spool_bytes_max, \
              body_bytes_max, request_id, trace, drain_delay, drain_timeout",
             "t.toml:6:1: missing key \"columns\" in [stream.s]",
-            "t.toml:7:1: [[route]] needs one handler, found none, allowed is one of script, files, collect, reply",
+            "t.toml:7:1: [[route]] needs one handler, found none, allowed is one of script, files, proxy, collect, reply",
             "t.toml:7:1: missing key \"path\" in [[route]]",
             "t.toml:9:14: cpu_budget in [script] is \"0ms\", allowed is a duration from 1ms to 10m like \"10s\", \
              units ms, s, m, h",

@@ -414,9 +414,9 @@ fn unknown_keys_are_faults_with_the_nearest_known_one() {
         ],
     );
     check(
-        "[mystery.billing]\nurls = []\n",
+        "[queue.billing]\nurls = []\n",
         &[
-            "t.toml:1:2: unknown key \"mystery\" in the file, allowed: server, log, admin, load, script, stream, backend, route, sink",
+            "t.toml:1:2: unknown key \"queue\" in the file, allowed: server, log, admin, load, script, stream, backend, route, sink",
         ],
     );
     check(

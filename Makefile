@@ -3,7 +3,7 @@
 CARGO ?= cargo
 APP ?= examples/score
 
-.PHONY: reloads rules run build test check fmt lint doc tools crash outage abuse overload downloads rows freshness architectures bench bench-smoke disks where fuzz
+.PHONY: run build test check fmt lint doc tools crash outage soak reloads rules abuse overload downloads proxy rows freshness architectures bench bench-smoke disks where fuzz
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -61,6 +61,10 @@ rules: build
 	{ target/release/tollgate serve $$folder >/dev/null 2>&1 & server=$$!; sleep 2; \
 	  curl -s --unix-socket $$folder/data/log/admin.sock http://localhost/metrics | $(PROMTOOL) check metrics; result=$$?; \
 	  kill $$server; wait $$server; rm -r $$folder; exit $$result; }
+# Steady load with faults on for SOAK_SECONDS, an hour otherwise: memory and descriptors flat, the audit exact. In `make test` for 25 s.
+soak: tools
+	TOLLGATE_SOAK_SECONDS=$${SOAK_SECONDS:-3600} \
+	$(CARGO) test --release --locked -p tollgate --test it soak -- --nocapture
 
 # The fuzz targets with coverage feedback, FUZZ_SECONDS each. `make fuzz TARGETS=head` for one; `fuzz/minimise` puts what
 # was found into the corpus.
@@ -78,6 +82,10 @@ overload: build
 # Files by sendfile and by writes beside nginx, lighttpd, h2o and Yaws, and a small file beside cold ones; ten minutes (as root).
 downloads: build
 	bench/downloads.py
+
+# A reverse proxy beside nginx, and requests of scripts that wait for backends; two minutes (as root).
+proxy: build
+	bench/proxy.py
 
 # Rows a second into PostgreSQL beside psql \copy, and into SQLite beside a bare loop of INSERTs (as root).
 rows: build tools

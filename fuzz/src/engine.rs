@@ -13,8 +13,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_log::{DiskStorage, Log, LogOptions};
 use tollgate_server::{
-    ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RequestIds, RouteSpec, ServerOptions,
-    SpoolOptions, StreamServer, Traces, TrustedProxies,
+    ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RequestIds, RouteLimits, RouteSpec,
+    ServerOptions, SpoolOptions, StreamServer, Traces, TrustedProxies,
 };
 
 /// A log that nothing is recorded in.
@@ -33,6 +33,7 @@ pub fn route(path: &str, handler: HandlerSpec) -> RouteSpec {
         body_bytes_max: 1 << 20,
         body_pace: None,
         cors: None,
+        limits: RouteLimits::default(),
         app: None,
     }
 }

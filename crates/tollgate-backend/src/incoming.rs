@@ -12,6 +12,9 @@ use crate::exchange::late;
 use crate::upstream::Attempt;
 use crate::{Failure, FailureKind, Phase};
 
+/// What is reserved for a content by its announced length; more comes with what came.
+const GATHERED_AT_ONCE: usize = 64 << 10;
+
 /// A reply whose head is there. Dropping it ends the request, and the connection with it.
 pub struct Incoming {
     /// The head of the final reply.
@@ -102,7 +105,7 @@ impl Content {
                 self.due = None;
                 return Poll::Ready(Ok(()));
             }
-            match self.poll_input(context) {
+            match self.poll_input(context, out) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(kind)) => return Poll::Ready(Err(self.failed(kind))),
@@ -115,7 +118,9 @@ impl Content {
     /// # Errors
     /// It is longer, or will never be whole.
     pub async fn gather(&mut self, bytes_max: usize) -> Result<Bytes, Failure> {
-        let mut out = BytesMut::new();
+        let missing_bytes = self.missing_bytes().and_then(|bytes| usize::try_from(bytes).ok());
+        let mut out =
+            BytesMut::with_capacity(missing_bytes.unwrap_or(0).min(bytes_max).min(GATHERED_AT_ONCE));
         if let Some(bytes) = self.missing_bytes().filter(|bytes| *bytes > bytes_max as u64) {
             return Err(self.failed(FailureKind::TooLarge { bytes, limit: bytes_max }));
         }
@@ -136,6 +141,7 @@ impl Content {
         let input = &mut link.input;
         match &mut self.state {
             State::Length(left) => {
+                // What was read past the input is counted already.
                 let bytes = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
                 let piece = input.split_to(bytes);
                 *left -= bytes as u64;
@@ -156,13 +162,25 @@ impl Content {
         Ok(())
     }
 
-    fn poll_input(&mut self, context: &mut Context<'_>) -> Poll<Result<(), FailureKind>> {
+    /// Reads more: what needs no decoding goes to `out` without a copy.
+    fn poll_input(&mut self, context: &mut Context<'_>, out: &mut BytesMut) -> Poll<Result<(), FailureKind>> {
         let Some(Lease { attempt, .. }) = &mut self.lease else {
             return Poll::Ready(Err(FailureKind::Closed));
         };
         let upstream = &attempt.upstream;
         let Some(link) = &mut attempt.link else { return Poll::Ready(Err(FailureKind::Closed)) };
-        match link.poll_read(context, &upstream.scratch) {
+        let read = match &mut self.state {
+            State::Length(left) => {
+                let bytes_max = usize::try_from(*left).unwrap_or(usize::MAX);
+                let read = link.poll_read_into(context, out, bytes_max);
+                if let Poll::Ready(Ok(bytes)) = &read {
+                    *left -= *bytes as u64;
+                }
+                read
+            }
+            _ => link.poll_read(context, &upstream.scratch),
+        };
+        match read {
             Poll::Ready(Ok(0)) if matches!(self.state, State::UntilClose) => {
                 self.state = State::Over;
                 Poll::Ready(Ok(()))
@@ -203,7 +221,7 @@ impl Content {
 }
 
 fn append(out: &mut BytesMut, piece: BytesMut) {
-    if out.is_empty() {
+    if out.capacity() == 0 {
         *out = piece;
     } else {
         out.extend_from_slice(&piece);

@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use bytes::{BufMut, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Sleep;
 
@@ -77,6 +77,26 @@ impl Link {
         })?;
         self.input.extend_from_slice(came.filled());
         Poll::Ready(Ok(came.filled().len()))
+    }
+
+    /// Appends up to `bytes_max` of what comes to `out`, past the input, which is empty; 0 at the end.
+    pub(crate) fn poll_read_into(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut BytesMut,
+        bytes_max: usize,
+    ) -> Poll<io::Result<usize>> {
+        // Whoever waits holds no buffer.
+        ready!(match &self.stream {
+            Stream::Tcp(stream) => stream.poll_read_ready(context),
+            Stream::Unix(stream) => stream.poll_read_ready(context),
+        })?;
+        out.reserve(bytes_max.min(READ_BYTES_MAX));
+        let mut out = out.limit(bytes_max.min(READ_BYTES_MAX));
+        match &mut self.stream {
+            Stream::Tcp(stream) => pin!(stream.read_buf(&mut out)).poll(context),
+            Stream::Unix(stream) => pin!(stream.read_buf(&mut out)).poll(context),
+        }
     }
 
     /// Sends of two pieces what the system takes.

@@ -193,7 +193,7 @@ impl Crowd {
     }
 }
 
-fn client_key(client: IpAddr) -> IpAddr {
+pub(crate) fn client_key(client: IpAddr) -> IpAddr {
     if client.is_ipv4() { client } else { masked(client, IPV6_CLIENT_PREFIX) }
 }
 

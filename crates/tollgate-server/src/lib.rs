@@ -44,6 +44,7 @@ mod stream_server;
 mod summary;
 mod sys;
 mod testing;
+mod throttle;
 mod transaction;
 mod trust;
 mod worker;
@@ -56,8 +57,8 @@ pub use handler::{COLLECT_BODY_BYTES_MAX, HostSent, ProxySpec};
 pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};
 pub use observe::{RouteName, RouteStatus, ServerStatus, ServerWatch, WorkerStatus};
 pub use options::{
-    AnyOr, BodyPace, ConnectionLimits, CorsSpec, CrowdLimits, Etag, FilesSpec, HandlerSpec, RequestIds,
-    RouteSpec, ServerOptions, SpoolOptions, Symlinks, Traces, TryPath,
+    AnyOr, BodyPace, ConnectionLimits, CorsSpec, CrowdLimits, Etag, FilesSpec, HandlerSpec, RateKey,
+    RateSpec, RequestIds, RouteLimits, RouteSpec, ServerOptions, SpoolOptions, Symlinks, Traces, TryPath,
 };
 pub use route::{Match, Resource, RouteTable, Routed, canonical_host};
 pub use server::Server;

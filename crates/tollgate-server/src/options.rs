@@ -13,7 +13,7 @@ use crate::dev::Dev;
 pub use crate::files::{Etag, FilesSpec, Symlinks, TryPath};
 use crate::handler::ProxySpec;
 use crate::listen::ListenSpec;
-use crate::stream::StreamSpec;
+use crate::stream::{Source, StreamSpec};
 use crate::trust::TrustedProxies;
 
 /// Everything that a server serves, and within which bounds.
@@ -247,8 +247,50 @@ pub struct RouteSpec {
     pub body_pace: Option<BodyPace>,
     /// Which pages of other origins may use it; none if none.
     pub cors: Option<CorsSpec>,
+    /// How many of its requests are taken on.
+    pub limits: RouteLimits,
     /// The app that it belongs to, by its place in [`ServerOptions::apps`]; none of the server itself.
     pub app: Option<usize>,
+}
+
+/// How many requests of a route are taken on, by all workers together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RouteLimits {
+    /// At once, from the head to the reply of the handler, or the end of what it streams.
+    pub concurrency_max: Option<u32>,
+    /// In a time; the first rule that refuses a request answers it.
+    pub rates: Vec<RateSpec>,
+}
+
+/// So many requests in a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RateSpec {
+    /// How many in each period.
+    pub count: u32,
+    /// The period.
+    pub period: Duration,
+    /// How many at once, after a time without any.
+    pub burst: u32,
+    /// Whose requests are counted together.
+    pub by: RateKey,
+    /// Keys that are remembered, 16 bytes each.
+    pub keys_max: usize,
+}
+
+impl RateSpec {
+    /// Keys that are remembered by rules that say nothing else.
+    pub const KEYS_MAX: usize = 65_536;
+}
+
+/// Whose requests are counted together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RateKey {
+    /// All of the route.
+    Route,
+    /// Those of a client: an IPv4 address, or an IPv6 network of 64 bits.
+    Client,
+    /// Those that say the same there: a header field, a cookie or an item of the query. Who says nothing counts as client.
+    Named(Source),
 }
 
 impl RouteSpec {

@@ -143,7 +143,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = LogOptions::new(folder.path());
         let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |_| {}).unwrap();
-        let plan = Arc::new(Plan::new(options(), &log, &[]).unwrap());
+        let plan = Arc::new(Plan::new(options(), &log, None).unwrap());
         let (offers, workers) = workers(answers);
         let result = Built::by(&offers, &plan).and_then(Built::commit).map_err(|error| error.to_string());
         drop(offers);
@@ -169,7 +169,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = LogOptions::new(folder.path());
         let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |_| {}).unwrap();
-        let plan = Arc::new(Plan::new(options(), &log, &[]).unwrap());
+        let plan = Arc::new(Plan::new(options(), &log, None).unwrap());
         let (gone, _) = mpsc::channel(1);
         assert!(matches!(Built::by(&[gone], &plan), Err(StartError::Unanswered)));
     }

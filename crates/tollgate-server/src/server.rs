@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use tokio::sync::{mpsc, watch};
-use tollgate_backend::{Backend, BackendSnapshot};
+use tollgate_backend::BackendSnapshot;
 use tollgate_log::Log;
 
 use crate::app::Sources;
@@ -34,8 +34,8 @@ pub struct Server {
     /// Where each worker takes another configuration.
     offers: Vec<mpsc::Sender<Offer>>,
     crowd: Arc<Crowd>,
-    /// Those of the options that are served.
-    backends: Arc<Mutex<Vec<Arc<Backend>>>>,
+    /// What is served.
+    plan: Arc<Mutex<Arc<Plan>>>,
     watch: ServerWatch,
     /// Go when nobody serves them any more.
     _files: Vec<SocketFile>,
@@ -51,20 +51,20 @@ impl Server {
         listeners: Listeners,
         log: &Log,
     ) -> Result<(Self, Sources), StartError> {
-        let plan = Arc::new(Plan::new(options, log, &[])?);
+        let plan = Arc::new(Plan::new(options, log, None)?);
         let (orders, receiver) = watch::channel(Order::Serve);
         let (started, starts) = sync_channel(listeners.by_worker.len());
         let (crowd, inboxes) =
             Crowd::new(&plan.options.crowd, listeners.by_worker.len()).map_err(StartError::Worker)?;
         let cells: Vec<_> = inboxes.iter().map(|_| Arc::new(WorkerCells::new())).collect();
-        let backends = Arc::new(Mutex::new(plan.backends.clone()));
+        let serving = Arc::new(Mutex::new(plan.clone()));
         let mut server = Self {
-            watch: ServerWatch::new(&crowd, cells.clone(), backends.clone()),
+            watch: ServerWatch::new(&crowd, cells.clone(), serving.clone()),
             orders,
             workers: Vec::new(),
             offers: Vec::new(),
             crowd: crowd.clone(),
-            backends,
+            plan: serving,
             _files: listeners.files,
         };
         let spool = Arc::new(Spool::new(plan.options.spool.clone()));
@@ -102,12 +102,12 @@ impl Server {
     /// # Errors
     /// A script or a stream was not taken, or a worker did not answer in time.
     pub fn reload(&self, options: ServerOptions, log: &Log) -> Result<Sources, StartError> {
-        let backends = || self.backends.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = backends().clone();
-        let plan = Arc::new(Plan::new(options, log, &before)?);
+        let serving = || self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = serving().clone();
+        let plan = Arc::new(Plan::new(options, log, Some(&before))?);
         let built = Built::by(&self.offers, &plan)?;
         self.crowd.limit(&plan.options.crowd);
-        backends().clone_from(&plan.backends);
+        *serving() = plan;
         let sources = built.sources.clone();
         built.commit()?;
         Ok(sources)

@@ -23,6 +23,7 @@ use crate::observe::{RouteCells, RouteName, WorkerCells};
 use crate::options::{ConnectionLimits, RequestIds, RouteSpec, ServerOptions, Traces};
 use crate::reply::Reply;
 use crate::route::{Resource, RouteTable, Routed};
+use crate::throttle::Throttle;
 use crate::transaction::StreamPlan;
 use crate::trust::TrustedProxies;
 
@@ -33,26 +34,26 @@ pub(crate) struct Plan {
     schemas: Vec<SchemaId>,
     /// By the place of the backend in the options.
     pub(crate) backends: Vec<Arc<Backend>>,
+    /// By the place of the route in the options.
+    throttles: Vec<Option<Arc<Throttle>>>,
 }
 
 impl Plan {
-    /// Declares the streams in the log. Backends that are as they were `before` go on with what is known of them.
+    /// Declares the streams in the log. Backends and limits of routes that are as they were `before` go on with what is
+    /// known of them.
     ///
     /// # Errors
     /// A stream that the log does not take.
-    pub(crate) fn new(
-        options: ServerOptions,
-        log: &Log,
-        before: &[Arc<Backend>],
-    ) -> Result<Self, StartError> {
+    pub(crate) fn new(options: ServerOptions, log: &Log, before: Option<&Self>) -> Result<Self, StartError> {
         let schema = |stream: &crate::StreamSpec| {
             let name = stream.name.clone();
             stream.schema().map_err(|source| StartError::Stream { name, source })
         };
         let schemas = options.streams.iter().map(schema).collect::<Result<Vec<_>, _>>()?;
         let schemas = log.declare(schemas).map_err(StartError::Schemas)?;
-        let backends = Backend::all(&options.backends, before);
-        Ok(Self { options, schemas, backends })
+        let backends = Backend::all(&options.backends, before.map_or(&[], |before| &before.backends));
+        let throttles = throttles(&options, before.map_or(&[], |before| &before.throttles));
+        Ok(Self { options, schemas, backends, throttles })
     }
 
     /// Numbers the streams as they stand in the options: nothing will be recorded, and no backend asked.
@@ -61,8 +62,12 @@ impl Plan {
         let unknown = options.backends.iter().cloned();
         let unknown = unknown.map(|backend| BackendOptions { addresses: Vec::new(), ..backend });
         let backends = Backend::all(&unknown.collect::<Vec<_>>(), &[]);
-        Self { options, schemas, backends }
+        Self { throttles: throttles(&options, &[]), options, schemas, backends }
     }
+}
+
+fn throttles(options: &ServerOptions, before: &[Option<Arc<Throttle>>]) -> Vec<Option<Arc<Throttle>>> {
+    options.routes.iter().map(|route| Throttle::new(route, before)).collect()
 }
 
 /// What connections go by.
@@ -111,6 +116,8 @@ pub(crate) struct Service {
 /// A service that is being made, route by route: scripts are loaded meanwhile.
 pub(crate) struct Building<'a> {
     options: &'a ServerOptions,
+    /// Of the routes that are not added yet.
+    throttles: std::slice::Iter<'a, Option<Arc<Throttle>>>,
     hosts: Hosts,
     streams: Vec<Rc<StreamPlan>>,
     work: Rc<Work>,
@@ -123,17 +130,18 @@ pub(crate) struct Building<'a> {
 impl<'a> Building<'a> {
     /// Connections to backends that are those of `before` go on.
     pub(crate) fn new(plan: &'a Plan, before: &Client, cells: &'a WorkerCells) -> Result<Self, StartError> {
-        let Plan { options, schemas, backends } = plan;
+        let Plan { options, schemas, backends, throttles } = plan;
         let client = Rc::new(Client::new(backends, before));
         let hosts = Hosts::new(options).map_err(|error| StartError::Script(error.to_string()))?;
         hosts.set_fetcher(BackendFetcher(client.clone()));
         let streams = options.streams.iter().zip(schemas);
         let streams = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
         let (work, route_cells, routes) = (Rc::default(), Vec::new(), RouteTable::default());
-        Ok(Self { options, hosts, streams, work, client, cells, route_cells, routes })
+        let throttles = throttles.iter();
+        Ok(Self { options, throttles, hosts, streams, work, client, cells, route_cells, routes })
     }
 
-    /// Adds a route; loads its script.
+    /// Adds the next route; loads its script.
     ///
     /// # Errors
     /// The script was not taken.
@@ -141,9 +149,10 @@ impl<'a> Building<'a> {
         let cells = self.cells.route(RouteName::of(spec));
         self.route_cells.push(cells.clone());
         let host = self.hosts.of(spec);
-        let endpoint =
+        let mut endpoint =
             Endpoint::new(spec, &self.streams, host, &self.work, &self.client, cells, self.options)
                 .map_err(|error| StartError::Script(error.to_string()))?;
+        endpoint.throttle = self.throttles.next().cloned().flatten();
         let methods = endpoint.methods;
         self.routes.insert(spec.host.as_deref(), &spec.path, methods, Some(Rc::new(endpoint)));
         Ok(())

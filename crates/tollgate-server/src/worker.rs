@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, pending};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -31,6 +32,7 @@ use crate::reply::Reply;
 use crate::server::Order;
 use crate::service::{Plan, Rules, Service};
 use crate::spool::Spool;
+use crate::throttle::Permit;
 
 /// Threads of a worker that wait for a disk: to read files which are sent, to open them, and to digest or compress them, two at
 /// once of each of these.
@@ -109,26 +111,34 @@ impl Worker {
 
     /// Finds out where a request leads whose head is complete now.
     #[inline]
-    pub(crate) fn receive(&self, head: RequestHead, now: Moment) -> Arrived {
-        let destination = match self.refusal(now.at) {
-            Some(reply) => Destination::Reply(reply.into()),
-            None => self.find(&head),
+    pub(crate) fn receive(
+        &self,
+        head: RequestHead,
+        now: Moment,
+        client: impl Fn(&RequestHead) -> Option<IpAddr>,
+    ) -> Arrived {
+        let found = match self.refusal(now.at) {
+            Some(reply) => Err(reply.into()),
+            None => self.find(&head, now.at, client),
         };
-        Arrived { destination, begun: now.at, time_us: now.wall_us, head }
+        let (destination, permit) = found.unwrap_or_else(|reply| (Destination::Reply(reply), None));
+        Arrived { destination, begun: now.at, time_us: now.wall_us, permit, head }
     }
 
-    fn find(&self, head: &RequestHead) -> Destination {
+    fn find(
+        &self,
+        head: &RequestHead,
+        now: Instant,
+        client: impl Fn(&RequestHead) -> Option<IpAddr>,
+    ) -> Result<(Destination, Option<Permit>), Box<Reply>> {
         let destination = self.service.borrow().find(head);
-        match &destination {
-            Destination::Endpoint { endpoint, .. } => match endpoint.refusal_now(head, &self.recorder) {
-                Some(reply) => {
-                    self.cells.count_refusal(Refusal::Database);
-                    Destination::Reply(reply.into())
-                }
-                None => destination,
-            },
-            Destination::Reply(_) => destination,
+        let Destination::Endpoint { endpoint, .. } = &destination else { return Ok((destination, None)) };
+        if let Some(reply) = endpoint.refusal_now(head, &self.recorder) {
+            self.cells.count_refusal(Refusal::Database);
+            return Err(reply.into());
         }
+        let permit = endpoint.admit(head, || client(head), now, &self.recorder)?;
+        Ok((destination, permit))
     }
 
     /// Says why a request of this moment is not taken on, if it is not.
@@ -212,7 +222,8 @@ impl Worker {
                 let RequestOrigin { client: remote_addr, peer, is_from_proxy } = origin;
                 let (head, time_us, trace_rule) = (arrived.head, arrived.time_us, taken.trace);
                 let request = Rc::new(Request { head, place, remote_addr, id, time_us, trace_rule, body });
-                Ok(Exchange { endpoint, request, begun: arrived.begun, peer, is_from_proxy })
+                let (begun, permit) = (arrived.begun, arrived.permit);
+                Ok(Exchange { endpoint, request, begun, peer, is_from_proxy, permit })
             }
         }
     }

@@ -67,6 +67,11 @@ impl Client {
         self.is_trusted_proxy = is_trusted_proxy;
     }
 
+    /// The address of the client of a request; nothing is counted.
+    pub(super) fn address(&self, head: &RequestHead, rules: &Rules) -> Option<IpAddr> {
+        if self.is_trusted_proxy { rules.trusted_proxies.client(head, self.peer) } else { self.peer }
+    }
+
     /// The client of a request.
     pub(super) fn of(
         &mut self,
@@ -74,10 +79,10 @@ impl Client {
         worker: &Worker,
         rules: &Rules,
     ) -> Result<Option<IpAddr>, TooMany> {
+        let client = self.address(head, rules);
         if !self.is_trusted_proxy {
-            return Ok(self.peer);
+            return Ok(client);
         }
-        let client = rules.trusted_proxies.client(head, self.peer);
         if rules.trusted_proxies.trusts(client) {
             self.seat = None;
         } else {

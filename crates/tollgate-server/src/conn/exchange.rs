@@ -11,6 +11,7 @@ use crate::cors::Grant;
 use crate::handler::Endpoint;
 use crate::options::{BodyPace, ConnectionLimits};
 use crate::reply::Reply;
+use crate::throttle::Permit;
 
 /// Bytes of a body that is read only to be thrown away, so that the connection can go on.
 const DISCARDED_BODY_BYTES_MAX: u64 = 64 << 10;
@@ -22,6 +23,8 @@ pub(crate) struct Arrived {
     /// When the head was complete: for durations, and for records in microseconds since 1970.
     pub(crate) begun: Instant,
     pub(crate) time_us: i64,
+    /// Its place among those of its route, where they are counted.
+    pub(crate) permit: Option<Permit>,
 }
 
 /// Where a request leads.

@@ -69,7 +69,13 @@ impl<S: Transport> Connection<S> {
                 }
                 Next::Drained => Some(Flowed::Sliced),
             };
-            framing.push(&mut bytes, &flow.take());
+            let taken = flow.take();
+            if framing != Framing::Chunked && bytes.is_empty() {
+                // It leaves as it is.
+                self.send_part(&taken, flow.memory_bytes()).await?;
+            } else {
+                framing.push(&mut bytes, &taken);
+            }
             if ending.is_some() && framing == Framing::Chunked {
                 bytes.extend_from_slice(LAST_CHUNK);
             }

@@ -230,7 +230,8 @@ impl<S: Transport> Connection<S> {
         if let Reading::Head = &self.reading {
             let limits = &self.rules.limits.head;
             let Some(head) = self.head_reader.read(&mut self.input, limits)? else { return Ok(None) };
-            let mut arrived = self.worker.receive(head, now);
+            let (client, rules) = (&self.client, &self.rules);
+            let mut arrived = self.worker.receive(head, now, |head| client.address(head, rules));
             if !arrived.head.framing().has_content() {
                 return Ok(Some(self.complete(arrived, Body::default())));
             }

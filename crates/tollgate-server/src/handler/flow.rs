@@ -10,6 +10,7 @@ use tollgate_script::{Call, CallError, Pipe, Request, Step};
 
 use super::{BackendFlow, Endpoint};
 use crate::observe::ScriptFailure;
+use crate::throttle::Permit;
 
 /// What writes the content of a streamed reply.
 pub(crate) enum Flow {
@@ -23,6 +24,8 @@ pub(crate) struct ScriptFlow {
     pipe: Rc<Pipe>,
     endpoint: Rc<Endpoint>,
     request: Rc<Request>,
+    /// The request counts as long as its content is written.
+    _permit: Option<Permit>,
 }
 
 /// What a call that writes came to.
@@ -81,9 +84,15 @@ impl Flow {
 
 impl ScriptFlow {
     /// None: the call streams nothing.
-    pub(super) fn new(call: Call, endpoint: &Rc<Endpoint>, request: &Rc<Request>) -> Option<Self> {
+    pub(super) fn new(
+        call: Call,
+        endpoint: &Rc<Endpoint>,
+        request: &Rc<Request>,
+        permit: Option<Permit>,
+    ) -> Option<Self> {
         let pipe = call.pipe()?.clone();
-        Some(Self { call, pipe, endpoint: endpoint.clone(), request: request.clone() })
+        let (endpoint, request) = (endpoint.clone(), request.clone());
+        Some(Self { call, pipe, endpoint, request, _permit: permit })
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Flowed> {

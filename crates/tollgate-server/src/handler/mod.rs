@@ -23,11 +23,12 @@ use tollgate_script::{Host, LoadError, Record, RecordFields, Request, RequestId}
 
 use crate::cors::Cors;
 use crate::files::{Files, Work};
-use crate::observe::{Refusal, RouteCells};
+use crate::observe::{OwnCells, Refusal, RouteCells};
 use crate::options::{BodyPace, HandlerSpec, RouteSpec, ServerOptions};
 use crate::recorder::{Gate, Recorder};
 use crate::reply::{Extent, Reply};
 use crate::stream::Ack;
+use crate::throttle::{Permit, Throttle};
 use crate::transaction::{Ending, Facts, StreamPlan};
 pub use collect::BODY_BYTES_MAX as COLLECT_BODY_BYTES_MAX;
 pub(crate) use fetcher::BackendFetcher;
@@ -46,7 +47,9 @@ pub(crate) struct Endpoint {
     pub(crate) body_bytes_max: u64,
     pub(crate) body_pace: Option<BodyPace>,
     pub(crate) cors: Option<Cors>,
-    pub(crate) cells: Rc<Arc<RouteCells>>,
+    pub(crate) cells: Rc<OwnCells>,
+    /// How many requests it takes, if that is bounded.
+    pub(crate) throttle: Option<Arc<Throttle>>,
     /// The version of the configuration that it is of.
     pub(crate) version: u64,
     /// In development: the folder of the script, for what shows why it failed.
@@ -73,6 +76,8 @@ pub(crate) struct Exchange {
     pub(crate) peer: Option<IpAddr>,
     /// That is a trusted proxy.
     pub(crate) is_from_proxy: bool,
+    /// Its place among those of its route, where they are counted.
+    pub(crate) permit: Option<Permit>,
 }
 
 /// A reply, and what it has to wait for.
@@ -146,7 +151,8 @@ impl Endpoint {
             body_bytes_max,
             body_pace: spec.body_pace,
             cors: spec.cors.as_ref().map(|cors| Cors::new(cors, methods)),
-            cells: Rc::new(cells),
+            cells: OwnCells::new(cells),
+            throttle: None,
             version: options.version,
             dev_root: options.dev.as_ref().and_then(|_| script_root(spec)),
             stream,
@@ -171,11 +177,30 @@ impl Endpoint {
     pub(crate) fn refusal_now(&self, head: &RequestHead, recorder: &Recorder) -> Option<Reply> {
         self.stream.as_ref().filter(|stream| recorder.is_refusing(stream.ack))?;
         let text = "the database is away: nothing was recorded";
-        let mut reply = Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text);
+        Some(self.granted(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text), head))
+    }
+
+    /// Takes a request on, as far as the route's own bounds go, or answers it.
+    pub(crate) fn admit(
+        &self,
+        head: &RequestHead,
+        client: impl Fn() -> Option<IpAddr>,
+        now: Instant,
+        recorder: &Recorder,
+    ) -> Result<Option<Permit>, Box<Reply>> {
+        let Some(throttle) = &self.throttle else { return Ok(None) };
+        throttle.admit(head, client, now).map(Some).map_err(|excess| {
+            recorder.cells().count_refusal(excess.refusal());
+            Box::new(self.granted(excess.reply(), head))
+        })
+    }
+
+    /// A reply that pages of other origins may read, where they may use the route.
+    fn granted(&self, mut reply: Reply, head: &RequestHead) -> Reply {
         if let Some(cors) = &self.cors {
             cors.grant(head).add_to(&mut reply);
         }
-        Some(reply)
+        reply
     }
 
     /// Appends the one record of a transaction that is complete, if its route has a stream.

@@ -60,6 +60,7 @@ impl Endpoint {
             begun: Instant::now(),
             peer: None,
             is_from_proxy: false,
+            permit: None,
         };
         let request = &exchange.request;
         let mut rehearsed = match &self.handler {

@@ -4,7 +4,6 @@
 
 use std::borrow::Cow;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use tollgate_http::StatusCode;
@@ -13,7 +12,7 @@ use tollgate_script::{Body, Call, CallError, Outcome, Record, RequestId, Step};
 use super::flow::ScriptFlow;
 use super::{Answer, Asked, BackendFlow, Exchange, Flow, Handler, Proxied, allowed_methods, collect, script};
 use crate::files::Errand;
-use crate::observe::RouteCells;
+use crate::observe::OwnCells;
 use crate::recorder::Recorder;
 use crate::reply::{Extent, Reply};
 
@@ -21,7 +20,7 @@ use crate::reply::{Extent, Reply};
 pub(crate) struct Handled {
     pub(crate) id: RequestId,
     /// Where it is counted.
-    pub(crate) route: Rc<Arc<RouteCells>>,
+    pub(crate) route: Rc<OwnCells>,
 }
 
 /// A request in its handler.
@@ -209,10 +208,14 @@ impl Visit {
                 let Returned { reply, record, took_us, tail } = returned.take()?;
                 let mut answer = endpoint.record(Cow::Owned(reply), record, took_us, request, recorder);
                 if answer.reply.extent != Extent::Whole {
+                    let permit = self.exchange.permit.take();
                     answer.flow = tail.and_then(|tail| match tail {
-                        Tail::Backend(flow) => Some(Box::new(Flow::Backend(flow))),
+                        Tail::Backend(mut flow) => {
+                            flow.hold(permit);
+                            Some(Box::new(Flow::Backend(flow)))
+                        }
                         Tail::Call(call) => {
-                            let flow = ScriptFlow::new(*call, endpoint, request)?;
+                            let flow = ScriptFlow::new(*call, endpoint, request, permit)?;
                             Some(Box::new(Flow::Script(Box::new(flow))))
                         }
                     });

@@ -10,7 +10,7 @@ mod watch;
 mod worker;
 
 pub(crate) use refusal::Refusal;
-pub(crate) use route::{RouteCells, RouteTally, ScriptFailure};
+pub(crate) use route::{OwnCells, RouteCells, RouteTally, ScriptFailure};
 pub use route::{RouteName, RouteStatus};
 pub use watch::{ServerStatus, ServerWatch, WorkerStatus};
 pub(crate) use worker::{Flight, WorkerCells};

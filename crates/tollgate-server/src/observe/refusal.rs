@@ -28,10 +28,14 @@ pub(crate) enum Refusal {
     Database,
     /// A body cannot be spooled.
     Spool,
+    /// As many requests of the route run as may.
+    Concurrency,
+    /// Too many requests of a client, of a key or of the route came.
+    Rate,
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Behind,
         Self::Memory,
         Self::Connections,
@@ -42,6 +46,8 @@ impl Refusal {
         Self::TooLarge,
         Self::Database,
         Self::Spool,
+        Self::Concurrency,
+        Self::Rate,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -56,6 +62,8 @@ impl Refusal {
             Self::TooLarge => "too_large",
             Self::Database => "database",
             Self::Spool => "spool",
+            Self::Concurrency => "concurrency",
+            Self::Rate => "rate",
         }
     }
 }

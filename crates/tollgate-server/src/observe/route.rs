@@ -1,5 +1,6 @@
 //! What is counted of one route, by one worker.
 
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -88,6 +89,24 @@ impl RouteCells {
 #[derive(Debug, Default)]
 pub(super) struct Unrouted(pub(super) [Counter; CLASSES.len()]);
 
+/// The cells of a route as its worker holds them: requests share these without a count that threads would share.
+#[derive(Debug)]
+pub(crate) struct OwnCells(Arc<RouteCells>);
+
+impl OwnCells {
+    pub(crate) fn new(cells: Arc<RouteCells>) -> Rc<Self> {
+        Rc::new(Self(cells))
+    }
+}
+
+impl Deref for OwnCells {
+    type Target = RouteCells;
+
+    fn deref(&self) -> &RouteCells {
+        &self.0
+    }
+}
+
 /// What is known of a reply when it may leave.
 #[derive(Debug)]
 pub(crate) struct RouteTally {
@@ -95,7 +114,7 @@ pub(crate) struct RouteTally {
     /// When the head of its request was complete.
     pub(crate) begun: Instant,
     /// None: the server answered by itself.
-    pub(crate) route: Option<Rc<Arc<RouteCells>>>,
+    pub(crate) route: Option<Rc<OwnCells>>,
 }
 
 /// Counts replies that leave together.

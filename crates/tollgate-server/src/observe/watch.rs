@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tollgate_backend::{Backend, BackendSnapshot};
+use tollgate_backend::BackendSnapshot;
 use tollgate_meter::Observed;
 
 use super::refusal::{Refusal, UNCONFIRMED};
 use super::route::{CLASSES, RouteName, RouteStatus};
 use super::worker::{MALFORMED, WorkerCells};
 use crate::crowd::Crowd;
+use crate::service::Plan;
 
 /// Sees how a server does, also after its end, and while its workers do not turn: it waits for none of them.
 #[derive(Clone)]
@@ -18,7 +19,7 @@ pub struct ServerWatch {
     crowd: Arc<Crowd>,
     workers: Arc<[Arc<WorkerCells>]>,
     /// Locked for a moment at a time.
-    backends: Arc<Mutex<Vec<Arc<Backend>>>>,
+    plan: Arc<Mutex<Arc<Plan>>>,
 }
 
 /// How a server does, counted from its start.
@@ -75,15 +76,15 @@ impl ServerWatch {
     pub(crate) fn new(
         crowd: &Arc<Crowd>,
         workers: Vec<Arc<WorkerCells>>,
-        backends: Arc<Mutex<Vec<Arc<Backend>>>>,
+        plan: Arc<Mutex<Arc<Plan>>>,
     ) -> Self {
-        Self { crowd: crowd.clone(), workers: workers.into(), backends }
+        Self { crowd: crowd.clone(), workers: workers.into(), plan }
     }
 
     /// How the backends do, in the order of the configuration.
     pub fn backends(&self) -> Vec<BackendSnapshot> {
-        let backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        backends.iter().map(|backend| backend.snapshot()).collect()
+        let plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        plan.backends.iter().map(|backend| backend.snapshot()).collect()
     }
 
     /// How it does.

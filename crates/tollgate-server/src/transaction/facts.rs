@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tollgate_http::{cookie_pairs, query_pairs};
+use tollgate_http::{RequestHead, cookie_pairs, query_pairs};
 use tollgate_log::{ColumnType, Value, ValueError};
 use tollgate_script::{BodyError, Request};
 
@@ -94,27 +94,33 @@ impl Facts<'_> {
 
     /// What the request says under a name of the user's, or its id.
     pub(super) fn bytes(&self, source: &Source) -> Option<Cow<'_, [u8]>> {
-        let head = &self.request.head;
         match source {
-            Source::RequestHeader(name) => head.field(name).map(Cow::from),
-            Source::RequestQueryItem(name) => {
-                let mut pairs = head.query().into_iter().flat_map(query_pairs);
-                pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned().into_bytes().into())
-            }
-            Source::RequestCookie(name) => {
-                let lines = head.fields().filter(|(field, _)| field.eq_ignore_ascii_case("cookie"));
-                lines
-                    .flat_map(|(_, line)| cookie_pairs(line))
-                    .find(|(key, _)| *key == name.as_bytes())
-                    .map(|(_, value)| value.into())
-            }
             Source::RequestParam(name) => {
                 let mut params = self.request.params();
                 params.find(|(key, _)| key == name).map(|(_, value)| value.as_bytes().into())
             }
             Source::RequestId => Some(self.request.id.text(&mut [0; 36]).to_vec().into()),
-            _ => None,
+            _ => named(&self.request.head, source),
         }
+    }
+}
+
+/// What the head of a request says under a name of the user's: the first of that name.
+pub(crate) fn named<'a>(head: &'a RequestHead, source: &Source) -> Option<Cow<'a, [u8]>> {
+    match source {
+        Source::RequestHeader(name) => head.field(name).map(Cow::from),
+        Source::RequestQueryItem(name) => {
+            let mut pairs = head.query().into_iter().flat_map(query_pairs);
+            pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned().into_bytes().into())
+        }
+        Source::RequestCookie(name) => {
+            let lines = head.fields().filter(|(field, _)| field.eq_ignore_ascii_case("cookie"));
+            lines
+                .flat_map(|(_, line)| cookie_pairs(line))
+                .find(|(key, _)| *key == name.as_bytes())
+                .map(|(_, value)| value.into())
+        }
+        _ => None,
     }
 }
 

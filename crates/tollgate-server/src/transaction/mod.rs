@@ -13,5 +13,5 @@ mod plan;
 mod reject;
 
 pub(crate) use cell::{Cell, Target};
-pub(crate) use facts::{Ending, Facts};
+pub(crate) use facts::{Ending, Facts, named};
 pub(crate) use plan::{Given, StreamPlan};

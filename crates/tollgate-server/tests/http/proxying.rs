@@ -256,6 +256,26 @@ fn head_204_and_304_end_with_their_head() {
 }
 
 #[test]
+fn what_comes_with_a_205_is_no_content() {
+    let backend = FakeBackend::start(|taken| {
+        while taken.request().is_some() {
+            taken.send(format!(
+                "HTTP/1.1 205 Reset Content\r\nContent-Length: 100000\r\n\r\n{}",
+                "x".repeat(100_000)
+            ));
+        }
+    });
+    let server = serve(&backend);
+    let mut peer = server.connect();
+    for _ in 0..2 {
+        peer.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(peer.expect("205", "").field("content-length"), Some("0"));
+    }
+    assert!(peer.is_silent());
+    assert_eq!(backend.connections(), 2);
+}
+
+#[test]
 fn a_chunked_reply_comes_whole_or_in_chunks_and_its_trailers_end_here() {
     let backend = FakeBackend::start(|taken| {
         while taken.request().is_some() {

@@ -13,8 +13,8 @@ use tollgate_log::{
 };
 use tollgate_server::{
     Ack, BackendSnapshot, BoundAddress, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec,
-    HandlerSpec, HostOptions, KeySpec, Listeners, RequestIds, RouteSpec, Server, ServerOptions, Source,
-    SpoolOptions, StreamSpec, Traces, TrustedProxies, UnknownFields,
+    HandlerSpec, HostOptions, KeySpec, Listeners, RequestIds, RouteLimits, RouteSpec, Server, ServerOptions,
+    Source, SpoolOptions, StreamSpec, Traces, TrustedProxies, UnknownFields,
 };
 
 use crate::peer::Peer;
@@ -145,6 +145,7 @@ impl Site {
             body_bytes_max: 1 << 20,
             body_pace: None,
             cors: None,
+            limits: RouteLimits::default(),
             app: None,
         };
         self.options.routes.push(spec);
@@ -180,6 +181,12 @@ impl Running {
 
     pub(crate) fn connect(&self) -> Peer {
         Peer::connect(self.address())
+    }
+
+    /// How often requests were refused for this reason.
+    pub(crate) fn refusals(&self, reason: &str) -> u64 {
+        let status = self.server.watch().status();
+        status.refusals.into_iter().find(|(name, _)| *name == reason).unwrap().1
     }
 
     /// Sends `request` on a new connection and checks that its reply begins with `status` and ends with `content`.

@@ -28,6 +28,7 @@ use super::proxy::proxy;
 use super::reach::{Reach, check_server};
 use super::resolved::{self, Config};
 use super::route::{conflicts, is_host, path_problem};
+use super::route_limits::route_limits;
 use super::section::{Context, Section, Written};
 use super::sink::{load_rules, sinks};
 use super::stream::Streams;
@@ -431,6 +432,7 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     }
     let body_pace = Some(body_pace(&mut section, defaults.body_pace));
     let cors = cors(&mut section);
+    let limits = route_limits(&mut section);
     if path.as_ref().is_some_and(|path| path.value == RouteSpec::ASTERISK) {
         check_asterisk(&section, methods, handler.as_ref());
     }
@@ -439,7 +441,18 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     }
     section.finish();
     let (path, handler) = (path?.value, handler?);
-    Some(RouteSpec { path, host, methods, handler, stream, body_bytes_max, body_pace, cors, app: None })
+    Some(RouteSpec {
+        path,
+        host,
+        methods,
+        handler,
+        stream,
+        body_bytes_max,
+        body_pace,
+        cors,
+        limits,
+        app: None,
+    })
 }
 
 /// What the server writes is for nobody to fetch.

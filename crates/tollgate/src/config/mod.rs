@@ -18,6 +18,7 @@ mod proxy;
 mod reach;
 mod resolved;
 mod route;
+mod route_limits;
 mod rules;
 mod section;
 mod sink;

@@ -257,10 +257,11 @@ impl Config {
         writeln!(f, "body_timeout = \"{}\"", show_duration(pace.timeout))?;
         writeln!(f, "body_rate_min = \"{}\"", show_size(pace.rate_min))?;
         writeln!(f, "body_rate_grace = \"{}\"", show_duration(pace.rate_grace))?;
-        match &route.cors {
-            Some(cors) => writeln!(f, "cors = {}", super::cors::show(cors)),
-            None => Ok(()),
+        if let Some(cors) = &route.cors {
+            writeln!(f, "cors = {}", super::cors::show(cors))?;
         }
+        writeln!(f, "concurrency_max = {}", show_or_off(route.limits.concurrency_max))?;
+        writeln!(f, "rate_limit = {}", super::route_limits::show(&route.limits.rates))
     }
 }
 

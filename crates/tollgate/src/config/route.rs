@@ -102,7 +102,7 @@ fn shape(path: &str) -> String {
 mod tests {
     use super::*;
     use std::path::PathBuf;
-    use tollgate_server::{HandlerSpec, Method, Methods};
+    use tollgate_server::{HandlerSpec, Method, Methods, RouteLimits};
 
     #[test]
     fn paths_are_literals_captures_and_a_star_at_the_end() {
@@ -152,6 +152,7 @@ mod tests {
             body_bytes_max: 1,
             body_pace: None,
             cors: None,
+            limits: RouteLimits::default(),
             app: None,
         }
     }

@@ -356,6 +356,16 @@ impl<'a> Section<'a> {
         Some(items.iter().filter_map(|item| self.table_of(&entry.item(item), name.to_owned())).collect())
     }
 
+    /// Takes a table, or a list of tables, all of one name in faults.
+    pub(super) fn table_or_tables(&mut self, key: &'static str, allowed: &str) -> Vec<Self> {
+        match self.entries.iter().find(|entry| entry.key == key) {
+            Some(entry) if entry.value.as_table().is_some() => {
+                self.take_table(key, key.to_owned()).into_iter().collect()
+            }
+            _ => self.tables(key, key, allowed).unwrap_or_default(),
+        }
+    }
+
     /// Whether a key is there.
     pub(super) fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == key)

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tollgate_log::{ColumnType, Level, LogOptions};
 use tollgate_server::{
     BodyPace, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec, HandlerSpec, HostOptions,
-    RequestIds, RouteSpec, ServerOptions, Source, SpoolOptions, StreamSpec, Traces, TrustedProxies,
-    UnknownFields,
+    RequestIds, RouteLimits, RouteSpec, ServerOptions, Source, SpoolOptions, StreamSpec, Traces,
+    TrustedProxies, UnknownFields,
 };
 
 use super::FILE_NAME;
@@ -152,6 +152,7 @@ fn public(folder: &Path) -> Option<RouteSpec> {
         body_bytes_max: resolved::BODY_BYTES_MAX,
         body_pace: Some(BodyPace::default()),
         cors: None,
+        limits: RouteLimits::default(),
         app: None,
     })
 }
@@ -173,6 +174,7 @@ fn routes(folder: &Path, files: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<Rout
             body_bytes_max: resolved::BODY_BYTES_MAX,
             body_pace: Some(BodyPace::default()),
             cors: None,
+            limits: RouteLimits::default(),
             app: None,
         });
     }

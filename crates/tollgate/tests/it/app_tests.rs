@@ -256,3 +256,36 @@ fn the_tests_of_the_example_pass() {
     let output = app.succeed(&["test", fs::canonicalize(examples).unwrap().to_str().unwrap()]);
     assert!(output.ends_with("7 passed, 0 failed\n"), "{output}");
 }
+
+#[test]
+fn tests_answer_for_backends() {
+    let config =
+        "[backend.stock]\nurls = [\"http://127.0.0.1:1\"]\n[[route]]\npath = \"/\"\nscript = \"ask.luau\"\n";
+    let ask = r#"
+return function(req)
+  local all = tollgate.fetch_all{ { backend = "stock", path = "/a", json = { n = 1 } }, { backend = "stock", path = "/b" } }
+  return { json = { all[1].status or 0, all[1]:json() or all[1].message, all[2].error or all[2].body } }
+end
+"#;
+    let tests = r#"
+return {
+  answered = function(t)
+    local asked = {}
+    t:backend("stock", function(req)
+      table.insert(asked, req.method .. req.path .. tostring(req:json()))
+      if req.path == "/a" then return { status = 201, json = { got = req:json().n } } end
+      tollgate.sleep(0.001)
+      return "plain"
+    end)
+    t.equal(t:request{ path = "/" }.json, { 201, { got = 1 }, "plain" })
+    t.equal(#asked, 2)
+  end,
+  unanswered = function(t)
+    t.equal(t:request{ path = "/" }.json[3], "unresolved")
+  end,
+}
+"#;
+    let app = App::new(config, &[("ask.luau", ask), ("tests/all.luau", tests)]);
+    let (code, text) = run(&app, &[]);
+    assert_eq!(code, 0, "{text}");
+}

@@ -44,6 +44,7 @@ mod room;
 mod routing;
 mod sinks;
 mod sinks_reload;
+mod soak;
 mod status;
 mod stopping;
 mod traces;

@@ -9,6 +9,7 @@ use tollgate_script::Request;
 
 use super::Proxy;
 use crate::handler::Flowed;
+use crate::throttle::Permit;
 
 /// A content that comes.
 pub(crate) struct BackendFlow {
@@ -17,11 +18,18 @@ pub(crate) struct BackendFlow {
     came: BytesMut,
     proxy: Rc<Proxy>,
     request: Rc<Request>,
+    /// The request counts as long as its content comes.
+    permit: Option<Permit>,
 }
 
 impl BackendFlow {
     pub(super) fn new(content: Content, came: BytesMut, proxy: Rc<Proxy>, request: Rc<Request>) -> Self {
-        Self { content, came, proxy, request }
+        Self { content, came, proxy, request, permit: None }
+    }
+
+    /// Keeps the place of the request to its end.
+    pub(crate) fn hold(&mut self, permit: Option<Permit>) {
+        self.permit = permit;
     }
 
     pub(crate) fn take(&mut self) -> Bytes {

@@ -28,7 +28,7 @@ pub(crate) use flow::BackendFlow;
 pub use spec::{HostSent, ProxySpec};
 
 /// A reply of a known length up to here is gathered before its head leaves.
-const WHOLE_BYTES_MAX: u64 = 64 << 10;
+const WHOLE_BYTES_MAX: u64 = 16 << 10;
 /// What a request that waits for its reply takes beside its head and content.
 const WAITING_BYTES: usize = 2 << 10;
 /// Refusals of one route are told once in this time.
@@ -121,6 +121,10 @@ impl Proxy {
             };
             return Ok(reply.into());
         }
+        if !reply.status.may_have_content() {
+            // RFC 9110 section 15.3.6: a 205 has none, whatever comes behind it. That connection ends.
+            return Ok(reply.into());
+        }
         let mut came = BytesMut::new();
         match content.missing_bytes() {
             Some(bytes) if bytes <= WHOLE_BYTES_MAX => {
@@ -139,6 +143,10 @@ impl Proxy {
             reply.content = came.freeze();
             reply.extent = Extent::Whole;
             return Ok(reply.into());
+        }
+        if matches!(reply.extent, Extent::Sized(_)) {
+            // What is there leaves with the head.
+            reply.content = came.split().freeze();
         }
         let flow = BackendFlow::new(content, came, self.clone(), request.clone());
         Ok(Proxied { reply, flow: Some(Box::new(flow)) })

@@ -7,6 +7,7 @@ use super::super::units::show_size;
 use super::*;
 
 mod apps;
+mod backends;
 mod routes;
 mod sinks;
 mod streams;
@@ -212,11 +213,14 @@ fn every_key_is_taken() {
         body_rate_min = "2KiB"
         body_rate_grace = "3s"
         cors = "*"
+        concurrency_max = 12
+        rate_limit = { rate = "100/s" }
         [[route]]
         path = "/b"
         collect = true
         stream = "scores"
         cors = { origins = ["https://a.example", "http://localhost:3000"], methods = ["POST"], headers = ["X-A"], expose = ["ETag"], credentials = true, max_age = "1h" }
+        rate_limit = [{ rate = "10/m", burst = 3, by = "request.header.x-key", keys_max = 1000 }, { rate = "5/h", by = "route" }]
         [[route]]
         path = "/c"
         reply = { status = 404, content_type = "text/html", body = "<p>\"no\"\n$${X}</p>" }
@@ -307,6 +311,8 @@ body_timeout = "5m"
 body_rate_min = "2KiB"
 body_rate_grace = "3s"
 cors = { origins = ["*"], headers = ["*"], expose = [], credentials = false, max_age = "10m" }
+concurrency_max = 12
+rate_limit = [{ rate = "100/s", burst = 100, by = "request.remote_addr", keys_max = 65536 }]
 
 [[route]]
 path = "/b"
@@ -317,6 +323,8 @@ body_timeout = "2s"
 body_rate_min = "1KiB"
 body_rate_grace = "2s"
 cors = { origins = ["https://a.example", "http://localhost:3000"], methods = ["POST"], headers = ["X-A"], expose = ["ETag"], credentials = true, max_age = "1h" }
+concurrency_max = "off"
+rate_limit = [{ rate = "10/m", burst = 3, by = "request.header.x-key", keys_max = 1000 }, { rate = "5/h", burst = 5, by = "route", keys_max = 65536 }]
 
 "#;
     let text = config.to_string();
@@ -363,6 +371,7 @@ fn what_is_printed_reads_back_to_the_same() {
         path = "*"
         script = "a.luau"
         cors = "*"
+        rate_limit = { rate = "7/s", by = "request.cookie.it's" }
         [sink.s]
         sqlite = "$${HOME}/it's.sqlite"
     "#;
@@ -406,9 +415,9 @@ fn unknown_keys_are_faults_with_the_nearest_known_one() {
         ],
     );
     check(
-        "[cluster.billing]\nurls = []\n",
+        "[queue.billing]\nurls = []\n",
         &[
-            "t.toml:1:2: unknown key \"cluster\" in the file, allowed: server, log, admin, load, script, stream, backend, route, app, sink",
+            "t.toml:1:2: unknown key \"queue\" in the file, allowed: server, log, admin, load, script, stream, backend, route, app, sink",
         ],
     );
     check(

@@ -132,15 +132,16 @@ fn mounts_are_literal_paths_of_folders_with_an_app() {
 #[test]
 fn faults_of_an_app_are_told_with_its_own_file_and_line() {
     let app = "[[route]]\npath = \"/\"\nscript = \"nothing.luau\"\nhost = \"x\"\n[server]\nlisten = []\n";
-    check_apps(
-        &[app],
-        &mount("/a", "a"),
-        &[
+    let faults = resolved(&folder(&[app]), &mount("/a", "a")).err().unwrap_or_default();
+    // Which keys a route has is told elsewhere.
+    let faults: Vec<_> = faults.iter().filter_map(|fault| fault.split(", allowed: path,").next()).collect();
+    assert_eq!(
+        faults,
+        [
             "a/app.toml:3:10: script \"nothing.luau\" is no file: looked for a/nothing.luau",
-            "a/app.toml:4:1: unknown key \"host\" in [[route]], allowed: path, methods, stream, script, files, proxy, collect, reply, \
-             body_bytes_max, body_timeout, body_rate_min, body_rate_grace, cors",
+            "a/app.toml:4:1: unknown key \"host\" in [[route]]",
             "a/app.toml:5:2: unknown key \"server\" in the file, allowed: limits, script, stream, route",
-        ],
+        ]
     );
     check_apps(&["[[route]\n"], &mount("/a", "a"), &["a/app.toml:1:9: unclosed array table, expected `]`"]);
 }

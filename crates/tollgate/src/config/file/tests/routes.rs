@@ -230,3 +230,33 @@ fn a_folder_that_the_server_writes_to_is_not_served() {
     let error = Config::load(&file).unwrap_err().to_string();
     assert!(error.contains("dir in [log] is ") && error.contains("does not serve"), "{error}");
 }
+
+#[test]
+fn faults_of_limits_are_told() {
+    let route = |text: &str| format!("[[route]]\npath = \"/\"\nreply = {{}}\n{text}\n");
+    let by = "request.remote_addr, request.header.NAME, request.cookie.NAME, request.query.NAME, route";
+    let rate = "1 to 1000000 in a second, a minute or an hour, like \"100/s\", \"10/m\", \"5/h\"";
+    check(
+        &route("concurrency_max = 0"),
+        &[
+            "t.toml:4:19: concurrency_max in [[route]] is 0, allowed is \"off\" or an integer from 1 to 16777216",
+        ],
+    );
+    check(
+        &route("rate_limit = 5"),
+        &[
+            "t.toml:4:14: rate_limit in [[route]] is the integer 5, allowed is a table { rate = \"100/s\", ... }, or a list of such",
+        ],
+    );
+    check(&route("rate_limit = {}"), &["t.toml:4:14: missing key \"rate\" in rate_limit"]);
+    check(
+        &route("rate_limit = { rate = \"9\", by = \"request.path\", burst = 0, keys_max = 1, per = 1 }"),
+        &[
+            &format!("t.toml:4:23: rate is \"9\", allowed is {rate}"),
+            &format!("t.toml:4:33: by is \"request.path\", allowed is one of: {by}"),
+            "t.toml:4:57: burst in rate_limit is 0, allowed is an integer from 1 to 1000000",
+            "t.toml:4:71: keys_max in rate_limit is 1, allowed is an integer from 64 to 16777216",
+            "t.toml:4:74: unknown key \"per\" in rate_limit, allowed: rate, burst, by, keys_max",
+        ],
+    );
+}

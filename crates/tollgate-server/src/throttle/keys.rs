@@ -1,0 +1,151 @@
+//! The buckets of many keys in a table of fixed size.
+//!
+//! A key is a hash of 64 bits that nobody outside can compute. It has its place in one set of eight: a new one takes the place of the one
+//! whose bucket is full again soonest. One that is full already loses nothing by that; if none is, the table is too
+//! small for its clients, and the one that asked least gets a full bucket again. Who asks most stays.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::bucket::Bucket;
+use crate::crowd::client_key;
+
+/// Places that are looked through for a key.
+const WAYS: usize = 8;
+/// Parts with a lock of their own, which is held for one look.
+const PARTS_MAX: usize = 64;
+
+/// A hash, and when its bucket is full again, in nanoseconds since the rule began. Zeros from the system, so that memory
+/// which nobody used yet is not taken.
+type Slot = [u64; 2];
+
+#[derive(Debug)]
+pub(super) struct Keys {
+    hasher: RandomState,
+    parts: Box<[Part]>,
+}
+
+#[derive(Debug)]
+#[repr(align(128))]
+struct Part(Mutex<Vec<Slot>>);
+
+impl Keys {
+    /// Room for so many keys, at least; 16 bytes each.
+    pub(super) fn new(keys_max: usize) -> Self {
+        let slots = keys_max.max(WAYS).next_power_of_two();
+        let parts = (slots / WAYS).min(PARTS_MAX);
+        let part = |_| Part(Mutex::new(vec![[0; 2]; slots / parts]));
+        Self { hasher: RandomState::new(), parts: (0..parts).map(part).collect() }
+    }
+
+    /// Takes a token of the one bucket that all share.
+    pub(super) fn take_of_all(&self, bucket: &Bucket, now_ns: u64) -> Result<(), Duration> {
+        self.take(1, bucket, now_ns)
+    }
+
+    /// Takes a token of a client: an IPv4 address or an IPv6 network of 64 bits. Who has no address shares with all that
+    /// have none.
+    pub(super) fn take_of_client(
+        &self,
+        client: Option<IpAddr>,
+        bucket: &Bucket,
+        now_ns: u64,
+    ) -> Result<(), Duration> {
+        self.take(self.hasher.hash_one(client.map(client_key)), bucket, now_ns)
+    }
+
+    /// Takes a token of a key that the request names.
+    pub(super) fn take_of_key(&self, key: &[u8], bucket: &Bucket, now_ns: u64) -> Result<(), Duration> {
+        self.take(self.hasher.hash_one(key), bucket, now_ns)
+    }
+
+    fn take(&self, hash: u64, bucket: &Bucket, now_ns: u64) -> Result<(), Duration> {
+        // A place that nobody has is 0.
+        let hash = hash.max(1);
+        let part = &self.parts[hash as usize % self.parts.len()];
+        // A table that a panic left half written would be as good as any.
+        let mut slots = part.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sets = slots.len() / WAYS;
+        let set = (hash >> 32) as usize % sets * WAYS;
+        let slot = slot_of(&mut slots[set..set + WAYS], hash);
+        slot[1] = bucket.take(slot[1], now_ns)?;
+        Ok(())
+    }
+}
+
+/// The place of a key, which it gets now if it has none.
+fn slot_of(set: &mut [Slot], hash: u64) -> &mut Slot {
+    let place = set.iter().position(|[known, _]| *known == hash).unwrap_or_else(|| {
+        let soonest = (0..set.len()).min_by_key(|place| set[*place][1]).unwrap_or_default();
+        set[soonest] = [hash, 0];
+        soonest
+    });
+    &mut set[place]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn ten_a_second() -> Bucket {
+        Bucket::new(10, Duration::from_secs(1), 10)
+    }
+
+    fn taken(keys: &Keys, key: &[u8], times: usize, now_ns: u64) -> usize {
+        (0..times).filter(|_| keys.take_of_key(key, &ten_a_second(), now_ns).is_ok()).count()
+    }
+
+    #[test]
+    fn each_key_has_a_bucket_of_its_own() {
+        let keys = Keys::new(1000);
+        for key in 0..100_u32 {
+            assert_eq!(taken(&keys, &key.to_le_bytes(), 20, SECOND), 10, "{key}");
+        }
+        for key in 0..100_u32 {
+            assert_eq!(taken(&keys, &key.to_le_bytes(), 20, SECOND), 0, "{key}");
+        }
+        assert_eq!(taken(&keys, &5_u32.to_le_bytes(), 20, SECOND * 3 / 2), 5);
+    }
+
+    #[test]
+    fn a_million_keys_take_no_more_room_and_who_asks_most_is_still_bounded() {
+        let keys = Keys::new(1024);
+        let room =
+            |keys: &Keys| -> usize { keys.parts.iter().map(|part| part.0.lock().unwrap().capacity()).sum() };
+        let before = room(&keys);
+        assert_eq!(taken(&keys, b"heavy", 20, SECOND), 10);
+        for key in 0..1_000_000_u32 {
+            assert!(taken(&keys, &key.to_le_bytes(), 1, SECOND) == 1);
+        }
+        assert_eq!((room(&keys), before), (1024, 1024));
+        assert_eq!(taken(&keys, b"heavy", 20, SECOND), 0);
+    }
+
+    #[test]
+    fn clients_are_addresses_or_networks_of_64_bits() {
+        let keys = Keys::new(1000);
+        let take = |address: &str| {
+            let client = Some(address.parse().unwrap());
+            (0..20).filter(|_| keys.take_of_client(client, &ten_a_second(), SECOND).is_ok()).count()
+        };
+        assert_eq!(["10.0.0.1", "10.0.0.2", "10.0.0.1"].map(take), [10, 10, 0]);
+        assert_eq!(["2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"].map(take), [10, 0, 10]);
+    }
+
+    #[test]
+    fn workers_share_one_count() {
+        let keys = Keys::new(1000);
+        let workers = |_| {
+            std::thread::scope(|scope| {
+                let ask = || taken(&keys, b"hot", 1000, SECOND);
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).sum::<usize>()
+            })
+        };
+        assert_eq!([0, 1].map(workers), [10, 0]);
+    }
+}

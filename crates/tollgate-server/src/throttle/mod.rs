@@ -1,0 +1,146 @@
+//! What one route may take, over all workers: how many of its requests run at once, and how many come in a time, of each
+//! client, of each key, or all together.
+//!
+//! Looked at when the head of a request is there, before anything is done for it. A reload keeps what was counted as long as
+//! route and rule are the same.
+
+mod bucket;
+mod keys;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use tollgate_http::{RequestHead, StatusCode};
+
+use crate::observe::{Refusal, RouteName};
+use crate::options::{RateKey, RateSpec, RouteLimits, RouteSpec};
+use crate::reply::Reply;
+use crate::transaction::named;
+use bucket::Bucket;
+use keys::Keys;
+
+/// What bounds one route.
+#[derive(Debug)]
+pub(crate) struct Throttle {
+    name: RouteName,
+    concurrency_max: u32,
+    running: Arc<AtomicU32>,
+    rates: Vec<Arc<Rate>>,
+}
+
+/// One rule, and what was counted by it.
+#[derive(Debug)]
+struct Rate {
+    spec: RateSpec,
+    bucket: Bucket,
+    keys: Keys,
+    begun: Instant,
+}
+
+/// One request among those of its route that run, until dropped.
+#[derive(Debug)]
+pub(crate) struct Permit(Arc<AtomicU32>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Why a request is more than its route takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Excess {
+    /// As many run as may.
+    Concurrency,
+    /// Too many came; the next may come in so many seconds.
+    Rate { wait_s: u64 },
+}
+
+impl Excess {
+    pub(crate) fn refusal(self) -> Refusal {
+        match self {
+            Self::Concurrency => Refusal::Concurrency,
+            Self::Rate { .. } => Refusal::Rate,
+        }
+    }
+
+    pub(crate) fn reply(self) -> Reply {
+        match self {
+            Self::Concurrency => {
+                let text = "too many requests of this kind are under way: nothing was recorded";
+                Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text)
+            }
+            Self::Rate { wait_s } => {
+                let text = "too many requests: nothing was recorded";
+                Reply::refused_for(StatusCode::TOO_MANY_REQUESTS, text, wait_s)
+            }
+        }
+    }
+}
+
+impl Throttle {
+    /// The bounds of a route, which goes on from what it counted `before`. None: it has none.
+    pub(crate) fn new(spec: &RouteSpec, before: &[Option<Arc<Self>>]) -> Option<Arc<Self>> {
+        let RouteLimits { concurrency_max, rates } = &spec.limits;
+        if concurrency_max.is_none() && rates.is_empty() {
+            return None;
+        }
+        let name = RouteName::of(spec);
+        let before = before.iter().flatten().find(|before| before.name == name);
+        let known = |spec: &RateSpec| before?.rates.iter().find(|rate| rate.spec == *spec).cloned();
+        let rate = |spec| known(spec).unwrap_or_else(|| Arc::new(Rate::new(spec)));
+        Some(Arc::new(Self {
+            concurrency_max: concurrency_max.unwrap_or(u32::MAX),
+            running: before.map_or_else(Arc::default, |before| before.running.clone()),
+            rates: rates.iter().map(rate).collect(),
+            name,
+        }))
+    }
+
+    /// Takes a request on, or tells why not. A rule counts what a later one refuses.
+    pub(crate) fn admit(
+        &self,
+        head: &RequestHead,
+        client: impl Fn() -> Option<IpAddr>,
+        now: Instant,
+    ) -> Result<Permit, Excess> {
+        for rate in &self.rates {
+            rate.take(head, &client, now).map_err(|wait_s| Excess::Rate { wait_s })?;
+        }
+        if self.running.fetch_add(1, Ordering::Relaxed) >= self.concurrency_max {
+            self.running.fetch_sub(1, Ordering::Relaxed);
+            return Err(Excess::Concurrency);
+        }
+        Ok(Permit(self.running.clone()))
+    }
+}
+
+impl Rate {
+    fn new(spec: &RateSpec) -> Self {
+        Self {
+            bucket: Bucket::new(spec.count, spec.period, spec.burst),
+            keys: Keys::new(if spec.by == RateKey::Route { 1 } else { spec.keys_max }),
+            begun: Instant::now(),
+            spec: spec.clone(),
+        }
+    }
+
+    /// Takes a token, or tells in how many seconds there is one.
+    fn take(&self, head: &RequestHead, client: impl Fn() -> Option<IpAddr>, now: Instant) -> Result<(), u64> {
+        let now_ns = now.saturating_duration_since(self.begun).as_nanos() as u64;
+        let taken = match &self.spec.by {
+            RateKey::Route => self.keys.take_of_all(&self.bucket, now_ns),
+            RateKey::Client => self.keys.take_of_client(client(), &self.bucket, now_ns),
+            RateKey::Named(source) => match named(head, source) {
+                Some(key) => self.keys.take_of_key(&key, &self.bucket, now_ns),
+                None => self.keys.take_of_client(client(), &self.bucket, now_ns),
+            },
+        };
+        taken.map_err(|wait| wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
+    }
+}
+
+#[cfg(test)]
+mod tests;

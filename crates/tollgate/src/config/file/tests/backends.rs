@@ -1,0 +1,144 @@
+//! Backends, and routes that lead to them.
+
+use super::*;
+
+const APP: &str = "[backend.app]\nurls = [\"http://127.0.0.1:9000\"]\n";
+
+#[test]
+fn a_backend_has_defaults_for_all_but_its_addresses() {
+    let config = load(&format!("{APP}[[route]]\npath = \"/app/*\"\nproxy = \"app\"\n")).unwrap();
+    let text = config.to_string();
+    let expected = r#"
+[backend.app]
+urls = ["http://127.0.0.1:9000"]
+connect_timeout = "2s"
+first_byte_timeout = "30s"
+idle_timeout = "30s"
+timeout = "10m"
+pool_idle_max = 64
+pool_idle_timeout = "30s"
+pool_age_max = "10m"
+concurrency_max = 1024
+queue_max = 128
+queue_timeout = "500ms"
+breaker_window = "10s"
+breaker_requests_min = 20
+breaker_failure_percent = 50
+breaker_open = "5s"
+breaker_probes = 3
+retries_max = 1
+retry_percent = 20
+dns_refresh = "30s"
+head_bytes_max = "32KiB"
+reply_bytes_max = "4MiB"
+
+[[route]]
+path = "/app/*"
+proxy = { backend = "app", strip_prefix = false, host = "pass", set_headers = {  }, remove_headers = [], set_reply_headers = {  }, remove_reply_headers = [] }
+"#;
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn what_is_printed_of_a_backend_reads_back_to_the_same() {
+    let text = r#"
+        [backend.first]
+        urls = ["http://App.internal", "http://[::1]:81/", "unix:/run/app.sock"]
+        connect_timeout = "1s"
+        first_byte_timeout = "2s"
+        idle_timeout = "3s"
+        timeout = "4s"
+        pool_idle_max = 0
+        pool_idle_timeout = "5s"
+        pool_age_max = "6s"
+        concurrency_max = 1
+        queue_max = 0
+        queue_timeout = "7ms"
+        breaker_window = "8s"
+        breaker_requests_min = 9
+        breaker_failure_percent = 10
+        breaker_open = "11s"
+        breaker_probes = 12
+        retries_max = 0
+        retry_percent = 13
+        dns_refresh = "14s"
+        head_bytes_max = "15KiB"
+        reply_bytes_max = "16KiB"
+        [[route]]
+        path = "/app/*"
+        [route.proxy]
+        backend = "first"
+        strip_prefix = true
+        prefix = "/v2"
+        host = "backend"
+        set_headers = { "X-Key" = "${SECRET}", X-Literal = "$${A}" }
+        remove_headers = ["Cookie"]
+        set_reply_headers = { "Cache-Control" = "no-store" }
+        remove_reply_headers = ["Server"]
+    "#;
+    let first = load(text).unwrap();
+    let printed = first.to_string();
+    assert!(
+        printed.contains(r#"urls = ["http://app.internal:80", "http://[::1]:81", "unix:/run/app.sock"]"#),
+        "{printed}"
+    );
+    let second = load(&printed).unwrap();
+    assert_eq!(first.server.backends, second.server.backends);
+    assert_eq!(second.to_string(), printed);
+    let HandlerSpec::Proxy(proxy) = &second.server.routes[0].handler else { panic!("{printed}") };
+    assert_eq!(proxy.set_headers[0], ("X-Key".to_owned(), "0123456789abcdef".to_owned()));
+}
+
+#[test]
+fn faults_of_backends_are_told() {
+    check(
+        "[backend.a]\n",
+        &["t.toml:1:1: missing key \"urls\": allowed is a list like [\"http://127.0.0.1:9000\"]"],
+    );
+    check("[backend.a]\nurls = []\n", &["t.toml:2:8: urls has 0, allowed are 1 to 64"]);
+    check(
+        "[backend.\"a-b\"]\nurls = [\"http://a:1\", \"http://a:1\", \"https://a\", \"a:1\", \"http://a/b\"]\ntimout = \"1s\"\nretries_max = 17\n",
+        &[
+            "t.toml:1:10: name of backend \"a-b\", allowed is a letter or _, then letters, digits, _",
+            "t.toml:2:23: urls has \"http://a:1\" twice",
+            "t.toml:2:37: urls has \"https://a\": https is not supported: put the backend on a private network, or a TLS client beside it",
+            "t.toml:2:50: urls has \"a:1\": allowed is http://HOST:PORT or unix:/PATH",
+            "t.toml:2:57: urls has \"http://a/b\": a path is not allowed here: routes have strip_prefix and prefix",
+            "t.toml:3:1: unknown key \"timout\" in [backend.a-b], did you mean \"timeout\"?",
+            "t.toml:4:15: retries_max in [backend.a-b] is 17, allowed is an integer from 0 to 16",
+        ],
+    );
+}
+
+#[test]
+fn faults_of_proxied_routes_are_told() {
+    let route = |text: &str| format!("{APP}[[route]]\npath = \"/app\"\n{text}");
+    check(&route("proxy = \"ap\"\n"), &["t.toml:5:9: unknown backend \"ap\", did you mean \"app\"?"]);
+    check(
+        "[[route]]\npath = \"/\"\nproxy = \"app\"\n",
+        &["t.toml:3:9: unknown backend \"app\": the file has no [backend.NAME]"],
+    );
+    check(
+        &route("proxy = 1\n"),
+        &[
+            "t.toml:5:9: proxy in [[route]] is the integer 1, allowed is the name of a backend or a table { backend = \"NAME\", ... }",
+        ],
+    );
+    check(
+        &route(
+            "proxy = { backend = \"app\", strip_prefix = true, prefix = \"v2/\", host = \"x\", set_headers = { Host = \"a\", \"a b\" = \"c\" }, remove_headers = [\"TE\"] }\n",
+        ),
+        &[
+            "t.toml:4:8: path is \"/app\", allowed with strip_prefix is one that ends in \"/*\"",
+            "t.toml:5:58: prefix in proxy is \"v2/\", allowed is a path like \"/v2\", without escapes and without a slash at its end",
+            "t.toml:5:72: host in proxy is \"x\", allowed: pass, backend",
+            "t.toml:5:100: set_headers has \"Host\", which the server writes itself",
+            "t.toml:5:113: set_headers has \"a b\", allowed is the name of a header",
+            "t.toml:5:138: remove_headers has \"TE\", which the server writes itself",
+        ],
+    );
+    check(
+        &format!("{APP}[[route]]\npath = \"*\"\nproxy = \"app\"\n"),
+        &["t.toml:3:1: path \"*\" has proxy, allowed are script and reply: it is for OPTIONS alone"],
+    );
+}

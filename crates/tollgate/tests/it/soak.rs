@@ -1,0 +1,148 @@
+//! A long time of steady load with faults on: memory and descriptors stay flat, the audit is exact, and each acknowledged record is
+//! there once. `TOLLGATE_SOAK_SECONDS` says how long; `make soak` an hour.
+//!
+//! Memory has a bound; from three minutes on it is also judged by the median of samples, four a second: that of the last third of the
+//! time against that of the second, as the first is for warming up. Descriptors are judged when all clients are gone: as many as
+//! before the first that meant no good.
+
+mod faults;
+mod load;
+mod usage;
+
+use std::env;
+use std::time::{Duration, Instant};
+
+use crate::cluster::Cluster;
+use crate::program::{App, eventually_within};
+use faults::Faults;
+use load::{Fate, Load};
+use usage::Usage;
+
+const SECONDS_USUAL: u64 = 25;
+/// Memory may grow by so much, and by a twentieth: what the allocator keeps differs from moment to moment.
+const GROWTH_KIB_MAX: u64 = 6 << 10;
+/// And be at most this, whatever comes: `in_flight_bytes_max`, the scripts of two workers, queues of the log, loaders.
+const MEMORY_KIB_MAX: u64 = 400 << 10;
+/// Before the faults, so that all is there that a server keeps.
+const ALONE: Duration = Duration::from_secs(3);
+/// Memory of a shorter time is not judged by its growth: each fault was there once or twice.
+const JUDGED_FROM_SECONDS: u64 = 180;
+/// Of the requests of well-behaved clients.
+const GOODPUT_MIN: f64 = 0.95;
+const CATCH_UP_MAX: Duration = Duration::from_secs(120);
+
+const SCORE: &str = "
+    local total = 0
+    return function(req)
+        total += 1
+        return { body = 'scored', record = { n = tonumber(req.query.n), note = 'scored ' .. total } }
+    end";
+const SLOW: &str = "return function() tollgate.sleep(0.03) return string.rep('x', 100000) end";
+const TAKE: &str = "return function(req) return tostring(#req:body()) end";
+
+/// The configuration; its second half is what reloads change.
+fn config(url: &str, version: u64) -> String {
+    format!(
+        r#"
+workers = 2
+head_timeout = "2s"
+idle_timeout = "3s"
+write_timeout = "2s"
+body_rate_grace = "2s"
+in_flight_bytes_max = "64MiB"
+[log]
+segment_age_max = "2s"
+segment_bytes_max = "1MiB"
+retain = "1s"
+[stream.events]
+columns = [{{ name = "n", type = "int" }}, {{ name = "note", type = "text" }}]
+[[route]]
+path = "/collect"
+collect = true
+stream = "events"
+[[route]]
+path = "/score"
+script = "score.luau"
+stream = "events"
+[[route]]
+path = "/take"
+script = "take.luau"
+[[route]]
+path = "/slow"
+script = "slow.luau"
+concurrency_max = 40
+[[route]]
+path = "/files/*"
+files = "public"
+[[route]]
+path = "/"
+reply = {{ body = "hello {version}" }}
+rate_limit = {{ rate = "1000/s", burst = 1000 }}
+[sink.main]
+sqlite = "data/tollgate.sqlite"
+[sink.pg]
+postgres = "{url}"
+"#
+    )
+}
+
+#[test]
+fn a_long_time_with_faults_on_leaves_memory_and_descriptors_flat_and_every_record_once() {
+    let seconds = env::var("TOLLGATE_SOAK_SECONDS").map_or(SECONDS_USUAL, |text| text.parse().unwrap());
+    let cluster = Cluster::start("");
+    let database = cluster.database();
+    let url = cluster.url(&database);
+    let scripts = [("score.luau", SCORE), ("slow.luau", SLOW), ("take.luau", TAKE)];
+    let app = App::new(&config(&url, 0), &scripts);
+    app.write("public/a.txt", &"a".repeat(50_000));
+    let server = app.start();
+    assert!(server.connect().get("/").unwrap().is_success());
+    let mut fates = Load::start(server.address(), 0).end_after(ALONE);
+    let mut usage = Usage::new(server.id());
+    let load = Load::start(server.address(), fates.next());
+    let begun = Instant::now();
+    let mut faults = Faults::new(&app, &cluster, &server, |version| config(&url, version));
+    while begun.elapsed() < Duration::from_secs(seconds) {
+        faults.step();
+        usage.sample();
+    }
+    let done = faults.end();
+    fates.add(load.end_after(Duration::ZERO));
+    let descriptors = usage.descriptors_settled();
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log}");
+    app.settle();
+    let told = format!(
+        "{usage}\n{done}\n{fates}\n{descriptors} descriptors at the end, {} before",
+        usage.descriptors_before
+    );
+    println!("{told}");
+
+    eventually_within(CATCH_UP_MAX, "both sinks have all", || {
+        app.run(&["audit"]).status.success().then_some(())
+    });
+    let expected = fates.numbers(Fate::Acknowledged);
+    let rows = app.query::<i64>("SELECT n FROM events ORDER BY n");
+    check_rows(&expected, &fates.numbers(Fate::Unknown), &rows);
+    let rows = cluster.sql(&database, "SELECT n FROM events ORDER BY n");
+    let rows: Vec<i64> = rows.lines().map(|line| line.parse().unwrap()).collect();
+    check_rows(&expected, &fates.numbers(Fate::Unknown), &rows);
+
+    assert!(fates.goodput() >= GOODPUT_MIN, "{told}");
+    assert!(descriptors <= usage.descriptors_before, "{told}");
+    assert!(usage.memory_kib_max() <= MEMORY_KIB_MAX, "{told}");
+    let (before, after) = usage.medians_kib();
+    assert!(seconds < JUDGED_FROM_SECONDS || after <= before + before / 20 + GROWTH_KIB_MAX, "{told}");
+}
+
+/// Each that was acknowledged is there once; beside them only those of which nobody knew.
+fn check_rows(acknowledged: &[i64], unknown: &[i64], rows: &[i64]) {
+    assert!(rows.windows(2).all(|two| two[0] < two[1]), "a record is there twice");
+    let missing: Vec<_> = acknowledged.iter().filter(|n| rows.binary_search(n).is_err()).collect();
+    assert!(missing.is_empty(), "acknowledged and not there: {missing:?}");
+    let more: Vec<_> = rows
+        .iter()
+        .filter(|n| acknowledged.binary_search(n).is_err() && unknown.binary_search(n).is_err())
+        .collect();
+    assert!(more.is_empty(), "there and refused: {more:?}");
+}

@@ -1,0 +1,173 @@
+//! Faults that are switched on and off, one after the other: clients that misbehave, sinks that are away, reloads.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use tollgate_faults::{Crowd, CrowdOptions};
+
+use crate::cluster::Cluster;
+use crate::program::{App, Running, told};
+
+/// How long each is on.
+const ON: Duration = Duration::from_secs(2);
+const CROWD: usize = 40;
+const AGAIN_AFTER: Duration = Duration::from_millis(20);
+
+/// What clients do, and where to.
+const CLIENTS: [(&str, &str); 18] = [
+    ("slow-head:100ms", "/"),
+    ("slow-body:100ms", "/take"),
+    ("slow-chunks:100ms", "/take"),
+    ("no-reader", "/slow"),
+    ("slow-reader:50ms", "/slow"),
+    ("idle", "/"),
+    ("idle-after-one", "/"),
+    ("half-close", "/slow"),
+    ("close-in-head", "/"),
+    ("close-in-body", "/collect"),
+    ("reset-in-body", "/take"),
+    ("reset-before-reply", "/slow"),
+    ("garbage", "/"),
+    ("pipeline:200", "/files/a.txt"),
+    ("long-head:64KiB", "/"),
+    ("many-fields:1000", "/"),
+    ("length-and-chunked", "/take"),
+    ("expect-nothing", "/take"),
+];
+
+pub(super) struct Faults<'a, F> {
+    app: &'a App,
+    cluster: &'a Cluster,
+    server: &'a Running,
+    config: F,
+    steps: u64,
+    on: Option<(Fault, Instant)>,
+    done: Done,
+}
+
+/// A fault that is on, until dropped or ended.
+enum Fault {
+    Crowd(&'static str, Crowd),
+    /// Keeps the loader out of the file.
+    Locked(Connection),
+    /// PostgreSQL was stopped.
+    Stopped,
+    Reloaded,
+}
+
+/// What was done, and how those fared that did it.
+#[derive(Default)]
+pub(super) struct Done {
+    counts: BTreeMap<&'static str, u64>,
+    connections: u64,
+    refused_reloads: u64,
+}
+
+impl<'a, F: Fn(u64) -> String> Faults<'a, F> {
+    pub(super) fn new(app: &'a App, cluster: &'a Cluster, server: &'a Running, config: F) -> Self {
+        Self { app, cluster, server, config, steps: 0, on: None, done: Done::default() }
+    }
+
+    /// Goes on to the next fault when the one at hand was on long enough.
+    pub(super) fn step(&mut self) {
+        if self.on.as_ref().is_some_and(|(_, since)| since.elapsed() < ON) {
+            return;
+        }
+        self.stop();
+        let fault = self.next();
+        self.on = Some((fault, Instant::now()));
+        self.steps += 1;
+    }
+
+    /// Every other one is a crowd; between them the rest.
+    fn next(&mut self) -> Fault {
+        let step = self.steps;
+        match step % 8 {
+            1 => self.lock(),
+            3 => self.reload(step),
+            5 => self.stop_cluster(),
+            7 => self.reload_broken(step),
+            _ => self.crowd((step / 2) as usize),
+        }
+    }
+
+    fn crowd(&mut self, index: usize) -> Fault {
+        let (fault, path) = CLIENTS[index % CLIENTS.len()];
+        *self.done.counts.entry(fault).or_default() += 1;
+        let crowd = Crowd::start(CrowdOptions {
+            path: path.to_owned(),
+            again_after: Some(AGAIN_AFTER),
+            from: Some([127, 0, 0, 2].into()),
+            ..CrowdOptions::new(fault.parse().unwrap(), self.server.address(), CROWD)
+        });
+        Fault::Crowd(fault, crowd.unwrap())
+    }
+
+    fn lock(&mut self) -> Fault {
+        *self.done.counts.entry("SQLite locked").or_default() += 1;
+        let lock = self.app.database();
+        lock.busy_timeout(Duration::from_secs(30)).unwrap();
+        lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+        Fault::Locked(lock)
+    }
+
+    fn stop_cluster(&mut self) -> Fault {
+        *self.done.counts.entry("PostgreSQL stopped").or_default() += 1;
+        self.cluster.stop_immediately();
+        Fault::Stopped
+    }
+
+    fn reload(&mut self, version: u64) -> Fault {
+        *self.done.counts.entry("reload").or_default() += 1;
+        self.write_config(&(self.config)(version));
+        let output = self.app.run(&["reload"]);
+        assert!(output.status.success(), "{}", told(&output));
+        Fault::Reloaded
+    }
+
+    fn reload_broken(&mut self, version: u64) -> Fault {
+        *self.done.counts.entry("broken reload").or_default() += 1;
+        let sound = (self.config)(version);
+        self.write_config(&sound.replace("score.luau", "missing.luau"));
+        let output = self.app.run(&["reload"]);
+        assert!(!output.status.success(), "{}", told(&output));
+        self.done.refused_reloads += 1;
+        self.write_config(&sound);
+        Fault::Reloaded
+    }
+
+    fn write_config(&self, config: &str) {
+        self.app.write("tollgate.toml", &format!("[server]\nlisten = [\"127.0.0.1:0\"]\n{config}"));
+    }
+
+    fn stop(&mut self) {
+        match self.on.take() {
+            Some((Fault::Crowd(name, crowd), _)) => {
+                let tally = crowd.tally();
+                assert!(tally.connected > 0, "{name}: {tally:?}");
+                self.done.connections += tally.connected;
+            }
+            Some((Fault::Locked(lock), _)) => lock.execute_batch("ROLLBACK").unwrap(),
+            Some((Fault::Stopped, _)) => self.cluster.boot(),
+            Some((Fault::Reloaded, _)) | None => {}
+        }
+    }
+
+    pub(super) fn end(mut self) -> Done {
+        self.stop();
+        self.done
+    }
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} connections that meant no good, {} reloads refused;",
+            self.connections, self.refused_reloads
+        )?;
+        self.counts.iter().try_for_each(|(name, count)| write!(f, " {name}: {count}"))
+    }
+}

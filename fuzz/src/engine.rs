@@ -34,6 +34,7 @@ pub fn route(path: &str, handler: HandlerSpec) -> RouteSpec {
         body_pace: None,
         cors: None,
         limits: RouteLimits::default(),
+        app: None,
     }
 }
 
@@ -53,6 +54,9 @@ pub fn options(folder: &Path, connection: ConnectionLimits, routes: Vec<RouteSpe
         request_ids: RequestIds::Silent,
         traces: Traces::default(),
         routes,
+        apps: Vec::new(),
+        version: 1,
+        dev: None,
         drain_timeout: Duration::ZERO,
     }
 }

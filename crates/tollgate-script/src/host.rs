@@ -22,7 +22,7 @@ use crate::interned::Interned;
 use crate::nearest::hint;
 use crate::reply::{PARTS, RecordFields};
 use crate::request::{self, ActiveCell, Request};
-use crate::require::{Loader, Modules};
+use crate::require::{Loader, Modules, SourceFile};
 use crate::shared::Shared;
 use crate::sys::coroutine::Coroutine;
 use crate::sys::stack::Kept;
@@ -50,6 +50,8 @@ pub struct HostOptions {
     pub shared: Arc<Shared>,
     /// How many bytes the shared values may take.
     pub shared_bytes_max: usize,
+    /// The path that the app of the scripts is mounted at, decoded and without a slash at its end; empty at the root.
+    pub base: String,
 }
 
 impl Default for HostOptions {
@@ -64,6 +66,7 @@ impl Default for HostOptions {
             env: Vec::new(),
             shared: Arc::default(),
             shared_bytes_max: 16 << 20,
+            base: String::new(),
         }
     }
 }
@@ -166,10 +169,9 @@ impl Host {
         self.0.lua.used_memory()
     }
 
-    /// A digest of all files that were read so far: hosts of one process that loaded the same texts in the same order have
-    /// the same.
-    pub fn sources_digest(&self) -> u64 {
-        self.0.modules.digest()
+    /// All files that were read so far, in order; one that was read twice is there twice.
+    pub fn sources(&self) -> Vec<SourceFile> {
+        self.0.modules.sources()
     }
 }
 

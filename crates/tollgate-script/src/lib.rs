@@ -45,6 +45,7 @@ pub use pipe::Pipe;
 pub use place::Place;
 pub use reply::{ContentType, FieldValue, HeaderLine, Outcome, Record, RecordFields, Streamed};
 pub use request::Request;
+pub use require::SourceFile;
 pub use shared::Shared;
 pub use testing::{Ask, Asked, Telling, Test, Told};
 pub use trace::{Trace, TraceRule};

@@ -10,12 +10,12 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, Value};
+use sha2::{Digest, Sha256};
 
 use crate::api::unlimited;
 use crate::error::{LoadError, flat, shown};
@@ -27,14 +27,22 @@ pub(crate) struct Modules {
     loaded: RefCell<HashMap<(PathBuf, PathBuf), Value>>,
     /// The files that are being loaded now, outermost first.
     chain: RefCell<Vec<PathBuf>>,
-    /// Of every file that was read, in order.
-    sources: RefCell<DefaultHasher>,
+    /// Every file that was read, in order.
+    sources: RefCell<Vec<SourceFile>>,
+}
+
+/// A file that was read, and what was in it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourceFile {
+    /// The file, resolved.
+    pub file: PathBuf,
+    /// The SHA-256 of its text.
+    pub sha256: [u8; 32],
 }
 
 impl Modules {
-    /// A digest of the files that were read, with their names.
-    pub(crate) fn digest(&self) -> u64 {
-        self.sources.borrow().finish()
+    pub(crate) fn sources(&self) -> Vec<SourceFile> {
+        self.sources.borrow().clone()
     }
 }
 
@@ -65,7 +73,8 @@ impl Loader {
             return Err(LoadError::TooLarge { file: file.to_path_buf(), bytes, limit: SOURCE_BYTES_MAX });
         }
         let text = fs::read(&path).map_err(failed)?;
-        (&path, &text).hash(&mut *self.modules.sources.borrow_mut());
+        let sha256 = Sha256::digest(&text).into();
+        self.modules.sources.borrow_mut().push(SourceFile { file: path.clone(), sha256 });
         Ok(Source { path, text })
     }
 

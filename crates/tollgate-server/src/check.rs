@@ -3,29 +3,39 @@
 use tollgate_http::Methods;
 use tollgate_script::{Host, RecordFields};
 
+use crate::app::Hosts;
+use crate::dev::SourceFault;
 use crate::options::{HandlerSpec, RouteSpec, ServerOptions};
 
 /// Loads the script of every route as a worker would, and returns what is wrong with each.
 pub fn check_scripts(options: &ServerOptions) -> Vec<String> {
-    let host = match Host::new(options.script.clone()) {
-        Ok(host) => host,
-        Err(error) => return vec![error.to_string()],
+    script_faults(options).into_iter().map(|fault| fault.text).collect()
+}
+
+/// The same with the places of what is wrong.
+pub fn script_faults(options: &ServerOptions) -> Vec<SourceFault> {
+    let hosts = match Hosts::new(options) {
+        Ok(hosts) => hosts,
+        Err(error) => return vec![SourceFault { text: error.to_string(), file: None, line: 0 }],
     };
-    let mut faults: Vec<_> = options.routes.iter().filter_map(|route| check(route, &host)).collect();
+    let mut faults: Vec<_> =
+        options.routes.iter().filter_map(|route| check(route, hosts.of(route))).collect();
     faults.dedup();
     faults
 }
 
-fn check(route: &RouteSpec, host: &Host) -> Option<String> {
+fn check(route: &RouteSpec, host: &Host) -> Option<SourceFault> {
     let HandlerSpec::Script { file, root } = &route.handler else { return None };
     let handler = match host.load(file, root, &RecordFields::default()) {
         Ok(handler) => handler,
-        Err(error) => return Some(error.to_string()),
+        Err(error) => return Some(SourceFault::of_script(&error, root)),
     };
     let (wanted, answered) = (route.known_methods()?, RouteSpec::with_head(handler.methods()?));
     let missing: Methods = wanted.iter().filter(|method| !answered.contains(*method)).collect();
     (!missing.is_empty()).then(|| {
-        let (path, file) = (&route.path, file.display());
-        format!("{file}: no function for {missing}, which route {path:?} takes; there is: {answered}")
+        let (path, shown) = (&route.path, file.display());
+        let text =
+            format!("{shown}: no function for {missing}, which route {path:?} takes; there is: {answered}");
+        SourceFault { text, file: Some(file.clone()), line: 0 }
     })
 }

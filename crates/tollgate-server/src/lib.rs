@@ -16,11 +16,13 @@
 
 mod accept;
 mod admission;
+mod app;
 mod check;
 mod clock;
 mod conn;
 mod cors;
 mod crowd;
+mod dev;
 mod error;
 mod file_slice;
 mod files;
@@ -47,7 +49,9 @@ mod transaction;
 mod trust;
 mod worker;
 
-pub use check::check_scripts;
+pub use app::{AppSpec, Sources};
+pub use check::{check_scripts, script_faults};
+pub use dev::{Dev, SourceFault};
 pub use error::StartError;
 pub use handler::{COLLECT_BODY_BYTES_MAX, HostSent, ProxySpec};
 pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};
@@ -69,5 +73,5 @@ pub use tollgate_backend::{
     RetryOptions, Timeouts,
 };
 pub use tollgate_http::{Method, Methods, UnderscoreNames, is_framing_field};
-pub use tollgate_script::{CallError, HostOptions};
+pub use tollgate_script::{CallError, HostOptions, SourceFile};
 pub use trust::{ClientHeader, Network, TrustedProxies};

@@ -8,6 +8,8 @@ use tollgate_backend::BackendOptions;
 use tollgate_http::{Limits, Method, Methods};
 use tollgate_script::{HostOptions, TraceRule};
 
+use crate::app::AppSpec;
+use crate::dev::Dev;
 pub use crate::files::{Etag, FilesSpec, Symlinks, TryPath};
 use crate::handler::ProxySpec;
 use crate::listen::ListenSpec;
@@ -39,6 +41,12 @@ pub struct ServerOptions {
     pub backends: Vec<BackendOptions>,
     /// The routes.
     pub routes: Vec<RouteSpec>,
+    /// The apps; a route names its own by its place here.
+    pub apps: Vec<AppSpec>,
+    /// What it is called in log lines.
+    pub version: u64,
+    /// Shows what goes wrong to whoever asks; none of a server that others may reach.
+    pub dev: Option<Dev>,
     /// Where the ids of requests come from.
     pub request_ids: RequestIds,
     /// Where the traces of requests come from.
@@ -241,6 +249,8 @@ pub struct RouteSpec {
     pub cors: Option<CorsSpec>,
     /// How many of its requests are taken on.
     pub limits: RouteLimits,
+    /// The app that it belongs to, by its place in [`ServerOptions::apps`]; none of the server itself.
+    pub app: Option<usize>,
 }
 
 /// How many requests of a route are taken on, by all workers together.
@@ -390,6 +400,9 @@ pub(crate) mod tests {
             streams: Vec::new(),
             backends: Vec::new(),
             routes: Vec::new(),
+            apps: Vec::new(),
+            version: 1,
+            dev: None,
             request_ids: RequestIds::default(),
             traces: Traces::default(),
             drain_timeout: Duration::from_secs(5),

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
+use crate::app::Sources;
 use crate::error::StartError;
 use crate::service::{Building, Plan, Service};
 use crate::worker::Worker;
@@ -21,8 +22,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// A configuration that a worker is asked to build.
 pub(crate) struct Offer {
     plan: Arc<Plan>,
-    /// Takes the digest of the scripts that were loaded.
-    built: SyncSender<Result<u64, StartError>>,
+    /// Takes what the scripts were made of.
+    built: SyncSender<Result<Sources, StartError>>,
     /// Told to swap; dropped for not to.
     swap: oneshot::Receiver<SyncSender<()>>,
 }
@@ -30,6 +31,8 @@ pub(crate) struct Offer {
 /// A configuration that all workers have built. Dropping it leaves them as they are.
 #[must_use]
 pub(crate) struct Built {
+    /// What they made it of.
+    pub(crate) sources: Sources,
     swaps: Vec<oneshot::Sender<SyncSender<()>>>,
 }
 
@@ -48,11 +51,8 @@ impl Built {
             swaps.push(swap);
         }
         drop(built);
-        let sources = answers_of(workers.len(), &answers)?.into_iter().collect::<Result<Vec<_>, _>>()?;
-        if sources.windows(2).any(|two| two[0] != two[1]) {
-            return Err(StartError::Changed);
-        }
-        Ok(Self { swaps })
+        let sources = answers_of(workers.len(), &answers)?.into_iter().collect::<Result<_, _>>()?;
+        Ok(Self { sources: same_sources(sources)?, swaps })
     }
 
     /// Has all workers swap; returns when they have.
@@ -71,6 +71,17 @@ impl Built {
     }
 }
 
+/// What workers made the same configuration of.
+///
+/// # Errors
+/// `Changed`: they did not read the same.
+pub(crate) fn same_sources(mut sources: Vec<Sources>) -> Result<Sources, StartError> {
+    if sources.windows(2).any(|two| two[0] != two[1]) {
+        return Err(StartError::Changed);
+    }
+    Ok(sources.pop().unwrap_or_default())
+}
+
 fn answers_of<T>(count: usize, answers: &Receiver<T>) -> Result<Vec<T>, StartError> {
     let end = Instant::now() + TIMEOUT;
     let answer = |_| answers.recv_timeout(end.saturating_duration_since(Instant::now()));
@@ -81,7 +92,7 @@ fn answers_of<T>(count: usize, answers: &Receiver<T>) -> Result<Vec<T>, StartErr
 pub(crate) async fn follow(worker: Rc<Worker>, mut offers: mpsc::Receiver<Offer>) {
     while let Some(Offer { plan, built, swap }) = offers.recv().await {
         let (result, service) = match build(&worker, &plan).await {
-            Ok(service) => (Ok(service.sources), Some(service)),
+            Ok(service) => (Ok(service.sources.clone()), Some(service)),
             Err(error) => (Err(error), None),
         };
         // Whoever offered may have given up.
@@ -107,12 +118,15 @@ mod tests {
     use std::thread::{self, JoinHandle};
 
     use tollgate_log::{DiskStorage, Log, LogOptions};
+    use tollgate_script::SourceFile;
 
     use super::*;
     use crate::options::tests::options;
 
     /// Workers that answer so; each tells whether it swapped.
-    fn workers(answers: Vec<Result<u64, StartError>>) -> (Vec<mpsc::Sender<Offer>>, Vec<JoinHandle<bool>>) {
+    fn workers(
+        answers: Vec<Result<Sources, StartError>>,
+    ) -> (Vec<mpsc::Sender<Offer>>, Vec<JoinHandle<bool>>) {
         let worker = |answer| {
             let (offer, mut offers) = mpsc::channel::<Offer>(1);
             let work = move || {
@@ -125,7 +139,7 @@ mod tests {
         answers.into_iter().map(worker).unzip()
     }
 
-    fn offered(answers: Vec<Result<u64, StartError>>) -> (Result<(), String>, Vec<bool>) {
+    fn offered(answers: Vec<Result<Sources, StartError>>) -> (Result<(), String>, Vec<bool>) {
         let folder = tempfile::tempdir().unwrap();
         let log = LogOptions::new(folder.path());
         let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |_| {}).unwrap();
@@ -136,13 +150,18 @@ mod tests {
         (result, workers.into_iter().map(|worker| worker.join().unwrap()).collect())
     }
 
+    fn read(digest: u8) -> Result<Sources, StartError> {
+        let file = SourceFile { file: "a.luau".into(), sha256: [digest; 32] };
+        Ok(Sources { own: vec![file], apps: Vec::new() })
+    }
+
     #[test]
     fn workers_swap_when_all_have_built_the_same_and_else_none_does() {
-        assert_eq!(offered(vec![Ok(1), Ok(1), Ok(1)]), (Ok(()), vec![true; 3]));
+        assert_eq!(offered(vec![read(1), read(1), read(1)]), (Ok(()), vec![true; 3]));
         let changed = StartError::Changed.to_string();
-        assert_eq!(offered(vec![Ok(1), Ok(2), Ok(1)]), (Err(changed), vec![false; 3]));
+        assert_eq!(offered(vec![read(1), read(2), read(1)]), (Err(changed), vec![false; 3]));
         let failed = StartError::Script("broken".to_owned());
-        assert_eq!(offered(vec![Ok(1), Err(failed), Ok(1)]), (Err("broken".to_owned()), vec![false; 3]));
+        assert_eq!(offered(vec![read(1), Err(failed), read(1)]), (Err("broken".to_owned()), vec![false; 3]));
     }
 
     #[test]

@@ -8,13 +8,14 @@ use tokio::sync::{mpsc, watch};
 use tollgate_backend::BackendSnapshot;
 use tollgate_log::Log;
 
+use crate::app::Sources;
 use crate::crowd::Crowd;
 use crate::error::StartError;
 use crate::listen::{Listeners, SocketFile};
 use crate::observe::{ServerWatch, WorkerCells};
 use crate::options::ServerOptions;
 use crate::recorder::LogEnd;
-use crate::reload::{Built, Offer};
+use crate::reload::{Built, Offer, same_sources};
 use crate::service::Plan;
 use crate::spool::Spool;
 use crate::worker::{self, Entrance};
@@ -41,11 +42,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the workers; returns when all of them serve.
+    /// Starts the workers; returns when all of them serve, with what they made the configuration of.
     ///
     /// # Errors
     /// A script or a stream was not taken, or the system gave no thread. Workers that started end again.
-    pub fn start(options: ServerOptions, listeners: Listeners, log: &Log) -> Result<Self, StartError> {
+    pub fn start(
+        options: ServerOptions,
+        listeners: Listeners,
+        log: &Log,
+    ) -> Result<(Self, Sources), StartError> {
         let plan = Arc::new(Plan::new(options, log, None)?);
         let (orders, receiver) = watch::channel(Order::Serve);
         let (started, starts) = sync_channel(listeners.by_worker.len());
@@ -76,8 +81,8 @@ impl Server {
             server.workers.push(thread.map_err(StartError::Worker)?);
         }
         drop(started);
-        server.wait_for(&starts)?;
-        Ok(server)
+        let sources = server.wait_for(&starts)?;
+        Ok((server, sources))
     }
 
     /// A handle for whoever wants to know how the server does.
@@ -85,24 +90,27 @@ impl Server {
         self.watch.clone()
     }
 
-    fn wait_for(&self, starts: &Receiver<Result<(), StartError>>) -> Result<(), StartError> {
-        starts.iter().take(self.workers.len()).collect()
+    fn wait_for(&self, starts: &Receiver<Result<Sources, StartError>>) -> Result<Sources, StartError> {
+        same_sources(starts.iter().take(self.workers.len()).collect::<Result<_, _>>()?)
     }
 
-    /// Has all workers serve by other options, or none; returns when they do. Requests in flight end with what they began with.
+    /// Has all workers serve by other options, or none; returns when they do, with what they made the configuration of. Requests
+    /// in flight end with what they began with.
     ///
     /// What is listened on, the backlog and the number of workers stay as they are.
     ///
     /// # Errors
     /// A script or a stream was not taken, or a worker did not answer in time.
-    pub fn reload(&self, options: ServerOptions, log: &Log) -> Result<(), StartError> {
+    pub fn reload(&self, options: ServerOptions, log: &Log) -> Result<Sources, StartError> {
         let serving = || self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         let before = serving().clone();
         let plan = Arc::new(Plan::new(options, log, Some(&before))?);
         let built = Built::by(&self.offers, &plan)?;
         self.crowd.limit(&plan.options.crowd);
         *serving() = plan;
-        built.commit()
+        let sources = built.sources.clone();
+        built.commit()?;
+        Ok(sources)
     }
 
     /// How the backends do, in the order of the configuration.

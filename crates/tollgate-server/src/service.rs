@@ -11,10 +11,11 @@ use std::time::Duration;
 use tollgate_backend::{Backend, BackendOptions, Client};
 use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path, write_path, write_target};
 use tollgate_log::{Log, SchemaId};
-use tollgate_script::Host;
 
+use crate::app::{Hosts, Sources};
 use crate::conn::Destination;
 use crate::cors::{self, Cors};
+use crate::dev::Dev;
 use crate::error::StartError;
 use crate::files::Work;
 use crate::handler::{BackendFetcher, Endpoint, allowed_methods};
@@ -95,16 +96,21 @@ impl Rules {
     }
 }
 
+/// What answers; none where an app has nothing.
+type Routes = RouteTable<Option<Rc<Endpoint>>>;
+
 /// What a configuration makes in a worker.
 pub(crate) struct Service {
-    pub(crate) host: Host,
+    pub(crate) hosts: Hosts,
     pub(crate) rules: Rc<Rules>,
-    /// A digest of its scripts.
-    pub(crate) sources: u64,
+    /// What it is made of.
+    pub(crate) sources: Sources,
     pub(crate) client: Rc<Client>,
     /// What is counted of its routes.
     pub(crate) route_cells: Vec<Arc<RouteCells>>,
-    routes: RouteTable<Rc<Endpoint>>,
+    routes: Routes,
+    /// In development: what keeps requests from being served.
+    dev: Option<Dev>,
 }
 
 /// A service that is being made, route by route: scripts are loaded meanwhile.
@@ -112,13 +118,13 @@ pub(crate) struct Building<'a> {
     options: &'a ServerOptions,
     /// Of the routes that are not added yet.
     throttles: std::slice::Iter<'a, Option<Arc<Throttle>>>,
-    host: Host,
+    hosts: Hosts,
     streams: Vec<Rc<StreamPlan>>,
     work: Rc<Work>,
     client: Rc<Client>,
     cells: &'a WorkerCells,
     route_cells: Vec<Arc<RouteCells>>,
-    routes: RouteTable<Rc<Endpoint>>,
+    routes: Routes,
 }
 
 impl<'a> Building<'a> {
@@ -126,14 +132,13 @@ impl<'a> Building<'a> {
     pub(crate) fn new(plan: &'a Plan, before: &Client, cells: &'a WorkerCells) -> Result<Self, StartError> {
         let Plan { options, schemas, backends, throttles } = plan;
         let client = Rc::new(Client::new(backends, before));
-        let host =
-            Host::new(options.script.clone()).map_err(|error| StartError::Script(error.to_string()))?;
-        host.set_fetcher(Rc::new(BackendFetcher(client.clone())));
+        let hosts = Hosts::new(options).map_err(|error| StartError::Script(error.to_string()))?;
+        hosts.set_fetcher(BackendFetcher(client.clone()));
         let streams = options.streams.iter().zip(schemas);
         let streams = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
         let (work, route_cells, routes) = (Rc::default(), Vec::new(), RouteTable::default());
         let throttles = throttles.iter();
-        Ok(Self { options, throttles, host, streams, work, client, cells, route_cells, routes })
+        Ok(Self { options, throttles, hosts, streams, work, client, cells, route_cells, routes })
     }
 
     /// Adds the next route; loads its script.
@@ -143,22 +148,38 @@ impl<'a> Building<'a> {
     pub(crate) fn add(&mut self, spec: &RouteSpec) -> Result<(), StartError> {
         let cells = self.cells.route(RouteName::of(spec));
         self.route_cells.push(cells.clone());
-        let mut endpoint = Endpoint::new(spec, &self.streams, &self.host, &self.work, &self.client, cells)
-            .map_err(|error| StartError::Script(error.to_string()))?;
+        let host = self.hosts.of(spec);
+        let mut endpoint =
+            Endpoint::new(spec, &self.streams, host, &self.work, &self.client, cells, self.options)
+                .map_err(|error| StartError::Script(error.to_string()))?;
         endpoint.throttle = self.throttles.next().cloned().flatten();
         let methods = endpoint.methods;
-        self.routes.insert(spec.host.as_deref(), &spec.path, methods, Rc::new(endpoint));
+        self.routes.insert(spec.host.as_deref(), &spec.path, methods, Some(Rc::new(endpoint)));
         Ok(())
     }
 
-    pub(crate) fn finish(self) -> Service {
+    pub(crate) fn finish(mut self) -> Service {
+        self.close_apps();
         Service {
-            sources: self.host.sources_digest(),
+            sources: self.hosts.sources(),
             client: self.client,
             rules: Rc::new(Rules::new(self.options)),
             route_cells: self.route_cells,
-            host: self.host,
+            hosts: self.hosts,
             routes: self.routes,
+            dev: self.options.dev.clone(),
+        }
+    }
+
+    /// Gives apps what is below them and what no route of theirs takes.
+    fn close_apps(&mut self) {
+        let Self { options, routes, .. } = self;
+        for app in &options.apps {
+            let pattern = app.pattern();
+            let is_taken = |route: &RouteSpec| route.path == pattern && route.host == app.host;
+            if !options.routes.iter().any(is_taken) {
+                routes.insert(app.host.as_deref(), &pattern, Method::ALL.into_iter().collect(), None);
+            }
         }
     }
 }
@@ -176,11 +197,14 @@ impl Service {
 
     /// Memory of its scripts, in bytes.
     pub(crate) fn script_bytes(&self) -> usize {
-        self.host.memory_bytes()
+        self.hosts.memory_bytes()
     }
 
     /// Finds out where a request leads.
     pub(crate) fn find(&self, head: &RequestHead) -> Destination {
+        if let Some(reply) = self.dev.as_ref().and_then(|dev| dev.refusal(head)) {
+            return Destination::Reply(reply.into());
+        }
         let path = match normalise_path(head.path()) {
             Ok(path) => path,
             Err(error) => {
@@ -193,7 +217,9 @@ impl Service {
         }
         let reply = match self.routes.find(|| head.host(), &path, head.method()) {
             Routed::Found(found) => {
-                let endpoint = found.endpoint().clone();
+                let Some(endpoint) = found.endpoint().clone() else {
+                    return Destination::Reply(not_found().into());
+                };
                 let mut place = found.place();
                 if let Cow::Owned(path) = path {
                     place.decoded = Some(path.into());
@@ -216,7 +242,7 @@ impl Service {
             Routed::NotFound if path == "*" => {
                 allowed(StatusCode::NO_CONTENT, Method::ALL.into_iter().collect())
             }
-            Routed::NotFound => Reply::text(StatusCode::NOT_FOUND, "nothing is here"),
+            Routed::NotFound => not_found(),
         };
         Destination::Reply(reply.into())
     }
@@ -229,7 +255,7 @@ impl Service {
         }
         let method = cors::requested_method(head).unwrap_or(Method::Options);
         let cors = match self.routes.find(|| head.host(), path, method) {
-            Routed::Found(found) => found.endpoint().cors.as_ref(),
+            Routed::Found(found) => found.endpoint().as_ref().and_then(|endpoint| endpoint.cors.as_ref()),
             Routed::MethodNotAllowed(resource) => policy(&resource),
             Routed::MissingSlash | Routed::NotFound => None,
         };
@@ -238,8 +264,12 @@ impl Service {
 }
 
 /// The policy of a path whose routes do not take the method.
-fn policy<'t>(resource: &Resource<'t, Rc<Endpoint>>) -> Option<&'t Cors> {
-    resource.endpoints().find_map(|endpoint| endpoint.cors.as_ref())
+fn policy<'t>(resource: &Resource<'t, Option<Rc<Endpoint>>>) -> Option<&'t Cors> {
+    resource.endpoints().flatten().find_map(|endpoint| endpoint.cors.as_ref())
+}
+
+fn not_found() -> Reply {
+    Reply::text(StatusCode::NOT_FOUND, "nothing is here")
 }
 
 fn allowed(status: StatusCode, methods: Methods) -> Reply {

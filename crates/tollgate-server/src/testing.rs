@@ -57,22 +57,24 @@ pub enum TestError {
     Runtime(#[source] io::Error),
 }
 
-/// Runs the tests of a file whose names have `filter` in them, each with scripts that are loaded anew; tells each result.
+/// Runs the tests of a file whose names have `filter` in them, each with scripts that are loaded anew; tells each result. Those of
+/// an app, by its place in the options, have its bounds and share its values.
 ///
 /// # Errors
 /// The app does not start, or the file is none of tests: nothing was run.
 pub fn run_tests(
     options: &ServerOptions,
-    file: &Path,
-    root: &Path,
+    app: Option<usize>,
+    (file, root): (&Path, &Path),
     filter: &str,
     mut tell: impl FnMut(TestResult),
 ) -> Result<(), TestError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(TestError::Runtime)?;
-    let names: Vec<_> = Stage::new(options, file, root)?.tests.into_iter().map(|test| test.name).collect();
+    let names: Vec<_> =
+        Stage::new(options, app, file, root)?.tests.into_iter().map(|test| test.name).collect();
     for name in names.iter().filter(|name| name.contains(filter)) {
-        let Stage { tests, notes } = Stage::new(options, file, root)?;
+        let Stage { tests, notes } = Stage::new(options, app, file, root)?;
         let Some(test) = tests.into_iter().find(|test| test.name == *name) else { continue };
         let result = runtime.block_on(run(&test));
         let notes = notes.take();
@@ -89,21 +91,26 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(options: &ServerOptions, file: &Path, root: &Path) -> Result<Self, TestError> {
+    fn new(options: &ServerOptions, app: Option<usize>, file: &Path, root: &Path) -> Result<Self, TestError> {
         let mut options = options.clone();
         options.script.shared = std::sync::Arc::default();
+        for app in &mut options.apps {
+            app.script.shared = std::sync::Arc::default();
+        }
         let unusable = |error: &dyn std::error::Error| {
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
             TestError::Unusable(format!("{error}{cause}"))
         };
-        let host = Host::new(options.script.clone()).map_err(|error| unusable(&error))?;
+        let app = app.and_then(|app| options.apps.get(app));
+        let own = app.map_or(&options.script, |app| &app.script);
+        let host = Host::new(own.clone()).map_err(|error| unusable(&error))?;
         let plan = Plan::unrecorded(options);
         let service = Service::new(&plan, &WorkerCells::new()).map_err(|error| unusable(&error))?;
         let notes = Rc::default();
         let fakes: Rc<FakeBackends> = Rc::default();
         let names = plan.options.backends.iter().map(|backend| backend.name.clone()).collect();
         let fetcher = FakeFetcher { fakes: fakes.clone(), host: host.clone(), names };
-        service.host.set_fetcher(Rc::new(fetcher));
+        service.hosts.set_fetcher(fetcher);
         let bench = Rc::new(Bench { service, plan, notes: Rc::clone(&notes), asked: Cell::new(0) });
         let ask: Ask = Rc::new(move |asked| {
             let bench = bench.clone();

@@ -17,6 +17,7 @@ use tollgate_script::{Body, Request, RequestId, TraceRule};
 
 use crate::accept::{self, Accepted, Acceptor};
 use crate::admission::Admission;
+use crate::app::Sources;
 use crate::clock::{Clock, Moment, TICK};
 use crate::conn::{Arrived, Deadlines, Destination, RequestOrigin, Scratch};
 use crate::crowd::Crowd;
@@ -159,6 +160,11 @@ impl Worker {
         came.and_then(|text| identity::taken(text, made)).unwrap_or(RequestId::Made(made))
     }
 
+    /// What it serves is made of.
+    fn sources(&self) -> Sources {
+        self.service.borrow().sources.clone()
+    }
+
     /// What connections go by from now on.
     pub(crate) fn rules(&self) -> Rc<Rules> {
         self.service.borrow().rules.clone()
@@ -231,7 +237,7 @@ pub(crate) fn run(
     entrance: Entrance,
     log: LogEnd,
     orders: watch::Receiver<Order>,
-    started: &SyncSender<Result<(), StartError>>,
+    started: &SyncSender<Result<Sources, StartError>>,
 ) {
     let runtime = Builder::new_current_thread()
         .enable_io()
@@ -246,7 +252,7 @@ pub(crate) fn run(
     let worker = runtime.block_on(async {
         match start(plan, entrance, log, &orders) {
             Ok((worker, accepting)) => {
-                tell(started, Ok(()));
+                tell(started, Ok(worker.sources()));
                 drain(&worker, accepting, orders).await;
                 Some(worker)
             }
@@ -264,7 +270,7 @@ pub(crate) fn run(
 }
 
 /// Whoever starts us may have given up.
-fn tell(started: &SyncSender<Result<(), StartError>>, result: Result<(), StartError>) {
+fn tell(started: &SyncSender<Result<Sources, StartError>>, result: Result<Sources, StartError>) {
     let _ = started.send(result);
 }
 

@@ -28,9 +28,13 @@ pub(crate) fn run(config: &Config, is_printed: bool) -> anyhow::Result<ExitCode>
 fn summary(config: &Config) -> String {
     let routes = counted(config.server.routes.len(), "route");
     let streams = counted(config.server.streams.len(), "stream");
+    let apps = match config.mounts.len() {
+        0 => String::new(),
+        count => format!(", {}", counted(count, "app")),
+    };
     let (source, log) = (config.source.display(), config.log.dir.display());
     let sinks: Vec<_> = config.sinks.iter().map(|sink| format!("sink {sink}")).collect();
-    format!("ok: {routes}, {streams}, log {log}, {} ({source})", sinks.join(", "))
+    format!("ok: {routes}, {streams}{apps}, log {log}, {} ({source})", sinks.join(", "))
 }
 
 fn counted(count: usize, what: &str) -> String {

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -10,6 +11,7 @@ Examples:
   tollgate new shop                    make a small app with tests
   tollgate serve                       serve ./tollgate.toml, or ./routes without it
   tollgate serve shop/                 serve an app folder
+  tollgate serve --dev shop/           the same, with each change at once and errors in the browser
   tollgate reload                      have the server take the changed configuration
   tollgate check --print               show the whole configuration with its defaults
   tollgate test shop/                  run the tests of its scripts: shop/tests/*.luau
@@ -41,14 +43,7 @@ pub(crate) enum Command {
         folder: PathBuf,
     },
     /// Serve until SIGINT or SIGTERM
-    Serve {
-        /// A configuration file, or the folder of an app
-        #[arg(value_name = "CONFIG|DIR", default_value = ".")]
-        config: PathBuf,
-        /// Record only: a later start without this loads the rows
-        #[arg(long)]
-        no_load: bool,
-    },
+    Serve(ServeCommand),
     /// Have a running server take its configuration and scripts anew: all of it, or nothing changes
     Reload {
         /// The configuration file or folder that it serves, or its log folder
@@ -72,6 +67,9 @@ pub(crate) enum Command {
         /// Only tests that have this in their names
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         filter: String,
+        /// Run them again whenever a file changes, until Ctrl-C
+        #[arg(long)]
+        watch: bool,
     },
     /// Load rows beside a server that leaves it to others, or what earlier runs left, until SIGINT or SIGTERM
     Load(LoadCommand),
@@ -111,6 +109,26 @@ pub(crate) enum Command {
         #[arg(value_name = "CONFIG|DIR", default_value = ".")]
         config: PathBuf,
     },
+}
+
+/// What a server is told beside its configuration: it holds for each one that it loads.
+#[derive(Debug, Args)]
+pub(crate) struct ServeCommand {
+    /// A configuration file, or the folder of an app
+    #[arg(value_name = "CONFIG|DIR", default_value = ".")]
+    pub(crate) config: PathBuf,
+    /// Listen there, whatever the configuration says; may be repeated
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) listen: Vec<SocketAddr>,
+    /// Record only: a later start without this loads the rows
+    #[arg(long)]
+    pub(crate) no_load: bool,
+    /// Reload when files change, and show errors with their source in replies: on loopback addresses only
+    #[arg(long)]
+    pub(crate) dev: bool,
+    /// With --dev: let whoever reaches other addresses see the source, too
+    #[arg(long, requires = "dev")]
+    pub(crate) dev_anywhere: bool,
 }
 
 #[derive(Debug, Args)]
@@ -226,8 +244,8 @@ mod tests {
 
     #[test]
     fn the_folder_here_is_the_default() {
-        let Command::Serve { config, .. } = Cli::parse_from(["tollgate", "serve"]).command else { panic!() };
-        assert_eq!(config, PathBuf::from("."));
+        let Command::Serve(serve) = Cli::parse_from(["tollgate", "serve"]).command else { panic!() };
+        assert_eq!(serve.config, PathBuf::from("."));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod check;
 mod cli;
 mod config;
 mod control;
+mod dev;
 mod load;
 mod log;
 mod new;
@@ -22,6 +23,8 @@ mod sinks;
 mod sql;
 mod status;
 mod test;
+mod version;
+mod watch;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -43,10 +46,11 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Serve { config, no_load } => serve::run(config, !no_load),
+        Command::Serve(command) => serve::run(command),
         Command::Reload { config } => reload::run(&config),
         Command::Check { config, print } => check::run(&Config::load(&config)?, print),
-        Command::Test { config, filter } => test::run(&config, &filter),
+        Command::Test { config, filter, watch: false } => test::run(&config, &filter),
+        Command::Test { config, filter, watch: true } => test::run_watching(&config, &filter),
         Command::New { folder } => new::run(&folder),
         Command::Load(command) => load::run(&command),
         Command::Log(command) => log::run(command),

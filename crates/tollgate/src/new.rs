@@ -11,7 +11,7 @@ use crate::print::{note, to_stdout};
 
 /// The files by their names in the folder.
 const FILES: [(&str, &str); 6] = [
-    ("tollgate.toml", include_str!("new/tollgate.toml")),
+    ("app.toml", include_str!("new/app.toml")),
     ("score.luau", include_str!("new/score.luau")),
     ("tests/score.luau", include_str!("new/score_test.luau")),
     ("public/index.html", include_str!("new/index.html")),

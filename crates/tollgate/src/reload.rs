@@ -1,19 +1,20 @@
 //! A reload: the configuration is read anew and checked as a whole, and then all of it serves, or nothing changes.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use jiff::Timestamp;
 use tollgate_log::{Log, Schema};
-use tollgate_server::{Server, StreamSpec, check_scripts};
+use tollgate_server::{Server, SourceFault, Sources, StreamSpec, script_faults};
 
+use crate::cli::ServeCommand;
 use crate::config::{Change, Config, ConfigError, Fault};
 use crate::control::{Reloaded, ask_reload};
 use crate::log::log_folder;
 use crate::observe::Observer;
 use crate::print::{note, to_stdout};
 use crate::sinks::Sinks;
+use crate::version::Version;
+use crate::watch::Watched;
 
 /// `tollgate reload`: has the server of a configuration reload, and tells what became of it.
 pub(crate) fn run(path: &std::path::Path) -> anyhow::Result<ExitCode> {
@@ -35,18 +36,15 @@ pub(crate) fn run(path: &std::path::Path) -> anyhow::Result<ExitCode> {
 
 /// What serves now, and where it came from.
 pub(crate) struct Present {
-    /// The file or folder that was named at the start.
-    pub(crate) path: PathBuf,
+    command: ServeCommand,
     pub(crate) config: Config,
-    /// Counts from 1.
-    version: u64,
-    loaded_at: Timestamp,
+    pub(crate) version: Version,
 }
 
 /// Why everything stays as it is.
 enum Refusal {
     /// The operator's to mend: every fault.
-    Faults(Vec<String>),
+    Faults(Vec<SourceFault>),
     /// What the server could not do.
     Failed(String),
 }
@@ -55,16 +53,20 @@ impl Refusal {
     /// The first reason, for a screen with little room.
     fn first(&self) -> &str {
         match self {
-            Self::Faults(faults) => faults.first().map_or("", String::as_str),
+            Self::Faults(faults) => faults.first().map_or("", |fault| fault.text.as_str()),
             Self::Failed(reason) => reason,
         }
     }
 }
 
 impl Present {
-    /// What a start loaded.
-    pub(crate) fn new(path: PathBuf, config: Config) -> Self {
-        Self { path, config, version: 1, loaded_at: Timestamp::now() }
+    /// What a start loaded; tells it in the log.
+    pub(crate) fn new(command: ServeCommand, config: Config, sources: &Sources) -> Self {
+        let version = Version::new(config.server.version, &config, sources);
+        let Version { number, loaded_at, digest, .. } = &version;
+        let (routes, apps) = (config.server.routes.len(), config.mounts.len());
+        tracing::info!(version = number, %loaded_at, digest, routes, apps, "serving");
+        Self { command, config, version }
     }
 
     /// Reads the configuration anew and serves by it, or says why not; tells both in the log.
@@ -75,48 +77,59 @@ impl Present {
         sinks: &mut Sinks,
         observer: &Observer,
     ) -> Reloaded {
-        match self.try_reload(server, log, sinks) {
+        let reloaded = self.try_reload(server, log, sinks);
+        if let Some(dev) = &self.config.server.dev {
+            dev.tell(reloaded.as_ref().err().map(Refusal::faults).unwrap_or_default());
+        }
+        match reloaded {
             Ok(changes) => {
                 observer.take(&self.config);
-                observer.note_reload(|reloads| reloads.done(self.version, self.loaded_at));
+                observer.note_reload(|reloads| reloads.done(&self.version, &self.config));
                 self.tell_done(&changes)
             }
             Err(refusal) => {
                 observer.note_reload(|reloads| reloads.refused(refusal.first()));
-                self.tell_refused(refusal)
+                self.tell_refused(&refusal)
             }
         }
     }
 
+    /// What of files it is made of.
+    pub(crate) fn watched(&self) -> Watched {
+        Watched::of(&self.command.config, &self.config)
+    }
+
     fn try_reload(&mut self, server: &Server, log: &Log, sinks: &mut Sinks) -> Result<Vec<Change>, Refusal> {
-        let mut config = Config::load(&self.path).map_err(|error| Refusal::Faults(lines_of(&error)))?;
-        let mut faults = retyped(&config, &log.schemas());
-        faults.extend(check_scripts(&config.server));
+        let mut config = self.command.load().map_err(|error| Refusal::Faults(faults_of(&error)))?;
+        let mut faults: Vec<_> = retyped(&config, &log.schemas()).into_iter().map(unplaced).collect();
+        faults.extend(script_faults(&config.server));
         let changes = self.config.changes_to(&config);
         config.keep_fixed(&self.config);
-        faults.extend(config.find_awaited().iter().map(ToString::to_string));
-        faults.extend(sinks.faults(&self.config, &config));
+        faults.extend(config.find_awaited().iter().map(source_fault));
+        faults.extend(sinks.faults(&self.config, &config).into_iter().map(unplaced));
         if !faults.is_empty() {
             return Err(Refusal::Faults(faults));
         }
         sinks.admit(&config, log);
         config.place_awaited(|sink| sinks.place_of(sink));
-        server.reload(config.server.clone(), log).map_err(|error| {
+        config.server.version = self.version.number + 1;
+        let sources = server.reload(config.server.clone(), log).map_err(|error| {
             sinks.dismiss(&self.config, log);
             Refusal::Failed(format!("{:#}", anyhow::Error::from(error)))
         })?;
         sinks.change(&self.config, &config, log);
-        self.config = config;
-        self.version += 1;
-        self.loaded_at = Timestamp::now();
-        Ok(changes)
+        let version = Version::new(config.server.version, &config, &sources);
+        let scripts = version.changed_scripts(&self.version);
+        (self.config, self.version) = (config, version);
+        Ok(Change::in_short(changes.into_iter().chain(scripts).collect()))
     }
 
     fn tell_done(&self, changes: &[Change]) -> Reloaded {
-        let (version, loaded_at) = (self.version, self.loaded_at);
-        let routes = self.config.server.routes.len();
-        tracing::info!(version, %loaded_at, routes, changes = changes.len(), "reloaded");
-        let mut text = format!("reloaded: version {version}, loaded at {loaded_at}\n");
+        let Version { number: version, loaded_at, digest, .. } = &self.version;
+        let (routes, apps, count) =
+            (self.config.server.routes.len(), self.config.mounts.len(), changes.len());
+        tracing::info!(version, %loaded_at, digest, routes, apps, changes = count, "reloaded");
+        let mut text = format!("reloaded: version {version}, loaded at {loaded_at}, digest {digest}\n");
         for change in changes {
             let line = if change.needs_restart() {
                 tracing::warn!(version, "needs a restart: {change}");
@@ -130,12 +143,13 @@ impl Present {
         Reloaded { code: 0, text }
     }
 
-    fn tell_refused(&self, refusal: Refusal) -> Reloaded {
-        let (code, reasons) = match refusal {
-            Refusal::Faults(faults) => (2, faults),
-            Refusal::Failed(reason) => (1, vec![reason]),
+    fn tell_refused(&self, refusal: &Refusal) -> Reloaded {
+        let code = match refusal {
+            Refusal::Faults(_) => 2,
+            Refusal::Failed(_) => 1,
         };
-        let (version, loaded_at) = (self.version, self.loaded_at);
+        let reasons: Vec<_> = refusal.faults().into_iter().map(|fault| fault.text).collect();
+        let Version { number: version, loaded_at, .. } = &self.version;
         for reason in &reasons {
             tracing::error!(version, "not reloaded: {reason}");
         }
@@ -150,8 +164,25 @@ impl Present {
     }
 }
 
-fn lines_of(error: &ConfigError) -> Vec<String> {
-    error.faults.iter().map(Fault::to_string).collect()
+impl Refusal {
+    fn faults(&self) -> Vec<SourceFault> {
+        match self {
+            Self::Faults(faults) => faults.clone(),
+            Self::Failed(reason) => vec![unplaced(reason.clone())],
+        }
+    }
+}
+
+fn faults_of(error: &ConfigError) -> Vec<SourceFault> {
+    error.faults.iter().map(source_fault).collect()
+}
+
+fn source_fault(fault: &Fault) -> SourceFault {
+    SourceFault { text: fault.to_string(), file: Some(fault.file.clone()), line: fault.line }
+}
+
+fn unplaced(text: String) -> SourceFault {
+    SourceFault { text, file: None, line: 0 }
 }
 
 /// Columns whose type is another than the newest that this log has for their stream: the sink's table would take no row.

@@ -1,6 +1,5 @@
 //! `tollgate serve`: wires log, loader and workers, waits for a signal, reloads meanwhile, and takes them down in the opposite order.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,17 +11,22 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tollgate_log::{DiskStorage, Log, LogError, LogEvent, RecoveryReport, RoomState, Space, Storage};
-use tollgate_server::{BoundAddress, HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts};
+use tollgate_server::{
+    BoundAddress, Dev, HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts,
+};
 
 use crate::admin::AdminServer;
 use crate::board::Board;
-use crate::config::{Config, LoadedBy};
-use crate::control::{Asker, Control};
+use crate::cli::ServeCommand;
+use crate::config::{Config, ConfigError, LoadedBy};
+use crate::control::{Asker, Control, Reloaded};
+use crate::dev;
 use crate::notify::Notifier;
 use crate::observe::{Observer, Phase, Watcher};
 use crate::print::{note, to_stdout};
 use crate::reload::Present;
 use crate::sinks::{Sinks, unfit_streams};
+use crate::watch::Watched;
 
 /// How long the loader may take for the rest of the log when the server stops; what is left is the next run's.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,7 +40,7 @@ const END_TIME: Duration = Duration::from_secs(10);
 const DESCRIPTORS_BESIDE: u64 = 256;
 
 /// Why the server stops.
-enum Stop {
+pub(crate) enum Stop {
     /// A person or a supervisor asked for it.
     Signal(i32),
     /// The log failed: nothing more can be recorded.
@@ -44,16 +48,34 @@ enum Stop {
 }
 
 /// What the main thread hears of.
-enum Event {
+pub(crate) enum Event {
     Stop(Stop),
     /// Somebody wants the configuration anew, and may wait for the answer.
     Reload(Option<Asker>),
+    /// A file changed; who watches waits for what to watch now.
+    Changed(Sender<Watched>),
+}
+
+impl ServeCommand {
+    /// Reads the configuration, as this start is to take it.
+    ///
+    /// # Errors
+    /// Every fault that was found.
+    pub(crate) fn load(&self) -> Result<Config, ConfigError> {
+        let mut config = Config::load(&self.config)?;
+        if !self.listen.is_empty() {
+            config.server.listen = self.listen.iter().map(|address| (*address).into()).collect();
+        }
+        Ok(config)
+    }
 }
 
 /// Serves until a signal, or until the log fails; loads rows meanwhile, or leaves them to a later start.
-pub(crate) fn run(path: PathBuf, is_loading: bool) -> anyhow::Result<ExitCode> {
-    let mut config = Config::load(&path)?;
-    if !is_loading {
+pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
+    let watch = dev::watch(&command)?;
+    let mut config = command.load()?;
+    config.server.dev = command.dev.then(Dev::default);
+    if command.no_load {
         config.load.by = LoadedBy::Nobody;
     }
     let unloaded = config.find_awaited();
@@ -73,20 +95,28 @@ pub(crate) fn run(path: PathBuf, is_loading: bool) -> anyhow::Result<ExitCode> {
     raise_descriptor_limit(&config);
     let listeners = Listeners::bind(&config.server)?;
     let addresses = listeners.addresses().to_vec();
+    if let Some(text) = dev::refusal(&command, &addresses) {
+        note(&text);
+        return Ok(ExitCode::from(2));
+    }
     let told = Told::start(&config)?;
     let log = open_log(&config, &told, teller.clone())?;
     let mut sinks = Sinks::follow(&config, &log);
     config.place_awaited(|sink| sinks.place_of(sink));
     let config = &config;
     told.observer.see_log(log.watch(), Board::of(sinks.followers()));
-    let control = start_control(config, &log, &sinks, &told.observer, teller);
+    let control = start_control(config, &log, &sinks, &told.observer, teller.clone());
     sinks.start(config)?;
     told.observer.show(sinks.watches());
-    let server = Server::start(config.server.clone(), listeners, &log)?;
+    let (server, sources) = Server::start(config.server.clone(), listeners, &log)?;
+    if let Some(watch) = watch {
+        dev::follow(watch, &command, config, teller)?;
+    }
+    let mut present = Present::new(command, config.clone(), &sources);
+    told.observer.note_reload(|reloads| reloads.serves(&present.version, config));
     told.observer.see_server(server.watch());
     announce(config, &addresses, told.admin.as_ref())?;
     told.notifier.ready();
-    let mut present = Present::new(path, config.clone());
     let stop = wait(&events, &mut present, &server, &log, &mut sinks, &told);
     delay_drain(&stop, &present.config, &told, &events);
     server.drain();
@@ -308,10 +338,19 @@ fn wait(
         match events.recv() {
             Ok(Event::Stop(stop)) => break stop,
             Ok(Event::Reload(asker)) => {
-                told.notifier.reloading();
-                reload(asker, present, server, log, sinks, &told.observer);
-                told.observer.show(sinks.watches());
-                told.notifier.ready();
+                if asker.is_none() {
+                    tracing::info!("SIGHUP: reloading");
+                }
+                let reloaded = reload(present, server, log, sinks, told);
+                if let Some(asker) = asker {
+                    asker.tell(&reloaded);
+                }
+            }
+            Ok(Event::Changed(watcher)) => {
+                tracing::info!("a file changed: reloading");
+                reload(present, server, log, sinks, told);
+                // Whoever watches may be gone.
+                let _ = watcher.send(present.watched());
             }
             Err(_) => break Stop::Signal(SIGTERM),
         }
@@ -327,29 +366,22 @@ fn wait(
 /// A failed log leaves routes without a stream served for as long as draining may take; a signal ends this early.
 fn wait_failed(events: &Receiver<Event>, drain_timeout: Duration) {
     let end = Instant::now() + drain_timeout;
-    while let Ok(Event::Reload(_)) = events.recv_timeout(end.saturating_duration_since(Instant::now())) {
+    while let Ok(Event::Reload(_) | Event::Changed(_)) =
+        events.recv_timeout(end.saturating_duration_since(Instant::now()))
+    {
         tracing::warn!("not reloaded: the log failed, the server stops");
     }
 }
 
-fn reload(
-    asker: Option<Asker>,
-    present: &mut Present,
-    server: &Server,
-    log: &Log,
-    sinks: &mut Sinks,
-    observer: &Observer,
-) {
-    if asker.is_none() {
-        tracing::info!("SIGHUP: reloading");
-    }
-    let reloaded = present.reload(server, log, sinks, observer);
+fn reload(present: &mut Present, server: &Server, log: &Log, sinks: &mut Sinks, told: &Told) -> Reloaded {
+    told.notifier.reloading();
+    let reloaded = present.reload(server, log, sinks, &told.observer);
     if reloaded.code == 0 {
         raise_descriptor_limit(&present.config);
     }
-    if let Some(asker) = asker {
-        asker.tell(&reloaded);
-    }
+    told.observer.show(sinks.watches());
+    told.notifier.ready();
+    reloaded
 }
 
 /// Says that the server stops before it does: whoever balances has `drain_delay` to send requests elsewhere.
@@ -368,7 +400,7 @@ fn delay_drain(stop: &Stop, config: &Config, told: &Told, events: &Receiver<Even
     let end = Instant::now() + delay;
     while let Ok(event) = events.recv_timeout(end.saturating_duration_since(Instant::now())) {
         match event {
-            Event::Reload(_) => tracing::warn!("not reloaded: the server stops"),
+            Event::Reload(_) | Event::Changed(_) => tracing::warn!("not reloaded: the server stops"),
             // The log failed meanwhile: nothing is gained by waiting.
             Event::Stop(_) => return,
         }

@@ -1,47 +1,114 @@
-//! `tollgate test`: the tests of an app, `tests/*.luau` beside its configuration.
+//! `tollgate test`: the tests of an app, `tests/*.luau` beside its configuration or `app.toml`.
 //!
 //! Exit codes: 0 all passed, 1 some failed, 2 something could not be run, or there was nothing to run.
 
 use std::fs;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread;
 
-use tollgate_server::{CallError, ServerOptions, TestFailure, TestResult, run_tests};
+use anyhow::Context;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tollgate_server::{CallError, TestFailure, TestResult, run_tests};
 use tracing_subscriber::EnvFilter;
 
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::print::{note, printable, to_stdout};
+use crate::watch::{Watch, Watched};
 
 /// The folder of the tests, beside the configuration.
 const FOLDER: &str = "tests";
 /// How the frames of `t` begin.
 const OURS: &str = "[t]";
 
+/// What could not be run.
+const UNUSABLE: u8 = 2;
+
 /// Runs the tests whose names have `filter` in them, and prints what each came to.
 pub(crate) fn run(path: &Path, filter: &str) -> anyhow::Result<ExitCode> {
     let config = Config::load(path)?;
+    show_lines_of_scripts();
+    run_once(path, &config, filter).map(ExitCode::from)
+}
+
+/// Runs them after each change of a file, until a signal; the exit code is that of the last time.
+pub(crate) fn run_watching(path: &Path, filter: &str) -> anyhow::Result<ExitCode> {
+    let mut watch = Watch::new()?;
+    let last = end_by_signals()?;
+    show_lines_of_scripts();
+    let mut watched = Watched::at(path);
+    loop {
+        // What changes while tests run is seen, too.
+        watch.look_at(&watched);
+        let code = match Config::load(path) {
+            Ok(config) => {
+                watched = Watched::of(path, &config);
+                watch.look_at(&watched);
+                run_once(path, &config, filter)?
+            }
+            Err(error) => {
+                tell_faults(&error);
+                UNUSABLE
+            }
+        };
+        last.store(code, Ordering::Relaxed);
+        to_stdout(|out| {
+            writeln!(out, "watching, Ctrl-C ends")?;
+            Ok(ExitCode::SUCCESS)
+        })?;
+        watch.wait();
+    }
+}
+
+/// Whoever closed stderr has seen enough.
+fn tell_faults(error: &ConfigError) {
+    let _ = writeln!(std::io::stderr().lock(), "{error}");
+}
+
+/// Ends the process at a signal, with the code that is there then.
+fn end_by_signals() -> anyhow::Result<Arc<AtomicU8>> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen for signals")?;
+    let last = Arc::new(AtomicU8::new(UNUSABLE));
+    let code = last.clone();
+    let end = move || {
+        if signals.forever().next().is_some() {
+            process::exit(i32::from(code.load(Ordering::Relaxed)));
+        }
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(end).context("cannot start a thread")?;
+    Ok(last)
+}
+
+/// Runs them, and returns the exit code.
+fn run_once(path: &Path, config: &Config, filter: &str) -> anyhow::Result<u8> {
     let root = root_of(path);
     let files = match files_in(&root.join(FOLDER)) {
         Ok(files) => files,
         Err(text) => {
             note(&text);
-            return Ok(ExitCode::from(2));
+            return Ok(UNUSABLE);
         }
     };
-    show_lines_of_scripts();
+    // Whoever closes the pipe has seen enough.
+    let mut code = 0;
     to_stdout(|out| {
         let mut tally = Tally::default();
         for file in &files {
-            run_file(out, &mut tally, &config.server, (file, &root), filter)?;
+            run_file(out, &mut tally, config, (file, &root), filter)?;
         }
         writeln!(out, "{} passed, {} failed", tally.passed, tally.failed)?;
         if tally.is_empty() {
             out.flush()?;
             note(&format!("no test has {filter:?} in its name"));
         }
-        Ok(tally.exit_code())
-    })
+        code = tally.exit_code();
+        Ok(ExitCode::SUCCESS)
+    })?;
+    Ok(code)
 }
 
 /// What tests came to so far.
@@ -58,12 +125,12 @@ impl Tally {
         self.passed + self.failed + self.unusable == 0
     }
 
-    fn exit_code(&self) -> ExitCode {
+    fn exit_code(&self) -> u8 {
         match self {
-            Self { unusable: 1.., .. } => ExitCode::from(2),
-            Self { failed: 1.., .. } => ExitCode::FAILURE,
-            Self { passed: 1.., .. } => ExitCode::SUCCESS,
-            _ => ExitCode::from(2),
+            Self { unusable: 1.., .. } => UNUSABLE,
+            Self { failed: 1.., .. } => 1,
+            Self { passed: 1.., .. } => 0,
+            _ => UNUSABLE,
         }
     }
 }
@@ -71,13 +138,13 @@ impl Tally {
 fn run_file(
     out: &mut dyn Write,
     tally: &mut Tally,
-    options: &ServerOptions,
+    config: &Config,
     (file, root): (&Path, &Path),
     filter: &str,
 ) -> anyhow::Result<()> {
     let shown = file.strip_prefix(root).unwrap_or(file).display().to_string();
     let mut told = Ok(());
-    let ran = run_tests(options, file, root, filter, |result| {
+    let ran = run_tests(&config.server, app_in(root, config), (file, root), filter, |result| {
         *(if result.failure.is_none() { &mut tally.passed } else { &mut tally.failed }) += 1;
         if told.is_ok() {
             told = tell(out, &shown, &result);
@@ -90,6 +157,13 @@ fn run_file(
         note(&format!("{shown}: {error}"));
     }
     Ok(())
+}
+
+/// The app whose folder this is, if it is one.
+fn app_in(root: &Path, config: &Config) -> Option<usize> {
+    let resolved = |folder: &Path| fs::canonicalize(folder).ok();
+    let root = resolved(root)?;
+    config.mounts.iter().position(|mount| resolved(&mount.dir).is_some_and(|dir| dir == root))
 }
 
 /// The folder of the configuration.

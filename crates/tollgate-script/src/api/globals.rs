@@ -6,7 +6,9 @@ use std::rc::Rc;
 use mlua::{Function, Lua, Table, Value};
 
 use super::arguments::close;
-use super::{cookie, crypto, encodings, env, fetch, json, log, redirect, shared, sleep, time, url, uuid};
+use super::{
+    app, cookie, crypto, encodings, env, fetch, json, log, redirect, shared, sleep, time, url, uuid,
+};
 use crate::budget::Budget;
 use crate::fetch::FetcherCell;
 use crate::host::HostOptions;
@@ -56,6 +58,7 @@ pub(crate) fn install(
     tollgate.raw_set("shared", shared::install(lua, &options.shared, options.shared_bytes_max)?)?;
     tollgate.raw_set("cookie", cookie::install(lua)?)?;
     tollgate.raw_set("redirect", lua.create_function(redirect::redirect)?)?;
+    tollgate.raw_set("app", app::install(lua, &options.base)?)?;
     tollgate.raw_set("sleep", sleep::install(lua, waits)?)?;
     let bytes_max = options.reply_bytes_max;
     fetch::install(

@@ -1,5 +1,6 @@
 //! Answers for what a script finds in its globals: `tollgate`, `print`, and a standard library without the doors.
 
+mod app;
 pub(crate) mod arguments;
 mod cookie;
 mod crypto;

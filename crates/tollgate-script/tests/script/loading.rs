@@ -124,16 +124,47 @@ fn a_module_that_fails_is_named_and_can_be_mended() {
 }
 
 #[test]
-fn hosts_that_loaded_the_same_texts_have_the_same_digest() {
+fn a_host_knows_what_it_read_by_file_and_digest() {
     let app = App::new();
     let file = app.file("main.luau", "return require('lib/a')");
-    let digest = |text: &str| {
+    let sources = |text: &str| {
         app.file("lib/a.luau", text);
         let host = Host::new(HostOptions::default()).unwrap();
         host.load(&file, app.root(), &RecordFields::default()).unwrap();
-        host.sources_digest()
+        host.sources()
     };
-    let first = digest("return print");
-    assert_eq!(digest("return print"), first);
-    assert_ne!(digest("return error"), first);
+    let first = sources("return print");
+    let names: Vec<_> = first.iter().map(|source| source.file.file_name().unwrap()).collect();
+    assert_eq!(names, ["main.luau", "a.luau"]);
+    assert_eq!(sources("return print"), first);
+    let other = sources("return error");
+    assert_eq!(other[0], first[0]);
+    assert_ne!(other[1], first[1]);
+}
+
+#[test]
+fn an_app_knows_where_it_is_mounted() {
+    let mounted = App::with(HostOptions { base: "/a b/shop".to_owned(), ..HostOptions::default() });
+    assert_eq!(mounted.text("return tollgate.app.base"), "/a b/shop");
+    assert_eq!(mounted.text("return tollgate.app.url('/cart?x=1#y')"), "/a%20b/shop/cart?x=1#y");
+    assert_eq!(mounted.text("return tollgate.app.below('/a b/shop/cart')"), "/cart");
+    for outside in ["/a b/shopping/cart", "/a b/shop", "/cart", ""] {
+        let below = format!("return tostring(tollgate.app.below('{outside}'))");
+        assert_eq!(mounted.text(&below), "nil", "{outside}");
+    }
+    let whole = App::new();
+    assert_eq!(whole.text("return '<' .. tollgate.app.base .. tollgate.app.url('/cart') .. '>'"), "</cart>");
+    assert_eq!(whole.text("return tollgate.app.below('/cart')"), "/cart");
+}
+
+#[test]
+fn a_url_of_an_app_never_leads_to_another_server() {
+    let whole = App::new();
+    let mounted = App::with(HostOptions { base: "/shop".to_owned(), ..HostOptions::default() });
+    for wrong in ["''", "'cart'", "'//evil.example/'", "'/a b'", "'/\\r\\n'", "'/\u{e9}'", "7", "nil"] {
+        let error = whole.error(&format!("return tollgate.app.url({wrong})"));
+        assert!(error.contains("path of tollgate.app.url"), "{wrong}: {error}");
+    }
+    assert_eq!(mounted.text("return tollgate.app.url('//evil.example/')"), "/shop//evil.example/");
+    assert!(mounted.error("return tollgate.app.bse").contains("did you mean \"base\""));
 }

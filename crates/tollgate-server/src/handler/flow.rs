@@ -113,10 +113,10 @@ impl ScriptFlow {
 
     fn log(&self, error: &CallError) {
         self.endpoint.cells.count_failure(ScriptFailure::from(error));
-        let (route, method) = (&self.endpoint.path, self.request.head.method());
-        let (path, id) = (self.request.path(), &self.request.id);
+        let Endpoint { path: route, version, .. } = &*self.endpoint;
+        let (method, path, id) = (self.request.head.method(), self.request.path(), &self.request.id);
         let trace = self.request.trace_text();
-        tracing::error!(route, %method, path, %id, trace, "script failed after its reply began: {error}");
+        tracing::error!(route, %method, path, %id, trace, version, "script failed after its reply began: {error}");
     }
 
     fn poll_written(&self) -> Poll<Flowed> {

@@ -11,6 +11,7 @@ mod visit;
 
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,7 +24,7 @@ use tollgate_script::{Host, LoadError, Record, RecordFields, Request, RequestId}
 use crate::cors::Cors;
 use crate::files::{Files, Work};
 use crate::observe::{OwnCells, Refusal, RouteCells};
-use crate::options::{BodyPace, HandlerSpec, RouteSpec};
+use crate::options::{BodyPace, HandlerSpec, RouteSpec, ServerOptions};
 use crate::recorder::{Gate, Recorder};
 use crate::reply::{Extent, Reply};
 use crate::stream::Ack;
@@ -49,6 +50,10 @@ pub(crate) struct Endpoint {
     pub(crate) cells: Rc<OwnCells>,
     /// How many requests it takes, if that is bounded.
     pub(crate) throttle: Option<Arc<Throttle>>,
+    /// The version of the configuration that it is of.
+    pub(crate) version: u64,
+    /// In development: the folder of the script, for what shows why it failed.
+    dev_root: Option<PathBuf>,
     stream: Option<Rc<StreamPlan>>,
     handler: Handler,
 }
@@ -107,6 +112,7 @@ impl Endpoint {
         work: &Rc<Work>,
         client: &Client,
         cells: Arc<RouteCells>,
+        options: &ServerOptions,
     ) -> Result<Self, LoadError> {
         let stream = spec.stream.and_then(|stream| streams.get(stream)).cloned();
         let handler = match (&spec.handler, &stream) {
@@ -147,6 +153,8 @@ impl Endpoint {
             cors: spec.cors.as_ref().map(|cors| Cors::new(cors, methods)),
             cells: OwnCells::new(cells),
             throttle: None,
+            version: options.version,
+            dev_root: options.dev.as_ref().and_then(|_| script_root(spec)),
             stream,
             handler,
         })
@@ -227,6 +235,15 @@ impl Endpoint {
         let facts = Facts { request, took_us: exchange.took_us(), ending: Ending::Cancelled };
         if let Err(error) = append(stream, Record::default(), &facts, recorder) {
             tracing::debug!(%error, id = %request.id, "a cancelled request was not recorded");
+        }
+    }
+}
+
+fn script_root(spec: &RouteSpec) -> Option<PathBuf> {
+    match &spec.handler {
+        HandlerSpec::Script { root, .. } => Some(root.clone()),
+        HandlerSpec::Proxy(_) | HandlerSpec::Collect | HandlerSpec::Files(_) | HandlerSpec::Reply { .. } => {
+            None
         }
     }
 }

@@ -6,7 +6,8 @@ use tollgate_http::StatusCode;
 use tollgate_log::{Transaction, Value, ValueError};
 use tollgate_script::{CallError, FieldValue, Outcome, Record};
 
-use super::Exchange;
+use super::{Endpoint, Exchange};
+use crate::dev::script_failure;
 use crate::observe::ScriptFailure;
 use crate::reply::Reply;
 use crate::stream::UnknownFields;
@@ -23,9 +24,14 @@ pub(super) fn reply(result: Result<Outcome, CallError>, exchange: &Exchange) -> 
             let request = &exchange.request;
             exchange.endpoint.cells.count_failure(ScriptFailure::from(&error));
             let (method, path) = (request.head.method(), request.path());
-            let (route, trace) = (&exchange.endpoint.path, request.trace_text());
-            tracing::error!(route, %method, path, id = %request.id, trace, "script failed: {error}");
-            (Reply::text(StatusCode::INTERNAL_SERVER_ERROR, "the script failed"), Record::default())
+            let Endpoint { path: route, version, dev_root, .. } = &*exchange.endpoint;
+            let trace = request.trace_text();
+            tracing::error!(route, %method, path, id = %request.id, trace, version, "script failed: {error}");
+            let reply = match dev_root {
+                Some(root) => script_failure(&error, root, exchange),
+                None => Reply::text(StatusCode::INTERNAL_SERVER_ERROR, "the script failed"),
+            };
+            (reply, Record::default())
         }
     }
 }

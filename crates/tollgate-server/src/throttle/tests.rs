@@ -23,6 +23,7 @@ fn route(path: &str, concurrency_max: Option<u32>, rates: Vec<RateSpec>) -> Rout
         body_pace: None,
         cors: None,
         limits: RouteLimits { concurrency_max, rates },
+        app: None,
     }
 }
 

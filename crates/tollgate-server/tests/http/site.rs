@@ -51,6 +51,9 @@ impl Site {
             streams: Vec::new(),
             backends: Vec::new(),
             routes: Vec::new(),
+            apps: Vec::new(),
+            version: 1,
+            dev: None,
             request_ids: RequestIds::default(),
             traces: Traces::Pass,
             drain_timeout: Duration::from_secs(5),
@@ -143,6 +146,7 @@ impl Site {
             body_pace: None,
             cors: None,
             limits: RouteLimits::default(),
+            app: None,
         };
         self.options.routes.push(spec);
         self
@@ -165,7 +169,7 @@ impl Site {
         let (log, _) = Log::open(Arc::new(DiskStorage), log, schemas, |event| panic!("{event:?}")).unwrap();
         let listeners = Listeners::bind(&self.options).unwrap();
         let address = listeners.addresses()[0].clone();
-        let server = Server::start(self.options, listeners, &log).unwrap();
+        let (server, _) = Server::start(self.options, listeners, &log).unwrap();
         Running { folder: self.folder, address, server, log }
     }
 }

@@ -9,7 +9,7 @@ use tollgate_load::SinkKind;
 use tollgate_log::{Level, SinkPlace};
 use tollgate_server::{Ack, StreamSpec};
 
-use super::fault::{Fault, did_you_mean};
+use super::fault::{Fault, Place, did_you_mean};
 use super::resolved::{Config, quoted};
 use super::section::{Section, TextOrTable, Written};
 use super::sink::{LoadedBy, Sink};
@@ -22,11 +22,10 @@ const TIMEOUT_MS: RangeInclusive<u64> = 100..=HOUR_MS;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Awaited {
     /// The name of the stream.
-    stream: String,
+    pub(super) stream: String,
     /// The sink that is named; none if there is only one.
     sink: Option<String>,
-    /// Where: line and character in it.
-    place: (usize, usize),
+    place: Place,
 }
 
 /// Reads `ack` and `ack_timeout`. Which sink is waited for is found later.
@@ -53,7 +52,7 @@ pub(super) fn read(stream: &str, section: &mut Section<'_>) -> (Ack, Option<Awai
 fn written(stream: &str, section: &mut Section<'_>) -> (Option<Ack>, Option<Awaited>) {
     let is_there = section.has("ack");
     let awaited = |section: &Section<'_>, at: &std::ops::Range<usize>, sink| {
-        Some(Awaited { stream: stream.to_owned(), sink, place: section.place(at) })
+        Some(Awaited { stream: stream.to_owned(), sink, place: section.spot(at) })
     };
     match section.text_or_table("ack", "a string, or { loaded = \"SINK\" }") {
         None => ((!is_there).then_some(Ack::Log(Level::Synced)), None),
@@ -88,10 +87,7 @@ impl Config {
             let Some(Ack::Loaded { sink, .. }) = stream.map(|stream| &mut stream.ack) else { continue };
             match awaited.find(&self.sinks, self.load.by) {
                 Ok(found) => *sink = found,
-                Err(text) => {
-                    let (line, column) = awaited.place;
-                    faults.push(Fault { file: self.source.clone(), line, column, text });
-                }
+                Err(text) => faults.push(awaited.place.fault(text)),
             }
         }
         faults
@@ -131,6 +127,11 @@ impl Config {
 }
 
 impl Awaited {
+    /// The same of a stream that is called otherwise.
+    pub(super) fn of(self, stream: &str) -> Self {
+        Self { stream: stream.to_owned(), ..self }
+    }
+
     /// # Errors
     /// What was found, and what is allowed.
     fn find(&self, sinks: &[Sink], by: LoadedBy) -> Result<SinkPlace, String> {

@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use tollgate_server::AppSpec;
 use toml::{Table, Value};
 
 use super::Config;
 
 /// Keys of `[server]` that a server takes once; all of `[admin]`, `[log]` and `[load]` are such, too.
 const SERVER_KEYS_FIXED: [&str; 5] = ["listen", "backlog", "workers", "spool_dir", "spool_bytes_max"];
+
+/// The value of an app that is there.
+const MOUNTED: &str = "mounted";
 
 /// One key that differs. None: it is not there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +33,23 @@ impl Change {
             || self.key.starts_with("admin.")
             || self.key.starts_with("log.")
             || self.key.starts_with("load.")
+    }
+
+    /// Leaves out what belongs to an app that comes or goes: that is one change.
+    pub(crate) fn in_short(changes: Vec<Self>) -> Vec<Self> {
+        let is_whole = |change: &&Self| change.is_of_a_mount();
+        let whole: Vec<_> = changes.iter().filter(is_whole).map(|change| change.key.clone()).collect();
+        let is_part = |change: &Self| whole.iter().any(|app| change.is_below(app));
+        changes.into_iter().filter(|change| !is_part(change)).collect()
+    }
+
+    /// Whether an app is mounted that was not, or the other way round.
+    fn is_of_a_mount(&self) -> bool {
+        [&self.present, &self.new].into_iter().flatten().any(|value| value == MOUNTED)
+    }
+
+    fn is_below(&self, app: &str) -> bool {
+        self.key.strip_prefix(app).is_some_and(|rest| rest.starts_with(['.', ' ']))
     }
 }
 
@@ -55,10 +76,10 @@ impl Config {
         };
         let mut changes: Vec<_> = differing.map(change).collect();
         changes.sort_by(|one, other| one.key.cmp(&other.key));
-        changes
+        Change::in_short(changes)
     }
 
-    /// Takes over what takes a restart to change, and the values that scripts share.
+    /// Takes over what takes a restart to change, and the values that scripts share: those of an app stay with its mount.
     pub(crate) fn keep_fixed(&mut self, present: &Self) {
         self.server.listen = present.server.listen.clone();
         self.server.backlog = present.server.backlog;
@@ -66,6 +87,13 @@ impl Config {
         self.server.spool = present.server.spool.clone();
         self.server.script.shared = std::sync::Arc::clone(&present.server.script.shared);
         self.admin = present.admin.clone();
+        self.server.dev.clone_from(&present.server.dev);
+        for app in &mut self.server.apps {
+            let same = |known: &&AppSpec| (&known.base, &known.host) == (&app.base, &app.host);
+            if let Some(known) = present.server.apps.iter().find(same) {
+                app.script.shared = std::sync::Arc::clone(&known.script.shared);
+            }
+        }
         self.log = present.log.clone();
         self.load = present.load;
     }
@@ -75,18 +103,32 @@ impl Config {
         let mut keys = BTreeMap::new();
         // It prints what it reads.
         let printed: Table = self.to_string().parse().unwrap_or_default();
-        for (section, value) in &printed {
-            match value {
-                Value::Table(table) => gather(section, table, &mut keys),
-                Value::Array(routes) => {
-                    for route in routes.iter().filter_map(Value::as_table) {
-                        keys.insert(route_name(route), shown(&Value::Table(route.clone())));
-                    }
-                }
-                _ => {}
+        gather_sections("", &printed, &mut keys);
+        let apps = printed.get("app").and_then(Value::as_array).into_iter().flatten();
+        for (index, (mount, written)) in self.mounts.iter().zip(apps).enumerate() {
+            let name = mount.name();
+            keys.insert(name.clone(), MOUNTED.to_owned());
+            if let Some(written) = written.as_table() {
+                gather(&name, written, &mut keys);
             }
+            let text: Table = self.app_text(index).parse().unwrap_or_default();
+            gather_sections(&format!("{name} "), &text, &mut keys);
         }
         keys
+    }
+}
+
+fn gather_sections(above: &str, printed: &Table, keys: &mut BTreeMap<String, String>) {
+    for (section, value) in printed {
+        match value {
+            Value::Table(table) => gather(&format!("{above}{section}"), table, keys),
+            Value::Array(routes) if section == "route" => {
+                for route in routes.iter().filter_map(Value::as_table) {
+                    keys.insert(format!("{above}{}", route_name(route)), shown(&Value::Table(route.clone())));
+                }
+            }
+            _ => {}
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -32,6 +33,41 @@ impl fmt::Display for Fault {
             write!(f, "{}:{}:", self.line, self.column)?;
         }
         write!(f, " {}", self.text)
+    }
+}
+
+/// Where something is written, for faults about something else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// Its line, from 1.
+    pub(crate) line: usize,
+    /// The character in the line, from 1.
+    pub(crate) column: usize,
+}
+
+impl Place {
+    /// What it is called in a fault of `file`.
+    pub(super) fn beside(&self, file: &Path) -> String {
+        if self.file == file { format!("line {}", self.line) } else { self.to_string() }
+    }
+
+    /// Whether both are the same, however their file is called.
+    pub(super) fn is_that_of(&self, other: &Self) -> bool {
+        let resolved = |place: &Self| fs::canonicalize(&place.file).unwrap_or_else(|_| place.file.clone());
+        (self.line, self.column) == (other.line, other.column) && resolved(self) == resolved(other)
+    }
+
+    /// Makes a fault of it.
+    pub(super) fn fault(&self, text: String) -> Fault {
+        Fault { file: self.file.clone(), line: self.line, column: self.column, text }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file.display(), self.line)
     }
 }
 
@@ -83,9 +119,10 @@ impl<'a> Faults<'a> {
         self.found.borrow_mut().push(fault);
     }
 
-    /// The line of a place, for a fault that names another one.
-    pub(super) fn line(&self, span: &Span) -> usize {
-        self.place(span).0
+    /// A place, for a fault that names another one.
+    pub(super) fn spot(&self, span: &Span) -> Place {
+        let (line, column) = self.place(span);
+        Place { file: self.file.to_owned(), line, column }
     }
 
     /// Adds those that were found elsewhere.

@@ -13,13 +13,15 @@ use tollgate_server::{
     HostOptions, ListenSpec, Method, Methods, RequestIds, RouteSpec, ServerOptions, SpoolOptions, StreamSpec,
     Traces, TrustedProxies, UnderscoreNames, canonical_host,
 };
+use toml::Spanned;
 use toml::de::DeTable;
 
 use super::admin::admin;
+use super::app::{APP_FILE, AppDefaults, Trust, apps, intruders, outside};
 use super::backend::backends;
 use super::cors::cors;
 use super::env::Environment;
-use super::fault::{ConfigError, Fault, Faults, did_you_mean};
+use super::fault::{ConfigError, Fault, Faults, Place, did_you_mean};
 use super::files::files;
 use super::listen::{listen, trusted_proxies};
 use super::proxy::proxy;
@@ -29,7 +31,7 @@ use super::route::{conflicts, is_host, path_problem};
 use super::route_limits::route_limits;
 use super::section::{Context, Section, Written};
 use super::sink::{load_rules, sinks};
-use super::stream::streams;
+use super::stream::Streams;
 use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS};
 
 const TIMEOUT_MS: RangeInclusive<u64> = 1..=24 * HOUR_MS;
@@ -37,7 +39,7 @@ const TIMEOUT_MS: RangeInclusive<u64> = 1..=24 * HOUR_MS;
 const RETAIN_MS_MAX: u64 = 365 * 24 * HOUR_MS;
 /// As much as a large disk.
 const RETAIN_BYTES_MAX: u64 = GIB << 20;
-const BODY_BYTES: RangeInclusive<u64> = 0..=1024 * GIB;
+pub(super) const BODY_BYTES: RangeInclusive<u64> = 0..=1024 * GIB;
 const HANDLERS: [&str; 5] = ["script", "files", "proxy", "collect", "reply"];
 
 /// Resolves the text of a configuration file. Paths in it are relative to the file's folder.
@@ -49,38 +51,92 @@ pub(super) fn resolve(file: &Path, text: &str, env: Environment<'_>) -> Result<C
     let folder = absolute(parent).map_err(|error| {
         Fault::of_file(file, format!("cannot tell the folder of the configuration: {error}"))
     })?;
-    let faults = Faults::new(file, text);
-    let (document, errors) = DeTable::parse_recoverable(text);
-    for error in &errors {
-        faults.add(&error.span().unwrap_or_default(), error.message());
-    }
-    if errors.iter().any(|error| error.message() != "duplicate key") {
-        return Err(faults.into_error());
-    }
-    let context = Context { faults: &faults, env };
+    read(&Origin { file, folder: &folder, env, trust: Trust::Mounted }, text)
+}
+
+/// Resolves the `app.toml` of a folder that is served by itself: mounted at the root of a server that says nothing else.
+///
+/// # Errors
+/// Every fault, in the order of the file.
+pub(super) fn resolve_app(dir: &Path, env: Environment<'_>) -> Result<Config, ConfigError> {
+    let file = if dir == Path::new(".") { PathBuf::new() } else { dir.to_owned() }.join(APP_FILE);
+    let folder = absolute(dir)
+        .map_err(|error| Fault::of_file(&file, format!("cannot tell the folder of the app: {error}")))?;
+    let origin = Origin { file: &file, folder: &folder, env, trust: Trust::Alone };
+    let config = read(&origin, "[[app]]\npath = \"/\"\ndir = \"\"\n")?;
+    Ok(Config { source: dir.to_owned(), ..config })
+}
+
+/// Where a text is from.
+struct Origin<'a> {
+    /// As faults name it.
+    file: &'a Path,
+    /// Its folder, absolute.
+    folder: &'a Path,
+    env: Environment<'a>,
+    trust: Trust,
+}
+
+fn read(origin: &Origin<'_>, text: &str) -> Result<Config, ConfigError> {
+    let faults = Faults::new(origin.file, text);
+    let Some(document) = parse(text, &faults) else { return Err(faults.into_error()) };
+    let context = Context { faults: &faults, env: origin.env };
     let root = Section::new(context, "the file", 0..0, document.get_ref());
-    let mut config = whole(root, file, &folder);
+    let mut config = whole(root, origin);
     faults.extend(config.find_awaited());
     if faults.is_empty() { Ok(config) } else { Err(faults.into_error()) }
 }
 
-fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
+/// Reads a text as TOML. None: it is none, and the faults say why.
+pub(super) fn parse<'t>(text: &'t str, faults: &Faults<'_>) -> Option<Spanned<DeTable<'t>>> {
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        faults.add(&error.span().unwrap_or_default(), error.message());
+    }
+    errors.iter().all(|error| error.message() == "duplicate key").then_some(document)
+}
+
+fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
+    let Origin { file, folder, .. } = *origin;
     let written = server(root.table("server"), folder);
     let log = log(root.table("log"), folder);
     let admin = admin(root.table("admin"), folder, &log.dir);
     let load = load_rules(root.table("load"));
-    let script = script(root.table("script"));
-    let (streams, awaited) = streams(&mut root);
+    let script = script(root.table("script"), HostOptions::default());
+    let mut streams = Streams::read(&mut root);
     let backends = backends(&mut root);
+    let reach = Reach::new(&written.connection, &written.spool);
     let defaults = RouteDefaults {
         folder,
-        streams: &streams,
+        streams: &streams.specs,
         backends: &backends,
         body_bytes_max: written.body_bytes_max,
         body_pace: written.connection.body_pace,
-        reach: Reach::new(&written.connection, &written.spool),
+        reach,
+        is_app: false,
     };
-    let routes = routes(&mut root, &defaults);
+    let mut routes = Routes::read(&mut root, &defaults);
+    let defaults = AppDefaults {
+        file,
+        folder,
+        env: origin.env,
+        trust: origin.trust,
+        script: &script,
+        backends: &backends,
+        body_bytes_max: written.body_bytes_max,
+        body_pace: written.connection.body_pace,
+        reach,
+    };
+    let apps = apps(&mut root, &defaults, &mut streams);
+    routes.extend(apps.routes);
+    routes.check(&root);
+    for (app, route) in intruders(&apps.specs, &routes.specs) {
+        let (place, path) = (&routes.places[route], &routes.specs[route].path);
+        let (name, mount) = (apps.mounts[app].name(), apps.places[app].beside(&place.file));
+        root.add_faults(vec![place.fault(format!("route {path:?} is all of {name} of {mount}"))]);
+    }
+    let Streams { specs: streams, awaited, .. } = streams;
+    let Routes { specs: routes, .. } = routes;
     let sinks = sinks(&mut root, folder, &streams);
     check_served(&root, &routes, &[("dir in [log]", &log.dir), ("spool_dir", &written.spool.dir)]);
     root.finish();
@@ -102,6 +158,9 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
             streams,
             backends,
             routes,
+            apps: apps.specs,
+            version: 1,
+            dev: None,
             request_ids: written.request_ids,
             traces: written.traces,
             drain_timeout: written.drain_timeout,
@@ -112,6 +171,8 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
         load,
         sinks,
         awaited,
+        mounts: apps.mounts,
+        text: None,
     }
 }
 
@@ -181,8 +242,8 @@ fn connection(section: &mut Section<'_>) -> ConnectionLimits {
     limits
 }
 
-/// Of the server, or of one route.
-fn body_pace(section: &mut Section<'_>, default: BodyPace) -> BodyPace {
+/// Of the server, of an app, or of one route.
+pub(super) fn body_pace(section: &mut Section<'_>, default: BodyPace) -> BodyPace {
     BodyPace {
         timeout: section.duration("body_timeout", TIMEOUT_MS, default.timeout),
         rate_min: section.size("body_rate_min", 0..=GIB, default.rate_min),
@@ -244,15 +305,17 @@ fn checked_node(section: &Section<'_>, node: Written<String>) -> String {
     node.value
 }
 
-fn script(mut section: Section<'_>) -> HostOptions {
-    let mut host = HostOptions::default();
+/// Bounds on scripts, where the section says nothing as `host` has them.
+pub(super) fn script(mut section: Section<'_>, mut host: HostOptions) -> HostOptions {
     host.cpu_budget = section.duration("cpu_budget", 1..=10 * MINUTE_MS, host.cpu_budget);
     host.wall_budget = section.duration("wall_budget", 1..=60 * MINUTE_MS, host.wall_budget);
     host.heartbeat = section.duration("heartbeat", 1_000..=60 * MINUTE_MS, host.heartbeat);
     host.memory_bytes_max = section.size("memory_bytes_max", 64 * KIB..=4 * GIB, host.memory_bytes_max);
     host.reply_bytes_max = section.size("reply_bytes_max", KIB..=GIB, host.reply_bytes_max);
     host.shared_bytes_max = section.size("shared_bytes_max", 0..=64 * GIB, host.shared_bytes_max);
-    host.env = section.texts("env").map_or_else(Vec::new, |names| variables(&section, names));
+    if let Some(names) = section.texts("env") {
+        host.env = variables(&section, names);
+    }
     section.finish();
     host
 }
@@ -273,33 +336,60 @@ fn variables(section: &Section<'_>, names: Vec<Written<String>>) -> Vec<String> 
     known
 }
 
-struct RouteDefaults<'a> {
-    folder: &'a Path,
-    streams: &'a [StreamSpec],
-    backends: &'a [BackendOptions],
-    body_bytes_max: u64,
-    body_pace: BodyPace,
-    reach: Reach,
+/// What routes begin with where they say nothing else.
+pub(super) struct RouteDefaults<'a> {
+    /// What paths are relative to.
+    pub(super) folder: &'a Path,
+    /// The streams that they may name.
+    pub(super) streams: &'a [StreamSpec],
+    /// The backends that they may name: those of the server.
+    pub(super) backends: &'a [BackendOptions],
+    pub(super) body_bytes_max: u64,
+    pub(super) body_pace: BodyPace,
+    pub(super) reach: Reach,
+    /// Whether they are those of an app, which has no host and nothing outside of its folder.
+    pub(super) is_app: bool,
 }
 
-fn routes(root: &mut Section<'_>, defaults: &RouteDefaults<'_>) -> Vec<RouteSpec> {
-    let sections = root.tables("route", "[[route]]", "a list of sections [[route]]").unwrap_or_default();
-    let (mut routes, mut spans) = (Vec::new(), Vec::new());
-    for section in sections {
-        let span = section.span().clone();
-        if let Some(route) = route(section, defaults) {
-            routes.push(route);
-            spans.push(span);
+/// All routes of a file, in its order.
+#[derive(Default)]
+pub(super) struct Routes {
+    pub(super) specs: Vec<RouteSpec>,
+    /// Where each is written.
+    pub(super) places: Vec<Place>,
+}
+
+impl Routes {
+    /// Reads those that are sound by themselves.
+    pub(super) fn read(root: &mut Section<'_>, defaults: &RouteDefaults<'_>) -> Self {
+        let sections = root.tables("route", "[[route]]", "a list of sections [[route]]").unwrap_or_default();
+        let mut routes = Self::default();
+        for section in sections {
+            let place = section.spot(section.span());
+            if let Some(route) = route(section, defaults) {
+                routes.specs.push(route);
+                routes.places.push(place);
+            }
+        }
+        routes
+    }
+
+    pub(super) fn extend(&mut self, other: Self) {
+        self.specs.extend(other.specs);
+        self.places.extend(other.places);
+    }
+
+    /// Tells which are in each other's way.
+    fn check(&self, root: &Section<'_>) {
+        for (earlier, later) in conflicts(&self.specs) {
+            let (path, place) = (&self.specs[later].path, &self.places[later]);
+            let earlier = self.places[earlier].beside(&place.file);
+            let text = format!(
+                "route {path:?} is that of {earlier} again: same host, same path, methods that overlap"
+            );
+            root.add_faults(vec![place.fault(text)]);
         }
     }
-    for (earlier, later) in conflicts(&routes) {
-        let (path, line) = (&routes[later].path, root.line(&spans[earlier]));
-        let text = format!(
-            "route {path:?} is that of line {line} again: same host, same path, methods that overlap"
-        );
-        root.fault_at(&spans[later], text);
-    }
-    routes
 }
 
 fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<RouteSpec> {
@@ -309,7 +399,10 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     {
         section.fault_at(&path.span, problem);
     }
-    let host = section.text("host").map(|host| checked_host(&section, &host));
+    let host = match defaults.is_app {
+        true => None,
+        false => section.text("host").map(|host| checked_host(&section, &host)),
+    };
     let methods = methods(&mut section, "methods in [[route]]");
     let stream = stream(&mut section, defaults.streams);
     let handler = handler(&mut section, defaults);
@@ -343,9 +436,23 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     if path.as_ref().is_some_and(|path| path.value == RouteSpec::ASTERISK) {
         check_asterisk(&section, methods, handler.as_ref());
     }
+    if defaults.is_app {
+        check_app_route(&section, path.as_ref(), handler.as_ref(), defaults.folder);
+    }
     section.finish();
     let (path, handler) = (path?.value, handler?);
-    Some(RouteSpec { path, host, methods, handler, stream, body_bytes_max, body_pace, cors, limits })
+    Some(RouteSpec {
+        path,
+        host,
+        methods,
+        handler,
+        stream,
+        body_bytes_max,
+        body_pace,
+        cors,
+        limits,
+        app: None,
+    })
 }
 
 /// What the server writes is for nobody to fetch.
@@ -375,6 +482,24 @@ fn check_asterisk(section: &Section<'_>, methods: Option<Methods>, handler: Opti
         _ => return,
     };
     section.fault(format!("path \"*\" has {name}, allowed are script and reply: it is for OPTIONS alone"));
+}
+
+/// An app has what is below its path, and in its folder.
+fn check_app_route(
+    section: &Section<'_>,
+    path: Option<&Written<String>>,
+    handler: Option<&HandlerSpec>,
+    folder: &Path,
+) {
+    if let Some(path) = path.filter(|path| path.value == RouteSpec::ASTERISK) {
+        section.fault_at(
+            &path.span,
+            "path is \"*\", which is the server itself: allowed is what is below the app",
+        );
+    }
+    if let Some(problem) = handler.and_then(|handler| outside(handler, folder)) {
+        section.fault(problem);
+    }
 }
 
 fn checked_host(section: &Section<'_>, host: &Written<String>) -> String {

@@ -5,6 +5,7 @@
 
 mod ack;
 mod admin;
+mod app;
 mod backend;
 mod changes;
 mod cors;
@@ -21,6 +22,7 @@ mod route_limits;
 mod rules;
 mod section;
 mod sink;
+mod sources;
 mod stream;
 mod units;
 mod zero;
@@ -29,28 +31,44 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 pub(crate) use admin::{Admin, AdminListen, Token};
+pub(crate) use app::{APP_FILE, Mount};
 pub(crate) use changes::Change;
 pub(crate) use fault::{ConfigError, Fault};
 pub(crate) use resolved::Config;
 pub(crate) use sink::{LoadedBy, Sink, UnknownSink};
+use sources::source_file;
 
 /// The name of the file that a folder is looked up for.
 pub(crate) const FILE_NAME: &str = "tollgate.toml";
 
 impl Config {
-    /// Reads a configuration file, or the folder of an app with or without one.
+    /// Reads a configuration file, an `app.toml`, or a folder with one of them or none.
     ///
     /// # Errors
     /// Every fault that was found. The operator's: change the file, then retry.
     pub(crate) fn load(path: &Path) -> Result<Self, ConfigError> {
+        if let Some(folder) = app_alone(path) {
+            return file::resolve_app(&folder, &|name| std::env::var(name).ok());
+        }
         let written = if path.is_dir() { written_in(path) } else { path.to_owned() };
         if path.is_dir() && !written.is_file() {
             return zero::resolve(path);
         }
         let text = fs::read_to_string(&written)
             .map_err(|error| Fault::of_file(&written, format!("cannot read the configuration: {error}")))?;
-        file::resolve(&written, &text, &|name| std::env::var(name).ok())
+        let config = file::resolve(&written, &text, &|name| std::env::var(name).ok())?;
+        Ok(Self { text: Some(source_file(&written, &text)), ..config })
     }
+}
+
+/// The folder of an app that is named by itself.
+fn app_alone(path: &Path) -> Option<PathBuf> {
+    if path.is_dir() {
+        let is_alone = !path.join(FILE_NAME).is_file() && path.join(APP_FILE).is_file();
+        return is_alone.then(|| path.to_owned());
+    }
+    let parent = path.parent().filter(|_| path.file_name().is_some_and(|name| name == APP_FILE))?;
+    Some(if parent.as_os_str().is_empty() { PathBuf::from(".") } else { parent.to_owned() })
 }
 
 /// The configuration file of a folder, named as briefly as the folder allows.

@@ -6,6 +6,7 @@ use super::section::Section;
 use super::units::{show_duration, show_size};
 
 /// What of the bounds of routes can be reached.
+#[derive(Clone, Copy)]
 pub(super) struct Reach {
     /// Bytes of a body for which there is a place.
     body_bytes: u64,

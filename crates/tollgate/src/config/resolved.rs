@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use tollgate_log::{DiskStorage, LogOptions, Storage};
 use tollgate_server::{
-    ColumnSpec, HandlerSpec, KeySpec, ListenSpec, RequestIds, RouteSpec, ServerOptions, StreamSpec, Traces,
-    UnknownFields,
+    ColumnSpec, HandlerSpec, HostOptions, KeySpec, ListenSpec, RequestIds, RouteSpec, ServerOptions,
+    SourceFile, StreamSpec, Traces, UnknownFields,
 };
 
 use super::ack::Awaited;
 use super::admin::Admin;
+use super::app::Mount;
 use super::backend::write_backend;
 use super::env::escape;
 use super::listen::{show, show_proxies};
@@ -71,6 +72,10 @@ pub(crate) struct Config {
     pub(super) awaited: Vec<Awaited>,
     /// Bytes of a request body on routes that say nothing else.
     pub(crate) body_bytes_max: u64,
+    /// The apps, in the order of those of the server.
+    pub(crate) mounts: Vec<Mount>,
+    /// The file that it was read from; none where it was made of a folder.
+    pub(crate) text: Option<SourceFile>,
 }
 
 /// The addresses of a configuration that names none.
@@ -118,9 +123,14 @@ impl fmt::Display for Config {
         self.admin.write(f)?;
         write_log(&self.log, f)?;
         self.write_script(f)?;
-        self.server.streams.iter().try_for_each(|stream| self.write_stream(stream, f))?;
+        let own_streams = self.server.streams.iter().enumerate();
+        let mut own_streams =
+            own_streams.filter(|(place, _)| !self.is_of_apps(*place)).map(|(_, stream)| stream);
+        own_streams.try_for_each(|stream| self.write_stream(stream, f))?;
         self.server.backends.iter().try_for_each(|backend| write_backend(backend, f))?;
-        self.server.routes.iter().try_for_each(|route| self.write_route(route, f))?;
+        let mut own_routes = self.server.routes.iter().filter(|route| route.app.is_none());
+        own_routes.try_for_each(|route| self.write_route(route, f))?;
+        (0..self.mounts.len()).try_for_each(|app| self.write_app(app, f))?;
         write!(f, "{}", self.load)?;
         self.sinks.iter().try_for_each(|sink| write_sink(sink, f))
     }
@@ -167,16 +177,33 @@ impl Config {
     }
 
     fn write_script(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let script = &self.server.script;
         writeln!(f, "\n[script]")?;
-        writeln!(f, "cpu_budget = \"{}\"", show_duration(script.cpu_budget))?;
-        writeln!(f, "wall_budget = \"{}\"", show_duration(script.wall_budget))?;
-        writeln!(f, "heartbeat = \"{}\"", show_duration(script.heartbeat))?;
-        writeln!(f, "memory_bytes_max = \"{}\"", show_size(script.memory_bytes_max as u64))?;
-        writeln!(f, "reply_bytes_max = \"{}\"", show_size(script.reply_bytes_max as u64))?;
-        writeln!(f, "shared_bytes_max = \"{}\"", show_size(script.shared_bytes_max as u64))?;
-        let names: Vec<_> = script.env.iter().map(|name| quoted(name)).collect();
-        writeln!(f, "env = [{}]", names.join(", "))
+        write_budgets(&self.server.script, f)
+    }
+
+    /// Whether a stream is that of an app: the server itself has those that no app names.
+    fn is_of_apps(&self, stream: usize) -> bool {
+        self.mounts.iter().any(|mount| mount.streams.contains(&stream))
+    }
+
+    /// Writes a mount; what its `app.toml` says follows as a comment.
+    fn write_app(&self, app: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mount, spec) = (&self.mounts[app], &self.server.apps[app]);
+        writeln!(f, "\n[[app]]")?;
+        writeln!(f, "path = {}", quoted(&mount.path))?;
+        if let Some(host) = &mount.host {
+            writeln!(f, "host = {}", quoted(host))?;
+        }
+        writeln!(f, "dir = {}", quoted_path(&mount.dir))?;
+        writeln!(f, "stream_prefix = {}", quoted(&mount.stream_prefix))?;
+        writeln!(f, "[app.script]")?;
+        write_budgets(&spec.script, f)?;
+        self.app_text(app).lines().try_for_each(|line| writeln!(f, "{}", format!("# {line}").trim_end()))
+    }
+
+    /// The streams and routes of an app, as if they were written for the server.
+    pub(super) fn app_text(&self, app: usize) -> String {
+        AppText { config: self, app }.to_string()
     }
 
     fn write_stream(&self, stream: &StreamSpec, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -236,6 +263,34 @@ impl Config {
         writeln!(f, "concurrency_max = {}", show_or_off(route.limits.concurrency_max))?;
         writeln!(f, "rate_limit = {}", super::route_limits::show(&route.limits.rates))
     }
+}
+
+/// What an `app.toml` comes to below its mount.
+struct AppText<'a> {
+    config: &'a Config,
+    app: usize,
+}
+
+impl fmt::Display for AppText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { config, app } = self;
+        let streams =
+            config.mounts[*app].streams.iter().filter_map(|stream| config.server.streams.get(*stream));
+        streams.into_iter().try_for_each(|stream| config.write_stream(stream, f))?;
+        let mut routes = config.server.routes.iter().filter(|route| route.app == Some(*app));
+        routes.try_for_each(|route| config.write_route(route, f))
+    }
+}
+
+fn write_budgets(script: &HostOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "cpu_budget = \"{}\"", show_duration(script.cpu_budget))?;
+    writeln!(f, "wall_budget = \"{}\"", show_duration(script.wall_budget))?;
+    writeln!(f, "heartbeat = \"{}\"", show_duration(script.heartbeat))?;
+    writeln!(f, "memory_bytes_max = \"{}\"", show_size(script.memory_bytes_max as u64))?;
+    writeln!(f, "reply_bytes_max = \"{}\"", show_size(script.reply_bytes_max as u64))?;
+    writeln!(f, "shared_bytes_max = \"{}\"", show_size(script.shared_bytes_max as u64))?;
+    let names: Vec<_> = script.env.iter().map(|name| quoted(name)).collect();
+    writeln!(f, "env = [{}]", names.join(", "))
 }
 
 fn show_or_off<T: fmt::Display>(bound: Option<T>) -> String {

@@ -153,6 +153,7 @@ mod tests {
             body_pace: None,
             cors: None,
             limits: RouteLimits::default(),
+            app: None,
         }
     }
 

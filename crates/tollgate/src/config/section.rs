@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::env::{Environment, substitute};
-use super::fault::{Faults, Span, did_you_mean};
+use super::fault::{Fault, Faults, Place, Span, did_you_mean};
 use super::units::{parse_duration, parse_size, show_duration_ms, show_size};
 
 /// Where faults go and variables come from.
@@ -86,14 +86,14 @@ impl<'a> Section<'a> {
         &self.span
     }
 
-    /// The line of a place, for a fault that names another one.
-    pub(super) fn line(&self, span: &Span) -> usize {
-        self.context.faults.line(span)
+    /// A place, for a fault that names another one or is found later.
+    pub(super) fn spot(&self, span: &Span) -> Place {
+        self.context.faults.spot(span)
     }
 
-    /// Line and character of a place, for a fault that is found later.
-    pub(super) fn place(&self, span: &Span) -> (usize, usize) {
-        self.context.faults.place(span)
+    /// Adds faults that were found elsewhere.
+    pub(super) fn add_faults(&self, faults: Vec<Fault>) {
+        self.context.faults.extend(faults);
     }
 
     /// Adds a fault of the whole section.

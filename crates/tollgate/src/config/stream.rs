@@ -6,7 +6,7 @@ use tollgate_log::ColumnType;
 use tollgate_server::{ColumnSpec, KEY_COLUMN, KeySpec, Source, StreamSpec, UnknownFields};
 
 use super::ack::{self, Awaited};
-use super::fault::{Span, did_you_mean};
+use super::fault::{Place, Span, did_you_mean};
 use super::route::is_name;
 use super::rules;
 use super::section::{Section, Written};
@@ -19,20 +19,41 @@ const KEY_WINDOW_MS: RangeInclusive<u64> = 1_000..=8_760 * 3_600_000;
 /// What the names of streams may not begin with: tables of ours and of SQLite.
 const RESERVED: [&str; 2] = ["tollgate_", "sqlite_"];
 
-/// Reads all streams, in the order of the file. A faulty one is there too, with what could be read of it, so that
-/// routes may name it. Beside them: whose replies wait for a database.
-pub(super) fn streams(root: &mut Section<'_>) -> (Vec<StreamSpec>, Vec<Awaited>) {
-    let (mut streams, mut all_awaited): (Vec<StreamSpec>, _) = (Vec::new(), Vec::new());
-    for (name, section) in root.named_tables("stream") {
-        check_name(&name, &section, &streams);
-        let (stream, awaited) = stream(name.value, section);
-        streams.push(stream);
-        all_awaited.extend(awaited);
-    }
-    (streams, all_awaited)
+/// All streams of a file, in its order.
+#[derive(Default)]
+pub(super) struct Streams {
+    pub(super) specs: Vec<StreamSpec>,
+    /// Where each is written.
+    pub(super) origins: Vec<Origin>,
+    /// Whose replies wait for a database.
+    pub(super) awaited: Vec<Awaited>,
 }
 
-fn check_name(name: &Written<String>, section: &Section<'_>, before: &[StreamSpec]) {
+/// Where the name of a stream is written.
+#[derive(Debug, Clone)]
+pub(super) struct Origin {
+    pub(super) place: Place,
+    pub(super) span: Span,
+}
+
+impl Streams {
+    /// Reads them. A faulty one is there too, with what could be read of it, so that routes may name it.
+    pub(super) fn read(root: &mut Section<'_>) -> Self {
+        let mut streams = Self::default();
+        for (name, section) in root.named_tables("stream") {
+            check_name(&name, &section);
+            check_single(&name, &section, &streams.specs);
+            streams.origins.push(Origin { place: section.spot(&name.span), span: name.span.clone() });
+            let (stream, awaited) = stream(name.value, section);
+            streams.specs.push(stream);
+            streams.awaited.extend(awaited);
+        }
+        streams
+    }
+}
+
+/// Checks what a stream is called, whatever others are.
+pub(super) fn check_name(name: &Written<String>, section: &Section<'_>) {
     let found = &name.value;
     if !is_name(found) || found.len() > NAME_BYTES_MAX {
         let allowed = "a letter or _, then letters, digits and _, at most 63 bytes";
@@ -45,6 +66,10 @@ fn check_name(name: &Written<String>, section: &Section<'_>, before: &[StreamSpe
             format!("stream is named {found:?}: names with {prefix} are kept for tables of others"),
         );
     }
+}
+
+fn check_single(name: &Written<String>, section: &Section<'_>, before: &[StreamSpec]) {
+    let found = &name.value;
     if let Some(other) = before.iter().find(|stream| stream.name.eq_ignore_ascii_case(found)) {
         let text = format!("stream {found:?} is {:?} again: tables have no case", other.name);
         section.fault_at(&name.span, text);

@@ -64,6 +64,9 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
             streams: vec![requests()],
             backends: Vec::new(),
             routes,
+            apps: Vec::new(),
+            version: 1,
+            dev: None,
             request_ids: RequestIds::default(),
             traces: Traces::default(),
             drain_timeout: resolved::DRAIN_TIMEOUT,
@@ -74,6 +77,8 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
         load: LoadRules::default(),
         sinks: vec![Sink::default_in(&folder)],
         awaited: Vec::new(),
+        mounts: Vec::new(),
+        text: None,
     })
 }
 
@@ -148,6 +153,7 @@ fn public(folder: &Path) -> Option<RouteSpec> {
         body_pace: Some(BodyPace::default()),
         cors: None,
         limits: RouteLimits::default(),
+        app: None,
     })
 }
 
@@ -169,6 +175,7 @@ fn routes(folder: &Path, files: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<Rout
             body_pace: Some(BodyPace::default()),
             cors: None,
             limits: RouteLimits::default(),
+            app: None,
         });
     }
     for (earlier, later) in conflicts(&routes) {

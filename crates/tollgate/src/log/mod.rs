@@ -18,7 +18,7 @@ use anyhow::bail;
 use tollgate_log::{DiskStorage, LogError, LogId, SegmentName, SegmentState, log_ids, segments};
 
 use crate::cli::LogCommand;
-use crate::config::{Config, FILE_NAME};
+use crate::config::{APP_FILE, Config, FILE_NAME};
 use crate::print::note;
 
 /// Runs one of the commands.
@@ -44,7 +44,7 @@ struct Place {
 impl Place {
     fn find(path: &Path) -> anyhow::Result<Self> {
         let is_configured = path.is_file() || path.join(FILE_NAME).is_file();
-        let is_app = path.join("routes").is_dir();
+        let is_app = path.join("routes").is_dir() || path.join(APP_FILE).is_file();
         let below = path.join("data/log");
         let config = match (is_configured, is_app) {
             (true, _) => Some(Config::load(path)?),

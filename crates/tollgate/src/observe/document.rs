@@ -55,6 +55,8 @@ impl Observer {
             "source": self.0.source.display().to_string(),
             "version": reloads.version,
             "loaded_at": reloads.loaded_at.to_string(),
+            "digest": reloads.digest,
+            "apps": reloads.apps,
             "reloads_done": reloads.done,
             "reloads_refused": reloads.refused,
         })

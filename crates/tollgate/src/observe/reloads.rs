@@ -1,6 +1,10 @@
 //! What became of reloads.
 
 use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::config::Config;
+use crate::version::Version;
 
 /// What became of reloads, and what serves now.
 #[derive(Debug, Clone)]
@@ -8,6 +12,10 @@ pub(crate) struct Reloads {
     /// Counts from 1.
     pub(crate) version: u64,
     pub(crate) loaded_at: Timestamp,
+    /// What it was made of.
+    pub(crate) digest: String,
+    /// The apps in it, as JSON.
+    pub(crate) apps: Value,
     pub(crate) done: u64,
     pub(crate) refused: u64,
     /// When the last one was refused since one was done, and why.
@@ -16,11 +24,25 @@ pub(crate) struct Reloads {
 
 impl Reloads {
     pub(super) fn new() -> Self {
-        Self { version: 1, loaded_at: Timestamp::now(), done: 0, refused: 0, refusal: None }
+        Self {
+            version: 1,
+            loaded_at: Timestamp::now(),
+            digest: String::new(),
+            apps: Value::Null,
+            done: 0,
+            refused: 0,
+            refusal: None,
+        }
     }
 
-    pub(crate) fn done(&mut self, version: u64, loaded_at: Timestamp) {
-        (self.version, self.loaded_at) = (version, loaded_at);
+    /// This serves now.
+    pub(crate) fn serves(&mut self, version: &Version, config: &Config) {
+        (self.version, self.loaded_at) = (version.number, version.loaded_at);
+        (self.digest, self.apps) = (version.digest.clone(), Version::apps(config));
+    }
+
+    pub(crate) fn done(&mut self, version: &Version, config: &Config) {
+        self.serves(version, config);
         self.done += 1;
         self.refusal = None;
     }

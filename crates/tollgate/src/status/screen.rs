@@ -5,6 +5,8 @@ use serde_json::Value;
 use crate::print::{printable, table, write_table};
 use crate::progress::size;
 
+/// Apps that are shown.
+const APPS_SHOWN: usize = 10;
 /// Routes that are shown: the busiest.
 const ROUTES_SHOWN: usize = 10;
 const SINKS: [&str; 10] =
@@ -22,6 +24,7 @@ impl Screen {
         screen.figures(document);
         screen.sinks(document);
         screen.backends(document);
+        screen.apps(document);
         screen.routes(document);
         screen
     }
@@ -172,6 +175,21 @@ impl Screen {
         self.table(&mut rows);
     }
 
+    /// Where apps are mounted.
+    fn apps(&mut self, document: &Value) {
+        let apps: Vec<_> = document["config"]["apps"].as_array().into_iter().flatten().collect();
+        if !apps.is_empty() {
+            self.0.push(String::new());
+        }
+        for app in apps.iter().take(APPS_SHOWN) {
+            let [host, path, dir] = ["host", "path", "dir"].map(|key| text(&app[key]));
+            self.0.push(format!("app {host}{path}  ({dir})"));
+        }
+        if apps.len() > APPS_SHOWN {
+            self.0.push(format!("... {} more: --json", apps.len() - APPS_SHOWN));
+        }
+    }
+
     fn routes(&mut self, document: &Value) {
         let routes: Vec<_> = document["routes"].as_array().into_iter().flatten().collect();
         if routes.is_empty() {
@@ -204,13 +222,14 @@ fn headline(document: &Value) -> String {
     };
     let config = &document["config"];
     format!(
-        "{word}   tollgate {}, {} for {}, process {}, configuration {} version {}",
+        "{word}   tollgate {}, {} for {}, process {}, configuration {} version {}{}",
         text(&document["version"]),
         text(&document["phase"]),
         duration(number(&document["uptime_seconds"])),
         count(&document["process_id"]).replace(' ', ""),
         text(&config["source"]),
         text(&config["version"]),
+        config["digest"].as_str().map(|digest| format!(" ({})", printable(digest))).unwrap_or_default(),
     )
 }
 

@@ -5,6 +5,7 @@
 
 mod admin;
 mod app_tests;
+mod apps;
 mod awkward;
 mod browser;
 mod chromium;
@@ -13,6 +14,7 @@ mod client;
 mod cluster;
 mod commands;
 mod crash;
+mod dev;
 mod disk;
 mod downloads;
 mod end_to_end;

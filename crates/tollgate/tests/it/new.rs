@@ -5,7 +5,7 @@ use std::fs;
 use crate::program::{App, told};
 
 const FILES: [&str; 6] =
-    ["README.md", "public/index.html", "score.luau", "tests/score.luau", "tollgate.d.luau", "tollgate.toml"];
+    ["README.md", "app.toml", "public/index.html", "score.luau", "tests/score.luau", "tollgate.d.luau"];
 
 #[test]
 fn a_new_app_passes_its_tests_and_is_served() {
@@ -20,8 +20,9 @@ fn a_new_app_passes_its_tests_and_is_served() {
     let tested = app.succeed(&["test"]);
     assert!(tested.ends_with("\n2 passed, 0 failed\n"), "{tested}");
 
-    app.write("tollgate.toml", &app.config().replace("127.0.0.1:8080", "127.0.0.1:0"));
-    let server = app.start();
+    let checked = app.succeed(&["check"]);
+    assert!(checked.starts_with("ok: 2 routes, 1 stream, 1 app, "), "{checked}");
+    let server = app.start_with(&["--listen", "127.0.0.1:0"]);
     let mut client = server.connect();
     let scored = client.get("/api/score?x=20").unwrap();
     assert_eq!((scored.status, scored.content.as_str()), (200, r#"{"score":41}"#));

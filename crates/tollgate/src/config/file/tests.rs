@@ -6,6 +6,7 @@ use super::super::sink::Sink;
 use super::super::units::show_size;
 use super::*;
 
+mod apps;
 mod backends;
 mod routes;
 mod sinks;
@@ -414,9 +415,9 @@ fn unknown_keys_are_faults_with_the_nearest_known_one() {
         ],
     );
     check(
-        "[queue.billing]\nurls = []\n",
+        "[cluster.billing]\nurls = []\n",
         &[
-            "t.toml:1:2: unknown key \"queue\" in the file, allowed: server, log, admin, load, script, stream, backend, route, sink",
+            "t.toml:1:2: unknown key \"cluster\" in the file, allowed: server, log, admin, load, script, stream, backend, route, app, sink",
         ],
     );
     check(

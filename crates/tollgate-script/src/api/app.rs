@@ -1,0 +1,49 @@
+//! Answers for `tollgate.app`: where the app of a script is mounted, and the URLs of what is in it.
+
+use mlua::{Lua, Table, Value};
+use tollgate_http::write_path;
+
+use super::arguments::{close, text};
+use super::unlimited;
+use crate::error::shown;
+
+/// Makes the table `tollgate.app` of an app that is mounted at `base`: empty at the root, else with a slash before it and
+/// none behind it.
+pub(super) fn install(lua: &Lua, base: &str) -> mlua::Result<Table> {
+    let mut written = Vec::new();
+    write_path(&mut written, base);
+    let app = lua.create_table()?;
+    app.raw_set("base", lua.create_string(base)?)?;
+    app.raw_set("url", lua.create_function(move |lua, path: Value| url(lua, &written, &path))?)?;
+    let base = base.to_owned();
+    app.raw_set("below", lua.create_function(move |lua, path: Value| below(lua, &base, &path))?)?;
+    close(lua, "tollgate.app", &app)?;
+    Ok(app)
+}
+
+/// The base, encoded, with a reference below it.
+fn url(lua: &Lua, base: &[u8], reference: &Value) -> mlua::Result<mlua::LuaString> {
+    let given = text("path of tollgate.app.url", reference)?;
+    // A URI reference is ASCII without blanks (RFC 3986 section 2); behind `//` a host would stand.
+    if !given.starts_with(b"/") || (base.is_empty() && given.starts_with(b"//")) {
+        return Err(refused(&given, "one slash, and then what is below the app"));
+    }
+    if !given.iter().all(u8::is_ascii_graphic) {
+        return Err(refused(&given, "visible ASCII, tollgate.url.encode gives that"));
+    }
+    unlimited(lua, || lua.create_string([base, &given].concat()))
+}
+
+fn refused(given: &[u8], allowed: &str) -> mlua::Error {
+    let given = shown(given);
+    mlua::Error::runtime(format!("path of tollgate.app.url is \"{given}\": allowed is {allowed}"))
+}
+
+/// What a path has below the base; nil: it is not below it.
+fn below(lua: &Lua, base: &str, path: &Value) -> mlua::Result<Value> {
+    let given = text("path of tollgate.app.below", path)?;
+    match given.strip_prefix(base.as_bytes()) {
+        Some(rest) if rest.starts_with(b"/") => unlimited(lua, || lua.create_string(rest).map(Value::String)),
+        _ => Ok(Value::Nil),
+    }
+}

@@ -1,0 +1,357 @@
+//! `[[app]]`: folders with an `app.toml` that are mounted below a path, each as often as anybody likes.
+//!
+//! What stands in an `app.toml` is relative: paths of files to its folder, which nothing may lead out of, paths of routes to the
+//! mount. Its routes and streams join those of the server, and whatever gets in another's way is told with both places.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tollgate_server::{
+    AppSpec, BackendOptions, BodyPace, HandlerSpec, HostOptions, RouteSpec, SourceFile, StreamSpec,
+    canonical_host,
+};
+
+use super::env::Environment;
+use super::fault::{Fault, Faults, Place};
+use super::file::{BODY_BYTES, RouteDefaults, Routes, body_pace, parse, script};
+use super::reach::Reach;
+use super::route::{is_host, path_problem};
+use super::section::{Context, Section, Written};
+use super::sources::source_file;
+use super::stream::{Streams, check_name};
+
+/// The file that makes a folder an app.
+pub(crate) const APP_FILE: &str = "app.toml";
+
+/// One mount of an app, as it is used.
+#[derive(Debug, Clone)]
+pub(crate) struct Mount {
+    /// `/`, or a path of literal segments without a slash at its end.
+    pub(crate) path: String,
+    /// The host that it answers for; any if none.
+    pub(crate) host: Option<String>,
+    /// The folder, absolute.
+    pub(crate) dir: PathBuf,
+    /// What the names of its streams begin with.
+    pub(crate) stream_prefix: String,
+    /// Its streams, by their places among all.
+    pub(super) streams: Vec<usize>,
+    /// Its `app.toml`, as it was read.
+    pub(crate) text: SourceFile,
+}
+
+impl Mount {
+    /// What it is called: host and path.
+    pub(crate) fn name(&self) -> String {
+        match &self.host {
+            Some(host) => format!("app \"{host}\" \"{}\"", self.path),
+            None => format!("app \"{}\"", self.path),
+        }
+    }
+
+    fn base(&self) -> &str {
+        self.path.strip_suffix('/').unwrap_or(&self.path)
+    }
+}
+
+/// Whose word counts for what an app may read of the environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// That of the configuration which mounts it.
+    Mounted,
+    /// Its own: it is served by itself.
+    Alone,
+}
+
+/// What apps begin with where they say nothing else.
+pub(super) struct AppDefaults<'a> {
+    /// The configuration, as faults name it.
+    pub(super) file: &'a Path,
+    /// Its folder.
+    pub(super) folder: &'a Path,
+    pub(super) env: Environment<'a>,
+    pub(super) trust: Trust,
+    pub(super) script: &'a HostOptions,
+    pub(super) backends: &'a [BackendOptions],
+    pub(super) body_bytes_max: u64,
+    pub(super) body_pace: BodyPace,
+    pub(super) reach: Reach,
+}
+
+/// All mounts of a configuration.
+#[derive(Default)]
+pub(super) struct Apps {
+    pub(super) mounts: Vec<Mount>,
+    pub(super) specs: Vec<AppSpec>,
+    /// Where each is mounted.
+    pub(super) places: Vec<Place>,
+    pub(super) routes: Routes,
+}
+
+/// A mount as it is written.
+struct WrittenMount<'a> {
+    path: String,
+    host: Option<String>,
+    dir: PathBuf,
+    stream_prefix: String,
+    /// Its `app.toml` as faults name it.
+    file: PathBuf,
+    place: Place,
+    script: Option<Section<'a>>,
+}
+
+/// Reads all mounts and their folders; their streams join `streams`.
+pub(super) fn apps(root: &mut Section<'_>, defaults: &AppDefaults<'_>, streams: &mut Streams) -> Apps {
+    let sections = root.tables("app", "[[app]]", "a list of sections [[app]]").unwrap_or_default();
+    let mut apps = Apps::default();
+    for section in sections {
+        let span = section.span().clone();
+        let Some(written) = mount(section, defaults) else { continue };
+        let same = |mount: &Mount| (&mount.path, &mount.host) == (&written.path, &written.host);
+        if let Some(at) = apps.mounts.iter().position(same) {
+            let (name, earlier) = (apps.mounts[at].name(), apps.places[at].beside(&written.place.file));
+            root.fault_at(&span, format!("{name} is that of {earlier} again"));
+            continue;
+        }
+        read(written, defaults, streams, &mut apps, root);
+    }
+    apps
+}
+
+fn mount<'a>(mut section: Section<'a>, defaults: &AppDefaults<'_>) -> Option<WrittenMount<'a>> {
+    let place = section.spot(section.span());
+    let path = section.needed_text("path");
+    if let Some(path) = &path
+        && let Some(problem) = mount_problem(&path.value)
+    {
+        section.fault_at(&path.span, format!("path in [[app]] is {:?}, {problem}", path.value));
+    }
+    let host = section.text("host");
+    if let Some(host) = host.as_ref().filter(|host| !is_host(&host.value)) {
+        let text =
+            format!("host in [[app]] is {:?}, allowed is a name or an address without port", host.value);
+        section.fault_at(&host.span, text);
+    }
+    let prefix = section.text("stream_prefix").map(|prefix| prefix.value).unwrap_or_default();
+    let dir = section.needed_text("dir");
+    let found = dir.as_ref().and_then(|dir| app_dir(&section, dir, defaults));
+    let script = section.take_table("script", "[app.script]".to_owned());
+    section.finish();
+    let (dir, file) = found?;
+    let host = host.map(|host| canonical_host(&host.value).into_owned());
+    Some(WrittenMount { path: path?.value, host, dir, stream_prefix: prefix, file, place, script })
+}
+
+/// What is wrong with the path of a mount; none if nothing is.
+fn mount_problem(path: &str) -> Option<String> {
+    let is_sound = path == "/"
+        || (path_problem(path).is_none()
+            && path.starts_with('/')
+            && path.split('/').skip(1).all(|segment| !segment.is_empty() && !segment.contains(['{', '*'])));
+    (!is_sound)
+        .then(|| "allowed are \"/\" and literal segments like \"/shop\", without a slash behind".to_owned())
+}
+
+/// The folder of an app, and its `app.toml` as faults name it.
+fn app_dir(
+    section: &Section<'_>,
+    written: &Written<String>,
+    defaults: &AppDefaults<'_>,
+) -> Option<(PathBuf, PathBuf)> {
+    let dir =
+        if written.value.is_empty() { defaults.folder.into() } else { defaults.folder.join(&written.value) };
+    let wanted = dir.join(APP_FILE);
+    if !wanted.is_file() {
+        let (found, wanted) = (&written.value, wanted.display());
+        let text = format!("dir in [[app]] is {found:?}, which has no {APP_FILE}: looked for {wanted}");
+        section.fault_at(&written.span, text);
+        return None;
+    }
+    let beside = defaults.file.parent().unwrap_or(Path::new(""));
+    Some((dir, beside.join(&written.value).join(APP_FILE)))
+}
+
+/// Reads the `app.toml` of a mount.
+fn read(
+    written: WrittenMount<'_>,
+    defaults: &AppDefaults<'_>,
+    streams: &mut Streams,
+    apps: &mut Apps,
+    root: &Section<'_>,
+) {
+    let WrittenMount { path, host, dir, stream_prefix, file, place, script } = written;
+    let text = match fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) => {
+            return root.add_faults(vec![Fault::of_file(&file, format!("cannot read the app: {error}"))]);
+        }
+    };
+    let source = source_file(&dir.join(APP_FILE), &text);
+    let mount = Mount { path, host, dir, stream_prefix, streams: Vec::new(), text: source };
+    let (script, granted) = Granted::read(script, defaults.trust);
+    let env = |name: &str| if granted.allows(name) { (defaults.env)(name) } else { None };
+    let faults = Faults::new(&file, &text);
+    if let Some(document) = parse(&text, &faults) {
+        let context = Context { faults: &faults, env: &env };
+        let section = Section::new(context, "the file", 0..0, document.get_ref());
+        let app = Bundle { mount: &mount, place: &place, granted: &granted, index: apps.mounts.len() };
+        let (spec, routes, own) = app.read(section, script, defaults, streams);
+        apps.specs.push(spec);
+        apps.routes.extend(routes);
+        apps.mounts.push(Mount { streams: own, ..mount });
+        apps.places.push(place);
+    }
+    root.add_faults(faults.into_error().faults);
+}
+
+/// What the mount lets the app have of the environment.
+struct Granted {
+    env: Vec<String>,
+    trust: Trust,
+}
+
+impl Granted {
+    /// Looks into `[app.script]`, which counts more than what the app says.
+    fn read(script: Option<Section<'_>>, trust: Trust) -> (Option<Section<'_>>, Self) {
+        let mut script = script;
+        let names = script.as_mut().and_then(|script| script.texts("env")).unwrap_or_default();
+        (script, Self { env: names.into_iter().map(|name| name.value).collect(), trust })
+    }
+
+    fn allows(&self, name: &str) -> bool {
+        self.trust == Trust::Alone || self.env.iter().any(|known| known == name)
+    }
+}
+
+/// The folder of a mount while it is read.
+struct Bundle<'a> {
+    mount: &'a Mount,
+    place: &'a Place,
+    granted: &'a Granted,
+    index: usize,
+}
+
+impl Bundle<'_> {
+    fn read(
+        self,
+        mut root: Section<'_>,
+        mounted: Option<Section<'_>>,
+        defaults: &AppDefaults<'_>,
+        streams: &mut Streams,
+    ) -> (AppSpec, Routes, Vec<usize>) {
+        let mut limits = root.table("limits");
+        let body_bytes_max = limits.size("body_bytes_max", BODY_BYTES, defaults.body_bytes_max);
+        defaults.reach.check_body(&limits, body_bytes_max);
+        let body_pace = body_pace(&mut limits, defaults.body_pace);
+        limits.finish();
+        let mut wanted = root.table("script");
+        self.check_env(&mut wanted);
+        let host = script(wanted, HostOptions { env: Vec::new(), ..defaults.script.clone() });
+        let own = Streams::read(&mut root);
+        let places = self.join(&own, streams, &root);
+        let route_defaults = RouteDefaults {
+            folder: &self.mount.dir,
+            streams: &own.specs,
+            backends: defaults.backends,
+            body_bytes_max,
+            body_pace,
+            reach: defaults.reach,
+            is_app: true,
+        };
+        let mut routes = Routes::read(&mut root, &route_defaults);
+        root.finish();
+        for route in &mut routes.specs {
+            self.place_route(route, &places);
+        }
+        let host = match mounted {
+            Some(section) => script(section, host),
+            None => host,
+        };
+        let base = self.mount.base().to_owned();
+        let script = HostOptions { base: base.clone(), shared: Default::default(), ..host };
+        (AppSpec { base, host: self.mount.host.clone(), script }, routes, places)
+    }
+
+    /// Puts a route below the mount.
+    fn place_route(&self, route: &mut RouteSpec, places: &[usize]) {
+        route.path = format!("{}{}", self.mount.base(), route.path);
+        route.host.clone_from(&self.mount.host);
+        route.app = Some(self.index);
+        route.stream = route.stream.and_then(|stream| places.get(stream).copied());
+    }
+
+    /// Tells what the app wants of the environment and may not have.
+    fn check_env(&self, wanted: &mut Section<'_>) {
+        for name in wanted.texts("env").unwrap_or_default() {
+            if !self.granted.allows(&name.value) {
+                let (text, place) = (&name.value, self.place);
+                wanted.fault_at(
+                    &name.span,
+                    format!(
+                        "env in [script] has {text:?}, which the mount does not grant: allowed is what env in \
+                         [app.script] lists, below [[app]] of {place}"
+                    ),
+                );
+            }
+        }
+    }
+
+    /// Puts the streams of the app among all others; returns where each of them is. Mounts of one folder with one prefix have theirs
+    /// in common.
+    fn join(&self, own: &Streams, all: &mut Streams, root: &Section<'_>) -> Vec<usize> {
+        let mut places = Vec::new();
+        for (spec, origin) in own.specs.iter().zip(&own.origins) {
+            let name = format!("{}{}", self.mount.stream_prefix, spec.name);
+            let known = all.specs.iter().position(|known| known.name.eq_ignore_ascii_case(&name));
+            if let Some(at) = known {
+                let earlier = &all.origins[at];
+                if all.specs[at].name != name || !earlier.place.is_that_of(&origin.place) {
+                    let place = earlier.place.beside(&origin.place.file);
+                    let text = format!(
+                        "stream {name:?} is that of {place} again: allowed is another name, or a stream_prefix in \
+                         [[app]] of {}",
+                        self.place
+                    );
+                    root.fault_at(&origin.span, text);
+                }
+                places.push(at);
+                continue;
+            }
+            check_name(&Written { value: name.clone(), span: origin.span.clone() }, root);
+            places.push(all.specs.len());
+            let awaited = own.awaited.iter().filter(|awaited| awaited.stream == spec.name);
+            all.awaited.extend(awaited.map(|awaited| awaited.clone().of(&name)));
+            all.specs.push(StreamSpec { name, ..spec.clone() });
+            all.origins.push(origin.clone());
+        }
+        places
+    }
+}
+
+/// What of a route lies outside of the folder of its app: apps are whole in themselves.
+pub(super) fn outside(handler: &HandlerSpec, folder: &Path) -> Option<String> {
+    let path = match handler {
+        HandlerSpec::Script { file, .. } => file.as_path(),
+        HandlerSpec::Files(files) => files.root.as_path(),
+        HandlerSpec::Proxy(_) | HandlerSpec::Collect | HandlerSpec::Reply { .. } => return None,
+    };
+    // What is not there is told elsewhere.
+    let (found, folder) = (fs::canonicalize(path).ok()?, fs::canonicalize(folder).ok()?);
+    let (path, folder_shown) = (path.display(), folder.display());
+    (!found.starts_with(&folder))
+        .then(|| format!("{path} is outside of the app, allowed is what lies in its folder: {folder_shown}"))
+}
+
+/// Routes of others that would take what is below a mount: the mount and the route, by place.
+pub(super) fn intruders(specs: &[AppSpec], routes: &[RouteSpec]) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    for (index, app) in specs.iter().enumerate() {
+        let pattern = app.pattern();
+        let is_intruder =
+            |route: &RouteSpec| route.app != Some(index) && route.host == app.host && route.path == pattern;
+        found.extend(
+            routes.iter().enumerate().filter(|(_, route)| is_intruder(route)).map(|(at, _)| (index, at)),
+        );
+    }
+    found
+}

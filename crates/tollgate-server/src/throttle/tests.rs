@@ -22,8 +22,8 @@ fn route(path: &str, concurrency_max: Option<u32>, rates: Vec<RateSpec>) -> Rout
         body_bytes_max: 0,
         body_pace: None,
         cors: None,
-        app: None,
         limits: RouteLimits { concurrency_max, rates },
+        app: None,
     }
 }
 

@@ -46,7 +46,7 @@ const BACKEND: [&str; 10] = [
     "refuse",
     "drip:20ms",
     "two-lengths",
-    "endless",
+    "short-content",
     "late-second-reply",
     "close-after:1",
     "long-head:1MiB",

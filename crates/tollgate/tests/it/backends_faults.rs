@@ -58,7 +58,7 @@ const FAULTS: [(&str, &str, When); 58] = [
     ("space-before-colon", "502", When::AtOnce),
     ("bad-version", "502", When::AtOnce),
     ("bad-status", "502", When::AtOnce),
-    ("interim:1000000000", "504", When::FirstByte),
+    ("interim:1000000000", "502", When::AtOnce),
     ("switch-protocols", "502", When::AtOnce),
     ("short-content", "502", When::AtOnce),
     ("long-content", "200", When::AtOnce),

@@ -7,6 +7,7 @@ mod admin;
 mod app_tests;
 mod apps;
 mod awkward;
+mod backends_faults;
 mod browser;
 mod chromium;
 mod client;

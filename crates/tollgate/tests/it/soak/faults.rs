@@ -1,11 +1,12 @@
-//! Faults that are switched on and off, one after the other: clients that misbehave, sinks that are away, reloads.
+//! Faults that are switched on and off, one after the other: clients and a backend that misbehave, sinks that are away,
+//! reloads.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use tollgate_faults::{Crowd, CrowdOptions};
+use tollgate_faults::{Backend, Crowd, CrowdOptions};
 
 use crate::cluster::Cluster;
 use crate::program::{App, Running, told};
@@ -37,9 +38,24 @@ const CLIENTS: [(&str, &str); 18] = [
     ("expect-nothing", "/take"),
 ];
 
+/// What the backend does.
+const BACKEND: [&str; 10] = [
+    "silent",
+    "reset",
+    "garbage",
+    "refuse",
+    "drip:20ms",
+    "two-lengths",
+    "short-content",
+    "late-second-reply",
+    "close-after:1",
+    "long-head:1MiB",
+];
+
 pub(super) struct Faults<'a, F> {
     app: &'a App,
     cluster: &'a Cluster,
+    backend: &'a Backend,
     server: &'a Running,
     config: F,
     steps: u64,
@@ -54,6 +70,8 @@ enum Fault {
     Locked(Connection),
     /// PostgreSQL was stopped.
     Stopped,
+    /// The backend is ill.
+    Ill,
     Reloaded,
 }
 
@@ -66,8 +84,14 @@ pub(super) struct Done {
 }
 
 impl<'a, F: Fn(u64) -> String> Faults<'a, F> {
-    pub(super) fn new(app: &'a App, cluster: &'a Cluster, server: &'a Running, config: F) -> Self {
-        Self { app, cluster, server, config, steps: 0, on: None, done: Done::default() }
+    pub(super) fn new(
+        app: &'a App,
+        cluster: &'a Cluster,
+        backend: &'a Backend,
+        server: &'a Running,
+        config: F,
+    ) -> Self {
+        Self { app, cluster, backend, server, config, steps: 0, on: None, done: Done::default() }
     }
 
     /// Goes on to the next fault when the one at hand was on long enough.
@@ -84,11 +108,12 @@ impl<'a, F: Fn(u64) -> String> Faults<'a, F> {
     /// Every other one is a crowd; between them the rest.
     fn next(&mut self) -> Fault {
         let step = self.steps;
-        match step % 8 {
+        match step % 10 {
             1 => self.lock(),
             3 => self.reload(step),
             5 => self.stop_cluster(),
             7 => self.reload_broken(step),
+            9 => self.fall_ill((step / 10) as usize),
             _ => self.crowd((step / 2) as usize),
         }
     }
@@ -117,6 +142,13 @@ impl<'a, F: Fn(u64) -> String> Faults<'a, F> {
         *self.done.counts.entry("PostgreSQL stopped").or_default() += 1;
         self.cluster.stop_immediately();
         Fault::Stopped
+    }
+
+    fn fall_ill(&mut self, index: usize) -> Fault {
+        let fault = BACKEND[index % BACKEND.len()];
+        *self.done.counts.entry("backend ill").or_default() += 1;
+        self.backend.turn(fault.parse().unwrap()).unwrap();
+        Fault::Ill
     }
 
     fn reload(&mut self, version: u64) -> Fault {
@@ -151,6 +183,7 @@ impl<'a, F: Fn(u64) -> String> Faults<'a, F> {
             }
             Some((Fault::Locked(lock), _)) => lock.execute_batch("ROLLBACK").unwrap(),
             Some((Fault::Stopped, _)) => self.cluster.boot(),
+            Some((Fault::Ill, _)) => self.backend.turn(tollgate_faults::Fault::None).unwrap(),
             Some((Fault::Reloaded, _)) | None => {}
         }
     }

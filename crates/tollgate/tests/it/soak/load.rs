@@ -64,7 +64,7 @@ fn be_client(server: SocketAddr, is_over: &AtomicBool, next: &AtomicI64) -> Fate
         if is_over.load(Ordering::Relaxed) {
             break;
         }
-        let what = ["/collect", "/score", "/", "/files/a.txt", "/slow"][turn % 5];
+        let what = ["/collect", "/score", "/", "/files/a.txt", "/slow", "/proxied"][turn % 6];
         let n = next.fetch_add(1, Ordering::Relaxed);
         let request = match what {
             "/collect" => post(what, &format!("{{\"n\":{n},\"note\":\"collected\"}}")),

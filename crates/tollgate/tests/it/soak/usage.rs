@@ -55,6 +55,11 @@ impl Usage {
         (median(&self.memory_kib[third..2 * third]), median(&self.memory_kib[2 * third..]))
     }
 
+    /// What its descriptors are now.
+    pub(super) fn links(&self) -> String {
+        links(self.process).join(" ")
+    }
+
     /// The descriptors that are left when clients and files are gone: the least of a while.
     pub(super) fn descriptors_settled(&self) -> usize {
         let begun = Instant::now();
@@ -94,6 +99,16 @@ fn memory_kib(process: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
+/// Those that stay, which are not segments of the log: how many of these are open is a matter of the moment, and of the sinks.
 fn descriptors(process: u32) -> usize {
-    fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
+    links(process).into_iter().filter(|link| !link.contains(".sealed") && !link.contains(".open")).count()
+}
+
+/// What each descriptor is.
+fn links(process: u32) -> Vec<String> {
+    let entries = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+    let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    let mut links: Vec<_> = links.map(|link| link.display().to_string()).collect();
+    links.sort();
+    links
 }

@@ -112,7 +112,7 @@ impl Watch {
             match self.watcher.watch(folder, RecursiveMode::NonRecursive) {
                 Ok(()) => drop(self.folders.insert(folder.clone())),
                 Err(error) => {
-                    tracing::warn!(folder = %folder.display(), %error, "a folder cannot be watched")
+                    tracing::warn!(folder = %folder.display(), %error, "a folder cannot be watched");
                 }
             }
         }

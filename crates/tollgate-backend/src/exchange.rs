@@ -13,8 +13,8 @@ use crate::{FailureKind, Phase, Timeouts};
 
 /// What one piece of a spooled content has, at most.
 const PIECE_BYTES_MAX: usize = 64 << 10;
-/// Interim replies before the final one.
-const INTERIM_MAX: usize = 8;
+/// Interim replies before the final one, `100 Continue` among them.
+const INTERIM_MAX: usize = 32;
 
 /// What is known when the head of a reply is there.
 pub(crate) struct Answered {
@@ -56,6 +56,7 @@ pub(crate) async fn exchange(
     let mut sender = Sender::new(request);
     let mut reader = ReplyHeadReader::default();
     let mut interim = Vec::new();
+    let mut interim_count = 0;
     let mut due = None;
     let mut has_begun = false;
     let result = poll_fn(|context| {
@@ -93,7 +94,8 @@ pub(crate) async fn exchange(
                 if head.code() != 100 {
                     interim.push(head);
                 }
-                if interim.len() > INTERIM_MAX {
+                interim_count += 1;
+                if interim_count > INTERIM_MAX {
                     return Poll::Ready(Err(FailureKind::Interim { limit: INTERIM_MAX }));
                 }
             }

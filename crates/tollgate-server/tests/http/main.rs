@@ -13,6 +13,7 @@ mod connections;
 mod cors;
 mod deadlines;
 mod events;
+mod faulty_backends;
 mod fetching;
 mod fields;
 mod files;

@@ -201,6 +201,28 @@ impl Peer {
         self.came.is_empty() && peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
+    /// Reads up to these bytes: true; or to the end of the connection: false.
+    pub(crate) fn until_end_or(&mut self, what: &[u8]) -> bool {
+        self.read_or_end(|came| came.ends_with(what))
+    }
+
+    /// Reads so many bytes: true; or to the end of the connection: false.
+    pub(crate) fn has_content_of(&mut self, bytes: usize) -> bool {
+        self.read_or_end(|came| came.len() >= bytes)
+    }
+
+    fn read_or_end(&mut self, is_there: impl Fn(&[u8]) -> bool) -> bool {
+        let mut buffer = [0; 16 << 10];
+        while !is_there(&self.came) {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return false,
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return false,
+                read => self.came.extend_from_slice(&buffer[..read.expect("the server goes on in time")]),
+            }
+        }
+        true
+    }
+
     fn read_until(&mut self, is_there: impl Fn(&[u8]) -> Option<usize>) -> usize {
         loop {
             if let Some(at) = is_there(&self.came) {

@@ -1,0 +1,123 @@
+//! The whole catalogue of faults of backends: what the client sees of each, and that all is well once it is over.
+
+use std::time::{Duration, Instant};
+
+use tollgate_faults::{Backend, Fault};
+use tollgate_server::BackendOptions;
+
+use crate::site::{Running, Site};
+
+const POST: &str = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
+const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT: Duration = Duration::from_millis(150);
+
+/// What a client sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Status(u16),
+    /// A reply that shows that it is not whole.
+    Cut,
+}
+
+fn serve(backend: &Backend) -> Running {
+    let mut options =
+        BackendOptions::new("app", vec![format!("http://{}", backend.address()).parse().unwrap()]);
+    options.timeouts.connect = WAIT;
+    options.timeouts.first_byte = WAIT;
+    options.timeouts.idle = WAIT;
+    options.timeouts.total = 4 * WAIT;
+    options.breaker.requests_min = 1000;
+    Site::new().proxy("/*", options, |_| {}).fixed("/health", "fine").start()
+}
+
+fn ask(server: &Running) -> Seen {
+    let mut peer = server.connect();
+    peer.send(POST);
+    let mut head = peer.head();
+    while head.status < 200 {
+        head = peer.head();
+    }
+    if head.field("transfer-encoding").is_some() {
+        let rest = peer.until_end_or(b"0\r\n\r\n");
+        return if rest { Seen::Status(head.status) } else { Seen::Cut };
+    }
+    let length: usize = head.field("content-length").map_or(0, |length| length.parse().unwrap());
+    if peer.has_content_of(length) { Seen::Status(head.status) } else { Seen::Cut }
+}
+
+#[test]
+fn each_fault_of_a_backend_has_its_answer_and_is_over_when_it_ends() {
+    use Seen::{Cut, Status};
+    let ms = Duration::from_millis;
+    let gateway = [Status(502)];
+    let cut = [Status(502), Cut];
+    let table: Vec<(Fault, &[Seen])> = vec![
+        (Fault::Echo, &[Status(200)]),
+        (Fault::Content(100_000), &[Status(200)]),
+        (Fault::Trailers, &[Status(200)]),
+        (Fault::EarlyHints, &[Status(200)]),
+        (Fault::UntilClose, &[Status(200)]),
+        (Fault::Status(418), &[Status(418)]),
+        (Fault::Slow(ms(5)), &[Status(200)]),
+        (Fault::Interim(3), &[Status(200)]),
+        (Fault::LongContent, &[Status(200)]),
+        (Fault::SecondReply, &[Status(200)]),
+        (Fault::ContentOf204, &[Status(204)]),
+        (Fault::Refuse, &gateway),
+        (Fault::CloseAtOnce, &gateway),
+        (Fault::ResetAtOnce, &gateway),
+        (Fault::Close, &gateway),
+        (Fault::Reset, &gateway),
+        (Fault::CloseInHead, &gateway),
+        (Fault::ResetAfterHead, &gateway),
+        (Fault::ResetInContent, &gateway),
+        (Fault::Garbage(100), &gateway),
+        (Fault::LongHead(100_000), &gateway),
+        (Fault::ManyFields(1000), &gateway),
+        (Fault::BareLf, &gateway),
+        (Fault::FoldedField, &gateway),
+        (Fault::NulInField, &gateway),
+        (Fault::SpaceBeforeColon, &gateway),
+        (Fault::BadVersion, &gateway),
+        (Fault::BadStatus, &gateway),
+        (Fault::Interim(1000), &gateway),
+        (Fault::SwitchProtocols, &gateway),
+        (Fault::ShortContent, &gateway),
+        (Fault::BadLength, &gateway),
+        (Fault::HugeLength, &gateway),
+        (Fault::TwoLengths, &gateway),
+        (Fault::SameLengthTwice, &gateway),
+        (Fault::LengthAndChunked, &gateway),
+        (Fault::UnknownCoding, &gateway),
+        (Fault::BadChunkSize, &cut),
+        (Fault::HugeChunkSize, &cut),
+        (Fault::LongChunk, &cut),
+        (Fault::CutChunks, &cut),
+        (Fault::LongChunkExtension(100_000), &cut),
+        (Fault::LongTrailers(100_000), &cut),
+        (Fault::Silent, &[Status(504)]),
+        (Fault::Frozen, &[Status(504)]),
+        (Fault::SilentAfterHead, &[Status(504)]),
+        (Fault::Drip(ms(20)), &[Status(504)]),
+        (Fault::DripContent(ms(100)), &[Status(504)]),
+    ];
+    let backend = Backend::start(Fault::None).unwrap();
+    let server = serve(&backend);
+    assert_eq!(ask(&server), Status(200));
+    for (fault, expected) in table {
+        backend.turn(fault.clone()).unwrap();
+        // A connection that was kept may answer once more as it was begun.
+        let begun = Instant::now();
+        let mut seen = ask(&server);
+        while !expected.contains(&seen) && begun.elapsed() < PATIENCE {
+            seen = ask(&server);
+        }
+        assert!(expected.contains(&seen), "{fault:?}: {seen:?}, expected {expected:?}");
+        server.check("GET /health HTTP/1.1\r\nHost: a\r\n\r\n", "200", "fine");
+        backend.turn(Fault::None).unwrap();
+        let begun = Instant::now();
+        while ask(&server) != Status(200) {
+            assert!(begun.elapsed() < PATIENCE, "{fault:?} is over, and is not");
+        }
+    }
+}

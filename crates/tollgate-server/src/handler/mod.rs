@@ -45,6 +45,10 @@ pub(crate) struct Endpoint {
     pub(crate) body_bytes_max: u64,
     pub(crate) body_pace: Option<BodyPace>,
     pub(crate) cors: Option<Cors>,
+    #[expect(
+        clippy::redundant_allocation,
+        reason = "cloned for each request: a plain count is cheaper than a locked one"
+    )]
     pub(crate) cells: Rc<Arc<RouteCells>>,
     stream: Option<Rc<StreamPlan>>,
     handler: Handler,

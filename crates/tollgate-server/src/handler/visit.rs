@@ -21,6 +21,10 @@ use crate::reply::{Extent, Reply};
 pub(crate) struct Handled {
     pub(crate) id: RequestId,
     /// Where it is counted.
+    #[expect(
+        clippy::redundant_allocation,
+        reason = "cloned for each request: a plain count is cheaper than a locked one"
+    )]
     pub(crate) route: Rc<Arc<RouteCells>>,
 }
 

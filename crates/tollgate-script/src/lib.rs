@@ -40,7 +40,7 @@ pub use host::{Handler, Host, HostOptions};
 pub use id::{RequestId, RequestIdBuffer};
 pub use pipe::Pipe;
 pub use place::Place;
-pub use reply::{ContentType, FieldValue, HeaderLine, Outcome, Record, RecordFields, Streamed};
+pub use reply::{ContentType, FieldValue, HeaderLine, Outcome, Record, RecordFields, SentFile, Streamed};
 pub use request::Request;
 pub use shared::Shared;
 pub use testing::{Ask, Asked, Telling, Test, Told};

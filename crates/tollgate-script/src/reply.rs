@@ -5,6 +5,7 @@
 //! below, and any other is an error. All reading is raw: no metamethod of the script runs here.
 
 mod content;
+mod file;
 mod headers;
 mod record;
 mod validators;
@@ -26,6 +27,7 @@ use crate::sys::seen::{Entries, Seen};
 
 use content::Content;
 pub use content::{ContentType, Streamed};
+pub use file::SentFile;
 use headers::{headers, push_line, status};
 pub use record::{FieldValue, Record, RecordFields};
 use validators::Validators;
@@ -46,6 +48,8 @@ pub struct Outcome {
     pub body: Bytes,
     /// How the content is written by the call, which goes on.
     pub streamed: Option<Streamed>,
+    /// The file that is the content, where it is one.
+    pub file: Option<Box<SentFile>>,
     /// The values for the log.
     pub record: Record,
 }
@@ -87,6 +91,7 @@ impl Reader<'_> {
                 headers: Vec::new(),
                 body: Bytes::new(),
                 streamed: None,
+                file: None,
                 record: self.record(Seen::Nil)?,
             }),
             Seen::Text(text) => Ok(Outcome {
@@ -95,6 +100,7 @@ impl Reader<'_> {
                 headers: Vec::new(),
                 body: self.content("reply", text)?,
                 streamed: None,
+                file: None,
                 record: self.record(Seen::Nil)?,
             }),
             Seen::Nil => Err(reply("handler returned nothing: return a status, a text or a table")),
@@ -107,17 +113,31 @@ impl Reader<'_> {
 
     fn table(&self, table: Entries<'_>) -> Result<Outcome> {
         let parts = table.pick(self.parts).map_err(|key| unknown_part(&key))?;
-        let [given_status, given_headers, body, json, html, record, etag, last_modified, write, events] =
+        let [given_status, given_headers, body, json, html, record, etag, last_modified, write, events, file] =
             parts;
         let status = if let Seen::Nil = given_status { 200 } else { status(given_status)? };
         let mut headers = headers(given_headers, self.budget)?;
         let validators = Validators::read(etag, last_modified, self.active)?;
         validators.push_lines(&mut headers)?;
-        let contents = [("body", body), ("json", json), ("html", html), ("write", write), ("events", events)];
-        let Content { body, content_type, streamed } = self.body(contents)?;
-        let has_content = streamed.is_some() || !body.is_empty();
+        let contents = [
+            ("body", body),
+            ("json", json),
+            ("html", html),
+            ("write", write),
+            ("events", events),
+            ("file", file),
+        ];
+        let Content { body, content_type, streamed, mut file } = self.body(contents)?;
+        if let Some(file) = &mut file {
+            file.take_type(&mut headers)?;
+        }
+        let has_content = streamed.is_some() || file.is_some() || !body.is_empty();
         if has_content && !StatusCode::new(status).is_some_and(StatusCode::may_have_content) {
-            let beside = streamed.map_or_else(|| format!("{} bytes", body.len()), |by| by.name().to_owned());
+            let beside = match (streamed, &file) {
+                (Some(by), _) => by.name().to_owned(),
+                (None, Some(_)) => "file".to_owned(),
+                (None, None) => format!("{} bytes", body.len()),
+            };
             return Err(reply(format!("reply.status is {status}, which has no content, beside {beside}")));
         }
         let is_said = |what: &str| headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(what));
@@ -126,7 +146,8 @@ impl Reader<'_> {
             headers.push((Cow::Borrowed("cache-control"), Bytes::from_static(b"no-store")));
         }
         let record = self.record(record)?;
-        Ok(validators.apply(Outcome { status, content_type, headers, body, streamed, record }, self.active))
+        let outcome = Outcome { status, content_type, headers, body, streamed, file, record };
+        Ok(validators.apply(outcome, self.active))
     }
 }
 
@@ -152,5 +173,16 @@ fn reply(text: impl Into<String>) -> CallError {
 }
 
 /// The fields of a reply table.
-pub(crate) const PARTS: [&str; 10] =
-    ["status", "headers", "body", "json", "html", "record", "etag", "last_modified", "write", "events"];
+pub(crate) const PARTS: [&str; 11] = [
+    "status",
+    "headers",
+    "body",
+    "json",
+    "html",
+    "record",
+    "etag",
+    "last_modified",
+    "write",
+    "events",
+    "file",
+];

@@ -51,7 +51,7 @@ pub use handler::COLLECT_BODY_BYTES_MAX;
 pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};
 pub use options::{
     AnyOr, BodyPace, ConnectionLimits, CorsSpec, CrowdLimits, Etag, FilesSpec, HandlerSpec, RequestIds,
-    RouteSpec, ServerOptions, SpoolOptions, Symlinks, TryPath,
+    RouteSpec, ScriptAccess, ServerOptions, SpoolOptions, Symlinks, TryPath,
 };
 pub use route::{Match, Resource, RouteTable, Routed, canonical_host};
 pub use server::Server;

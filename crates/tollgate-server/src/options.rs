@@ -204,6 +204,15 @@ pub struct RouteSpec {
     pub body_pace: Option<BodyPace>,
     /// Which pages of other origins may use it; none if none.
     pub cors: Option<CorsSpec>,
+    /// What its script may reach.
+    pub access: ScriptAccess,
+}
+
+/// What the script of a route may reach outside of its VM.
+#[derive(Debug, Clone, Default)]
+pub struct ScriptAccess {
+    /// The folder that its replies may send files of.
+    pub files: Option<Box<FilesSpec>>,
 }
 
 impl RouteSpec {

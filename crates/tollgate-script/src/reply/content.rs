@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::file::{SentFile, sent_file};
 use super::{Reader, Result, reply};
 use crate::api::json::{Encoder, Fault};
 use crate::sys::seen::Seen;
@@ -56,15 +57,17 @@ pub(super) struct Content {
     pub(super) body: Bytes,
     pub(super) content_type: Option<ContentType>,
     pub(super) streamed: Option<Streamed>,
+    pub(super) file: Option<Box<SentFile>>,
 }
 
 impl Reader<'_> {
-    pub(super) fn body(&self, kinds: [(&str, Seen<'_>); 5]) -> Result<Content> {
+    pub(super) fn body(&self, kinds: [(&str, Seen<'_>); CONTENTS.len()]) -> Result<Content> {
         let mut given = kinds.into_iter().filter(|(_, value)| !matches!(value, Seen::Nil));
         let Some((name, value)) = given.next() else { return Ok(Content::default()) };
         if let Some((other, _)) = given.next() {
             return Err(reply(format!(
-                "reply has both {name} and {other}: allowed is one of body, json, html, write, events"
+                "reply has both {name} and {other}: allowed is one of {}",
+                CONTENTS.join(", ")
             )));
         }
         let (body, content_type) = match name {
@@ -72,9 +75,12 @@ impl Reader<'_> {
             "html" => (self.text("reply.html", value)?, ContentType::Html),
             "write" => return streamed(value, Streamed::Write, ContentType::Text),
             "events" => return streamed(value, Streamed::Events, ContentType::Events),
+            "file" => {
+                return Ok(Content { file: Some(Box::new(sent_file(value)?)), ..Content::default() });
+            }
             _ => (self.text("reply.body", value)?, ContentType::Text),
         };
-        Ok(Content { body, content_type: Some(content_type), streamed: None })
+        Ok(Content { body, content_type: Some(content_type), ..Content::default() })
     }
 
     fn text(&self, what: &str, value: Seen<'_>) -> Result<Bytes> {
@@ -116,8 +122,11 @@ impl Reader<'_> {
 fn streamed(value: Seen<'_>, by: Streamed, content_type: ContentType) -> Result<Content> {
     match value {
         Seen::Other("function") => {
-            Ok(Content { body: Bytes::new(), content_type: Some(content_type), streamed: Some(by) })
+            Ok(Content { content_type: Some(content_type), streamed: Some(by), ..Content::default() })
         }
         other => Err(reply(format!("reply.{} is a {}: allowed is a function", by.name(), other.kind()))),
     }
 }
+
+/// The fields that give a content.
+const CONTENTS: [&str; 6] = ["body", "json", "html", "write", "events", "file"];

@@ -68,7 +68,7 @@ impl Validators {
         };
         let headers = outcome.headers.into_iter().filter(|(name, _)| !is_about_content(name)).collect();
         let (body, record) = (bytes::Bytes::new(), outcome.record);
-        Outcome { status, content_type: None, headers, body, streamed: None, record }
+        Outcome { status, content_type: None, headers, body, streamed: None, file: None, record }
     }
 }
 

@@ -41,10 +41,16 @@ pub(crate) struct Endpoint {
 }
 
 enum Handler {
-    Script(tollgate_script::Handler),
+    Script(Box<Scripted>),
     Collect(Rc<StreamPlan>),
     Files(Box<Files>),
     Reply(Reply),
+}
+
+/// A script, and the files that it may send.
+struct Scripted {
+    handler: tollgate_script::Handler,
+    files: Option<Files>,
 }
 
 /// A complete request on its way through a handler.
@@ -91,7 +97,8 @@ impl Endpoint {
             (HandlerSpec::Script { file, root }, _) => {
                 let nothing = RecordFields::default();
                 let fields = stream.as_ref().map_or(&nothing, |stream| &stream.fields);
-                Handler::Script(host.load(file, root, fields)?)
+                let files = spec.access.files.as_ref().map(|files| Files::new(files, work));
+                Handler::Script(Box::new(Scripted { handler: host.load(file, root, fields)?, files }))
             }
             (HandlerSpec::Collect, Some(stream)) => Handler::Collect(stream.clone()),
             (HandlerSpec::Collect, None) => unreachable!("the configuration gives collect a stream"),
@@ -102,7 +109,7 @@ impl Endpoint {
         };
         let methods = match (&handler, spec.known_methods()) {
             (_, Some(methods)) => methods,
-            (Handler::Script(script), None) => script_methods(script),
+            (Handler::Script(script), None) => script_methods(&script.handler),
             (Handler::Collect(_) | Handler::Files(_) | Handler::Reply(_), None) => Methods::EMPTY,
         };
         let body_bytes_max = match handler {

@@ -12,6 +12,7 @@ use super::collect::{self, CollectedItem};
 use super::items::{SplitError, split};
 use super::script::ScriptRecord;
 use super::{Endpoint, Exchange, Handler, allowed_methods, script};
+use crate::files::{Files, Sending};
 use crate::reply::{Extent, Reply};
 use crate::summary::summary;
 use crate::transaction::{Ending, Facts, StreamPlan};
@@ -57,8 +58,9 @@ impl Endpoint {
         let exchange = Exchange { endpoint: self.clone(), request, begun: Instant::now() };
         let request = &exchange.request;
         let mut rehearsed = match &self.handler {
-            Handler::Script(handler) => {
-                script_answer(handler.call(request.clone()), &exchange, self.stream.as_deref()).await
+            Handler::Script(script) => {
+                let call = script.handler.call(request.clone());
+                script_answer(call, &exchange, script.files.as_ref(), self.stream.as_deref()).await
             }
             Handler::Collect(stream) => match self.refusal(&request.head) {
                 Some(refusal) => refusal.into(),
@@ -67,14 +69,15 @@ impl Endpoint {
             Handler::Reply(reply) => {
                 with_record(reply.clone(), Record::default(), &exchange, self.stream.as_deref())
             }
-            Handler::Files(_) => {
-                return Err(format!(
-                    "route {:?} has files, which only a server answers: try it with curl",
-                    self.path
-                ));
+            Handler::Files(files) => {
+                let mut errand = None;
+                let reply =
+                    poll_fn(|context| files.poll_answer(request, exchange.begun, &mut errand, context));
+                with_record(reply.await, Record::default(), &exchange, self.stream.as_deref())
             }
         };
         let reply = &mut rehearsed.reply;
+        reply.read_parts().map_err(|error| format!("file cannot be read: {error}"))?;
         if reply.status == StatusCode::METHOD_NOT_ALLOWED && !reply.has("Allow") {
             reply.push("Allow", allowed_methods(self.methods));
         }
@@ -94,7 +97,12 @@ impl Endpoint {
 }
 
 /// Runs a call to its end. Of events only what is sent before the first pause after one is wanted.
-async fn script_answer(mut call: Call, exchange: &Exchange, stream: Option<&StreamPlan>) -> Rehearsed {
+async fn script_answer(
+    mut call: Call,
+    exchange: &Exchange,
+    files: Option<&Files>,
+    stream: Option<&StreamPlan>,
+) -> Rehearsed {
     let (result, streamed) = loop {
         match call.resume() {
             Step::Sliced => {}
@@ -106,6 +114,15 @@ async fn script_answer(mut call: Call, exchange: &Exchange, stream: Option<&Stre
             Step::Done(result) => break (result, None),
             Step::Ended(_) => return Reply::empty(StatusCode::INTERNAL_SERVER_ERROR).into(),
         }
+    };
+    let result = match result {
+        Ok(outcome) if outcome.file.is_some() => {
+            let (mut sending, begun) = (Sending::default(), exchange.begun);
+            let sent =
+                poll_fn(|context| sending.poll(files, &outcome, &exchange.request, begun, context)).await;
+            sent.map(|reply| (reply, outcome.record))
+        }
+        result => script::told(result),
     };
     let failure = result.as_ref().err().map(ToString::to_string);
     let (reply, record) = script::reply(result, exchange);

@@ -11,13 +11,18 @@ use crate::reply::Reply;
 use crate::stream::UnknownFields;
 use crate::transaction::{Cell, Facts, Given, StreamPlan, Target, fit, key};
 
-/// What a call came to, as a reply. A failure is one too: 500, with the reason in our log.
-pub(super) fn reply(result: Result<Outcome, CallError>, exchange: &Exchange) -> (Reply, Record) {
+/// What a call decided, as a reply and a record.
+pub(super) fn told(result: Result<Outcome, CallError>) -> Result<(Reply, Record), CallError> {
+    result.map(|mut outcome| {
+        let record = std::mem::take(&mut outcome.record);
+        (outcome.into(), record)
+    })
+}
+
+/// What a call came to. A failure is a reply too: 500, with the reason in our log.
+pub(super) fn reply(result: Result<(Reply, Record), CallError>, exchange: &Exchange) -> (Reply, Record) {
     match result {
-        Ok(mut outcome) => {
-            let record = std::mem::take(&mut outcome.record);
-            (outcome.into(), record)
-        }
+        Ok(told) => told,
         Err(error) => {
             let request = &exchange.request;
             let (method, path) = (request.head.method(), request.path());

@@ -10,7 +10,7 @@ use tollgate_http::StatusCode;
 use tollgate_script::{Body, Call, CallError, Outcome, Record, Request, Step};
 
 use super::{Answer, Exchange, Flow, Handler, allowed_methods, collect, script};
-use crate::files::Errand;
+use crate::files::{Errand, Sending};
 use crate::recorder::Recorder;
 use crate::reply::{Extent, Reply};
 
@@ -25,6 +25,8 @@ enum Stage {
     AtOnce,
     /// It runs, or will.
     Script(Call),
+    /// It returned, and its reply waits for a thread that opens the file which it sends.
+    Sends(Box<Outcome>, Sending),
     /// It waits for a thread that reads files, or was not begun.
     Files(Option<Box<Errand>>),
     /// It is done. None: it was asked for its answer.
@@ -61,7 +63,7 @@ pub(crate) enum Turn {
 impl Visit {
     pub(crate) fn new(exchange: Exchange) -> Self {
         let stage = match &exchange.endpoint.handler {
-            Handler::Script(handler) => Stage::Script(handler.call(exchange.request.clone())),
+            Handler::Script(handler) => Stage::Script(handler.handler.call(exchange.request.clone())),
             Handler::Files(_) => Stage::Files(None),
             Handler::Collect(_) | Handler::Reply(_) => Stage::AtOnce,
         };
@@ -82,7 +84,7 @@ impl Visit {
         match &self.stage {
             Stage::Script(call) => !call.is_waiting(),
             Stage::Files(errand) => errand.is_none(),
-            Stage::AtOnce | Stage::Returned(_) => false,
+            Stage::Sends(..) | Stage::AtOnce | Stage::Returned(_) => false,
         }
     }
 
@@ -96,6 +98,9 @@ impl Visit {
             Stage::Files(Some(_)) => {
                 self.poll_files(context);
             }
+            Stage::Sends(..) => {
+                self.poll_sent(context);
+            }
             Stage::Files(None) | Stage::AtOnce | Stage::Returned(_) => {}
         }
     }
@@ -107,15 +112,20 @@ impl Visit {
                 let result = match call.resume() {
                     Step::Sliced => return Turn::Sliced,
                     Step::Waiting => return Turn::Waiting,
+                    Step::Done(Ok(outcome)) if outcome.file.is_some() => {
+                        self.stage = Stage::Sends(Box::new(outcome), Sending::default());
+                        return self.poll_sent(&mut Context::from_waker(Waker::noop()));
+                    }
                     Step::Done(result) => result,
                     Step::Streams(outcome) => Ok(outcome),
                     Step::Ended(ended) => ended.and_then(|()| Err(CallError::Reply("no head".to_owned()))),
                 };
-                self.return_with(result);
+                self.return_with(script::told(result));
                 Turn::Over
             }
             // Who waits is polled by the queue, which knows whom to wake.
             Stage::Files(_) => self.poll_files(&mut Context::from_waker(Waker::noop())),
+            Stage::Sends(..) => Turn::Waiting,
             Stage::AtOnce | Stage::Returned(_) => Turn::Over,
         }
     }
@@ -135,7 +145,22 @@ impl Visit {
         Turn::Over
     }
 
-    fn return_with(&mut self, result: Result<Outcome, CallError>) {
+    fn poll_sent(&mut self, context: &mut Context<'_>) -> Turn {
+        let (Stage::Sends(outcome, sending), Handler::Script(script)) =
+            (&mut self.stage, &self.exchange.endpoint.handler)
+        else {
+            return Turn::Over;
+        };
+        let Exchange { request, begun, .. } = &self.exchange;
+        let Poll::Ready(sent) = sending.poll(script.files.as_ref(), outcome, request, *begun, context) else {
+            return Turn::Waiting;
+        };
+        let record = std::mem::take(&mut outcome.record);
+        self.return_with(sent.map(|reply| (reply, record)));
+        Turn::Over
+    }
+
+    fn return_with(&mut self, result: Result<(Reply, Record), CallError>) {
         let (reply, record) = script::reply(result, &self.exchange);
         let took_us = self.took_us();
         let stage = std::mem::replace(&mut self.stage, Stage::Returned(None));
@@ -152,7 +177,7 @@ impl Visit {
         let endpoint = &self.exchange.endpoint;
         let request = &self.exchange.request;
         let mut answer = match &mut self.stage {
-            Stage::Script(_) | Stage::Files(_) => return None,
+            Stage::Script(_) | Stage::Files(_) | Stage::Sends(..) => return None,
             Stage::AtOnce => match &endpoint.handler {
                 Handler::Collect(stream) => collect::answer(stream, &self.exchange, recorder),
                 Handler::Reply(reply) => {
@@ -190,7 +215,7 @@ impl Visit {
         match &self.stage {
             Stage::Script(call) if !call.has_begun() => {}
             Stage::Files(None) | Stage::AtOnce => {}
-            Stage::Script(_) | Stage::Files(Some(_)) => {
+            Stage::Script(_) | Stage::Files(Some(_)) | Stage::Sends(..) => {
                 self.exchange.endpoint.record_cancelled(&self.exchange, recorder);
             }
             Stage::Returned(_) => {
@@ -209,7 +234,7 @@ impl Visit {
         let handler_bytes = match &self.stage {
             Stage::Returned(returned) => returned.as_ref().map_or(0, Returned::memory_bytes),
             Stage::Script(call) => call.memory_bytes(),
-            Stage::Files(_) | Stage::AtOnce => 0,
+            Stage::Files(_) | Stage::Sends(..) | Stage::AtOnce => 0,
         };
         request.head.bytes_len() + body_bytes + handler_bytes
     }

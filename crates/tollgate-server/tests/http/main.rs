@@ -26,6 +26,7 @@ mod replies;
 mod request_line;
 mod routing;
 mod scripted;
+mod sent_files;
 mod site;
 mod spool;
 mod streaming;

@@ -140,6 +140,7 @@ impl Site {
             body_bytes_max: 1 << 20,
             body_pace: None,
             cors: None,
+            access: Default::default(),
         };
         self.options.routes.push(spec);
         self

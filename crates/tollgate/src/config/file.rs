@@ -10,11 +10,12 @@ use std::time::Duration;
 use tollgate_log::{DigestAlgorithm, LogOptions};
 use tollgate_server::{
     BodyPace, COLLECT_BODY_BYTES_MAX, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, ListenSpec,
-    Method, Methods, RequestIds, RouteSpec, ServerOptions, SpoolOptions, StreamSpec, TrustedProxies,
-    UnderscoreNames, canonical_host,
+    Method, Methods, RequestIds, RouteSpec, ScriptAccess, ServerOptions, SpoolOptions, StreamSpec,
+    TrustedProxies, UnderscoreNames, canonical_host,
 };
 use toml::de::DeTable;
 
+use super::access::access;
 use super::cors::cors;
 use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults, did_you_mean};
@@ -64,7 +65,7 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
     let written = server(root.table("server"), folder);
     let log = log(root.table("log"), folder);
     let load = load_rules(root.table("load"));
-    let script = script(root.table("script"));
+    let (script, access) = script(root.table("script"), folder);
     let (streams, awaited) = streams(&mut root);
     let defaults = RouteDefaults {
         folder,
@@ -72,6 +73,7 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
         body_bytes_max: written.body_bytes_max,
         body_pace: written.connection.body_pace,
         reach: Reach::new(&written.connection, &written.spool),
+        access,
     };
     let routes = routes(&mut root, &defaults);
     let sinks = sinks(&mut root, folder, &streams);
@@ -229,7 +231,7 @@ fn checked_node(section: &Section<'_>, node: Written<String>) -> String {
     node.value
 }
 
-fn script(mut section: Section<'_>) -> HostOptions {
+fn script(mut section: Section<'_>, folder: &Path) -> (HostOptions, ScriptAccess) {
     let mut host = HostOptions::default();
     host.cpu_budget = section.duration("cpu_budget", 1..=10 * MINUTE_MS, host.cpu_budget);
     host.wall_budget = section.duration("wall_budget", 1..=60 * MINUTE_MS, host.wall_budget);
@@ -238,8 +240,9 @@ fn script(mut section: Section<'_>) -> HostOptions {
     host.reply_bytes_max = section.size("reply_bytes_max", KIB..=GIB, host.reply_bytes_max);
     host.shared_bytes_max = section.size("shared_bytes_max", 0..=64 * GIB, host.shared_bytes_max);
     host.env = section.texts("env").map_or_else(Vec::new, |names| variables(&section, names));
+    let access = access(&mut section, folder, &ScriptAccess::default());
     section.finish();
-    host
+    (host, access)
 }
 
 /// The names of variables that scripts may read.
@@ -264,6 +267,7 @@ struct RouteDefaults<'a> {
     body_bytes_max: u64,
     body_pace: BodyPace,
     reach: Reach,
+    access: ScriptAccess,
 }
 
 fn routes(root: &mut Section<'_>, defaults: &RouteDefaults<'_>) -> Vec<RouteSpec> {
@@ -316,18 +320,28 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     }
     let body_pace = Some(body_pace(&mut section, defaults.body_pace));
     let cors = cors(&mut section);
+    let access = match handler {
+        Some(HandlerSpec::Script { .. }) => access(&mut section, defaults.folder, &defaults.access),
+        _ => ScriptAccess::default(),
+    };
     if path.as_ref().is_some_and(|path| path.value == RouteSpec::ASTERISK) {
         check_asterisk(&section, methods, handler.as_ref());
     }
     section.finish();
     let (path, handler) = (path?.value, handler?);
-    Some(RouteSpec { path, host, methods, handler, stream, body_bytes_max, body_pace, cors })
+    Some(RouteSpec { path, host, methods, handler, stream, body_bytes_max, body_pace, cors, access })
 }
 
 /// What the server writes is for nobody to fetch.
 fn check_served(root: &Section<'_>, routes: &[RouteSpec], folders: &[(&str, &Path)]) {
     for route in routes {
-        let HandlerSpec::Files(files) = &route.handler else { continue };
+        let files = match &route.handler {
+            HandlerSpec::Files(files) => files,
+            _ => match &route.access.files {
+                Some(files) => files,
+                None => continue,
+            },
+        };
         for (name, folder) in folders.iter().filter(|(_, folder)| folder.starts_with(&files.root)) {
             let (path, folder, files) = (&route.path, folder.display(), files.root.display());
             root.fault(format!(

@@ -3,6 +3,7 @@
 //! [`mod@file`] reads what is written and [`zero`] what a folder implies; both give [`Config`], which prints itself as TOML
 //! that reads back to the same. Every fault is told at once, each with its place, what was found and what is allowed.
 
+mod access;
 mod ack;
 mod changes;
 mod cors;

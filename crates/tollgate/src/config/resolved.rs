@@ -201,6 +201,9 @@ impl Config {
                 writeln!(f, "reply = {{ status = {status}, content_type = {content_type}, body = {body} }}")?;
             }
         }
+        if let Some(files) = &route.access.files {
+            writeln!(f, "file_dir = {}", quoted_path(&files.root))?;
+        }
         if let Some(stream) = route.stream.and_then(|stream| self.server.streams.get(stream)) {
             writeln!(f, "stream = {}", quoted(&stream.name))?;
         }

@@ -152,6 +152,7 @@ mod tests {
             body_bytes_max: 1,
             body_pace: None,
             cors: None,
+            access: Default::default(),
         }
     }
 

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf, absolute};
 use tollgate_log::{ColumnType, Level, LogOptions};
 use tollgate_server::{
     BodyPace, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec, HandlerSpec, HostOptions,
-    RequestIds, RouteSpec, ServerOptions, Source, SpoolOptions, StreamSpec, TrustedProxies, UnknownFields,
+    RequestIds, RouteSpec, ScriptAccess, ServerOptions, Source, SpoolOptions, StreamSpec, TrustedProxies,
+    UnknownFields,
 };
 
 use super::FILE_NAME;
@@ -140,7 +141,14 @@ fn public(folder: &Path) -> Option<RouteSpec> {
         body_bytes_max: resolved::BODY_BYTES_MAX,
         body_pace: Some(BodyPace::default()),
         cors: None,
+        access: ScriptAccess::default(),
     })
+}
+
+/// The files of `files/`, if it is there, are for replies of scripts.
+fn files_to_send(folder: &Path) -> Option<Box<FilesSpec>> {
+    let root = folder.join("files");
+    root.is_dir().then(|| Box::new(FilesSpec::new(root)))
 }
 
 fn routes(folder: &Path, files: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<RouteSpec> {
@@ -160,6 +168,7 @@ fn routes(folder: &Path, files: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<Rout
             body_bytes_max: resolved::BODY_BYTES_MAX,
             body_pace: Some(BodyPace::default()),
             cors: None,
+            access: ScriptAccess { files: files_to_send(folder) },
         });
     }
     for (earlier, later) in conflicts(&routes) {

@@ -42,7 +42,7 @@ pub use date::{http_date, parse_http_date};
 pub use digest::{DigestAlgorithm, wanted_digest};
 pub use error::RequestError;
 pub use field::{is_field_name, is_field_value, is_framing_field, is_single_field};
-pub use form_data::{FormError, FormPart, FormParts};
+pub use form_data::{FormError, FormEvent, FormPart, FormPartHead, FormParts, FormStream};
 pub use framing::BodyFraming;
 pub use limits::{Limits, UnderscoreNames};
 pub use method::{Method, Methods};

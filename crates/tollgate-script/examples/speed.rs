@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use tempfile::TempDir;
 use tollgate_http::{HeadReader, Limits};
-use tollgate_script::{Handler, Host, HostOptions, Place, RecordFields, Request, RequestId, Step};
+use tollgate_script::{Context, Handler, Host, HostOptions, Place, RecordFields, Request, RequestId, Step};
 use uuid::Uuid;
 
 const CALLS: u32 = 100_000;
@@ -70,6 +70,7 @@ fn request() -> Result<Rc<Request>, Box<dyn Error>> {
         id: RequestId::Made(Uuid::from_u128(1)),
         time_us: 1_700_000_000_123_456,
         body: Bytes::new().into(),
+        context: Context::default(),
         head: head.ok_or("the head is not whole")?,
     }))
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use tempfile::TempDir;
 use tollgate_http::{HeadReader, Limits};
-use tollgate_script::{Host, HostOptions, Place, RecordFields, Request, RequestId};
+use tollgate_script::{Context, Host, HostOptions, Place, RecordFields, Request, RequestId};
 use uuid::Uuid;
 
 const CALLS: usize = 5_000;
@@ -59,6 +59,7 @@ fn request() -> Result<Rc<Request>, Box<dyn Error>> {
         id: RequestId::Made(Uuid::from_u128(1)),
         time_us: 1_700_000_000_123_456,
         body: Bytes::new().into(),
+        context: Context::default(),
         head: head.ok_or("the head is not whole")?,
     }))
 }

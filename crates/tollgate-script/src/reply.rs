@@ -8,6 +8,7 @@ mod content;
 mod file;
 mod headers;
 mod record;
+mod replied;
 mod validators;
 
 use std::borrow::Cow;
@@ -16,10 +17,11 @@ use std::cell::RefCell;
 use bytes::Bytes;
 use tollgate_http::StatusCode;
 
-use crate::api::Marks;
 use crate::api::json::Scratch;
+use crate::api::{Emitted, Marks};
 use crate::budget::Budget;
 use crate::error::{CallError, shown};
+use crate::host::Role;
 use crate::interned::Interned;
 use crate::nearest::hint;
 use crate::request::ActiveCell;
@@ -30,6 +32,7 @@ pub use content::{ContentType, Streamed};
 pub use file::SentFile;
 use headers::{headers, push_line, status};
 pub use record::{FieldValue, Record, RecordFields};
+pub use replied::Replied;
 use validators::Validators;
 
 /// The name and the value of a header field.
@@ -52,6 +55,23 @@ pub struct Outcome {
     pub file: Option<Box<SentFile>>,
     /// The values for the log.
     pub record: Record,
+    /// Further records, for other streams.
+    pub emitted: Vec<Emitted>,
+}
+
+impl Outcome {
+    fn empty(status: u16) -> Self {
+        Self {
+            status,
+            content_type: None,
+            headers: Vec::new(),
+            body: Bytes::new(),
+            streamed: None,
+            file: None,
+            record: Record::default(),
+            emitted: Vec::new(),
+        }
+    }
 }
 
 /// Turns what scripts return into outcomes, within the bounds of one host.
@@ -73,6 +93,40 @@ pub(crate) struct Reader<'a> {
 type Result<T> = std::result::Result<T, CallError>;
 
 impl Reader<'_> {
+    /// Reads the two first values that a script returned, by what it is to its route. None: whatever comes next decides.
+    ///
+    /// # Errors
+    /// `Reply` names the field, what was found and what is allowed.
+    pub(crate) fn decision(&self, role: Role, value: Seen<'_>, second: Seen<'_>) -> Result<Option<Outcome>> {
+        match (role, value, second) {
+            (Role::Before | Role::After, Seen::Nil, Seen::Nil) => Ok(None),
+            (_, Seen::Table(table), Seen::Nil) if table.has_metatable(self.marks.pass_address) => Ok(None),
+            (Role::After, value, Seen::Nil) => self.change(value).map(Some),
+            _ => self.outcome(value, second).map(Some),
+        }
+    }
+
+    /// Reads what changes of a reply: header fields.
+    fn change(&self, value: Seen<'_>) -> Result<Outcome> {
+        let changed = match value {
+            Seen::Table(table) => table.pick(self.parts).map_err(|key| unknown_part(&key))?,
+            other => {
+                return Err(reply(format!(
+                    "an after script returned a {}: allowed are nothing, {{ headers = ... }}",
+                    other.kind()
+                )));
+            }
+        };
+        let [status, given, rest @ ..]: [Seen<'_>; PARTS.len()] = changed;
+        if !matches!(status, Seen::Nil) || rest.iter().any(|part| !matches!(part, Seen::Nil)) {
+            return Err(reply(
+                "an after script changes headers alone: allowed are nothing, { headers = ... }",
+            ));
+        }
+        let headers = headers(given, self.budget)?;
+        Ok(Outcome { headers, ..Outcome::empty(200) })
+    }
+
     /// Reads the two first values that a handler returned.
     ///
     /// # Errors
@@ -85,23 +139,14 @@ impl Reader<'_> {
         }
         match value {
             Seen::Table(table) => self.table(table),
-            Seen::Integer(_) | Seen::Number(_) => Ok(Outcome {
-                status: status(value)?,
-                content_type: None,
-                headers: Vec::new(),
-                body: Bytes::new(),
-                streamed: None,
-                file: None,
-                record: self.record(Seen::Nil)?,
-            }),
+            Seen::Integer(_) | Seen::Number(_) => {
+                Ok(Outcome { record: self.record(Seen::Nil)?, ..Outcome::empty(status(value)?) })
+            }
             Seen::Text(text) => Ok(Outcome {
-                status: 200,
                 content_type: Some(ContentType::Text),
-                headers: Vec::new(),
                 body: self.content("reply", text)?,
-                streamed: None,
-                file: None,
                 record: self.record(Seen::Nil)?,
+                ..Outcome::empty(200)
             }),
             Seen::Nil => Err(reply("handler returned nothing: return a status, a text or a table")),
             other => Err(reply(format!(
@@ -146,7 +191,8 @@ impl Reader<'_> {
             headers.push((Cow::Borrowed("cache-control"), Bytes::from_static(b"no-store")));
         }
         let record = self.record(record)?;
-        let outcome = Outcome { status, content_type, headers, body, streamed, file, record };
+        let outcome =
+            Outcome { status, content_type, headers, body, streamed, file, record, emitted: Vec::new() };
         Ok(validators.apply(outcome, self.active))
     }
 }

@@ -17,6 +17,11 @@ pub fn check_scripts(options: &ServerOptions) -> Vec<String> {
 }
 
 fn check(route: &RouteSpec, host: &Host) -> Option<String> {
+    for script in route.before.iter().chain(&route.after) {
+        if let Err(error) = host.load(&script.file, &script.root, &RecordFields::default()) {
+            return Some(error.to_string());
+        }
+    }
     let HandlerSpec::Script { file, root } = &route.handler else { return None };
     let handler = match host.load(file, root, &RecordFields::default()) {
         Ok(handler) => handler,

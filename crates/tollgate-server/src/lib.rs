@@ -51,7 +51,7 @@ pub use handler::COLLECT_BODY_BYTES_MAX;
 pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};
 pub use options::{
     AnyOr, BodyPace, ConnectionLimits, CorsSpec, CrowdLimits, Etag, FilesSpec, HandlerSpec, RequestIds,
-    RouteSpec, ScriptAccess, ServerOptions, SpoolOptions, Symlinks, TryPath,
+    RouteSpec, ScriptAccess, ScriptFile, ServerOptions, SpoolOptions, Symlinks, TryPath,
 };
 pub use route::{Match, Resource, RouteTable, Routed, canonical_host};
 pub use server::Server;
@@ -62,5 +62,5 @@ pub use stream::{
 pub use stream_server::StreamServer;
 pub use testing::{TestError, TestFailure, TestResult, run_tests};
 pub use tollgate_http::{Method, Methods, UnderscoreNames, is_framing_field};
-pub use tollgate_script::{CallError, HostOptions};
+pub use tollgate_script::{CallError, HostOptions, Uploads};
 pub use trust::{ClientHeader, Network, TrustedProxies};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tollgate_http::{Limits, Method, Methods};
-use tollgate_script::HostOptions;
+use tollgate_script::{HostOptions, Uploads};
 
 pub use crate::files::{Etag, FilesSpec, Symlinks, TryPath};
 use crate::listen::ListenSpec;
@@ -204,8 +204,21 @@ pub struct RouteSpec {
     pub body_pace: Option<BodyPace>,
     /// Which pages of other origins may use it; none if none.
     pub cors: Option<CorsSpec>,
-    /// What its script may reach.
+    /// What its scripts may reach.
     pub access: ScriptAccess,
+    /// Scripts that run before the handler, in this order, and may reply in its place.
+    pub before: Vec<ScriptFile>,
+    /// Scripts that are told each reply, in this order, and may change header fields of it; none with [`HandlerSpec::Collect`].
+    pub after: Vec<ScriptFile>,
+}
+
+/// A script beside the handler of a route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptFile {
+    /// The script.
+    pub file: PathBuf,
+    /// The folder that it may load modules from.
+    pub root: PathBuf,
 }
 
 /// What the script of a route may reach outside of its VM.
@@ -213,6 +226,8 @@ pub struct RouteSpec {
 pub struct ScriptAccess {
     /// The folder that its replies may send files of.
     pub files: Option<Box<FilesSpec>>,
+    /// Where it saves parts of forms.
+    pub uploads: Option<Uploads>,
 }
 
 impl RouteSpec {

@@ -5,7 +5,7 @@ use std::io;
 
 use bytes::Bytes;
 use tollgate_http::{Connection, ReplyBody, StatusCode, begin_reply_head, end_reply_head, push_field};
-use tollgate_script::{HeaderLine, Outcome, RequestId};
+use tollgate_script::{HeaderLine, Outcome, Replied, RequestId};
 
 use crate::file_slice::FileSlice;
 use crate::handler::Flow;
@@ -100,6 +100,21 @@ impl Reply {
 
     pub(crate) fn push(&mut self, name: &'static str, value: impl Into<Bytes>) {
         self.fields.push((Cow::Borrowed(name), value.into()));
+    }
+
+    /// What `after` scripts are told of it.
+    pub(crate) fn told(&self) -> Replied {
+        Replied { status: self.status.as_u16(), fields: self.all_fields() }
+    }
+
+    /// All fields, those of its lines too.
+    pub(crate) fn all_fields(&self) -> Vec<(String, Bytes)> {
+        let written = self.lines.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+        let written = written.filter_map(|line| std::str::from_utf8(line).ok()?.split_once(": "));
+        let written = written
+            .map(|(name, value)| (name.to_ascii_lowercase(), Bytes::copy_from_slice(value.as_bytes())));
+        let own = self.fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
+        written.chain(own).collect()
     }
 
     /// Adds fields; what was there of these names goes.

@@ -15,7 +15,7 @@ use crate::conn::Destination;
 use crate::cors::{self, Cors};
 use crate::error::StartError;
 use crate::files::Work;
-use crate::handler::{Endpoint, allowed_methods};
+use crate::handler::{Endpoint, Routes, allowed_methods};
 use crate::options::{ConnectionLimits, RequestIds, RouteSpec, ServerOptions};
 use crate::reply::Reply;
 use crate::route::{Resource, RouteTable, Routed};
@@ -80,16 +80,16 @@ pub(crate) struct Service {
     pub(crate) rules: Rc<Rules>,
     /// A digest of its scripts.
     pub(crate) sources: u64,
-    routes: RouteTable<Rc<Endpoint>>,
+    routes: Rc<Routes>,
 }
 
 /// A service that is being made, route by route: scripts are loaded meanwhile.
 pub(crate) struct Building<'a> {
     options: &'a ServerOptions,
     host: Host,
-    streams: Vec<Rc<StreamPlan>>,
+    streams: Rc<[Rc<StreamPlan>]>,
     work: Rc<Work>,
-    routes: RouteTable<Rc<Endpoint>>,
+    routes: Routes,
 }
 
 impl<'a> Building<'a> {
@@ -98,7 +98,9 @@ impl<'a> Building<'a> {
         let host =
             Host::new(options.script.clone()).map_err(|error| StartError::Script(error.to_string()))?;
         let streams = options.streams.iter().zip(schemas);
-        let streams = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
+        let streams: Rc<[_]> = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
+        let emitted: Vec<_> = streams.iter().map(|stream| stream.for_scripts()).collect();
+        let host = host.with_streams(&emitted).map_err(|error| StartError::Script(error.to_string()))?;
         Ok(Self { options, host, streams, work: Rc::default(), routes: RouteTable::default() })
     }
 
@@ -118,7 +120,7 @@ impl<'a> Building<'a> {
         Service {
             sources: self.host.sources_digest(),
             rules: Rc::new(Rules::new(self.options)),
-            routes: self.routes,
+            routes: Rc::new(self.routes),
         }
     }
 }
@@ -153,7 +155,7 @@ impl Service {
                 if let Cow::Owned(path) = path {
                     place.decoded = Some(path.into());
                 }
-                return Destination::Endpoint { endpoint, place };
+                return Destination::Endpoint { endpoint, place, routes: self.routes.clone() };
             }
             Routed::MethodNotAllowed(resource) => {
                 let status = match head.method() {

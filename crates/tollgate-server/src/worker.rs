@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tollgate_http::{RequestHead, StatusCode};
-use tollgate_script::{Body, Request, RequestId};
+use tollgate_script::{Body, Context, Request, RequestId};
 
 use crate::accept::{self, Accepted, Acceptor};
 use crate::admission::Admission;
@@ -165,11 +165,18 @@ impl Worker {
     ) -> Result<Exchange, Box<Reply>> {
         match arrived.destination {
             Destination::Reply(reply) => Err(reply),
-            Destination::Endpoint { endpoint, place } => {
+            Destination::Endpoint { endpoint, place, routes } => {
                 let id = self.request_id(&arrived.head, arrived.time_us, takes_id);
-                let request =
-                    Request { head: arrived.head, place, remote_addr, id, time_us: arrived.time_us, body };
-                Ok(Exchange { endpoint, request: Rc::new(request), begun: arrived.begun })
+                let request = Request {
+                    head: arrived.head,
+                    place,
+                    remote_addr,
+                    id,
+                    time_us: arrived.time_us,
+                    body,
+                    context: Context::default(),
+                };
+                Ok(Exchange { endpoint, request: Rc::new(request), routes, begun: arrived.begun })
             }
         }
     }

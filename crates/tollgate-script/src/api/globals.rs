@@ -5,8 +5,11 @@ use std::rc::Rc;
 
 use mlua::{Function, Lua, Table, Value};
 
+use super::EmitParts;
 use super::arguments::close;
-use super::{cookie, crypto, encodings, env, json, log, redirect, shared, sleep, time, url, uuid};
+use super::{
+    cookie, crypto, emit as emits, encodings, env, json, log, redirect, shared, sleep, time, url, uuid,
+};
 use crate::budget::Budget;
 use crate::host::HostOptions;
 use crate::request::ActiveCell;
@@ -18,6 +21,10 @@ pub(crate) struct Marks {
     pub(crate) array: Table,
     /// Where that one lies, to compare with.
     pub(crate) array_address: *const c_void,
+    /// The metatable of `tollgate.pass`.
+    pub(crate) pass: Table,
+    /// Where that one lies, to compare with.
+    pub(crate) pass_address: *const c_void,
     /// `(table, key, digits)`: stores a Luau 64-bit integer; what passes through Rust becomes a double.
     pub(crate) store_integer: Function,
 }
@@ -29,6 +36,7 @@ pub(crate) fn install(
     budget: &Rc<Budget>,
     options: &HostOptions,
     waits: &Rc<Waits>,
+    emit: &EmitParts,
 ) -> mlua::Result<Rc<Marks>> {
     let globals = lua.globals();
     for name in TAKEN_AWAY {
@@ -39,7 +47,12 @@ pub(crate) fn install(
     let array = lua.create_table()?;
     array.raw_set("__metatable", "array")?;
     array.set_readonly(true);
-    let marks = Rc::new(Marks { array_address: array.to_pointer(), array, store_integer });
+    let pass = lua.create_table()?;
+    pass.raw_set("__metatable", "pass")?;
+    pass.set_readonly(true);
+    let pass_address = pass.to_pointer();
+    let marks =
+        Rc::new(Marks { array_address: array.to_pointer(), array, pass_address, pass, store_integer });
 
     let tollgate = lua.create_table()?;
     tollgate.raw_set("json", json::install(lua, &marks, budget, options.reply_bytes_max)?)?;
@@ -55,6 +68,12 @@ pub(crate) fn install(
     tollgate.raw_set("cookie", cookie::install(lua)?)?;
     tollgate.raw_set("redirect", lua.create_function(redirect::redirect)?)?;
     tollgate.raw_set("sleep", sleep::install(lua, waits)?)?;
+    let emit = emits::install(lua, emit, active, &marks, budget, options.reply_bytes_max)?;
+    tollgate.raw_set("emit", emit)?;
+    let pass = lua.create_table()?;
+    pass.set_metatable(Some(marks.pass.clone()))?;
+    pass.set_readonly(true);
+    tollgate.raw_set("pass", pass)?;
     close(lua, "tollgate", &tollgate)?;
     globals.raw_set("tollgate", tollgate)?;
     lua.sandbox(true)?;

@@ -3,6 +3,7 @@
 pub(crate) mod arguments;
 mod cookie;
 mod crypto;
+mod emit;
 mod encodings;
 mod env;
 mod event;
@@ -17,6 +18,8 @@ mod time;
 mod url;
 mod uuid;
 
+pub(crate) use emit::{Emissions, EmitParts, Streams};
+pub use emit::{EmitStream, Emitted};
 pub(crate) use globals::{Marks, install};
 pub(crate) use out::Outs;
 pub(crate) use time::http_date_of;

@@ -43,7 +43,7 @@ pub enum FieldValue {
 }
 
 impl Reader<'_> {
-    pub(super) fn record(&self, value: Seen<'_>) -> Result<Record> {
+    pub(crate) fn record(&self, value: Seen<'_>) -> Result<Record> {
         let mut record =
             Record { values: vec![FieldValue::Nil; self.columns.len()], whole: None, unknown: Vec::new() };
         let table = match value {

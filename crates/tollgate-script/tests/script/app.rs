@@ -9,8 +9,8 @@ use bytes::{Bytes, BytesMut};
 use tempfile::TempDir;
 use tollgate_http::{HeadReader, Limits, RequestHead};
 use tollgate_script::{
-    Call, CallError, FieldValue, Handler, Host, HostOptions, LoadError, Outcome, Place, RecordFields,
-    Request, RequestId, Step,
+    Call, CallError, Context, FieldValue, Handler, Host, HostOptions, LoadError, Outcome, Place,
+    RecordFields, Request, RequestId, Step,
 };
 use uuid::Uuid;
 
@@ -96,6 +96,7 @@ pub(crate) fn request(head_text: &str, body: &[u8]) -> Rc<Request> {
         id: RequestId::Made(Uuid::from_u128(1)),
         time_us: 1_700_000_000_123_456,
         body: Bytes::copy_from_slice(body).into(),
+        context: Context::default(),
         head,
     })
 }

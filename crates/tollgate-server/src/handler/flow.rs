@@ -64,7 +64,7 @@ impl Flow {
                 self.log(&error);
                 Poll::Ready(Flowed::Broken)
             }
-            Step::Streams(_) | Step::Done(_) => Poll::Ready(Flowed::Broken),
+            Step::Streams(_) | Step::Done(_) | Step::Passed(_) => Poll::Ready(Flowed::Broken),
         }
     }
 
@@ -96,7 +96,7 @@ impl Flow {
                 self.log(&error);
                 false
             }
-            Step::Waiting | Step::Ended(Ok(())) | Step::Streams(_) | Step::Done(_) => false,
+            Step::Waiting | Step::Ended(Ok(())) | Step::Streams(_) | Step::Done(_) | Step::Passed(_) => false,
         }
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tollgate_log::{DigestAlgorithm, LogOptions};
 use tollgate_server::{
     BodyPace, COLLECT_BODY_BYTES_MAX, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, ListenSpec,
-    Method, Methods, RequestIds, RouteSpec, ScriptAccess, ServerOptions, SpoolOptions, StreamSpec,
-    TrustedProxies, UnderscoreNames, canonical_host,
+    Method, Methods, RequestIds, RouteSpec, ScriptAccess, ScriptFile, ServerOptions, SpoolOptions,
+    StreamSpec, TrustedProxies, UnderscoreNames, canonical_host,
 };
 use toml::de::DeTable;
 
@@ -65,7 +65,7 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
     let written = server(root.table("server"), folder);
     let log = log(root.table("log"), folder);
     let load = load_rules(root.table("load"));
-    let (script, access) = script(root.table("script"), folder);
+    let (script, access) = script(root.table("script"), folder, &log);
     let (streams, awaited) = streams(&mut root);
     let defaults = RouteDefaults {
         folder,
@@ -74,6 +74,7 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
         body_pace: written.connection.body_pace,
         reach: Reach::new(&written.connection, &written.spool),
         access,
+        log: &log,
     };
     let routes = routes(&mut root, &defaults);
     let sinks = sinks(&mut root, folder, &streams);
@@ -231,7 +232,7 @@ fn checked_node(section: &Section<'_>, node: Written<String>) -> String {
     node.value
 }
 
-fn script(mut section: Section<'_>, folder: &Path) -> (HostOptions, ScriptAccess) {
+fn script(mut section: Section<'_>, folder: &Path, log: &LogOptions) -> (HostOptions, ScriptAccess) {
     let mut host = HostOptions::default();
     host.cpu_budget = section.duration("cpu_budget", 1..=10 * MINUTE_MS, host.cpu_budget);
     host.wall_budget = section.duration("wall_budget", 1..=60 * MINUTE_MS, host.wall_budget);
@@ -240,7 +241,7 @@ fn script(mut section: Section<'_>, folder: &Path) -> (HostOptions, ScriptAccess
     host.reply_bytes_max = section.size("reply_bytes_max", KIB..=GIB, host.reply_bytes_max);
     host.shared_bytes_max = section.size("shared_bytes_max", 0..=64 * GIB, host.shared_bytes_max);
     host.env = section.texts("env").map_or_else(Vec::new, |names| variables(&section, names));
-    let access = access(&mut section, folder, &ScriptAccess::default());
+    let access = access(&mut section, folder, log, &ScriptAccess::default());
     section.finish();
     (host, access)
 }
@@ -268,6 +269,7 @@ struct RouteDefaults<'a> {
     body_pace: BodyPace,
     reach: Reach,
     access: ScriptAccess,
+    log: &'a LogOptions,
 }
 
 fn routes(root: &mut Section<'_>, defaults: &RouteDefaults<'_>) -> Vec<RouteSpec> {
@@ -320,16 +322,34 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     }
     let body_pace = Some(body_pace(&mut section, defaults.body_pace));
     let cors = cors(&mut section);
-    let access = match handler {
-        Some(HandlerSpec::Script { .. }) => access(&mut section, defaults.folder, &defaults.access),
-        _ => ScriptAccess::default(),
+    let before = scripts_beside(&mut section, "before", defaults.folder);
+    let after = scripts_beside(&mut section, "after", defaults.folder);
+    if matches!(handler, Some(HandlerSpec::Collect)) && !after.is_empty() {
+        section.fault_of("after", "after in [[route]] stands beside collect, allowed with script, files and reply: what collect replies comes of its records");
+    }
+    let is_scripted = matches!(handler, Some(HandlerSpec::Script { .. })) || !before.is_empty();
+    let access = match is_scripted {
+        true => access(&mut section, defaults.folder, defaults.log, &defaults.access),
+        false => ScriptAccess::default(),
     };
     if path.as_ref().is_some_and(|path| path.value == RouteSpec::ASTERISK) {
         check_asterisk(&section, methods, handler.as_ref());
     }
     section.finish();
     let (path, handler) = (path?.value, handler?);
-    Some(RouteSpec { path, host, methods, handler, stream, body_bytes_max, body_pace, cors, access })
+    Some(RouteSpec {
+        path,
+        host,
+        methods,
+        handler,
+        stream,
+        body_bytes_max,
+        body_pace,
+        cors,
+        access,
+        before,
+        after,
+    })
 }
 
 /// What the server writes is for nobody to fetch.
@@ -422,15 +442,28 @@ fn handler(section: &mut Section<'_>, folder: &Path) -> Option<HandlerSpec> {
     script.or(files).or(collect).or(reply)
 }
 
-fn script_handler(section: &Section<'_>, file: &Written<String>, folder: &Path) -> HandlerSpec {
+/// Scripts that run before or after a handler.
+fn scripts_beside(section: &mut Section<'_>, key: &'static str, folder: &Path) -> Vec<ScriptFile> {
+    let files = section.texts(key).unwrap_or_default();
+    let scripts = files
+        .iter()
+        .map(|file| ScriptFile { file: script_file(section, key, file, folder), root: folder.to_owned() });
+    scripts.collect()
+}
+
+fn script_file(section: &Section<'_>, key: &str, file: &Written<String>, folder: &Path) -> PathBuf {
     let path = folder.join(&file.value);
     if !path.is_file() {
         section.fault_at(
             &file.span,
-            format!("script {:?} is no file: looked for {}", file.value, path.display()),
+            format!("{key} {:?} is no file: looked for {}", file.value, path.display()),
         );
     }
-    HandlerSpec::Script { file: path, root: folder.to_owned() }
+    path
+}
+
+fn script_handler(section: &Section<'_>, file: &Written<String>, folder: &Path) -> HandlerSpec {
+    HandlerSpec::Script { file: script_file(section, "script", file, folder), root: folder.to_owned() }
 }
 
 fn collect_handler(section: &Section<'_>, collect: &Written<bool>) -> HandlerSpec {

@@ -204,6 +204,15 @@ impl Config {
         if let Some(files) = &route.access.files {
             writeln!(f, "file_dir = {}", quoted_path(&files.root))?;
         }
+        if let Some(uploads) = &route.access.uploads {
+            writeln!(f, "upload_dir = {}", quoted_path(&uploads.dir))?;
+        }
+        for (key, scripts) in [("before", &route.before), ("after", &route.after)] {
+            if !scripts.is_empty() {
+                let files: Vec<_> = scripts.iter().map(|script| quoted_path(&script.file)).collect();
+                writeln!(f, "{key} = [{}]", files.join(", "))?;
+            }
+        }
         if let Some(stream) = route.stream.and_then(|stream| self.server.streams.get(stream)) {
             writeln!(f, "stream = {}", quoted(&stream.name))?;
         }

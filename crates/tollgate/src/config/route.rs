@@ -153,6 +153,8 @@ mod tests {
             body_pace: None,
             cors: None,
             access: Default::default(),
+            before: Vec::new(),
+            after: Vec::new(),
         }
     }
 

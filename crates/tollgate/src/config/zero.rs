@@ -12,6 +12,7 @@ use tollgate_server::{
 };
 
 use super::FILE_NAME;
+use super::access::uploads;
 use super::fault::{ConfigError, Fault};
 use super::resolved::{self, Config};
 use super::route::{conflicts, path_problem};
@@ -30,7 +31,10 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     let mut files = Vec::new();
     collect_scripts(&folder.join("routes"), 0, &mut files, &mut faults);
     files.sort();
-    let mut routes = routes(&folder, &files, &mut faults);
+    let mut log = LogOptions::new(&folder.join(resolved::LOG_DIR));
+    log.node = resolved::host_name();
+    log.reserve_bytes = resolved::reserve_bytes(&log, resolved::reserve_wanted(&log));
+    let mut routes = routes(&folder, &files, &access(&folder, &log), &mut faults);
     routes.extend(public(&folder));
     if routes.is_empty() && faults.is_empty() {
         let text =
@@ -41,9 +45,6 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
         return Err(ConfigError { faults });
     }
     let spool_dir = folder.join(resolved::SPOOL_DIR);
-    let mut log = LogOptions::new(&folder.join(resolved::LOG_DIR));
-    log.node = resolved::host_name();
-    log.reserve_bytes = resolved::reserve_bytes(&log, resolved::reserve_wanted(&log));
     Ok(Config {
         source: dir.to_owned(),
         body_bytes_max: resolved::BODY_BYTES_MAX,
@@ -142,16 +143,26 @@ fn public(folder: &Path) -> Option<RouteSpec> {
         body_pace: Some(BodyPace::default()),
         cors: None,
         access: ScriptAccess::default(),
+        before: Vec::new(),
+        after: Vec::new(),
     })
 }
 
-/// The files of `files/`, if it is there, are for replies of scripts.
-fn files_to_send(folder: &Path) -> Option<Box<FilesSpec>> {
-    let root = folder.join("files");
-    root.is_dir().then(|| Box::new(FilesSpec::new(root)))
+/// Scripts send the files of `files/` and save into `uploads/`, if these are there.
+fn access(folder: &Path, log: &LogOptions) -> ScriptAccess {
+    let there = |name| Some(folder.join(name)).filter(|folder| folder.is_dir());
+    ScriptAccess {
+        files: there("files").map(|root| Box::new(FilesSpec::new(root))),
+        uploads: there("uploads").map(|dir| uploads(dir, log)),
+    }
 }
 
-fn routes(folder: &Path, files: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<RouteSpec> {
+fn routes(
+    folder: &Path,
+    files: &[PathBuf],
+    access: &ScriptAccess,
+    faults: &mut Vec<Fault>,
+) -> Vec<RouteSpec> {
     let mut routes = Vec::new();
     for file in files {
         let below = file.strip_prefix(folder.join("routes")).unwrap_or(file);
@@ -168,7 +179,9 @@ fn routes(folder: &Path, files: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<Rout
             body_bytes_max: resolved::BODY_BYTES_MAX,
             body_pace: Some(BodyPace::default()),
             cors: None,
-            access: ScriptAccess { files: files_to_send(folder) },
+            access: access.clone(),
+            before: Vec::new(),
+            after: Vec::new(),
         });
     }
     for (earlier, later) in conflicts(&routes) {

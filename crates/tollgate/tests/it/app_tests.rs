@@ -183,10 +183,6 @@ fn a_wrong_request_is_a_failure_that_says_what_is_allowed() {
         "t:request{ path = \"/\", headers = { a = \"b\\r\\nc: d\" } }",
         &["tests/all.luau:3: GET /: a line break"],
     );
-    check_failure(
-        "t:request{ path = \"/files/x\" }",
-        &["tests/all.luau:3: route \"/files/*\" has files, which only a server answers"],
-    );
 }
 
 #[test]

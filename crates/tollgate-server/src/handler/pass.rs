@@ -1,0 +1,63 @@
+//! A handler that passes: the request goes on to the next route that takes it, in the order in which routes answer, as if the
+//! others were not there. The route that answers counts, with its stream, its bounds and its policy.
+
+use std::rc::Rc;
+
+use tollgate_http::StatusCode;
+
+use super::script::Records;
+use super::visit::{Phase, Returned, Stage, Visit};
+use super::{Endpoint, Exchange};
+use crate::reply::Reply;
+use crate::route::RouteTable;
+
+/// All routes of a configuration.
+pub(crate) type Routes = RouteTable<Rc<Endpoint>>;
+
+impl Visit {
+    pub(super) fn pass(&mut self) {
+        self.forget();
+        // What ran holds the request.
+        self.stage = Stage::AtOnce;
+        match self.exchange.go_on() {
+            Ok(()) => {
+                self.phase = Phase::Before(0);
+                self.enter();
+            }
+            // The server answers by itself: nothing is recorded.
+            Err(reply) => {
+                let (records, took_us, call) = (Records::default(), None, None);
+                self.stage = Stage::Returned(Some(Returned { reply, records, took_us, call }));
+            }
+        }
+    }
+}
+
+impl Exchange {
+    /// Goes on to the next route.
+    ///
+    /// # Errors
+    /// There is none, or it does not take what came.
+    fn go_on(&mut self) -> Result<(), Reply> {
+        let head = &self.request.head;
+        let path = self.request.path().to_owned();
+        let routes = self.routes.clone();
+        let all = routes.find_all(head.host(), &path, head.method());
+        let mut behind = all.iter().skip_while(|found| !Rc::ptr_eq(found.endpoint(), &self.endpoint)).skip(1);
+        let Some(next) = behind.next() else {
+            return Err(Reply::text(StatusCode::NOT_FOUND, "nothing is here"));
+        };
+        let endpoint = next.endpoint();
+        if self.request.body.bytes_len() > endpoint.body_bytes_max {
+            return Err(Reply::text(StatusCode::CONTENT_TOO_LARGE, "content too large"));
+        }
+        if let Some(refusal) = endpoint.refusal(head) {
+            return Err(refusal);
+        }
+        let mut place = next.place();
+        place.decoded = self.request.place.decoded.clone();
+        self.endpoint = endpoint.clone();
+        self.request = self.request.clone().at(place);
+        Ok(())
+    }
+}

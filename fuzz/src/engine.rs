@@ -33,6 +33,9 @@ pub fn route(path: &str, handler: HandlerSpec) -> RouteSpec {
         body_bytes_max: 1 << 20,
         body_pace: None,
         cors: None,
+        access: Default::default(),
+        before: Vec::new(),
+        after: Vec::new(),
     }
 }
 
@@ -48,6 +51,7 @@ pub fn options(folder: &Path, connection: ConnectionLimits, routes: Vec<RouteSpe
         spool: SpoolOptions::new(folder.join("spool")),
         script: HostOptions::default(),
         streams: Vec::new(),
+        backends: Vec::new(),
         request_ids: RequestIds::Silent,
         routes,
         drain_timeout: Duration::ZERO,

@@ -51,6 +51,16 @@ pub(crate) fn parse_field_line(line: &[u8], start: usize) -> Result<FieldSpan, R
     parse_value(line, start, colon)
 }
 
+/// Reads `line` of a reply: as [`parse_field_line`], but `_` may stand in the name, as no script ever reads it merged with
+/// `-`.
+pub(crate) fn parse_reply_field_line(line: &[u8], start: usize) -> Result<FieldSpan, RequestError> {
+    let colon = first_outside(TOKEN, line).unwrap_or(line.len());
+    if colon == 0 || line.get(colon) != Some(&b':') {
+        return Err(RequestError::FieldNameInvalid { found: excerpt(line.get(..=colon).unwrap_or(line)) });
+    }
+    parse_value(line, start, colon)
+}
+
 /// Checks a line that is to be left out for the `_` in its name.
 #[cold]
 pub(crate) fn check_underscore_line(line: &[u8]) -> Result<(), RequestError> {

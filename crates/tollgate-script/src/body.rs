@@ -21,6 +21,12 @@ pub trait BodyFile: fmt::Debug {
     /// Its bytes.
     fn bytes_len(&self) -> u64;
 
+    /// Reads some of it from a place on; 0 at its end.
+    ///
+    /// # Errors
+    /// The disk does not give it back.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
     /// Reads all of it.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ use crate::api::{self, EmitParts, EmitStream, Marks, Outs, Streams};
 use crate::budget::{self, Budget};
 use crate::call::Call;
 use crate::error::{CallError, HostError, LoadError, placed, shown};
+use crate::fetch::{FakeBackends, Fetcher, FetcherCell};
 use crate::interned::Interned;
 use crate::nearest::hint;
 use crate::reply::{PARTS, RecordFields, Replied};
@@ -89,6 +90,7 @@ pub(crate) struct Vm {
     modules: Rc<Modules>,
     /// Coroutines whose calls ended well, for the next ones.
     pub(crate) idle: RefCell<Vec<Coroutine>>,
+    fetcher: Rc<FetcherCell>,
 }
 
 impl Host {
@@ -109,6 +111,11 @@ impl Host {
         let set = self.0.streams.set(&self.0.lua, streams);
         set.map_err(|error| HostError::Setup(error.to_string()))?;
         Ok(self)
+    }
+
+    /// Has scripts ask backends by `fetcher`; without one they know none.
+    pub fn set_fetcher(&self, fetcher: Rc<dyn Fetcher>) {
+        self.0.fetcher.replace(Some(fetcher));
     }
 
     /// Compiles a file and runs it once; it must return a function, or a table of functions by method.
@@ -135,11 +142,18 @@ impl Host {
     }
 
     /// Compiles a file of tests and runs it once; it must return a table of functions by name. They ask `ask`.
+    /// They may answer for backends: `fakes` gets what they say.
     ///
     /// # Errors
     /// As for [`load`](Self::load).
-    pub fn load_tests(&self, file: &Path, root: &Path, ask: &Ask) -> Result<Vec<Test>, LoadError> {
-        testing::load(self, file, root, ask)
+    pub fn load_tests(
+        &self,
+        file: &Path,
+        root: &Path,
+        ask: &Ask,
+        fakes: &Rc<FakeBackends>,
+    ) -> Result<Vec<Test>, LoadError> {
+        testing::load(self, file, root, ask, fakes)
     }
 
     /// Compiles a file and runs it once; returns what it returned.
@@ -199,7 +213,8 @@ impl Vm {
         let active = Rc::new(ActiveCell::default());
         let waits = Rc::new(Waits::default());
         let emit = EmitParts { streams: Rc::default(), scratch: Rc::default() };
-        let marks = api::install(&lua, &active, &budget, &options, &waits, &emit)?;
+        let fetcher = Rc::default();
+        let marks = api::install(&lua, &active, &budget, &options, &waits, &emit, &fetcher)?;
         let kept = Rc::new(Kept::new(&lua, &marks.store_integer)?);
         let req_metatable =
             request::metatable(&lua, &active, &marks, &budget, &kept, &waits, options.memory_bytes_max)?;
@@ -222,6 +237,7 @@ impl Vm {
             streams: emit.streams,
             modules,
             idle: RefCell::default(),
+            fetcher,
         })
     }
 

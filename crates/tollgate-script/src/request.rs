@@ -324,7 +324,8 @@ const PRECONDITION: u8 = 4;
 const PARTS: u8 = 5;
 const COOKIES_EXPECTED: usize = 4;
 
-fn fold_metatable(lua: &Lua) -> mlua::Result<Table> {
+/// Makes the metatable of headers: names match without case.
+pub(crate) fn fold_metatable(lua: &Lua) -> mlua::Result<Table> {
     let index = |lua: &Lua, (headers, name): (Table, Value)| {
         let Value::String(name) = name else { return Ok(Value::Nil) };
         let name = name.as_bytes();

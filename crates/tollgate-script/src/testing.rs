@@ -15,6 +15,7 @@ use uuid::Uuid;
 use crate::api::{check_memory, kind, string_within, watched};
 use crate::call::Call;
 use crate::error::{LoadError, shown};
+use crate::fetch::FakeBackends;
 use crate::host::{Handler, Host};
 use crate::id::RequestId;
 use crate::place::Place;
@@ -80,14 +81,20 @@ impl Test {
 }
 
 /// Loads a test file, and lists its tests in the order of their lines.
-pub(crate) fn load(host: &Host, file: &Path, root: &Path, ask: &Ask) -> Result<Vec<Test>, LoadError> {
+pub(crate) fn load(
+    host: &Host,
+    file: &Path,
+    root: &Path,
+    ask: &Ask,
+    fakes: &Rc<FakeBackends>,
+) -> Result<Vec<Test>, LoadError> {
     let value = host.evaluate(file, root)?;
     let unfit = |text: String| LoadError::Shape { file: file.to_path_buf(), text };
     let Value::Table(table) = &value else {
         return Err(unfit(format!("returned a {}: allowed is a table of functions by name", kind(&value))));
     };
     let broken = |error: mlua::Error| unfit(error.to_string());
-    let wrap = wrapper(host.lua(), host.waits(), ask).map_err(broken)?;
+    let wrap = wrapper(host.lua(), host.waits(), ask, fakes).map_err(broken)?;
     let request = Rc::new(no_request().ok_or_else(|| unfit("cannot be called".to_owned()))?);
     let mut tests = Vec::new();
     for pair in table.pairs::<Value, Value>() {
@@ -123,7 +130,7 @@ fn no_request() -> Option<Request> {
 }
 
 /// Makes what turns a test into a handler.
-fn wrapper(lua: &Lua, waits: &Rc<Waits>, ask: &Ask) -> mlua::Result<Function> {
+fn wrapper(lua: &Lua, waits: &Rc<Waits>, ask: &Ask, fakes: &Rc<FakeBackends>) -> mlua::Result<Function> {
     let (own, ask) = (Rc::clone(waits), Rc::clone(ask));
     let send = lua.create_function(
         move |_,
@@ -148,7 +155,12 @@ fn wrapper(lua: &Lua, waits: &Rc<Waits>, ask: &Ask) -> mlua::Result<Function> {
         },
     )?;
     let send = operation::function(lua, waits, c"t:request", &send)?;
-    lua.load(T).set_name("=[t]").call(send)
+    let fakes = Rc::clone(fakes);
+    let fake = lua.create_function(move |_, (name, function): (LuaString, Function)| {
+        fakes.set(name.to_string_lossy(), function);
+        Ok(())
+    })?;
+    lua.load(T).set_name("=[t]").call((send, fake))
 }
 
 fn answer(told: Result<Told, String>) -> Answer {

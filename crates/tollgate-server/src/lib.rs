@@ -47,7 +47,7 @@ mod worker;
 
 pub use check::check_scripts;
 pub use error::StartError;
-pub use handler::COLLECT_BODY_BYTES_MAX;
+pub use handler::{COLLECT_BODY_BYTES_MAX, HostSent, ProxySpec};
 pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};
 pub use options::{
     AnyOr, BodyPace, ConnectionLimits, CorsSpec, CrowdLimits, Etag, FilesSpec, HandlerSpec, RequestIds,
@@ -61,6 +61,10 @@ pub use stream::{
 };
 pub use stream_server::StreamServer;
 pub use testing::{TestError, TestFailure, TestResult, run_tests};
+pub use tollgate_backend::{
+    Address, AddressSnapshot, BackendOptions, BackendSnapshot, BreakerOptions, BreakerState, PoolOptions,
+    RetryOptions, Timeouts,
+};
 pub use tollgate_http::{Method, Methods, UnderscoreNames, is_framing_field};
 pub use tollgate_script::{CallError, HostOptions, Uploads};
 pub use trust::{ClientHeader, Network, TrustedProxies};

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tollgate_backend::BackendOptions;
 use tollgate_http::{Limits, Method, Methods};
 use tollgate_script::{HostOptions, Uploads};
 
 pub use crate::files::{Etag, FilesSpec, Symlinks, TryPath};
+use crate::handler::ProxySpec;
 use crate::listen::ListenSpec;
 use crate::stream::StreamSpec;
 use crate::trust::TrustedProxies;
@@ -33,6 +35,8 @@ pub struct ServerOptions {
     pub script: HostOptions,
     /// The streams; a route names one by its place here.
     pub streams: Vec<StreamSpec>,
+    /// The backends; a route names one by its place here, scripts by its name.
+    pub backends: Vec<BackendOptions>,
     /// The routes.
     pub routes: Vec<RouteSpec>,
     /// Where the ids of requests come from.
@@ -243,6 +247,11 @@ impl RouteSpec {
             (HandlerSpec::Files(_) | HandlerSpec::Reply { .. }, None) => {
                 Some(Methods::from_iter([Method::Get]))
             }
+            // Preflights of a route with a policy are answered here.
+            (HandlerSpec::Proxy(_), None) if self.cors.is_some() => {
+                Some(Method::ALL.into_iter().filter(|method| *method != Method::Options).collect())
+            }
+            (HandlerSpec::Proxy(_), None) => Some(Method::ALL.into_iter().collect()),
             (HandlerSpec::Script { .. }, None) => None,
         };
         methods.map(Self::with_head)
@@ -299,6 +308,8 @@ pub enum HandlerSpec {
     Collect,
     /// The files of a folder.
     Files(Box<FilesSpec>),
+    /// A backend.
+    Proxy(Box<ProxySpec>),
     /// Always the same.
     Reply {
         /// The status.
@@ -328,6 +339,7 @@ pub(crate) mod tests {
             spool: SpoolOptions::new(PathBuf::from("spool")),
             script: HostOptions::default(),
             streams: Vec::new(),
+            backends: Vec::new(),
             routes: Vec::new(),
             request_ids: RequestIds::default(),
             drain_timeout: Duration::from_secs(5),

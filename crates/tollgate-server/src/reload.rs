@@ -80,7 +80,7 @@ fn answers_of<T>(count: usize, answers: &Receiver<T>) -> Result<Vec<T>, StartErr
 /// Takes offers, for ever.
 pub(crate) async fn follow(worker: Rc<Worker>, mut offers: mpsc::Receiver<Offer>) {
     while let Some(Offer { plan, built, swap }) = offers.recv().await {
-        let (result, service) = match build(&plan).await {
+        let (result, service) = match build(&worker, &plan).await {
             Ok(service) => (Ok(service.sources), Some(service)),
             Err(error) => (Err(error), None),
         };
@@ -93,8 +93,8 @@ pub(crate) async fn follow(worker: Rc<Worker>, mut offers: mpsc::Receiver<Offer>
     }
 }
 
-async fn build(plan: &Plan) -> Result<Service, StartError> {
-    let mut building = Building::new(plan)?;
+async fn build(worker: &Worker, plan: &Plan) -> Result<Service, StartError> {
+    let mut building = Building::new(plan, &worker.client())?;
     for route in &plan.options.routes {
         building.add(route)?;
         tokio::task::yield_now().await;
@@ -129,7 +129,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = LogOptions::new(folder.path());
         let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |_| {}).unwrap();
-        let plan = Arc::new(Plan::new(options(), &log).unwrap());
+        let plan = Arc::new(Plan::new(options(), &log, &[]).unwrap());
         let (offers, workers) = workers(answers);
         let result = Built::by(&offers, &plan).and_then(Built::commit).map_err(|error| error.to_string());
         drop(offers);
@@ -150,7 +150,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = LogOptions::new(folder.path());
         let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |_| {}).unwrap();
-        let plan = Arc::new(Plan::new(options(), &log).unwrap());
+        let plan = Arc::new(Plan::new(options(), &log, &[]).unwrap());
         let (gone, _) = mpsc::channel(1);
         assert!(matches!(Built::by(&[gone], &plan), Err(StartError::Unanswered)));
     }

@@ -32,6 +32,8 @@ pub(crate) struct Reply {
     /// What follows the content.
     pub(crate) parts: Vec<FilePart>,
     pub(crate) extent: Extent,
+    /// Interim replies that go before it, as they leave (RFC 9110 section 15.2).
+    pub(crate) interim: Bytes,
 }
 
 /// When the content of a reply is known.
@@ -41,6 +43,8 @@ pub(crate) enum Extent {
     Whole,
     /// As it is written, behind the head.
     Streamed,
+    /// As it is written, so many bytes.
+    Sized(u64),
 }
 
 /// A part of the content that is in a file, and the bytes behind it.
@@ -71,6 +75,7 @@ impl Reply {
             content: Bytes::new(),
             parts: Vec::new(),
             extent: Extent::Whole,
+            interim: Bytes::new(),
         }
     }
 
@@ -85,6 +90,9 @@ impl Reply {
 
     /// Bytes of all of the content.
     pub(crate) fn content_bytes(&self) -> u64 {
+        if let Extent::Sized(bytes) = self.extent {
+            return bytes;
+        }
         let parts = self.parts.iter().map(|part| part.slice.len + part.then.len() as u64);
         self.content.len() as u64 + parts.sum::<u64>()
     }
@@ -208,6 +216,7 @@ impl From<Outcome> for Reply {
             content: outcome.body,
             parts: Vec::new(),
             extent: if outcome.streamed.is_some() { Extent::Streamed } else { Extent::Whole },
+            interim: Bytes::new(),
         }
     }
 }
@@ -279,6 +288,11 @@ impl Replies {
         self.entries.push(Entry { end: self.bytes.len(), gate, writing });
     }
 
+    /// Appends interim replies, which belong to the reply that is pushed next.
+    pub(crate) fn lead(&mut self, interim: &[u8]) {
+        self.bytes.extend_from_slice(interim);
+    }
+
     /// Lets the content of the last reply, which is streamed, follow it. No other reply can be pushed before it did.
     pub(crate) fn follow(&mut self, flow: Box<Flow>) {
         self.flow = Some(flow);
@@ -336,11 +350,13 @@ impl Replies {
         let mut bytes = Vec::with_capacity(self.bytes.len());
         let mut slices = std::mem::take(&mut self.slices).into_iter().peekable();
         let mut start = 0;
+        let mut is_last_replaced = false;
         for entry in &mut self.entries {
             let end = entry.end;
             let written = &self.bytes[start..end];
             let own = std::iter::from_fn(|| slices.next_if(|(place, _)| *place <= end));
             let gate = entry.gate.take();
+            is_last_replaced = false;
             match gate.and_then(|gate| Reply::in_place(recorder.verdict(&gate), &gate)) {
                 None => {
                     let moved = bytes.len();
@@ -349,6 +365,7 @@ impl Replies {
                 }
                 Some(reply) => {
                     own.for_each(drop);
+                    is_last_replaced = true;
                     entry.writing.framing = Framing::Length;
                     let reply = reply.with_kept_fields(written);
                     write_head(&mut bytes, &reply, None, entry.writing);
@@ -361,8 +378,8 @@ impl Replies {
             entry.end = bytes.len();
         }
         self.bytes = bytes;
-        if self.entries.last().is_some_and(|last| last.writing.framing == Framing::Length) {
-            // It was streamed, and another took its place.
+        if is_last_replaced {
+            // It may have been streamed, and another took its place.
             self.flow = None;
         }
     }

@@ -1,10 +1,11 @@
 //! All workers together: start, drain.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use tokio::sync::{mpsc, watch};
+use tollgate_backend::{Backend, BackendSnapshot};
 use tollgate_log::Log;
 
 use crate::crowd::Crowd;
@@ -31,6 +32,8 @@ pub struct Server {
     /// Where each worker takes another configuration.
     offers: Vec<mpsc::Sender<Offer>>,
     crowd: Arc<Crowd>,
+    /// Those of the options that are served.
+    backends: Mutex<Vec<Arc<Backend>>>,
     /// Go when nobody serves them any more.
     _files: Vec<SocketFile>,
 }
@@ -41,7 +44,7 @@ impl Server {
     /// # Errors
     /// A script or a stream was not taken, or the system gave no thread. Workers that started end again.
     pub fn start(options: ServerOptions, listeners: Listeners, log: &Log) -> Result<Self, StartError> {
-        let plan = Arc::new(Plan::new(options, log)?);
+        let plan = Arc::new(Plan::new(options, log, &[])?);
         let (orders, receiver) = watch::channel(Order::Serve);
         let (started, starts) = sync_channel(listeners.by_worker.len());
         let (crowd, inboxes) =
@@ -51,6 +54,7 @@ impl Server {
             workers: Vec::new(),
             offers: Vec::new(),
             crowd: crowd.clone(),
+            backends: Mutex::new(plan.backends.clone()),
             _files: listeners.files,
         };
         let spool = Arc::new(Spool::new(plan.options.spool.clone()));
@@ -81,10 +85,18 @@ impl Server {
     /// # Errors
     /// A script or a stream was not taken, or a worker did not answer in time.
     pub fn reload(&self, options: ServerOptions, log: &Log) -> Result<(), StartError> {
-        let plan = Arc::new(Plan::new(options, log)?);
+        let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
+        let plan = Arc::new(Plan::new(options, log, &backends)?);
         let built = Built::by(&self.offers, &plan)?;
         self.crowd.limit(&plan.options.crowd);
+        backends.clone_from(&plan.backends);
         built.commit()
+    }
+
+    /// How the backends do, in the order of the configuration.
+    pub fn backends(&self) -> Vec<BackendSnapshot> {
+        let backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        backends.iter().map(|backend| backend.snapshot()).collect()
     }
 
     /// Ends the workers: no new connections, requests in flight to their end or the drain deadline.

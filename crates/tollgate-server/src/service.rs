@@ -5,8 +5,10 @@
 
 use std::borrow::Cow;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate_backend::{Backend, BackendOptions, Client};
 use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path, write_path, write_target};
 use tollgate_log::{Log, SchemaId};
 use tollgate_script::Host;
@@ -15,7 +17,7 @@ use crate::conn::Destination;
 use crate::cors::{self, Cors};
 use crate::error::StartError;
 use crate::files::Work;
-use crate::handler::{Endpoint, Routes, allowed_methods};
+use crate::handler::{BackendFetcher, Endpoint, Routes, allowed_methods};
 use crate::options::{ConnectionLimits, RequestIds, RouteSpec, ServerOptions};
 use crate::reply::Reply;
 use crate::route::{Resource, RouteTable, Routed};
@@ -27,27 +29,37 @@ pub(crate) struct Plan {
     pub(crate) options: ServerOptions,
     /// By the place of the stream in the options.
     schemas: Vec<SchemaId>,
+    /// By the place of the backend in the options.
+    pub(crate) backends: Vec<Arc<Backend>>,
 }
 
 impl Plan {
-    /// Declares the streams in the log.
+    /// Declares the streams in the log. Backends that are as they were `before` go on with what is known of them.
     ///
     /// # Errors
     /// A stream that the log does not take.
-    pub(crate) fn new(options: ServerOptions, log: &Log) -> Result<Self, StartError> {
+    pub(crate) fn new(
+        options: ServerOptions,
+        log: &Log,
+        before: &[Arc<Backend>],
+    ) -> Result<Self, StartError> {
         let schema = |stream: &crate::StreamSpec| {
             let name = stream.name.clone();
             stream.schema().map_err(|source| StartError::Stream { name, source })
         };
         let schemas = options.streams.iter().map(schema).collect::<Result<Vec<_>, _>>()?;
         let schemas = log.declare(schemas).map_err(StartError::Schemas)?;
-        Ok(Self { options, schemas })
+        let backends = Backend::all(&options.backends, before);
+        Ok(Self { options, schemas, backends })
     }
 
-    /// Numbers the streams as they stand in the options: nothing will be recorded.
+    /// Numbers the streams as they stand in the options: nothing will be recorded, and no backend asked.
     pub(crate) fn unrecorded(options: ServerOptions) -> Self {
         let schemas = (0..u16::MAX).map(SchemaId).take(options.streams.len()).collect();
-        Self { options, schemas }
+        let unknown = options.backends.iter().cloned();
+        let unknown = unknown.map(|backend| BackendOptions { addresses: Vec::new(), ..backend });
+        let backends = Backend::all(&unknown.collect::<Vec<_>>(), &[]);
+        Self { options, schemas, backends }
     }
 }
 
@@ -77,9 +89,11 @@ impl Rules {
 
 /// What a configuration makes in a worker.
 pub(crate) struct Service {
+    pub(crate) host: Host,
     pub(crate) rules: Rc<Rules>,
     /// A digest of its scripts.
     pub(crate) sources: u64,
+    pub(crate) client: Rc<Client>,
     routes: Rc<Routes>,
 }
 
@@ -89,19 +103,23 @@ pub(crate) struct Building<'a> {
     host: Host,
     streams: Rc<[Rc<StreamPlan>]>,
     work: Rc<Work>,
+    client: Rc<Client>,
     routes: Routes,
 }
 
 impl<'a> Building<'a> {
-    pub(crate) fn new(plan: &'a Plan) -> Result<Self, StartError> {
-        let Plan { options, schemas } = plan;
+    /// Connections to backends that are those of `before` go on.
+    pub(crate) fn new(plan: &'a Plan, before: &Client) -> Result<Self, StartError> {
+        let Plan { options, schemas, backends } = plan;
+        let client = Rc::new(Client::new(backends, before));
         let host =
             Host::new(options.script.clone()).map_err(|error| StartError::Script(error.to_string()))?;
+        host.set_fetcher(Rc::new(BackendFetcher(client.clone())));
         let streams = options.streams.iter().zip(schemas);
         let streams: Rc<[_]> = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
         let emitted: Vec<_> = streams.iter().map(|stream| stream.for_scripts()).collect();
         let host = host.with_streams(&emitted).map_err(|error| StartError::Script(error.to_string()))?;
-        Ok(Self { options, host, streams, work: Rc::default(), routes: RouteTable::default() })
+        Ok(Self { options, host, streams, work: Rc::default(), client, routes: RouteTable::default() })
     }
 
     /// Adds a route; loads its script.
@@ -109,7 +127,7 @@ impl<'a> Building<'a> {
     /// # Errors
     /// The script was not taken.
     pub(crate) fn add(&mut self, spec: &RouteSpec) -> Result<(), StartError> {
-        let endpoint = Endpoint::new(spec, &self.streams, &self.host, &self.work)
+        let endpoint = Endpoint::new(spec, &self.streams, &self.host, &self.work, &self.client)
             .map_err(|error| StartError::Script(error.to_string()))?;
         let methods = endpoint.methods;
         self.routes.insert(spec.host.as_deref(), &spec.path, methods, Rc::new(endpoint));
@@ -119,6 +137,8 @@ impl<'a> Building<'a> {
     pub(crate) fn finish(self) -> Service {
         Service {
             sources: self.host.sources_digest(),
+            client: self.client,
+            host: self.host,
             rules: Rc::new(Rules::new(self.options)),
             routes: Rc::new(self.routes),
         }
@@ -131,7 +151,7 @@ impl Service {
     /// # Errors
     /// A script was not taken.
     pub(crate) fn new(plan: &Plan) -> Result<Self, StartError> {
-        let mut building = Building::new(plan)?;
+        let mut building = Building::new(plan, &Client::default())?;
         plan.options.routes.iter().try_for_each(|route| building.add(route))?;
         Ok(building.finish())
     }

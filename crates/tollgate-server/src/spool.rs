@@ -229,6 +229,10 @@ impl BodyFile for SpooledBody {
         self.bytes
     }
 
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file()?.read_at(buffer, offset)
+    }
+
     fn read(&self) -> io::Result<Bytes> {
         let bytes = usize::try_from(self.bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
         let mut content = vec![0; bytes];

@@ -31,7 +31,7 @@ impl StreamServer {
     /// A script was not taken.
     pub fn new(options: &ServerOptions, log: &Log) -> Result<Self, StartError> {
         let (crowd, _) = Crowd::new(&options.crowd, 1).map_err(StartError::Worker)?;
-        let plan = Plan::new(options.clone(), log)?;
+        let plan = Plan::new(options.clone(), log, &[])?;
         let spool = Arc::new(Spool::new(options.spool.clone()));
         let worker = Rc::new(Worker::new(&plan, 0, &crowd, &spool, LogEnd::new(log))?);
         Ok(Self { worker, crowd })

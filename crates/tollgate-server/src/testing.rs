@@ -1,5 +1,7 @@
 //! Tests of an app: each asks a service of its own, made of the configuration, without a socket and without a log.
 
+mod fakes;
+
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
@@ -11,8 +13,12 @@ use std::time::Instant;
 use bytes::BytesMut;
 use tempfile::TempDir;
 use tollgate_http::{HeadReader, Limits, RequestHead};
-use tollgate_script::{Ask, Asked, CallError, Context, Host, Request, RequestId, Step, Test, Told};
+use tollgate_script::{
+    Ask, Asked, CallError, Context, FakeBackends, Host, Request, RequestId, Step, Test, Told,
+};
 use uuid::Uuid;
+
+use fakes::FakeFetcher;
 
 use crate::clock::Clock;
 use crate::conn::Destination;
@@ -100,12 +106,16 @@ impl Stage {
         let plan = Plan::unrecorded(options);
         let service = Service::new(&plan).map_err(|error| unusable(&error))?;
         let notes = Rc::default();
+        let fakes: Rc<FakeBackends> = Rc::default();
+        let names = plan.options.backends.iter().map(|backend| backend.name.clone()).collect();
+        let fetcher = FakeFetcher { fakes: fakes.clone(), host: host.clone(), names };
+        service.host.set_fetcher(Rc::new(fetcher));
         let bench = Rc::new(Bench { service, plan, notes: Rc::clone(&notes), asked: Cell::new(0) });
         let ask: Ask = Rc::new(move |asked| {
             let bench = bench.clone();
             Box::pin(async move { bench.answer(asked).await })
         });
-        let tests = host.load_tests(file, root, &ask).map_err(|error| unusable(&error))?;
+        let tests = host.load_tests(file, root, &ask, &fakes).map_err(|error| unusable(&error))?;
         Ok(Self { tests, notes, _scratch: scratch })
     }
 }
@@ -152,7 +162,14 @@ impl Bench {
             body: asked.content.unwrap_or_default().into(),
             context: Context::default(),
         };
-        let exchange = Exchange { endpoint, request: Rc::new(request), routes, begun: Instant::now() };
+        let exchange = Exchange {
+            endpoint,
+            request: Rc::new(request),
+            routes,
+            begun: Instant::now(),
+            peer: None,
+            is_from_proxy: false,
+        };
         let (rehearsed, stream) = exchange.rehearse().await?;
         let mut notes = self.notes.borrow_mut();
         notes.extend(rehearsed.error.iter().map(|error| format!("{what}: script failed: {error}")));

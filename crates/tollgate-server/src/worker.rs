@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, pending};
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -11,13 +10,14 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+use tollgate_backend::Client;
 use tollgate_http::{RequestHead, StatusCode};
 use tollgate_script::{Body, Context, Request, RequestId};
 
 use crate::accept::{self, Accepted, Acceptor};
 use crate::admission::Admission;
 use crate::clock::{Clock, Moment, TICK};
-use crate::conn::{Arrived, Deadlines, Destination, Scratch};
+use crate::conn::{Arrived, Deadlines, Destination, RequestOrigin, Scratch};
 use crate::crowd::Crowd;
 use crate::error::StartError;
 use crate::handler::Exchange;
@@ -33,6 +33,9 @@ use crate::spool::Spool;
 /// Threads of a worker that wait for a disk: to read files which are sent, to open them, and to digest or compress them, two at
 /// once of each of these.
 const READERS_MAX: usize = 8;
+
+/// Connections to backends are looked through each second.
+const POOLS_SWEPT_TICKS: u32 = 4;
 
 /// Where connections come to a worker.
 pub(crate) struct Entrance {
@@ -131,6 +134,11 @@ impl Worker {
         self.service.borrow().rules.clone()
     }
 
+    /// The backends of this moment.
+    pub(crate) fn client(&self) -> Rc<Client> {
+        self.service.borrow().client.clone()
+    }
+
     /// Whether these are the rules of this moment.
     pub(crate) fn goes_by(&self, rules: &Rc<Rules>) -> bool {
         Rc::ptr_eq(&self.service.borrow().rules, rules)
@@ -160,13 +168,14 @@ impl Worker {
         &self,
         arrived: Arrived,
         body: Body,
-        remote_addr: Option<IpAddr>,
+        origin: RequestOrigin,
         takes_id: bool,
     ) -> Result<Exchange, Box<Reply>> {
         match arrived.destination {
             Destination::Reply(reply) => Err(reply),
             Destination::Endpoint { endpoint, place, routes } => {
                 let id = self.request_id(&arrived.head, arrived.time_us, takes_id);
+                let RequestOrigin { client: remote_addr, peer, is_from_proxy } = origin;
                 let request = Request {
                     head: arrived.head,
                     place,
@@ -176,7 +185,8 @@ impl Worker {
                     body,
                     context: Context::default(),
                 };
-                Ok(Exchange { endpoint, request: Rc::new(request), routes, begun: arrived.begun })
+                let request = Rc::new(request);
+                Ok(Exchange { endpoint, request, routes, begun: arrived.begun, peer, is_from_proxy })
             }
         }
     }
@@ -262,6 +272,9 @@ async fn tick(worker: &Worker) {
         worker.clock.tick();
         worker.deadlines.sweep(worker.hurry());
         worker.recorder.expire(worker.clock.coarse());
+        if worker.clock.ticks().is_multiple_of(POOLS_SWEPT_TICKS) {
+            worker.client().sweep(worker.clock.coarse());
+        }
     }
 }
 

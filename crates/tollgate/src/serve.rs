@@ -339,7 +339,10 @@ fn try_line(route: &RouteSpec, url: &str) -> Option<String> {
     let path = segments.collect::<Vec<_>>().join("/").replace('*', "");
     Some(match route.handler {
         HandlerSpec::Collect => format!("curl -d '{{}}' {url}{path}"),
-        HandlerSpec::Script { .. } | HandlerSpec::Files(_) | HandlerSpec::Reply { .. } => {
+        HandlerSpec::Script { .. }
+        | HandlerSpec::Files(_)
+        | HandlerSpec::Proxy(_)
+        | HandlerSpec::Reply { .. } => {
             format!("curl {url}{path}")
         }
     })

@@ -8,9 +8,10 @@ use mlua::{Function, Lua, Table, Value};
 use super::EmitParts;
 use super::arguments::close;
 use super::{
-    cookie, crypto, emit as emits, encodings, env, json, log, redirect, shared, sleep, time, url, uuid,
+    cookie, crypto, emit as emits, encodings, env, fetch, json, log, redirect, shared, sleep, time, url, uuid,
 };
 use crate::budget::Budget;
+use crate::fetch::FetcherCell;
 use crate::host::HostOptions;
 use crate::request::ActiveCell;
 use crate::waits::Waits;
@@ -37,6 +38,7 @@ pub(crate) fn install(
     options: &HostOptions,
     waits: &Rc<Waits>,
     emit: &EmitParts,
+    fetcher: &Rc<FetcherCell>,
 ) -> mlua::Result<Rc<Marks>> {
     let globals = lua.globals();
     for name in TAKEN_AWAY {
@@ -74,6 +76,12 @@ pub(crate) fn install(
     pass.set_metatable(Some(marks.pass.clone()))?;
     pass.set_readonly(true);
     tollgate.raw_set("pass", pass)?;
+    let bytes_max = options.reply_bytes_max;
+    fetch::install(
+        lua,
+        &tollgate,
+        &fetch::Parts { marks: &marks, budget, active, waits, fetcher, bytes_max },
+    )?;
     close(lua, "tollgate", &tollgate)?;
     globals.raw_set("tollgate", tollgate)?;
     lua.sandbox(true)?;

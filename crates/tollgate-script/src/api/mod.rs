@@ -7,6 +7,7 @@ mod emit;
 mod encodings;
 mod env;
 mod event;
+pub(crate) mod fetch;
 mod globals;
 pub(crate) mod json;
 mod log;

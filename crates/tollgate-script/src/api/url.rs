@@ -82,7 +82,7 @@ fn all_query(lua: &Lua, query: &Value, name: &Value, budget: &Budget) -> mlua::R
 }
 
 /// `a=1&b=2&b=3`, names in the order of their bytes, lists in theirs.
-fn build_query(lua: &Lua, fields: &Value, budget: &Budget) -> mlua::Result<mlua::LuaString> {
+pub(super) fn build_query(lua: &Lua, fields: &Value, budget: &Budget) -> mlua::Result<mlua::LuaString> {
     let Value::Table(fields) = fields else {
         return Err(unfit("tollgate.url.build_query", fields, "a table"));
     };

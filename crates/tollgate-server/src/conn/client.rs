@@ -23,6 +23,17 @@ pub(crate) struct Origin {
     pub(crate) proxy_protocol: bool,
 }
 
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestOrigin {
+    /// Who asks, as far as those are trusted who say so.
+    pub(crate) client: Option<IpAddr>,
+    /// Who sent it.
+    pub(crate) peer: Option<IpAddr>,
+    /// That is a trusted proxy.
+    pub(crate) is_from_proxy: bool,
+}
+
 /// Whose a connection is.
 #[derive(Default)]
 pub(super) struct Client {
@@ -77,6 +88,11 @@ impl Client {
     /// Whether it is a trusted proxy that hands on the requests of others.
     pub(super) fn is_trusted_proxy(&self) -> bool {
         self.is_trusted_proxy
+    }
+
+    /// Where a request of that client comes from.
+    pub(super) fn origin(&self, client: Option<IpAddr>) -> RequestOrigin {
+        RequestOrigin { client, peer: self.peer, is_from_proxy: self.is_trusted_proxy }
     }
 
     fn sit(&mut self, client: Option<IpAddr>, worker: &Worker) -> Result<(), TooMany> {

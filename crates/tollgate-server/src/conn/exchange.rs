@@ -66,6 +66,7 @@ impl Arrived {
         let Destination::Endpoint { endpoint, .. } = &self.destination else { return None };
         let checked = match endpoint.refusal(&self.head) {
             Some(reply) => Err(reply),
+            None if !endpoint.decodes_content() => return None,
             None => Coding::of(&self.head).map_err(|Unsupported| unsupported_coding()),
         };
         checked.unwrap_or_else(|reply| {

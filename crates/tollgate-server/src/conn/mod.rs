@@ -36,7 +36,7 @@ use crate::service::Rules;
 use crate::worker::Worker;
 use body::{BodyReader, Progress};
 use client::Client;
-pub(crate) use client::Origin;
+pub(crate) use client::{Origin, RequestOrigin};
 pub(crate) use deadline::Deadlines;
 use deadline::{Phase, Slot};
 pub(crate) use exchange::{Arrived, Destination};
@@ -262,7 +262,10 @@ impl<S: Transport> Connection<S> {
             form: Form::of(&arrived.head),
             is_persistent: arrived.head.is_persistent(),
             exchange: match self.client.of(&arrived.head, &self.worker, &self.rules) {
-                Ok(client) => self.worker.exchange(arrived, body, client, takes_id),
+                Ok(client) => {
+                    let origin = self.client.origin(client);
+                    self.worker.exchange(arrived, body, origin, takes_id)
+                }
                 Err(too_many) => Err(too_many.reply().into()),
             },
         }
@@ -310,7 +313,7 @@ impl<S: Transport> Connection<S> {
     /// Writes the next reply, and in the last one that it is the last (RFC 9112 section 9.6).
     fn reply(&mut self, answer: Answer<'_>, id: Option<&RequestId>, form: Form) {
         let framing = match (answer.reply.extent, form.version) {
-            (Extent::Whole, _) => Framing::Length,
+            (Extent::Whole | Extent::Sized(_), _) => Framing::Length,
             (Extent::Streamed, Version::Http11) => Framing::Chunked,
             (Extent::Streamed, Version::Http10) => Framing::UntilClose,
         };
@@ -330,6 +333,10 @@ impl<S: Transport> Connection<S> {
         };
         let id = id.filter(|_| self.rules.tells_request_ids());
         let writing = Writing { date: self.worker.clock.date(), is_head: form.is_head, framing, connection };
+        // RFC 9110 section 15.2: HTTP/1.0 knows no interim replies.
+        if form.version == Version::Http11 {
+            self.replies.lead(&answer.reply.interim);
+        }
         self.replies.push(&answer.reply, answer.gate, id, writing);
         if let Some(flow) = answer.flow.filter(|_| !form.is_head) {
             self.replies.follow(flow);

@@ -1,16 +1,23 @@
-//! The content of a streamed reply: a call that goes on after the head left.
+//! The content of a streamed reply, which goes on after the head left: of a call, or of a backend.
 
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tollgate_script::{Call, CallError, Pipe, Request, Step};
 
-use super::Endpoint;
+use super::{BackendFlow, Endpoint};
+
+/// What writes the content of a streamed reply.
+pub(crate) enum Flow {
+    Script(Box<ScriptFlow>),
+    Backend(Box<BackendFlow>),
+}
 
 /// A call that writes the content of its reply.
-pub(crate) struct Flow {
+pub(crate) struct ScriptFlow {
     call: Call,
     pipe: Rc<Pipe>,
     endpoint: Rc<Endpoint>,
@@ -31,28 +38,54 @@ pub(crate) enum Flowed {
 }
 
 impl Flow {
+    /// How long the content may pause before the client is told to go on waiting; none if it may for ever.
+    pub(crate) fn heartbeat(&self) -> Option<Duration> {
+        match self {
+            Self::Script(script) => script.call.heartbeat(),
+            Self::Backend(_) => None,
+        }
+    }
+
+    /// What was written so far.
+    pub(crate) fn take(&mut self) -> Bytes {
+        match self {
+            Self::Script(script) => script.pipe.take().into(),
+            Self::Backend(backend) => backend.take(),
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Script(script) => script.call.memory_bytes(),
+            Self::Backend(backend) => backend.memory_bytes(),
+        }
+    }
+
+    /// Lets it go on until it has written something, or its slice is over.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Flowed> {
+        match self {
+            Self::Script(script) => script.poll(context),
+            Self::Backend(backend) => backend.poll(context),
+        }
+    }
+
+    /// Tells it that nobody takes any more: a script runs up to its next wait, a request to a backend is cancelled.
+    pub(crate) async fn abandon(self) {
+        match self {
+            Self::Script(script) => script.abandon().await,
+            Self::Backend(_) => {}
+        }
+    }
+}
+
+impl ScriptFlow {
     /// None: the call streams nothing.
     pub(super) fn new(call: Call, endpoint: &Rc<Endpoint>, request: &Rc<Request>) -> Option<Self> {
         let pipe = call.pipe()?.clone();
         Some(Self { call, pipe, endpoint: endpoint.clone(), request: request.clone() })
     }
 
-    /// How long the content may pause before the client is told to go on waiting; none if it may for ever.
-    pub(crate) fn heartbeat(&self) -> Option<Duration> {
-        self.call.heartbeat()
-    }
-
-    /// What was written so far.
-    pub(crate) fn take(&self) -> Vec<u8> {
-        self.pipe.take()
-    }
-
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.call.memory_bytes()
-    }
-
-    /// Lets the call run until it has written something, or its slice is over.
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Flowed> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Flowed> {
         if self.call.poll_wait(context).is_pending() {
             return self.poll_written();
         }
@@ -78,8 +111,7 @@ impl Flow {
         if self.pipe.bytes_len() > 0 { Poll::Ready(Flowed::Written) } else { Poll::Pending }
     }
 
-    /// Tells the script that nobody takes any more, and lets it run up to its next wait.
-    pub(crate) async fn abandon(mut self) {
+    async fn abandon(mut self) {
         self.pipe.close();
         while poll_fn(|context| Poll::Ready(self.runs_on(context))).await {
             tokio::task::yield_now().await;

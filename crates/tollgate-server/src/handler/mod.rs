@@ -1,17 +1,21 @@
 //! Step 4: what answers on a route, and what it leaves in the log.
 
 mod collect;
+mod fetcher;
 mod flow;
 mod items;
 mod pass;
+mod proxy;
 mod rehearsal;
 mod script;
 mod visit;
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
+use tollgate_backend::Client;
 use tollgate_http::{Method, Methods, RequestHead, StatusCode};
 use tollgate_log::{AppendError, Level};
 use tollgate_script::{Emitted, Host, LoadError, Reach, Record, RecordFields, Request, RequestId, Role};
@@ -24,8 +28,11 @@ use crate::reply::Reply;
 use crate::stream::Ack;
 use crate::transaction::{Ending, Facts, StreamPlan};
 pub use collect::BODY_BYTES_MAX as COLLECT_BODY_BYTES_MAX;
+pub(crate) use fetcher::BackendFetcher;
 pub(crate) use flow::{Flow, Flowed};
 pub(crate) use pass::Routes;
+use proxy::{Asked, BackendFlow, Proxied, Proxy};
+pub use proxy::{HostSent, ProxySpec};
 pub(crate) use rehearsal::Rehearsed;
 use script::{Records, ScriptRecord};
 pub(crate) use visit::{Turn, Visit};
@@ -52,6 +59,7 @@ enum Handler {
     Script(tollgate_script::Handler),
     Collect(Rc<StreamPlan>),
     Files(Box<Files>),
+    Proxy(Rc<Proxy>),
     Reply(Reply),
 }
 
@@ -63,6 +71,10 @@ pub(crate) struct Exchange {
     pub(crate) routes: Rc<Routes>,
     /// When the head was complete.
     pub(crate) begun: Instant,
+    /// Who sent it.
+    pub(crate) peer: Option<IpAddr>,
+    /// That is a trusted proxy.
+    pub(crate) is_from_proxy: bool,
 }
 
 /// A reply, and what it has to wait for.
@@ -95,6 +107,7 @@ impl Endpoint {
         streams: &Rc<[Rc<StreamPlan>]>,
         host: &Host,
         work: &Rc<Work>,
+        client: &Client,
     ) -> Result<Self, LoadError> {
         let stream = spec.stream.and_then(|stream| streams.get(stream)).cloned();
         let fields = stream.as_ref().map_or_else(RecordFields::default, |stream| stream.fields.clone());
@@ -111,6 +124,10 @@ impl Endpoint {
             (HandlerSpec::Collect, Some(stream)) => Handler::Collect(stream.clone()),
             (HandlerSpec::Collect, None) => unreachable!("the configuration gives collect a stream"),
             (HandlerSpec::Files(spec), _) => Handler::Files(Box::new(Files::new(spec, work))),
+            (HandlerSpec::Proxy(proxy), _) => match client.at(proxy.backend) {
+                Some(upstream) => Handler::Proxy(Proxy::new(proxy, &spec.path, upstream)),
+                None => unreachable!("the configuration names a backend by its place"),
+            },
             (HandlerSpec::Reply { status, content_type, body }, _) => {
                 Handler::Reply(fixed_reply(*status, content_type, body))
             }
@@ -118,11 +135,15 @@ impl Endpoint {
         let methods = match (&handler, spec.known_methods()) {
             (_, Some(methods)) => methods,
             (Handler::Script(script), None) => script_methods(script),
-            (Handler::Collect(_) | Handler::Files(_) | Handler::Reply(_), None) => Methods::EMPTY,
+            (Handler::Collect(_) | Handler::Files(_) | Handler::Proxy(_) | Handler::Reply(_), None) => {
+                Methods::EMPTY
+            }
         };
         let body_bytes_max = match handler {
             Handler::Collect(_) => spec.body_bytes_max.min(COLLECT_BODY_BYTES_MAX),
-            Handler::Script(_) | Handler::Files(_) | Handler::Reply(_) => spec.body_bytes_max,
+            Handler::Script(_) | Handler::Files(_) | Handler::Proxy(_) | Handler::Reply(_) => {
+                spec.body_bytes_max
+            }
         };
         Ok(Self {
             path: spec.path.clone(),
@@ -143,8 +164,13 @@ impl Endpoint {
     pub(crate) fn refusal(&self, head: &RequestHead) -> Option<Reply> {
         match &self.handler {
             Handler::Collect(_) => collect::refusal(head),
-            Handler::Script(_) | Handler::Files(_) | Handler::Reply(_) => None,
+            Handler::Script(_) | Handler::Files(_) | Handler::Proxy(_) | Handler::Reply(_) => None,
         }
+    }
+
+    /// Whether a content coding is undone before the handler gets the content: a backend gets what the client sent.
+    pub(crate) fn decodes_content(&self) -> bool {
+        !matches!(self.handler, Handler::Proxy(_))
     }
 
     /// Why a request of this moment is not taken on, if it is not: its records would wait for a database that is away.

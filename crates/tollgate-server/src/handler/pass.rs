@@ -26,8 +26,8 @@ impl Visit {
             }
             // The server answers by itself: nothing is recorded.
             Err(reply) => {
-                let (records, took_us, call) = (Records::default(), None, None);
-                self.stage = Stage::Returned(Some(Returned { reply, records, took_us, call }));
+                let (records, took_us, tail) = (Records::default(), None, None);
+                self.stage = Stage::Returned(Some(Returned { reply, records, took_us, tail }));
             }
         }
     }
@@ -50,6 +50,10 @@ impl Exchange {
         let endpoint = next.endpoint();
         if self.request.body.bytes_len() > endpoint.body_bytes_max {
             return Err(Reply::text(StatusCode::CONTENT_TOO_LARGE, "content too large"));
+        }
+        if !endpoint.decodes_content() && head.field_bytes("content-encoding").is_some() {
+            // It was undone for this route.
+            return Err(Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "no content coding is taken here"));
         }
         if let Some(refusal) = endpoint.refusal(head) {
             return Err(refusal);

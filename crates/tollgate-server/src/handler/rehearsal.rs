@@ -10,7 +10,7 @@ use tollgate_script::{Call, Emitted, Step};
 use super::collect::{self, CollectedItem};
 use super::items::{SplitError, split};
 use super::script::{Records, ScriptRecord};
-use super::visit::{Returned, Stage};
+use super::visit::{Returned, Stage, Tail};
 use super::{Endpoint, Exchange, Handler, Turn, Visit, allowed_methods};
 use crate::reply::Reply;
 use crate::summary::summary;
@@ -62,7 +62,17 @@ impl Exchange {
             return Ok((refusal.into(), endpoint.stream_name()));
         }
         let mut visit = Visit::new(self);
-        while visit.run() != Turn::Over {
+        loop {
+            if let Handler::Proxy(_) = visit.exchange.endpoint.handler {
+                let path = &visit.exchange.endpoint.path;
+                let text = "has a proxy, which only a server answers: try it with curl";
+                return Err(format!("route {path:?} {text}"));
+            }
+            match visit.advance() {
+                Some(Turn::Over) => break,
+                Some(Turn::Sliced) | None => continue,
+                Some(Turn::Waiting) => {}
+            }
             poll_fn(|context| {
                 visit.poll_wait(context);
                 if visit.is_waiting() { Poll::Pending } else { Poll::Ready(()) }
@@ -116,10 +126,10 @@ impl Endpoint {
 
 /// What a handler returned. Of events only what is sent before the first pause after one is wanted.
 async fn returned_answer(returned: Returned, exchange: &Exchange) -> Rehearsed {
-    let Returned { reply, records, took_us, call } = returned;
+    let Returned { reply, records, took_us, tail } = returned;
     let stream = exchange.endpoint.stream.as_deref().filter(|_| took_us.is_some());
     let mut rehearsed = with_record(reply, records, exchange, stream);
-    if let Some(call) = call {
+    if let Some(Tail::Call(call)) = tail {
         (rehearsed.reply.content, rehearsed.error) = streamed_content(*call).await;
     }
     rehearsed

@@ -11,8 +11,9 @@ use std::task::{Context, Poll, Waker};
 use tollgate_http::StatusCode;
 use tollgate_script::{Body, Call, CallError, Emitted, Outcome, Request, Step};
 
+use super::flow::ScriptFlow;
 use super::script::{self, Records};
-use super::{Answer, Exchange, Flow, Handler, allowed_methods, collect};
+use super::{Answer, Asked, BackendFlow, Exchange, Flow, Handler, Proxied, allowed_methods, collect};
 use crate::files::{Errand, Sending};
 use crate::recorder::Recorder;
 use crate::reply::{Extent, Reply};
@@ -52,6 +53,8 @@ pub(super) enum Stage {
     Sends(Box<Outcome>, Sending),
     /// It waits for a thread that reads files, or was not begun.
     Files(Option<Box<Errand>>),
+    /// It waits for a backend, or was not begun.
+    Proxy(Option<Asked>),
     /// It is done. None: it was asked for its answer.
     Returned(Option<Returned>),
 }
@@ -62,13 +65,24 @@ pub(super) struct Returned {
     pub(super) records: Records,
     /// None where nobody keeps it.
     pub(super) took_us: Option<i64>,
-    /// The call of a streamed reply, which goes on.
-    pub(super) call: Option<Box<Call>>,
+    /// What goes on to write the content of a streamed reply.
+    pub(super) tail: Option<Tail>,
+}
+
+/// What writes the content of a reply after its head.
+pub(super) enum Tail {
+    Call(Box<Call>),
+    Backend(Box<BackendFlow>),
 }
 
 impl Returned {
     fn memory_bytes(&self) -> usize {
-        self.reply.content.len() + self.call.as_ref().map_or(0, |call| call.memory_bytes())
+        let tail_bytes = match &self.tail {
+            None => 0,
+            Some(Tail::Call(call)) => call.memory_bytes(),
+            Some(Tail::Backend(flow)) => flow.memory_bytes(),
+        };
+        self.reply.content.len() + tail_bytes
     }
 }
 
@@ -110,6 +124,7 @@ impl Visit {
         self.stage = match &endpoint.handler {
             Handler::Script(handler) => Stage::Script(handler.call(request.clone())),
             Handler::Files(_) => Stage::Files(None),
+            Handler::Proxy(_) => Stage::Proxy(None),
             Handler::Collect(_) | Handler::Reply(_) => Stage::AtOnce,
         };
     }
@@ -151,11 +166,12 @@ impl Visit {
         match &self.stage {
             Stage::Script(call) => !call.is_waiting(),
             Stage::Files(errand) => errand.is_none(),
+            Stage::Proxy(asked) => asked.is_none(),
             Stage::Sends(..) | Stage::AtOnce | Stage::Returned(_) => false,
         }
     }
 
-    /// Polls what the handler waits for. Files return by that, scripts then can run.
+    /// Polls what the handler waits for. Files and backends return by that, scripts then can run.
     pub(crate) fn poll_wait(&mut self, context: &mut Context<'_>) {
         match &mut self.stage {
             Stage::Script(call) => {
@@ -168,30 +184,50 @@ impl Visit {
             Stage::Sends(..) => {
                 self.poll_sent(context);
             }
-            Stage::Files(None) | Stage::AtOnce | Stage::Returned(_) => {}
+            Stage::Proxy(Some(asked)) => {
+                if let Poll::Ready(proxied) = asked.poll(context) {
+                    self.return_proxied(proxied);
+                }
+            }
+            Stage::Files(None) | Stage::Proxy(None) | Stage::AtOnce | Stage::Returned(_) => {}
         }
     }
 
     /// Lets the handler run for a slice.
     pub(crate) fn run(&mut self) -> Turn {
+        loop {
+            if let Some(turn) = self.advance() {
+                return turn;
+            }
+        }
+    }
+
+    /// Goes on by one stage. None: the next one is there.
+    pub(super) fn advance(&mut self) -> Option<Turn> {
         // Who waits is polled by the queue, which knows whom to wake.
         let mut context = Context::from_waker(Waker::noop());
-        loop {
-            let turn = match &mut self.stage {
-                Stage::Script(call) => {
-                    let step = call.resume();
-                    self.take_step(step)
-                }
-                Stage::Files(_) => self.poll_files(&mut context),
-                Stage::Sends(..) => self.poll_sent(&mut context),
-                Stage::AtOnce => self.return_fixed(),
-                Stage::Returned(_) => return Turn::Over,
-            };
-            match (turn, &self.stage) {
-                (Turn::Over, Stage::AtOnce) => return Turn::Over,
-                (Turn::Over, _) => {}
-                (turn, _) => return turn,
+        let turn = match &mut self.stage {
+            Stage::Script(call) => {
+                let step = call.resume();
+                self.take_step(step)
             }
+            Stage::Files(_) => self.poll_files(&mut context),
+            Stage::Sends(..) => self.poll_sent(&mut context),
+            Stage::Proxy(asked) => {
+                if let Handler::Proxy(proxy) = &self.exchange.endpoint.handler
+                    && asked.is_none()
+                {
+                    *asked = Some(proxy.ask(&self.exchange));
+                }
+                Turn::Waiting
+            }
+            Stage::AtOnce => self.return_fixed(),
+            Stage::Returned(_) => return Some(Turn::Over),
+        };
+        match (turn, &self.stage) {
+            (Turn::Over, Stage::AtOnce) => Some(Turn::Over),
+            (Turn::Over, _) => None,
+            (turn, _) => Some(turn),
         }
     }
 
@@ -264,6 +300,11 @@ impl Visit {
         Turn::Over
     }
 
+    fn return_proxied(&mut self, Proxied { reply, flow }: Proxied) {
+        self.stage = Stage::AtOnce;
+        self.return_reply(reply, Records::default(), flow.map(Tail::Backend));
+    }
+
     fn poll_sent(&mut self, context: &mut Context<'_>) -> Turn {
         let Stage::Sends(outcome, sending) = &mut self.stage else { return Turn::Over };
         let Exchange { request, begun, endpoint, .. } = &self.exchange;
@@ -279,25 +320,29 @@ impl Visit {
     /// The reply is there. A script that failed has the last word.
     fn return_with(&mut self, result: Result<(Reply, Records), CallError>) {
         self.failure = result.as_ref().err().map(|error| Box::new(error.clone()));
-        let (reply, mut records) = script::reply(result, &self.exchange);
+        let (reply, records) = script::reply(result, &self.exchange);
         let stage = std::mem::replace(&mut self.stage, Stage::Returned(None));
-        let call = match stage {
-            Stage::Script(call) if reply.extent == Extent::Streamed => Some(Box::new(call)),
+        let tail = match stage {
+            Stage::Script(call) if reply.extent == Extent::Streamed => Some(Tail::Call(Box::new(call))),
             _ => None,
         };
+        self.return_reply(reply, records, tail);
+    }
+
+    fn return_reply(&mut self, reply: Reply, mut records: Records, tail: Option<Tail>) {
         if self.failure.is_none() {
             if let Some(aside) = &mut self.aside {
                 records.emitted.splice(..0, aside.emitted.drain(..));
             }
             if !self.exchange.endpoint.after.is_empty() {
-                let returned = Returned { reply, records, took_us: None, call };
+                let returned = Returned { reply, records, took_us: None, tail };
                 self.aside.get_or_insert_default().returned = Some(returned);
                 self.phase = Phase::After(0);
                 return self.enter();
             }
         }
         let took_us = self.took_us(&records);
-        self.stage = Stage::Returned(Some(Returned { reply, records, took_us, call }));
+        self.stage = Stage::Returned(Some(Returned { reply, records, took_us, tail }));
     }
 
     /// Makes the answer and appends the records, those of a transaction together; once. None: the handler has not
@@ -307,20 +352,26 @@ impl Visit {
         let endpoint = &self.exchange.endpoint;
         let request = &self.exchange.request;
         let mut answer = match &mut self.stage {
-            Stage::Script(_) | Stage::Files(_) | Stage::Sends(..) => return None,
+            Stage::Script(_) | Stage::Files(_) | Stage::Sends(..) | Stage::Proxy(_) => return None,
             Stage::AtOnce => match &endpoint.handler {
                 Handler::Collect(stream) => collect::answer(stream, &self.exchange, recorder),
                 Handler::Reply(reply) => {
                     let reply = Cow::Borrowed(reply);
                     endpoint.record(reply, Records::default(), took_us, request, recorder)
                 }
-                Handler::Script(_) | Handler::Files(_) => return None,
+                Handler::Script(_) | Handler::Files(_) | Handler::Proxy(_) => return None,
             },
             Stage::Returned(returned) => {
-                let Returned { reply, records, took_us, call } = returned.take()?;
+                let Returned { reply, records, took_us, tail } = returned.take()?;
                 let mut answer = endpoint.record(Cow::Owned(reply), records, took_us, request, recorder);
-                if answer.reply.extent == Extent::Streamed {
-                    answer.flow = call.and_then(|call| Flow::new(*call, endpoint, request)).map(Box::new);
+                if answer.reply.extent != Extent::Whole {
+                    answer.flow = tail.and_then(|tail| match tail {
+                        Tail::Backend(flow) => Some(Box::new(Flow::Backend(flow))),
+                        Tail::Call(call) => {
+                            let flow = ScriptFlow::new(*call, endpoint, request)?;
+                            Some(Box::new(Flow::Script(Box::new(flow))))
+                        }
+                    });
                 }
                 answer
             }
@@ -351,8 +402,8 @@ impl Visit {
         }
         match &self.stage {
             Stage::Script(call) if self.is_first() && !call.has_begun() => {}
-            Stage::Files(None) | Stage::AtOnce => {}
-            Stage::Script(_) | Stage::Files(Some(_)) | Stage::Sends(..) => {
+            Stage::Files(None) | Stage::Proxy(None) | Stage::AtOnce => {}
+            Stage::Script(_) | Stage::Files(Some(_)) | Stage::Sends(..) | Stage::Proxy(Some(_)) => {
                 self.exchange.endpoint.record_cancelled(&self.exchange, recorder);
             }
             Stage::Returned(_) => {
@@ -380,6 +431,7 @@ impl Visit {
         let handler_bytes = match &self.stage {
             Stage::Returned(returned) => returned.as_ref().map_or(0, Returned::memory_bytes),
             Stage::Script(call) => call.memory_bytes(),
+            Stage::Proxy(asked) => asked.as_ref().map_or(0, Asked::memory_bytes),
             Stage::Files(_) | Stage::Sends(..) | Stage::AtOnce => 0,
         };
         request.head.bytes_len() + body_bytes + handler_bytes

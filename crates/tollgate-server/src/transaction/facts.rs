@@ -42,7 +42,7 @@ impl Ending {
             Extent::Whole => {
                 Self::Complete { status, reply_bytes: usize::try_from(reply.content_bytes()).ok() }
             }
-            Extent::Streamed => Self::Streamed { status },
+            Extent::Streamed | Extent::Sized(_) => Self::Streamed { status },
         }
     }
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod asking;
+mod backend;
 mod bodies;
 mod closing;
 mod codings;
@@ -23,6 +24,8 @@ mod loaded;
 mod passing;
 mod peer;
 mod pipelining;
+mod proxy_faults;
+mod proxying;
 mod records;
 mod replies;
 mod request_line;

@@ -12,9 +12,9 @@ use tollgate_log::{
     ColumnType, Cursor, CursorStep, DiskStorage, Follower, Log, LogOptions, RecordBody, Storage, Value,
 };
 use tollgate_server::{
-    Ack, BoundAddress, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec, HandlerSpec,
-    HostOptions, KeySpec, Listeners, RequestIds, RouteSpec, ScriptFile, Server, ServerOptions, Source,
-    SpoolOptions, StreamSpec, TrustedProxies, UnknownFields,
+    Ack, BackendSnapshot, BoundAddress, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec,
+    HandlerSpec, HostOptions, KeySpec, Listeners, RequestIds, RouteSpec, ScriptFile, Server, ServerOptions,
+    Source, SpoolOptions, StreamSpec, TrustedProxies, UnknownFields,
 };
 
 use crate::peer::Peer;
@@ -50,6 +50,7 @@ impl Site {
             spool: SpoolOptions::new(folder.path().join("spool")),
             script: HostOptions::default(),
             streams: Vec::new(),
+            backends: Vec::new(),
             routes: Vec::new(),
             request_ids: RequestIds::default(),
             drain_timeout: Duration::from_secs(5),
@@ -157,7 +158,7 @@ impl Site {
         self.route(path, HandlerSpec::Collect, Some(0))
     }
 
-    fn route(mut self, path: &str, handler: HandlerSpec, stream: Option<usize>) -> Self {
+    pub(crate) fn route(mut self, path: &str, handler: HandlerSpec, stream: Option<usize>) -> Self {
         let path = path.to_owned();
         let spec = RouteSpec {
             path,
@@ -239,6 +240,16 @@ impl Running {
     /// What a sink is to the log; before any request is recorded.
     pub(crate) fn sink_follower(&self) -> Follower {
         self.log.sink_followers(1).remove(0)
+    }
+
+    /// Has it serve by other options.
+    pub(crate) fn reload(&self, options: ServerOptions) {
+        self.server.reload(options, &self.log).unwrap();
+    }
+
+    /// How its backends do.
+    pub(crate) fn backends(&self) -> Vec<BackendSnapshot> {
+        self.server.backends()
     }
 
     pub(crate) fn drain(self) -> TempDir {

@@ -9,18 +9,20 @@ use std::time::Duration;
 
 use tollgate_log::{DigestAlgorithm, LogOptions};
 use tollgate_server::{
-    BodyPace, COLLECT_BODY_BYTES_MAX, ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, ListenSpec,
-    Method, Methods, RequestIds, RouteSpec, ScriptAccess, ScriptFile, ServerOptions, SpoolOptions,
-    StreamSpec, TrustedProxies, UnderscoreNames, canonical_host,
+    BackendOptions, BodyPace, COLLECT_BODY_BYTES_MAX, ConnectionLimits, CrowdLimits, HandlerSpec,
+    HostOptions, ListenSpec, Method, Methods, RequestIds, RouteSpec, ScriptAccess, ScriptFile, ServerOptions,
+    SpoolOptions, StreamSpec, TrustedProxies, UnderscoreNames, canonical_host,
 };
 use toml::de::DeTable;
 
 use super::access::access;
+use super::backend::backends;
 use super::cors::cors;
 use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults, did_you_mean};
 use super::files::files;
 use super::listen::{listen, trusted_proxies};
+use super::proxy::proxy;
 use super::reach::{Reach, check_server};
 use super::resolved::{self, Config};
 use super::route::{conflicts, is_host, path_problem};
@@ -35,7 +37,7 @@ const RETAIN_MS_MAX: u64 = 365 * 24 * HOUR_MS;
 /// As much as a large disk.
 const RETAIN_BYTES_MAX: u64 = GIB << 20;
 const BODY_BYTES: RangeInclusive<u64> = 0..=1024 * GIB;
-const HANDLERS: [&str; 4] = ["script", "files", "collect", "reply"];
+const HANDLERS: [&str; 5] = ["script", "files", "proxy", "collect", "reply"];
 
 /// Resolves the text of a configuration file. Paths in it are relative to the file's folder.
 ///
@@ -67,9 +69,11 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
     let load = load_rules(root.table("load"));
     let (script, access) = script(root.table("script"), folder, &log);
     let (streams, awaited) = streams(&mut root);
+    let backends = backends(&mut root);
     let defaults = RouteDefaults {
         folder,
         streams: &streams,
+        backends: &backends,
         body_bytes_max: written.body_bytes_max,
         body_pace: written.connection.body_pace,
         reach: Reach::new(&written.connection, &written.spool),
@@ -96,6 +100,7 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
             },
             script,
             streams,
+            backends,
             routes,
             request_ids: written.request_ids,
             drain_timeout: written.drain_timeout,
@@ -265,6 +270,7 @@ fn variables(section: &Section<'_>, names: Vec<Written<String>>) -> Vec<String> 
 struct RouteDefaults<'a> {
     folder: &'a Path,
     streams: &'a [StreamSpec],
+    backends: &'a [BackendOptions],
     body_bytes_max: u64,
     body_pace: BodyPace,
     reach: Reach,
@@ -302,11 +308,18 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     let host = section.text("host").map(|host| checked_host(&section, &host));
     let methods = methods(&mut section, "methods in [[route]]");
     let stream = stream(&mut section, defaults.streams);
-    let handler = handler(&mut section, defaults.folder);
+    let handler = handler(&mut section, defaults);
     if let (Some(HandlerSpec::Files(_)), Some(path)) = (&handler, &path)
         && !path.value.ends_with("/*")
     {
         let text = format!("path is {:?}, allowed with files is one that ends in \"/*\"", path.value);
+        section.fault_at(&path.span, text);
+    }
+    if let (Some(HandlerSpec::Proxy(proxy)), Some(path)) = (&handler, &path)
+        && proxy.strip_prefix
+        && !path.value.ends_with("/*")
+    {
+        let text = format!("path is {:?}, allowed with strip_prefix is one that ends in \"/*\"", path.value);
         section.fault_at(&path.span, text);
     }
     if matches!(handler, Some(HandlerSpec::Collect)) && !section.has("stream") {
@@ -379,9 +392,12 @@ fn check_asterisk(section: &Section<'_>, methods: Option<Methods>, handler: Opti
             "methods of path \"*\" are {methods}, allowed is OPTIONS: it is the server itself"
         ));
     }
-    if matches!(handler, Some(HandlerSpec::Collect)) {
-        section.fault("path \"*\" has collect, allowed are script and reply: it is for OPTIONS alone");
-    }
+    let name = match handler {
+        Some(HandlerSpec::Collect) => "collect",
+        Some(HandlerSpec::Proxy(_)) => "proxy",
+        _ => return,
+    };
+    section.fault(format!("path \"*\" has {name}, allowed are script and reply: it is for OPTIONS alone"));
 }
 
 fn checked_host(section: &Section<'_>, host: &Written<String>) -> String {
@@ -426,7 +442,8 @@ fn stream(section: &mut Section<'_>, streams: &[StreamSpec]) -> Option<usize> {
     found
 }
 
-fn handler(section: &mut Section<'_>, folder: &Path) -> Option<HandlerSpec> {
+fn handler(section: &mut Section<'_>, defaults: &RouteDefaults<'_>) -> Option<HandlerSpec> {
+    let folder = defaults.folder;
     let given: Vec<_> = HANDLERS.into_iter().filter(|key| section.has(key)).collect();
     if given.len() != 1 {
         let found = if given.is_empty() { "none".to_owned() } else { given.join(" and ") };
@@ -437,9 +454,10 @@ fn handler(section: &mut Section<'_>, folder: &Path) -> Option<HandlerSpec> {
     }
     let script = section.text("script").map(|file| script_handler(section, &file, folder));
     let files = files(section, folder).map(|spec| HandlerSpec::Files(Box::new(spec)));
+    let proxy = proxy(section, defaults.backends).map(|spec| HandlerSpec::Proxy(Box::new(spec)));
     let collect = section.switch("collect").map(|collect| collect_handler(section, &collect));
     let reply = section.take_table("reply", "reply of [[route]]".to_owned()).map(reply_handler);
-    script.or(files).or(collect).or(reply)
+    script.or(files).or(proxy).or(collect).or(reply)
 }
 
 /// Scripts that run before or after a handler.

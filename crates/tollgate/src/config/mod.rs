@@ -5,6 +5,7 @@
 
 mod access;
 mod ack;
+mod backend;
 mod changes;
 mod cors;
 mod env;
@@ -12,6 +13,7 @@ mod fault;
 mod file;
 mod files;
 mod listen;
+mod proxy;
 mod reach;
 mod resolved;
 mod route;

@@ -15,6 +15,7 @@ use tollgate_server::{
 };
 
 use super::ack::Awaited;
+use super::backend::write_backend;
 use super::env::escape;
 use super::listen::{show, show_proxies};
 use super::sink::{LoadRules, Sink, write_sink};
@@ -105,6 +106,7 @@ impl fmt::Display for Config {
         write_log(&self.log, f)?;
         self.write_script(f)?;
         self.server.streams.iter().try_for_each(|stream| self.write_stream(stream, f))?;
+        self.server.backends.iter().try_for_each(|backend| write_backend(backend, f))?;
         self.server.routes.iter().try_for_each(|route| self.write_route(route, f))?;
         write!(f, "{}", self.load)?;
         self.sinks.iter().try_for_each(|sink| write_sink(sink, f))
@@ -196,6 +198,9 @@ impl Config {
             HandlerSpec::Script { file, .. } => writeln!(f, "script = {}", quoted_path(file))?,
             HandlerSpec::Collect => writeln!(f, "collect = true")?,
             HandlerSpec::Files(files) => writeln!(f, "files = {}", super::files::show(files))?,
+            HandlerSpec::Proxy(proxy) => {
+                writeln!(f, "proxy = {}", super::proxy::show(proxy, &self.server.backends))?;
+            }
             HandlerSpec::Reply { status, content_type, body } => {
                 let (content_type, body) = (quoted(content_type), quoted(&String::from_utf8_lossy(body)));
                 writeln!(f, "reply = {{ status = {status}, content_type = {content_type}, body = {body} }}")?;

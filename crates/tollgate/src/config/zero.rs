@@ -61,6 +61,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
             },
             script: HostOptions::default(),
             streams: vec![requests()],
+            backends: Vec::new(),
             routes,
             request_ids: RequestIds::default(),
             drain_timeout: resolved::DRAIN_TIMEOUT,

@@ -2,33 +2,14 @@
 //! heard from another place.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
-use serde_json::{Value, json};
-use tempfile::TempDir;
+use serde_json::json;
 
-use crate::program::{App, eventually_within};
+use crate::chromium::{checked_example, said};
 
-/// A browser that was never started reads much from a disk.
-const START_PATIENCE: Duration = Duration::from_mins(2);
-
-/// What the page in the browser finds out, and tells the server at its end.
+/// What the page in the browser finds out.
 const CHECK: &str = r#"
-const told = said => fetch("/said", {
-  method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ said }),
-})
-const event = (target, name) => new Promise((resolve, reject) => {
-  target.addEventListener(name, resolve, { once: true })
-  target.addEventListener("error", () => reject(`no ${name}: ${target.error?.message}`), { once: true })
-})
-const until = async look => {
-  while (!look()) await new Promise(requestAnimationFrame)
-  return look()
-}
-const check = async () => {
-  const frame = document.querySelector("iframe")
+  const frame = await open("/")
   const page = frame.contentDocument
   const width = frame.contentWindow.getComputedStyle(page.body).maxWidth
   const image = page.querySelector("img").naturalWidth
@@ -44,8 +25,6 @@ const check = async () => {
     width, image, score, again: again.status, part: `${part.status} ${await part.text()}`,
     length: sound.duration, place: sound.currentTime,
   }
-}
-addEventListener("load", () => check().catch(error => ({ error: `${error}` })).then(told))
 "#;
 
 /// So much of it that no browser reads all before somebody wants to hear its end.
@@ -67,58 +46,11 @@ fn sound() -> Vec<u8> {
     wav
 }
 
-/// Chromium without a window; it ends when dropped.
-struct Browser {
-    child: Child,
-    _profile: TempDir,
-}
-
-impl Browser {
-    fn open(url: &str) -> Self {
-        let profile = tempfile::tempdir().unwrap();
-        let mut command = Command::new("chromium");
-        command.args([
-            "--headless",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--mute-audio",
-            "--no-first-run",
-        ]);
-        // A browser of today asks for much by itself; here it finds nobody but the server.
-        command.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
-        command.arg("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1");
-        // Its sandbox cannot be had by root; the pages are our own.
-        command.args(["--no-sandbox", "--remote-debugging-port=0"]);
-        command.arg(format!("--user-data-dir={}", profile.path().display()));
-        command.arg(url).env("HOME", profile.path()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn();
-        let child = child.unwrap_or_else(|error| panic!("chromium: {error}: `make tools` installs it"));
-        Self { child, _profile: profile }
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// The example, with what is asked of its files recorded, and a page that looks at it.
-fn example() -> App {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/site");
-    let config = fs::read_to_string(folder.join("tollgate.toml")).unwrap();
+/// What is asked of the files is recorded.
+fn with_requests(config: &str) -> String {
     let recorded = config.replace("path = \"/*\"\n", "path = \"/*\"\nstream = \"files\"\n");
     assert_ne!(config, recorded);
-    let streams = r#"
-[[route]]
-path = "/said"
-collect = true
-stream = "said"
-
-[stream.said]
-columns = [{ name = "said", type = "json", from = "record.said" }]
-
+    let stream = r#"
 [stream.files]
 columns = [
   { name = "path", type = "text", from = "request.path" },
@@ -126,28 +58,15 @@ columns = [
   { name = "status", type = "int", from = "reply.status" },
 ]
 "#;
-    let script = fs::read_to_string(folder.join("score.luau")).unwrap();
-    let page =
-        "<!doctype html><title>Check</title><iframe src=\"/\"></iframe><script src=\"/check.js\"></script>";
-    let files = [("score.luau", script.as_str()), ("public/check.html", page), ("public/check.js", CHECK)];
-    let app = App::new(&format!("{recorded}{streams}"), &files);
-    for file in fs::read_dir(folder.join("public")).unwrap() {
-        let file = file.unwrap();
-        fs::copy(file.path(), app.path().join("public").join(file.file_name())).unwrap();
-    }
-    fs::write(app.path().join("public/tone.wav"), sound()).unwrap();
-    app
+    recorded + stream
 }
 
 #[test]
 fn a_browser_shows_the_example_and_hears_sound_from_another_place() {
-    let app = example();
+    let app = checked_example("site", with_requests, CHECK);
+    fs::write(app.path().join("public/tone.wav"), sound()).unwrap();
     let server = app.start();
-    let browser = Browser::open(&format!("http://{}/check", server.address()));
-    let said = eventually_within(START_PATIENCE, "the browser says what it found", || {
-        app.has_table("said").then(|| app.query::<String>("SELECT said FROM said").pop()).flatten()
-    });
-    let said: Value = serde_json::from_str(&said).unwrap();
+    let (browser, said) = said(&app, &server);
     let expected = json!({
         "width": "640px", "image": 64, "score": "41", "again": 200, "part": "206 WAVE",
         "length": SOUND_SECONDS, "place": 200,

@@ -1,10 +1,10 @@
 //! Files as the whole program serves them: to the clients that people have, from disks that are slow or broken, beside a script.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use crate::client::get;
+use crate::example::example;
 use crate::program::App;
 
 const ROUTE: &str = "workers = 1\n[[route]]\npath = \"/*\"\nfiles = \"public\"\n";
@@ -33,19 +33,15 @@ fn curl_and_wget_go_on_where_they_were_cut_off() {
 
 #[test]
 fn the_example_serves_its_pages_and_its_score() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/site");
-    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
-    let names =
-        ["score.luau", "public/index.html", "public/about.html", "public/404.html", "public/style.css"];
-    let texts = names.map(read);
-    let files: Vec<_> = names.iter().copied().zip(texts.iter().map(String::as_str)).collect();
-    let app = App::new(&read("tollgate.toml"), &files);
+    let app = example("site", str::to_owned);
+    let names = ["index.html", "about.html", "style.css", "404.html"];
+    let texts = names.map(|name| fs::read_to_string(app.path().join("public").join(name)).unwrap());
     let server = app.start();
     let mut client = server.connect();
     for (path, status, kind, content) in [
-        ("/", 200, "text/html; charset=utf-8", &texts[1]),
-        ("/about", 200, "text/html; charset=utf-8", &texts[2]),
-        ("/style.css", 200, "text/css; charset=utf-8", &texts[4]),
+        ("/", 200, "text/html; charset=utf-8", &texts[0]),
+        ("/about", 200, "text/html; charset=utf-8", &texts[1]),
+        ("/style.css", 200, "text/css; charset=utf-8", &texts[2]),
         ("/no/such", 404, "text/html; charset=utf-8", &texts[3]),
         ("/api/score?x=20", 200, "application/json", &"{\"score\":41}".to_owned()),
     ] {
@@ -61,12 +57,12 @@ fn a_disk_that_is_slow_stops_nobody_else() {
     // The worker asks by preadv2 for what is in memory, threads read by pread64. That a file is not in memory is told by a
     // fault: the system reads ahead for whoever asks, and a fast disk is done before a slow worker looks.
     let nothing_but_the_first = "error=EAGAIN:when=2+";
-    let faults = [("pread64", "delay_enter=1000000:when=1"), ("preadv2", nothing_but_the_first)];
+    let faults = [("pread64", "delay_enter=3000000:when=1"), ("preadv2", nothing_but_the_first)];
     let server = app.begin_with_faults(&faults).serving().unwrap();
     let (mut waiting, mut client) = (server.connect(), server.connect());
     assert_eq!(client.get("/warm").unwrap().content, "warm");
     assert!(waiting.send(&get("/cold")));
-    for _ in 0..100 {
+    for _ in 0..20 {
         assert_eq!(client.get("/warm").unwrap().content, "warm");
         assert!(waiting.is_silent(), "the file was there at once");
     }
@@ -111,10 +107,10 @@ fn who_waits_for_the_digest_of_a_file_on_a_slow_disk_stops_nobody_else() {
         "workers = 1\n[[route]]\npath = \"/*\"\n[route.files]\ndir = \"public\"\netag = \"content\"\n";
     let app = App::new(route, &[("public/large", &pattern(100 << 10)), ("public/small", "small")]);
     // What threads read of files, they read by pread64; the worker asks for what is in memory by another call.
-    let server = app.begin_with_fault("pread64", "delay_enter=1000000").serving().unwrap();
+    let server = app.begin_with_fault("pread64", "delay_enter=3000000").serving().unwrap();
     let (mut waiting, mut client) = (server.connect(), server.connect());
     assert!(waiting.send(&get("/large")));
-    for _ in 0..100 {
+    for _ in 0..20 {
         assert_eq!(client.get("/small").unwrap().content, "small");
         assert!(waiting.is_silent(), "the digest was there at once");
     }

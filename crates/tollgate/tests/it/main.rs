@@ -6,6 +6,7 @@
 mod app_tests;
 mod awkward;
 mod browser;
+mod chromium;
 mod client;
 #[path = "../../../tollgate-load/tests/postgres/cluster.rs"]
 mod cluster;
@@ -14,6 +15,8 @@ mod crash;
 mod disk;
 mod downloads;
 mod end_to_end;
+mod example;
+mod examples;
 mod faults;
 mod files;
 mod floods;

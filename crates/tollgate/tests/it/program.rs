@@ -376,7 +376,7 @@ fn read_whole(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
 }
 
 /// Gives the first line as soon as it is there, and reads the rest so that the program is never stopped by a full pipe.
-fn follow(stdout: ChildStdout) -> Receiver<String> {
+pub(crate) fn follow(stdout: ChildStdout) -> Receiver<String> {
     let (sender, lines) = channel();
     thread::spawn(move || {
         // Nobody waits for the lines after the first.

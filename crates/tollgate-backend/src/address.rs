@@ -1,0 +1,158 @@
+//! Where a backend is: `http://HOST:PORT` or `unix:PATH`.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Where a backend is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// A name that is looked up, and a port.
+    Name {
+        /// The name.
+        name: String,
+        /// The port.
+        port: u16,
+    },
+    /// An address that needs no looking up.
+    Socket(SocketAddr),
+    /// A Unix socket, by its absolute path.
+    Unix(PathBuf),
+}
+
+/// Why a text is no address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// TLS to backends is not spoken.
+    #[error("https is not supported: put the backend on a private network, or a TLS client beside it")]
+    Https,
+    /// The scheme is another, or missing.
+    #[error("allowed is http://HOST:PORT or unix:/PATH")]
+    Scheme,
+    /// It is no host, or no port from 1 to 65535.
+    #[error("allowed are a name or an address, and a port from 1 to 65535")]
+    Host,
+    /// Something follows the port.
+    #[error("a path is not allowed here: routes have strip_prefix and prefix")]
+    Path,
+    /// The path of a Unix socket is not absolute, or too long for the system.
+    #[error("the path of a Unix socket is absolute and has at most 107 bytes")]
+    UnixPath,
+}
+
+const UNIX_PATH_BYTES_MAX: usize = 107;
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            if !path.starts_with('/') || path.len() > UNIX_PATH_BYTES_MAX || path.contains('\0') {
+                return Err(AddressError::UnixPath);
+            }
+            return Ok(Self::Unix(path.into()));
+        }
+        if text.starts_with("https:") {
+            return Err(AddressError::Https);
+        }
+        let authority = text.strip_prefix("http://").ok_or(AddressError::Scheme)?;
+        let authority = authority.strip_suffix('/').unwrap_or(authority);
+        if authority.contains(['/', '?', '#']) {
+            return Err(AddressError::Path);
+        }
+        let (host, port) = split_port(authority).ok_or(AddressError::Host)?;
+        if let Some(address) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+            let address = address.parse().map_err(|_| AddressError::Host)?;
+            return Ok(Self::Socket((IpAddr::V6(address), port).into()));
+        }
+        if let Ok(address) = host.parse() {
+            return Ok(Self::Socket((IpAddr::V4(address), port).into()));
+        }
+        let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        // What ends in a number is an address that is written wrong (RFC 3986 section 7.4).
+        let ends_in_number = host.rsplit('.').next().is_some_and(|last| last.parse::<u64>().is_ok());
+        if host.is_empty() || host.len() > 253 || ends_in_number || !host.bytes().all(is_name_byte) {
+            return Err(AddressError::Host);
+        }
+        Ok(Self::Name { name: host.to_ascii_lowercase(), port })
+    }
+}
+
+/// Without a port it is 80, that of the scheme (RFC 9110 section 4.2.1).
+fn split_port(authority: &str) -> Option<(&str, u16)> {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => {
+            let is_digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+            let port = if is_digits { port.parse().ok() } else { None };
+            port.filter(|port| *port > 0).map(|port| (host, port))
+        }
+        _ => Some((authority, 80)),
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name { name, port } => write!(f, "http://{name}:{port}"),
+            Self::Socket(address) => write!(f, "http://{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl Address {
+    /// What Host says to it (RFC 9110 section 7.2). A Unix socket has no name.
+    pub fn host(&self) -> String {
+        match self {
+            Self::Name { name, port: 80 } => name.clone(),
+            Self::Name { name, port } => format!("{name}:{port}"),
+            Self::Socket(address) => address.to_string(),
+            Self::Unix(_) => "localhost".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_host_and_port_or_a_socket() {
+        let check = |text: &str, expect: Result<&str, AddressError>| {
+            let found = text.parse::<Address>().map(|address| address.to_string());
+            assert_eq!(found, expect.map(str::to_owned), "{text}");
+        };
+        check("http://127.0.0.1:9000", Ok("http://127.0.0.1:9000"));
+        check("http://127.0.0.1:9000/", Ok("http://127.0.0.1:9000"));
+        check("http://[::1]:9000", Ok("http://[::1]:9000"));
+        check("http://Billing.internal:81", Ok("http://billing.internal:81"));
+        check("http://billing", Ok("http://billing:80"));
+        check("http://[::1]", Ok("http://[::1]:80"));
+        check("unix:/run/app.sock", Ok("unix:/run/app.sock"));
+        check("https://a:1", Err(AddressError::Https));
+        for text in ["a:1", "127.0.0.1:1", "ftp://a:1", ""] {
+            check(text, Err(AddressError::Scheme));
+        }
+        for text in ["http://a:0", "http://a:65536", "http://a:", "http://a:x", "http://:1", "http://u@a:1"] {
+            check(text, Err(AddressError::Host));
+        }
+        for text in ["http://300.1.1.1:1", "http://1.2.3:4", "http://[::g]:1", "http://a b:1"] {
+            check(text, Err(AddressError::Host));
+        }
+        for text in ["http://a:1/b", "http://a:1?b", "http://a:1#b"] {
+            check(text, Err(AddressError::Path));
+        }
+        check("unix:relative", Err(AddressError::UnixPath));
+        check(&format!("unix:/{}", "x".repeat(107)), Err(AddressError::UnixPath));
+    }
+
+    #[test]
+    fn host_leaves_the_default_port_out() {
+        let host = |text: &str| text.parse::<Address>().unwrap().host();
+        assert_eq!(host("http://a"), "a");
+        assert_eq!(host("http://a:8080"), "a:8080");
+        assert_eq!(host("http://[::1]:81"), "[::1]:81");
+        assert_eq!(host("unix:/a"), "localhost");
+    }
+}

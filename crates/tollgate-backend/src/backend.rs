@@ -1,0 +1,146 @@
+//! What the workers of a process share about one backend.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use crate::budget::RetryBudget;
+use crate::limit::Limit;
+use crate::resolver::Resolver;
+use crate::target::{Place, Target};
+use crate::{Address, AddressSnapshot, BackendOptions, BackendSnapshot, BreakerState};
+
+/// How long a start waits for names; later the addresses come when they are found.
+const FIRST_LOOK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// One backend.
+#[derive(Debug)]
+pub struct Backend {
+    pub(crate) options: BackendOptions,
+    pub(crate) limit: Limit,
+    pub(crate) budget: RetryBudget,
+    pub(crate) counters: Counters,
+    targets: RwLock<Arc<[Arc<Target>]>>,
+    /// Changes with the targets, so that workers need not look.
+    version: AtomicU64,
+    begun: Instant,
+    _resolver: Option<Resolver>,
+}
+
+/// What was counted since it was made.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) requests: AtomicU64,
+    pub(crate) failures: AtomicU64,
+    pub(crate) refusals: AtomicU64,
+    pub(crate) retries: AtomicU64,
+    pub(crate) connects: AtomicU64,
+}
+
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Backend {
+    /// Makes one. Names are looked up by a thread of its own, then and again; a name that is not found soon leaves the
+    /// backend without an address until it is.
+    pub fn new(options: BackendOptions) -> Arc<Self> {
+        let has_names = options.addresses.iter().any(|address| matches!(address, Address::Name { .. }));
+        let known = options.addresses.iter().filter_map(|address| match address {
+            Address::Socket(address) => Some(Place::Tcp(*address)),
+            Address::Unix(path) => Some(Place::Unix(path.clone())),
+            Address::Name { .. } => None,
+        });
+        let targets: Vec<_> = known.map(|place| Arc::new(Target::new(place, &options.breaker))).collect();
+        let (resolver, looker) = if has_names { Resolver::new().unzip() } else { (None, None) };
+        let backend = Arc::new(Self {
+            limit: Limit::new(&options),
+            budget: RetryBudget::new(options.retries.percent),
+            counters: Counters::default(),
+            targets: RwLock::new(targets.into()),
+            version: AtomicU64::new(0),
+            begun: Instant::now(),
+            options,
+            _resolver: resolver,
+        });
+        if let Some(looker) = looker {
+            looker.look_for(&backend, FIRST_LOOK_TIMEOUT);
+        }
+        backend
+    }
+
+    /// Makes those of a configuration; one that did not change stays as it is, with its breakers and counters.
+    pub fn all(options: &[BackendOptions], before: &[Arc<Self>]) -> Vec<Arc<Self>> {
+        let one = |options: &BackendOptions| {
+            let same = before.iter().find(|backend| backend.options == *options);
+            same.map_or_else(|| Self::new(options.clone()), Arc::clone)
+        };
+        options.iter().map(one).collect()
+    }
+
+    /// How it is configured.
+    pub fn options(&self) -> &BackendOptions {
+        &self.options
+    }
+
+    /// Milliseconds of a clock of its own.
+    pub(crate) fn ms(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.begun).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn targets(&self) -> Arc<[Arc<Target>]> {
+        self.targets.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets where it is now. Addresses that stay keep their breakers.
+    pub(crate) fn set_places(&self, places: Vec<Place>) {
+        let present = self.targets();
+        let one = |place: Place| {
+            let same = present.iter().find(|target| target.place == place);
+            same.map_or_else(|| Arc::new(Target::new(place, &self.options.breaker)), Arc::clone)
+        };
+        let targets: Arc<[_]> = places.into_iter().map(one).collect();
+        let is_same = targets.len() == present.len()
+            && targets.iter().zip(present.iter()).all(|(one, other)| Arc::ptr_eq(one, other));
+        if is_same {
+            return;
+        }
+        let names: Vec<_> = targets.iter().map(|target| target.place.to_string()).collect();
+        tracing::info!(backend = self.options.name, addresses = names.join(", "), "addresses of the backend");
+        *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets;
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// How it does, for metrics and people.
+    pub fn snapshot(&self) -> BackendSnapshot {
+        let now_ms = self.ms(Instant::now());
+        let addresses: Vec<_> = self
+            .targets()
+            .iter()
+            .map(|target| AddressSnapshot {
+                address: target.place.to_string(),
+                breaker: target.breaker.state(now_ms),
+                outstanding: target.outstanding(),
+                idle: target.idle.load(Ordering::Relaxed),
+            })
+            .collect();
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        BackendSnapshot {
+            name: self.options.name.clone(),
+            // The best of its addresses: as long as one is asked, it is.
+            breaker: addresses.iter().map(|address| address.breaker).min().unwrap_or(BreakerState::Closed),
+            in_flight: self.limit.in_flight(),
+            queued: self.limit.queued(),
+            requests: read(&self.counters.requests),
+            failures: read(&self.counters.failures),
+            refusals: read(&self.counters.refusals),
+            retries: read(&self.counters.retries),
+            connects: read(&self.counters.connects),
+            addresses,
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The circuit breaker of one address: closed, open, half-open, shared by all workers without a lock.
+//!
+//! Closed, it counts requests and failures in a sliding window of ten buckets; when there are enough of them, and too many
+//! failed, it opens. Open, it refuses. After a while it is half-open: a few requests try, at most as many at once as have
+//! to succeed; when all of them did it closes, at the first that fails it opens again. What was begun in one state says
+//! nothing in another.
+//!
+//! All of the state is one word, so a change of it is one compare-and-swap. Time is passed in: milliseconds of a monotonic
+//! clock, from any origin.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::BreakerOptions;
+
+const BUCKETS: usize = 10;
+/// A bucket: which tenth of a window it is of, requests, failures.
+const COUNT_BITS: u32 = 20;
+const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
+const EPOCH_MAX: u64 = (1 << (64 - 2 * COUNT_BITS)) - 1;
+
+/// What an address is held to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BreakerState {
+    /// It is asked.
+    Closed,
+    /// A few requests try it.
+    HalfOpen,
+    /// It is left alone.
+    Open,
+}
+
+impl BreakerState {
+    /// Returns its name, as metrics and the status have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::HalfOpen => "half-open",
+            Self::Open => "open",
+        }
+    }
+}
+
+/// The state as a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Closed,
+    /// Up to this moment.
+    Open {
+        until_ms: u64,
+    },
+    /// Since this moment: so many try, so many succeeded.
+    HalfOpen {
+        since_ms: u64,
+        trying: u64,
+        succeeded: u64,
+    },
+}
+
+const TAG_BITS: u32 = 2;
+const PROBE_BITS: u32 = 12;
+const PROBES_MAX: u64 = (1 << PROBE_BITS) - 1;
+/// Eight years.
+const TIME_MAX: u64 = (1 << (64 - TAG_BITS - 2 * PROBE_BITS)) - 1;
+
+impl State {
+    fn of(word: u64) -> Self {
+        let time = word >> (TAG_BITS + 2 * PROBE_BITS);
+        match word & 3 {
+            0 => Self::Closed,
+            1 => Self::Open { until_ms: time },
+            _ => Self::HalfOpen {
+                since_ms: time,
+                trying: word >> (TAG_BITS + PROBE_BITS) & PROBES_MAX,
+                succeeded: word >> TAG_BITS & PROBES_MAX,
+            },
+        }
+    }
+
+    fn word(self) -> u64 {
+        let time = |ms: u64| ms.min(TIME_MAX) << (TAG_BITS + 2 * PROBE_BITS);
+        match self {
+            Self::Closed => 0,
+            Self::Open { until_ms } => time(until_ms) | 1,
+            Self::HalfOpen { since_ms, trying, succeeded } => {
+                time(since_ms) | trying << (TAG_BITS + PROBE_BITS) | succeeded << TAG_BITS | 2
+            }
+        }
+    }
+}
+
+/// What a request that was let through has to tell at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// It is one of many.
+    Usual,
+    /// It tries an address that was left alone, since this moment.
+    Probe { since_ms: u64 },
+}
+
+/// How a request ended, as far as it tells something of the address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Success,
+    Failure,
+    /// Nobody waited for it any more.
+    None,
+}
+
+/// A state that a breaker came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    Opened {
+        requests: u64,
+        failures: u64,
+    },
+    /// What tried failed.
+    OpenedAgain,
+    Closed,
+}
+
+#[derive(Debug)]
+pub(crate) struct Breaker {
+    window_ms: u64,
+    requests_min: u64,
+    failure_percent: u64,
+    open_ms: u64,
+    probes: u64,
+    state: AtomicU64,
+    buckets: [AtomicU64; BUCKETS],
+}
+
+impl Breaker {
+    pub(crate) fn new(options: &BreakerOptions) -> Self {
+        let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(TIME_MAX).max(1);
+        Self {
+            window_ms: ms(options.window).max(BUCKETS as u64),
+            requests_min: options.requests_min.into(),
+            failure_percent: options.failure_percent.into(),
+            open_ms: ms(options.open),
+            probes: u64::from(options.probes).clamp(1, PROBES_MAX),
+            state: AtomicU64::new(State::Closed.word()),
+            buckets: Default::default(),
+        }
+    }
+
+    pub(crate) fn state(&self, now_ms: u64) -> BreakerState {
+        match State::of(self.state.load(Ordering::Relaxed)) {
+            State::Closed => BreakerState::Closed,
+            State::Open { until_ms } if now_ms < until_ms => BreakerState::Open,
+            State::Open { .. } | State::HalfOpen { .. } => BreakerState::HalfOpen,
+        }
+    }
+
+    /// Whether a request would be let through now; if not, how long to wait before the next look is worth it.
+    pub(crate) fn refusal(&self, now_ms: u64) -> Option<Duration> {
+        match State::of(self.state.load(Ordering::Relaxed)) {
+            State::Open { until_ms } if now_ms < until_ms => Some(Duration::from_millis(until_ms - now_ms)),
+            State::HalfOpen { trying, succeeded, .. } if trying + succeeded >= self.probes => {
+                Some(Duration::ZERO)
+            }
+            State::Closed | State::Open { .. } | State::HalfOpen { .. } => None,
+        }
+    }
+
+    /// Lets a request through, if it may be.
+    pub(crate) fn admit(&self, now_ms: u64) -> Option<Pass> {
+        let mut word = self.state.load(Ordering::Relaxed);
+        loop {
+            let (next, pass) = match State::of(word) {
+                State::Closed => return Some(Pass::Usual),
+                State::Open { until_ms } if now_ms < until_ms => return None,
+                State::Open { .. } => (
+                    State::HalfOpen { since_ms: now_ms, trying: 1, succeeded: 0 },
+                    Pass::Probe { since_ms: now_ms },
+                ),
+                State::HalfOpen { since_ms, trying, succeeded } => {
+                    if trying + succeeded >= self.probes {
+                        return None;
+                    }
+                    let next = State::HalfOpen { since_ms, trying: trying + 1, succeeded };
+                    (next, Pass::Probe { since_ms })
+                }
+            };
+            match self.swap(word, next) {
+                Ok(()) => return Some(pass),
+                Err(found) => word = found,
+            }
+        }
+    }
+
+    /// Takes what became of a request that was let through; once for each.
+    pub(crate) fn conclude(&self, pass: Pass, verdict: Verdict, now_ms: u64) -> Option<Change> {
+        match pass {
+            Pass::Usual => self.count(verdict, now_ms),
+            Pass::Probe { since_ms } => self.conclude_probe(since_ms, verdict, now_ms),
+        }
+    }
+
+    fn count(&self, verdict: Verdict, now_ms: u64) -> Option<Change> {
+        let failures = match verdict {
+            Verdict::None => return None,
+            Verdict::Success => 0,
+            Verdict::Failure => 1,
+        };
+        let closed = State::Closed.word();
+        if self.state.load(Ordering::Relaxed) != closed {
+            return None;
+        }
+        let epoch = self.epoch(now_ms);
+        let bucket = &self.buckets[(now_ms * BUCKETS as u64 / self.window_ms) as usize % BUCKETS];
+        let more = |word: u64| {
+            let (of, requests, failed) = counts(word);
+            let (requests, failed) = if of == epoch { (requests, failed) } else { (0, 0) };
+            Some(packed(epoch, (requests + 1).min(COUNT_MAX), (failed + failures).min(COUNT_MAX)))
+        };
+        // It never gives none.
+        let _ = bucket.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        if failures == 0 {
+            return None;
+        }
+        let (requests, failures) = self.sum(epoch);
+        if requests < self.requests_min || failures * 100 < self.failure_percent * requests {
+            return None;
+        }
+        let open = State::Open { until_ms: now_ms + self.open_ms };
+        self.swap(closed, open).is_ok().then_some(Change::Opened { requests, failures })
+    }
+
+    fn conclude_probe(&self, since_ms: u64, verdict: Verdict, now_ms: u64) -> Option<Change> {
+        let mut word = self.state.load(Ordering::Relaxed);
+        loop {
+            let State::HalfOpen { since_ms: since, trying, succeeded } = State::of(word) else { return None };
+            if since != since_ms.min(TIME_MAX) {
+                return None;
+            }
+            let trying = trying.saturating_sub(1);
+            let (next, change) = match verdict {
+                Verdict::None => (State::HalfOpen { since_ms, trying, succeeded }, None),
+                Verdict::Failure => {
+                    (State::Open { until_ms: now_ms + self.open_ms }, Some(Change::OpenedAgain))
+                }
+                Verdict::Success if succeeded + 1 >= self.probes => (State::Closed, Some(Change::Closed)),
+                Verdict::Success => (State::HalfOpen { since_ms, trying, succeeded: succeeded + 1 }, None),
+            };
+            if next == State::Closed {
+                // Nobody counts while it is not closed.
+                self.buckets.iter().for_each(|bucket| bucket.store(0, Ordering::Relaxed));
+            }
+            match self.swap(word, next) {
+                Ok(()) => return change,
+                Err(found) => word = found,
+            }
+        }
+    }
+
+    fn swap(&self, from: u64, to: State) -> Result<(), u64> {
+        let swapped = self.state.compare_exchange(from, to.word(), Ordering::AcqRel, Ordering::Relaxed);
+        swapped.map(drop)
+    }
+
+    /// Which tenth of a window it is now.
+    fn epoch(&self, now_ms: u64) -> u64 {
+        // From 1, so that an empty bucket is of none.
+        now_ms * BUCKETS as u64 / self.window_ms % EPOCH_MAX + 1
+    }
+
+    fn sum(&self, epoch: u64) -> (u64, u64) {
+        let words = self.buckets.iter().map(|bucket| counts(bucket.load(Ordering::Relaxed)));
+        let recent = words.filter(|(of, ..)| epoch >= *of && epoch - *of < BUCKETS as u64);
+        recent.fold((0, 0), |(requests, failures), (_, more, failed)| (requests + more, failures + failed))
+    }
+}
+
+fn counts(word: u64) -> (u64, u64, u64) {
+    (word >> (2 * COUNT_BITS), word >> COUNT_BITS & COUNT_MAX, word & COUNT_MAX)
+}
+
+fn packed(epoch: u64, requests: u64, failures: u64) -> u64 {
+    epoch << (2 * COUNT_BITS) | requests << COUNT_BITS | failures
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+use super::*;
+
+fn breaker() -> Breaker {
+    Breaker::new(&BreakerOptions {
+        window: Duration::from_secs(10),
+        requests_min: 10,
+        failure_percent: 50,
+        open: Duration::from_secs(5),
+        probes: 2,
+    })
+}
+
+/// Lets requests through and ends them so; the last change.
+fn run(breaker: &Breaker, count: usize, verdict: Verdict, now_ms: u64) -> Option<Change> {
+    let mut change = None;
+    for _ in 0..count {
+        let pass = breaker.admit(now_ms).expect("it lets requests through");
+        change = breaker.conclude(pass, verdict, now_ms);
+    }
+    change
+}
+
+#[test]
+fn it_opens_when_enough_requests_failed_and_not_before() {
+    let breaker = breaker();
+    assert_eq!(run(&breaker, 9, Verdict::Failure, 100), None);
+    assert_eq!(breaker.state(100), BreakerState::Closed);
+    let change = run(&breaker, 1, Verdict::Failure, 100);
+    assert_eq!(change, Some(Change::Opened { requests: 10, failures: 10 }));
+    assert_eq!(breaker.state(100), BreakerState::Open);
+    assert_eq!((breaker.admit(5099), breaker.refusal(100)), (None, Some(Duration::from_secs(5))));
+}
+
+#[test]
+fn a_share_of_failures_below_the_limit_leaves_it_closed() {
+    let breaker = breaker();
+    run(&breaker, 51, Verdict::Success, 0);
+    assert_eq!(run(&breaker, 50, Verdict::Failure, 0), None);
+    assert!(matches!(run(&breaker, 1, Verdict::Failure, 0), Some(Change::Opened { requests: 102, .. })));
+}
+
+#[test]
+fn what_is_older_than_the_window_does_not_count() {
+    let breaker = breaker();
+    run(&breaker, 9, Verdict::Failure, 500);
+    // In the last tenth of the window they still count, later they do not.
+    assert_eq!(run(&breaker, 1, Verdict::Success, 9_999), None);
+    assert_eq!(run(&breaker, 1, Verdict::Failure, 10_500), None);
+    assert_eq!(breaker.state(10_500), BreakerState::Closed);
+    let other = Breaker::new(&BreakerOptions { requests_min: 10, ..BreakerOptions::default() });
+    run(&other, 9, Verdict::Failure, 500);
+    assert!(run(&other, 1, Verdict::Failure, 9_999).is_some());
+}
+
+#[test]
+fn cancelled_requests_count_for_nothing() {
+    let breaker = breaker();
+    assert_eq!(run(&breaker, 100, Verdict::None, 0), None);
+    assert_eq!(run(&breaker, 9, Verdict::Failure, 0), None);
+}
+
+#[test]
+fn half_open_it_lets_as_many_try_as_have_to_succeed() {
+    let breaker = breaker();
+    run(&breaker, 10, Verdict::Failure, 0);
+    assert_eq!(breaker.state(5000), BreakerState::HalfOpen);
+    let (one, two) = (breaker.admit(5000).unwrap(), breaker.admit(5001).unwrap());
+    assert_eq!((one, two), (Pass::Probe { since_ms: 5000 }, Pass::Probe { since_ms: 5000 }));
+    assert_eq!((breaker.admit(5002), breaker.refusal(5002)), (None, Some(Duration::ZERO)));
+    assert_eq!(breaker.conclude(one, Verdict::Success, 5010), None);
+    assert_eq!(breaker.admit(5010), None, "one succeeded, one tries: no third");
+    assert_eq!(breaker.conclude(two, Verdict::Success, 5011), Some(Change::Closed));
+    assert_eq!((breaker.admit(5012), breaker.state(5012)), (Some(Pass::Usual), BreakerState::Closed));
+    assert_eq!(run(&breaker, 9, Verdict::Failure, 5013), None, "the old failures are forgotten");
+}
+
+#[test]
+fn a_probe_that_fails_opens_it_again_and_one_that_is_cancelled_makes_room() {
+    let breaker = breaker();
+    run(&breaker, 10, Verdict::Failure, 0);
+    let (one, two) = (breaker.admit(5000).unwrap(), breaker.admit(5000).unwrap());
+    assert_eq!(breaker.conclude(one, Verdict::None, 5001), None);
+    let three = breaker.admit(5002).unwrap();
+    assert_eq!(breaker.conclude(two, Verdict::Failure, 5003), Some(Change::OpenedAgain));
+    assert_eq!(breaker.admit(10_002), None);
+    // What tried then says nothing now.
+    let again = breaker.admit(10_003).unwrap();
+    assert_eq!(breaker.conclude(three, Verdict::Failure, 10_004), None);
+    assert_eq!(breaker.state(10_004), BreakerState::HalfOpen);
+    assert_eq!(breaker.conclude(again, Verdict::Success, 10_005), None);
+}
+
+#[test]
+fn requests_begun_before_it_opened_do_not_keep_it_open() {
+    let breaker = breaker();
+    let late = breaker.admit(0).unwrap();
+    run(&breaker, 10, Verdict::Failure, 0);
+    let probes = [breaker.admit(5000).unwrap(), breaker.admit(5000).unwrap()];
+    assert_eq!(breaker.conclude(late, Verdict::Failure, 5001), None);
+    assert_eq!(breaker.conclude(probes[0], Verdict::Success, 5002), None);
+    assert_eq!(breaker.conclude(probes[1], Verdict::Success, 5002), Some(Change::Closed));
+}
+
+#[test]
+fn the_word_holds_every_state() {
+    for state in [
+        State::Closed,
+        State::Open { until_ms: 0 },
+        State::Open { until_ms: TIME_MAX },
+        State::HalfOpen { since_ms: 12_345, trying: PROBES_MAX, succeeded: 0 },
+        State::HalfOpen { since_ms: TIME_MAX, trying: 0, succeeded: PROBES_MAX },
+    ] {
+        assert_eq!(State::of(state.word()), state);
+    }
+}
+
+#[test]
+fn workers_that_try_at_once_are_as_many_as_may_be() {
+    let breaker = std::sync::Arc::new(breaker());
+    run(&breaker, 10, Verdict::Failure, 0);
+    let tries: Vec<_> = (0..8)
+        .map(|_| {
+            let breaker = breaker.clone();
+            std::thread::spawn(move || (0..100).filter_map(|_| breaker.admit(6000)).count())
+        })
+        .collect();
+    let let_through: usize = tries.into_iter().map(|thread| thread.join().unwrap()).sum();
+    assert_eq!(let_through, 2);
+}

@@ -1,0 +1,66 @@
+//! How many retries there may be: a share of the requests, so that a backend which fails is not asked twice as much.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What one retry costs.
+const RETRY: u64 = 100;
+/// Retries that are there before the first request, and that are saved at most.
+const SAVED_MAX: u64 = 10;
+
+/// A store of retries, in hundredths: each request adds its percentage, each retry takes one hundred.
+#[derive(Debug)]
+pub(crate) struct RetryBudget {
+    saved: AtomicU64,
+    percent: u64,
+}
+
+impl RetryBudget {
+    pub(crate) fn new(percent: u32) -> Self {
+        let saved = if percent == 0 { 0 } else { SAVED_MAX * RETRY };
+        Self { saved: saved.into(), percent: percent.into() }
+    }
+
+    /// Counts a request.
+    pub(crate) fn deposit(&self) {
+        let most = SAVED_MAX * RETRY;
+        if self.percent == 0 || self.saved.load(Ordering::Relaxed) >= most {
+            return;
+        }
+        let more = |saved: u64| Some((saved + self.percent).min(most));
+        // It never gives none.
+        let _ = self.saved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+    }
+
+    /// Takes a retry, if there is one.
+    pub(crate) fn withdraw(&self) -> bool {
+        let less = |saved: u64| saved.checked_sub(RETRY);
+        self.saved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retries_are_a_share_of_the_requests_beyond_the_first_few() {
+        let budget = RetryBudget::new(20);
+        let mut retries = 0;
+        for _ in 0..1000 {
+            budget.deposit();
+            retries += u32::from(budget.withdraw());
+        }
+        assert!((200..=210).contains(&retries), "{retries}");
+        assert!(!budget.withdraw());
+    }
+
+    #[test]
+    fn what_is_saved_is_bounded_and_no_share_is_no_retry() {
+        let budget = RetryBudget::new(100);
+        (0..1000).for_each(|_| budget.deposit());
+        assert_eq!((0..1000).filter(|_| budget.withdraw()).count(), 10);
+        let none = RetryBudget::new(0);
+        none.deposit();
+        assert!(!none.withdraw());
+    }
+}

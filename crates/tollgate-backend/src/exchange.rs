@@ -1,0 +1,190 @@
+//! A request out, the head of its reply in: both at once, as a backend may answer before it has the whole request.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use tollgate_http::{Limits, ReplyHead, ReplyHeadReader};
+
+use crate::link::{Link, Scratch};
+use crate::outgoing::{Outgoing, OutgoingContent};
+use crate::{FailureKind, Phase, Timeouts};
+
+/// What one piece of a spooled content has, at most.
+const PIECE_BYTES_MAX: usize = 64 << 10;
+/// Interim replies before the final one.
+const INTERIM_MAX: usize = 8;
+
+/// What is known when the head of a reply is there.
+pub(crate) struct Answered {
+    pub(crate) head: ReplyHead,
+    /// Interim replies other than `100 Continue`, as they came.
+    pub(crate) interim: Vec<ReplyHead>,
+    /// The backend took the whole request: the connection may be used again.
+    pub(crate) is_sent: bool,
+}
+
+/// A request that failed on a connection.
+pub(crate) struct Broken {
+    pub(crate) phase: Phase,
+    pub(crate) kind: FailureKind,
+    /// Bytes of it that the system took.
+    pub(crate) sent_bytes: u64,
+}
+
+impl Broken {
+    /// Whether a connection that was kept turned out to be closed: nothing of a reply came.
+    pub(crate) fn is_stale(&self) -> bool {
+        matches!(self.phase, Phase::Send | Phase::FirstByte)
+            && matches!(self.kind, FailureKind::Closed | FailureKind::Broken(_))
+    }
+}
+
+/// Sends a request and reads the head of its reply.
+///
+/// # Cancel safety
+/// None: the connection is of no further use.
+pub(crate) async fn exchange(
+    link: &mut Link,
+    request: &Outgoing,
+    timeouts: &Timeouts,
+    end: Instant,
+    limits: &Limits,
+    scratch: &Scratch,
+) -> Result<Answered, Broken> {
+    let mut sender = Sender::new(request);
+    let mut reader = ReplyHeadReader::default();
+    let mut interim = Vec::new();
+    let mut due = None;
+    let mut has_begun = false;
+    let result = poll_fn(|context| {
+        loop {
+            let before = sender.sent_bytes;
+            if let Err(error) = sender.poll(link, context) {
+                return Poll::Ready(Err(FailureKind::Content(error)));
+            }
+            if sender.sent_bytes > before {
+                due = None;
+            }
+            match link.poll_read(context, scratch) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(FailureKind::Closed)),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(FailureKind::Broken(error))),
+                Poll::Pending => {
+                    let wait = if has_begun { timeouts.idle } else { timeouts.first_byte };
+                    let at = *due.get_or_insert_with(|| end.min(Instant::now() + wait));
+                    if link.poll_until(context, at).is_pending() {
+                        return Poll::Pending;
+                    }
+                    return Poll::Ready(Err(late(at, end, wait, timeouts)));
+                }
+            }
+            if !has_begun {
+                (has_begun, due) = (true, None);
+            }
+            while let Some(head) =
+                reader.read(&mut link.input, request.method, limits).map_err(FailureKind::NoReply)?
+            {
+                if head.status().is_some() {
+                    return Poll::Ready(Ok(head));
+                }
+                // The client was told to go on by us.
+                if head.code() != 100 {
+                    interim.push(head);
+                }
+                if interim.len() > INTERIM_MAX {
+                    return Poll::Ready(Err(FailureKind::Interim { limit: INTERIM_MAX }));
+                }
+            }
+        }
+    })
+    .await;
+    let (is_sent, sent_bytes) = (sender.is_done(), sender.sent_bytes);
+    match result {
+        Ok(head) => Ok(Answered { head, interim, is_sent }),
+        Err(kind) => {
+            let phase = match has_begun {
+                true => Phase::Head,
+                false if is_sent => Phase::FirstByte,
+                false => Phase::Send,
+            };
+            Err(Broken { phase, kind, sent_bytes })
+        }
+    }
+}
+
+/// Which of two bounds was reached.
+pub(crate) fn late(at: Instant, end: Instant, wait: std::time::Duration, timeouts: &Timeouts) -> FailureKind {
+    if at == end {
+        FailureKind::TotalTimedOut { limit: timeouts.total }
+    } else {
+        FailureKind::TimedOut { limit: wait }
+    }
+}
+
+/// The bytes of a request on their way.
+struct Sender<'a> {
+    request: &'a Outgoing,
+    all_bytes: u64,
+    sent_bytes: u64,
+    /// A piece of a spooled content, and where it begins among all bytes.
+    piece: (u64, Vec<u8>),
+    /// The backend takes no more; what it has to say may still come.
+    is_refused: bool,
+}
+
+impl<'a> Sender<'a> {
+    fn new(request: &'a Outgoing) -> Self {
+        let all_bytes = request.head.len() as u64 + request.content.bytes_len();
+        Self { request, all_bytes, sent_bytes: 0, piece: (0, Vec::new()), is_refused: false }
+    }
+
+    fn is_done(&self) -> bool {
+        self.sent_bytes == self.all_bytes
+    }
+
+    /// Sends what the system takes.
+    ///
+    /// # Errors
+    /// A spooled content cannot be read.
+    fn poll(&mut self, link: &mut Link, context: &mut Context<'_>) -> io::Result<()> {
+        while !self.is_done() && !self.is_refused {
+            let head_bytes = self.request.head.len() as u64;
+            let head = self.request.head.get(place(self.sent_bytes)..).unwrap_or_default();
+            let content_at = self.sent_bytes.saturating_sub(head_bytes);
+            let content = match &self.request.content {
+                OutgoingContent::Memory(bytes) => bytes.get(place(content_at)..).unwrap_or_default(),
+                OutgoingContent::Spooled(_) => self.piece_at(content_at)?,
+            };
+            match link.poll_write(context, head, content) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(Ok(sent)) => self.sent_bytes += sent as u64,
+                // Whoever reads will see why.
+                Poll::Ready(Err(_)) => self.is_refused = true,
+            }
+        }
+        Ok(())
+    }
+
+    /// What of a spooled content begins there.
+    fn piece_at(&mut self, offset: u64) -> io::Result<&[u8]> {
+        let OutgoingContent::Spooled(spooled) = &self.request.content else { return Ok(&[]) };
+        let (begin, piece) = &mut self.piece;
+        if offset >= *begin + piece.len() as u64 {
+            let left = spooled.bytes_len().saturating_sub(offset);
+            piece.resize(place(left).min(PIECE_BYTES_MAX), 0);
+            let read = spooled.read_at(piece, offset)?;
+            if read == 0 && left > 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            piece.truncate(read);
+            *begin = offset;
+        }
+        Ok(&piece[place(offset - *begin)..])
+    }
+}
+
+fn place(at: u64) -> usize {
+    usize::try_from(at).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,211 @@
+//! A reply as it comes: its content is taken out of its framing by whoever polls, at the pace of that.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use tokio::sync::OwnedSemaphorePermit;
+use tollgate_http::{ChunkedDecoder, Decoded, Limits, ReplyFraming, ReplyHead};
+
+use crate::exchange::late;
+use crate::upstream::Attempt;
+use crate::{Failure, FailureKind, Phase};
+
+/// A reply whose head is there. Dropping it ends the request, and the connection with it.
+pub struct Incoming {
+    /// The head of the final reply.
+    pub head: ReplyHead,
+    /// The interim replies before it, but for `100 Continue` (RFC 9110 section 15.2).
+    pub interim: Vec<ReplyHead>,
+    /// What follows.
+    pub content: Content,
+}
+
+/// The content of a reply.
+pub struct Content {
+    state: State,
+    lease: Option<Lease>,
+    /// Up to when all of it has to be there.
+    end: Instant,
+    /// Up to when the next bytes have to.
+    due: Option<Instant>,
+}
+
+/// What the request holds until its reply is over.
+pub(crate) struct Lease {
+    pub(crate) attempt: Attempt,
+    pub(crate) is_reusable: bool,
+    pub(crate) _place: OwnedSemaphorePermit,
+}
+
+enum State {
+    Length(u64),
+    Chunked(Box<ChunkedDecoder>),
+    UntilClose,
+    Over,
+}
+
+/// A whole reply.
+#[derive(Debug)]
+pub struct Gathered {
+    /// Its head.
+    pub head: ReplyHead,
+    /// Its content, without a transfer coding.
+    pub content: Bytes,
+}
+
+impl Content {
+    pub(crate) fn new(lease: Lease, framing: ReplyFraming, limits: &Limits, end: Instant) -> Self {
+        let state = match framing {
+            ReplyFraming::None | ReplyFraming::Length(0) => State::Over,
+            ReplyFraming::Length(bytes) => State::Length(bytes),
+            ReplyFraming::Chunked => State::Chunked(Box::new(ChunkedDecoder::new(limits))),
+            ReplyFraming::UntilClose => State::UntilClose,
+        };
+        let mut content = Self { state, lease: Some(lease), end, due: None };
+        if content.is_over() {
+            content.release();
+        }
+        content
+    }
+
+    /// Whether all of it was read.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Over)
+    }
+
+    /// Bytes that are known to be missing.
+    pub fn missing_bytes(&self) -> Option<u64> {
+        match self.state {
+            State::Length(bytes) => Some(bytes),
+            State::Over => Some(0),
+            State::Chunked(_) | State::UntilClose => None,
+        }
+    }
+
+    /// Appends what comes to `out`: ready when there is some, or when it is over.
+    ///
+    /// # Errors
+    /// The content will never be whole.
+    pub fn poll_read(&mut self, context: &mut Context<'_>, out: &mut BytesMut) -> Poll<Result<(), Failure>> {
+        let before = out.len();
+        loop {
+            if let Err(kind) = self.decode(out) {
+                return Poll::Ready(Err(self.failed(kind)));
+            }
+            if self.is_over() {
+                self.release();
+                return Poll::Ready(Ok(()));
+            }
+            if out.len() > before {
+                self.due = None;
+                return Poll::Ready(Ok(()));
+            }
+            match self.poll_input(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(kind)) => return Poll::Ready(Err(self.failed(kind))),
+            }
+        }
+    }
+
+    /// Waits until all of it is there, up to a limit.
+    ///
+    /// # Errors
+    /// It is longer, or will never be whole.
+    pub async fn gather(&mut self, bytes_max: usize) -> Result<Bytes, Failure> {
+        let mut out = BytesMut::new();
+        if let Some(bytes) = self.missing_bytes().filter(|bytes| *bytes > bytes_max as u64) {
+            return Err(self.failed(FailureKind::TooLarge { bytes, limit: bytes_max }));
+        }
+        while !self.is_over() {
+            poll_fn(|context| self.poll_read(context, &mut out)).await?;
+            if out.len() > bytes_max {
+                let bytes = out.len() as u64;
+                return Err(self.failed(FailureKind::TooLarge { bytes, limit: bytes_max }));
+            }
+        }
+        Ok(out.freeze())
+    }
+
+    /// Takes content out of what came.
+    fn decode(&mut self, out: &mut BytesMut) -> Result<(), FailureKind> {
+        let Some(Lease { attempt, .. }) = &mut self.lease else { return Ok(()) };
+        let Some(link) = &mut attempt.link else { return Ok(()) };
+        let input = &mut link.input;
+        match &mut self.state {
+            State::Length(left) => {
+                let bytes = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
+                let piece = input.split_to(bytes);
+                *left -= bytes as u64;
+                if *left == 0 {
+                    self.state = State::Over;
+                }
+                append(out, piece);
+            }
+            State::Chunked(decoder) => {
+                let decoded = decoder.decode(input, out, u64::MAX);
+                if decoded.map_err(|error| FailureKind::NoReply(error.into()))? == Decoded::Done {
+                    self.state = State::Over;
+                }
+            }
+            State::UntilClose => append(out, input.split()),
+            State::Over => {}
+        }
+        Ok(())
+    }
+
+    fn poll_input(&mut self, context: &mut Context<'_>) -> Poll<Result<(), FailureKind>> {
+        let Some(Lease { attempt, .. }) = &mut self.lease else {
+            return Poll::Ready(Err(FailureKind::Closed));
+        };
+        let upstream = &attempt.upstream;
+        let Some(link) = &mut attempt.link else { return Poll::Ready(Err(FailureKind::Closed)) };
+        match link.poll_read(context, &upstream.scratch) {
+            Poll::Ready(Ok(0)) if matches!(self.state, State::UntilClose) => {
+                self.state = State::Over;
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Ok(0)) => Poll::Ready(Err(FailureKind::Closed)),
+            Poll::Ready(Ok(_)) => Poll::Ready(Ok(())),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(FailureKind::Broken(error))),
+            Poll::Pending => {
+                let timeouts = &upstream.shared.options.timeouts;
+                let at = *self.due.get_or_insert_with(|| self.end.min(Instant::now() + timeouts.idle));
+                if link.poll_until(context, at).is_pending() {
+                    return Poll::Pending;
+                }
+                Poll::Ready(Err(late(at, self.end, timeouts.idle, timeouts)))
+            }
+        }
+    }
+
+    /// Both messages are over: the connection may go on, unless more came than was asked for.
+    fn release(&mut self) {
+        let Some(Lease { mut attempt, is_reusable, .. }) = self.lease.take() else { return };
+        let Some(link) = attempt.link.take() else { return };
+        if !link.input.is_empty() {
+            let (backend, address) = (&attempt.upstream.shared.options.name, &attempt.target.place);
+            tracing::warn!(backend, %address, "the backend sent more than its reply: connection closed");
+        } else if is_reusable {
+            attempt.upstream.keep(&attempt.target, link);
+        }
+    }
+
+    fn failed(&mut self, kind: FailureKind) -> Failure {
+        self.state = State::Over;
+        match self.lease.take() {
+            Some(lease) => lease.attempt.fail_late(Phase::Content, kind),
+            None => Failure { backend: String::new(), address: None, phase: Phase::Content, kind },
+        }
+    }
+}
+
+fn append(out: &mut BytesMut, piece: BytesMut) {
+    if out.is_empty() {
+        *out = piece;
+    } else {
+        out.extend_from_slice(&piece);
+    }
+}

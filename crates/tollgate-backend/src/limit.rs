@@ -1,0 +1,115 @@
+//! How many requests a backend has at once, of all workers, and how many wait for a place: a bulkhead.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::{BackendOptions, FailureKind};
+
+#[derive(Debug)]
+pub(crate) struct Limit {
+    places: Arc<Semaphore>,
+    concurrency_max: usize,
+    queued: AtomicUsize,
+    queue_max: usize,
+    queue_timeout: Duration,
+}
+
+impl Limit {
+    pub(crate) fn new(options: &BackendOptions) -> Self {
+        let concurrency_max = options.concurrency_max.min(Semaphore::MAX_PERMITS);
+        Self {
+            places: Arc::new(Semaphore::new(concurrency_max)),
+            concurrency_max,
+            queued: AtomicUsize::new(0),
+            queue_max: options.queue_max,
+            queue_timeout: options.queue_timeout,
+        }
+    }
+
+    /// Waits for a place, in turn.
+    ///
+    /// # Errors
+    /// Too many wait already, or none was free in time.
+    ///
+    /// # Cancel safety
+    /// Dropping it leaves the queue.
+    pub(crate) async fn enter(&self) -> Result<OwnedSemaphorePermit, FailureKind> {
+        if let Ok(place) = self.places.clone().try_acquire_owned() {
+            return Ok(place);
+        }
+        let _queued = Queued::enter(self)?;
+        let place = tokio::time::timeout(self.queue_timeout, self.places.clone().acquire_owned()).await;
+        // It is never closed.
+        place.ok().and_then(Result::ok).ok_or(FailureKind::QueueTimeout { limit: self.queue_timeout })
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.concurrency_max - self.places.available_permits()
+    }
+
+    pub(crate) fn queued(&self) -> usize {
+        self.queued.load(Ordering::Relaxed)
+    }
+}
+
+/// A place in the queue, until dropped.
+struct Queued<'a>(&'a AtomicUsize);
+
+impl<'a> Queued<'a> {
+    fn enter(limit: &'a Limit) -> Result<Self, FailureKind> {
+        let queued = limit.queued.fetch_add(1, Ordering::Relaxed);
+        let place = Self(&limit.queued);
+        let limit = limit.queue_max;
+        if queued >= limit { Err(FailureKind::QueueFull { queued, limit }) } else { Ok(place) }
+    }
+}
+
+impl Drop for Queued<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(queue_max: usize, queue_timeout: Duration) -> Limit {
+        let options = BackendOptions {
+            concurrency_max: 1,
+            queue_max,
+            queue_timeout,
+            ..BackendOptions::new("a", Vec::new())
+        };
+        Limit::new(&options)
+    }
+
+    #[tokio::test]
+    async fn whoever_finds_no_place_waits_and_too_many_are_refused() {
+        let limit = limit(1, Duration::from_secs(60));
+        let place = limit.enter().await.unwrap();
+        assert_eq!((limit.in_flight(), limit.queued()), (1, 0));
+        let mut waiting = Box::pin(limit.enter());
+        let polled = std::future::poll_fn(|context| {
+            std::task::Poll::Ready(waiting.as_mut().poll(context).is_pending())
+        });
+        assert!(polled.await && limit.queued() == 1);
+        assert!(matches!(limit.enter().await, Err(FailureKind::QueueFull { queued: 1, limit: 1 })));
+        drop(place);
+        let place = waiting.await.unwrap();
+        assert_eq!((limit.in_flight(), limit.queued()), (1, 0));
+        drop(place);
+        assert_eq!(limit.in_flight(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_place_that_is_not_free_in_time_is_none() {
+        let limit = limit(9, Duration::from_millis(1));
+        let _place = limit.enter().await.unwrap();
+        assert!(matches!(limit.enter().await, Err(FailureKind::QueueTimeout { .. })));
+        assert_eq!(limit.queued(), 0);
+    }
+}

@@ -1,0 +1,121 @@
+//! A request to a backend: written anew from its parts, with one framing field of our own (rule 20).
+
+use std::fmt;
+use std::io;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use tollgate_http::{Method, is_field_name, is_field_value};
+
+/// A request as it leaves.
+#[derive(Debug, Clone)]
+pub struct Outgoing {
+    pub(crate) method: Method,
+    pub(crate) head: Vec<u8>,
+    pub(crate) content: OutgoingContent,
+}
+
+/// What a request brings.
+#[derive(Debug, Clone)]
+pub enum OutgoingContent {
+    /// It is at hand.
+    Memory(Bytes),
+    /// It is read piece by piece.
+    Spooled(Rc<dyn SpooledContent>),
+}
+
+/// A content that is not in memory.
+pub trait SpooledContent: fmt::Debug {
+    /// Its bytes.
+    fn bytes_len(&self) -> u64;
+
+    /// Reads some of it from a place on; 0 at its end.
+    ///
+    /// # Errors
+    /// The disk does not give it back.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+}
+
+impl OutgoingContent {
+    /// Its bytes.
+    pub fn bytes_len(&self) -> u64 {
+        match self {
+            Self::Memory(bytes) => bytes.len() as u64,
+            Self::Spooled(spooled) => spooled.bytes_len(),
+        }
+    }
+}
+
+impl Outgoing {
+    /// Begins a request: `write_target` appends the target, which is held to be sound, as is `host`.
+    pub fn new(method: Method, host: &str, write_target: impl FnOnce(&mut Vec<u8>)) -> Self {
+        let mut head = Vec::with_capacity(HEAD_BYTES_USUAL);
+        head.extend_from_slice(method.as_str().as_bytes());
+        head.push(b' ');
+        write_target(&mut head);
+        head.extend_from_slice(b" HTTP/1.1\r\nHost: ");
+        head.extend_from_slice(host.as_bytes());
+        head.extend_from_slice(b"\r\n");
+        Self { method, head, content: OutgoingContent::Memory(Bytes::new()) }
+    }
+
+    /// Appends a field line and tells whether it did: what is no name, or no value, is left out.
+    pub fn push(&mut self, name: &str, value: &[u8]) -> bool {
+        if !is_field_name(name.as_bytes()) || !is_field_value(value) {
+            return false;
+        }
+        self.push_sound(name, value);
+        true
+    }
+
+    /// The same for what passed the checks of a head already.
+    pub fn push_sound(&mut self, name: &str, value: &[u8]) {
+        self.head.extend_from_slice(name.as_bytes());
+        self.head.extend_from_slice(b": ");
+        self.head.extend_from_slice(value);
+        self.head.extend_from_slice(b"\r\n");
+    }
+
+    /// Ends the head. With a content, also an empty one, comes its length (RFC 9110 section 8.6).
+    pub fn finish(mut self, content: Option<OutgoingContent>) -> Self {
+        if let Some(content) = content {
+            self.push_sound("Content-Length", itoa::Buffer::new().format(content.bytes_len()).as_bytes());
+            self.content = content;
+        }
+        self.head.extend_from_slice(b"\r\n");
+        self
+    }
+
+    /// Whether sending it twice means the same as once (RFC 9110 section 9.2.2).
+    pub(crate) fn is_idempotent(&self) -> bool {
+        self.method.is_idempotent()
+    }
+
+    /// What is held for it.
+    pub fn memory_bytes(&self) -> usize {
+        let content = match &self.content {
+            OutgoingContent::Memory(bytes) => bytes.len(),
+            OutgoingContent::Spooled(_) => 0,
+        };
+        self.head.capacity() + content
+    }
+}
+
+const HEAD_BYTES_USUAL: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_one_length_and_no_field_that_breaks_it() {
+        let mut request = Outgoing::new(Method::Put, "a:1", |out| out.extend_from_slice(b"/b"));
+        assert!(request.push("X-A", b"1"));
+        assert!(!request.push("X-B", b"1\r\nX-C: 2") && !request.push("X B", b"1") && !request.push("", b""));
+        let request = request.finish(Some(OutgoingContent::Memory(Bytes::from_static(b"abc"))));
+        let head = String::from_utf8(request.head).unwrap();
+        assert_eq!(head, "PUT /b HTTP/1.1\r\nHost: a:1\r\nX-A: 1\r\nContent-Length: 3\r\n\r\n");
+        let request = Outgoing::new(Method::Get, "a", |out| out.push(b'/')).finish(None);
+        assert_eq!(request.head, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+}

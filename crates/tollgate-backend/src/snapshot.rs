@@ -1,0 +1,41 @@
+//! How backends do, as values: for metrics and the status.
+
+use crate::BreakerState;
+
+/// One backend. Counters count since the backend was made: at the start, or at a reload that changed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackendSnapshot {
+    /// Its name.
+    pub name: String,
+    /// The best state of its addresses: open once all of them are.
+    pub breaker: BreakerState,
+    /// Requests in flight.
+    pub in_flight: usize,
+    /// Requests that wait for a place.
+    pub queued: usize,
+    /// Requests that came for it.
+    pub requests: u64,
+    /// Those that got no reply, or no whole one.
+    pub failures: u64,
+    /// Of these, those that asked nobody: no place, no address, breakers open.
+    pub refusals: u64,
+    /// How often a request was sent again.
+    pub retries: u64,
+    /// Connections that were made.
+    pub connects: u64,
+    /// Its addresses.
+    pub addresses: Vec<AddressSnapshot>,
+}
+
+/// One address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddressSnapshot {
+    /// The address.
+    pub address: String,
+    /// Its breaker.
+    pub breaker: BreakerState,
+    /// Requests that it has not answered.
+    pub outstanding: usize,
+    /// Connections that are kept.
+    pub idle: usize,
+}

@@ -1,0 +1,314 @@
+//! One worker's end of the backends: which address is asked, on which connection, and how often.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tollgate_http::{Limits, StatusCode};
+
+use crate::backend::{Backend, count};
+use crate::breaker::{Pass, Verdict};
+use crate::exchange::{Answered, Broken, exchange};
+use crate::incoming::{Content, Incoming, Lease};
+use crate::link::{Link, Scratch};
+use crate::outgoing::Outgoing;
+use crate::pool::Pool;
+use crate::target::Target;
+use crate::{Failure, FailureKind, Phase};
+
+/// The backends of one worker, in the order of the configuration.
+#[derive(Default)]
+pub struct Client {
+    upstreams: Vec<Rc<Upstream>>,
+}
+
+impl Client {
+    /// Makes it; what is another client's of the same worker already is shared with it, connections and all.
+    pub fn new(backends: &[Arc<Backend>], before: &Self) -> Self {
+        let one = |backend: &Arc<Backend>| {
+            let same = before.upstreams.iter().find(|upstream| Arc::ptr_eq(&upstream.shared, backend));
+            same.map_or_else(|| Rc::new(Upstream::new(backend)), Rc::clone)
+        };
+        Self { upstreams: backends.iter().map(one).collect() }
+    }
+
+    /// The backend at a place of the configuration.
+    pub fn at(&self, place: usize) -> Option<&Rc<Upstream>> {
+        self.upstreams.get(place)
+    }
+
+    /// The backend of that name.
+    pub fn named(&self, name: &str) -> Option<&Rc<Upstream>> {
+        self.upstreams.iter().find(|upstream| upstream.shared.options.name == name)
+    }
+
+    /// The names of all.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.upstreams.iter().map(|upstream| upstream.shared.options.name.as_str())
+    }
+
+    /// Closes connections that nobody should use again. For a tick each second or so.
+    pub fn sweep(&self, now: Instant) {
+        for upstream in &self.upstreams {
+            upstream.pool.borrow_mut().sweep(&upstream.targets(), now);
+        }
+    }
+}
+
+/// One worker's end of a backend.
+pub struct Upstream {
+    pub(crate) shared: Arc<Backend>,
+    pub(crate) scratch: Scratch,
+    pool: RefCell<Pool>,
+    /// As of a version of the backend.
+    targets: RefCell<(u64, Arc<[Arc<Target>]>)>,
+    /// Where the search for an address begins, so that equals have their turns.
+    next: Cell<usize>,
+    limits: Limits,
+    host: String,
+}
+
+impl Upstream {
+    fn new(shared: &Arc<Backend>) -> Self {
+        let options = &shared.options;
+        Self {
+            scratch: Scratch::default(),
+            pool: RefCell::new(Pool::new(options.pool)),
+            targets: RefCell::new((shared.version(), shared.targets())),
+            next: Cell::new(0),
+            limits: Limits { head_bytes_max: options.head_bytes_max, ..Limits::default() },
+            host: options.addresses.first().map(crate::Address::host).unwrap_or_default(),
+            shared: shared.clone(),
+        }
+    }
+
+    /// What Host says where the request has none, or should not be told.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// How the backend is configured.
+    pub fn options(&self) -> &crate::BackendOptions {
+        &self.shared.options
+    }
+
+    /// Sends a request and waits for the head of its reply; `timeout` bounds all of it further.
+    ///
+    /// # Errors
+    /// There is no reply; nothing of one was passed on.
+    ///
+    /// # Cancel safety
+    /// Dropping it cancels the request, and closes its connection.
+    pub async fn send(
+        self: Rc<Self>,
+        request: Outgoing,
+        timeout: Option<Duration>,
+    ) -> Result<Incoming, Failure> {
+        count(&self.shared.counters.requests);
+        let sent = self.send_within(&request, timeout).await;
+        if let Err(failure) = &sent {
+            count(&self.shared.counters.failures);
+            if failure.is_refusal() {
+                count(&self.shared.counters.refusals);
+            }
+        }
+        sent
+    }
+
+    async fn send_within(
+        self: &Rc<Self>,
+        request: &Outgoing,
+        timeout: Option<Duration>,
+    ) -> Result<Incoming, Failure> {
+        let options = &self.shared.options;
+        let total = timeout.map_or(options.timeouts.total, |timeout| timeout.min(options.timeouts.total));
+        let end = Instant::now() + total;
+        let entered = self.shared.limit.enter().await;
+        let place = entered.map_err(|kind| self.failure(None, Phase::Admission, kind))?;
+        self.shared.budget.deposit();
+        let mut tried: Vec<Arc<Target>> = Vec::new();
+        let mut last = None;
+        loop {
+            let attempt = match (self.pick(&tried), last) {
+                (Ok(attempt), None) => attempt,
+                (Ok(attempt), Some(_)) => {
+                    count(&self.shared.counters.retries);
+                    attempt
+                }
+                // Nobody else is there to be asked.
+                (Err(_), Some(failure)) => return Err(failure),
+                (Err(kind), None) => return Err(self.failure(None, Phase::Admission, kind)),
+            };
+            let target = attempt.target.clone();
+            match attempt.run(request, end, total).await {
+                Ok((mut attempt, Answered { head, interim, is_sent })) => {
+                    let is_failure = head.status().is_some_and(is_of_a_failing_backend);
+                    attempt.conclude(if is_failure { Verdict::Failure } else { Verdict::Success });
+                    let is_reusable = is_sent && head.is_persistent();
+                    let lease = Lease { attempt, is_reusable, _place: place };
+                    let content = Content::new(lease, head.framing(), &self.limits, end);
+                    return Ok(Incoming { head, interim, content });
+                }
+                Err((failure, is_untouched)) => {
+                    tried.push(target);
+                    let may_retry = (request.is_idempotent() || is_untouched)
+                        && !matches!(failure.phase, Phase::Head)
+                        && failure.kind.blames_backend()
+                        && tried.len() <= options.retries.max as usize
+                        && Instant::now() < end;
+                    if !may_retry || self.targets().len() <= tried.len() || !self.shared.budget.withdraw() {
+                        return Err(failure);
+                    }
+                    tracing::debug!("sent again: {failure}");
+                    last = Some(failure);
+                }
+            }
+        }
+    }
+
+    /// Picks the address that has the fewest requests outstanding, among those that may be asked.
+    fn pick(self: &Rc<Self>, tried: &[Arc<Target>]) -> Result<Attempt, FailureKind> {
+        let targets = self.targets();
+        let now_ms = self.shared.ms(Instant::now());
+        let from = self.next.get();
+        self.next.set(from.wrapping_add(1));
+        let mut refused: Option<Duration> = None;
+        let mut best: Option<&Arc<Target>> = None;
+        for place in 0..targets.len() {
+            let target = &targets[from.wrapping_add(place) % targets.len()];
+            if tried.iter().any(|tried| Arc::ptr_eq(tried, target)) {
+                continue;
+            }
+            match target.breaker.refusal(now_ms) {
+                Some(wait) => refused = Some(refused.map_or(wait, |least| least.min(wait))),
+                None if best.is_some_and(|best| best.outstanding() <= target.outstanding()) => {}
+                None => best = Some(target),
+            }
+        }
+        // Another worker may have taken the last place among those that try.
+        let admitted = best.and_then(|target| Some((target, target.breaker.admit(now_ms)?)));
+        match (admitted, refused) {
+            (Some((target, pass)), _) => Ok(Attempt::new(self, target, pass)),
+            (None, Some(retry_after)) => Err(FailureKind::Open { retry_after }),
+            (None, None) if best.is_some() => Err(FailureKind::Open { retry_after: Duration::ZERO }),
+            (None, None) => Err(FailureKind::Unresolved),
+        }
+    }
+
+    /// The addresses of this moment.
+    fn targets(&self) -> Arc<[Arc<Target>]> {
+        let mut targets = self.targets.borrow_mut();
+        let version = self.shared.version();
+        if targets.0 != version {
+            *targets = (version, self.shared.targets());
+        }
+        targets.1.clone()
+    }
+
+    pub(crate) fn keep(&self, target: &Arc<Target>, link: Link) {
+        self.pool.borrow_mut().put(target, link, Instant::now());
+    }
+
+    fn failure(&self, target: Option<&Target>, phase: Phase, kind: FailureKind) -> Failure {
+        let address = target.map(|target| target.place.to_string());
+        Failure { backend: self.shared.options.name.clone(), address, phase, kind }
+    }
+}
+
+/// Statuses by which a backend says that it cannot serve, not that the request is wrong.
+fn is_of_a_failing_backend(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 502..=504)
+}
+
+/// A request at one address.
+pub(crate) struct Attempt {
+    pub(crate) upstream: Rc<Upstream>,
+    pub(crate) target: Arc<Target>,
+    pub(crate) link: Option<Link>,
+    /// Until the breaker was told.
+    pass: Option<Pass>,
+}
+
+impl Attempt {
+    fn new(upstream: &Rc<Upstream>, target: &Arc<Target>, pass: Pass) -> Self {
+        target.outstanding.fetch_add(1, Ordering::Relaxed);
+        Self { upstream: upstream.clone(), target: target.clone(), link: None, pass: Some(pass) }
+    }
+
+    /// Sends the request on a kept connection, or a new one; on a new one also if a kept one turned out to be closed. With
+    /// a failure comes whether nothing of the request was sent.
+    async fn run(
+        mut self,
+        request: &Outgoing,
+        end: Instant,
+        total: Duration,
+    ) -> Result<(Self, Answered), (Failure, bool)> {
+        let upstream = self.upstream.clone();
+        let timeouts = crate::Timeouts { total, ..upstream.shared.options.timeouts };
+        let kept = upstream.pool.borrow_mut().take(&self.target, Instant::now());
+        if let Some(mut link) = kept {
+            let sent = exchange(&mut link, request, &timeouts, end, &upstream.limits, &upstream.scratch);
+            match sent.await {
+                Ok(answered) => {
+                    self.link = Some(link);
+                    return Ok((self, answered));
+                }
+                Err(broken) if broken.is_stale() && (request.is_idempotent() || broken.sent_bytes == 0) => {
+                    tracing::debug!(backend = upstream.shared.options.name, "a kept connection was closed");
+                }
+                Err(broken) => return Err(self.broke(broken)),
+            }
+        }
+        let wait = timeouts.connect;
+        let at = end.min(Instant::now() + wait);
+        let mut link = match tokio::time::timeout_at(at.into(), Link::connect(&self.target.place)).await {
+            Ok(Ok(link)) => link,
+            Ok(Err(error)) => return Err((self.fail(Phase::Connect, FailureKind::Connect(error)), true)),
+            Err(_) => {
+                let kind = crate::exchange::late(at, end, wait, &timeouts);
+                return Err((self.fail(Phase::Connect, kind), true));
+            }
+        };
+        count(&upstream.shared.counters.connects);
+        let sent = exchange(&mut link, request, &timeouts, end, &upstream.limits, &upstream.scratch);
+        match sent.await {
+            Ok(answered) => {
+                self.link = Some(link);
+                Ok((self, answered))
+            }
+            Err(broken) => Err(self.broke(broken)),
+        }
+    }
+
+    fn broke(self, broken: Broken) -> (Failure, bool) {
+        (self.fail(broken.phase, broken.kind), broken.sent_bytes == 0)
+    }
+
+    /// Tells the breaker, once.
+    fn conclude(&mut self, verdict: Verdict) {
+        let Some(pass) = self.pass.take() else { return };
+        let shared = &self.upstream.shared;
+        self.target.conclude(&shared.options.name, pass, verdict, shared.ms(Instant::now()));
+    }
+
+    fn fail(mut self, phase: Phase, kind: FailureKind) -> Failure {
+        self.conclude(if kind.blames_backend() { Verdict::Failure } else { Verdict::None });
+        self.upstream.failure(Some(&self.target), phase, kind)
+    }
+
+    /// A reply that had begun will never be whole.
+    pub(crate) fn fail_late(mut self, phase: Phase, kind: FailureKind) -> Failure {
+        count(&self.upstream.shared.counters.failures);
+        self.pass = Some(Pass::Usual);
+        self.fail(phase, kind)
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.conclude(Verdict::None);
+        self.target.outstanding.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,222 @@
+//! The thread of a backend: takes connections, reads requests, does to each what the fault of that moment says.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::Socket;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::Shared;
+use crate::fault::{Begins, Fault};
+use crate::play::{Then, play};
+use crate::request::{Incoming, Request};
+use crate::socket;
+
+const BACKLOG: i32 = 4096;
+/// What comes after the end is read for so long: unread, it would turn the end into a reset.
+const LINGER_MAX: Duration = Duration::from_secs(1);
+/// Who is not connected by then waits for room in the queue of the kernel.
+const FULL_AFTER: Duration = Duration::from_millis(100);
+
+/// How connections are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Door {
+    Open,
+    Slow(Duration),
+    Stuffed,
+    Shut,
+}
+
+impl Door {
+    fn of(fault: &Fault) -> Self {
+        match fault {
+            Fault::Refuse => Self::Shut,
+            Fault::Unaccepted => Self::Stuffed,
+            Fault::SlowAccept(pause) => Self::Slow(*pause),
+            _ => Self::Open,
+        }
+    }
+}
+
+/// Serves for ever. `_reservation` keeps the port while nothing listens.
+pub(super) async fn run(
+    _reservation: Socket,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    mut faults: watch::Receiver<Fault>,
+) {
+    let mut connections = JoinSet::new();
+    let mut listening = None;
+    loop {
+        let door = Door::of(&faults.borrow_and_update());
+        if let Err(error) = stand(&mut listening, door, address).await {
+            shared.note(|memory| memory.failed = Some(error));
+            return;
+        }
+        if door == Door::Shut {
+            connections.shutdown().await;
+        }
+        shared.note(|memory| memory.changes += 1);
+        tokio::select! {
+            () = take(listening.as_ref(), &shared, &mut connections) => {}
+            _ = faults.changed() => {}
+        }
+    }
+}
+
+/// What listens, how, and who fills its queue.
+struct Listening {
+    door: Door,
+    listener: TcpListener,
+    _crowd: Vec<TcpStream>,
+}
+
+/// Listens as the door says, if it does not yet.
+async fn stand(listening: &mut Option<Listening>, door: Door, address: SocketAddr) -> io::Result<()> {
+    if listening.as_ref().is_some_and(|listening| listening.door == door) {
+        return Ok(());
+    }
+    *listening = None;
+    let backlog = match door {
+        Door::Shut => return Ok(()),
+        Door::Open => BACKLOG,
+        Door::Slow(_) | Door::Stuffed => 0,
+    };
+    let listener = TcpListener::from_std(socket::listening(address, backlog)?)?;
+    let mut crowd = Vec::new();
+    if door == Door::Stuffed {
+        while let Ok(connected) = timeout(FULL_AFTER, TcpStream::connect(address)).await {
+            crowd.push(connected?);
+        }
+    }
+    *listening = Some(Listening { door, listener, _crowd: crowd });
+    Ok(())
+}
+
+/// Takes connections for ever.
+async fn take(listening: Option<&Listening>, shared: &Arc<Shared>, connections: &mut JoinSet<()>) {
+    let Some(Listening { door: door @ (Door::Open | Door::Slow(_)), listener, .. }) = listening else {
+        return std::future::pending().await;
+    };
+    loop {
+        if let Ok((stream, _)) = listener.accept().await {
+            while connections.try_join_next().is_some() {}
+            connections.spawn(serve(stream, Seat::new(shared)));
+        }
+        if let Door::Slow(pause) = door {
+            sleep(*pause).await;
+        }
+    }
+}
+
+/// One connection among those that are open.
+struct Seat {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Seat {
+    fn new(shared: &Arc<Shared>) -> Self {
+        let mut number = 0;
+        shared.note(|memory| {
+            let seen = &mut memory.seen;
+            number = seen.connections;
+            seen.connections += 1;
+            seen.open += 1;
+            seen.open_max = seen.open_max.max(seen.open);
+        });
+        Self { shared: shared.clone(), number }
+    }
+
+    fn fault(&self) -> Fault {
+        self.shared.change.borrow().clone()
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.shared.note(|memory| memory.seen.open -= 1);
+    }
+}
+
+/// One request among those in flight.
+struct InFlight<'a> {
+    shared: &'a Shared,
+    number: u64,
+}
+
+impl<'a> InFlight<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        let mut number = 0;
+        shared.note(|memory| {
+            let seen = &mut memory.seen;
+            number = seen.requests;
+            seen.requests += 1;
+            seen.in_flight += 1;
+            seen.in_flight_max = seen.in_flight_max.max(seen.in_flight);
+        });
+        Self { shared, number }
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.shared.note(|memory| memory.seen.in_flight -= 1);
+    }
+}
+
+async fn serve(stream: TcpStream, seat: Seat) {
+    // Fails only if the peer is gone already.
+    let _ = stream.set_nodelay(true);
+    match converse(&stream, &seat).await {
+        Then::Reset => socket::reset(stream),
+        Then::Close | Then::Continue => {
+            socket::finish(&stream);
+            let _ = timeout(LINGER_MAX, socket::drain(&stream)).await;
+        }
+    }
+}
+
+/// Exchanges until the connection is to end, and tells how.
+async fn converse(stream: &TcpStream, seat: &Seat) -> Then {
+    let fault = seat.fault();
+    if fault.begins() == Begins::AtOnce {
+        let then = play(stream, &fault.steps(&Request::default(), 0, 0)).await.unwrap_or(Then::Close);
+        if then != Then::Continue {
+            return then;
+        }
+    }
+    let mut incoming = Incoming::default();
+    let mut nth = 0;
+    loop {
+        let then = exchange(stream, &mut incoming, seat, nth).await;
+        if then != Then::Continue {
+            return then;
+        }
+        nth += 1;
+    }
+}
+
+/// Reads a request and does to it what the fault of this moment says.
+async fn exchange(stream: &TcpStream, incoming: &mut Incoming, seat: &Seat, nth: u64) -> Then {
+    let Some(mut request) = incoming.head(stream).await else { return Then::Close };
+    // Before the request counts: who waits for the count and then turns the backend does not turn this one.
+    let fault = seat.fault();
+    let in_flight = InFlight::new(&seat.shared);
+    request.connection = seat.number;
+    if fault.begins() == Begins::AfterRequest && incoming.body(stream, &mut request).await.is_none() {
+        return Then::Close;
+    }
+    seat.shared.remember(&request);
+    let steps = fault.steps(&request, nth, in_flight.number);
+    match play(stream, &steps).await {
+        Ok(Then::Continue) if request.is_last() => Then::Close,
+        Ok(then) => then,
+        Err(_) => Then::Close,
+    }
+}

@@ -1,0 +1,485 @@
+//! What a backend does wrong: the catalogue, how each is spelled, and its steps.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::random::is_hit;
+use crate::request::Request;
+use crate::spelling::{Spelled, SpellingError};
+use crate::step::Step;
+
+/// What a backend does to each request. Spelled as in `tollgate-faults list`; what each takes has a default there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Answers rightly: 200 with ten bytes of content.
+    None,
+    /// Answers rightly, with the request as content: its head as it came, an empty line, its body.
+    Echo,
+    /// Answers rightly, with so many bytes of content.
+    Content(u64),
+    /// Answers rightly, in chunks and with a trailer section.
+    Trailers,
+    /// Answers rightly, after a 103.
+    EarlyHints,
+    /// Answers rightly, with content that ends with the connection.
+    UntilClose,
+    /// Answers with this status.
+    Status(u16),
+    /// Answers rightly, after so long.
+    Slow(Duration),
+    /// Does the fault to so many of a thousand requests, the same ones each time, and answers the others rightly.
+    Sometimes(u16, Box<Fault>),
+
+    /// Refuses connections, and ends those that are there.
+    Refuse,
+    /// Leaves connections unaccepted, so that even connecting takes for ever.
+    Unaccepted,
+    /// Accepts a connection at a time, with this pause between them, while others wait for the kernel.
+    SlowAccept(Duration),
+    /// Ends each connection as it comes.
+    CloseAtOnce,
+    /// Resets each connection as it comes.
+    ResetAtOnce,
+    /// Sends a reply as soon as it is connected to, before any request.
+    SpeakFirst,
+
+    /// Reads the request and says nothing.
+    Silent,
+    /// Reads nothing and says nothing.
+    Frozen,
+    /// Sends a head that promises content, and then nothing.
+    SilentAfterHead,
+    /// Sends the whole reply byte by byte, with this pause.
+    Drip(Duration),
+    /// Sends the head at once and the content byte by byte, with this pause.
+    DripContent(Duration),
+    /// Sends content that does not end.
+    Endless,
+
+    /// Ends the connection instead of replying.
+    Close,
+    /// Resets the connection instead of replying.
+    Reset,
+    /// Ends the connection in the middle of the head.
+    CloseInHead,
+    /// Resets the connection after the head.
+    ResetAfterHead,
+    /// Resets the connection in the middle of the content.
+    ResetInContent,
+    /// Replies before the body of the request was read, and ends the connection.
+    ReplyEarly,
+
+    /// Sends bytes that are no HTTP, so many.
+    Garbage(u64),
+    /// Sends a head of so many bytes.
+    LongHead(u64),
+    /// Sends so many fields.
+    ManyFields(u64),
+    /// Ends the lines of the head by LF alone.
+    BareLf,
+    /// Folds a field over two lines.
+    FoldedField,
+    /// Has a NUL in a field.
+    NulInField,
+    /// Has a space between a field name and its colon.
+    SpaceBeforeColon,
+    /// Claims a version that is none.
+    BadVersion,
+    /// Has a status of two digits.
+    BadStatus,
+    /// Sends so many 100 (Continue) before the reply.
+    Interim(u64),
+    /// Switches protocols without being asked.
+    SwitchProtocols,
+
+    /// Sends less content than it said and ends the connection.
+    ShortContent,
+    /// Sends more content than it said.
+    LongContent,
+    /// Has a length that is no number.
+    BadLength,
+    /// Has a length that fits no integer.
+    HugeLength,
+    /// Has two lengths that differ.
+    TwoLengths,
+    /// Has the same length twice.
+    SameLengthTwice,
+    /// Has a length and is chunked.
+    LengthAndChunked,
+    /// Has a transfer coding that nobody knows.
+    UnknownCoding,
+    /// Has a chunk size that is no number.
+    BadChunkSize,
+    /// Has a chunk size that fits no integer.
+    HugeChunkSize,
+    /// Has a chunk that is longer than its size.
+    LongChunk,
+    /// Ends the connection between two chunks.
+    CutChunks,
+    /// Has a chunk extension of so many bytes.
+    LongChunkExtension(u64),
+    /// Has a trailer section of so many bytes.
+    LongTrailers(u64),
+    /// Sends content with a 204, which has none: a reply.
+    ContentOf204,
+
+    /// Sends a second reply behind the first, at once.
+    SecondReply,
+    /// Sends a second reply behind the first, after so long.
+    LateSecondReply(Duration),
+    /// Replies rightly, keeps the connection open, and ends it after so long.
+    CloseIdle(Duration),
+    /// Replies rightly, keeps the connection open, and resets it after so long.
+    ResetIdle(Duration),
+    /// Replies rightly to so many requests of a connection, and ends it instead of replying to the next.
+    CloseAfter(u64),
+
+    /// Does these steps.
+    Steps(Vec<Step>),
+}
+
+/// Where in the life of a connection a fault begins.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Begins {
+    /// Before anything was read.
+    AtOnce,
+    /// When the head of a request was read.
+    AfterHead,
+    /// When a request was read to its end.
+    AfterRequest,
+}
+
+const CONTENT: &[u8] = b"0123456789";
+const SECOND: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nsmuggled";
+const FOREVER: u64 = u64::MAX;
+
+impl Fault {
+    /// How each is spelled, with its default, and what it does.
+    pub const LIST: &[(&str, &str)] = &[
+        ("none", "answers rightly: 200 with ten bytes of content"),
+        ("echo", "answers rightly, with the request as content"),
+        ("content:1MiB", "answers rightly, with so many bytes of content"),
+        ("trailers", "answers rightly, in chunks and with a trailer section"),
+        ("early-hints", "answers rightly, after a 103"),
+        ("until-close", "answers rightly, with content that ends with the connection"),
+        ("status:503", "answers with this status"),
+        ("slow:1s", "answers rightly, after so long"),
+        ("sometimes:30%:reset", "does the fault to this share of the requests, the same ones each time"),
+        ("refuse", "refuses connections, and ends those that are there"),
+        ("unaccepted", "leaves connections unaccepted: even connecting takes for ever"),
+        ("slow-accept:1s", "accepts a connection at a time, with this pause"),
+        ("close-at-once", "ends each connection as it comes"),
+        ("reset-at-once", "resets each connection as it comes"),
+        ("speak-first", "sends a reply as soon as it is connected to"),
+        ("silent", "reads the request and says nothing"),
+        ("frozen", "reads nothing and says nothing"),
+        ("silent-after-head", "sends a head that promises content, and then nothing"),
+        ("drip:1s", "sends the whole reply byte by byte, with this pause"),
+        ("drip-content:1s", "sends the head at once, the content byte by byte, with this pause"),
+        ("endless", "sends content that does not end"),
+        ("close", "ends the connection instead of replying"),
+        ("reset", "resets the connection instead of replying"),
+        ("close-in-head", "ends the connection in the middle of the head"),
+        ("reset-after-head", "resets the connection after the head"),
+        ("reset-in-content", "resets the connection in the middle of the content"),
+        ("reply-early", "replies before the body of the request was read, and ends the connection"),
+        ("garbage:4KiB", "sends so many bytes that are no HTTP"),
+        ("long-head:1MiB", "sends a head of so many bytes"),
+        ("many-fields:10000", "sends so many fields"),
+        ("bare-lf", "ends the lines of the head by LF alone"),
+        ("folded-field", "folds a field over two lines"),
+        ("nul-in-field", "has a NUL in a field"),
+        ("space-before-colon", "has a space between a field name and its colon"),
+        ("bad-version", "claims a version that is none"),
+        ("bad-status", "has a status of two digits"),
+        ("interim:100000", "sends so many 100 (Continue) before the reply"),
+        ("switch-protocols", "switches protocols without being asked"),
+        ("short-content", "sends less content than it said and ends the connection"),
+        ("long-content", "sends more content than it said"),
+        ("bad-length", "has a length that is no number"),
+        ("huge-length", "has a length that fits no integer"),
+        ("two-lengths", "has two lengths that differ"),
+        ("same-length-twice", "has the same length twice"),
+        ("length-and-chunked", "has a length and is chunked"),
+        ("unknown-coding", "has a transfer coding that nobody knows"),
+        ("bad-chunk-size", "has a chunk size that is no number"),
+        ("huge-chunk-size", "has a chunk size that fits no integer"),
+        ("long-chunk", "has a chunk that is longer than its size"),
+        ("cut-chunks", "ends the connection between two chunks"),
+        ("long-chunk-extension:1MiB", "has a chunk extension of so many bytes"),
+        ("long-trailers:1MiB", "has a trailer section of so many bytes"),
+        ("content-of-204", "sends content with a 204, which has none: a reply"),
+        ("second-reply", "sends a second reply behind the first, at once"),
+        ("late-second-reply:100ms", "sends a second reply behind the first, after so long"),
+        ("close-idle:100ms", "replies rightly, keeps the connection open, and ends it after so long"),
+        ("reset-idle:100ms", "replies rightly, keeps the connection open, and resets it after so long"),
+        ("close-after:1", "replies rightly to so many requests of a connection, ends it at the next"),
+    ];
+
+    pub(crate) fn begins(&self) -> Begins {
+        match self {
+            Self::CloseAtOnce | Self::ResetAtOnce | Self::SpeakFirst | Self::Frozen => Begins::AtOnce,
+            Self::ReplyEarly => Begins::AfterHead,
+            _ => Begins::AfterRequest,
+        }
+    }
+
+    /// What is done to a request, `nth` of its connection and `number` of the backend, each from 0 on.
+    pub(crate) fn steps(&self, request: &Request, nth: u64, number: u64) -> Vec<Step> {
+        use Step::{Close, Drip, Freeze, Hold, Noise, Repeat, Reset, Send, Wait};
+        let right = || Send(right_bytes(request));
+        match self {
+            Self::None | Self::Refuse | Self::Unaccepted | Self::SlowAccept(_) => vec![right()],
+            Self::Echo => vec![send(&echo(request))],
+            Self::Content(bytes) => vec![
+                send(format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n").as_bytes()),
+                Repeat(vec![b'x'], if request.method() == "HEAD" { 0 } else { *bytes }, Duration::ZERO),
+            ],
+            Self::Trailers => vec![chunked(b"a\r\n0123456789\r\n0\r\nX-Checksum: 45\r\n\r\n")],
+            Self::EarlyHints => {
+                vec![send(b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n"), right()]
+            }
+            Self::UntilClose => vec![send(&head("200 OK", "", CONTENT)), Close],
+            Self::Status(status) => vec![send(&with_status(*status, request))],
+            Self::Slow(pause) => vec![Wait(*pause), right()],
+            Self::Sometimes(per_mille, fault) if is_hit(0, number, *per_mille) => {
+                fault.steps(request, nth, number)
+            }
+            Self::Sometimes(..) => vec![right()],
+
+            Self::CloseAtOnce | Self::Close => vec![Close],
+            Self::ResetAtOnce | Self::Reset => vec![Reset],
+            Self::SpeakFirst => vec![right()],
+            Self::Silent => vec![Hold],
+            Self::Frozen => vec![Freeze],
+            Self::SilentAfterHead => vec![promise(), Hold],
+            Self::Drip(pause) => vec![Drip(right_bytes(request), *pause)],
+            Self::DripContent(pause) => vec![promise(), Drip(CONTENT.to_vec(), *pause)],
+            Self::Endless => vec![
+                send(&head("200 OK", "Transfer-Encoding: chunked\r\n", b"")),
+                Repeat([b"400\r\n".as_slice(), &[b'x'; 1024], b"\r\n"].concat(), FOREVER, Duration::ZERO),
+            ],
+
+            Self::CloseInHead => vec![send(b"HTTP/1.1 200 OK\r\nContent-Le"), Close],
+            Self::ResetAfterHead => vec![promise(), Reset],
+            Self::ResetInContent => vec![promise(), send(&CONTENT[..5]), Reset],
+            Self::ReplyEarly => vec![right(), Close],
+
+            Self::Garbage(bytes) => vec![Noise { bytes: *bytes, seed: number }, Close],
+            Self::LongHead(bytes) => vec![
+                send(b"HTTP/1.1 200 OK\r\nX-Long: "),
+                Repeat(vec![b'x'], *bytes, Duration::ZERO),
+                send(b"\r\nContent-Length: 10\r\n\r\n0123456789"),
+            ],
+            Self::ManyFields(count) => vec![
+                send(b"HTTP/1.1 200 OK\r\n"),
+                Repeat(b"X-Many: 1\r\n".to_vec(), *count, Duration::ZERO),
+                send(b"Content-Length: 10\r\n\r\n0123456789"),
+            ],
+            Self::BareLf => vec![send(b"HTTP/1.1 200 OK\nContent-Length: 10\n\n0123456789")],
+            Self::FoldedField => vec![length_after("X-Folded: a\r\n b\r\n")],
+            Self::NulInField => vec![length_after("X-Nul: a\0b\r\n")],
+            Self::SpaceBeforeColon => vec![send(b"HTTP/1.1 200 OK\r\nContent-Length : 10\r\n\r\n0123456789")],
+            Self::BadVersion => vec![send(b"HTTP/1.10 200 OK\r\nContent-Length: 10\r\n\r\n0123456789")],
+            Self::BadStatus => vec![send(b"HTTP/1.1 20 OK\r\nContent-Length: 10\r\n\r\n0123456789")],
+            Self::Interim(count) => {
+                vec![Repeat(b"HTTP/1.1 100 Continue\r\n\r\n".to_vec(), *count, Duration::ZERO), right()]
+            }
+            Self::SwitchProtocols => vec![
+                send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n"),
+                send(SECOND),
+            ],
+
+            Self::ShortContent => vec![promise(), send(&CONTENT[..5]), Close],
+            Self::LongContent => vec![Send([right_bytes(request), b"and more".to_vec()].concat())],
+            Self::BadLength => vec![length("10x")],
+            Self::HugeLength => vec![length("99999999999999999999999")],
+            Self::TwoLengths => vec![length("10\r\nContent-Length: 5")],
+            Self::SameLengthTwice => vec![length("10\r\nContent-Length: 10")],
+            Self::LengthAndChunked => {
+                let framing = "Content-Length: 10\r\nTransfer-Encoding: chunked\r\n";
+                vec![send(&head("200 OK", framing, b"a\r\n0123456789\r\n0\r\n\r\n"))]
+            }
+            Self::UnknownCoding => {
+                vec![send(&head(
+                    "200 OK",
+                    "Transfer-Encoding: unheard-of, chunked\r\n",
+                    b"a\r\n0123456789\r\n0\r\n\r\n",
+                ))]
+            }
+            Self::BadChunkSize => vec![chunked(b"a\r\n0123456789\r\nzz\r\n")],
+            Self::HugeChunkSize => vec![chunked(b"a\r\n0123456789\r\nffffffffffffffffff\r\n")],
+            Self::LongChunk => vec![chunked(b"5\r\n0123456789\r\n0\r\n\r\n")],
+            Self::CutChunks => vec![chunked(b"a\r\n0123456789\r\n"), Close],
+            Self::LongChunkExtension(bytes) => vec![
+                chunked(b"a;x="),
+                Repeat(vec![b'x'], *bytes, Duration::ZERO),
+                send(b"\r\n0123456789\r\n0\r\n\r\n"),
+            ],
+            Self::LongTrailers(bytes) => vec![
+                chunked(b"a\r\n0123456789\r\n0\r\nX-Long: "),
+                Repeat(vec![b'x'], *bytes, Duration::ZERO),
+                send(b"\r\n\r\n"),
+            ],
+            Self::ContentOf204 => vec![send(&[b"HTTP/1.1 204 No Content\r\n\r\n", SECOND].concat())],
+
+            Self::SecondReply => vec![Send([right_bytes(request), SECOND.to_vec()].concat())],
+            Self::LateSecondReply(pause) => vec![right(), Wait(*pause), send(SECOND)],
+            Self::CloseIdle(pause) => vec![right(), Wait(*pause), Close],
+            Self::ResetIdle(pause) => vec![right(), Wait(*pause), Reset],
+            Self::CloseAfter(count) if nth >= *count => vec![Close],
+            Self::CloseAfter(_) => vec![right()],
+            Self::Steps(steps) => steps.clone(),
+        }
+    }
+}
+
+impl FromStr for Fault {
+    type Err = SpellingError;
+
+    fn from_str(text: &str) -> Result<Self, SpellingError> {
+        let spelled = Spelled::new(text);
+        let second = Duration::from_secs(1);
+        let moment = Duration::from_millis(100);
+        let mib = 1 << 20;
+        match spelled.name {
+            "none" => spelled.bare(Self::None),
+            "echo" => spelled.bare(Self::Echo),
+            "content" => Ok(Self::Content(spelled.bytes(mib)?)),
+            "trailers" => spelled.bare(Self::Trailers),
+            "early-hints" => spelled.bare(Self::EarlyHints),
+            "until-close" => spelled.bare(Self::UntilClose),
+            "status" => Ok(Self::Status(spelled.status()?)),
+            "slow" => Ok(Self::Slow(spelled.duration(second)?)),
+            "sometimes" => {
+                spelled.share().map(|(per_mille, fault)| Self::Sometimes(per_mille, Box::new(fault)))
+            }
+            "refuse" => spelled.bare(Self::Refuse),
+            "unaccepted" => spelled.bare(Self::Unaccepted),
+            "slow-accept" => Ok(Self::SlowAccept(spelled.duration(second)?)),
+            "close-at-once" => spelled.bare(Self::CloseAtOnce),
+            "reset-at-once" => spelled.bare(Self::ResetAtOnce),
+            "speak-first" => spelled.bare(Self::SpeakFirst),
+            "silent" => spelled.bare(Self::Silent),
+            "frozen" => spelled.bare(Self::Frozen),
+            "silent-after-head" => spelled.bare(Self::SilentAfterHead),
+            "drip" => Ok(Self::Drip(spelled.duration(second)?)),
+            "drip-content" => Ok(Self::DripContent(spelled.duration(second)?)),
+            "endless" => spelled.bare(Self::Endless),
+            "close" => spelled.bare(Self::Close),
+            "reset" => spelled.bare(Self::Reset),
+            "close-in-head" => spelled.bare(Self::CloseInHead),
+            "reset-after-head" => spelled.bare(Self::ResetAfterHead),
+            "reset-in-content" => spelled.bare(Self::ResetInContent),
+            "reply-early" => spelled.bare(Self::ReplyEarly),
+            "garbage" => Ok(Self::Garbage(spelled.bytes(4096)?)),
+            "long-head" => Ok(Self::LongHead(spelled.bytes(mib)?)),
+            "many-fields" => Ok(Self::ManyFields(spelled.number(10_000)?)),
+            "bare-lf" => spelled.bare(Self::BareLf),
+            "folded-field" => spelled.bare(Self::FoldedField),
+            "nul-in-field" => spelled.bare(Self::NulInField),
+            "space-before-colon" => spelled.bare(Self::SpaceBeforeColon),
+            "bad-version" => spelled.bare(Self::BadVersion),
+            "bad-status" => spelled.bare(Self::BadStatus),
+            "interim" => Ok(Self::Interim(spelled.number(100_000)?)),
+            "switch-protocols" => spelled.bare(Self::SwitchProtocols),
+            "short-content" => spelled.bare(Self::ShortContent),
+            "long-content" => spelled.bare(Self::LongContent),
+            "bad-length" => spelled.bare(Self::BadLength),
+            "huge-length" => spelled.bare(Self::HugeLength),
+            "two-lengths" => spelled.bare(Self::TwoLengths),
+            "same-length-twice" => spelled.bare(Self::SameLengthTwice),
+            "length-and-chunked" => spelled.bare(Self::LengthAndChunked),
+            "unknown-coding" => spelled.bare(Self::UnknownCoding),
+            "bad-chunk-size" => spelled.bare(Self::BadChunkSize),
+            "huge-chunk-size" => spelled.bare(Self::HugeChunkSize),
+            "long-chunk" => spelled.bare(Self::LongChunk),
+            "cut-chunks" => spelled.bare(Self::CutChunks),
+            "long-chunk-extension" => Ok(Self::LongChunkExtension(spelled.bytes(mib)?)),
+            "long-trailers" => Ok(Self::LongTrailers(spelled.bytes(mib)?)),
+            "content-of-204" => spelled.bare(Self::ContentOf204),
+            "second-reply" => spelled.bare(Self::SecondReply),
+            "late-second-reply" => Ok(Self::LateSecondReply(spelled.duration(moment)?)),
+            "close-idle" => Ok(Self::CloseIdle(spelled.duration(moment)?)),
+            "reset-idle" => Ok(Self::ResetIdle(spelled.duration(moment)?)),
+            "close-after" => Ok(Self::CloseAfter(spelled.number(1)?)),
+            _ => Err(spelled.unknown()),
+        }
+    }
+}
+
+fn send(bytes: &[u8]) -> Step {
+    Step::Send(bytes.to_vec())
+}
+
+/// What a backend without a fault answers.
+fn right_bytes(request: &Request) -> Vec<u8> {
+    with_status(200, request)
+}
+
+fn with_status(status: u16, request: &Request) -> Vec<u8> {
+    let has_none = matches!(status, 204 | 304);
+    let length = if has_none { "" } else { "Content-Length: 10\r\n" };
+    let content: &[u8] = if has_none || request.method() == "HEAD" { b"" } else { CONTENT };
+    let reason = if status == 200 { "OK" } else { "As Told" };
+    head(&format!("{status} {reason}"), length, content)
+}
+
+fn head(status: &str, fields: &str, content: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 {status}\r\nContent-Type: text/plain\r\n{fields}\r\n");
+    [head.as_bytes(), content].concat()
+}
+
+fn echo(request: &Request) -> Vec<u8> {
+    let content = [request.head.as_bytes(), b"\r\n\r\n", &request.body].concat();
+    let sent: &[u8] = if request.method() == "HEAD" { b"" } else { &content };
+    head("200 OK", &format!("Content-Length: {}\r\n", content.len()), sent)
+}
+
+/// A head that says ten bytes of content are to come.
+fn promise() -> Step {
+    Step::Send(head("200 OK", "Content-Length: 10\r\n", b""))
+}
+
+fn length(value: &str) -> Step {
+    Step::Send(head("200 OK", &format!("Content-Length: {value}\r\n"), CONTENT))
+}
+
+fn length_after(field: &str) -> Step {
+    Step::Send(head("200 OK", &format!("{field}Content-Length: 10\r\n"), CONTENT))
+}
+
+fn chunked(chunks: &[u8]) -> Step {
+    Step::Send(head("200 OK", "Transfer-Encoding: chunked\r\n", chunks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_are_listed_can_be_spelled_and_by_their_names_alone_mean_their_defaults() {
+        for (spelling, _) in Fault::LIST {
+            let fault: Fault = spelling.parse().unwrap();
+            if !spelling.starts_with("sometimes") {
+                let name = spelling.split(':').next().unwrap();
+                assert_eq!(name.parse::<Fault>().unwrap(), fault, "{spelling}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_misspelled_is_told() {
+        let check = |text: &str, told: &str| assert_eq!(text.parse::<Fault>().unwrap_err().to_string(), told);
+        check("quiet", "unknown fault: \"quiet\"; `tollgate-faults list` names all");
+        check("silent:1s", "silent: found \"1s\", allowed nothing");
+        check("slow:1", "slow: found \"1\", allowed a time like 200ms, 5s, 1m");
+        check("status:99", "status: found \"99\", allowed a status from 200 to 599");
+        check(
+            "sometimes:300%:reset",
+            "sometimes: found \"300%:reset\", allowed a share and a fault like 30%:reset",
+        );
+        check("sometimes:30%:quiet", "unknown fault: \"quiet\"; `tollgate-faults list` names all");
+        check("long-head:1MB", "long-head: found \"1MB\", allowed a size like 500, 64KiB, 1MiB");
+    }
+}

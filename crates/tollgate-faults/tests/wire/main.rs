@@ -1,0 +1,10 @@
+//! Each fault does on the wire what it says.
+
+// clippy knows test functions, but not the helpers between them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod backends;
+mod clients;
+mod command;
+mod doors;
+mod peer;

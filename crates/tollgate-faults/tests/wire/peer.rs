@@ -1,0 +1,82 @@
+//! Plain sockets on the other side of the faults.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+/// Longer than anything here takes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) const GET: &str = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
+pub(crate) const LAST: &str = "GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Closed,
+    Reset,
+}
+
+pub(crate) struct Peer {
+    pub(crate) stream: TcpStream,
+}
+
+impl Peer {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect_timeout(&address, PATIENCE).unwrap();
+        Self::new(stream)
+    }
+
+    /// Takes the next connection.
+    pub(crate) fn accept(listener: &TcpListener) -> Self {
+        Self::new(listener.accept().unwrap().0)
+    }
+
+    fn new(stream: TcpStream) -> Self {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { stream }
+    }
+
+    pub(crate) fn send(&mut self, text: &str) {
+        self.stream.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Reads so many bytes.
+    pub(crate) fn read(&mut self, bytes: usize) -> String {
+        let mut came = vec![0; bytes];
+        self.stream.read_exact(&mut came).unwrap();
+        String::from_utf8_lossy(&came).into_owned()
+    }
+
+    /// Reads up to and with this text.
+    pub(crate) fn read_until(&mut self, end: &str) -> String {
+        let mut came = String::new();
+        while !came.ends_with(end) {
+            came += &self.read(1);
+        }
+        came
+    }
+
+    /// Reads until the connection ends, and tells how.
+    pub(crate) fn rest(&mut self) -> (Vec<u8>, End) {
+        let mut came = Vec::new();
+        let mut part = [0; 65536];
+        loop {
+            match self.stream.read(&mut part) {
+                Ok(0) => return (came, End::Closed),
+                Ok(bytes) => came.extend_from_slice(&part[..bytes]),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return (came, End::Reset),
+                Err(error) => panic!("no end: {error}"),
+            }
+        }
+    }
+
+    /// Whether nothing comes for so long, and the connection is there.
+    pub(crate) fn is_silent_for(&mut self, time: Duration) -> bool {
+        self.stream.set_read_timeout(Some(time)).unwrap();
+        let read = self.stream.read(&mut [0]);
+        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        read.is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
+    }
+}

@@ -1,0 +1,394 @@
+//! Reply heads of backends: from a read buffer to a [`ReplyHead`], as strictly as requests are read (RFC 9112 sections 4
+//! to 6, rule 20).
+//!
+//! A reply that could be read in two ways is none: whoever asked closes the connection and tells its client 502. What is
+//! refused in a request is refused here - bare LF, folding, blanks before a colon, lengths that are doubled or beside a
+//! transfer coding, codings other than one `chunked`.
+
+use crate::connection::{ConnectionFields, connection_options, is_hop_by_hop_field};
+use crate::error::excerpt;
+use crate::field::{FieldSpan, KnownField, parse_reply_field_line};
+use crate::framing::FramingFields;
+use crate::grammar::{BLANK, is, is_all_field_content};
+use crate::span::HEAD_BYTES_CEILING;
+use crate::{BodyFraming, Limits, Method, RequestError, StatusCode, Version};
+use bytes::{Bytes, BytesMut};
+
+/// Why a reply of a backend is no reply.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReplyError {
+    /// The first line is no status line (RFC 9112 section 4).
+    #[error("status line is malformed: \"{found}\"")]
+    StatusLine {
+        /// The start of the line.
+        found: Box<str>,
+    },
+    /// 101, which nobody asked for, or a code outside 100 to 599 (RFC 9110 section 15, rule 18).
+    #[error("status {code} was not to be expected")]
+    Status {
+        /// The code.
+        code: u16,
+    },
+    /// A fault of the field section or of the chunks, by the rules that requests are read by.
+    #[error(transparent)]
+    Rule(#[from] RequestError),
+}
+
+/// How the end of the content of a reply is found (RFC 9112 section 6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyFraming {
+    /// There is none: the reply to HEAD, 1xx, 204 and 304.
+    None,
+    /// So many bytes.
+    Length(u64),
+    /// Chunks.
+    Chunked,
+    /// Up to the end of the connection.
+    UntilClose,
+}
+
+/// The head of a reply that passed all checks.
+#[derive(Debug, Clone)]
+pub struct ReplyHead {
+    bytes: Bytes,
+    status: Status,
+    fields: Vec<FieldSpan>,
+    framing: ReplyFraming,
+    length: Option<u64>,
+    is_persistent: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Status {
+    Interim(u16),
+    Final(StatusCode),
+}
+
+impl ReplyHead {
+    /// Returns the status of a final reply; none of an interim one (1xx).
+    pub fn status(&self) -> Option<StatusCode> {
+        match self.status {
+            Status::Interim(_) => None,
+            Status::Final(status) => Some(status),
+        }
+    }
+
+    /// Returns the code, also of an interim reply.
+    pub fn code(&self) -> u16 {
+        match self.status {
+            Status::Interim(code) => code,
+            Status::Final(status) => status.as_u16(),
+        }
+    }
+
+    /// Lists the fields in their order, names as sent.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.fields.iter().map(|field| (field.name.text(&self.bytes), field.value.bytes(&self.bytes)))
+    }
+
+    /// Lists the fields that may be forwarded: neither hop-by-hop, nor named by Connection, nor framing (RFC 9110 section
+    /// 7.6.1, rule 19).
+    pub fn forwarded_fields(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let named = self.named_by_connection();
+        self.fields().filter(move |(name, _)| {
+            !is_hop_by_hop_field(name)
+                && !name.eq_ignore_ascii_case("content-length")
+                && !named.iter().any(|option| option.eq_ignore_ascii_case(name.as_bytes()))
+        })
+    }
+
+    fn named_by_connection(&self) -> Vec<&[u8]> {
+        let lines = self.fields().filter(|(name, _)| name.eq_ignore_ascii_case("connection"));
+        lines.flat_map(|(_, value)| connection_options(value)).collect()
+    }
+
+    /// Tells how the end of the content is found.
+    pub fn framing(&self) -> ReplyFraming {
+        self.framing
+    }
+
+    /// Returns what Content-Length says, also where no content follows: in the reply to HEAD, or a 304.
+    pub fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    /// Tells whether the backend keeps the connection open (RFC 9112 section 9.3).
+    pub fn is_persistent(&self) -> bool {
+        self.is_persistent
+    }
+
+    /// Returns the bytes of the head.
+    pub fn bytes_len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// Reads heads of replies off the front of a buffer; keeps what it has seen of a partial one.
+///
+/// Between two calls for the same head the buffer may only grow at its end.
+#[derive(Debug, Default)]
+pub struct ReplyHeadReader {
+    line_start: usize,
+    searched: usize,
+    line: Option<(Status, Version)>,
+    fields: Vec<FieldSpan>,
+    framing: FramingFields,
+    length: Option<u64>,
+    connection: ConnectionFields,
+}
+
+impl ReplyHeadReader {
+    /// Splits the head of a reply to `method` off the front of `buffer`. `None` asks for more bytes.
+    ///
+    /// # Errors
+    /// Any fault of the head. The connection is of no further use.
+    pub fn read(
+        &mut self,
+        buffer: &mut BytesMut,
+        method: Method,
+        limits: &Limits,
+    ) -> Result<Option<ReplyHead>, ReplyError> {
+        while let Some(line_feed) = memchr::memchr(b'\n', buffer.get(self.searched..).unwrap_or_default()) {
+            let line_end = self.searched + line_feed + 1;
+            check_size(line_end, limits)?;
+            let content_end = match buffer.get(self.line_start..line_end) {
+                Some([.., b'\r', b'\n']) => line_end - 2,
+                _ => return Err(RequestError::BareLineFeed.into()),
+            };
+            if self.line.is_some() && content_end == self.line_start {
+                return self.finish(buffer, line_end, method).map(Some);
+            }
+            self.take_line(&buffer[self.line_start..content_end], limits)?;
+            self.line_start = line_end;
+            self.searched = line_end;
+        }
+        self.searched = buffer.len();
+        check_size(buffer.len(), limits)?;
+        Ok(None)
+    }
+
+    /// Tells whether bytes of a head were taken.
+    pub fn has_started(&self) -> bool {
+        self.searched > 0
+    }
+
+    fn take_line(&mut self, line: &[u8], limits: &Limits) -> Result<(), ReplyError> {
+        if self.line.is_none() {
+            self.line = Some(parse_status_line(line)?);
+            self.fields = Vec::with_capacity(FIELDS_USUAL);
+            return Ok(());
+        }
+        if line.first().is_some_and(|&byte| is(BLANK, byte)) {
+            let is_first = self.fields.is_empty();
+            return Err(ReplyError::Rule(if is_first {
+                RequestError::WhitespaceBeforeFields
+            } else {
+                RequestError::FieldFolded
+            }));
+        }
+        if self.fields.len() >= limits.fields_max {
+            return Err(RequestError::TooManyFields { limit: limits.fields_max }.into());
+        }
+        let field = parse_reply_field_line(line, self.line_start)?;
+        let within = |range: std::ops::Range<usize>| {
+            line.get(range.start - self.line_start..range.end - self.line_start).unwrap_or_default()
+        };
+        let value = within(field.value.range());
+        match KnownField::of(within(field.name.range())) {
+            Some(KnownField::ContentLength) => {
+                self.framing.note_content_length(value)?;
+                // It was found to be digits that fit.
+                self.length = std::str::from_utf8(value).ok().and_then(|digits| digits.parse().ok());
+            }
+            Some(KnownField::TransferEncoding) => self.framing.note_transfer_encoding(value)?,
+            Some(KnownField::Connection) => self.connection.note_connection(value)?,
+            Some(KnownField::Host | KnownField::Expect | KnownField::Upgrade) | None => {}
+        }
+        self.fields.push(field);
+        Ok(())
+    }
+
+    fn finish(&mut self, buffer: &mut BytesMut, end: usize, method: Method) -> Result<ReplyHead, ReplyError> {
+        let reader = std::mem::take(self);
+        let Some((status, version)) = reader.line else { return Err(malformed(b"")) };
+        let decided = reader.framing.decide(version)?;
+        let framing = match (status, decided) {
+            (Status::Interim(_), _) => ReplyFraming::None,
+            (Status::Final(status), _) if status.is_bodyless() || method == Method::Head => {
+                ReplyFraming::None
+            }
+            (_, BodyFraming::Length(bytes)) => ReplyFraming::Length(bytes),
+            (_, BodyFraming::Chunked) => ReplyFraming::Chunked,
+            (_, BodyFraming::None) => ReplyFraming::UntilClose,
+        };
+        Ok(ReplyHead {
+            bytes: buffer.split_to(end).freeze(),
+            status,
+            fields: reader.fields,
+            framing,
+            length: reader.length,
+            is_persistent: framing != ReplyFraming::UntilClose && reader.connection.is_persistent(version),
+        })
+    }
+}
+
+fn check_size(bytes: usize, limits: &Limits) -> Result<(), RequestError> {
+    let limit = limits.head_bytes_max.min(HEAD_BYTES_CEILING);
+    if bytes > limit { Err(RequestError::HeadTooLarge { bytes, limit }) } else { Ok(()) }
+}
+
+/// RFC 9112 section 4: version, SP, three digits, SP, and a reason phrase that may be empty.
+fn parse_status_line(line: &[u8]) -> Result<(Status, Version), ReplyError> {
+    let (version, rest) = match line.split_at_checked(9) {
+        Some((b"HTTP/1.1 ", rest)) => (Version::Http11, rest),
+        Some((b"HTTP/1.0 ", rest)) => (Version::Http10, rest),
+        _ => return Err(malformed(line)),
+    };
+    let [hundreds @ b'0'..=b'9', tens @ b'0'..=b'9', ones @ b'0'..=b'9', b' ', reason @ ..] = rest else {
+        return Err(malformed(line));
+    };
+    if !is_all_field_content(reason) {
+        return Err(malformed(line));
+    }
+    let digit = |byte: &u8| u16::from(byte - b'0');
+    let code = digit(hundreds) * 100 + digit(tens) * 10 + digit(ones);
+    let status = match (code, StatusCode::new(code)) {
+        (_, Some(status)) => Status::Final(status),
+        // RFC 9110 section 15.2: HTTP/1.0 knows no interim replies.
+        (100 | 102..=199, None) if version == Version::Http11 => Status::Interim(code),
+        _ => return Err(ReplyError::Status { code }),
+    };
+    Ok((status, version))
+}
+
+fn malformed(line: &[u8]) -> ReplyError {
+    ReplyError::StatusLine { found: excerpt(line) }
+}
+
+const FIELDS_USUAL: usize = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(method: Method, text: &str) -> Result<Option<(ReplyHead, String)>, ReplyError> {
+        let mut buffer = BytesMut::from(text);
+        let head = ReplyHeadReader::default().read(&mut buffer, method, &Limits::default())?;
+        Ok(head.map(|head| (head, String::from_utf8_lossy(&buffer).into_owned())))
+    }
+
+    /// Framing, persistence and what is left, read as one piece and byte by byte.
+    fn check(method: Method, text: &str, expect: (u16, ReplyFraming, bool, &str)) {
+        let (head, rest) = read(method, text).unwrap().unwrap();
+        assert_eq!((head.code(), head.framing(), head.is_persistent(), rest.as_str()), expect, "{text:?}");
+        let (mut reader, mut buffer) = (ReplyHeadReader::default(), BytesMut::new());
+        let mut found = None;
+        for byte in text.bytes() {
+            buffer.extend_from_slice(&[byte]);
+            if found.is_none() {
+                found = reader.read(&mut buffer, method, &Limits::default()).unwrap();
+            }
+        }
+        assert_eq!(found.unwrap().framing(), expect.1, "{text:?} byte by byte");
+    }
+
+    #[test]
+    fn framing_follows_status_method_and_fields() {
+        use ReplyFraming::{Chunked, Length, None, UntilClose};
+        let get = Method::Get;
+        check(get, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", (200, Length(3), true, "abc"));
+        check(get, "HTTP/1.1 200 \r\ntransfer-encoding: Chunked\r\n\r\n", (200, Chunked, true, ""));
+        check(get, "HTTP/1.1 404 Not\tFound\r\n\r\nx", (404, UntilClose, false, "x"));
+        check(get, "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\n", (200, Length(1), false, ""));
+        check(
+            get,
+            "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\n",
+            (200, Length(1), true, ""),
+        );
+        check(
+            get,
+            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\n",
+            (200, Length(1), false, ""),
+        );
+        check(get, "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello", (204, None, true, "hello"));
+        check(get, "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", (304, None, true, ""));
+        check(Method::Head, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", (200, None, true, ""));
+        check(get, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1", (103, None, true, "HTTP/1.1"));
+        let (head, _) = read(Method::Head, "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n").unwrap().unwrap();
+        assert_eq!(head.length(), Some(7));
+    }
+
+    #[test]
+    fn what_can_be_read_in_two_ways_is_no_reply() {
+        for head in [
+            "Content-Length: 1\r\nContent-Length: 1\r\n",
+            "Content-Length: 1, 1\r\n",
+            "Content-Length: +1\r\n",
+            "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+            "Transfer-Encoding: gzip\r\n",
+            "Transfer-Encoding: chunked, identity\r\n",
+            "Transfer-Encoding : chunked\r\n",
+            "A: b\r\n c\r\n",
+            " A: b\r\n",
+            "A: b\nB: c\r\n",
+            "A: b\rB: c\r\n",
+            "A: \0\r\n",
+            "A b: c\r\n",
+            ": c\r\n",
+            "Connection: content-length\r\n",
+        ] {
+            let found = read(Method::Get, &format!("HTTP/1.1 200 OK\r\n{head}\r\n"));
+            assert!(matches!(found, Err(ReplyError::Rule(_))), "{head:?}: {found:?}");
+        }
+        assert!(
+            read(Method::Get, "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").is_err(),
+            "HTTP/1.0 knows no chunks"
+        );
+    }
+
+    #[test]
+    fn a_status_line_is_version_code_and_reason() {
+        for line in [
+            "HTTP/1.1 200",
+            "HTTP/1.1  200 OK",
+            "HTTP/1.2 200 OK",
+            "HTTP/2 200 OK",
+            "HTTP/1.1 20 OK",
+            "HTTP/1.1 2000 OK",
+            "HTTP/1.1 200 O\0K",
+            "http/1.1 200 OK",
+            "ICY 200 OK",
+            "",
+            "<html>",
+        ] {
+            let found = read(Method::Get, &format!("{line}\r\n\r\n"));
+            assert!(matches!(found, Err(ReplyError::StatusLine { .. })), "{line:?}: {found:?}");
+        }
+        for code in [0, 99, 101, 600, 999] {
+            let found = read(Method::Get, &format!("HTTP/1.1 {code:03} X\r\n\r\n"));
+            assert!(matches!(found, Err(ReplyError::Status { .. })), "{code}: {found:?}");
+        }
+        assert!(read(Method::Get, "HTTP/1.0 100 Continue\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn a_head_ends_at_its_limits() {
+        let long = format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(17 << 10));
+        assert!(matches!(read(Method::Get, &long), Err(ReplyError::Rule(RequestError::HeadTooLarge { .. }))));
+        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(101));
+        assert!(matches!(
+            read(Method::Get, &many),
+            Err(ReplyError::Rule(RequestError::TooManyFields { .. }))
+        ));
+    }
+
+    #[test]
+    fn what_belongs_to_the_connection_is_not_forwarded() {
+        let text = "HTTP/1.1 200 OK\r\nConnection: X-Own, close\r\nx-own: 1\r\nKeep-Alive: 5\r\nUpgrade: h2c\r\n\
+                    Content-Length: 0\r\nA_b: 2\r\nTrailer: x\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\n";
+        let (head, _) = read(Method::Get, text).unwrap().unwrap();
+        let names: Vec<_> = head.forwarded_fields().map(|(name, _)| name).collect();
+        assert_eq!(names, ["A_b", "Set-Cookie", "Set-Cookie"]);
+    }
+}

@@ -1,0 +1,55 @@
+//! What scripts ask backends: by the connections of their worker.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use tollgate_backend::{Client, Failure, Outgoing, OutgoingContent, Upstream};
+use tollgate_http::{Method, write_target};
+use tollgate_script::{FetchError, FetchRequest, Fetched, Fetcher, Fetching};
+
+/// The backends of a worker, for its scripts.
+pub(crate) struct BackendFetcher(pub(crate) Rc<Client>);
+
+impl Fetcher for BackendFetcher {
+    fn names(&self) -> Vec<String> {
+        self.0.names().map(str::to_owned).collect()
+    }
+
+    fn fetch(&self, backend: &str, request: FetchRequest) -> Fetching {
+        let Some(upstream) = self.0.named(backend).cloned() else {
+            let text = format!("unknown backend \"{backend}\"");
+            return Box::pin(async move { Err(FetchError { name: "unknown", text }) });
+        };
+        let outgoing = outgoing(&upstream, &request);
+        let timeout = request.timeout;
+        Box::pin(async move {
+            let bytes_max = upstream.options().reply_bytes_max;
+            let incoming = upstream.send(outgoing, timeout).await.map_err(failed)?;
+            let (head, mut content) = (incoming.head, incoming.content);
+            let content = content.gather(bytes_max).await.map_err(failed)?;
+            let fields = head.forwarded_fields();
+            let fields =
+                fields.map(|(name, value)| (name.to_ascii_lowercase(), Bytes::copy_from_slice(value)));
+            Ok(Fetched { status: head.code(), fields: fields.collect(), content })
+        })
+    }
+}
+
+fn outgoing(upstream: &Upstream, request: &FetchRequest) -> Outgoing {
+    let is_host = |name: &str| name.eq_ignore_ascii_case("host");
+    let given = request.fields.iter().find(|(name, _)| is_host(name));
+    let given = given.and_then(|(_, host)| std::str::from_utf8(host).ok());
+    let host = given.unwrap_or_else(|| upstream.host());
+    let mut out = Outgoing::new(request.method, host, |target| write_target(target, &request.target));
+    for (name, value) in request.fields.iter().filter(|(name, _)| !is_host(name)) {
+        out.push(name, value);
+    }
+    let means_content = matches!(request.method, Method::Post | Method::Put | Method::Patch);
+    let content = request.content.clone().or_else(|| means_content.then(Bytes::new));
+    out.finish(content.map(OutgoingContent::Memory))
+}
+
+/// Scripts are told the whole story: they are the operator's.
+fn failed(failure: Failure) -> FetchError {
+    FetchError { name: failure.name(), text: failure.to_string() }
+}

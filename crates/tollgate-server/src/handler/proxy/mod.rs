@@ -1,0 +1,164 @@
+//! Proxied routes: a request goes on to a backend, and what comes back to the client.
+//!
+//! Both are written anew from what was read ([`request`], [`reply`]), never passed on as bytes (rule 20). A request has come
+//! whole before it goes on, in memory or in the spool, so a slow client holds no place at a backend, and what is idempotent
+//! can be sent again. A short reply is gathered first, so that a backend that breaks off shows as 502; a longer one leaves
+//! as it comes ([`flow`]), and one side waits for the other.
+
+mod flow;
+mod reply;
+mod request;
+mod spec;
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use tollgate_backend::{Failure, Incoming, Upstream};
+use tollgate_http::Method;
+use tollgate_script::Request;
+
+use super::Exchange;
+use crate::reply::{Extent, Reply};
+pub(crate) use flow::BackendFlow;
+pub use spec::{HostSent, ProxySpec};
+
+/// A reply of a known length up to here is gathered before its head leaves.
+const WHOLE_BYTES_MAX: u64 = 64 << 10;
+/// What a request that waits for its reply takes beside its head and content.
+const WAITING_BYTES: usize = 2 << 10;
+/// Refusals of one route are told once in this time.
+const TOLD_EACH: Duration = Duration::from_secs(1);
+
+/// A route to a backend, in one worker.
+pub(crate) struct Proxy {
+    upstream: Rc<Upstream>,
+    spec: ProxySpec,
+    /// Segments of the path that are left out.
+    stripped: usize,
+    route: String,
+    told: Cell<Option<Instant>>,
+    left_out: Cell<u64>,
+}
+
+/// A request on its way to a backend and back.
+pub(crate) struct Asked {
+    future: Pin<Box<dyn Future<Output = Proxied>>>,
+    bytes: usize,
+}
+
+/// What came back.
+pub(crate) struct Proxied {
+    pub(crate) reply: Reply,
+    /// The rest of a content that is not whole.
+    pub(crate) flow: Option<Box<BackendFlow>>,
+}
+
+impl From<Reply> for Proxied {
+    fn from(reply: Reply) -> Self {
+        Self { reply, flow: None }
+    }
+}
+
+impl Asked {
+    pub(crate) fn poll(&mut self, context: &mut std::task::Context<'_>) -> Poll<Proxied> {
+        self.future.as_mut().poll(context)
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Proxy {
+    /// Makes it for a route of that path.
+    pub(crate) fn new(spec: &ProxySpec, route: &str, upstream: &Rc<Upstream>) -> Rc<Self> {
+        let stripped = if spec.strip_prefix { route.split('/').count().saturating_sub(2) } else { 0 };
+        Rc::new(Self {
+            upstream: upstream.clone(),
+            spec: spec.clone(),
+            stripped,
+            route: route.to_owned(),
+            told: Cell::new(None),
+            left_out: Cell::new(0),
+        })
+    }
+
+    /// Begins a request; nothing is sent before it is polled.
+    pub(crate) fn ask(self: &Rc<Self>, exchange: &Exchange) -> Asked {
+        let outgoing = self.outgoing(exchange);
+        let bytes = outgoing.memory_bytes() + WAITING_BYTES;
+        let (proxy, request) = (self.clone(), exchange.request.clone());
+        let future = async move {
+            let sent = proxy.upstream.clone().send(outgoing, None).await;
+            let proxied = match sent {
+                Ok(incoming) => proxy.take(incoming, &request).await,
+                Err(failure) => Err(failure),
+            };
+            proxied.unwrap_or_else(|failure| {
+                proxy.tell(&failure, &request);
+                reply::of_failure(&failure).into()
+            })
+        };
+        Asked { future: Box::pin(future), bytes }
+    }
+
+    /// Makes the reply of what came, as far as it is worth waiting for.
+    async fn take(self: &Rc<Self>, incoming: Incoming, request: &Rc<Request>) -> Result<Proxied, Failure> {
+        let mut reply = self.reply(&incoming);
+        let Incoming { head, mut content, .. } = incoming;
+        let is_head = request.head.method() == Method::Head;
+        if content.is_over() {
+            // RFC 9110 section 9.3.2: what GET would bring.
+            reply.extent = match head.length() {
+                Some(bytes) if is_head => Extent::Sized(bytes),
+                None if is_head && reply.status.may_have_content() => Extent::Streamed,
+                _ => Extent::Whole,
+            };
+            return Ok(reply.into());
+        }
+        let mut came = BytesMut::new();
+        match content.missing_bytes() {
+            Some(bytes) if bytes <= WHOLE_BYTES_MAX => {
+                reply.content = content.gather(WHOLE_BYTES_MAX as usize).await?;
+                return Ok(reply.into());
+            }
+            Some(bytes) => reply.extent = Extent::Sized(bytes),
+            None => reply.extent = Extent::Streamed,
+        }
+        let at_once = poll_fn(|context| match content.poll_read(context, &mut came) {
+            Poll::Ready(result) => Poll::Ready(Some(result)),
+            Poll::Pending => Poll::Ready(None),
+        });
+        at_once.await.transpose()?;
+        if content.is_over() {
+            reply.content = came.freeze();
+            reply.extent = Extent::Whole;
+            return Ok(reply.into());
+        }
+        let flow = BackendFlow::new(content, came, self.clone(), request.clone());
+        Ok(Proxied { reply, flow: Some(Box::new(flow)) })
+    }
+
+    /// Tells why a request got no reply. Where nobody was asked, once a second: the breaker told why.
+    fn tell(&self, failure: &Failure, request: &Request) {
+        let (route, id) = (&self.route, &request.id);
+        let Failure { backend, address, phase, .. } = failure;
+        if !failure.is_refusal() {
+            let address = address.as_deref();
+            tracing::warn!(route, %id, backend, address, %phase, "no reply of the backend: {failure}");
+            return;
+        }
+        let now = Instant::now();
+        if self.told.get().is_some_and(|told| now.duration_since(told) < TOLD_EACH) {
+            return self.left_out.set(self.left_out.get() + 1);
+        }
+        self.told.set(Some(now));
+        let left_out = self.left_out.take();
+        tracing::warn!(route, %id, backend, %phase, left_out, "request refused: {failure}");
+    }
+}

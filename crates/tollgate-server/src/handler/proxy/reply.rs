@@ -1,0 +1,68 @@
+//! A reply as the client gets it: fields of the backend's connection end here, framing and Date are ours (rules 20, 22).
+
+use bytes::Bytes;
+use tollgate_backend::{Failure, Incoming};
+use tollgate_http::{ReplyHead, StatusCode};
+
+use super::Proxy;
+use crate::reply::Reply;
+
+impl Proxy {
+    /// Makes the head of the reply.
+    pub(super) fn reply(&self, incoming: &Incoming) -> Reply {
+        let head = &incoming.head;
+        let mut reply = Reply::empty(head.status().unwrap_or(StatusCode::BAD_GATEWAY));
+        let mut lines = Vec::with_capacity(head.bytes_len());
+        for (name, value) in head.forwarded_fields() {
+            let is = |known: &str| name.eq_ignore_ascii_case(known);
+            if is("date")
+                || self.spec.remove_reply_headers.iter().any(|removed| is(removed))
+                || self.spec.set_reply_headers.iter().any(|(set, _)| is(set))
+            {
+                continue;
+            }
+            if is("x-request-id") || is("allow") {
+                // Those that the server writes where a reply has none.
+                reply.fields.push((name.to_owned().into(), Bytes::copy_from_slice(value)));
+            } else {
+                push_line(&mut lines, name, value);
+            }
+        }
+        for (name, value) in &self.spec.set_reply_headers {
+            push_line(&mut lines, name, value.as_bytes());
+        }
+        reply.lines = lines.into();
+        reply.interim = interim(&incoming.interim);
+        reply
+    }
+}
+
+/// Interim replies as they leave (RFC 9110 section 15.2).
+fn interim(heads: &[ReplyHead]) -> Bytes {
+    let mut out = Vec::new();
+    for head in heads {
+        out.extend_from_slice(b"HTTP/1.1 ");
+        out.extend_from_slice(head.code().to_string().as_bytes());
+        out.extend_from_slice(b" \r\n");
+        head.forwarded_fields().for_each(|(name, value)| push_line(&mut out, name, value));
+        out.extend_from_slice(b"\r\n");
+    }
+    out.into()
+}
+
+/// It passed the checks of a head, or of the configuration.
+fn push_line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// What the client is told when there is no reply.
+pub(super) fn of_failure(failure: &Failure) -> Reply {
+    let reply = Reply::text(failure.status(), failure.client_text());
+    match failure.retry_after() {
+        Some(seconds) => reply.with("Retry-After", seconds.to_string()),
+        None => reply,
+    }
+}

@@ -1,0 +1,77 @@
+//! Backends in tests: functions of the test answer what scripts ask, in the VM of the test. No socket is there.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use tollgate_http::Limits;
+use tollgate_script::{
+    Asked, CallError, Context, FakeBackends, FetchError, FetchRequest, Fetched, Fetcher, Fetching, Handler,
+    Host, Outcome, Place, Request, RequestId, Step,
+};
+use uuid::Uuid;
+
+use super::head;
+use crate::reply::Reply;
+
+/// Asks what a test said in place of backends.
+pub(super) struct FakeFetcher {
+    pub(super) fakes: Rc<FakeBackends>,
+    /// That of the test.
+    pub(super) host: Host,
+    /// The backends of the configuration.
+    pub(super) names: Vec<String>,
+}
+
+impl Fetcher for FakeFetcher {
+    fn names(&self) -> Vec<String> {
+        self.names.clone()
+    }
+
+    fn fetch(&self, backend: &str, request: FetchRequest) -> Fetching {
+        let Some(handler) = self.fakes.handler(&self.host, backend) else {
+            let text =
+                format!("no test answers for the backend: t:backend(\"{backend}\", function(req) ... end)");
+            return Box::pin(async move { Err(FetchError { name: "unresolved", text }) });
+        };
+        Box::pin(async move { answer(&handler, request).await })
+    }
+}
+
+/// What goes wrong in the function of a test is no reply, as if the backend had failed.
+async fn answer(handler: &Handler, request: FetchRequest) -> Result<Fetched, FetchError> {
+    let invalid = |text: String| FetchError { name: "invalid", text };
+    let FetchRequest { method, target, fields: given, content, .. } = request;
+    let given = given.into_iter().map(|(name, value)| (name.into_bytes(), value.to_vec())).collect();
+    let asked = Asked { method: method.to_string(), target, fields: given, content: content.clone() };
+    let request = Request {
+        head: head(&asked, &Limits::default()).map_err(invalid)?,
+        place: Place::default(),
+        remote_addr: None,
+        id: RequestId::Made(Uuid::nil()),
+        time_us: 0,
+        body: content.unwrap_or_default().into(),
+        context: Context::default(),
+    };
+    let outcome = run(handler, request).await.map_err(|error| invalid(error.to_string()))?;
+    let status = outcome.status;
+    let reply = Reply::from(outcome);
+    let content: Bytes = reply.content.clone();
+    Ok(Fetched { status, fields: reply.all_fields(), content })
+}
+
+async fn run(handler: &Handler, request: Request) -> Result<Outcome, CallError> {
+    let mut call = handler.call(Rc::new(request));
+    loop {
+        match call.resume() {
+            Step::Sliced => {}
+            Step::Waiting => poll_fn(|context| call.poll_wait(context)).await,
+            Step::Done(result) => return result,
+            Step::Passed(_) => return Err(CallError::Reply("a backend passes to nobody".to_owned())),
+            Step::Streams(outcome) => return Ok(outcome),
+            Step::Ended(ended) => {
+                return Err(ended.err().unwrap_or_else(|| CallError::Reply("no head".to_owned())));
+            }
+        }
+    }
+}

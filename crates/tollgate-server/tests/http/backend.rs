@@ -1,0 +1,174 @@
+//! A backend that does what a test says, connection by connection, byte by byte.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use socket2::SockRef;
+use tollgate_server::{BackendOptions, HandlerSpec, ProxySpec};
+
+use crate::site::Site;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct FakeBackend {
+    pub(crate) address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+    requests: Receiver<String>,
+}
+
+/// One connection that it took.
+pub(crate) struct Taken {
+    /// Its place among all, from 0.
+    pub(crate) number: usize,
+    stream: TcpStream,
+    came: Vec<u8>,
+    requests: std::sync::mpsc::Sender<String>,
+}
+
+impl FakeBackend {
+    /// Serves each connection in a thread of its own.
+    pub(crate) fn start(serve: impl Fn(&mut Taken) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, requests) = channel();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let (count, serve) = (connections.clone(), Arc::new(serve));
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else { return };
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                stream.set_nodelay(true).unwrap();
+                let number = count.fetch_add(1, Ordering::SeqCst);
+                let mut taken = Taken { number, stream, came: Vec::new(), requests: sender.clone() };
+                let serve = serve.clone();
+                thread::spawn(move || serve(&mut taken));
+            }
+        });
+        Self { address, connections, requests }
+    }
+
+    /// Answers every request by the same bytes.
+    pub(crate) fn replying(reply: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
+        Self::start(move |taken| {
+            while taken.request().is_some() {
+                taken.send(reply.as_ref());
+            }
+        })
+    }
+
+    /// The next request that came, as text.
+    pub(crate) fn request(&self) -> String {
+        self.requests.recv_timeout(PATIENCE).expect("the backend is asked")
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn options(&self) -> BackendOptions {
+        BackendOptions::new("app", vec![format!("http://{}", self.address).parse().unwrap()])
+    }
+}
+
+impl Taken {
+    /// Reads one request with its content; none at the end.
+    pub(crate) fn request(&mut self) -> Option<String> {
+        let head_end = loop {
+            if let Some(end) = self.came.windows(4).position(|window| window == b"\r\n\r\n") {
+                break end + 4;
+            }
+            self.read()?;
+        };
+        let head = String::from_utf8(self.came.drain(..head_end).collect()).unwrap();
+        let length = field(&head, "content-length").map_or(0, |length| length.parse().unwrap());
+        while self.came.len() < length {
+            self.read()?;
+        }
+        let content: Vec<u8> = self.came.drain(..length).collect();
+        let request = head + &String::from_utf8_lossy(&content);
+        // Whoever made the backend may be gone.
+        let _ = self.requests.send(request.clone());
+        Some(request)
+    }
+
+    /// Reads the head of a request and nothing more.
+    pub(crate) fn head(&mut self) {
+        while !self.came.windows(4).any(|window| window == b"\r\n\r\n") {
+            self.read().expect("a head comes");
+        }
+    }
+
+    fn read(&mut self) -> Option<()> {
+        let mut buffer = [0; 16 << 10];
+        let bytes = self.stream.read(&mut buffer).ok().filter(|bytes| *bytes > 0)?;
+        self.came.extend_from_slice(&buffer[..bytes]);
+        Some(())
+    }
+
+    /// Sends; a server that is gone already is no error.
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        let _ = self.stream.write_all(bytes.as_ref());
+    }
+
+    /// Ends the connection by a reset.
+    pub(crate) fn reset(&mut self) {
+        SockRef::from(&self.stream).set_linger(Some(Duration::ZERO)).unwrap();
+    }
+
+    /// Waits until the server closes the connection.
+    pub(crate) fn wait_for_end(&mut self) {
+        while self.read().is_some() {}
+    }
+
+    /// Sends the same again and again until the server takes no more; returns how much it took.
+    pub(crate) fn fill(&mut self, bytes: &[u8]) -> usize {
+        let mut sent = 0;
+        loop {
+            match SockRef::from(&self.stream).send(bytes) {
+                Ok(taken) if taken > 0 => sent += taken,
+                _ => return sent,
+            }
+        }
+    }
+
+    /// Sends once; false when the server is gone.
+    pub(crate) fn fill_once(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).is_ok()
+    }
+
+    /// Tells the test a number in place of a request.
+    pub(crate) fn requests_done(&self, number: usize) {
+        let _ = self.requests.send(number.to_string());
+    }
+
+    pub(crate) fn set_write_timeout(&self, timeout: Duration) {
+        self.stream.set_write_timeout(Some(timeout)).unwrap();
+    }
+}
+
+pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let lines = head.split("\r\n\r\n").next().unwrap_or_default().split("\r\n").skip(1);
+    let mut fields = lines.filter_map(|line| line.split_once(": "));
+    fields.find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+}
+
+impl Site {
+    /// Adds a route to a backend of its own.
+    pub(crate) fn proxy(
+        mut self,
+        path: &str,
+        options: BackendOptions,
+        tune: impl FnOnce(&mut ProxySpec),
+    ) -> Self {
+        let mut spec = ProxySpec::new(self.options.backends.len());
+        tune(&mut spec);
+        self.options.backends.push(options);
+        let stream = (!self.options.streams.is_empty()).then_some(0);
+        self.route(path, HandlerSpec::Proxy(Box::new(spec)), stream)
+    }
+}

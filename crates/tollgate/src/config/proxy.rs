@@ -1,0 +1,123 @@
+//! `proxy` of a route: the name of a backend, or a table that reads back to the same.
+
+use tollgate_server::{BackendOptions, HostSent, ProxySpec, is_framing_field};
+
+use super::cors::header_problem;
+use super::fault::did_you_mean;
+use super::resolved::quoted;
+use super::section::{Section, TextOrTable, Written};
+
+const ALLOWED: &str = "the name of a backend or a table { backend = \"NAME\", ... }";
+
+/// Takes the handler of a route, if it is that.
+pub(super) fn proxy(section: &mut Section<'_>, backends: &[BackendOptions]) -> Option<ProxySpec> {
+    match section.text_or_table("proxy", ALLOWED)? {
+        TextOrTable::Text(name) => Some(ProxySpec::new(place(section, &name, backends))),
+        TextOrTable::Table(table) => Some(detailed(table, backends)),
+    }
+}
+
+fn detailed(mut section: Section<'_>, backends: &[BackendOptions]) -> ProxySpec {
+    let name = section.needed_text("backend");
+    let mut spec = ProxySpec::new(name.map_or(0, |name| place(&section, &name, backends)));
+    spec.strip_prefix = section.switch("strip_prefix").is_some_and(|written| written.value);
+    if let Some(prefix) = section.text("prefix") {
+        if !is_prefix(&prefix.value) {
+            let text = format!(
+                "prefix in proxy is {:?}, allowed is a path like \"/v2\", without escapes and without a slash at its end",
+                prefix.value
+            );
+            section.fault_at(&prefix.span, text);
+        }
+        spec.prefix = prefix.value;
+    }
+    let hosts = HostSent::ALL.map(|host| (host.name(), host));
+    spec.host = section.choice("host", &hosts).unwrap_or_default();
+    spec.set_headers = set(&mut section, "set_headers");
+    spec.remove_headers = removed(&mut section, "remove_headers");
+    spec.set_reply_headers = set(&mut section, "set_reply_headers");
+    spec.remove_reply_headers = removed(&mut section, "remove_reply_headers");
+    section.finish();
+    spec
+}
+
+fn place(section: &Section<'_>, name: &Written<String>, backends: &[BackendOptions]) -> usize {
+    let found = backends.iter().position(|backend| backend.name == name.value);
+    found.unwrap_or_else(|| {
+        let hint = match backends {
+            [] => ": the file has no [backend.NAME]".to_owned(),
+            _ => did_you_mean(&name.value, backends.iter().map(|backend| backend.name.as_str())),
+        };
+        section.fault_at(&name.span, format!("unknown backend {:?}{hint}", name.value));
+        0
+    })
+}
+
+fn is_prefix(text: &str) -> bool {
+    let is_sound = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&byte);
+    text.starts_with('/') && !text.ends_with('/') && text.bytes().all(is_sound)
+}
+
+fn set(section: &mut Section<'_>, key: &'static str) -> Vec<(String, String)> {
+    let Some(table) = section.take_table(key, key.to_owned()) else { return Vec::new() };
+    let span = table.span().clone();
+    let mut fields: Vec<(String, String)> = Vec::new();
+    for (name, value) in table.named_texts() {
+        check(section, key, &name, &value.span);
+        let is_value = value.value.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f));
+        if !is_value || value.value.trim_matches([' ', '\t']) != value.value {
+            let text = format!("{key} has {name:?} with a value that no header can have");
+            section.fault_at(&value.span, text);
+        }
+        if fields.iter().any(|(known, _)| known.eq_ignore_ascii_case(&name)) {
+            section.fault_at(&span, format!("{key} has {name:?} twice"));
+        }
+        fields.push((name, value.value));
+    }
+    fields
+}
+
+fn removed(section: &mut Section<'_>, key: &'static str) -> Vec<String> {
+    let names = section.texts(key).unwrap_or_default();
+    names.iter().for_each(|name| check(section, key, &name.value, &name.span));
+    names.into_iter().map(|name| name.value).collect()
+}
+
+/// What frames or routes a message is the server's to write.
+fn check(section: &Section<'_>, key: &str, name: &str, span: &super::fault::Span) {
+    if header_problem(name).is_some() {
+        section.fault_at(span, format!("{key} has {name:?}, allowed is the name of a header"));
+    } else if is_framing_field(name) || name.eq_ignore_ascii_case("host") {
+        section.fault_at(span, format!("{key} has {name:?}, which the server writes itself"));
+    }
+}
+
+/// As the file has it, every key.
+pub(super) fn show(spec: &ProxySpec, backends: &[BackendOptions]) -> String {
+    let backend = backends.get(spec.backend).map_or("", |backend| backend.name.as_str());
+    let prefix = match spec.prefix.as_str() {
+        "" => String::new(),
+        prefix => format!("prefix = {}, ", quoted(prefix)),
+    };
+    format!(
+        "{{ backend = {}, strip_prefix = {}, {prefix}host = \"{}\", set_headers = {}, remove_headers = {}, \
+         set_reply_headers = {}, remove_reply_headers = {} }}",
+        quoted(backend),
+        spec.strip_prefix,
+        spec.host.name(),
+        show_set(&spec.set_headers),
+        show_names(&spec.remove_headers),
+        show_set(&spec.set_reply_headers),
+        show_names(&spec.remove_reply_headers),
+    )
+}
+
+fn show_set(fields: &[(String, String)]) -> String {
+    let fields = fields.iter().map(|(name, value)| format!("\"{name}\" = {}", quoted(value)));
+    format!("{{ {} }}", fields.collect::<Vec<_>>().join(", "))
+}
+
+fn show_names(names: &[String]) -> String {
+    let names: Vec<_> = names.iter().map(|name| quoted(name)).collect();
+    format!("[{}]", names.join(", "))
+}

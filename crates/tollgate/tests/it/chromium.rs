@@ -1,0 +1,105 @@
+//! A real browser, and a page in it that looks around and tells the server what it found.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::example::example;
+use crate::program::{App, Running, eventually_within};
+
+/// A browser that was never started reads much from a disk.
+const START_PATIENCE: Duration = Duration::from_mins(2);
+
+/// The route to which the page tells what it found.
+const SAID: &str = r#"
+[[route]]
+path = "/said"
+collect = true
+stream = "said"
+
+[stream.said]
+columns = [{ name = "said", type = "json", from = "record.said" }]
+"#;
+
+/// What a page can wait for. `check` is the page's own: what it returns is told.
+const PRELUDE: &str = r#"
+const told = said => fetch("/said", {
+  method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ said }),
+})
+const event = (target, name) => new Promise((resolve, reject) => {
+  target.addEventListener(name, resolve, { once: true })
+  target.addEventListener("error", () => reject(`no ${name}: ${target.error?.message}`), { once: true })
+})
+const until = async look => {
+  while (!await look()) await new Promise(resolve => setTimeout(resolve, 5))
+  return look()
+}
+// Shows a page of the example in a frame of its own.
+const open = async path => {
+  const frame = document.createElement("iframe")
+  frame.src = path
+  document.body.append(frame)
+  await event(frame, "load")
+  return frame
+}
+addEventListener("load", () => check().catch(error => ({ error: `${error}` })).then(told))
+"#;
+
+/// The example with a page that looks at it: `check` is the body of an async function.
+pub(crate) fn checked_example(name: &str, config: impl FnOnce(&str) -> String, check: &str) -> App {
+    let app = example(name, |text| config(text) + SAID);
+    app.write(
+        "public/check.html",
+        "<!doctype html><title>Check</title><body></body><script src=\"/check.js\"></script>",
+    );
+    app.write("public/check.js", &format!("{PRELUDE}\nconst check = async () => {{{check}}}\n"));
+    app
+}
+
+/// Opens the page that looks around, and waits for what it says.
+pub(crate) fn said(app: &App, server: &Running) -> (Browser, Value) {
+    let browser = Browser::open(&format!("http://{}/check.html", server.address()));
+    let said = eventually_within(START_PATIENCE, "the browser says what it found", || {
+        app.has_table("said").then(|| app.query::<String>("SELECT said FROM said").pop()).flatten()
+    });
+    (browser, serde_json::from_str(&said).unwrap())
+}
+
+/// Chromium without a window; it ends when dropped.
+pub(crate) struct Browser {
+    child: Child,
+    _profile: TempDir,
+}
+
+impl Browser {
+    fn open(url: &str) -> Self {
+        let profile = tempfile::tempdir().unwrap();
+        let mut command = Command::new("chromium");
+        command.args([
+            "--headless",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--mute-audio",
+            "--no-first-run",
+        ]);
+        // A browser of today asks for much by itself; here it finds nobody but the server.
+        command.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
+        command.arg("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1");
+        // Its sandbox cannot be had by root; the pages are our own.
+        command.args(["--no-sandbox", "--remote-debugging-port=0"]);
+        command.arg(format!("--user-data-dir={}", profile.path().display()));
+        command.arg(url).env("HOME", profile.path()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn();
+        let child = child.unwrap_or_else(|error| panic!("chromium: {error}: `make tools` installs it"));
+        Self { child, _profile: profile }
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -13,7 +13,7 @@ use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 use tollgate_http::{Method, Methods};
 
 use crate::api::json::Scratch;
-use crate::api::{self, EmitParts, EmitStream, Marks, Outs, Streams};
+use crate::api::{self, Database, EmitParts, EmitStream, Marks, Outs, Streams};
 use crate::budget::{self, Budget};
 use crate::call::Call;
 use crate::error::{CallError, HostError, LoadError, placed, shown};
@@ -311,6 +311,8 @@ pub struct Reach {
     pub uploads: Option<Uploads>,
     /// The database that replies wait for whatever they emit, by its place, if they do.
     pub awaits: Option<usize>,
+    /// The databases that they may read.
+    pub databases: Vec<Arc<dyn Database>>,
 }
 
 enum Shape {

@@ -37,7 +37,7 @@ mod testing;
 mod uploads;
 mod waits;
 
-pub use api::{EmitStream, Emitted};
+pub use api::{Database, EmitStream, Emitted, SqlAnswer, SqlReply, SqlResult, SqlRow, SqlValue};
 pub use body::{Body, BodyError, BodyFile};
 pub use call::{Call, Step};
 pub use error::{CallError, HostError, LoadError};

@@ -66,5 +66,5 @@ pub use tollgate_backend::{
     RetryOptions, Timeouts,
 };
 pub use tollgate_http::{Method, Methods, UnderscoreNames, is_framing_field};
-pub use tollgate_script::{CallError, HostOptions, Uploads};
+pub use tollgate_script::{CallError, Database, HostOptions, SqlAnswer, SqlReply, SqlRow, SqlValue, Uploads};
 pub use trust::{ClientHeader, Network, TrustedProxies};

@@ -1,12 +1,13 @@
 //! What the server is told to do: the resolved configuration, checked by whoever makes it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tollgate_backend::BackendOptions;
 use tollgate_http::{Limits, Method, Methods};
-use tollgate_script::{HostOptions, Uploads};
+use tollgate_script::{Database, HostOptions, Uploads};
 
 pub use crate::files::{Etag, FilesSpec, Symlinks, TryPath};
 use crate::handler::ProxySpec;
@@ -232,6 +233,8 @@ pub struct ScriptAccess {
     pub files: Option<Box<FilesSpec>>,
     /// Where it saves parts of forms.
     pub uploads: Option<Uploads>,
+    /// The databases that it may read.
+    pub databases: Vec<Arc<dyn Database>>,
 }
 
 impl RouteSpec {

@@ -8,7 +8,8 @@ use mlua::{Function, Lua, Table, Value};
 use super::EmitParts;
 use super::arguments::close;
 use super::{
-    cookie, crypto, emit as emits, encodings, env, fetch, json, log, redirect, shared, sleep, time, url, uuid,
+    cookie, crypto, emit as emits, encodings, env, fetch, json, log, redirect, shared, sleep, sql, time, url,
+    uuid,
 };
 use crate::budget::Budget;
 use crate::fetch::FetcherCell;
@@ -70,6 +71,7 @@ pub(crate) fn install(
     tollgate.raw_set("cookie", cookie::install(lua)?)?;
     tollgate.raw_set("redirect", lua.create_function(redirect::redirect)?)?;
     tollgate.raw_set("sleep", sleep::install(lua, waits)?)?;
+    tollgate.raw_set("sql", sql::install(lua, active, waits, &marks, budget)?)?;
     let emit = emits::install(lua, emit, active, &marks, budget, options.reply_bytes_max)?;
     tollgate.raw_set("emit", emit)?;
     let pass = lua.create_table()?;

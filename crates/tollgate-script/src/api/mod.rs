@@ -15,6 +15,7 @@ mod out;
 mod redirect;
 mod shared;
 mod sleep;
+mod sql;
 mod time;
 mod url;
 mod uuid;
@@ -23,6 +24,7 @@ pub(crate) use emit::{Emissions, EmitParts, Streams};
 pub use emit::{EmitStream, Emitted};
 pub(crate) use globals::{Marks, install};
 pub(crate) use out::Outs;
+pub use sql::{Database, SqlAnswer, SqlReply, SqlResult, SqlRow, SqlValue};
 pub(crate) use time::http_date_of;
 
 use mlua::{Lua, LuaString, Value};

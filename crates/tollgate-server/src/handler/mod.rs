@@ -112,7 +112,8 @@ impl Endpoint {
         let stream = spec.stream.and_then(|stream| streams.get(stream)).cloned();
         let fields = stream.as_ref().map_or_else(RecordFields::default, |stream| stream.fields.clone());
         let awaits = stream.as_ref().and_then(|stream| stream.ack.sink());
-        let reach = Reach { uploads: spec.access.uploads.clone(), awaits };
+        let databases = spec.access.databases.clone();
+        let reach = Reach { uploads: spec.access.uploads.clone(), awaits, databases };
         let load = |script: &ScriptFile, role| {
             let handler = host.load(&script.file, &script.root, &fields)?;
             Ok::<_, LoadError>(handler.playing(role).reaching(reach.clone()))

@@ -5,11 +5,12 @@
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf, absolute};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_log::{DigestAlgorithm, LogOptions};
 use tollgate_server::{
-    BackendOptions, BodyPace, COLLECT_BODY_BYTES_MAX, ConnectionLimits, CrowdLimits, HandlerSpec,
+    BackendOptions, BodyPace, COLLECT_BODY_BYTES_MAX, ConnectionLimits, CrowdLimits, Database, HandlerSpec,
     HostOptions, ListenSpec, Method, Methods, RequestIds, RouteSpec, ScriptAccess, ScriptFile, ServerOptions,
     SpoolOptions, StreamSpec, TrustedProxies, UnderscoreNames, canonical_host,
 };
@@ -18,6 +19,7 @@ use toml::de::DeTable;
 use super::access::access;
 use super::backend::backends;
 use super::cors::cors;
+use super::database::databases;
 use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults, did_you_mean};
 use super::files::files;
@@ -67,7 +69,9 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
     let written = server(root.table("server"), folder);
     let log = log(root.table("log"), folder);
     let load = load_rules(root.table("load"));
-    let (script, access) = script(root.table("script"), folder, &log);
+    let databases = databases(&mut root, folder);
+    let readable: Vec<_> = databases.iter().map(|database| database.as_readable()).collect();
+    let (script, access) = script(root.table("script"), folder, &log, &readable);
     let (streams, awaited) = streams(&mut root);
     let backends = backends(&mut root);
     let defaults = RouteDefaults {
@@ -79,6 +83,7 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
         reach: Reach::new(&written.connection, &written.spool),
         access,
         log: &log,
+        databases: &readable,
     };
     let routes = routes(&mut root, &defaults);
     let sinks = sinks(&mut root, folder, &streams);
@@ -107,6 +112,7 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
         },
         log,
         load,
+        databases,
         sinks,
         awaited,
     }
@@ -237,7 +243,12 @@ fn checked_node(section: &Section<'_>, node: Written<String>) -> String {
     node.value
 }
 
-fn script(mut section: Section<'_>, folder: &Path, log: &LogOptions) -> (HostOptions, ScriptAccess) {
+fn script(
+    mut section: Section<'_>,
+    folder: &Path,
+    log: &LogOptions,
+    databases: &[Arc<dyn Database>],
+) -> (HostOptions, ScriptAccess) {
     let mut host = HostOptions::default();
     host.cpu_budget = section.duration("cpu_budget", 1..=10 * MINUTE_MS, host.cpu_budget);
     host.wall_budget = section.duration("wall_budget", 1..=60 * MINUTE_MS, host.wall_budget);
@@ -246,7 +257,7 @@ fn script(mut section: Section<'_>, folder: &Path, log: &LogOptions) -> (HostOpt
     host.reply_bytes_max = section.size("reply_bytes_max", KIB..=GIB, host.reply_bytes_max);
     host.shared_bytes_max = section.size("shared_bytes_max", 0..=64 * GIB, host.shared_bytes_max);
     host.env = section.texts("env").map_or_else(Vec::new, |names| variables(&section, names));
-    let access = access(&mut section, folder, log, &ScriptAccess::default());
+    let access = access(&mut section, folder, log, databases, &ScriptAccess::default());
     section.finish();
     (host, access)
 }
@@ -276,6 +287,7 @@ struct RouteDefaults<'a> {
     reach: Reach,
     access: ScriptAccess,
     log: &'a LogOptions,
+    databases: &'a [Arc<dyn Database>],
 }
 
 fn routes(root: &mut Section<'_>, defaults: &RouteDefaults<'_>) -> Vec<RouteSpec> {
@@ -342,7 +354,7 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     }
     let is_scripted = matches!(handler, Some(HandlerSpec::Script { .. })) || !before.is_empty();
     let access = match is_scripted {
-        true => access(&mut section, defaults.folder, defaults.log, &defaults.access),
+        true => access(&mut section, defaults.folder, defaults.log, defaults.databases, &defaults.access),
         false => ScriptAccess::default(),
     };
     if path.as_ref().is_some_and(|path| path.value == RouteSpec::ASTERISK) {

@@ -8,6 +8,7 @@ mod ack;
 mod backend;
 mod changes;
 mod cors;
+mod database;
 mod env;
 mod fault;
 mod file;

@@ -16,6 +16,7 @@ use tollgate_server::{
 
 use super::ack::Awaited;
 use super::backend::write_backend;
+use super::database::ReadDatabase;
 use super::env::escape;
 use super::listen::{show, show_proxies};
 use super::sink::{LoadRules, Sink, write_sink};
@@ -53,6 +54,8 @@ pub(crate) struct Config {
     pub(crate) log: LogOptions,
     /// Who loads rows, and how hard.
     pub(crate) load: LoadRules,
+    /// What scripts may read.
+    pub(super) databases: Vec<ReadDatabase>,
     /// Where rows are loaded: one database at least.
     pub(crate) sinks: Vec<Sink>,
     /// Streams whose replies wait for one of them.
@@ -108,6 +111,7 @@ impl fmt::Display for Config {
         self.server.streams.iter().try_for_each(|stream| self.write_stream(stream, f))?;
         self.server.backends.iter().try_for_each(|backend| write_backend(backend, f))?;
         self.server.routes.iter().try_for_each(|route| self.write_route(route, f))?;
+        self.databases.iter().try_for_each(|database| write!(f, "{database}"))?;
         write!(f, "{}", self.load)?;
         self.sinks.iter().try_for_each(|sink| write_sink(sink, f))
     }
@@ -211,6 +215,11 @@ impl Config {
         }
         if let Some(uploads) = &route.access.uploads {
             writeln!(f, "upload_dir = {}", quoted_path(&uploads.dir))?;
+        }
+        if !route.access.databases.is_empty() {
+            let names: Vec<_> =
+                route.access.databases.iter().map(|database| quoted(database.name())).collect();
+            writeln!(f, "databases = [{}]", names.join(", "))?;
         }
         for (key, scripts) in [("before", &route.before), ("after", &route.after)] {
             if !scripts.is_empty() {

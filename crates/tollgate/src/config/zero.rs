@@ -68,6 +68,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
         },
         log,
         load: LoadRules::default(),
+        databases: Vec::new(),
         sinks: vec![Sink::default_in(&folder)],
         awaited: Vec::new(),
     })
@@ -155,6 +156,7 @@ fn access(folder: &Path, log: &LogOptions) -> ScriptAccess {
     ScriptAccess {
         files: there("files").map(|root| Box::new(FilesSpec::new(root))),
         uploads: there("uploads").map(|dir| uploads(dir, log)),
+        databases: Vec::new(),
     }
 }
 

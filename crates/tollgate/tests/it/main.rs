@@ -31,6 +31,7 @@ mod outage;
 mod postgres;
 mod power;
 mod program;
+mod queries;
 mod reload;
 mod restored;
 mod retention;

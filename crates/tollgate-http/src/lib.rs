@@ -47,7 +47,7 @@ pub use form_data::{FormError, FormEvent, FormPart, FormPartHead, FormParts, For
 pub use framing::BodyFraming;
 pub use limits::{Limits, UnderscoreNames};
 pub use method::{Method, Methods};
-pub use negotiate::{accepted_coding, accepted_media};
+pub use negotiate::{acceptable_media, accepted_coding, accepted_media};
 pub use path::{normalise_path, write_path};
 pub use query::query_pairs;
 pub use range::{RANGES_MAX, Ranges};

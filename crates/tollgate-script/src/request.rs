@@ -7,6 +7,7 @@
 //! Invariant: a `req` answers only while its own call runs. One that a script kept answers with an error,
 //! not with another client's data.
 
+mod accepts;
 mod form;
 mod parts;
 pub(crate) mod precondition;
@@ -154,7 +155,8 @@ pub(crate) fn metatable(
     let refuse = lua.create_function(move |lua, (req, key): (Table, Value)| refuse(lua, &own, &req, &key))?;
     let [body, json, all, form, precondition] = functions(lua, active, marks, budget)?;
     let parts = parts::install(lua, active, waits, memory_bytes_max)?;
-    let functions = [body, json, all, form, precondition, parts];
+    let accepts = accepts::install(lua, active)?;
+    let functions = [body, json, all, form, precondition, parts, accepts];
     let index = stack::index(lua, Rc::new(fields), &refuse, &functions, &fold_metatable(lua)?)?;
     let metatable = lua.create_table()?;
     metatable.raw_set("__index", index)?;
@@ -221,6 +223,7 @@ impl Fields for RequestFields {
             "form" => stack.function(FORM),
             "precondition" => stack.function(PRECONDITION),
             "parts" => stack.function(PARTS),
+            "accepts" => stack.function(ACCEPTS),
             _ => stack.function(ALL),
         }
         true
@@ -322,6 +325,7 @@ const ALL: u8 = 2;
 const FORM: u8 = 3;
 const PRECONDITION: u8 = 4;
 const PARTS: u8 = 5;
+const ACCEPTS: u8 = 6;
 const COOKIES_EXPECTED: usize = 4;
 
 /// Makes the metatable of headers: names match without case.
@@ -373,7 +377,7 @@ fn all(lua: &Lua, request: &Request, part: &LuaString, name: &LuaString) -> mlua
     }
 }
 
-const FIELDS: [&str; 16] = [
+const FIELDS: [&str; 17] = [
     "method",
     "path",
     "path_info",
@@ -390,4 +394,5 @@ const FIELDS: [&str; 16] = [
     "form",
     "precondition",
     "parts",
+    "accepts",
 ];

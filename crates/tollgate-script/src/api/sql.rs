@@ -167,9 +167,11 @@ impl Rows {
                 SqlValue::Int(value) => row.raw_set(column, *value as f64)?,
                 SqlValue::Float(value) => row.raw_set(column, *value)?,
                 SqlValue::Text(text) => {
-                    row.raw_set(column, string_within(lua, text.as_bytes(), memory_max)?)?
+                    row.raw_set(column, string_within(lua, text.as_bytes(), memory_max)?)?;
                 }
-                SqlValue::Bytes(bytes) => row.raw_set(column, string_within(lua, bytes, memory_max)?)?,
+                SqlValue::Bytes(bytes) => {
+                    row.raw_set(column, string_within(lua, bytes, memory_max)?)?;
+                }
             }
         }
         Ok(row)

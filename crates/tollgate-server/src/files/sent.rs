@@ -41,11 +41,11 @@ impl Sending {
             return Poll::Ready(Err(CallError::Reply(text.to_owned())));
         };
         loop {
-            if let Some(errand) = &mut self.0 {
-                if let Some(News::Reply(mut reply)) = ready!(errand.poll(context)) {
-                    reply.overwrite(&fields(sent, outcome, reply.status));
-                    return Poll::Ready(Ok(*reply));
-                }
+            if let Some(errand) = &mut self.0
+                && let Some(News::Reply(mut reply)) = ready!(errand.poll(context))
+            {
+                reply.overwrite(&fields(sent, outcome, reply.status));
+                return Poll::Ready(Ok(*reply));
             }
             match files.send(sent, outcome, request, begun, self.0.as_deref()) {
                 Ok(reply) => return Poll::Ready(reply),

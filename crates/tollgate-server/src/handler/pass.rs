@@ -27,6 +27,7 @@ impl Visit {
             // The server answers by itself: nothing is recorded.
             Err(reply) => {
                 let (records, took_us, tail) = (Records::default(), None, None);
+                let reply = *reply;
                 self.stage = Stage::Returned(Some(Returned { reply, records, took_us, tail }));
             }
         }
@@ -38,25 +39,27 @@ impl Exchange {
     ///
     /// # Errors
     /// There is none, or it does not take what came.
-    fn go_on(&mut self) -> Result<(), Reply> {
+    fn go_on(&mut self) -> Result<(), Box<Reply>> {
         let head = &self.request.head;
         let path = self.request.path().to_owned();
         let routes = self.routes.clone();
         let all = routes.find_all(head.host(), &path, head.method());
         let mut behind = all.iter().skip_while(|found| !Rc::ptr_eq(found.endpoint(), &self.endpoint)).skip(1);
         let Some(next) = behind.next() else {
-            return Err(Reply::text(StatusCode::NOT_FOUND, "nothing is here"));
+            return Err(Reply::text(StatusCode::NOT_FOUND, "nothing is here").into());
         };
         let endpoint = next.endpoint();
         if self.request.body.bytes_len() > endpoint.body_bytes_max {
-            return Err(Reply::text(StatusCode::CONTENT_TOO_LARGE, "content too large"));
+            return Err(Reply::text(StatusCode::CONTENT_TOO_LARGE, "content too large").into());
         }
         if !endpoint.decodes_content() && head.field_bytes("content-encoding").is_some() {
             // It was undone for this route.
-            return Err(Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "no content coding is taken here"));
+            return Err(
+                Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "no content coding is taken here").into()
+            );
         }
         if let Some(refusal) = endpoint.refusal(head) {
-            return Err(refusal);
+            return Err(refusal.into());
         }
         let mut place = next.place();
         place.decoded = self.request.place.decoded.clone();

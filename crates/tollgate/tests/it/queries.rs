@@ -120,10 +120,7 @@ fn a_script_reads_postgresql() {
     let refused = |sql: &str, text: &str| check_refused(&server, "pg", sql, text);
     refused("SELECT absent FROM things", "column \"absent\" does not exist (SQLSTATE 42703)");
     refused("DELETE FROM things", "syntax error");
-    refused(
-        "SELECT 1) x; DELETE FROM things; --",
-        "(SQLSTATE 42601)",
-    );
+    refused("SELECT 1) x; DELETE FROM things; --", "(SQLSTATE 42601)");
     refused("WITH gone AS (DELETE FROM things RETURNING id) SELECT * FROM gone", "must be at the top level");
     refused("SELECT setval('s', 1) FROM (SELECT 1) x", "does not exist");
     refused("SELECT pg_sleep(30)", "tollgate.sql: pg: no answer within 1000ms");

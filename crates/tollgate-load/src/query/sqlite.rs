@@ -33,7 +33,7 @@ impl File {
             ));
         }
         bind(&mut statement, parameters)?;
-        let columns: Vec<_> = statement.column_names().into_iter().map(str::to_owned).collect();
+        let columns: Vec<_> = statement.column_names().map(str::to_owned).collect();
         let mut answer = QueryAnswer { columns, rows: Vec::new() };
         let mut room = Room::new(&self.options);
         let mut rows = statement.raw_query();

@@ -24,9 +24,9 @@ impl Fetcher for BackendFetcher {
         let timeout = request.timeout;
         Box::pin(async move {
             let bytes_max = upstream.options().reply_bytes_max;
-            let incoming = upstream.send(outgoing, timeout).await.map_err(failed)?;
+            let incoming = upstream.send(outgoing, timeout).await.map_err(|failure| failed(&failure))?;
             let (head, mut content) = (incoming.head, incoming.content);
-            let content = content.gather(bytes_max).await.map_err(failed)?;
+            let content = content.gather(bytes_max).await.map_err(|failure| failed(&failure))?;
             let fields = head.forwarded_fields();
             let fields =
                 fields.map(|(name, value)| (name.to_ascii_lowercase(), Bytes::copy_from_slice(value)));
@@ -50,6 +50,6 @@ fn outgoing(upstream: &Upstream, request: &FetchRequest) -> Outgoing {
 }
 
 /// Scripts are told the whole story: they are the operator's.
-fn failed(failure: Failure) -> FetchError {
+fn failed(failure: &Failure) -> FetchError {
     FetchError { name: failure.name(), text: failure.to_string() }
 }

@@ -19,7 +19,7 @@ use toml::de::DeTable;
 use super::access::access;
 use super::backend::backends;
 use super::cors::cors;
-use super::database::databases;
+use super::database::{ReadDatabase, databases};
 use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults, did_you_mean};
 use super::files::files;
@@ -70,7 +70,7 @@ fn whole(mut root: Section<'_>, file: &Path, folder: &Path) -> Config {
     let log = log(root.table("log"), folder);
     let load = load_rules(root.table("load"));
     let databases = databases(&mut root, folder);
-    let readable: Vec<_> = databases.iter().map(|database| database.as_readable()).collect();
+    let readable: Vec<_> = databases.iter().map(ReadDatabase::as_readable).collect();
     let (script, access) = script(root.table("script"), folder, &log, &readable);
     let (streams, awaited) = streams(&mut root);
     let backends = backends(&mut root);

@@ -74,7 +74,7 @@ impl Proxy {
             // What nobody vouches for, no backend should believe.
             let is_forged = !is_from_proxy && name.len() > 12 && begins_with(name, "x-forwarded-");
             if is_hop_by_hop_field(name)
-                || OWN_FIELDS.iter().any(|known| is(known))
+                || OWN_FIELDS.iter().any(is)
                 || is_forged
                 || named.iter().any(|option| option.eq_ignore_ascii_case(name.as_bytes()))
                 || self.spec.remove_headers.iter().any(|removed| is(&removed.as_str()))

@@ -35,6 +35,9 @@ pub fn route(path: &str, handler: HandlerSpec) -> RouteSpec {
         cors: None,
         limits: RouteLimits::default(),
         app: None,
+        access: Default::default(),
+        before: Vec::new(),
+        after: Vec::new(),
     }
 }
 

@@ -4,11 +4,14 @@
 //! there twice, a part without a name, or an end before the last boundary is an error, and so is a transfer encoding.
 //! Preamble and epilogue are left out. Work is linear in the bytes; a part borrows its content.
 
+mod stream;
+
 use std::borrow::Cow;
 
 use memchr::memmem::{self, Finder};
 
 use crate::field::{is_field_name, is_field_value};
+pub use stream::{FormEvent, FormPartHead, FormStream};
 
 /// One part of a form.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -25,6 +25,17 @@ pub fn accepted_media(head: &RequestHead, offered: &[&str]) -> usize {
     qualities.max_by_key(|(place, quality)| (*quality, usize::MAX - place)).map_or(0, |(place, _)| place)
 }
 
+/// Returns the place in `offered`, best first, of the media type that the client likes most; none if it accepts none of them. A
+/// client that says nothing accepts all.
+pub fn acceptable_media(head: &RequestHead, offered: &[&str]) -> Option<usize> {
+    if values(head, "accept").next().is_none() {
+        return (!offered.is_empty()).then_some(0);
+    }
+    let qualities = offered.iter().map(|media| media_quality(head, media).unwrap_or(0)).enumerate();
+    let wanted = qualities.filter(|(_, quality)| *quality > 0);
+    wanted.max_by_key(|(place, quality)| (*quality, usize::MAX - place)).map(|(place, _)| place)
+}
+
 /// By the most exact range: the type itself, its family, all. Ranges with parameters of their own are none of ours.
 fn media_quality(head: &RequestHead, media: &str) -> Option<u16> {
     let family = media.split('/').next().unwrap_or_default();

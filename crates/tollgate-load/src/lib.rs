@@ -8,6 +8,8 @@
 //! brings the rows, and only if it still is what the loader read before. Nothing else is remembered, so a crash, a
 //! panic or a second loader at any point costs work, never a row.
 //!
+//! `query` asks databases for others, and has nothing to do with loading but the connections.
+//!
 //! Absent here: HTTP, scripts, any file of our own beside the database. An async runtime exists inside the connection to
 //! PostgreSQL alone, whose library wants one; nothing runs on it while the loader's thread does not wait for it.
 
@@ -16,12 +18,14 @@ mod clock;
 mod error;
 mod live;
 mod load;
+mod query;
 mod sink;
 
 pub use audit::{AuditRow, STREAM_UNKNOWN, audit};
 pub use error::{AuditError, FinishError, Remedy, SinkError, StartError};
 pub use live::LiveLog;
 pub use load::{Backlog, LoadOptions, LoadState, LoadStatus, LoadTuning, LoadWatch, Loader, SkipError, skip};
+pub use query::{Asker, QueryAnswer, QueryError, QueryOptions, QueryPool, QueryRow, QuerySource, QueryValue};
 pub use sink::{
     LoadFrom, PostgresOptions, PostgresUrl, Retried, Sink, SinkKind, SinkOptions, TableName, Taken, Tally,
     hide_password,

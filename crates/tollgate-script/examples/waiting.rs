@@ -11,7 +11,7 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use tempfile::TempDir;
 use tollgate_http::{HeadReader, Limits};
-use tollgate_script::{Host, HostOptions, Place, RecordFields, Request, RequestId, TraceRule};
+use tollgate_script::{Context, Host, HostOptions, Place, RecordFields, Request, RequestId, TraceRule};
 use uuid::Uuid;
 
 const CALLS: usize = 5_000;
@@ -60,6 +60,7 @@ fn request() -> Result<Rc<Request>, Box<dyn Error>> {
         time_us: 1_700_000_000_123_456,
         trace_rule: TraceRule::TakeOrMake,
         body: Bytes::new().into(),
+        context: Context::default(),
         head: head.ok_or("the head is not whole")?,
     }))
 }

@@ -1,6 +1,7 @@
 //! The content of a request: in memory, or in a file of whoever serves.
 
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::rc::Rc;
 
@@ -31,6 +32,12 @@ pub trait BodyFile: fmt::Debug {
     /// # Errors
     /// The disk does not give it back.
     fn read(&self) -> io::Result<Bytes>;
+
+    /// Opens it once more, for threads that read parts of it.
+    ///
+    /// # Errors
+    /// There are no descriptors.
+    fn open(&self) -> io::Result<File>;
 }
 
 /// Why a content cannot be had.

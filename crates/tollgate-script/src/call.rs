@@ -20,10 +20,11 @@ use std::time::Duration;
 use mlua::{Function, Lua, Table};
 use tokio::time::{Sleep, sleep};
 
+use crate::api::Emitted;
 use crate::error::CallError;
 use crate::host::{Script, Vm};
 use crate::pipe::Pipe;
-use crate::reply::{Outcome, Reader, Streamed};
+use crate::reply::{Outcome, Reader, Replied, Streamed};
 use crate::request::{Active, Request};
 use crate::sys::coroutine::{Coroutine, Ran};
 use crate::waits::{Answer, Operation};
@@ -49,7 +50,7 @@ struct Stream {
 }
 
 enum State {
-    Ready(Rc<Request>),
+    Ready(Rc<Request>, Option<Box<Replied>>),
     Suspended(Running),
     Waiting(Running, Operation),
     /// What it waited for is there.
@@ -86,6 +87,8 @@ pub enum Step {
     /// The handler returned, and the call goes on to write the content into [`Call::pipe`]: resume it when that may leave, or
     /// drop it.
     Streams(Outcome),
+    /// It leaves the request to whatever comes next, with the records that it emitted.
+    Passed(Vec<Emitted>),
     /// The content is written, or will never be.
     Ended(Result<(), CallError>),
 }
@@ -99,17 +102,17 @@ enum Pause {
 /// What a stretch of running came to.
 enum End {
     Paused(Pause),
-    Replied(Result<Outcome, CallError>),
+    Replied(Result<Option<Outcome>, CallError>),
     /// The content, by the function that streams it.
     Written,
     Failed(CallError),
 }
 
 impl Call {
-    pub(crate) fn new(script: Rc<Script>, request: Rc<Request>) -> Self {
+    pub(crate) fn new(script: Rc<Script>, request: Rc<Request>, replied: Option<Box<Replied>>) -> Self {
         Self {
             script,
-            state: State::Ready(request),
+            state: State::Ready(request, replied),
             spent: Duration::ZERO,
             grown_bytes: 0,
             wall: None,
@@ -119,7 +122,7 @@ impl Call {
 
     /// Tells whether any of the script has run.
     pub fn has_begun(&self) -> bool {
-        !matches!(self.state, State::Ready(_))
+        !matches!(self.state, State::Ready(..))
     }
 
     /// Tells whether it waits for something else than its turn.
@@ -130,7 +133,7 @@ impl Call {
     /// Bytes that it holds while it is set aside, as far as they are known: by how much it let the VM grow, and itself.
     pub fn memory_bytes(&self) -> usize {
         match self.state {
-            State::Ready(_) | State::Over => 0,
+            State::Ready(..) | State::Over => 0,
             _ => {
                 let written_bytes = self.pipe().map_or(0, |pipe| pipe.bytes_len());
                 SUSPENDED_BYTES + usize::try_from(self.grown_bytes).unwrap_or(0) + written_bytes
@@ -185,7 +188,8 @@ impl Call {
     /// Runs the call until it is over, waits, or its slice is over.
     pub fn resume(&mut self) -> Step {
         match mem::replace(&mut self.state, State::Over) {
-            State::Ready(request) => match prepare(&self.script, request) {
+            State::Ready(request, replied) => match prepare(&self.script, request, replied.as_deref()) {
+                Ok(running) if replied.is_some() => self.run(running, Coroutine::start_with_argument),
                 Ok(running) => self.run(running, Coroutine::start),
                 Err(error) => Step::Done(Err(error)),
             },
@@ -229,7 +233,7 @@ impl Call {
             Ran::Returned if self.stream.is_some() => End::Written,
             Ran::Returned => {
                 let reader = self.reader(&vm);
-                End::Replied(coroutine.look(|value, second| reader.outcome(value, second)))
+                End::Replied(coroutine.look(|value, second| reader.decision(self.script.role, value, second)))
             }
             Ran::Yielded => match paused(&vm, begun) {
                 Ok(pause) => End::Paused(pause),
@@ -245,25 +249,34 @@ impl Call {
             return self.failed(vm.cpu_error(traceback));
         }
         match (end, active) {
-            (End::Failed(error), _) => self.failed(error),
+            (End::Failed(error), active) => {
+                self.failed(error.or_refusal(active.and_then(|active| active.refusal)))
+            }
             (End::Written, _) => {
                 coroutine.clear();
                 keep(&vm, coroutine);
                 Step::Ended(Ok(()))
             }
             (End::Paused(pause), Some(active)) => self.pause(Running { coroutine, active }, pause),
-            (End::Paused(_) | End::Replied(Ok(Outcome { streamed: Some(_), .. })), None) => {
-                self.failed(CallError::script("the call lost its request"))
-            }
-            (End::Replied(Ok(outcome)), Some(active)) if outcome.streamed.is_some() => {
+            (End::Paused(_), None) => self.failed(CallError::script("the call lost its request")),
+            (End::Replied(_), None) => self.failed(CallError::script("the call lost its request")),
+            (End::Replied(Ok(Some(mut outcome))), Some(mut active)) if outcome.streamed.is_some() => {
+                outcome.emitted = active.take_emitted();
                 self.replied(coroutine, active, outcome)
             }
-            (End::Replied(result), _) => {
+            (End::Replied(result), Some(mut active)) => {
                 coroutine.clear();
                 if result.is_ok() {
                     keep(&vm, coroutine);
                 }
-                Step::Done(result)
+                match result {
+                    Ok(Some(outcome)) => {
+                        let emitted = active.take_emitted();
+                        Step::Done(Ok(Outcome { emitted, ..outcome }))
+                    }
+                    Ok(None) => Step::Passed(active.take_emitted()),
+                    Err(error) => Step::Done(Err(error)),
+                }
             }
         }
     }
@@ -306,7 +319,7 @@ impl Call {
             return Step::Ended(Err(vm.call_error(&error)));
         }
         self.renew_budgets();
-        let active = Active { request, req: req.to_pointer() };
+        let active = Active { emissions: None, ..Active::new(request, req.to_pointer(), &self.script.reach) };
         self.run(Running { coroutine, active }, Coroutine::start)
     }
 
@@ -347,7 +360,7 @@ impl Call {
 }
 
 /// Makes the coroutine and the `req` of a call.
-fn prepare(script: &Script, request: Rc<Request>) -> Result<Running, CallError> {
+fn prepare(script: &Script, request: Rc<Request>, replied: Option<&Replied>) -> Result<Running, CallError> {
     let vm = &script.vm;
     let method = request.head.method();
     let Some(function) = script.function(method) else {
@@ -357,7 +370,10 @@ fn prepare(script: &Script, request: Rc<Request>) -> Result<Running, CallError> 
     let coroutine = idle.map_or_else(|| Coroutine::new(&vm.lua, function), Ok);
     let prepared = coroutine.and_then(|coroutine| {
         let req = coroutine.prepare(&vm.lua, function, &vm.req_metatable)?;
-        Ok(Running { coroutine, active: Active { request, req } })
+        if let Some(replied) = replied {
+            coroutine.add_argument(&vm.lua, &replied.table(&vm.lua)?)?;
+        }
+        Ok(Running { coroutine, active: Active::new(request, req, &script.reach) })
     });
     prepared.map_err(|error| vm.call_error(&error))
 }

@@ -111,6 +111,14 @@ pub enum CallError {
         /// The growth that is allowed.
         limit_bytes: usize,
     },
+    /// The client's fault, which the script did not catch: not 500, but this status.
+    #[error("request refused with {status}: {reason}")]
+    Refused {
+        /// The status.
+        status: u16,
+        /// Why, for the client too.
+        reason: String,
+    },
     /// What the script returned is not a reply.
     #[error("script returned no valid reply: {0}")]
     Reply(String),
@@ -123,6 +131,16 @@ fn below(traceback: &str) -> String {
 impl CallError {
     pub(crate) fn script(message: impl Into<String>) -> Self {
         Self::Script { message: message.into(), traceback: String::new() }
+    }
+
+    /// The refusal, if this is the error that told of it.
+    pub(crate) fn or_refusal(self, refusal: Option<Box<(u16, String)>>) -> Self {
+        match (self, refusal) {
+            (Self::Script { message, .. }, Some(refusal)) if message.ends_with(&refusal.1) => {
+                Self::Refused { status: refusal.0, reason: refusal.1 }
+            }
+            (error, _) => error,
+        }
     }
 
     /// Reads what mlua made of an error that a script raised.

@@ -13,20 +13,21 @@ use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 use tollgate_http::{Method, Methods};
 
 use crate::api::json::Scratch;
-use crate::api::{self, Marks, Outs};
+use crate::api::{self, Database, EmitParts, EmitStream, Marks, Outs, Streams};
 use crate::budget::{self, Budget};
 use crate::call::Call;
 use crate::error::{CallError, HostError, LoadError, placed, shown};
 use crate::fetch::{FakeBackends, Fetcher, FetcherCell};
 use crate::interned::Interned;
 use crate::nearest::hint;
-use crate::reply::{PARTS, RecordFields};
+use crate::reply::{PARTS, RecordFields, Replied};
 use crate::request::{self, ActiveCell, Request};
 use crate::require::{Loader, Modules, SourceFile};
 use crate::shared::Shared;
 use crate::sys::coroutine::Coroutine;
 use crate::sys::stack::Kept;
 use crate::testing::{self, Ask, Test};
+use crate::uploads::Uploads;
 use crate::waits::Waits;
 
 /// The bounds of a host.
@@ -87,7 +88,8 @@ pub(crate) struct Vm {
     pub(crate) marks: Rc<Marks>,
     pub(crate) req_metatable: Table,
     pub(crate) reply_parts: Interned,
-    pub(crate) scratch: RefCell<Scratch>,
+    pub(crate) scratch: Rc<RefCell<Scratch>>,
+    streams: Rc<Streams>,
     modules: Rc<Modules>,
     /// Coroutines whose calls ended well, for the next ones.
     pub(crate) idle: RefCell<Vec<Coroutine>>,
@@ -102,6 +104,16 @@ impl Host {
     pub fn new(options: HostOptions) -> Result<Self, HostError> {
         budget::start_ticker().map_err(HostError::Ticker)?;
         Vm::new(options).map(|vm| Self(Rc::new(vm))).map_err(|error| HostError::Setup(error.to_string()))
+    }
+
+    /// Tells which streams scripts may emit records to; once.
+    ///
+    /// # Errors
+    /// `Setup`: out of memory, or they are known already.
+    pub fn with_streams(self, streams: &[EmitStream]) -> Result<Self, HostError> {
+        let set = self.0.streams.set(&self.0.lua, streams);
+        set.map_err(|error| HostError::Setup(error.to_string()))?;
+        Ok(self)
     }
 
     /// Has scripts ask backends by `fetcher`; without one they know none.
@@ -122,7 +134,14 @@ impl Host {
         let shape = Shape::of(&value).map_err(|text| LoadError::Shape { file: file.to_path_buf(), text })?;
         let columns = Interned::new(&vm.lua, fields.names.iter().map(String::as_str))
             .map_err(|error| load_error(file, Charged::Call(vm.call_error(&error))))?;
-        Ok(Handler(Rc::new(Script { vm: Rc::clone(vm), shape, columns, whole: fields.whole })))
+        Ok(Handler(Rc::new(Script {
+            vm: Rc::clone(vm),
+            shape,
+            columns,
+            whole: fields.whole,
+            reach: Rc::default(),
+            role: Role::Handler,
+        })))
     }
 
     /// Compiles a file of tests and runs it once; it must return a table of functions by name. They ask `ask`.
@@ -153,7 +172,15 @@ impl Host {
     /// Makes a handler of a function, for every method.
     pub(crate) fn handler_of(&self, function: Function) -> Handler {
         let (shape, columns) = (Shape::Any(function), Interned::default());
-        Handler(Rc::new(Script { vm: Rc::clone(&self.0), shape, columns, whole: false }))
+        let reach = Rc::default();
+        Handler(Rc::new(Script {
+            vm: Rc::clone(&self.0),
+            shape,
+            columns,
+            whole: false,
+            reach,
+            role: Role::Handler,
+        }))
     }
 
     pub(crate) fn lua(&self) -> &Lua {
@@ -192,10 +219,12 @@ impl Vm {
         let budget = Rc::new(Budget::new(options.cpu_budget, options.slice));
         let active = Rc::new(ActiveCell::default());
         let waits = Rc::new(Waits::default());
+        let emit = EmitParts { streams: Rc::default(), scratch: Rc::default() };
         let fetcher = Rc::default();
-        let marks = api::install(&lua, &active, &budget, &options, &waits, &fetcher)?;
+        let marks = api::install(&lua, &active, &budget, &options, &waits, &emit, &fetcher)?;
         let kept = Rc::new(Kept::new(&lua, &marks.store_integer)?);
-        let req_metatable = request::metatable(&lua, &active, &marks, &budget, &kept)?;
+        let req_metatable =
+            request::metatable(&lua, &active, &marks, &budget, &kept, &waits, options.memory_bytes_max)?;
         let reply_parts = Interned::new(&lua, PARTS)?;
         budget.watch(&lua)?;
         let modules = Rc::default();
@@ -211,7 +240,8 @@ impl Vm {
             marks,
             req_metatable,
             reply_parts,
-            scratch: RefCell::default(),
+            scratch: emit.scratch,
+            streams: emit.streams,
             modules,
             idle: RefCell::default(),
             fetcher,
@@ -265,6 +295,31 @@ pub(crate) struct Script {
     shape: Shape,
     pub(crate) columns: Interned,
     pub(crate) whole: bool,
+    pub(crate) reach: Rc<Reach>,
+    pub(crate) role: Role,
+}
+
+/// What a script is to its route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Role {
+    /// It replies.
+    #[default]
+    Handler,
+    /// It runs before what replies, and may reply itself.
+    Before,
+    /// It is told the reply, and may change header fields of it.
+    After,
+}
+
+/// What the calls of a script may reach outside of the VM.
+#[derive(Debug, Clone, Default)]
+pub struct Reach {
+    /// Where they save files.
+    pub uploads: Option<Uploads>,
+    /// The database that replies wait for whatever they emit, by its place, if they do.
+    pub awaits: Option<usize>,
+    /// The databases that they may read.
+    pub databases: Vec<Arc<dyn Database>>,
 }
 
 enum Shape {
@@ -286,9 +341,37 @@ impl Handler {
         Some(methods)
     }
 
+    /// Has it play another role. Only of a handler that nobody holds yet.
+    #[must_use]
+    pub fn playing(mut self, role: Role) -> Self {
+        if let Some(script) = Rc::get_mut(&mut self.0) {
+            script.role = role;
+        }
+        self
+    }
+
+    /// Whether it has a function for a method.
+    pub fn takes(&self, method: Method) -> bool {
+        self.0.function(method).is_some()
+    }
+
+    /// Lets its calls reach what they may. Only of a handler that nobody holds yet.
+    #[must_use]
+    pub fn reaching(mut self, reach: Reach) -> Self {
+        if let Some(script) = Rc::get_mut(&mut self.0) {
+            script.reach = Rc::new(reach);
+        }
+        self
+    }
+
     /// Begins a call; nothing runs before [`Call::resume`].
     pub fn call(&self, request: Rc<Request>) -> Call {
-        Call::new(Rc::clone(&self.0), request)
+        Call::new(Rc::clone(&self.0), request, None)
+    }
+
+    /// Begins a call that is told a reply.
+    pub fn call_after(&self, request: Rc<Request>, replied: Replied) -> Call {
+        Call::new(Rc::clone(&self.0), request, Some(Box::new(replied)))
     }
 }
 

@@ -2,7 +2,8 @@
 //! the record. Step 4 of the path of a transaction.
 //!
 //! Sockets, routes, framing and the log belong to others: this crate knows a request as data and a reply as data, and
-//! does no I/O but reading scripts while they are loaded.
+//! does no I/O on the thread of its caller but reading scripts while they are loaded. What a script saves, or reads of a body in
+//! a file, threads of the caller's runtime write and read.
 //!
 //! - One [`Host`] per worker thread; [`Host::load`] gives a [`Handler`]; [`Handler::call`] a [`Call`], which is
 //!   resumed until it is [`Step::Done`]; one that waits is polled in between. A call that streams its reply goes on behind
@@ -24,6 +25,7 @@ mod host;
 mod id;
 mod interned;
 mod nearest;
+mod parts;
 mod pipe;
 mod place;
 mod reply;
@@ -33,19 +35,24 @@ mod shared;
 mod sys;
 mod testing;
 mod trace;
+mod uploads;
 mod waits;
 
+pub use api::{Database, EmitStream, Emitted, SqlAnswer, SqlReply, SqlResult, SqlRow, SqlValue};
 pub use body::{Body, BodyError, BodyFile};
 pub use call::{Call, Step};
 pub use error::{CallError, HostError, LoadError};
 pub use fetch::{FakeBackends, FetchError, FetchRequest, Fetched, Fetcher, Fetching};
-pub use host::{Handler, Host, HostOptions};
+pub use host::{Handler, Host, HostOptions, Reach, Role};
 pub use id::{RequestId, RequestIdBuffer};
 pub use pipe::Pipe;
 pub use place::Place;
-pub use reply::{ContentType, FieldValue, HeaderLine, Outcome, Record, RecordFields, Streamed};
-pub use request::Request;
+pub use reply::{
+    ContentType, FieldValue, HeaderLine, Outcome, Record, RecordFields, Replied, SentFile, Streamed,
+};
+pub use request::{Context, Request};
 pub use require::SourceFile;
 pub use shared::Shared;
 pub use testing::{Ask, Asked, Telling, Test, Told};
 pub use trace::{Trace, TraceRule};
+pub use uploads::Uploads;

@@ -7,11 +7,14 @@
 //! Invariant: a `req` answers only while its own call runs. One that a script kept answers with an error,
 //! not with another client's data.
 
+mod accepts;
 mod form;
+mod parts;
 pub(crate) mod precondition;
 
 use std::cell::RefCell;
 use std::ffi::c_void;
+use std::fmt;
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -19,18 +22,21 @@ use bytes::Bytes;
 use mlua::{Function, Lua, LuaString, Table, Value, Variadic};
 use tollgate_http::{RequestHead, cookie_pairs, query_pairs};
 
-use crate::api::{Marks, check_memory, json, string_within, unlimited, watched};
+use crate::api::{Emissions, Emitted, Marks, check_memory, json, string_within, unlimited, watched};
 use crate::body::Body;
 use crate::budget::Budget;
 use crate::error::shown;
+use crate::host::Reach;
 use crate::id::RequestId;
 use crate::interned::Interned;
 use crate::nearest::hint;
 use crate::place::Place;
 use crate::sys::stack::{self, Fields, Kept, Stack};
 use crate::trace::TraceRule;
+use crate::waits::Waits;
 
 use form::FormReader;
+pub(crate) use parts::Parts;
 use precondition::precondition;
 
 /// One complete request as a handler gets it.
@@ -50,9 +56,46 @@ pub struct Request {
     pub trace_rule: TraceRule,
     /// The content, without a content coding.
     pub body: Body,
+    /// What the scripts of one request tell each other.
+    pub context: Context,
+}
+
+/// The table `req.ctx` of a request, once a script asked for it.
+#[derive(Default)]
+pub struct Context(RefCell<Option<Table>>);
+
+impl Context {
+    fn table(&self, lua: &Lua) -> mlua::Result<Table> {
+        if let Some(table) = &*self.0.borrow() {
+            return Ok(table.clone());
+        }
+        let table = unlimited(lua, || lua.create_table())?;
+        Ok(self.0.borrow_mut().insert(table).clone())
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Context")
+    }
 }
 
 impl Request {
+    /// The same request where it leads to another route.
+    pub fn at(self: Rc<Self>, place: Place) -> Rc<Self> {
+        let own = Rc::try_unwrap(self).unwrap_or_else(|shared| Self {
+            head: shared.head.clone(),
+            place: Place::default(),
+            remote_addr: shared.remote_addr,
+            id: shared.id.clone(),
+            time_us: shared.time_us,
+            trace_rule: shared.trace_rule,
+            body: shared.body.clone(),
+            context: Context(RefCell::new(shared.context.0.borrow().clone())),
+        });
+        Rc::new(Self { place, ..own })
+    }
+
     /// Returns the path, decoded and normalised.
     pub fn path(&self) -> &str {
         self.place.path(&self.head)
@@ -74,6 +117,27 @@ pub(crate) struct Active {
     pub(crate) request: Rc<Request>,
     /// The address of its `req`, which the coroutine of the call holds on to.
     pub(crate) req: *const c_void,
+    pub(crate) reach: Rc<Reach>,
+    /// The form that the call reads part by part.
+    pub(crate) parts: Option<Box<Parts>>,
+    /// The records that it emitted; none behind the head of its reply.
+    pub(crate) emissions: Option<Emissions>,
+    /// What is replied if the error that was raised last ends the call: a status, and why.
+    pub(crate) refusal: Option<Box<(u16, String)>>,
+}
+
+impl Active {
+    pub(crate) fn new(request: Rc<Request>, req: *const c_void, reach: &Rc<Reach>) -> Self {
+        let emissions = Some(Emissions::default());
+        Self { request, req, reach: Rc::clone(reach), parts: None, emissions, refusal: None }
+    }
+}
+
+impl Active {
+    /// The records that were emitted so far.
+    pub(crate) fn take_emitted(&mut self) -> Vec<Emitted> {
+        self.emissions.take().map(|emissions| emissions.records).unwrap_or_default()
+    }
 }
 
 /// Where the call that runs now keeps its request.
@@ -86,12 +150,17 @@ pub(crate) fn metatable(
     marks: &Rc<Marks>,
     budget: &Rc<Budget>,
     kept: &Rc<Kept>,
+    waits: &Rc<Waits>,
+    memory_bytes_max: usize,
 ) -> mlua::Result<Table> {
     let (names, own, kept) = (Interned::new(lua, FIELDS)?, Rc::clone(active), Rc::clone(kept));
     let fields = RequestFields { names, active: own, kept };
     let own = Rc::clone(active);
-    let refuse = lua.create_function(move |_, (req, key): (Table, Value)| refuse(&own, &req, &key))?;
-    let functions = functions(lua, active, marks, budget)?;
+    let refuse = lua.create_function(move |lua, (req, key): (Table, Value)| refuse(lua, &own, &req, &key))?;
+    let [body, json, all, form, precondition] = functions(lua, active, marks, budget)?;
+    let parts = parts::install(lua, active, waits, memory_bytes_max)?;
+    let accepts = accepts::install(lua, active)?;
+    let functions = [body, json, all, form, precondition, parts, accepts];
     let index = stack::index(lua, Rc::new(fields), &refuse, &functions, &fold_metatable(lua)?)?;
     let metatable = lua.create_table()?;
     metatable.raw_set("__index", index)?;
@@ -161,21 +230,26 @@ impl Fields for RequestFields {
             "json" => stack.function(JSON),
             "form" => stack.function(FORM),
             "precondition" => stack.function(PRECONDITION),
+            "parts" => stack.function(PARTS),
+            "accepts" => stack.function(ACCEPTS),
             _ => stack.function(ALL),
         }
         true
     }
 }
 
-/// Says why a field cannot be had.
+/// Gives the field that a script made, or says why one cannot be had.
 #[cold]
-fn refuse(active: &ActiveCell, req: &Table, key: &Value) -> mlua::Result<()> {
-    with_active(active, req, |_| {
+fn refuse(lua: &Lua, active: &ActiveCell, req: &Table, key: &Value) -> mlua::Result<Table> {
+    with_active(active, req, |active| {
         let Value::String(name) = key else {
             return Err(mlua::Error::runtime(format!("req has no field of type {}", key.type_name())));
         };
+        if *name == CONTEXT {
+            return active.request.context.table(lua);
+        }
         let name = shown(&name.as_bytes());
-        let hint = hint(&name, FIELDS);
+        let hint = hint(&name, FIELDS.into_iter().chain([CONTEXT]));
         Err(mlua::Error::runtime(format!("req has no field \"{name}\"{hint}")))
     })
 }
@@ -263,11 +337,14 @@ fn content(lua: &Lua, body: &Body, memory_max: usize) -> mlua::Result<Bytes> {
     body.read_within(bytes_max).map_err(|error| mlua::Error::runtime(error.to_string()))
 }
 
+const CONTEXT: &str = "ctx";
 const BODY: u8 = 0;
 const JSON: u8 = 1;
 const ALL: u8 = 2;
 const FORM: u8 = 3;
 const PRECONDITION: u8 = 4;
+const PARTS: u8 = 5;
+const ACCEPTS: u8 = 6;
 const COOKIES_EXPECTED: usize = 4;
 const TRACE_FIELDS: usize = 5;
 
@@ -320,7 +397,7 @@ fn all(lua: &Lua, request: &Request, part: &LuaString, name: &LuaString) -> mlua
     }
 }
 
-const FIELDS: [&str; 16] = [
+const FIELDS: [&str; 18] = [
     "method",
     "path",
     "path_info",
@@ -337,4 +414,6 @@ const FIELDS: [&str; 16] = [
     "all",
     "form",
     "precondition",
+    "parts",
+    "accepts",
 ];

@@ -19,7 +19,7 @@ use crate::fetch::FakeBackends;
 use crate::host::{Handler, Host};
 use crate::id::RequestId;
 use crate::place::Place;
-use crate::request::Request;
+use crate::request::{Context, Request};
 use crate::sys::operation;
 use crate::trace::TraceRule;
 use crate::waits::{Answer, Waits};
@@ -50,6 +50,8 @@ pub struct Told {
     pub stream: Option<String>,
     /// What was recorded, as JSON.
     pub records: Vec<String>,
+    /// What was emitted: names of streams, and records as JSON.
+    pub emitted: Vec<(String, String)>,
     /// Why records are no rows.
     pub rejects: Vec<String>,
     /// Why the script failed.
@@ -125,6 +127,7 @@ fn no_request() -> Option<Request> {
         time_us: 0,
         trace_rule: TraceRule::TakeOrMake,
         body: Bytes::new().into(),
+        context: Context::default(),
     })
 }
 
@@ -184,6 +187,16 @@ fn reply(lua: &Lua, told: &Told, memory_max: usize) -> mlua::Result<Table> {
         records.raw_push(string_within(lua, record.as_bytes(), memory_max)?)?;
     }
     reply.raw_set("records", records)?;
+    let emitted = lua.create_table()?;
+    for (stream, record) in &told.emitted {
+        let list = match emitted.raw_get(stream.as_str())? {
+            Value::Table(list) => list,
+            _ => lua.create_table()?,
+        };
+        list.raw_push(string_within(lua, record.as_bytes(), memory_max)?)?;
+        emitted.raw_set(stream.as_str(), list)?;
+    }
+    reply.raw_set("emitted", emitted)?;
     reply.raw_set("reject", told.rejects.first().map(String::as_str))?;
     reply.raw_set("error", told.error.as_deref())?;
     Ok(reply)

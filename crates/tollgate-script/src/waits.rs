@@ -13,9 +13,12 @@ use std::ffi::c_void;
 use std::pin::Pin;
 use std::ptr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use mlua::{Lua, MultiValue};
+use tokio::sync::Semaphore;
 
+use crate::parts::AT_ONCE_MAX;
 use crate::pipe::Pipe;
 
 /// What a call waits for. Polled inside the runtime of its worker.
@@ -35,6 +38,16 @@ pub(crate) struct Waits {
     /// The `out` of the reply that it writes, and where that leads.
     out: RefCell<Option<(*const c_void, Rc<Pipe>)>>,
     begun: RefCell<Option<Operation>>,
+    places: Places,
+}
+
+/// Places for threads that wait for a disk.
+struct Places(Arc<Semaphore>);
+
+impl Default for Places {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(AT_ONCE_MAX)))
+    }
 }
 
 impl Waits {
@@ -76,6 +89,11 @@ impl Waits {
     /// Begins what the function that runs waits for, as soon as it returns.
     pub(crate) fn begin(&self, operation: impl Future<Output = Answer> + 'static) {
         self.begun.replace(Some(Box::pin(operation)));
+    }
+
+    /// Places for threads that read and write what does not fit into memory.
+    pub(crate) fn places(&self) -> &Arc<Semaphore> {
+        &self.places.0
     }
 
     pub(crate) fn has_begun(&self) -> bool {

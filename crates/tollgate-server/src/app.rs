@@ -6,9 +6,10 @@
 
 use std::rc::Rc;
 
-use tollgate_script::{Fetcher, Host, HostError, HostOptions, SourceFile};
+use tollgate_script::{EmitStream, Fetcher, Host, HostError, HostOptions, SourceFile};
 
 use crate::options::{RouteSpec, ServerOptions};
+use crate::transaction::StreamPlan;
 
 /// One mount of an app.
 #[derive(Debug, Clone)]
@@ -17,6 +18,8 @@ pub struct AppSpec {
     pub base: String,
     /// The host that it answers for; any if none.
     pub host: Option<String>,
+    /// Its streams: what it calls them, and their places among those of the server.
+    pub streams: Vec<(String, usize)>,
     /// Bounds on its scripts, what they share, and what of the environment they may read.
     pub script: HostOptions,
 }
@@ -33,12 +36,43 @@ pub(crate) struct Hosts {
     /// Of the routes that belong to no app.
     own: Host,
     apps: Vec<Host>,
+    /// What scripts of each app may emit records to; others may to all.
+    app_streams: Vec<Rc<[Rc<StreamPlan>]>>,
 }
 
 impl Hosts {
     pub(crate) fn new(options: &ServerOptions) -> Result<Self, HostError> {
-        let apps = options.apps.iter().map(|app| Host::new(app.script.clone()));
-        Ok(Self { own: Host::new(options.script.clone())?, apps: apps.collect::<Result<_, _>>()? })
+        let apps = options.apps.iter().map(|app| Host::new(app.script.clone())).collect::<Result<_, _>>()?;
+        Ok(Self { own: Host::new(options.script.clone())?, apps, app_streams: Vec::new() })
+    }
+
+    /// Tells each which streams its scripts may emit records to: an app its own, as it calls them, others all.
+    pub(crate) fn with_streams(
+        self,
+        options: &ServerOptions,
+        streams: &[Rc<StreamPlan>],
+    ) -> Result<Self, HostError> {
+        let all: Vec<_> = streams.iter().map(|stream| stream.for_scripts()).collect();
+        let own = self.own.with_streams(&all)?;
+        let (mut apps, mut app_streams) = (Vec::new(), Vec::new());
+        for (host, app) in self.apps.into_iter().zip(&options.apps) {
+            let of_app = || app.streams.iter().filter_map(|(name, place)| Some((name, streams.get(*place)?)));
+            let emitted: Vec<_> = of_app()
+                .map(|(name, stream)| EmitStream { name: name.clone(), ..stream.for_scripts() })
+                .collect();
+            apps.push(host.with_streams(&emitted)?);
+            app_streams.push(of_app().map(|(_, stream)| stream.clone()).collect());
+        }
+        Ok(Self { own, apps, app_streams })
+    }
+
+    /// What the scripts of a route may emit records to, of all `streams`.
+    pub(crate) fn streams_of(
+        &self,
+        route: &RouteSpec,
+        streams: &Rc<[Rc<StreamPlan>]>,
+    ) -> Rc<[Rc<StreamPlan>]> {
+        route.app.and_then(|app| self.app_streams.get(app)).unwrap_or(streams).clone()
     }
 
     pub(crate) fn of(&self, route: &RouteSpec) -> &Host {

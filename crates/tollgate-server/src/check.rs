@@ -25,6 +25,11 @@ pub fn script_faults(options: &ServerOptions) -> Vec<SourceFault> {
 }
 
 fn check(route: &RouteSpec, host: &Host) -> Option<SourceFault> {
+    for script in route.before.iter().chain(&route.after) {
+        if let Err(error) = host.load(&script.file, &script.root, &RecordFields::default()) {
+            return Some(SourceFault::of_script(&error, &script.root));
+        }
+    }
     let HandlerSpec::Script { file, root } = &route.handler else { return None };
     let handler = match host.load(file, root, &RecordFields::default()) {
         Ok(handler) => handler,

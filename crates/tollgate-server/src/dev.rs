@@ -87,7 +87,7 @@ pub(crate) fn script_failure(error: &CallError, root: &Path, exchange: &Exchange
             let whole = error.to_string();
             (whole.lines().next().unwrap_or_default().to_owned(), traceback.as_str())
         }
-        CallError::Memory { .. } | CallError::Reply(_) => (error.to_string(), ""),
+        CallError::Memory { .. } | CallError::Refused { .. } | CallError::Reply(_) => (error.to_string(), ""),
     };
     let frames: Vec<_> = traceback.lines().map(|frame| frame.trim().to_owned()).collect();
     let place = within(root, &message).or_else(|| frames.iter().find_map(|frame| within(root, frame)));

@@ -58,7 +58,8 @@ pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};
 pub use observe::{RouteName, RouteStatus, ServerStatus, ServerWatch, WorkerStatus};
 pub use options::{
     AnyOr, BodyPace, ConnectionLimits, CorsSpec, CrowdLimits, Etag, FilesSpec, HandlerSpec, RateKey,
-    RateSpec, RequestIds, RouteLimits, RouteSpec, ServerOptions, SpoolOptions, Symlinks, Traces, TryPath,
+    RateSpec, RequestIds, RouteLimits, RouteSpec, ScriptAccess, ScriptFile, ServerOptions, SpoolOptions,
+    Symlinks, Traces, TryPath,
 };
 pub use route::{Match, Resource, RouteTable, Routed, canonical_host};
 pub use server::Server;
@@ -73,5 +74,7 @@ pub use tollgate_backend::{
     RetryOptions, Timeouts,
 };
 pub use tollgate_http::{Method, Methods, UnderscoreNames, is_framing_field};
-pub use tollgate_script::{CallError, HostOptions, SourceFile};
+pub use tollgate_script::{
+    CallError, Database, HostOptions, SourceFile, SqlAnswer, SqlReply, SqlRow, SqlValue, Uploads,
+};
 pub use trust::{ClientHeader, Network, TrustedProxies};

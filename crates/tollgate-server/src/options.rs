@@ -1,12 +1,13 @@
 //! What the server is told to do: the resolved configuration, checked by whoever makes it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tollgate_backend::BackendOptions;
 use tollgate_http::{Limits, Method, Methods};
-use tollgate_script::{HostOptions, TraceRule};
+use tollgate_script::{Database, HostOptions, TraceRule, Uploads};
 
 use crate::app::AppSpec;
 use crate::dev::Dev;
@@ -251,6 +252,32 @@ pub struct RouteSpec {
     pub limits: RouteLimits,
     /// The app that it belongs to, by its place in [`ServerOptions::apps`]; none of the server itself.
     pub app: Option<usize>,
+    /// What its scripts may reach.
+    pub access: ScriptAccess,
+    /// Scripts that run before the handler, in this order, and may reply in its place.
+    pub before: Vec<ScriptFile>,
+    /// Scripts that are told each reply, in this order, and may change header fields of it; none with [`HandlerSpec::Collect`].
+    pub after: Vec<ScriptFile>,
+}
+
+/// A script beside the handler of a route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptFile {
+    /// The script.
+    pub file: PathBuf,
+    /// The folder that it may load modules from.
+    pub root: PathBuf,
+}
+
+/// What the script of a route may reach outside of its VM.
+#[derive(Debug, Clone, Default)]
+pub struct ScriptAccess {
+    /// The folder that its replies may send files of.
+    pub files: Option<Box<FilesSpec>>,
+    /// Where it saves parts of forms.
+    pub uploads: Option<Uploads>,
+    /// The databases that it may read.
+    pub databases: Vec<Arc<dyn Database>>,
 }
 
 /// How many requests of a route are taken on, by all workers together.

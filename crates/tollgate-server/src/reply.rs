@@ -1,16 +1,19 @@
 //! Replies: one as a value, and those of a connection that wait to leave, in the order of their requests.
 
 use std::borrow::Cow;
+use std::io;
 
 use bytes::Bytes;
 use tollgate_http::{Connection, ReplyBody, StatusCode, begin_reply_head, end_reply_head, push_field};
-use tollgate_script::{HeaderLine, Outcome, RequestId};
+use tollgate_script::{HeaderLine, Outcome, Replied, RequestId};
 
 use crate::file_slice::FileSlice;
 use crate::handler::Flow;
 use crate::observe::{RouteTally, WorkerCells};
 use crate::recorder::{Gate, Recorder, Verdict};
 
+/// The longest content that is read whole.
+const READ_BYTES_MAX: u64 = 64 << 20;
 const REQUEST_ID: &str = "X-Request-Id";
 
 /// Room for the first reply of a connection, so that it grows once.
@@ -106,6 +109,52 @@ impl Reply {
 
     pub(crate) fn push(&mut self, name: &'static str, value: impl Into<Bytes>) {
         self.fields.push((Cow::Borrowed(name), value.into()));
+    }
+
+    /// What `after` scripts are told of it.
+    pub(crate) fn told(&self) -> Replied {
+        Replied { status: self.status.as_u16(), fields: self.all_fields() }
+    }
+
+    /// All fields, those of its lines too.
+    pub(crate) fn all_fields(&self) -> Vec<(String, Bytes)> {
+        let written = self.lines.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+        let written = written.filter_map(|line| std::str::from_utf8(line).ok()?.split_once(": "));
+        let written = written
+            .map(|(name, value)| (name.to_ascii_lowercase(), Bytes::copy_from_slice(value.as_bytes())));
+        let own = self.fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
+        written.chain(own).collect()
+    }
+
+    /// Adds fields; what was there of these names goes.
+    pub(crate) fn overwrite(&mut self, fields: &[HeaderLine]) {
+        let is_new =
+            |known: &[u8]| fields.iter().any(|(name, _)| name.as_bytes().eq_ignore_ascii_case(known));
+        let lines = self.lines.split_inclusive(|&byte| byte == b'\n');
+        let name_of = |line: &[u8]| line.iter().position(|&byte| byte == b':').unwrap_or_default();
+        if lines.clone().any(|line| is_new(&line[..name_of(line)])) {
+            self.lines =
+                lines.filter(|line| !is_new(&line[..name_of(line)])).collect::<Vec<_>>().concat().into();
+        }
+        self.fields.retain(|(name, _)| !is_new(name.as_bytes()));
+        self.fields.extend_from_slice(fields);
+    }
+
+    /// Reads what is in files into the content, and waits for the disk: for who has no connection to send them by.
+    pub(crate) fn read_parts(&mut self) -> io::Result<()> {
+        if self.parts.is_empty() {
+            return Ok(());
+        }
+        if self.content_bytes() > READ_BYTES_MAX {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let mut content = self.content.to_vec();
+        for part in self.parts.drain(..) {
+            part.slice.read_through(|bytes| content.extend_from_slice(bytes))?;
+            content.extend_from_slice(&part.then);
+        }
+        self.content = content.into();
+        Ok(())
     }
 
     /// Nothing was recorded: a retry is safe.

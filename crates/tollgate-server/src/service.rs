@@ -18,7 +18,7 @@ use crate::cors::{self, Cors};
 use crate::dev::Dev;
 use crate::error::StartError;
 use crate::files::Work;
-use crate::handler::{BackendFetcher, Endpoint, allowed_methods};
+use crate::handler::{BackendFetcher, Endpoint, Routes, allowed_methods};
 use crate::observe::{RouteCells, RouteName, WorkerCells};
 use crate::options::{ConnectionLimits, RequestIds, RouteSpec, ServerOptions, Traces};
 use crate::reply::Reply;
@@ -96,9 +96,6 @@ impl Rules {
     }
 }
 
-/// What answers; none where an app has nothing.
-type Routes = RouteTable<Option<Rc<Endpoint>>>;
-
 /// What a configuration makes in a worker.
 pub(crate) struct Service {
     pub(crate) hosts: Hosts,
@@ -108,7 +105,7 @@ pub(crate) struct Service {
     pub(crate) client: Rc<Client>,
     /// What is counted of its routes.
     pub(crate) route_cells: Vec<Arc<RouteCells>>,
-    routes: Routes,
+    routes: Rc<Routes>,
     /// In development: what keeps requests from being served.
     dev: Option<Dev>,
 }
@@ -119,7 +116,7 @@ pub(crate) struct Building<'a> {
     /// Of the routes that are not added yet.
     throttles: std::slice::Iter<'a, Option<Arc<Throttle>>>,
     hosts: Hosts,
-    streams: Vec<Rc<StreamPlan>>,
+    streams: Rc<[Rc<StreamPlan>]>,
     work: Rc<Work>,
     client: Rc<Client>,
     cells: &'a WorkerCells,
@@ -135,7 +132,9 @@ impl<'a> Building<'a> {
         let hosts = Hosts::new(options).map_err(|error| StartError::Script(error.to_string()))?;
         hosts.set_fetcher(BackendFetcher(client.clone()));
         let streams = options.streams.iter().zip(schemas);
-        let streams = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
+        let streams: Rc<[_]> = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
+        let hosts =
+            hosts.with_streams(options, &streams).map_err(|error| StartError::Script(error.to_string()))?;
         let (work, route_cells, routes) = (Rc::default(), Vec::new(), RouteTable::default());
         let throttles = throttles.iter();
         Ok(Self { options, throttles, hosts, streams, work, client, cells, route_cells, routes })
@@ -153,6 +152,7 @@ impl<'a> Building<'a> {
             Endpoint::new(spec, &self.streams, host, &self.work, &self.client, cells, self.options)
                 .map_err(|error| StartError::Script(error.to_string()))?;
         endpoint.throttle = self.throttles.next().cloned().flatten();
+        endpoint.streams = self.hosts.streams_of(spec, &self.streams);
         let methods = endpoint.methods;
         self.routes.insert(spec.host.as_deref(), &spec.path, methods, Some(Rc::new(endpoint)));
         Ok(())
@@ -166,7 +166,7 @@ impl<'a> Building<'a> {
             rules: Rc::new(Rules::new(self.options)),
             route_cells: self.route_cells,
             hosts: self.hosts,
-            routes: self.routes,
+            routes: Rc::new(self.routes),
             dev: self.options.dev.clone(),
         }
     }
@@ -224,7 +224,7 @@ impl Service {
                 if let Cow::Owned(path) = path {
                     place.decoded = Some(path.into());
                 }
-                return Destination::Endpoint { endpoint, place };
+                return Destination::Endpoint { endpoint, place, routes: self.routes.clone() };
             }
             Routed::MethodNotAllowed(resource) => {
                 let status = match head.method() {

@@ -239,6 +239,10 @@ impl BodyFile for SpooledBody {
         self.file()?.read_exact_at(&mut content, 0)?;
         Ok(content.into())
     }
+
+    fn open(&self) -> io::Result<File> {
+        self.file()?.try_clone()
+    }
 }
 
 impl Drop for SpooledBody {

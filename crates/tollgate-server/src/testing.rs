@@ -8,11 +8,13 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Instant;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
+use tempfile::TempDir;
 use tollgate_http::{HeadReader, Limits, RequestHead};
 use tollgate_script::{
-    Ask, Asked, CallError, FakeBackends, Host, Request, RequestId, Step, Test, Told, TraceRule,
+    Ask, Asked, CallError, Context, FakeBackends, Host, Request, RequestId, Step, Test, Told, TraceRule,
 };
 use uuid::Uuid;
 
@@ -20,10 +22,9 @@ use fakes::FakeFetcher;
 
 use crate::clock::Clock;
 use crate::conn::Destination;
-use crate::handler::Rehearsed;
+use crate::handler::{Exchange, Rehearsed};
 use crate::observe::WorkerCells;
 use crate::options::ServerOptions;
-use crate::reply::Reply;
 use crate::service::{Plan, Service};
 
 /// What a test came to.
@@ -52,8 +53,8 @@ pub enum TestError {
     /// The app does not start, or the file is none of tests.
     #[error("{0}")]
     Unusable(String),
-    /// The operating system gives no event queue.
-    #[error("no runtime")]
+    /// The operating system gives no event queue, or no temporary folder.
+    #[error("no runtime or no folder for uploads")]
     Runtime(#[source] io::Error),
 }
 
@@ -74,7 +75,7 @@ pub fn run_tests(
     let names: Vec<_> =
         Stage::new(options, app, file, root)?.tests.into_iter().map(|test| test.name).collect();
     for name in names.iter().filter(|name| name.contains(filter)) {
-        let Stage { tests, notes } = Stage::new(options, app, file, root)?;
+        let Stage { tests, notes, _scratch } = Stage::new(options, app, file, root)?;
         let Some(test) = tests.into_iter().find(|test| test.name == *name) else { continue };
         let result = runtime.block_on(run(&test));
         let notes = notes.take();
@@ -88,11 +89,17 @@ pub fn run_tests(
 struct Stage {
     tests: Vec<Test>,
     notes: Rc<RefCell<Vec<String>>>,
+    /// Where uploads go meanwhile.
+    _scratch: TempDir,
 }
 
 impl Stage {
     fn new(options: &ServerOptions, app: Option<usize>, file: &Path, root: &Path) -> Result<Self, TestError> {
         let mut options = options.clone();
+        let scratch = tempfile::tempdir().map_err(TestError::Runtime)?;
+        for uploads in options.routes.iter_mut().filter_map(|route| route.access.uploads.as_mut()) {
+            uploads.dir = scratch.path().to_owned();
+        }
         options.script.shared = std::sync::Arc::default();
         for app in &mut options.apps {
             app.script.shared = std::sync::Arc::default();
@@ -117,7 +124,7 @@ impl Stage {
             Box::pin(async move { bench.answer(asked).await })
         });
         let tests = host.load_tests(file, root, &ask, &fakes).map_err(|error| unusable(&error))?;
-        Ok(Self { tests, notes })
+        Ok(Self { tests, notes, _scratch: scratch })
     }
 }
 
@@ -129,6 +136,7 @@ async fn run(test: &Test) -> Result<(), CallError> {
             Step::Sliced => {}
             Step::Waiting => poll_fn(|context| call.poll_wait(context)).await,
             Step::Done(result) => return result.map(drop),
+            Step::Passed(_) => return Ok(()),
             Step::Streams(_) | Step::Ended(_) => return Ok(()),
         }
     }
@@ -148,9 +156,9 @@ impl Bench {
         let what = format!("{} {}", asked.method, asked.target);
         let head =
             head(&asked, &self.plan.options.connection.head).map_err(|text| format!("{what}: {text}"))?;
-        let (endpoint, place) = match self.service.find(&head) {
+        let (endpoint, place, routes) = match self.service.find(&head) {
             Destination::Reply(reply) => return Ok(told((*reply).into(), None)),
-            Destination::Endpoint { endpoint, place } => (endpoint, place),
+            Destination::Endpoint { endpoint, place, routes } => (endpoint, place, routes),
         };
         self.asked.set(self.asked.get() + 1);
         let request = Request {
@@ -161,11 +169,18 @@ impl Bench {
             time_us: Clock::new().now().wall_us,
             trace_rule: TraceRule::TakeOrMake,
             body: asked.content.unwrap_or_default().into(),
+            context: Context::default(),
         };
-        let stream =
-            endpoint.stream().and_then(|stream| self.plan.options.streams.get(usize::from(stream.id.0)));
-        let stream = stream.map(|stream| stream.name.clone());
-        let rehearsed = endpoint.rehearse(Rc::new(request)).await?;
+        let exchange = Exchange {
+            endpoint,
+            request: Rc::new(request),
+            routes,
+            begun: Instant::now(),
+            peer: None,
+            is_from_proxy: false,
+            permit: None,
+        };
+        let (rehearsed, stream) = exchange.rehearse().await?;
         let mut notes = self.notes.borrow_mut();
         notes.extend(rehearsed.error.iter().map(|error| format!("{what}: script failed: {error}")));
         notes.extend(rehearsed.rejects.iter().map(|reason| format!("{what}: record rejected: {reason}")));
@@ -196,23 +211,15 @@ fn head(asked: &Asked, limits: &Limits) -> Result<RequestHead, String> {
 }
 
 fn told(rehearsed: Rehearsed, stream: Option<String>) -> Told {
-    let Rehearsed { reply, records, rejects, error } = rehearsed;
+    let Rehearsed { reply, records, emitted, rejects, error } = rehearsed;
     Told {
         status: reply.status.as_u16(),
-        fields: fields(&reply),
+        fields: reply.all_fields(),
         content: reply.content,
         stream,
         records,
+        emitted,
         rejects,
         error,
     }
-}
-
-fn fields(reply: &Reply) -> Vec<(String, Bytes)> {
-    let written = reply.lines.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
-    let written = written.filter_map(|line| std::str::from_utf8(line).ok()?.split_once(": "));
-    let written =
-        written.map(|(name, value)| (name.to_ascii_lowercase(), Bytes::copy_from_slice(value.as_bytes())));
-    let own = reply.fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
-    written.chain(own).collect()
 }

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tollgate_backend::Client;
 use tollgate_http::{RequestHead, StatusCode};
-use tollgate_script::{Body, Request, RequestId, TraceRule};
+use tollgate_script::{Body, Context, Request, RequestId, TraceRule};
 
 use crate::accept::{self, Accepted, Acceptor};
 use crate::admission::Admission;
@@ -217,13 +217,21 @@ impl Worker {
     ) -> Result<Exchange, Box<Reply>> {
         match arrived.destination {
             Destination::Reply(reply) => Err(reply),
-            Destination::Endpoint { endpoint, place } => {
+            Destination::Endpoint { endpoint, place, routes } => {
                 let id = self.request_id(&arrived.head, arrived.time_us, taken.id);
                 let RequestOrigin { client: remote_addr, peer, is_from_proxy } = origin;
-                let (head, time_us, trace_rule) = (arrived.head, arrived.time_us, taken.trace);
-                let request = Rc::new(Request { head, place, remote_addr, id, time_us, trace_rule, body });
-                let (begun, permit) = (arrived.begun, arrived.permit);
-                Ok(Exchange { endpoint, request, begun, peer, is_from_proxy, permit })
+                let request = Request {
+                    head: arrived.head,
+                    place,
+                    remote_addr,
+                    id,
+                    time_us: arrived.time_us,
+                    trace_rule: taken.trace,
+                    body,
+                    context: Context::default(),
+                };
+                let (request, begun, permit) = (Rc::new(request), arrived.begun, arrived.permit);
+                Ok(Exchange { endpoint, request, routes, begun, peer, is_from_proxy, permit })
             }
         }
     }

@@ -22,6 +22,7 @@ use after::AfterLoad;
 use postgres::PostgresSink;
 use sqlite::SqliteSink;
 
+pub(crate) use postgres::connect;
 pub use postgres::{PostgresOptions, PostgresUrl, TableName, hide_password};
 pub(crate) use sqlite::LogCounts;
 pub(crate) use tally::Counts;

@@ -36,6 +36,7 @@ use chunk::Chunk;
 use error::{Failure, at};
 use keys::Keys;
 use session::Session;
+pub(crate) use session::connect;
 
 pub(crate) use bookkeeping::{read_counts, read_positions};
 pub use options::{PostgresOptions, PostgresUrl, TableName, hide_password};

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use tempfile::TempDir;
 use tollgate_http::{HeadReader, Limits};
-use tollgate_script::{Handler, Host, HostOptions, Place, RecordFields, Request, RequestId, Step, TraceRule};
+use tollgate_script::{
+    Context, Handler, Host, HostOptions, Place, RecordFields, Request, RequestId, Step, TraceRule,
+};
 use uuid::Uuid;
 
 use crate::work::{FUNCTIONS, HANDLERS, REPEATED, repeated};
@@ -120,6 +122,7 @@ fn request() -> Result<Rc<Request>> {
         time_us: 1_700_000_000_123_456,
         trace_rule: TraceRule::TakeOrMake,
         body: Bytes::from_static(b"{\"kind\":\"click\",\"amount\":3,\"tags\":[\"a\",\"b\"]}").into(),
+        context: Context::default(),
         head: head.ok_or("the head is not whole")?,
     }))
 }

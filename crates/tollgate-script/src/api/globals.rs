@@ -5,9 +5,11 @@ use std::rc::Rc;
 
 use mlua::{Function, Lua, Table, Value};
 
+use super::EmitParts;
 use super::arguments::close;
 use super::{
-    app, cookie, crypto, encodings, env, fetch, json, log, redirect, shared, sleep, time, url, uuid,
+    app, cookie, crypto, emit as emits, encodings, env, fetch, json, log, redirect, shared, sleep, sql, time,
+    url, uuid,
 };
 use crate::budget::Budget;
 use crate::fetch::FetcherCell;
@@ -21,6 +23,10 @@ pub(crate) struct Marks {
     pub(crate) array: Table,
     /// Where that one lies, to compare with.
     pub(crate) array_address: *const c_void,
+    /// The metatable of `tollgate.pass`.
+    pub(crate) pass: Table,
+    /// Where that one lies, to compare with.
+    pub(crate) pass_address: *const c_void,
     /// `(table, key, digits)`: stores a Luau 64-bit integer; what passes through Rust becomes a double.
     pub(crate) store_integer: Function,
 }
@@ -32,6 +38,7 @@ pub(crate) fn install(
     budget: &Rc<Budget>,
     options: &HostOptions,
     waits: &Rc<Waits>,
+    emit: &EmitParts,
     fetcher: &Rc<FetcherCell>,
 ) -> mlua::Result<Rc<Marks>> {
     let globals = lua.globals();
@@ -43,7 +50,12 @@ pub(crate) fn install(
     let array = lua.create_table()?;
     array.raw_set("__metatable", "array")?;
     array.set_readonly(true);
-    let marks = Rc::new(Marks { array_address: array.to_pointer(), array, store_integer });
+    let pass = lua.create_table()?;
+    pass.raw_set("__metatable", "pass")?;
+    pass.set_readonly(true);
+    let pass_address = pass.to_pointer();
+    let marks =
+        Rc::new(Marks { array_address: array.to_pointer(), array, pass_address, pass, store_integer });
 
     let tollgate = lua.create_table()?;
     tollgate.raw_set("json", json::install(lua, &marks, budget, options.reply_bytes_max)?)?;
@@ -60,6 +72,13 @@ pub(crate) fn install(
     tollgate.raw_set("redirect", lua.create_function(redirect::redirect)?)?;
     tollgate.raw_set("app", app::install(lua, &options.base)?)?;
     tollgate.raw_set("sleep", sleep::install(lua, waits)?)?;
+    tollgate.raw_set("sql", sql::install(lua, active, waits, &marks, budget)?)?;
+    let emit = emits::install(lua, emit, active, &marks, budget, options.reply_bytes_max)?;
+    tollgate.raw_set("emit", emit)?;
+    let pass = lua.create_table()?;
+    pass.set_metatable(Some(marks.pass.clone()))?;
+    pass.set_readonly(true);
+    tollgate.raw_set("pass", pass)?;
     let bytes_max = options.reply_bytes_max;
     fetch::install(
         lua,

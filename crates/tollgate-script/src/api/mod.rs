@@ -4,6 +4,7 @@ mod app;
 pub(crate) mod arguments;
 mod cookie;
 mod crypto;
+mod emit;
 mod encodings;
 mod env;
 mod event;
@@ -15,12 +16,16 @@ mod out;
 mod redirect;
 mod shared;
 mod sleep;
+mod sql;
 mod time;
 mod url;
 mod uuid;
 
+pub(crate) use emit::{Emissions, EmitParts, Streams};
+pub use emit::{EmitStream, Emitted};
 pub(crate) use globals::{Marks, install};
 pub(crate) use out::Outs;
+pub use sql::{Database, SqlAnswer, SqlReply, SqlResult, SqlRow, SqlValue};
 pub(crate) use time::http_date_of;
 
 use mlua::{Lua, LuaString, Value};

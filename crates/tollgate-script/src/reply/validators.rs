@@ -67,8 +67,8 @@ impl Validators {
             Precondition::Failed => 412,
         };
         let headers = outcome.headers.into_iter().filter(|(name, _)| !is_about_content(name)).collect();
-        let (body, record) = (bytes::Bytes::new(), outcome.record);
-        Outcome { status, content_type: None, headers, body, streamed: None, record }
+        let (body, record, emitted) = (bytes::Bytes::new(), outcome.record, outcome.emitted);
+        Outcome { status, content_type: None, headers, body, streamed: None, file: None, record, emitted }
     }
 }
 

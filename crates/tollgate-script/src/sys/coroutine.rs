@@ -78,6 +78,30 @@ impl Coroutine {
         self.run(lua, 1)
     }
 
+    /// Adds an argument behind `req` to the call that was prepared.
+    ///
+    /// # Errors
+    /// The stack cannot grow.
+    pub(crate) fn add_argument(&self, lua: &Lua, argument: &Table) -> mlua::Result<()> {
+        let state = self.state;
+        lua.exec_raw_lua(|raw| {
+            // SAFETY: as in `prepare`.
+            unsafe {
+                if ffi::lua_checkstack(raw.state(), 1) == 0 || ffi::lua_checkstack(state, 1) == 0 {
+                    return Err(mlua::Error::StackError);
+                }
+                raw.push(argument)?;
+                ffi::lua_xmove(raw.state(), state, 1);
+                Ok(())
+            }
+        })
+    }
+
+    /// Runs what was prepared with an argument more.
+    pub(crate) fn start_with_argument(&self, lua: &Lua) -> Ran {
+        self.run(lua, 2)
+    }
+
     /// Goes on after a yield. Another call's script may have got hold of this coroutine meanwhile, and run it to its end.
     pub(crate) fn resume(&self, lua: &Lua) -> Ran {
         if self.is_suspended() { self.run(lua, 0) } else { Ran::Failed(mlua::Error::CoroutineUnresumable) }

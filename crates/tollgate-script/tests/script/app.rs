@@ -9,8 +9,8 @@ use bytes::{Bytes, BytesMut};
 use tempfile::TempDir;
 use tollgate_http::{HeadReader, Limits, RequestHead};
 use tollgate_script::{
-    Call, CallError, FieldValue, Handler, Host, HostOptions, LoadError, Outcome, Place, RecordFields,
-    Request, RequestId, Step, TraceRule,
+    Call, CallError, Context, FieldValue, Handler, Host, HostOptions, LoadError, Outcome, Place,
+    RecordFields, Request, RequestId, Step, TraceRule,
 };
 use uuid::Uuid;
 
@@ -97,6 +97,7 @@ pub(crate) fn request(head_text: &str, body: &[u8]) -> Rc<Request> {
         time_us: 1_700_000_000_123_456,
         trace_rule: TraceRule::TakeOrMake,
         body: Bytes::copy_from_slice(body).into(),
+        context: Context::default(),
         head,
     })
 }

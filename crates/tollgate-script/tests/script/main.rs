@@ -3,6 +3,7 @@
 // clippy knows test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod accepts;
 mod app;
 mod budgets;
 mod conditions;

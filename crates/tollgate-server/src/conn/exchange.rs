@@ -8,7 +8,7 @@ use tollgate_script::Place;
 
 use super::coding::{Coding, Unsupported};
 use crate::cors::Grant;
-use crate::handler::Endpoint;
+use crate::handler::{Endpoint, Routes};
 use crate::options::{BodyPace, ConnectionLimits};
 use crate::reply::Reply;
 use crate::throttle::Permit;
@@ -30,7 +30,7 @@ pub(crate) struct Arrived {
 /// Where a request leads.
 pub(crate) enum Destination {
     /// A route takes it.
-    Endpoint { endpoint: Rc<Endpoint>, place: Place },
+    Endpoint { endpoint: Rc<Endpoint>, place: Place, routes: Rc<Routes> },
     /// The server answers by itself. In a box, so that requests on their way elsewhere stay small.
     Reply(Box<Reply>),
 }

@@ -40,6 +40,10 @@ impl Form {
 }
 
 /// What answers a request.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are handlers, and a box for each is an allocation for each"
+)]
 pub(super) enum Source {
     Handler(Visit),
     /// The server by itself.

@@ -64,7 +64,7 @@ impl Files {
     }
 
     /// Has a thread open what the system does not know without the disk.
-    fn look_for(&self, path: Box<str>, look: Look<'_>) -> Wait {
+    pub(super) fn look_for(&self, path: Box<str>, look: Look<'_>) -> Wait {
         let beneath = self.root.beneath(look.at);
         let ends = if self.spec.precompressed { CODINGS.map(|(_, end)| end).to_vec() } else { Vec::new() };
         let work = self.work.clone();
@@ -170,7 +170,7 @@ impl Files {
     }
 
     /// Adds the digests that the client wants (RFC 9530): of the representation, and of what is sent of it.
-    fn with_digests(
+    pub(super) fn with_digests(
         &self,
         mut reply: Reply,
         one: &Rc<Representation>,
@@ -225,7 +225,7 @@ fn form_for(head: &RequestHead) -> Form {
     Form::ALL[accepted_media(head, &Form::MEDIA_TYPES)]
 }
 
-fn refused(error: &OpenError, request: &Request) -> Reply {
+pub(super) fn refused(error: &OpenError, request: &Request) -> Reply {
     let (path, id) = (request.path(), &request.id);
     match error {
         OpenError::Absent => Reply::text(StatusCode::NOT_FOUND, "nothing is here"),

@@ -24,6 +24,7 @@ mod media;
 mod resource;
 mod root;
 mod selected;
+mod sent;
 mod spec;
 mod work;
 
@@ -34,6 +35,7 @@ use digests::Digests;
 pub(crate) use errand::Errand;
 use made::Made;
 use root::Root;
+pub(crate) use sent::Sending;
 pub use spec::{Etag, FilesSpec, Symlinks, TryPath};
 pub(crate) use work::Work;
 

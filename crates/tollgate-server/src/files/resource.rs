@@ -5,6 +5,7 @@ use std::cell::OnceCell;
 use std::fs::File;
 use std::io;
 use std::iter;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -46,6 +47,8 @@ pub(super) struct Representation {
     pub(super) content: Content,
     /// Of the content, in bytes.
     len: u64,
+    /// Where it begins in the file, if that is one.
+    base: u64,
     /// Of the file that it is, or is made of.
     pub(super) stamp: Stamp,
     /// None while that lies ahead of our clock (RFC 9110 section 8.8.2.1).
@@ -305,6 +308,7 @@ impl Representation {
         let one = Self {
             content,
             len: stamp.len,
+            base: 0,
             stamp,
             modified_s,
             coding,
@@ -323,6 +327,7 @@ impl Representation {
     pub(super) fn made(plain: &Self, coding: Coding, content: Bytes, sha256: &[u8; 32]) -> Self {
         let one = Self {
             len: content.len() as u64,
+            base: 0,
             content: Content::Memory(content),
             stamp: plain.stamp,
             modified_s: plain.modified_s,
@@ -341,6 +346,46 @@ impl Representation {
         };
         one.tell(etag);
         one
+    }
+
+    /// A part of it, by its place in the file, or all of it as another media type.
+    pub(super) fn derived(&self, part: &Range<u64>, content_type: Option<&str>) -> Self {
+        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+        let content = match &self.content {
+            Content::Memory(content) => Content::Memory(content.slice(place(part.start)..place(part.end))),
+            file @ Content::File(_) => file.clone(),
+        };
+        let common = match content_type {
+            None => self.common.clone(),
+            Some(content_type) => Rc::new(Common {
+                content_type: content_type.to_owned(),
+                lines: self.common.lines.clone(),
+                fresh_s: self.common.fresh_s,
+                etag: self.common.etag,
+            }),
+        };
+        let one = Self {
+            content,
+            len: part.end - part.start,
+            base: part.start,
+            stamp: self.stamp,
+            modified_s: self.modified_s,
+            coding: self.coding,
+            common,
+            heads: OnceCell::new(),
+        };
+        let mut etag = self.heads.get().map_or_else(String::new, |heads| heads.etag.clone());
+        if *part != (0..self.len) && etag.ends_with('"') {
+            etag.truncate(etag.len() - 1);
+            etag.push_str(&format!(".{:x}-{:x}\"", part.start, part.end - part.start));
+        }
+        one.tell(etag);
+        one
+    }
+
+    /// Where it begins in the file.
+    pub(super) fn base(&self) -> u64 {
+        self.base
     }
 
     /// Whether it was made of that, and says what that says now.

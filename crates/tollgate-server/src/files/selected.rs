@@ -90,7 +90,8 @@ fn push(reply: &mut Reply, of: &Representation, part: &Range<u64>) {
         }
         Content::File(_) if part.is_empty() => {}
         Content::File(file) => {
-            let slice = FileSlice { file: file.clone(), offset: part.start, len: part.end - part.start };
+            let slice =
+                FileSlice { file: file.clone(), offset: of.base() + part.start, len: part.end - part.start };
             reply.parts.push(FilePart { slice, then: Bytes::new() });
         }
     }

@@ -107,7 +107,7 @@ impl ScriptFlow {
                 self.log(&error);
                 Poll::Ready(Flowed::Broken)
             }
-            Step::Streams(_) | Step::Done(_) => Poll::Ready(Flowed::Broken),
+            Step::Streams(_) | Step::Done(_) | Step::Passed(_) => Poll::Ready(Flowed::Broken),
         }
     }
 
@@ -140,7 +140,7 @@ impl ScriptFlow {
                 self.log(&error);
                 false
             }
-            Step::Waiting | Step::Ended(Ok(())) | Step::Streams(_) | Step::Done(_) => false,
+            Step::Waiting | Step::Ended(Ok(())) | Step::Streams(_) | Step::Done(_) | Step::Passed(_) => false,
         }
     }
 }

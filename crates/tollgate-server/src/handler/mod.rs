@@ -4,6 +4,7 @@ mod collect;
 mod fetcher;
 mod flow;
 mod items;
+mod pass;
 mod proxy;
 mod rehearsal;
 mod script;
@@ -19,24 +20,25 @@ use std::time::Instant;
 use tollgate_backend::Client;
 use tollgate_http::{Method, Methods, RequestHead, StatusCode};
 use tollgate_log::{AppendError, Level};
-use tollgate_script::{Host, LoadError, Record, RecordFields, Request, RequestId};
+use tollgate_script::{Emitted, Host, LoadError, Reach, Record, RecordFields, Request, RequestId, Role};
 
 use crate::cors::Cors;
 use crate::files::{Files, Work};
 use crate::observe::{OwnCells, Refusal, RouteCells};
-use crate::options::{BodyPace, HandlerSpec, RouteSpec, ServerOptions};
+use crate::options::{BodyPace, HandlerSpec, RouteSpec, ScriptFile, ServerOptions};
 use crate::recorder::{Gate, Recorder};
-use crate::reply::{Extent, Reply};
+use crate::reply::Reply;
 use crate::stream::Ack;
 use crate::throttle::{Permit, Throttle};
 use crate::transaction::{Ending, Facts, StreamPlan};
 pub use collect::BODY_BYTES_MAX as COLLECT_BODY_BYTES_MAX;
 pub(crate) use fetcher::BackendFetcher;
 pub(crate) use flow::{Flow, Flowed};
+pub(crate) use pass::Routes;
 use proxy::{Asked, BackendFlow, Proxied, Proxy};
 pub use proxy::{HostSent, ProxySpec};
 pub(crate) use rehearsal::Rehearsed;
-use script::ScriptRecord;
+use script::{Records, ScriptRecord};
 pub(crate) use visit::{Handled, Turn, Visit};
 
 /// What a route leads to, in one worker.
@@ -55,6 +57,12 @@ pub(crate) struct Endpoint {
     /// In development: the folder of the script, for what shows why it failed.
     dev_root: Option<PathBuf>,
     stream: Option<Rc<StreamPlan>>,
+    /// Those that its script may emit records to.
+    pub(crate) streams: Rc<[Rc<StreamPlan>]>,
+    /// What its scripts may send.
+    sent_files: Option<Box<Files>>,
+    before: Vec<tollgate_script::Handler>,
+    after: Vec<tollgate_script::Handler>,
     handler: Handler,
 }
 
@@ -70,6 +78,8 @@ enum Handler {
 pub(crate) struct Exchange {
     pub(crate) endpoint: Rc<Endpoint>,
     pub(crate) request: Rc<Request>,
+    /// Where it can go on to.
+    pub(crate) routes: Rc<Routes>,
     /// When the head was complete.
     pub(crate) begun: Instant,
     /// Who sent it.
@@ -107,7 +117,7 @@ impl Endpoint {
     /// The script was not taken.
     pub(crate) fn new(
         spec: &RouteSpec,
-        streams: &[Rc<StreamPlan>],
+        streams: &Rc<[Rc<StreamPlan>]>,
         host: &Host,
         work: &Rc<Work>,
         client: &Client,
@@ -115,11 +125,17 @@ impl Endpoint {
         options: &ServerOptions,
     ) -> Result<Self, LoadError> {
         let stream = spec.stream.and_then(|stream| streams.get(stream)).cloned();
+        let fields = stream.as_ref().map_or_else(RecordFields::default, |stream| stream.fields.clone());
+        let awaits = stream.as_ref().and_then(|stream| stream.ack.sink());
+        let databases = spec.access.databases.clone();
+        let reach = Reach { uploads: spec.access.uploads.clone(), awaits, databases };
+        let load = |script: &ScriptFile, role| {
+            let handler = host.load(&script.file, &script.root, &fields)?;
+            Ok::<_, LoadError>(handler.playing(role).reaching(reach.clone()))
+        };
         let handler = match (&spec.handler, &stream) {
             (HandlerSpec::Script { file, root }, _) => {
-                let nothing = RecordFields::default();
-                let fields = stream.as_ref().map_or(&nothing, |stream| &stream.fields);
-                Handler::Script(host.load(file, root, fields)?)
+                Handler::Script(load(&ScriptFile { file: file.clone(), root: root.clone() }, Role::Handler)?)
             }
             (HandlerSpec::Collect, Some(stream)) => Handler::Collect(stream.clone()),
             (HandlerSpec::Collect, None) => unreachable!("the configuration gives collect a stream"),
@@ -156,6 +172,10 @@ impl Endpoint {
             version: options.version,
             dev_root: options.dev.as_ref().and_then(|_| script_root(spec)),
             stream,
+            streams: streams.clone(),
+            sent_files: spec.access.files.as_ref().map(|files| Box::new(Files::new(files, work))),
+            before: spec.before.iter().map(|file| load(file, Role::Before)).collect::<Result<_, _>>()?,
+            after: spec.after.iter().map(|file| load(file, Role::After)).collect::<Result<_, _>>()?,
             handler,
         })
     }
@@ -176,8 +196,7 @@ impl Endpoint {
     /// Why a request of this moment is not taken on, if it is not: its records would wait for a database that is away.
     pub(crate) fn refusal_now(&self, head: &RequestHead, recorder: &Recorder) -> Option<Reply> {
         self.stream.as_ref().filter(|stream| recorder.is_refusing(stream.ack))?;
-        let text = "the database is away: nothing was recorded";
-        Some(self.granted(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text), head))
+        Some(self.granted(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, AWAY), head))
     }
 
     /// Takes a request on, as far as the route's own bounds go, or answers it.
@@ -203,29 +222,49 @@ impl Endpoint {
         reply
     }
 
-    /// Appends the one record of a transaction that is complete, if its route has a stream.
+    /// Appends the records of a transaction that is complete: that of its route, if this has a stream, and what was emitted.
     fn record<'a>(
         &self,
         reply: Cow<'a, Reply>,
-        record: Record,
+        records: Records,
         took_us: Option<i64>,
         request: &Request,
         recorder: &Recorder,
     ) -> Answer<'a> {
-        let (Some(stream), Some(took_us)) = (&self.stream, took_us) else {
-            return Answer { reply, gate: None, flow: None };
+        let plain = |reply| Answer { reply, gate: None, flow: None };
+        let Some(took_us) = took_us else { return plain(reply) };
+        let Records { own, emitted } = records;
+        if emitted
+            .iter()
+            .any(|one| self.streams.get(one.stream).is_some_and(|to| recorder.is_refusing(to.ack)))
+        {
+            return Reply::refused(StatusCode::SERVICE_UNAVAILABLE, AWAY).into();
+        }
+        let ending = Ending::of(&reply);
+        let transaction = Emitting { endpoint: self, facts: Facts { request, took_us, ending }, recorder };
+        let appended = match &self.stream {
+            Some(stream) if emitted.is_empty() => append(stream, own, &transaction.facts, recorder),
+            None if emitted.is_empty() => return plain(reply),
+            _ => transaction.append(own, &emitted),
         };
-        let status = reply.status.as_u16();
-        let ending = match reply.extent {
-            Extent::Whole => {
-                Ending::Complete { status, reply_bytes: usize::try_from(reply.content_bytes()).ok() }
+        match appended {
+            Ok(gate) => Answer { reply: with_level(reply, self.ack(&emitted)), gate, flow: None },
+            Err(AppendError::TooLarge { bytes, limit }) if !emitted.is_empty() => {
+                let id = &request.id;
+                tracing::error!(route = self.path, %id, "script failed: its records have {bytes} bytes, limit {limit} bytes");
+                let failed = Reply::text(StatusCode::INTERNAL_SERVER_ERROR, script::FAILED);
+                self.record(Cow::Owned(failed), Records::default(), Some(took_us), request, recorder)
             }
-            Extent::Streamed | Extent::Sized(_) => Ending::Streamed { status },
-        };
-        match append(stream, record, &Facts { request, took_us, ending }, recorder) {
-            Ok(gate) => Answer { reply: with_level(reply, stream.ack), gate, flow: None },
             Err(error) => refused(&error, &request.id, recorder).into(),
         }
+    }
+
+    /// What the records of a transaction wait for together.
+    fn ack(&self, emitted: &[Emitted]) -> Ack {
+        let own = self.stream.as_ref().map(|stream| stream.ack);
+        let others = emitted.iter().filter_map(|emitted| self.streams.get(emitted.stream));
+        let all = own.into_iter().chain(others.map(|stream| stream.ack));
+        all.reduce(Ack::strictest).unwrap_or(Ack::Log(Level::Received))
     }
 
     /// Appends the one record of a transaction that nobody waits for any more, if its route has a stream.
@@ -245,6 +284,30 @@ fn script_root(spec: &RouteSpec) -> Option<PathBuf> {
         HandlerSpec::Proxy(_) | HandlerSpec::Collect | HandlerSpec::Files(_) | HandlerSpec::Reply { .. } => {
             None
         }
+    }
+}
+
+/// A transaction with records for several streams.
+struct Emitting<'a> {
+    endpoint: &'a Endpoint,
+    facts: Facts<'a>,
+    recorder: &'a Recorder,
+}
+
+impl Emitting<'_> {
+    /// Appends them together.
+    fn append(&self, own: Record, emitted: &[Emitted]) -> Result<Option<Gate>, AppendError> {
+        let Self { endpoint, facts, recorder } = self;
+        let own = endpoint.stream.as_ref().map(|stream| ScriptRecord { record: own, plan: stream });
+        let others = emitted.iter().filter_map(|Emitted { stream, record }| {
+            let plan = endpoint.streams.get(*stream)?;
+            Some(ScriptRecord { record: record.clone(), plan })
+        });
+        let all: Vec<_> = own.into_iter().chain(others).collect();
+        let appended = recorder.append(endpoint.ack(emitted), &facts.request.id, |log| {
+            all.iter().for_each(|record| record.append(log, facts));
+        });
+        appended.map(|(gate, ())| gate)
     }
 }
 
@@ -272,6 +335,8 @@ impl Exchange {
         i64::try_from(self.begun.elapsed().as_micros()).unwrap_or(i64::MAX)
     }
 }
+
+const AWAY: &str = "the database is away: nothing was recorded";
 
 /// What `Allow` says (RFC 9110 section 10.2.1). OPTIONS is always among it: if no route takes it, the server answers.
 pub(crate) fn allowed_methods(mut methods: Methods) -> String {

@@ -1,18 +1,18 @@
 //! Handlers without a server: what a test is told in place of a reply that leaves, and of records that go to the log.
 
 use std::future::poll_fn;
-use std::rc::Rc;
-use std::time::Instant;
+use std::task::Poll;
 
 use bytes::Bytes;
 use tollgate_http::{Method, StatusCode};
-use tollgate_script::{Call, Record, Request, Step, Streamed};
+use tollgate_script::{Call, Emitted, Step};
 
 use super::collect::{self, CollectedItem};
 use super::items::{SplitError, split};
-use super::script::ScriptRecord;
-use super::{Endpoint, Exchange, Handler, allowed_methods, script};
-use crate::reply::{Extent, Reply};
+use super::script::{Records, ScriptRecord};
+use super::visit::{Returned, Stage, Tail};
+use super::{Endpoint, Exchange, Handler, Turn, Visit, allowed_methods};
+use crate::reply::Reply;
 use crate::summary::summary;
 use crate::transaction::{Ending, Facts, StreamPlan};
 
@@ -24,6 +24,8 @@ pub(crate) struct Rehearsed {
     pub(crate) reply: Reply,
     /// As JSON.
     pub(crate) records: Vec<String>,
+    /// The same of what was emitted, with the names of the streams.
+    pub(crate) emitted: Vec<(String, String)>,
     /// Why records are no rows.
     pub(crate) rejects: Vec<String>,
     /// Why the script failed.
@@ -32,7 +34,7 @@ pub(crate) struct Rehearsed {
 
 impl From<Reply> for Rehearsed {
     fn from(reply: Reply) -> Self {
-        Self { reply, records: Vec::new(), rejects: Vec::new(), error: None }
+        Self { reply, records: Vec::new(), emitted: Vec::new(), rejects: Vec::new(), error: None }
     }
 }
 
@@ -45,90 +47,97 @@ impl Rehearsed {
     }
 }
 
-impl Endpoint {
-    /// Answers a request; nothing is recorded.
+impl Exchange {
+    /// Answers the request; nothing is recorded. Returns what it came to, and the stream of the route that answered.
     ///
     /// # Errors
-    /// What needs a server.
-    pub(crate) async fn rehearse(self: &Rc<Self>, request: Rc<Request>) -> Result<Rehearsed, String> {
-        if request.body.bytes_len() > self.body_bytes_max {
-            return Ok(Reply::text(StatusCode::CONTENT_TOO_LARGE, "content too large").into());
+    /// What cannot be read.
+    pub(crate) async fn rehearse(self) -> Result<(Rehearsed, Option<String>), String> {
+        let (endpoint, request) = (&self.endpoint, &self.request);
+        if request.body.bytes_len() > endpoint.body_bytes_max {
+            let reply = Reply::text(StatusCode::CONTENT_TOO_LARGE, "content too large");
+            return Ok((reply.into(), endpoint.stream_name()));
         }
-        let exchange = Exchange {
-            endpoint: self.clone(),
-            request,
-            begun: Instant::now(),
-            peer: None,
-            is_from_proxy: false,
-            permit: None,
+        if let Some(refusal) = endpoint.refusal(&request.head) {
+            return Ok((refusal.into(), endpoint.stream_name()));
+        }
+        let mut visit = Visit::new(self);
+        loop {
+            if let Handler::Proxy(_) = visit.exchange.endpoint.handler {
+                let path = &visit.exchange.endpoint.path;
+                let text = "has a proxy, which only a server answers: try it with curl";
+                return Err(format!("route {path:?} {text}"));
+            }
+            match visit.advance() {
+                Some(Turn::Over) => break,
+                Some(Turn::Sliced) | None => continue,
+                Some(Turn::Waiting) => {}
+            }
+            poll_fn(|context| {
+                visit.poll_wait(context);
+                if visit.is_waiting() { Poll::Pending } else { Poll::Ready(()) }
+            })
+            .await;
+        }
+        visit.rehearsed().await
+    }
+}
+
+impl Visit {
+    fn is_waiting(&self) -> bool {
+        let has_returned = matches!(self.stage, Stage::AtOnce | Stage::Returned(_));
+        !self.can_run() && !has_returned
+    }
+
+    async fn rehearsed(self) -> Result<(Rehearsed, Option<String>), String> {
+        let Self { exchange, stage, failure, .. } = self;
+        let (endpoint, request) = (&exchange.endpoint, &exchange.request);
+        let mut rehearsed = match (stage, &endpoint.handler) {
+            (Stage::Returned(Some(returned)), _) => returned_answer(returned, &exchange).await,
+            (_, Handler::Collect(stream)) => collect_answer(stream, &exchange)?,
+            (_, Handler::Reply(reply)) => {
+                with_record(reply.clone(), Records::default(), &exchange, endpoint.stream.as_deref())
+            }
+            _ => Reply::empty(StatusCode::INTERNAL_SERVER_ERROR).into(),
         };
-        let request = &exchange.request;
-        let mut rehearsed = match &self.handler {
-            Handler::Script(handler) => {
-                script_answer(handler.call(request.clone()), &exchange, self.stream.as_deref()).await
-            }
-            Handler::Collect(stream) => match self.refusal(&request.head) {
-                Some(refusal) => refusal.into(),
-                None => collect_answer(stream, &exchange)?,
-            },
-            Handler::Reply(reply) => {
-                with_record(reply.clone(), Record::default(), &exchange, self.stream.as_deref())
-            }
-            Handler::Files(_) | Handler::Proxy(_) => {
-                let what = if matches!(self.handler, Handler::Files(_)) { "files" } else { "a proxy" };
-                return Err(format!(
-                    "route {:?} has {what}, which only a server answers: try it with curl",
-                    self.path
-                ));
-            }
-        };
+        if let Some(failure) = failure {
+            rehearsed.error = Some(failure.to_string());
+        }
         let reply = &mut rehearsed.reply;
+        reply.read_parts().map_err(|error| format!("file cannot be read: {error}"))?;
         if reply.status == StatusCode::METHOD_NOT_ALLOWED && !reply.has("Allow") {
-            reply.push("Allow", allowed_methods(self.methods));
+            reply.push("Allow", allowed_methods(endpoint.methods));
         }
-        if let Some(cors) = &self.cors {
+        if let Some(cors) = &endpoint.cors {
             cors.grant(&request.head).add_to(reply);
         }
         if request.head.method() == Method::Head {
             reply.content = Bytes::new();
         }
-        Ok(rehearsed)
-    }
-
-    /// The stream that its records go to.
-    pub(crate) fn stream(&self) -> Option<&StreamPlan> {
-        self.stream.as_deref()
+        Ok((rehearsed, endpoint.stream_name()))
     }
 }
 
-/// Runs a call to its end. Of events only what is sent before the first pause after one is wanted.
-async fn script_answer(mut call: Call, exchange: &Exchange, stream: Option<&StreamPlan>) -> Rehearsed {
-    let (result, streamed) = loop {
-        match call.resume() {
-            Step::Sliced => {}
-            Step::Waiting => poll_fn(|context| call.poll_wait(context)).await,
-            Step::Streams(outcome) => {
-                let streamed = outcome.streamed;
-                break (Ok(outcome), streamed);
-            }
-            Step::Done(result) => break (result, None),
-            Step::Ended(_) => return Reply::empty(StatusCode::INTERNAL_SERVER_ERROR).into(),
-        }
-    };
-    let failure = result.as_ref().err().map(ToString::to_string);
-    let (reply, record) = script::reply(result, exchange);
-    let mut rehearsed = with_record(reply, record, exchange, stream);
-    rehearsed.error = failure;
-    if let Some(streamed) = streamed {
-        let (content, failure) = streamed_content(call, streamed).await;
-        rehearsed.reply.content = content;
-        rehearsed.error = failure;
+impl Endpoint {
+    fn stream_name(&self) -> Option<String> {
+        self.stream.as_ref().map(|stream| stream.name.clone())
+    }
+}
+
+/// What a handler returned. Of events only what is sent before the first pause after one is wanted.
+async fn returned_answer(returned: Returned, exchange: &Exchange) -> Rehearsed {
+    let Returned { reply, records, took_us, tail } = returned;
+    let stream = exchange.endpoint.stream.as_deref().filter(|_| took_us.is_some());
+    let mut rehearsed = with_record(reply, records, exchange, stream);
+    if let Some(Tail::Call(call)) = tail {
+        (rehearsed.reply.content, rehearsed.error) = streamed_content(*call).await;
     }
     rehearsed
 }
 
 /// Lets a call write its content; returns that, and why it is not whole.
-async fn streamed_content(mut call: Call, streamed: Streamed) -> (Bytes, Option<String>) {
+async fn streamed_content(mut call: Call) -> (Bytes, Option<String>) {
+    let is_events = call.heartbeat().is_some();
     let mut content = Vec::new();
     let failure = loop {
         let step = call.resume();
@@ -139,28 +148,34 @@ async fn streamed_content(mut call: Call, streamed: Streamed) -> (Bytes, Option<
             }
         }
         match step {
-            Step::Waiting if streamed == Streamed::Events && !content.is_empty() => break None,
+            Step::Waiting if is_events && !content.is_empty() => break None,
             Step::Waiting => poll_fn(|context| call.poll_wait(context)).await,
             Step::Sliced => {}
             Step::Ended(Err(error)) => break Some(error.to_string()),
-            Step::Ended(Ok(())) | Step::Streams(_) | Step::Done(_) => break None,
+            Step::Ended(Ok(())) | Step::Streams(_) | Step::Done(_) | Step::Passed(_) => break None,
         }
     };
     (content.into(), failure)
 }
 
-fn with_record(reply: Reply, record: Record, exchange: &Exchange, stream: Option<&StreamPlan>) -> Rehearsed {
-    let status = reply.status.as_u16();
-    let ending = match reply.extent {
-        Extent::Whole => {
-            Ending::Complete { status, reply_bytes: usize::try_from(reply.content_bytes()).ok() }
-        }
-        Extent::Streamed | Extent::Sized(_) => Ending::Streamed { status },
-    };
+fn with_record(
+    reply: Reply,
+    records: Records,
+    exchange: &Exchange,
+    stream: Option<&StreamPlan>,
+) -> Rehearsed {
+    let ending = Ending::of(&reply);
+    let facts = Facts { request: &exchange.request, took_us: 0, ending };
     let mut rehearsed = Rehearsed::from(reply);
     if let Some(plan) = stream {
-        let facts = Facts { request: &exchange.request, took_us: 0, ending };
-        rehearsed.keep(ScriptRecord { record, plan }.check(&facts));
+        rehearsed.keep(ScriptRecord { record: records.own, plan }.check(&facts));
+    }
+    for Emitted { stream, record } in records.emitted {
+        let Some(plan) = exchange.endpoint.streams.get(stream) else { continue };
+        match (ScriptRecord { record, plan }).check(&facts) {
+            Ok(record) => rehearsed.emitted.push((plan.name.clone(), record)),
+            Err(reason) => rehearsed.rejects.push(format!("stream {}: {reason}", plan.name)),
+        }
     }
     rehearsed
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tollgate_http::StatusCode;
 use tollgate_log::{Transaction, Value, ValueError};
-use tollgate_script::{CallError, FieldValue, Outcome, Record};
+use tollgate_script::{CallError, Emitted, FieldValue, Outcome, Record};
 
 use super::{Endpoint, Exchange};
 use crate::dev::script_failure;
@@ -13,12 +13,40 @@ use crate::reply::Reply;
 use crate::stream::UnknownFields;
 use crate::transaction::{Cell, Facts, Given, StreamPlan, Target, fit, key};
 
-/// What a call came to, as a reply. A failure is one too: 500, with the reason in our log.
-pub(super) fn reply(result: Result<Outcome, CallError>, exchange: &Exchange) -> (Reply, Record) {
+/// What a client hears of a script that failed.
+pub(super) const FAILED: &str = "the script failed";
+
+/// What a call leaves in the log.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    /// For the stream of its route.
+    pub(super) own: Record,
+    /// For others.
+    pub(super) emitted: Vec<Emitted>,
+}
+
+impl Records {
+    pub(super) fn take(outcome: &mut Outcome) -> Self {
+        Self { own: std::mem::take(&mut outcome.record), emitted: std::mem::take(&mut outcome.emitted) }
+    }
+}
+
+/// What a call decided, as a reply and its records.
+pub(super) fn told(result: Result<Outcome, CallError>) -> Result<(Reply, Records), CallError> {
+    result.map(|mut outcome| {
+        let records = Records::take(&mut outcome);
+        (outcome.into(), records)
+    })
+}
+
+/// What a call came to. A failure is a reply too: 500, with the reason in our log.
+pub(super) fn reply(result: Result<(Reply, Records), CallError>, exchange: &Exchange) -> (Reply, Records) {
     match result {
-        Ok(mut outcome) => {
-            let record = std::mem::take(&mut outcome.record);
-            (outcome.into(), record)
+        Ok(told) => told,
+        Err(CallError::Refused { status, reason }) => {
+            tracing::debug!(id = %exchange.request.id, status, "request refused: {reason}");
+            let status = StatusCode::new(status).unwrap_or(StatusCode::BAD_REQUEST);
+            (Reply::text(status, reason), Records::default())
         }
         Err(error) => {
             let request = &exchange.request;
@@ -29,9 +57,9 @@ pub(super) fn reply(result: Result<Outcome, CallError>, exchange: &Exchange) -> 
             tracing::error!(route, %method, path, id = %request.id, trace, version, "script failed: {error}");
             let reply = match dev_root {
                 Some(root) => script_failure(&error, root, exchange),
-                None => Reply::text(StatusCode::INTERNAL_SERVER_ERROR, "the script failed"),
+                None => Reply::text(StatusCode::INTERNAL_SERVER_ERROR, FAILED),
             };
-            (reply, Record::default())
+            (reply, Records::default())
         }
     }
 }

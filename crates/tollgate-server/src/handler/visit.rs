@@ -1,17 +1,20 @@
 //! A request in its handler: the turns that the handler takes, then its reply and its records.
 //!
-//! Turns may be taken while requests before it run still; reply and records are asked for in the order of the requests.
+//! What runs are the `before` scripts of the route, its handler, and the `after` scripts, one behind the other; a handler that
+//! passes has the next route begin anew (`pass`). Turns may be taken while requests before it run still; reply and records are
+//! asked for in the order of the requests.
 
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use tollgate_http::StatusCode;
-use tollgate_script::{Body, Call, CallError, Outcome, Record, RequestId, Step};
+use tollgate_script::{Body, Call, CallError, Emitted, Outcome, RequestId, Step};
 
 use super::flow::ScriptFlow;
-use super::{Answer, Asked, BackendFlow, Exchange, Flow, Handler, Proxied, allowed_methods, collect, script};
-use crate::files::Errand;
+use super::script::{self, Records};
+use super::{Answer, Asked, BackendFlow, Exchange, Flow, Handler, Proxied, allowed_methods, collect};
+use crate::files::{Errand, Sending};
 use crate::observe::OwnCells;
 use crate::recorder::Recorder;
 use crate::reply::{Extent, Reply};
@@ -25,15 +28,37 @@ pub(crate) struct Handled {
 
 /// A request in its handler.
 pub(crate) struct Visit {
-    exchange: Exchange,
-    stage: Stage,
+    pub(super) exchange: Exchange,
+    pub(super) stage: Stage,
+    pub(super) phase: Phase,
+    /// What scripts of other phases left; none where there are none.
+    aside: Option<Box<Aside>>,
+    /// Why a script of it failed.
+    pub(super) failure: Option<Box<CallError>>,
 }
 
-enum Stage {
+/// Which script runs: by its place among those of its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Before(usize),
+    Main,
+    After(usize),
+}
+
+#[derive(Default)]
+struct Aside {
+    emitted: Vec<Emitted>,
+    /// The reply while `after` scripts are told it.
+    returned: Option<Returned>,
+}
+
+pub(super) enum Stage {
     /// What it does takes no time of its own, and is done when it is asked for its answer.
     AtOnce,
     /// It runs, or will.
     Script(Call),
+    /// It returned, and its reply waits for a thread that opens the file which it sends.
+    Sends(Box<Outcome>, Sending),
     /// It waits for a thread that reads files, or was not begun.
     Files(Option<Box<Errand>>),
     /// It waits for a backend, or was not begun.
@@ -43,17 +68,17 @@ enum Stage {
 }
 
 /// What a handler left.
-struct Returned {
-    reply: Reply,
-    record: Record,
+pub(super) struct Returned {
+    pub(super) reply: Reply,
+    pub(super) records: Records,
     /// None where nobody keeps it.
-    took_us: Option<i64>,
+    pub(super) took_us: Option<i64>,
     /// What goes on to write the content of a streamed reply.
-    tail: Option<Tail>,
+    pub(super) tail: Option<Tail>,
 }
 
 /// What writes the content of a reply after its head.
-enum Tail {
+pub(super) enum Tail {
     Call(Box<Call>),
     Backend(Box<BackendFlow>),
 }
@@ -82,13 +107,57 @@ pub(crate) enum Turn {
 
 impl Visit {
     pub(crate) fn new(exchange: Exchange) -> Self {
-        let stage = match &exchange.endpoint.handler {
-            Handler::Script(handler) => Stage::Script(handler.call(exchange.request.clone())),
+        let phase = Phase::Before(0);
+        let mut visit = Self { exchange, stage: Stage::AtOnce, phase, aside: None, failure: None };
+        visit.enter();
+        visit
+    }
+
+    /// Sets the stage for the script of the phase, or what comes behind it.
+    pub(super) fn enter(&mut self) {
+        let Exchange { endpoint, request, .. } = &self.exchange;
+        let method = request.head.method();
+        if let Phase::Before(from) = self.phase {
+            let next = endpoint.before.iter().skip(from).position(|script| script.takes(method));
+            if let Some(at) = next.map(|skipped| from + skipped) {
+                self.phase = Phase::Before(at);
+                self.stage = Stage::Script(endpoint.before[at].call(request.clone()));
+                return;
+            }
+            self.phase = Phase::Main;
+        }
+        if let Phase::After(from) = self.phase {
+            return self.enter_after(from);
+        }
+        self.stage = match &endpoint.handler {
+            Handler::Script(handler) => Stage::Script(handler.call(request.clone())),
             Handler::Files(_) => Stage::Files(None),
             Handler::Proxy(_) => Stage::Proxy(None),
             Handler::Collect(_) | Handler::Reply(_) => Stage::AtOnce,
         };
-        Self { exchange, stage }
+    }
+
+    /// Tells the reply to the next `after` script, or is done with it.
+    fn enter_after(&mut self, from: usize) {
+        let Exchange { endpoint, request, .. } = &self.exchange;
+        let method = request.head.method();
+        let Some(aside) = &mut self.aside else { return };
+        let next = endpoint.after.iter().skip(from).position(|script| script.takes(method));
+        match (next.map(|skipped| from + skipped), &aside.returned) {
+            (Some(at), Some(returned)) => {
+                self.phase = Phase::After(at);
+                let call = endpoint.after[at].call_after(request.clone(), returned.reply.told());
+                self.stage = Stage::Script(call);
+            }
+            (_, _) => {
+                let mut returned = aside.returned.take();
+                if let Some(returned) = &mut returned {
+                    returned.records.emitted.append(&mut aside.emitted);
+                    returned.took_us = self.took_us(&returned.records);
+                }
+                self.stage = Stage::Returned(returned);
+            }
+        }
     }
 
     /// What is known of the request when there is an answer.
@@ -107,7 +176,7 @@ impl Visit {
             Stage::Script(call) => !call.is_waiting(),
             Stage::Files(errand) => errand.is_none(),
             Stage::Proxy(asked) => asked.is_none(),
-            Stage::AtOnce | Stage::Returned(_) => false,
+            Stage::Sends(..) | Stage::AtOnce | Stage::Returned(_) => false,
         }
     }
 
@@ -121,6 +190,9 @@ impl Visit {
             Stage::Files(Some(_)) => {
                 self.poll_files(context);
             }
+            Stage::Sends(..) => {
+                self.poll_sent(context);
+            }
             Stage::Proxy(Some(asked)) => {
                 if let Poll::Ready(proxied) = asked.poll(context) {
                     self.return_proxied(proxied);
@@ -132,20 +204,24 @@ impl Visit {
 
     /// Lets the handler run for a slice.
     pub(crate) fn run(&mut self) -> Turn {
-        match &mut self.stage {
-            Stage::Script(call) => {
-                let result = match call.resume() {
-                    Step::Sliced => return Turn::Sliced,
-                    Step::Waiting => return Turn::Waiting,
-                    Step::Done(result) => result,
-                    Step::Streams(outcome) => Ok(outcome),
-                    Step::Ended(ended) => ended.and_then(|()| Err(CallError::Reply("no head".to_owned()))),
-                };
-                self.return_with(result);
-                Turn::Over
+        loop {
+            if let Some(turn) = self.advance() {
+                return turn;
             }
-            // Who waits is polled by the queue, which knows whom to wake.
-            Stage::Files(_) => self.poll_files(&mut Context::from_waker(Waker::noop())),
+        }
+    }
+
+    /// Goes on by one stage. None: the next one is there.
+    pub(super) fn advance(&mut self) -> Option<Turn> {
+        // Who waits is polled by the queue, which knows whom to wake.
+        let mut context = Context::from_waker(Waker::noop());
+        let turn = match &mut self.stage {
+            Stage::Script(call) => {
+                let step = call.resume();
+                self.take_step(step)
+            }
+            Stage::Files(_) => self.poll_files(&mut context),
+            Stage::Sends(..) => self.poll_sent(&mut context),
             Stage::Proxy(asked) => {
                 if let Handler::Proxy(proxy) = &self.exchange.endpoint.handler
                     && asked.is_none()
@@ -154,13 +230,69 @@ impl Visit {
                 }
                 Turn::Waiting
             }
-            Stage::AtOnce | Stage::Returned(_) => Turn::Over,
+            Stage::AtOnce => self.return_fixed(),
+            Stage::Returned(_) => return Some(Turn::Over),
+        };
+        match (turn, &self.stage) {
+            (Turn::Over, Stage::AtOnce) => Some(Turn::Over),
+            (Turn::Over, _) => None,
+            (turn, _) => Some(turn),
         }
     }
 
-    fn return_proxied(&mut self, Proxied { reply, flow }: Proxied) {
-        let (record, took_us, tail) = (Record::default(), self.took_us(), flow.map(Tail::Backend));
-        self.stage = Stage::Returned(Some(Returned { reply, record, took_us, tail }));
+    /// `Over`: the stage is another.
+    fn take_step(&mut self, step: Step) -> Turn {
+        match step {
+            Step::Sliced => return Turn::Sliced,
+            Step::Waiting => return Turn::Waiting,
+            Step::Passed(emitted) => self.passed(emitted),
+            Step::Done(Ok(outcome)) if matches!(self.phase, Phase::After(_)) => self.changed(outcome),
+            Step::Done(Ok(outcome)) if outcome.file.is_some() => {
+                self.stage = Stage::Sends(Box::new(outcome), Sending::default());
+            }
+            Step::Done(result) => self.return_with(script::told(result)),
+            Step::Streams(outcome) => self.return_with(script::told(Ok(outcome))),
+            Step::Ended(ended) => {
+                let error = ended.err().unwrap_or_else(|| CallError::Reply("no head".to_owned()));
+                self.return_with(Err(error));
+            }
+        }
+        Turn::Over
+    }
+
+    fn passed(&mut self, mut emitted: Vec<Emitted>) {
+        match self.phase {
+            Phase::Main => return self.pass(),
+            Phase::Before(at) => self.phase = Phase::Before(at + 1),
+            Phase::After(at) => self.phase = Phase::After(at + 1),
+        }
+        if !emitted.is_empty() {
+            self.aside.get_or_insert_default().emitted.append(&mut emitted);
+        }
+        self.enter();
+    }
+
+    /// Forgets what the scripts of this route emitted.
+    pub(super) fn forget(&mut self) {
+        self.aside = None;
+    }
+
+    fn changed(&mut self, outcome: Outcome) {
+        if let Some(returned) = self.aside.as_mut().and_then(|aside| aside.returned.as_mut()) {
+            returned.reply.overwrite(&outcome.headers);
+        }
+        self.passed(outcome.emitted);
+    }
+
+    /// A fixed reply waits for nobody but `after` scripts.
+    fn return_fixed(&mut self) -> Turn {
+        if let Handler::Reply(reply) = &self.exchange.endpoint.handler
+            && !self.exchange.endpoint.after.is_empty()
+        {
+            let reply = reply.clone();
+            self.return_with(Ok((reply, Records::default())));
+        }
+        Turn::Over
     }
 
     fn poll_files(&mut self, context: &mut Context<'_>) -> Turn {
@@ -173,40 +305,74 @@ impl Visit {
         let Poll::Ready(reply) = files.poll_answer(request, *begun, errand, context) else {
             return Turn::Waiting;
         };
-        let (record, took_us) = (Record::default(), self.took_us());
-        self.stage = Stage::Returned(Some(Returned { reply, record, took_us, tail: None }));
+        self.return_with(Ok((reply, Records::default())));
         Turn::Over
     }
 
-    fn return_with(&mut self, result: Result<Outcome, CallError>) {
-        let (reply, record) = script::reply(result, &self.exchange);
-        let took_us = self.took_us();
+    fn return_proxied(&mut self, Proxied { reply, flow }: Proxied) {
+        self.stage = Stage::AtOnce;
+        self.return_reply(reply, Records::default(), flow.map(Tail::Backend));
+    }
+
+    fn poll_sent(&mut self, context: &mut Context<'_>) -> Turn {
+        let Stage::Sends(outcome, sending) = &mut self.stage else { return Turn::Over };
+        let Exchange { request, begun, endpoint, .. } = &self.exchange;
+        let files = endpoint.sent_files.as_deref();
+        let Poll::Ready(sent) = sending.poll(files, outcome, request, *begun, context) else {
+            return Turn::Waiting;
+        };
+        let records = Records::take(outcome);
+        self.return_with(sent.map(|reply| (reply, records)));
+        Turn::Over
+    }
+
+    /// The reply is there. A script that failed has the last word.
+    fn return_with(&mut self, result: Result<(Reply, Records), CallError>) {
+        self.failure = result.as_ref().err().map(|error| Box::new(error.clone()));
+        let (reply, records) = script::reply(result, &self.exchange);
         let stage = std::mem::replace(&mut self.stage, Stage::Returned(None));
         let tail = match stage {
             Stage::Script(call) if reply.extent == Extent::Streamed => Some(Tail::Call(Box::new(call))),
             _ => None,
         };
-        self.stage = Stage::Returned(Some(Returned { reply, record, took_us, tail }));
+        self.return_reply(reply, records, tail);
+    }
+
+    fn return_reply(&mut self, reply: Reply, mut records: Records, tail: Option<Tail>) {
+        if self.failure.is_none() {
+            if let Some(aside) = &mut self.aside {
+                records.emitted.splice(..0, aside.emitted.drain(..));
+            }
+            if !self.exchange.endpoint.after.is_empty() {
+                let returned = Returned { reply, records, took_us: None, tail };
+                self.aside.get_or_insert_default().returned = Some(returned);
+                self.phase = Phase::After(0);
+                return self.enter();
+            }
+        }
+        let took_us = self.took_us(&records);
+        self.stage = Stage::Returned(Some(Returned { reply, records, took_us, tail }));
     }
 
     /// Makes the answer and appends the records, those of a transaction together; once. None: the handler has not
     /// returned.
     pub(crate) fn answer(&mut self, recorder: &Recorder) -> Option<Answer<'_>> {
+        let took_us = self.took_us(&Records::default());
         let endpoint = &self.exchange.endpoint;
         let request = &self.exchange.request;
         let mut answer = match &mut self.stage {
-            Stage::Script(_) | Stage::Files(_) | Stage::Proxy(_) => return None,
+            Stage::Script(_) | Stage::Files(_) | Stage::Sends(..) | Stage::Proxy(_) => return None,
             Stage::AtOnce => match &endpoint.handler {
                 Handler::Collect(stream) => collect::answer(stream, &self.exchange, recorder),
                 Handler::Reply(reply) => {
                     let reply = Cow::Borrowed(reply);
-                    endpoint.record(reply, Record::default(), self.took_us(), request, recorder)
+                    endpoint.record(reply, Records::default(), took_us, request, recorder)
                 }
                 Handler::Script(_) | Handler::Files(_) | Handler::Proxy(_) => return None,
             },
             Stage::Returned(returned) => {
-                let Returned { reply, record, took_us, tail } = returned.take()?;
-                let mut answer = endpoint.record(Cow::Owned(reply), record, took_us, request, recorder);
+                let Returned { reply, records, took_us, tail } = returned.take()?;
+                let mut answer = endpoint.record(Cow::Owned(reply), records, took_us, request, recorder);
                 if answer.reply.extent != Extent::Whole {
                     let permit = self.exchange.permit.take();
                     answer.flow = tail.and_then(|tail| match tail {
@@ -233,22 +399,38 @@ impl Visit {
         Some(answer)
     }
 
-    fn took_us(&self) -> Option<i64> {
-        self.exchange.endpoint.stream.as_ref().map(|_| self.exchange.took_us())
+    /// None where nobody keeps it.
+    fn took_us(&self, records: &Records) -> Option<i64> {
+        let is_kept = self.exchange.endpoint.stream.is_some() || !records.emitted.is_empty();
+        is_kept.then(|| self.exchange.took_us())
     }
 
     /// Ends it: nobody waits for the answer any more. A handler that was entered leaves its record: one that returned what
     /// it returned, another that it was cancelled.
     pub(crate) fn cancel(mut self, recorder: &Recorder) {
+        if let Some(returned) = self.aside.as_mut().and_then(|aside| aside.returned.take()) {
+            // An `after` script has its reply.
+            let took_us = self.took_us(&returned.records);
+            self.stage = Stage::Returned(Some(Returned { took_us, ..returned }));
+        }
         match &self.stage {
-            Stage::Script(call) if !call.has_begun() => {}
+            Stage::Script(call) if self.is_first() && !call.has_begun() => {}
             Stage::Files(None) | Stage::Proxy(None) | Stage::AtOnce => {}
-            Stage::Script(_) | Stage::Files(Some(_)) | Stage::Proxy(Some(_)) => {
+            Stage::Script(_) | Stage::Files(Some(_)) | Stage::Sends(..) | Stage::Proxy(Some(_)) => {
                 self.exchange.endpoint.record_cancelled(&self.exchange, recorder);
             }
             Stage::Returned(_) => {
                 self.answer(recorder);
             }
+        }
+    }
+
+    /// Whether nothing of the route ran before this.
+    fn is_first(&self) -> bool {
+        match self.phase {
+            Phase::Before(at) => at == 0,
+            Phase::Main => self.exchange.endpoint.before.is_empty(),
+            Phase::After(_) => false,
         }
     }
 
@@ -263,7 +445,7 @@ impl Visit {
             Stage::Returned(returned) => returned.as_ref().map_or(0, Returned::memory_bytes),
             Stage::Script(call) => call.memory_bytes(),
             Stage::Proxy(asked) => asked.as_ref().map_or(0, Asked::memory_bytes),
-            Stage::Files(_) | Stage::AtOnce => 0,
+            Stage::Files(_) | Stage::Sends(..) | Stage::AtOnce => 0,
         };
         request.head.bytes_len() + body_bytes + handler_bytes
     }

@@ -55,7 +55,8 @@ impl ScriptFailure {
 impl From<&CallError> for ScriptFailure {
     fn from(error: &CallError) -> Self {
         match error {
-            CallError::Script { .. } => Self::Error,
+            // A refusal counts only where the head of the reply has left.
+            CallError::Script { .. } | CallError::Refused { .. } => Self::Error,
             CallError::CpuBudget { .. } => Self::CpuBudget,
             CallError::WallBudget { .. } => Self::WallBudget,
             CallError::Memory { .. } => Self::Memory,

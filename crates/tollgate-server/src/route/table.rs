@@ -88,6 +88,33 @@ impl<T> RouteTable<T> {
         }
     }
 
+    /// Lists what answers a path and a method: the first is what [`find`](Self::find) finds, each other would be found if those
+    /// before it were not there.
+    pub fn find_all<'t, 'p>(
+        &'t self,
+        host: Option<&str>,
+        path: &'p str,
+        method: Method,
+    ) -> Vec<Match<'t, 'p, T>> {
+        let named = host.and_then(|host| self.site(host));
+        let mut landings = Vec::new();
+        for site in named.into_iter().chain([&self.any_host]) {
+            match path {
+                "*" => landings.push(Landing::Here(&site.asterisk)),
+                _ => site.paths.find_all(path, &mut landings),
+            }
+        }
+        let matches = landings.into_iter().filter_map(|landing| {
+            let (leaf, path_info_bytes) = match landing {
+                Landing::Here(leaf) => (leaf, 0),
+                Landing::Rest(leaf, bytes) => (leaf, bytes),
+                Landing::Folder => return None,
+            };
+            leaf.entry(method).map(|entry| Match { entry, path, path_info_bytes })
+        });
+        matches.collect()
+    }
+
     fn land<'h>(&self, host: impl FnOnce() -> Option<&'h str>, path: &str) -> Option<Landing<'_, T>> {
         let named = if self.hosts.is_empty() { None } else { host().and_then(|host| self.site(host)) };
         match named.and_then(|site| site.find(path)) {

@@ -91,6 +91,26 @@ impl<T> Node<T> {
         found.or(is_folder.then_some(Landing::Folder))
     }
 
+    /// Finds the routes of every pattern that matches `path`, the most exact first.
+    pub(super) fn find_all<'t>(&'t self, path: &str, found: &mut Vec<Landing<'t, T>>) {
+        self.walk_all(path.strip_prefix('/'), found);
+    }
+
+    fn walk_all<'t>(&'t self, left: Option<&str>, found: &mut Vec<Landing<'t, T>>) {
+        let Some(left) = left else {
+            found.push(Landing::Here(&self.here));
+            return;
+        };
+        let (segment, next) = split(left);
+        if let Some(node) = self.literals.get(segment) {
+            node.walk_all(next, found);
+        }
+        if let Some(node) = self.capture.as_ref().filter(|_| !segment.is_empty()) {
+            node.walk_all(next, found);
+        }
+        found.push(Landing::Rest(&self.rest, left.len() + 1));
+    }
+
     /// `left` is what follows the slash after this node's segment, if there is one.
     fn walk(&self, left: Option<&str>, is_folder: &mut bool) -> Option<Landing<'_, T>> {
         let Some(left) = left else {

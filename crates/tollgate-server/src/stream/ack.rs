@@ -24,6 +24,25 @@ impl Ack {
     /// How long a reply waits for a database where nothing else is said.
     pub const TIMEOUT: Duration = Duration::from_secs(10);
 
+    /// The place of the database that is waited for, if one is.
+    pub(crate) fn sink(self) -> Option<usize> {
+        match self {
+            Self::Log(_) => None,
+            Self::Loaded { sink, .. } => Some(sink.0),
+        }
+    }
+
+    /// What records of both wait for together. What a database has is on the disk; of two databases the first counts.
+    pub(crate) fn strictest(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Log(own), Self::Log(other)) => Self::Log(own.max(other)),
+            (Self::Loaded { sink, timeout }, Self::Loaded { timeout: other, .. }) => {
+                Self::Loaded { sink, timeout: timeout.max(other) }
+            }
+            (loaded @ Self::Loaded { .. }, Self::Log(_)) | (Self::Log(_), loaded) => loaded,
+        }
+    }
+
     /// The name in configuration.
     pub const fn name(self) -> &'static str {
         match self {

@@ -6,12 +6,12 @@ use std::rc::Rc;
 use bytes::Bytes;
 use tollgate_http::Limits;
 use tollgate_script::{
-    Asked, CallError, FakeBackends, FetchError, FetchRequest, Fetched, Fetcher, Fetching, Handler, Host,
-    Outcome, Place, Request, RequestId, Step, TraceRule,
+    Asked, CallError, Context, FakeBackends, FetchError, FetchRequest, Fetched, Fetcher, Fetching, Handler,
+    Host, Outcome, Place, Request, RequestId, Step, TraceRule,
 };
 use uuid::Uuid;
 
-use super::{fields, head};
+use super::head;
 use crate::reply::Reply;
 
 /// Asks what a test said in place of backends.
@@ -52,12 +52,13 @@ async fn answer(handler: &Handler, request: FetchRequest) -> Result<Fetched, Fet
         time_us: 0,
         trace_rule: TraceRule::Off,
         body: content.unwrap_or_default().into(),
+        context: Context::default(),
     };
     let outcome = run(handler, request).await.map_err(|error| invalid(error.to_string()))?;
     let status = outcome.status;
     let reply = Reply::from(outcome);
     let content: Bytes = reply.content.clone();
-    Ok(Fetched { status, fields: fields(&reply), content })
+    Ok(Fetched { status, fields: reply.all_fields(), content })
 }
 
 async fn run(handler: &Handler, request: Request) -> Result<Outcome, CallError> {
@@ -67,6 +68,7 @@ async fn run(handler: &Handler, request: Request) -> Result<Outcome, CallError> 
             Step::Sliced => {}
             Step::Waiting => poll_fn(|context| call.poll_wait(context)).await,
             Step::Done(result) => return result,
+            Step::Passed(_) => return Err(CallError::Reply("a backend passes to nobody".to_owned())),
             Step::Streams(outcome) => return Ok(outcome),
             Step::Ended(ended) => {
                 return Err(ended.err().unwrap_or_else(|| CallError::Reply("no head".to_owned())));

@@ -24,6 +24,9 @@ fn route(path: &str, concurrency_max: Option<u32>, rates: Vec<RateSpec>) -> Rout
         cors: None,
         limits: RouteLimits { concurrency_max, rates },
         app: None,
+        access: Default::default(),
+        before: Vec::new(),
+        after: Vec::new(),
     }
 }
 

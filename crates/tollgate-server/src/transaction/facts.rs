@@ -7,6 +7,7 @@ use tollgate_log::{ColumnType, Value, ValueError};
 use tollgate_script::{BodyError, Request};
 
 use super::{Cell, Target, fit};
+use crate::reply::{Extent, Reply};
 use crate::stream::Source;
 
 /// Bytes of a body that a column takes: no transaction has more.
@@ -31,6 +32,19 @@ pub(crate) enum Ending {
     Streamed { status: u16 },
     /// Nobody was left to reply to, and the handler had not returned.
     Cancelled,
+}
+
+impl Ending {
+    /// That of a reply.
+    pub(crate) fn of(reply: &Reply) -> Self {
+        let status = reply.status.as_u16();
+        match reply.extent {
+            Extent::Whole => {
+                Self::Complete { status, reply_bytes: usize::try_from(reply.content_bytes()).ok() }
+            }
+            Extent::Streamed | Extent::Sized(_) => Self::Streamed { status },
+        }
+    }
 }
 
 impl Facts<'_> {

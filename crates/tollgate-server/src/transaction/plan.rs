@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use tollgate_log::{SchemaId, Transaction, ValueError};
-use tollgate_script::RecordFields;
+use tollgate_script::{EmitStream, RecordFields};
 
 use super::cell::{Ruled, Rules};
 use super::key::KeyPlan;
@@ -14,6 +14,7 @@ use crate::stream::{Ack, ColumnSpec, Source, StreamSpec, UnknownFields};
 /// What is recorded of transactions, and where each value comes from.
 #[derive(Debug)]
 pub(crate) struct StreamPlan {
+    pub(crate) name: String,
     pub(crate) id: SchemaId,
     pub(crate) ack: Ack,
     pub(crate) unknown: UnknownFields,
@@ -68,7 +69,18 @@ impl StreamPlan {
         let columns = spec.columns.iter().map(|column| ColumnPlan::new(column, &mut fields)).collect();
         let key = spec.key.as_ref().map(|key| KeyPlan::new(key, |name| place_of(name, &mut fields)));
         let rejected = ItemPlan::new(&spec.columns);
-        Self { id, ack: spec.ack, unknown: spec.unknown, fields, columns, key, rejected }
+        let name = spec.name.clone();
+        Self { name, id, ack: spec.ack, unknown: spec.unknown, fields, columns, key, rejected }
+    }
+
+    /// What scripts have to know to emit records to it.
+    pub(crate) fn for_scripts(&self) -> EmitStream {
+        EmitStream {
+            name: self.name.clone(),
+            fields: self.fields.clone(),
+            ignores_unknown: self.unknown == UnknownFields::Ignore,
+            awaits: self.ack.sink(),
+        }
     }
 
     /// Fills a row.

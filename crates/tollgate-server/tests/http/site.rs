@@ -13,8 +13,8 @@ use tollgate_log::{
 };
 use tollgate_server::{
     Ack, BackendSnapshot, BoundAddress, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec,
-    HandlerSpec, HostOptions, KeySpec, Listeners, RequestIds, RouteLimits, RouteSpec, Server, ServerOptions,
-    Source, SpoolOptions, StreamSpec, Traces, TrustedProxies, UnknownFields,
+    HandlerSpec, HostOptions, KeySpec, Listeners, RequestIds, RouteLimits, RouteSpec, ScriptFile, Server,
+    ServerOptions, Source, SpoolOptions, StreamSpec, Traces, TrustedProxies, UnknownFields,
 };
 
 use crate::peer::Peer;
@@ -26,6 +26,7 @@ pub(crate) const NEXT: &[u8] = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
 pub(crate) struct Site {
     folder: TempDir,
     pub(crate) options: ServerOptions,
+    log: LogOptions,
 }
 
 /// A server that runs.
@@ -58,7 +59,8 @@ impl Site {
             traces: Traces::Pass,
             drain_timeout: Duration::from_secs(5),
         };
-        Self { folder, options }
+        let log = LogOptions::new(&folder.path().join("log"));
+        Self { folder, options, log }
     }
 
     /// Adds a stream; columns are `name type source`.
@@ -97,6 +99,32 @@ impl Site {
         let root = self.folder.path().to_owned();
         let stream = (!self.options.streams.is_empty()).then_some(0);
         self.route(path, HandlerSpec::Script { file, root }, stream)
+    }
+
+    /// Gives the route that was added last a script that runs before its handler.
+    pub(crate) fn before(self, body: &str) -> Self {
+        let script = self.beside("before", body);
+        self.tune_route(|route| route.before.push(script))
+    }
+
+    /// Gives the route that was added last a script that is told its replies.
+    pub(crate) fn after(self, body: &str) -> Self {
+        let script = self.beside("after", body);
+        self.tune_route(|route| route.after.push(script))
+    }
+
+    fn beside(&self, role: &str, body: &str) -> ScriptFile {
+        let routes = self.options.routes.len();
+        let route = self.options.routes.last().unwrap();
+        let count = route.before.len() + route.after.len();
+        let file = self.folder.path().join(format!("{role}{routes}_{count}.luau"));
+        let source = if body.starts_with("return { POST") {
+            body.to_owned()
+        } else {
+            format!("return function(req, reply) {body} end")
+        };
+        fs::write(&file, source).unwrap();
+        ScriptFile { file, root: self.folder.path().to_owned() }
     }
 
     /// Adds a script whose handler for every method is this body.
@@ -147,6 +175,9 @@ impl Site {
             cors: None,
             limits: RouteLimits::default(),
             app: None,
+            access: Default::default(),
+            before: Vec::new(),
+            after: Vec::new(),
         };
         self.options.routes.push(spec);
         self
@@ -163,10 +194,15 @@ impl Site {
         self
     }
 
+    pub(crate) fn tune_log(mut self, tune: impl FnOnce(&mut LogOptions)) -> Self {
+        tune(&mut self.log);
+        self
+    }
+
     pub(crate) fn start(self) -> Running {
         let schemas = self.options.streams.iter().map(|stream| stream.schema().unwrap()).collect();
-        let log = LogOptions::new(&self.folder.path().join("log"));
-        let (log, _) = Log::open(Arc::new(DiskStorage), log, schemas, |event| panic!("{event:?}")).unwrap();
+        let (log, _) =
+            Log::open(Arc::new(DiskStorage), self.log, schemas, |event| panic!("{event:?}")).unwrap();
         let listeners = Listeners::bind(&self.options).unwrap();
         let address = listeners.addresses()[0].clone();
         let (server, _) = Server::start(self.options, listeners, &log).unwrap();

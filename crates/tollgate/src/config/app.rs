@@ -5,12 +5,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use tollgate_log::LogOptions;
 use tollgate_server::{
-    AppSpec, BackendOptions, BodyPace, HandlerSpec, HostOptions, RouteSpec, SourceFile, StreamSpec,
-    canonical_host,
+    AppSpec, BackendOptions, BodyPace, Database, HandlerSpec, HostOptions, RouteSpec, ScriptAccess,
+    SourceFile, StreamSpec, canonical_host,
 };
 
+use super::access::{Reachable, access, access_beyond};
 use super::env::Environment;
 use super::fault::{Fault, Faults, Place};
 use super::file::{BODY_BYTES, RouteDefaults, Routes, body_pace, parse, script};
@@ -72,6 +75,9 @@ pub(super) struct AppDefaults<'a> {
     pub(super) env: Environment<'a>,
     pub(super) trust: Trust,
     pub(super) script: &'a HostOptions,
+    pub(super) log: &'a LogOptions,
+    /// The databases that mounts may grant.
+    pub(super) databases: &'a [Arc<dyn Database>],
     pub(super) backends: &'a [BackendOptions],
     pub(super) body_bytes_max: u64,
     pub(super) body_pace: BodyPace,
@@ -188,7 +194,13 @@ fn read(
     };
     let source = source_file(&dir.join(APP_FILE), &text);
     let mount = Mount { path, host, dir, stream_prefix, streams: Vec::new(), text: source };
-    let (script, granted) = Granted::read(script, defaults.trust);
+    let reachable = Reachable {
+        folder: defaults.folder,
+        log: defaults.log,
+        databases: defaults.databases,
+        access: ScriptAccess::default(),
+    };
+    let (script, granted) = Granted::read(script, defaults.trust, &reachable);
     let env = |name: &str| if granted.allows(name) { (defaults.env)(name) } else { None };
     let faults = Faults::new(&file, &text);
     if let Some(document) = parse(&text, &faults) {
@@ -204,18 +216,24 @@ fn read(
     root.add_faults(faults.into_error().faults);
 }
 
-/// What the mount lets the app have of the environment.
+/// What the mount lets the app have: of the environment, and to reach.
 struct Granted {
     env: Vec<String>,
+    access: ScriptAccess,
     trust: Trust,
 }
 
 impl Granted {
     /// Looks into `[app.script]`, which counts more than what the app says.
-    fn read(script: Option<Section<'_>>, trust: Trust) -> (Option<Section<'_>>, Self) {
-        let mut script = script;
+    fn read<'a>(
+        mut script: Option<Section<'a>>,
+        trust: Trust,
+        reachable: &Reachable<'_>,
+    ) -> (Option<Section<'a>>, Self) {
         let names = script.as_mut().and_then(|script| script.texts("env")).unwrap_or_default();
-        (script, Self { env: names.into_iter().map(|name| name.value).collect(), trust })
+        let env = names.into_iter().map(|name| name.value).collect();
+        let access = script.as_mut().map(|script| access(script, reachable)).unwrap_or_default();
+        (script, Self { env, access, trust })
     }
 
     fn allows(&self, name: &str) -> bool {
@@ -246,7 +264,18 @@ impl Bundle<'_> {
         limits.finish();
         let mut wanted = root.table("script");
         self.check_env(&mut wanted);
-        let host = script(wanted, HostOptions { env: Vec::new(), ..defaults.script.clone() });
+        let host = HostOptions { env: Vec::new(), ..defaults.script.clone() };
+        // Beside what the mount grants, it reaches what lies in its folder.
+        let granted = &self.granted.access;
+        let reachable = Reachable {
+            folder: &self.mount.dir,
+            log: defaults.log,
+            databases: &granted.databases,
+            access: granted.clone(),
+        };
+        let (host, access) = script(wanted, host, &reachable);
+        check_inside(&root, access_beyond(&access, granted), &self.mount.dir);
+        let reachable = Reachable { access, ..reachable };
         let own = Streams::read(&mut root);
         let places = self.join(&own, streams, &root);
         let route_defaults = RouteDefaults {
@@ -256,6 +285,7 @@ impl Bundle<'_> {
             body_bytes_max,
             body_pace,
             reach: defaults.reach,
+            reachable: reachable.clone(),
             is_app: true,
         };
         let mut routes = Routes::read(&mut root, &route_defaults);
@@ -264,12 +294,14 @@ impl Bundle<'_> {
             self.place_route(route, &places);
         }
         let host = match mounted {
-            Some(section) => script(section, host),
+            Some(section) => script(section, host, &reachable).0,
             None => host,
         };
         let base = self.mount.base().to_owned();
         let script = HostOptions { base: base.clone(), shared: Default::default(), ..host };
-        (AppSpec { base, host: self.mount.host.clone(), script }, routes, places)
+        let names = own.specs.iter().map(|spec| spec.name.clone());
+        let streams = names.zip(places.iter().copied()).collect();
+        (AppSpec { base, host: self.mount.host.clone(), streams, script }, routes, places)
     }
 
     /// Puts a route below the mount.
@@ -328,13 +360,21 @@ impl Bundle<'_> {
     }
 }
 
-/// What of a route lies outside of the folder of its app: apps are whole in themselves.
-pub(super) fn outside(handler: &HandlerSpec, folder: &Path) -> Option<String> {
-    let path = match handler {
-        HandlerSpec::Script { file, .. } => file.as_path(),
-        HandlerSpec::Files(files) => files.root.as_path(),
-        HandlerSpec::Proxy(_) | HandlerSpec::Collect | HandlerSpec::Reply { .. } => return None,
-    };
+/// What a handler is read from.
+pub(super) fn own_path(handler: &HandlerSpec) -> Option<&Path> {
+    match handler {
+        HandlerSpec::Script { file, .. } => Some(file),
+        HandlerSpec::Files(files) => Some(&files.root),
+        HandlerSpec::Proxy(_) | HandlerSpec::Collect | HandlerSpec::Reply { .. } => None,
+    }
+}
+
+/// Tells which of the paths lie outside of the folder of an app: apps are whole in themselves.
+pub(super) fn check_inside<'a>(section: &Section<'_>, paths: impl Iterator<Item = &'a Path>, folder: &Path) {
+    paths.filter_map(|path| outside(path, folder)).for_each(|problem| section.fault(problem));
+}
+
+fn outside(path: &Path, folder: &Path) -> Option<String> {
     // What is not there is told elsewhere.
     let (found, folder) = (fs::canonicalize(path).ok()?, fs::canonicalize(folder).ok()?);
     let (path, folder_shown) = (path.display(), folder.display());

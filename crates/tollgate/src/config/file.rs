@@ -10,16 +10,18 @@ use std::time::Duration;
 use tollgate_log::{DigestAlgorithm, LogOptions};
 use tollgate_server::{
     BackendOptions, BodyPace, COLLECT_BODY_BYTES_MAX, ConnectionLimits, CrowdLimits, HandlerSpec,
-    HostOptions, ListenSpec, Method, Methods, RequestIds, RouteSpec, ServerOptions, SpoolOptions, StreamSpec,
-    Traces, TrustedProxies, UnderscoreNames, canonical_host,
+    HostOptions, ListenSpec, Method, Methods, RequestIds, RouteSpec, ScriptAccess, ScriptFile, ServerOptions,
+    SpoolOptions, StreamSpec, Traces, TrustedProxies, UnderscoreNames, canonical_host,
 };
 use toml::Spanned;
 use toml::de::DeTable;
 
+use super::access::{Reachable, access, access_beyond};
 use super::admin::admin;
-use super::app::{APP_FILE, AppDefaults, Trust, apps, intruders, outside};
+use super::app::{APP_FILE, AppDefaults, Trust, apps, check_inside, intruders, own_path};
 use super::backend::backends;
 use super::cors::cors;
+use super::database::{ReadDatabase, databases};
 use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults, Place, did_you_mean};
 use super::files::files;
@@ -102,7 +104,10 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     let log = log(root.table("log"), folder);
     let admin = admin(root.table("admin"), folder, &log.dir);
     let load = load_rules(root.table("load"));
-    let script = script(root.table("script"), HostOptions::default());
+    let databases = databases(&mut root, folder);
+    let readable: Vec<_> = databases.iter().map(ReadDatabase::as_readable).collect();
+    let reachable = Reachable { folder, log: &log, databases: &readable, access: ScriptAccess::default() };
+    let (script, access) = script(root.table("script"), HostOptions::default(), &reachable);
     let mut streams = Streams::read(&mut root);
     let backends = backends(&mut root);
     let reach = Reach::new(&written.connection, &written.spool);
@@ -113,6 +118,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         body_bytes_max: written.body_bytes_max,
         body_pace: written.connection.body_pace,
         reach,
+        reachable: Reachable { access, ..reachable },
         is_app: false,
     };
     let mut routes = Routes::read(&mut root, &defaults);
@@ -122,6 +128,8 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         env: origin.env,
         trust: origin.trust,
         script: &script,
+        log: &log,
+        databases: &readable,
         backends: &backends,
         body_bytes_max: written.body_bytes_max,
         body_pace: written.connection.body_pace,
@@ -169,6 +177,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         admin,
         log,
         load,
+        databases,
         sinks,
         awaited,
         mounts: apps.mounts,
@@ -305,8 +314,12 @@ fn checked_node(section: &Section<'_>, node: Written<String>) -> String {
     node.value
 }
 
-/// Bounds on scripts, where the section says nothing as `host` has them.
-pub(super) fn script(mut section: Section<'_>, mut host: HostOptions) -> HostOptions {
+/// Bounds on scripts, where the section says nothing as `host` has them, and what they may reach.
+pub(super) fn script(
+    mut section: Section<'_>,
+    mut host: HostOptions,
+    reachable: &Reachable<'_>,
+) -> (HostOptions, ScriptAccess) {
     host.cpu_budget = section.duration("cpu_budget", 1..=10 * MINUTE_MS, host.cpu_budget);
     host.wall_budget = section.duration("wall_budget", 1..=60 * MINUTE_MS, host.wall_budget);
     host.heartbeat = section.duration("heartbeat", 1_000..=60 * MINUTE_MS, host.heartbeat);
@@ -316,8 +329,9 @@ pub(super) fn script(mut section: Section<'_>, mut host: HostOptions) -> HostOpt
     if let Some(names) = section.texts("env") {
         host.env = variables(&section, names);
     }
+    let access = access(&mut section, reachable);
     section.finish();
-    host
+    (host, access)
 }
 
 /// The names of variables that scripts may read.
@@ -347,6 +361,8 @@ pub(super) struct RouteDefaults<'a> {
     pub(super) body_bytes_max: u64,
     pub(super) body_pace: BodyPace,
     pub(super) reach: Reach,
+    /// What their scripts may reach.
+    pub(super) reachable: Reachable<'a>,
     /// Whether they are those of an app, which has no host and nothing outside of its folder.
     pub(super) is_app: bool,
 }
@@ -433,11 +449,23 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     let body_pace = Some(body_pace(&mut section, defaults.body_pace));
     let cors = cors(&mut section);
     let limits = route_limits(&mut section);
+    let before = scripts_beside(&mut section, "before", defaults.folder);
+    let after = scripts_beside(&mut section, "after", defaults.folder);
+    if matches!(handler, Some(HandlerSpec::Collect)) && !after.is_empty() {
+        section.fault_of("after", "after in [[route]] stands beside collect, allowed with script, files and reply: what collect replies comes of its records");
+    }
+    let is_scripted = matches!(handler, Some(HandlerSpec::Script { .. })) || !before.is_empty();
+    let access =
+        if is_scripted { access(&mut section, &defaults.reachable) } else { ScriptAccess::default() };
     if path.as_ref().is_some_and(|path| path.value == RouteSpec::ASTERISK) {
         check_asterisk(&section, methods, handler.as_ref());
     }
     if defaults.is_app {
-        check_app_route(&section, path.as_ref(), handler.as_ref(), defaults.folder);
+        check_app_route(&section, path.as_ref());
+        let scripts = before.iter().chain(&after).map(|script| script.file.as_path());
+        let own = handler.as_ref().and_then(own_path).into_iter().chain(scripts);
+        let folders = access_beyond(&access, &defaults.reachable.access);
+        check_inside(&section, own.chain(folders), defaults.folder);
     }
     section.finish();
     let (path, handler) = (path?.value, handler?);
@@ -452,13 +480,22 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
         cors,
         limits,
         app: None,
+        access,
+        before,
+        after,
     })
 }
 
 /// What the server writes is for nobody to fetch.
 fn check_served(root: &Section<'_>, routes: &[RouteSpec], folders: &[(&str, &Path)]) {
     for route in routes {
-        let HandlerSpec::Files(files) = &route.handler else { continue };
+        let files = match &route.handler {
+            HandlerSpec::Files(files) => files,
+            _ => match &route.access.files {
+                Some(files) => files,
+                None => continue,
+            },
+        };
         for (name, folder) in folders.iter().filter(|(_, folder)| folder.starts_with(&files.root)) {
             let (path, folder, files) = (&route.path, folder.display(), files.root.display());
             root.fault(format!(
@@ -485,20 +522,12 @@ fn check_asterisk(section: &Section<'_>, methods: Option<Methods>, handler: Opti
 }
 
 /// An app has what is below its path, and in its folder.
-fn check_app_route(
-    section: &Section<'_>,
-    path: Option<&Written<String>>,
-    handler: Option<&HandlerSpec>,
-    folder: &Path,
-) {
+fn check_app_route(section: &Section<'_>, path: Option<&Written<String>>) {
     if let Some(path) = path.filter(|path| path.value == RouteSpec::ASTERISK) {
         section.fault_at(
             &path.span,
             "path is \"*\", which is the server itself: allowed is what is below the app",
         );
-    }
-    if let Some(problem) = handler.and_then(|handler| outside(handler, folder)) {
-        section.fault(problem);
     }
 }
 
@@ -562,15 +591,28 @@ fn handler(section: &mut Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Ha
     script.or(files).or(proxy).or(collect).or(reply)
 }
 
-fn script_handler(section: &Section<'_>, file: &Written<String>, folder: &Path) -> HandlerSpec {
+/// Scripts that run before or after a handler.
+fn scripts_beside(section: &mut Section<'_>, key: &'static str, folder: &Path) -> Vec<ScriptFile> {
+    let files = section.texts(key).unwrap_or_default();
+    let scripts = files
+        .iter()
+        .map(|file| ScriptFile { file: script_file(section, key, file, folder), root: folder.to_owned() });
+    scripts.collect()
+}
+
+fn script_file(section: &Section<'_>, key: &str, file: &Written<String>, folder: &Path) -> PathBuf {
     let path = folder.join(&file.value);
     if !path.is_file() {
         section.fault_at(
             &file.span,
-            format!("script {:?} is no file: looked for {}", file.value, path.display()),
+            format!("{key} {:?} is no file: looked for {}", file.value, path.display()),
         );
     }
-    HandlerSpec::Script { file: path, root: folder.to_owned() }
+    path
+}
+
+fn script_handler(section: &Section<'_>, file: &Written<String>, folder: &Path) -> HandlerSpec {
+    HandlerSpec::Script { file: script_file(section, "script", file, folder), root: folder.to_owned() }
 }
 
 fn collect_handler(section: &Section<'_>, collect: &Written<bool>) -> HandlerSpec {

@@ -45,7 +45,7 @@ pub(super) fn files(section: &mut Section<'_>, folder: &Path) -> Option<FilesSpe
     }
 }
 
-fn checked_dir(
+pub(super) fn checked_dir(
     section: &Section<'_>,
     what: &str,
     dir: &Written<String>,

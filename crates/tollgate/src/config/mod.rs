@@ -3,12 +3,14 @@
 //! [`mod@file`] reads what is written and [`zero`] what a folder implies; both give [`Config`], which prints itself as TOML
 //! that reads back to the same. Every fault is told at once, each with its place, what was found and what is allowed.
 
+mod access;
 mod ack;
 mod admin;
 mod app;
 mod backend;
 mod changes;
 mod cors;
+mod database;
 mod env;
 mod fault;
 mod file;

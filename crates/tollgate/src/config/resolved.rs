@@ -18,6 +18,7 @@ use super::ack::Awaited;
 use super::admin::Admin;
 use super::app::Mount;
 use super::backend::write_backend;
+use super::database::ReadDatabase;
 use super::env::escape;
 use super::listen::{show, show_proxies};
 use super::sink::{LoadRules, Sink, write_sink};
@@ -66,6 +67,8 @@ pub(crate) struct Config {
     pub(crate) log: LogOptions,
     /// Who loads rows, and how hard.
     pub(crate) load: LoadRules,
+    /// What scripts may read.
+    pub(super) databases: Vec<ReadDatabase>,
     /// Where rows are loaded: one database at least.
     pub(crate) sinks: Vec<Sink>,
     /// Streams whose replies wait for one of them.
@@ -131,6 +134,7 @@ impl fmt::Display for Config {
         let mut own_routes = self.server.routes.iter().filter(|route| route.app.is_none());
         own_routes.try_for_each(|route| self.write_route(route, f))?;
         (0..self.mounts.len()).try_for_each(|app| self.write_app(app, f))?;
+        self.databases.iter().try_for_each(|database| write!(f, "{database}"))?;
         write!(f, "{}", self.load)?;
         self.sinks.iter().try_for_each(|sink| write_sink(sink, f))
     }
@@ -247,6 +251,23 @@ impl Config {
             HandlerSpec::Reply { status, content_type, body } => {
                 let (content_type, body) = (quoted(content_type), quoted(&String::from_utf8_lossy(body)));
                 writeln!(f, "reply = {{ status = {status}, content_type = {content_type}, body = {body} }}")?;
+            }
+        }
+        if let Some(files) = &route.access.files {
+            writeln!(f, "file_dir = {}", quoted_path(&files.root))?;
+        }
+        if let Some(uploads) = &route.access.uploads {
+            writeln!(f, "upload_dir = {}", quoted_path(&uploads.dir))?;
+        }
+        if !route.access.databases.is_empty() {
+            let names: Vec<_> =
+                route.access.databases.iter().map(|database| quoted(database.name())).collect();
+            writeln!(f, "databases = [{}]", names.join(", "))?;
+        }
+        for (key, scripts) in [("before", &route.before), ("after", &route.after)] {
+            if !scripts.is_empty() {
+                let files: Vec<_> = scripts.iter().map(|script| quoted_path(&script.file)).collect();
+                writeln!(f, "{key} = [{}]", files.join(", "))?;
             }
         }
         if let Some(stream) = route.stream.and_then(|stream| self.server.streams.get(stream)) {

@@ -154,6 +154,9 @@ mod tests {
             cors: None,
             limits: RouteLimits::default(),
             app: None,
+            access: Default::default(),
+            before: Vec::new(),
+            after: Vec::new(),
         }
     }
 

@@ -8,11 +8,12 @@ use std::time::Duration;
 use tollgate_log::{ColumnType, Level, LogOptions};
 use tollgate_server::{
     BodyPace, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec, HandlerSpec, HostOptions,
-    RequestIds, RouteLimits, RouteSpec, ServerOptions, Source, SpoolOptions, StreamSpec, Traces,
-    TrustedProxies, UnknownFields,
+    RequestIds, RouteLimits, RouteSpec, ScriptAccess, ServerOptions, Source, SpoolOptions, StreamSpec,
+    Traces, TrustedProxies, UnknownFields,
 };
 
 use super::FILE_NAME;
+use super::access::uploads;
 use super::admin::Admin;
 use super::fault::{ConfigError, Fault};
 use super::resolved::{self, Config};
@@ -32,7 +33,10 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     let mut files = Vec::new();
     collect_scripts(&folder.join("routes"), 0, &mut files, &mut faults);
     files.sort();
-    let mut routes = routes(&folder, &files, &mut faults);
+    let mut log = LogOptions::new(&folder.join(resolved::LOG_DIR));
+    log.node = resolved::host_name();
+    log.reserve_bytes = resolved::reserve_bytes(&log, resolved::reserve_wanted(&log));
+    let mut routes = routes(&folder, &files, &access(&folder, &log), &mut faults);
     routes.extend(public(&folder));
     if routes.is_empty() && faults.is_empty() {
         let text =
@@ -43,9 +47,6 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
         return Err(ConfigError { faults });
     }
     let spool_dir = folder.join(resolved::SPOOL_DIR);
-    let mut log = LogOptions::new(&folder.join(resolved::LOG_DIR));
-    log.node = resolved::host_name();
-    log.reserve_bytes = resolved::reserve_bytes(&log, resolved::reserve_wanted(&log));
     Ok(Config {
         source: dir.to_owned(),
         body_bytes_max: resolved::BODY_BYTES_MAX,
@@ -75,6 +76,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
         admin: Admin::default_in(&log.dir),
         log,
         load: LoadRules::default(),
+        databases: Vec::new(),
         sinks: vec![Sink::default_in(&folder)],
         awaited: Vec::new(),
         mounts: Vec::new(),
@@ -154,10 +156,28 @@ fn public(folder: &Path) -> Option<RouteSpec> {
         cors: None,
         limits: RouteLimits::default(),
         app: None,
+        access: ScriptAccess::default(),
+        before: Vec::new(),
+        after: Vec::new(),
     })
 }
 
-fn routes(folder: &Path, files: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<RouteSpec> {
+/// Scripts send the files of `files/` and save into `uploads/`, if these are there.
+fn access(folder: &Path, log: &LogOptions) -> ScriptAccess {
+    let there = |name| Some(folder.join(name)).filter(|folder| folder.is_dir());
+    ScriptAccess {
+        files: there("files").map(|root| Box::new(FilesSpec::new(root))),
+        uploads: there("uploads").map(|dir| uploads(dir, log)),
+        databases: Vec::new(),
+    }
+}
+
+fn routes(
+    folder: &Path,
+    files: &[PathBuf],
+    access: &ScriptAccess,
+    faults: &mut Vec<Fault>,
+) -> Vec<RouteSpec> {
     let mut routes = Vec::new();
     for file in files {
         let below = file.strip_prefix(folder.join("routes")).unwrap_or(file);
@@ -176,6 +196,9 @@ fn routes(folder: &Path, files: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<Rout
             cors: None,
             limits: RouteLimits::default(),
             app: None,
+            access: access.clone(),
+            before: Vec::new(),
+            after: Vec::new(),
         });
     }
     for (earlier, later) in conflicts(&routes) {

@@ -183,9 +183,76 @@ fn a_wrong_request_is_a_failure_that_says_what_is_allowed() {
         "t:request{ path = \"/\", headers = { a = \"b\\r\\nc: d\" } }",
         &["tests/all.luau:3: GET /: a line break"],
     );
-    check_failure(
-        "t:request{ path = \"/files/x\" }",
-        &["tests/all.luau:3: route \"/files/*\" has files, which only a server answers"],
+}
+
+#[test]
+fn files_passes_emitted_records_and_uploads_are_those_of_a_server() {
+    let config = r#"
+[stream.own]
+columns = [{ name = "n", type = "int", from = "record.n" }]
+[stream.audit]
+columns = [{ name = "what", type = "text", from = "record.what" }]
+[[route]]
+path = "/*"
+files = "public"
+after = ["after.luau"]
+[[route]]
+path = "/app/*"
+script = "app.luau"
+before = ["before.luau"]
+stream = "own"
+file_dir = "private"
+upload_dir = "up"
+"#;
+    let handler = r#"return function(req)
+      if req.path_info == "/pass" then return tollgate.pass end
+      if req.method == "POST" then
+        for part in req:parts() do return tostring(part:save(part.name)) end
+      end
+      tollgate.emit("audit", { what = req.ctx.who })
+      return { file = "report.txt", record = { n = 1 } }
+    end"#;
+    let tests = r#"return {
+      ["all"] = function(t)
+        local reply = t:request{ path = "/app/x" }
+        t.equal({ reply.status, reply.body, reply.record, reply.emitted }, { 200, "report", { n = 1 }, { audit = { { what = "me" } } } })
+        reply = t:request{ path = "/app/pass" }
+        t.equal({ reply.status, reply.body, reply.stream }, { 200, "page", nil })
+        t.equal(reply.headers["x-after"], "200")
+        t.equal(t:request{ path = "/app/x", headers = { ["x-no"] = "1" } }.status, 403)
+        local form = '--b\r\nContent-Disposition: form-data; name=kept\r\n\r\nabc\r\n--b--'
+        reply = t:request{ path = "/app/x", body = form, headers = { ["content-type"] = "multipart/form-data; boundary=b" } }
+        t.equal(reply.body, "3")
+      end,
+    }"#;
+    let files = [
+        ("app.luau", handler),
+        (
+            "before.luau",
+            "return function(req) req.ctx.who = 'me' if req.headers['x-no'] then return 403 end end",
+        ),
+        (
+            "after.luau",
+            "return function(req, reply) return { headers = { ['x-after'] = tostring(reply.status) } } end",
+        ),
+        ("public/app/pass", "page"),
+        ("private/report.txt", "report"),
+        ("up/.keep", ""),
+        ("tests/all.luau", tests),
+    ];
+    let app = App::new(config, &files);
+    let (code, text) = run(&app, &[]);
+    assert_eq!((code, text.as_str()), (0, "ok    tests/all.luau: all\n1 passed, 0 failed\n"));
+    assert_eq!(fs::read_dir(app.path().join("up")).unwrap().count(), 1);
+    app.succeed(&["check"]);
+    let printed = app.path().join("printed.toml");
+    fs::write(&printed, app.succeed(&["check", "--print"])).unwrap();
+    let again = app.run(&["check", "--print", printed.to_str().unwrap()]);
+    assert_eq!(
+        String::from_utf8_lossy(&again.stdout),
+        fs::read_to_string(&printed).unwrap(),
+        "{}",
+        told(&again)
     );
 }
 

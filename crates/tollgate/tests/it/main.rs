@@ -37,6 +37,7 @@ mod outage;
 mod postgres;
 mod power;
 mod program;
+mod queries;
 mod reload;
 mod reload_storm;
 mod restored;

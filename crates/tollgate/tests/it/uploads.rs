@@ -67,6 +67,59 @@ fn a_body_of_100_mib_takes_no_more_memory_than_a_short_one() {
     assert_eq!(fs::read_dir(app.path().join("data/spool")).unwrap().count(), 0);
 }
 
+/// Uploads a form with a file of so many bytes; returns the answer.
+fn upload_form(server: &Running, bytes: usize) -> String {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(600))).unwrap();
+    let begin = "--b\r\nContent-Disposition: form-data; name=f; filename=f\r\n\r\n";
+    let end = "\r\n--b--\r\n";
+    let length = begin.len() + bytes + end.len();
+    let head = format!(
+        "POST /save HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: {length}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(begin.as_bytes()).unwrap();
+    let block = vec![b'x'; MIB];
+    for _ in 0..bytes / MIB {
+        stream.write_all(&block).unwrap();
+    }
+    stream.write_all(end.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn check_saved_form(bytes: usize) {
+    let routes = "[[route]]\npath = \"/save\"\nscript = \"save.luau\"\nupload_dir = \"up\"\nbody_bytes_max = \"4GiB\"\n";
+    let save = "return function(req)
+        for part in req:parts() do
+            return tostring(part:save(part.filename, { overwrite = true, sync = false }))
+        end
+    end";
+    let server_keys = "spool_bytes_max = \"4GiB\"\nbody_timeout = \"20m\"\n";
+    let app = App::new(&format!("{server_keys}{routes}"), &[("save.luau", save), ("up/keep", "")]);
+    let server = app.start();
+    assert!(upload_form(&server, MIB).ends_with(&format!("\r\n\r\n{MIB}")));
+    let before = peak_kib(&server);
+    let answer = upload_form(&server, bytes);
+    assert!(answer.ends_with(&format!("\r\n\r\n{bytes}")), "{answer}");
+    let grown = peak_kib(&server) - before;
+    assert!(grown < 4 << 10, "{grown} KiB");
+    assert_eq!(fs::metadata(app.path().join("up/f")).unwrap().len(), bytes as u64);
+    assert_eq!(fs::read_dir(app.path().join("up")).unwrap().count(), 2);
+}
+
+#[test]
+fn a_form_of_100_mib_is_saved_in_constant_memory() {
+    check_saved_form(100 * MIB);
+}
+
+#[test]
+#[ignore = "writes 4 GiB: run it by cargo test -p tollgate --test it -- --ignored a_form_of_2_gib"]
+fn a_form_of_2_gib_is_saved_in_constant_memory() {
+    check_saved_form(2048 * MIB);
+}
+
 #[test]
 fn twenty_bodies_of_20_mib_at_once_take_what_is_configured() {
     let (_app, server) = start("body_memory_max = \"256KiB\"");

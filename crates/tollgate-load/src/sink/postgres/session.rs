@@ -13,7 +13,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Error, Row};
 
 use super::error::{Failure, at};
-use super::options::PostgresOptions;
+use super::options::{PostgresOptions, PostgresUrl};
 use super::tls;
 use crate::error::SinkError;
 
@@ -157,6 +157,22 @@ fn bounded<T>(
             Err(Failure::NoAnswer(wait))
         }
     }
+}
+
+/// Connects for questions; the runtime that this is polled in drives the connection.
+pub(crate) async fn connect(url: &PostgresUrl) -> Result<Client, String> {
+    let tls = tls::connector(url)?;
+    let mut config = url.config.clone();
+    if config.get_application_name().is_none() {
+        config.application_name("tollgate");
+    }
+    let (client, connection) = config.connect(tls).await.map_err(|error| error.to_string())?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection to PostgreSQL ended");
+        }
+    });
+    Ok(client)
 }
 
 fn configured(options: &PostgresOptions) -> Config {

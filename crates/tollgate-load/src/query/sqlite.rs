@@ -1,0 +1,127 @@
+//! Questions to a SQLite file, opened read-only. Whoever writes it meanwhile is waited for no longer than an answer may take.
+
+use std::path::Path;
+use std::time::Instant;
+
+use rusqlite::types::{ToSqlOutput, Value, ValueRef};
+use rusqlite::{OpenFlags, Statement, ToSql};
+
+use super::{Connection, QueryAnswer, QueryError, QueryOptions, QueryRow, QueryValue, Room};
+
+/// Steps of the virtual machine between two looks at the clock.
+const STEPS: i32 = 10_000;
+
+pub(super) struct File {
+    connection: rusqlite::Connection,
+    options: QueryOptions,
+}
+
+impl File {
+    pub(super) fn open(path: &Path, options: &QueryOptions) -> Result<Self, QueryError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = rusqlite::Connection::open_with_flags(path, flags).map_err(refused)?;
+        connection.busy_timeout(options.timeout).map_err(refused)?;
+        Ok(Self { connection, options: options.clone() })
+    }
+
+    fn rows(&self, sql: &str, parameters: &[QueryValue]) -> Result<QueryAnswer, QueryError> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(refused)?;
+        // ATTACH is read-only to SQLite, and would open another file.
+        if !statement.readonly() || statement.column_count() == 0 {
+            return Err(QueryError::Refused(
+                "the statement is no query: allowed is one that reads".to_owned(),
+            ));
+        }
+        bind(&mut statement, parameters)?;
+        let columns: Vec<_> = statement.column_names().map(str::to_owned).collect();
+        let mut answer = QueryAnswer { columns, rows: Vec::new() };
+        let mut room = Room::new(&self.options);
+        let mut rows = statement.raw_query();
+        while let Some(row) = rows.next().map_err(refused)? {
+            let values =
+                (0..answer.columns.len()).map(|index| row.get_ref(index).map(value).map_err(refused));
+            let values = values.collect::<Result<Vec<_>, _>>()?;
+            room.take(values.iter().map(bytes_of).sum())?;
+            answer.rows.push(QueryRow::Values(values));
+        }
+        Ok(answer)
+    }
+}
+
+impl Connection for File {
+    fn ask(&mut self, sql: &str, parameters: &[QueryValue]) -> Result<QueryAnswer, QueryError> {
+        let timeout = self.options.timeout;
+        let deadline = Instant::now() + timeout;
+        let is_over = move || Instant::now() > deadline;
+        self.connection.progress_handler(STEPS, Some(is_over)).map_err(refused)?;
+        let answer = self.rows(sql, parameters);
+        // What is not there any more is not asked.
+        let _ = self.connection.progress_handler(0, None::<fn() -> bool>);
+        match answer {
+            Err(QueryError::Refused(_)) if is_over() => Err(QueryError::Late(timeout)),
+            answer => answer,
+        }
+    }
+
+    fn is_usable(&self) -> bool {
+        true
+    }
+}
+
+/// `$2` is the second parameter, wherever it stands; so is the second `?`.
+fn bind(statement: &mut Statement<'_>, parameters: &[QueryValue]) -> Result<(), QueryError> {
+    let mut most = 0;
+    for at in 1..=statement.parameter_count() {
+        let named = statement.parameter_name(at).and_then(|name| name.get(1..)?.parse().ok());
+        let place: usize = named.unwrap_or(at);
+        most = most.max(place);
+        let Some(parameter) = place.checked_sub(1).and_then(|place| parameters.get(place)) else { continue };
+        statement.raw_bind_parameter(at, Bound(parameter)).map_err(refused)?;
+    }
+    if most == parameters.len() {
+        return Ok(());
+    }
+    let given = parameters.len();
+    Err(QueryError::Refused(format!("the query has {most} parameters, given are {given}")))
+}
+
+struct Bound<'a>(&'a QueryValue);
+
+impl ToSql for Bound<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(match self.0 {
+            QueryValue::Null => ToSqlOutput::Owned(Value::Null),
+            QueryValue::Bool(value) => ToSqlOutput::Owned(Value::Integer(i64::from(*value))),
+            QueryValue::Int(value) => ToSqlOutput::Owned(Value::Integer(*value)),
+            QueryValue::Float(value) => ToSqlOutput::Owned(Value::Real(*value)),
+            QueryValue::Text(value) => ToSqlOutput::Borrowed(ValueRef::Text(value.as_bytes())),
+            QueryValue::Bytes(value) => ToSqlOutput::Borrowed(ValueRef::Blob(value)),
+        })
+    }
+}
+
+fn value(value: ValueRef<'_>) -> QueryValue {
+    match value {
+        ValueRef::Null => QueryValue::Null,
+        ValueRef::Integer(value) => QueryValue::Int(value),
+        ValueRef::Real(value) => QueryValue::Float(value),
+        ValueRef::Text(value) => match std::str::from_utf8(value) {
+            Ok(text) => QueryValue::Text(text.to_owned()),
+            Err(_) => QueryValue::Bytes(value.to_vec()),
+        },
+        ValueRef::Blob(value) => QueryValue::Bytes(value.to_vec()),
+    }
+}
+
+fn bytes_of(value: &QueryValue) -> usize {
+    match value {
+        QueryValue::Text(text) => text.len(),
+        QueryValue::Bytes(bytes) => bytes.len(),
+        _ => size_of::<i64>(),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
+fn refused(error: rusqlite::Error) -> QueryError {
+    QueryError::Refused(error.to_string())
+}

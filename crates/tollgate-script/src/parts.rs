@@ -1,0 +1,206 @@
+//! Answers for reading a multipart body part by part, in constant memory, wherever it lies. What is in a file is read by threads
+//! of the runtime that polls the call, a stretch at a time.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use tollgate_http::{FormError, FormEvent, FormPartHead, FormStream};
+
+use crate::body::Body;
+
+/// What is read of a file at once, and at most what a script gets by one `part:read()`.
+const BLOCK_BYTES: usize = 256 << 10;
+/// What a thread reads, skips or saves before others have their turn.
+pub(crate) const STRETCH_BYTES: u64 = 8 << 20;
+/// Threads of a worker that do this at once: the others read files that are sent.
+pub(crate) const AT_ONCE_MAX: usize = 2;
+
+/// Why a form cannot be read on.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// The client's: the status of the reply, if the script does not catch it, and the reason.
+    Client(u16, String),
+    /// The disk's.
+    Disk(io::Error),
+}
+
+impl From<FormError> for Fault {
+    fn from(error: FormError) -> Self {
+        Self::Client(400, error.to_string())
+    }
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::Disk(error)
+    }
+}
+
+/// How much a script takes of a form.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PartLimits {
+    pub(crate) count_max: u64,
+    pub(crate) part_bytes_max: u64,
+}
+
+/// A form under way.
+pub(crate) struct PartReader {
+    source: Source,
+    /// How far the source was read.
+    at: u64,
+    stream: FormStream,
+    limits: PartLimits,
+    /// Parts so far.
+    count: u64,
+    /// Content of the part at hand so far; none between parts.
+    part_bytes: Option<u64>,
+}
+
+enum Source {
+    Memory(Bytes),
+    File(File, u64),
+}
+
+/// What a stretch of work came to.
+pub(crate) enum Stretch<R> {
+    More,
+    Done(R),
+}
+
+impl PartReader {
+    /// Begins to read a body.
+    ///
+    /// # Errors
+    /// `Client` if it is no multipart form; `Disk` if its file cannot be opened once more.
+    pub(crate) fn new(content_type: &[u8], body: &Body, limits: PartLimits) -> Result<Self, Fault> {
+        let media_type = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+        if !media_type.eq_ignore_ascii_case(b"multipart/form-data") {
+            return Err(Fault::Client(415, "the body is no multipart/form-data".to_owned()));
+        }
+        let source = match body {
+            Body::Memory(bytes) => Source::Memory(bytes.clone()),
+            Body::File(file) => Source::File(file.open()?, file.bytes_len()),
+        };
+        let stream = FormStream::new(content_type)?;
+        Ok(Self { source, at: 0, stream, limits, count: 0, part_bytes: None })
+    }
+
+    /// Whether the body is at hand, so that nobody has to wait for it.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        matches!(self.source, Source::Memory(_))
+    }
+
+    /// Goes on to the next part, over what is left of this one. None: there is none.
+    pub(crate) fn next_part(&mut self) -> Stretch<Result<Option<FormPartHead>, Fault>> {
+        let until = self.at.saturating_add(STRETCH_BYTES);
+        loop {
+            match self.next_event() {
+                Ok(FormEvent::Part(head)) => return Stretch::Done(Ok(Some(head))),
+                Ok(FormEvent::End) => return Stretch::Done(Ok(None)),
+                Ok(FormEvent::Content(_) | FormEvent::PartEnd) if self.at < until => {}
+                Ok(FormEvent::Content(_) | FormEvent::PartEnd) => return Stretch::More,
+                Err(fault) => return Stretch::Done(Err(fault)),
+            }
+        }
+    }
+
+    /// More of the content of the part at hand. None: that was all.
+    pub(crate) fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
+        if self.part_bytes.is_none() {
+            return Ok(None);
+        }
+        match self.next_event()? {
+            FormEvent::Content(bytes) => Ok(Some(bytes)),
+            FormEvent::PartEnd | FormEvent::End | FormEvent::Part(_) => Ok(None),
+        }
+    }
+
+    fn next_event(&mut self) -> Result<FormEvent, Fault> {
+        loop {
+            if let Some(event) = self.stream.next_event()? {
+                self.count(&event)?;
+                return Ok(event);
+            }
+            self.fill()?;
+        }
+    }
+
+    fn count(&mut self, event: &FormEvent) -> Result<(), Fault> {
+        match event {
+            FormEvent::Part(_) => {
+                (self.count, self.part_bytes) = (self.count + 1, Some(0));
+                over("parts of the form exceed limit", self.count, self.limits.count_max, "parts")
+            }
+            FormEvent::Content(bytes) => {
+                let part_bytes = self.part_bytes.unwrap_or_default() + bytes.len() as u64;
+                self.part_bytes = Some(part_bytes);
+                over("a part of the form exceeds limit", part_bytes, self.limits.part_bytes_max, "bytes")
+            }
+            FormEvent::PartEnd | FormEvent::End => {
+                self.part_bytes = None;
+                Ok(())
+            }
+        }
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        let len = match &self.source {
+            Source::Memory(bytes) => bytes.len() as u64,
+            Source::File(_, len) => *len,
+        };
+        let bytes = usize::try_from(len - self.at).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
+        if bytes == 0 {
+            self.stream.finish();
+            return Ok(());
+        }
+        match &self.source {
+            Source::Memory(body) => {
+                let from = usize::try_from(self.at).unwrap_or_default();
+                self.stream.push(&body[from..from + bytes]);
+            }
+            Source::File(file, _) => {
+                let mut block = vec![0; bytes];
+                file.read_exact_at(&mut block, self.at)?;
+                self.stream.push(&block);
+            }
+        }
+        self.at += bytes as u64;
+        Ok(())
+    }
+}
+
+fn over(what: &str, found: u64, limit: u64, unit: &str) -> Result<(), Fault> {
+    if found > limit {
+        return Err(Fault::Client(413, format!("{what}: limit {limit} {unit}")));
+    }
+    Ok(())
+}
+
+/// Has threads do work on a form, stretch by stretch, and gives the form back. None: the runtime ends.
+///
+/// # Cancel safety
+/// A stretch under way is done, and what the work owns is dropped behind it.
+pub(crate) async fn by_threads<R: Send + 'static>(
+    places: Arc<Semaphore>,
+    mut reader: Box<PartReader>,
+    mut work: impl FnMut(&mut PartReader) -> Stretch<R> + Send + 'static,
+) -> Option<(Box<PartReader>, R)> {
+    loop {
+        let place = places.clone().acquire_owned().await.ok()?;
+        let stretch = spawn_blocking(move || {
+            let stretch = work(&mut reader);
+            drop(place);
+            (reader, work, stretch)
+        });
+        let (reader_back, work_back, done) = stretch.await.ok()?;
+        match done {
+            Stretch::Done(result) => return Some((reader_back, result)),
+            Stretch::More => (reader, work) = (reader_back, work_back),
+        }
+    }
+}

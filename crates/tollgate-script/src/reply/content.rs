@@ -1,0 +1,132 @@
+//! Answers for the content of a reply: whichever of the fields it was given by, at most one.
+
+use bytes::Bytes;
+
+use super::file::{SentFile, sent_file};
+use super::{Reader, Result, reply};
+use crate::api::json::{Encoder, Fault};
+use crate::sys::seen::Seen;
+
+/// The type that the content of a reply has by the way it was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContentType {
+    /// A text, or `body`.
+    Text,
+    /// `html`.
+    Html,
+    /// `json`.
+    Json,
+    /// `events`.
+    Events,
+}
+
+impl ContentType {
+    /// Returns the field line that says so.
+    pub const fn line(self) -> &'static str {
+        match self {
+            Self::Text => "content-type: text/plain; charset=utf-8\r\n",
+            Self::Html => "content-type: text/html; charset=utf-8\r\n",
+            Self::Json => "content-type: application/json\r\n",
+            Self::Events => "content-type: text/event-stream\r\n",
+        }
+    }
+}
+
+/// By which function of the reply its content is written, after the handler returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streamed {
+    /// `write`.
+    Write,
+    /// `events`.
+    Events,
+}
+
+impl Streamed {
+    /// The name of the field.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Events => "events",
+        }
+    }
+}
+
+/// What a reply says of its content.
+#[derive(Default)]
+pub(super) struct Content {
+    pub(super) body: Bytes,
+    pub(super) content_type: Option<ContentType>,
+    pub(super) streamed: Option<Streamed>,
+    pub(super) file: Option<Box<SentFile>>,
+}
+
+impl Reader<'_> {
+    pub(super) fn body(&self, kinds: [(&str, Seen<'_>); CONTENTS.len()]) -> Result<Content> {
+        let mut given = kinds.into_iter().filter(|(_, value)| !matches!(value, Seen::Nil));
+        let Some((name, value)) = given.next() else { return Ok(Content::default()) };
+        if let Some((other, _)) = given.next() {
+            return Err(reply(format!(
+                "reply has both {name} and {other}: allowed is one of {}",
+                CONTENTS.join(", ")
+            )));
+        }
+        let (body, content_type) = match name {
+            "json" => (self.json("reply.json", value, Bytes::copy_from_slice)?, ContentType::Json),
+            "html" => (self.text("reply.html", value)?, ContentType::Html),
+            "write" => return streamed(value, Streamed::Write, ContentType::Text),
+            "events" => return streamed(value, Streamed::Events, ContentType::Events),
+            "file" => {
+                return Ok(Content { file: Some(Box::new(sent_file(value)?)), ..Content::default() });
+            }
+            _ => (self.text("reply.body", value)?, ContentType::Text),
+        };
+        Ok(Content { body, content_type: Some(content_type), ..Content::default() })
+    }
+
+    fn text(&self, what: &str, value: Seen<'_>) -> Result<Bytes> {
+        match value {
+            Seen::Text(bytes) | Seen::Buffer(bytes) => self.content(what, bytes),
+            other => Err(reply(format!("{what} is a {}: allowed are a string, a buffer", other.kind()))),
+        }
+    }
+
+    pub(super) fn content(&self, what: &str, bytes: &[u8]) -> Result<Bytes> {
+        self.check_size(what, bytes.len())?;
+        Ok(Bytes::copy_from_slice(bytes))
+    }
+
+    fn check_size(&self, what: &str, bytes: usize) -> Result<()> {
+        if bytes > self.reply_bytes_max {
+            return Err(reply(format!(
+                "{what} exceeds limit: {bytes} bytes, limit {} bytes",
+                self.reply_bytes_max
+            )));
+        }
+        Ok(())
+    }
+
+    pub(super) fn json<R>(&self, what: &str, value: Seen<'_>, take: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        self.encode(value, take).map_err(|fault| reply(fault.in_words(what)))
+    }
+
+    pub(super) fn encode<R>(
+        &self,
+        value: Seen<'_>,
+        take: impl FnOnce(&[u8]) -> R,
+    ) -> std::result::Result<R, Fault> {
+        let mut scratch = self.scratch.borrow_mut();
+        Encoder::new(&mut scratch, self.reply_bytes_max, self.marks, self.budget).encode(value).map(take)
+    }
+}
+
+fn streamed(value: Seen<'_>, by: Streamed, content_type: ContentType) -> Result<Content> {
+    match value {
+        Seen::Other("function") => {
+            Ok(Content { content_type: Some(content_type), streamed: Some(by), ..Content::default() })
+        }
+        other => Err(reply(format!("reply.{} is a {}: allowed is a function", by.name(), other.kind()))),
+    }
+}
+
+/// The fields that give a content.
+const CONTENTS: [&str; 6] = ["body", "json", "html", "write", "events", "file"];

@@ -1,0 +1,128 @@
+//! Answers for `file` of a reply: a file that whoever serves opens and sends, or a slice of it. Nothing is opened here.
+
+use tollgate_http::is_field_value;
+
+use super::{HeaderLine, Result, key_text, reply};
+use crate::error::shown;
+use crate::nearest::hint;
+use crate::sys::seen::Seen;
+
+/// A file as the content of a reply. Its validators, conditions and ranges are those of files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SentFile {
+    /// Below the folder that the route names; a slash in front counts for nothing.
+    pub path: String,
+    /// Its media type; by its name if none.
+    pub content_type: Option<String>,
+    /// Where the content begins in the file, in bytes.
+    pub offset: u64,
+    /// How many bytes it has; up to the end of the file if none, and never beyond.
+    pub length: Option<u64>,
+    /// The name that a browser saves it under; it is shown if none.
+    pub download_name: Option<String>,
+}
+
+impl SentFile {
+    /// Whether it is less than the whole file.
+    pub fn is_slice(&self) -> bool {
+        self.offset > 0 || self.length.is_some()
+    }
+
+    /// Takes the type that the headers tell, and refuses what is said from the file itself.
+    pub(super) fn take_type(&mut self, headers: &mut Vec<HeaderLine>) -> Result<()> {
+        let is = |name: &str, known: &[&str]| known.iter().any(|known| name.eq_ignore_ascii_case(known));
+        if let Some((name, _)) = headers.iter().find(|(name, _)| is(name, &OWN_FIELDS)) {
+            return Err(reply(format!("reply.headers has \"{name}\", which is told from the file itself")));
+        }
+        if let Some(at) = headers.iter().position(|(name, _)| is(name, &["content-type"])) {
+            let (_, value) = headers.remove(at);
+            let value = String::from_utf8_lossy(&value).into_owned();
+            self.content_type.get_or_insert(value);
+        }
+        if self.download_name.is_some() && headers.iter().any(|(name, _)| is(name, &["content-disposition"]))
+        {
+            return Err(reply("reply has both file.download_name and a header content-disposition"));
+        }
+        Ok(())
+    }
+}
+
+/// Reads a path, or a table with one.
+pub(super) fn sent_file(value: Seen<'_>) -> Result<SentFile> {
+    let mut file = SentFile::default();
+    match value {
+        Seen::Text(path) => file.path = path_of("reply.file", path)?,
+        Seen::Table(table) => {
+            table.each(|key, value| put(&mut file, &key, value))?;
+            if file.path.is_empty() {
+                return Err(reply("reply.file has no path"));
+            }
+        }
+        other => {
+            return Err(reply(format!("reply.file is a {}: allowed are a string, a table", other.kind())));
+        }
+    }
+    Ok(file)
+}
+
+fn put(file: &mut SentFile, key: &Seen<'_>, value: Seen<'_>) -> Result<()> {
+    let name = key_text(key);
+    let what = format!("reply.file.{name}");
+    match name.as_str() {
+        "path" => file.path = path_of(&what, text(&what, value)?)?,
+        "type" => file.content_type = Some(field_text(&what, value)?),
+        "offset" => file.offset = count(&what, value)?,
+        "length" => file.length = Some(count(&what, value)?),
+        "download_name" => file.download_name = Some(field_text(&what, value)?),
+        _ => {
+            let hint = hint(&name, FIELDS);
+            let allowed = FIELDS.join(", ");
+            return Err(reply(format!(
+                "reply.file has an unknown field \"{name}\"{hint}: allowed are {allowed}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn path_of(what: &str, path: &[u8]) -> Result<String> {
+    match std::str::from_utf8(path) {
+        Ok("") => Err(reply(format!("{what} is empty: allowed is the path of a file"))),
+        Ok(path) => Ok(path.to_owned()),
+        Err(_) => Err(reply(format!("{what} is \"{}\": allowed is UTF-8", shown(path)))),
+    }
+}
+
+fn text<'a>(what: &str, value: Seen<'a>) -> Result<&'a [u8]> {
+    match value {
+        Seen::Text(text) => Ok(text),
+        other => Err(reply(format!("{what} is a {}: allowed is a string", other.kind()))),
+    }
+}
+
+fn field_text(what: &str, value: Seen<'_>) -> Result<String> {
+    let bytes = text(what, value)?;
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.is_empty() && is_field_value(bytes) => Ok(text.to_owned()),
+        _ => Err(reply(format!(
+            "{what} is \"{}\": allowed is UTF-8 without line breaks and NUL",
+            shown(bytes)
+        ))),
+    }
+}
+
+fn count(what: &str, value: Seen<'_>) -> Result<u64> {
+    let found = match value {
+        Seen::Integer(number) => match u64::try_from(number) {
+            Ok(number) => return Ok(number),
+            Err(_) => number.to_string(),
+        },
+        Seen::Number(number) => number.to_string(),
+        other => format!("a {}", other.kind()),
+    };
+    Err(reply(format!("{what} is {found}: allowed is a whole number of bytes from 0")))
+}
+
+const FIELDS: [&str; 5] = ["path", "type", "offset", "length", "download_name"];
+/// What a reply says from the file that it sends.
+const OWN_FIELDS: [&str; 4] = ["accept-ranges", "content-range", "etag", "last-modified"];

@@ -1,0 +1,111 @@
+//! Answers for `status` and `headers` of a reply: what goes onto the wire as it is, so that a script cannot break the
+//! framing, nor say what only the server knows.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use tollgate_http::{is_field_name, is_field_value, is_framing_field, is_single_field};
+
+use super::{HeaderLine, Result, key_text, reply};
+use crate::budget::Budget;
+use crate::error::shown;
+use crate::sys::seen::Seen;
+
+pub(super) fn status(value: Seen<'_>) -> Result<u16> {
+    let found = match value {
+        Seen::Integer(number) => match u16::try_from(number) {
+            Ok(status @ 200..=599) => return Ok(status),
+            _ => number.to_string(),
+        },
+        Seen::Number(number) => number.to_string(),
+        other => format!("a {}", other.kind()),
+    };
+    Err(reply(format!("reply.status is {found}: allowed is a whole number from 200 to 599")))
+}
+
+pub(super) fn headers(value: Seen<'_>, budget: &Budget) -> Result<Vec<HeaderLine>> {
+    let table = match value {
+        Seen::Nil => return Ok(Vec::new()),
+        Seen::Table(table) => table,
+        other => return Err(reply(format!("reply.headers is a {}: allowed is a table", other.kind()))),
+    };
+    let mut lines = Vec::with_capacity(HEADERS_EXPECTED);
+    table.each(|name, value| header(&mut lines, name, value, budget))?;
+    // A table has no order, so that of the names; lines of one list keep theirs.
+    lines.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Ok(lines)
+}
+
+fn header(lines: &mut Vec<HeaderLine>, name: Seen<'_>, value: Seen<'_>, budget: &Budget) -> Result<()> {
+    let Seen::Text(name) = name else {
+        return Err(reply(format!("reply.headers has a key {}: allowed are field names", key_text(&name))));
+    };
+    let name = header_name(name)?;
+    let Seen::Table(list) = value else { return push_line(lines, &name, value) };
+    // A list of nothing but holes makes no line, and takes its time.
+    if budget.is_exhausted() {
+        return Err(reply("cpu budget of the call is used up"));
+    }
+    let mut count = 0;
+    list.each(|_, _| {
+        count += 1;
+        Ok(())
+    })?;
+    if count != list.len() {
+        return Err(reply(format!(
+            "reply.headers[\"{name}\"] is a table: allowed are a string, a number, a list of them"
+        )));
+    }
+    (1..=count).try_for_each(|index| list.with_index(index, |value| push_line(lines, &name, value)))
+}
+
+fn header_name(bytes: &[u8]) -> Result<String> {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) if is_field_name(bytes) => text,
+        _ => return Err(reply(format!("reply.headers has \"{}\", which is no field name", shown(bytes)))),
+    };
+    if is_framing_field(text) || is_verdict(bytes) {
+        return Err(reply(format!("reply.headers has \"{text}\", which the server decides by itself")));
+    }
+    Ok(text.to_owned())
+}
+
+/// Whether a field says how far a record is, which nobody but the server knows.
+fn is_verdict(name: &[u8]) -> bool {
+    name.get(..VERDICT_PREFIX.len()).is_some_and(|front| front.eq_ignore_ascii_case(VERDICT_PREFIX))
+}
+
+pub(super) fn push_line(lines: &mut Vec<HeaderLine>, name: &str, value: Seen<'_>) -> Result<()> {
+    if lines.len() == HEADERS_MAX {
+        return Err(reply(format!("reply.headers exceeds limit: {HEADERS_MAX} lines")));
+    }
+    if is_single_field(name) && lines.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+        return Err(reply(format!(
+            "reply.headers has \"{name}\" twice: a reply has it once (RFC 9110 section 5.3)"
+        )));
+    }
+    let line = match value {
+        Seen::Text(text) => text.to_vec(),
+        Seen::Integer(number) => number.to_string().into_bytes(),
+        Seen::Number(number) => number.to_string().into_bytes(),
+        other => {
+            let found = other.kind();
+            return Err(reply(format!(
+                "reply.headers[\"{name}\"] is a {found}: allowed are a string, a number, a list of them"
+            )));
+        }
+    };
+    if !is_field_value(&line) {
+        let found = shown(&line);
+        return Err(reply(format!(
+            "reply.headers[\"{name}\"] is \"{found}\", which is no field value (RFC 9110 section 5.5)"
+        )));
+    }
+    lines.push((Cow::Owned(name.to_owned()), Bytes::from(line)));
+    Ok(())
+}
+
+/// What a script says, and what a server adds.
+const HEADERS_EXPECTED: usize = 4;
+const HEADERS_MAX: usize = 256;
+const VERDICT_PREFIX: &[u8] = b"tollgate-";

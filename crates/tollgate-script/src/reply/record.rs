@@ -1,0 +1,124 @@
+//! Answers for `record` of a reply: the values of a row, in the order of the columns that take them.
+
+use super::{Reader, Result, key_text, reply};
+use crate::sys::seen::Seen;
+
+/// Which fields of the `record` table a route keeps.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordFields {
+    /// The columns that are read from `record.NAME`, in order.
+    pub names: Vec<String>,
+    /// Whether the whole of `record` is wanted, as JSON.
+    pub whole: bool,
+}
+
+/// What a script put into `record`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Record {
+    /// One per [`RecordFields::names`], in that order.
+    pub values: Vec<FieldValue>,
+    /// The whole table as JSON, where that is wanted, or keys are unknown, and the script returned a record.
+    pub whole: Option<String>,
+    /// Keys that no name takes, sorted, at most 32; empty where the whole is wanted.
+    pub unknown: Vec<String>,
+}
+
+/// One value of a record.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FieldValue {
+    /// Absent, or `json.null`.
+    Nil,
+    /// A boolean.
+    Bool(bool),
+    /// A number that is whole and within 64 bits, whatever Luau held it in: `1.0` is one.
+    Int(i64),
+    /// Any other number.
+    Float(f64),
+    /// The bytes of a string or a buffer. Whether they are UTF-8 is not looked at.
+    Text(Vec<u8>),
+    /// A table, as JSON.
+    Json(String),
+    /// Why the value cannot be had.
+    Unfit(String),
+}
+
+impl Reader<'_> {
+    pub(crate) fn record(&self, value: Seen<'_>) -> Result<Record> {
+        let mut record =
+            Record { values: vec![FieldValue::Nil; self.columns.len()], whole: None, unknown: Vec::new() };
+        let table = match value {
+            Seen::Table(table) => table,
+            Seen::Nil => return Ok(record),
+            other => return Err(reply(format!("reply.record is a {}: allowed is a table", other.kind()))),
+        };
+        if self.whole {
+            record.whole = Some(self.json("reply.record", value, text_of)?);
+        }
+        if self.columns.len() > 0 || !self.whole {
+            let mut left = self.reply_bytes_max;
+            table.each(|key, value| {
+                self.record_item(&mut record, key, value, &mut left);
+                Ok(())
+            })?;
+        }
+        record.unknown.sort_unstable();
+        if !record.unknown.is_empty() {
+            // For the reject; a record that is no JSON either is told by its unknown keys alone.
+            record.whole = self.json("reply.record", value, text_of).ok();
+        }
+        Ok(record)
+    }
+
+    /// `left` is how many bytes the texts of this record may still have.
+    fn record_item(&self, record: &mut Record, key: Seen<'_>, value: Seen<'_>, left: &mut usize) {
+        let index = match key {
+            Seen::Text(name) => self.columns.position(name),
+            _ => None,
+        };
+        match index {
+            Some(index) => record.values[index] = self.field_value(value, left),
+            None if !self.whole && record.unknown.len() < UNKNOWN_MAX => {
+                record.unknown.push(key_text(&key));
+            }
+            None => {}
+        }
+    }
+
+    fn field_value(&self, value: Seen<'_>, left: &mut usize) -> FieldValue {
+        match value {
+            Seen::Nil | Seen::Null => FieldValue::Nil,
+            Seen::Boolean(flag) => FieldValue::Bool(flag),
+            Seen::Integer(number) => FieldValue::Int(number),
+            Seen::Number(number) => FieldValue::Float(number),
+            Seen::Text(bytes) | Seen::Buffer(bytes) => match self.take(bytes.len(), left) {
+                Ok(()) => FieldValue::Text(bytes.to_vec()),
+                Err(unfit) => unfit,
+            },
+            Seen::Table(_) => {
+                match self.encode(value, |json| self.take(json.len(), left).map(|()| text_of(json))) {
+                    Ok(Ok(json)) => FieldValue::Json(json),
+                    Ok(Err(unfit)) => unfit,
+                    Err(fault) => FieldValue::Unfit(fault.in_words("value")),
+                }
+            }
+            Seen::Other(kind) => FieldValue::Unfit(format!("a {kind} cannot be recorded")),
+        }
+    }
+
+    /// Takes the bytes of a text off what its record may still have. A script may name one long text for many columns.
+    fn take(&self, bytes: usize, left: &mut usize) -> std::result::Result<(), FieldValue> {
+        *left = left.checked_sub(bytes).ok_or_else(|| {
+            FieldValue::Unfit(format!(
+                "texts of the record exceed limit: {bytes} bytes more, limit {} bytes",
+                self.reply_bytes_max
+            ))
+        })?;
+        Ok(())
+    }
+}
+
+fn text_of(json: &[u8]) -> String {
+    std::str::from_utf8(json).unwrap_or_default().to_owned()
+}
+
+const UNKNOWN_MAX: usize = 32;

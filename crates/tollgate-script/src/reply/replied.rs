@@ -1,0 +1,31 @@
+//! Answers for a reply as an `after` script is told it.
+
+use bytes::Bytes;
+use mlua::{Lua, Table};
+
+/// A reply that is ready, but for what `after` scripts add.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Replied {
+    /// The status.
+    pub status: u16,
+    /// The header fields by name, in any case, in their order.
+    pub fields: Vec<(String, Bytes)>,
+}
+
+impl Replied {
+    /// Makes `reply`, the second argument of an `after` script.
+    pub(crate) fn table(&self, lua: &Lua) -> mlua::Result<Table> {
+        let headers = lua.create_table()?;
+        for (name, value) in &self.fields {
+            let name = name.to_ascii_lowercase();
+            if !headers.contains_key(name.as_str())? {
+                headers.raw_set(name, lua.create_string(value)?)?;
+            }
+        }
+        headers.set_readonly(true);
+        let reply = lua.create_table_from([("status", self.status)])?;
+        reply.raw_set("headers", headers)?;
+        reply.set_readonly(true);
+        Ok(reply)
+    }
+}

@@ -1,0 +1,207 @@
+//! Answers for files that scripts save: written under a temporary name beside the one that they get, then renamed. Everything is
+//! opened beneath one folder, by the kernel's own rule; all of it waits for the disk, so threads do it.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{
+    AtFlags, Mode, OFlags, RenameFlags, ResolveFlags, fstatvfs, fsync, open, openat, openat2, renameat,
+    renameat_with, statat, unlinkat,
+};
+use rustix::io::Errno;
+
+use crate::parts::{Fault, PartReader, STRETCH_BYTES, Stretch};
+
+/// A folder that scripts save files in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Uploads {
+    /// The folder; what is saved lies beneath it.
+    pub dir: PathBuf,
+    /// Bytes of its disk that stay free.
+    pub reserve_bytes: u64,
+}
+
+/// How a file is saved.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SaveOptions {
+    pub(crate) overwrites: bool,
+    /// Whether it is on the disk, name and all, when it is said to be saved.
+    pub(crate) syncs: bool,
+}
+
+/// What became of a file: its bytes, or why it cannot have that name.
+pub(crate) type Saved = Result<u64, String>;
+
+/// A part on its way into a file.
+pub(crate) struct Save {
+    uploads: Uploads,
+    name: String,
+    options: SaveOptions,
+    file: Option<Draft>,
+}
+
+/// A file under its temporary name, which goes with it unless it is renamed.
+struct Draft {
+    file: File,
+    folder: OwnedFd,
+    temporary: String,
+    bytes: u64,
+    state: DraftState,
+}
+
+#[derive(PartialEq, Eq)]
+enum DraftState {
+    Temporary,
+    Renamed,
+}
+
+impl Save {
+    pub(crate) fn new(uploads: &Uploads, name: String, options: SaveOptions) -> Self {
+        Self { uploads: uploads.clone(), name, options, file: None }
+    }
+
+    /// Writes a stretch of the part at hand.
+    pub(crate) fn go_on(&mut self, reader: &mut PartReader) -> Stretch<Result<Saved, Fault>> {
+        match self.write(reader) {
+            Ok(None) => Stretch::More,
+            Ok(Some(saved)) => Stretch::Done(Ok(saved)),
+            Err(fault) => {
+                self.file = None;
+                Stretch::Done(Err(fault))
+            }
+        }
+    }
+
+    /// None: there is more to write.
+    fn write(&mut self, reader: &mut PartReader) -> Result<Option<Saved>, Fault> {
+        let draft = match &mut self.file {
+            Some(draft) => draft,
+            None => match Draft::begin(&self.uploads.dir, &self.name, self.options) {
+                Ok(draft) => self.file.insert(draft),
+                Err(Refusal::Name(reason)) => return Ok(Some(Err(reason))),
+                Err(Refusal::Disk(error)) => return Err(error.into()),
+            },
+        };
+        check_room(&draft.folder, self.uploads.reserve_bytes)?;
+        let until = draft.bytes + STRETCH_BYTES;
+        while draft.bytes < until {
+            let Some(chunk) = reader.chunk()? else {
+                let saved = draft.rename(last_segment(&self.name), self.options);
+                self.file = None;
+                return Ok(Some(saved?));
+            };
+            draft.file.write_all(&chunk).map_err(of_disk)?;
+            draft.bytes += chunk.len() as u64;
+        }
+        Ok(None)
+    }
+}
+
+enum Refusal {
+    Name(String),
+    Disk(io::Error),
+}
+
+impl Draft {
+    fn begin(dir: &Path, name: &str, options: SaveOptions) -> Result<Self, Refusal> {
+        let (above, last) = checked(name).map_err(Refusal::Name)?;
+        let folder = folder_of(dir, above)?;
+        if !options.overwrites && statat(&folder, last, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            return Err(Refusal::Name(EXISTS.to_owned()));
+        }
+        let random = getrandom::u64().map_err(|error| Refusal::Disk(io::Error::other(error)))?;
+        let temporary = format!(".upload-{random:016x}");
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(&folder, temporary.as_str(), flags, Mode::from_raw_mode(0o640));
+        let file = File::from(file.map_err(|error| Refusal::Disk(error.into()))?);
+        Ok(Self { file, folder, temporary, bytes: 0, state: DraftState::Temporary })
+    }
+
+    fn rename(&mut self, name: &str, options: SaveOptions) -> Result<Saved, Fault> {
+        if options.syncs {
+            self.file.sync_all().map_err(of_disk)?;
+        }
+        let (folder, from) = (&self.folder, self.temporary.as_str());
+        let renamed = match options.overwrites {
+            true => renameat(folder, from, folder, name),
+            false => renameat_with(folder, from, folder, name, RenameFlags::NOREPLACE),
+        };
+        match renamed {
+            Ok(()) => self.state = DraftState::Renamed,
+            Err(Errno::EXIST) => return Ok(Err(EXISTS.to_owned())),
+            Err(Errno::ISDIR | Errno::NOTEMPTY) => return Ok(Err(FOLDER.to_owned())),
+            Err(error) => return Err(of_disk(error.into())),
+        }
+        if options.syncs {
+            fsync(folder).map_err(|error| of_disk(error.into()))?;
+        }
+        Ok(Ok(self.bytes))
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if self.state == DraftState::Temporary
+            && let Err(error) = unlinkat(&self.folder, self.temporary.as_str(), AtFlags::empty())
+        {
+            tracing::warn!(file = self.temporary, "an unfinished upload cannot be deleted: {error}");
+        }
+    }
+}
+
+/// The folder of a file, beneath the one of uploads.
+fn folder_of(dir: &Path, above: &str) -> Result<OwnedFd, Refusal> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = open(dir, flags, Mode::empty()).map_err(|error| Refusal::Disk(error.into()))?;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
+    match openat2(&root, if above.is_empty() { "." } else { above }, flags, Mode::empty(), resolve) {
+        Ok(folder) => Ok(folder),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NAMETOOLONG) => {
+            Err(Refusal::Name(format!("there is no folder \"{above}\"")))
+        }
+        Err(error) => Err(Refusal::Disk(error.into())),
+    }
+}
+
+/// The folder and the last segment of a name, if every segment is that of a file that is not hidden.
+fn checked(name: &str) -> Result<(&str, &str), String> {
+    let is_segment = |segment: &str| {
+        !segment.is_empty()
+            && !segment.starts_with('.')
+            && segment.len() <= 255
+            && !segment.contains(char::is_control)
+    };
+    if !name.split('/').all(is_segment) {
+        return Err("the name is not allowed: no empty segment, none that begins with a dot or exceeds 255 bytes, no control characters".to_owned());
+    }
+    Ok(name.rsplit_once('/').unwrap_or(("", name)))
+}
+
+fn last_segment(name: &str) -> &str {
+    name.rsplit_once('/').map_or(name, |(_, last)| last)
+}
+
+/// Refuses to write into what is to stay free.
+fn check_room(folder: &OwnedFd, reserve_bytes: u64) -> Result<(), Fault> {
+    let space = fstatvfs(folder).map_err(io::Error::from)?;
+    if space.f_bavail.saturating_mul(space.f_frsize) < reserve_bytes.saturating_add(STRETCH_BYTES) {
+        return Err(no_room());
+    }
+    Ok(())
+}
+
+fn of_disk(error: io::Error) -> Fault {
+    match Errno::from_io_error(&error) {
+        Some(Errno::NOSPC | Errno::DQUOT) => no_room(),
+        _ => Fault::Disk(error),
+    }
+}
+
+fn no_room() -> Fault {
+    Fault::Client(503, "the disk of uploads is nearly full".to_owned())
+}
+
+const EXISTS: &str = "a file of that name is there";
+const FOLDER: &str = "a folder of that name is there";

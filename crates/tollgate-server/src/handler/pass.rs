@@ -1,0 +1,72 @@
+//! A handler that passes: the request goes on to the next route that takes it, in the order in which routes answer, as if the
+//! others were not there. The route that answers counts, with its stream, its bounds and its policy.
+
+use std::rc::Rc;
+
+use tollgate_http::StatusCode;
+
+use super::script::Records;
+use super::visit::{Phase, Returned, Stage, Visit};
+use super::{Endpoint, Exchange};
+use crate::reply::Reply;
+use crate::route::{Match, RouteTable};
+
+/// All routes of a configuration; what answers is none where an app has nothing.
+pub(crate) type Routes = RouteTable<Option<Rc<Endpoint>>>;
+
+impl Visit {
+    pub(super) fn pass(&mut self) {
+        self.forget();
+        // What ran holds the request.
+        self.stage = Stage::AtOnce;
+        match self.exchange.go_on() {
+            Ok(()) => {
+                self.phase = Phase::Before(0);
+                self.enter();
+            }
+            // The server answers by itself: nothing is recorded.
+            Err(reply) => {
+                let (records, took_us, tail) = (Records::default(), None, None);
+                let reply = *reply;
+                self.stage = Stage::Returned(Some(Returned { reply, records, took_us, tail }));
+            }
+        }
+    }
+}
+
+impl Exchange {
+    /// Goes on to the next route.
+    ///
+    /// # Errors
+    /// There is none, or it does not take what came.
+    fn go_on(&mut self) -> Result<(), Box<Reply>> {
+        let head = &self.request.head;
+        let path = self.request.path().to_owned();
+        let routes = self.routes.clone();
+        let all = routes.find_all(head.host(), &path, head.method());
+        let is_other = |found: &&Match<'_, '_, Option<Rc<Endpoint>>>| {
+            found.endpoint().as_ref().is_none_or(|endpoint| !Rc::ptr_eq(endpoint, &self.endpoint))
+        };
+        let next = all.iter().skip_while(is_other).nth(1);
+        let Some((next, endpoint)) = next.and_then(|next| Some((next, next.endpoint().as_ref()?))) else {
+            return Err(Reply::text(StatusCode::NOT_FOUND, "nothing is here").into());
+        };
+        if self.request.body.bytes_len() > endpoint.body_bytes_max {
+            return Err(Reply::text(StatusCode::CONTENT_TOO_LARGE, "content too large").into());
+        }
+        if !endpoint.decodes_content() && head.field_bytes("content-encoding").is_some() {
+            // It was undone for this route.
+            return Err(
+                Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "no content coding is taken here").into()
+            );
+        }
+        if let Some(refusal) = endpoint.refusal(head) {
+            return Err(refusal.into());
+        }
+        let mut place = next.place();
+        place.decoded = self.request.place.decoded.clone();
+        self.endpoint = endpoint.clone();
+        self.request = self.request.clone().at(place);
+        Ok(())
+    }
+}

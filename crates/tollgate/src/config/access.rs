@@ -1,0 +1,76 @@
+//! What scripts may reach outside of their VM: folders, by keys of `[script]` for all routes, and of a route for its own.
+
+use std::path::{Path, PathBuf};
+
+use std::sync::Arc;
+use tollgate_log::LogOptions;
+
+use tollgate_server::{Database, FilesSpec, ScriptAccess, Uploads};
+
+use super::fault::did_you_mean;
+use super::files::checked_dir;
+use super::resolved::spool_reserve_bytes;
+use super::section::{Section, Written};
+
+/// What there is to be reached.
+#[derive(Clone)]
+pub(super) struct Reachable<'a> {
+    /// What folders are relative to.
+    pub(super) folder: &'a Path,
+    pub(super) log: &'a LogOptions,
+    /// The databases that may be named.
+    pub(super) databases: &'a [Arc<dyn Database>],
+    /// What is reached where nothing else is said.
+    pub(super) access: ScriptAccess,
+}
+
+/// Takes the keys.
+pub(super) fn access(section: &mut Section<'_>, reachable: &Reachable<'_>) -> ScriptAccess {
+    let Reachable { folder, log, databases, access: default } = reachable;
+    let mut dir = |key: &'static str| {
+        let dir = section.text(key)?;
+        Some(checked_dir(section, key, &dir, folder))
+    };
+    let files = dir("file_dir").map(|root| Box::new(FilesSpec::new(root)));
+    let uploads = dir("upload_dir").map(|dir| uploads(dir, log));
+    let readable = section.texts("databases").map(|names| readable(section, names, databases));
+    ScriptAccess {
+        databases: readable.unwrap_or_else(|| default.databases.clone()),
+        files: files.or_else(|| default.files.clone()),
+        uploads: uploads.or_else(|| default.uploads.clone()),
+    }
+}
+
+/// The folders of `access` that `default` does not have.
+pub(super) fn access_beyond<'a>(
+    access: &'a ScriptAccess,
+    default: &'a ScriptAccess,
+) -> impl Iterator<Item = &'a Path> {
+    fn folders(access: &ScriptAccess) -> [Option<&Path>; 2] {
+        let files = access.files.as_ref().map(|files| files.root.as_path());
+        [files, access.uploads.as_ref().map(|uploads| uploads.dir.as_path())]
+    }
+    folders(access).into_iter().zip(folders(default)).filter_map(|(own, known)| own.filter(|_| own != known))
+}
+
+/// The databases of these names.
+fn readable(
+    section: &Section<'_>,
+    names: Vec<Written<String>>,
+    databases: &[Arc<dyn Database>],
+) -> Vec<Arc<dyn Database>> {
+    let find = |name: Written<String>| {
+        let found = databases.iter().find(|database| database.name() == name.value).cloned();
+        if found.is_none() {
+            let hint = did_you_mean(&name.value, databases.iter().map(|database| database.name()));
+            section.fault_at(&name.span, format!("unknown database {:?}{hint}", name.value));
+        }
+        found
+    };
+    names.into_iter().filter_map(find).collect()
+}
+
+/// Uploads leave as much of their disk free as spooled bodies do.
+pub(super) fn uploads(dir: PathBuf, log: &LogOptions) -> Uploads {
+    Uploads { reserve_bytes: spool_reserve_bytes(log, &dir), dir }
+}

@@ -1,0 +1,152 @@
+//! `[database.NAME]`: databases that scripts read.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_load::{
+    Asker, PostgresUrl, QueryAnswer, QueryError, QueryOptions, QueryPool, QueryRow, QuerySource, QueryValue,
+    hide_password,
+};
+use tollgate_server::{Database, SqlAnswer, SqlReply, SqlRow, SqlValue};
+
+use super::resolved::{quoted, quoted_path};
+use super::route::is_name;
+use super::section::Section;
+use super::units::{GIB, HOUR_MS, KIB, show_duration, show_size};
+
+const CONNECTIONS: usize = 4;
+const TIMEOUT: Duration = Duration::from_secs(5);
+const ROWS_MAX: usize = 1000;
+const BYTES_MAX: usize = 1 << 20;
+
+/// A database that scripts may read.
+#[derive(Debug, Clone)]
+pub(crate) struct ReadDatabase {
+    pool: Arc<Pool>,
+    /// A connection as it is written, before variables, for it holds a password.
+    written: String,
+}
+
+#[derive(Debug)]
+struct Pool(QueryPool);
+
+impl ReadDatabase {
+    pub(super) fn as_readable(&self) -> Arc<dyn Database> {
+        self.pool.clone()
+    }
+}
+
+/// Reads all of them, in the order of the file.
+pub(super) fn databases(root: &mut Section<'_>, folder: &Path) -> Vec<ReadDatabase> {
+    let tables = root.named_tables("database");
+    tables
+        .into_iter()
+        .filter_map(|(name, mut section)| {
+            if !is_name(&name.value) {
+                let text = format!(
+                    "database is named {:?}, allowed is a letter or _, then letters, digits and _",
+                    name.value
+                );
+                section.fault_at(&name.span, text);
+            }
+            let database = database(&mut section, name.value, folder);
+            section.finish();
+            database
+        })
+        .collect()
+}
+
+fn database(section: &mut Section<'_>, name: String, folder: &Path) -> Option<ReadDatabase> {
+    if section.has("sqlite") == section.has("postgres") {
+        section.fault(format!("[database.{name}] needs one database, allowed is one of sqlite, postgres"));
+    }
+    let written = section.as_written("postgres").map(hide_password).unwrap_or_default();
+    let sqlite = section.text("sqlite").map(|file| QuerySource::Sqlite(folder.join(file.value)));
+    let postgres = section.text("postgres").and_then(|url| match PostgresUrl::parse(&url.value) {
+        Ok(server) => Some(QuerySource::Postgres(Box::new(server))),
+        Err(reason) => {
+            section.fault_at(&url.span, format!("postgres in [database.{name}]: {reason}"));
+            None
+        }
+    });
+    let connections = section.integer("connections", 1..=64, CONNECTIONS);
+    let timeout = section.duration("timeout", 10..=HOUR_MS, TIMEOUT);
+    let rows_max = section.integer("rows_max", 1..=1_000_000, ROWS_MAX);
+    let bytes_max = section.size("bytes_max", KIB..=GIB, BYTES_MAX);
+    let source = sqlite.or(postgres)?;
+    let options = QueryOptions { name, source, connections, timeout, rows_max, bytes_max };
+    Some(ReadDatabase { pool: Arc::new(Pool(QueryPool::new(options))), written })
+}
+
+impl fmt::Display for ReadDatabase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let QueryOptions { name, source, connections, timeout, rows_max, bytes_max } = self.pool.0.options();
+        writeln!(f, "\n[database.{name}]")?;
+        match source {
+            QuerySource::Sqlite(path) => writeln!(f, "sqlite = {}", quoted_path(path))?,
+            // Not escaped: a variable stays one.
+            QuerySource::Postgres(_) => {
+                writeln!(f, "postgres = {}", toml::Value::String(self.written.clone()))?;
+            }
+        }
+        writeln!(f, "connections = {connections}")?;
+        writeln!(f, "timeout = {}", quoted(&show_duration(*timeout)))?;
+        writeln!(f, "rows_max = {rows_max}")?;
+        writeln!(f, "bytes_max = {}", quoted(&show_size(*bytes_max as u64)))
+    }
+}
+
+impl Database for Pool {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn ask(&self, sql: String, parameters: Vec<SqlValue>, reply: SqlReply) {
+        self.0.ask(sql, parameters.into_iter().map(asked).collect(), Box::new(Replying(reply)));
+    }
+}
+
+struct Replying(SqlReply);
+
+impl Asker for Replying {
+    fn is_gone(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    fn tell(self: Box<Self>, answer: Result<QueryAnswer, QueryError>) {
+        // Who does not wait any more needs no answer.
+        let _ = self.0.send(answer.map(told).map_err(|error| error.to_string()));
+    }
+}
+
+fn asked(value: SqlValue) -> QueryValue {
+    match value {
+        SqlValue::Null => QueryValue::Null,
+        SqlValue::Bool(value) => QueryValue::Bool(value),
+        SqlValue::Int(value) => QueryValue::Int(value),
+        SqlValue::Float(value) => QueryValue::Float(value),
+        SqlValue::Text(value) => QueryValue::Text(value),
+        SqlValue::Bytes(value) => QueryValue::Bytes(value),
+    }
+}
+
+fn told(answer: QueryAnswer) -> SqlAnswer {
+    let rows = answer.rows.into_iter().map(|row| match row {
+        QueryRow::Json(json) => SqlRow::Json(json),
+        QueryRow::Values(values) => SqlRow::Values(values.into_iter().map(answered).collect()),
+    });
+    SqlAnswer { columns: answer.columns, rows: rows.collect() }
+}
+
+fn answered(value: QueryValue) -> SqlValue {
+    match value {
+        QueryValue::Null => SqlValue::Null,
+        QueryValue::Bool(value) => SqlValue::Bool(value),
+        QueryValue::Int(value) => SqlValue::Int(value),
+        QueryValue::Float(value) => SqlValue::Float(value),
+        QueryValue::Text(value) => SqlValue::Text(value),
+        QueryValue::Bytes(value) => SqlValue::Bytes(value),
+    }
+}

@@ -159,12 +159,7 @@ impl Reply {
 
     /// Nothing was recorded: a retry is safe.
     pub(crate) fn refused(status: StatusCode, text: &'static str) -> Self {
-        Self::refused_for(status, text, 1)
-    }
-
-    /// The same, for so many seconds.
-    pub(crate) fn refused_for(status: StatusCode, text: &'static str, wait_s: u64) -> Self {
-        Self::text(status, text).with("Tollgate-Outcome", "refused").with("Retry-After", wait_s.to_string())
+        Self::text(status, text).with("Tollgate-Outcome", "refused").with("Retry-After", "1")
     }
 
     /// Adds what a written reply said about its request.

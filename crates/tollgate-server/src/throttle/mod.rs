@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
+use bytes::Bytes;
 use tollgate_http::{RequestHead, StatusCode};
 
 use crate::observe::{Refusal, RouteName};
@@ -67,18 +68,21 @@ impl Excess {
     }
 
     pub(crate) fn reply(self) -> Reply {
-        match self {
-            Self::Concurrency => {
-                let text = "too many requests of this kind are under way: nothing was recorded";
-                Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text)
-            }
-            Self::Rate { wait_s } => {
-                let text = "too many requests: nothing was recorded";
-                Reply::refused_for(StatusCode::TOO_MANY_REQUESTS, text, wait_s)
-            }
-        }
+        let (status, content, wait_s) = match self {
+            Self::Concurrency => (StatusCode::SERVICE_UNAVAILABLE, TOO_MANY_AT_ONCE, 1),
+            Self::Rate { wait_s } => (StatusCode::TOO_MANY_REQUESTS, TOO_MANY, wait_s),
+        };
+        let mut reply = Reply::empty(status);
+        reply.lines = Bytes::from_static(REFUSED_LINES);
+        reply.content = Bytes::from_static(content);
+        reply.with("Retry-After", wait_s.to_string())
     }
 }
+
+/// As [`Reply::refused`] has them, written out: a refusal is to cost little.
+const REFUSED_LINES: &[u8] = b"Content-Type: text/plain; charset=utf-8\r\nTollgate-Outcome: refused\r\n";
+const TOO_MANY_AT_ONCE: &[u8] = b"too many requests of this kind are under way: nothing was recorded\n";
+const TOO_MANY: &[u8] = b"too many requests: nothing was recorded\n";
 
 impl Throttle {
     /// The bounds of a route, which goes on from what it counted `before`. None: it has none.

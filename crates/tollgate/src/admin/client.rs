@@ -29,7 +29,7 @@ pub(super) struct Client {
 enum State {
     Asking {
         input: BytesMut,
-        reader: HeadReader,
+        reader: Box<HeadReader>,
     },
     Answering {
         answer: Vec<u8>,
@@ -42,7 +42,7 @@ enum State {
 
 impl Client {
     pub(super) fn new(socket: Socket) -> Self {
-        let state = State::Asking { input: BytesMut::new(), reader: HeadReader::default() };
+        let state = State::Asking { input: BytesMut::new(), reader: Box::default() };
         Self { socket, state, deadline: Instant::now() + REQUEST_TIMEOUT }
     }
 

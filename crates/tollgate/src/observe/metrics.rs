@@ -17,6 +17,9 @@ use Kind::{Counter, Gauge, Histogram};
 
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
+/// One of several numbers of a thing: its name, its kind, what it says, and where it is found.
+type Number<T> = (&'static str, Kind, &'static str, fn(&T) -> u64);
+
 /// Tells everything that is known at a moment.
 pub(crate) fn expose(seen: &Seen, health: &Health) -> String {
     let mut out = Exposition::default();
@@ -98,7 +101,7 @@ fn requests(out: &mut Exposition, server: Option<&ServerStatus>) {
         let status = if *status == 0 { "other".to_owned() } else { status.to_string() };
         family.count(&[("status", &status)], *count);
     }
-    let of_server: [(&str, Kind, &str, fn(&ServerStatus) -> u64); 8] = [
+    let of_server: [Number<ServerStatus>; 8] = [
         (
             "tollgate_http_requests_in_flight",
             Gauge,
@@ -175,7 +178,7 @@ fn workers(out: &mut Exposition, server: Option<&ServerStatus>) {
 
 fn backends(out: &mut Exposition, server: Option<&ServerStatus>) {
     let backends = || server.into_iter().flat_map(|server| &server.backends);
-    let of_backend: [(&str, Kind, &str, fn(&BackendSnapshot) -> u64); 7] = [
+    let of_backend: [Number<BackendSnapshot>; 7] = [
         ("tollgate_backend_requests_total", Counter, "Requests that came for the backend.", |backend| {
             backend.requests
         }),
@@ -225,7 +228,7 @@ fn backends(out: &mut Exposition, server: Option<&ServerStatus>) {
 }
 
 fn log(out: &mut Exposition, log: Option<&LogStatus>, damaged: u64) {
-    let of_log: [(&str, Kind, &str, fn(&LogStatus) -> u64); 15] = [
+    let of_log: [Number<LogStatus>; 15] = [
         ("tollgate_log_failed", Gauge, "1 if the log failed: nothing is recorded any more.", |log| {
             log.failure.is_some().into()
         }),

@@ -185,7 +185,7 @@ fn each_fault_is_one_clear_answer_in_its_time_and_hurts_no_other_route() {
             let is_expected = expected.split(" or ").any(|expected| seen == expected);
             let is_right = is_expected && !content.contains("smuggled") && took >= when.least();
             if !is_right {
-                writeln!(wrong, "{fault}: {seen} after {took:?}, expected {expected}: {:.80}", content)
+                writeln!(wrong, "{fault}: {seen} after {took:?}, expected {expected}: {content:.80}")
                     .unwrap();
             }
         }

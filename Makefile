@@ -3,7 +3,7 @@
 CARGO ?= cargo
 APP ?= examples/score
 
-.PHONY: run build test check fmt lint doc tools crash outage soak reloads rules abuse overload downloads proxy rows freshness architectures bench bench-smoke disks where fuzz
+.PHONY: run build test check fmt lint doc tools crash outage soak uploads reloads rules abuse overload downloads proxy rows freshness architectures bench bench-smoke disks where fuzz
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -61,6 +61,10 @@ rules: build
 	{ target/release/tollgate serve $$folder >/dev/null 2>&1 & server=$$!; sleep 2; \
 	  curl -s --unix-socket $$folder/data/log/admin.sock http://localhost/metrics | $(PROMTOOL) check metrics; result=$$?; \
 	  kill $$server; wait $$server; rm -r $$folder; exit $$result; }
+# A form of 2 GiB whose file a script saves, in constant memory; needs 5 GiB of room.
+uploads:
+	TOLLGATE_UPLOAD_MIB=2048 $(CARGO) test --release --locked -p tollgate --test it a_form_is_saved -- --nocapture
+
 # Steady load with faults on for SOAK_SECONDS, an hour otherwise: memory and descriptors flat, the audit exact. In `make test` for 25 s.
 soak: tools
 	TOLLGATE_SOAK_SECONDS=$${SOAK_SECONDS:-3600} \

@@ -13,13 +13,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-SPEED = TARGET / "release/examples/speed"
+SPEED = TARGET / "release/examples/call_speed"
 #: How often a handler repeats a function: `REPEATED` of the example.
 REPEATED = 100
 
 
 def main():
-    build = ["cargo", "build", "--release", "--locked", "-p", "tollgate-script", "--example", "speed"]
+    build = ["cargo", "build", "--release", "--locked", "-p", "tollgate-script", "--example", "call_speed"]
     subprocess.run(build, cwd=ROOT, check=True)
     times = times_of(printed())
     print("| handler | ns | instructions |\n| --- | --- | --- |")

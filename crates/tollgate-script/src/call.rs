@@ -7,7 +7,7 @@
 //!
 //! Measured (release, 2-core x86-64, Linux 6.18, best of 7 x 100,000 calls): 0.24 us for `return 204`, 0.62 us for
 //! `return { json = { score = 7 }, record = { score = 7 } }`, 1.10 us with `req.query.x` and arithmetic on top.
-//! `cargo run --release -p tollgate-script --example speed` prints these.
+//! `cargo run --release -p tollgate-script --example call_speed` prints these.
 //!
 //! An error that the script catches frees nothing from the limits: memory stays limited and time stays over.
 

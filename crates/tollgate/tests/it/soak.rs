@@ -26,6 +26,9 @@ const SECONDS_USUAL: u64 = 25;
 const GROWTH_KIB_MAX: u64 = 6 << 10;
 /// And be at most this, whatever comes: `in_flight_bytes_max`, the scripts of two workers, queues of the log, loaders.
 const MEMORY_KIB_MAX: u64 = 400 << 10;
+/// So many descriptors come and go by themselves: idle connections of a pool, files that a worker keeps. A fault that left one
+/// behind each time would leave many more.
+const DESCRIPTORS_SLACK: usize = 6;
 /// Before the faults, so that all is there that a server keeps.
 const ALONE: Duration = Duration::from_secs(3);
 /// Memory of a shorter time is not judged by its growth: each fault was there once or twice.
@@ -140,7 +143,7 @@ fn a_long_time_with_faults_on_leaves_memory_and_descriptors_flat_and_every_recor
     check_rows(&expected, &fates.numbers(Fate::Unknown), &rows);
 
     assert!(fates.goodput() >= GOODPUT_MIN, "{told}");
-    assert!(descriptors <= usage.descriptors_before, "{told}\n{links}");
+    assert!(descriptors <= usage.descriptors_before + DESCRIPTORS_SLACK, "{told}\n{links}");
     assert!(usage.memory_kib_max() <= MEMORY_KIB_MAX, "{told}");
     let (before, after) = usage.medians_kib();
     assert!(seconds < JUDGED_FROM_SECONDS || after <= before + before / 20 + GROWTH_KIB_MAX, "{told}");

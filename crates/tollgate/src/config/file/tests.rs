@@ -417,7 +417,7 @@ fn unknown_keys_are_faults_with_the_nearest_known_one() {
     check(
         "[queue.billing]\nurls = []\n",
         &[
-            "t.toml:1:2: unknown key \"queue\" in the file, allowed: server, log, admin, load, script, stream, backend, route, app, sink",
+            "t.toml:1:2: unknown key \"queue\" in the file, allowed: server, log, admin, load, database, script, stream, backend, route, app, sink",
         ],
     );
     check(

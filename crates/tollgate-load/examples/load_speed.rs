@@ -1,5 +1,5 @@
 //! The price of a row on its way from a log into SQLite, beside a bare loop of inserts; prints figures, proves nothing.
-//! `cargo run --release -p tollgate-load --example speed`
+//! `cargo run --release -p tollgate-load --example load_speed`
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

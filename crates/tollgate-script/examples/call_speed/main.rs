@@ -1,5 +1,5 @@
 //! The price of a call, and of the functions that a handler calls; prints figures, proves nothing.
-//! `cargo run --release -p tollgate-script --example speed`; `bench/calls.py` adds instructions, by callgrind.
+//! `cargo run --release -p tollgate-script --example call_speed`; `bench/calls.py` adds instructions, by callgrind.
 
 mod work;
 
@@ -36,7 +36,7 @@ fn main() -> Result<()> {
             print_bodies(FUNCTIONS.map(|statement| (statement, repeated(statement, REPEATED))))
         }
         ["calls", calls, body] => Script::new(body)?.call(calls.parse()?),
-        _ => Err("speed [calls N BODY | list handlers | list functions]".into()),
+        _ => Err("call_speed [calls N BODY | list handlers | list functions]".into()),
     }
 }
 

@@ -69,9 +69,9 @@ fn options(folder: &std::path::Path, bounds: &Bounds) -> ServerOptions {
     engine::options(folder, connection, vec![route])
 }
 
-fn compare(sent: &[u8], expected: &[Expected], data: &[u8]) {
+fn compare(sent: &[u8], all: &[Expected], data: &[u8]) {
     let mut rest = sent;
-    for (index, expected) in expected.iter().enumerate() {
+    for (index, expected) in all.iter().enumerate() {
         if !expected.is_judged {
             return;
         }
@@ -92,7 +92,11 @@ fn compare(sent: &[u8], expected: &[Expected], data: &[u8]) {
             (false, true) => None,
             (false, false) => Some("keep-alive"),
         };
-        assert_eq!(reply.only("connection"), connection, "{}", told());
+        // The end of the input may be seen before the last reply leaves: then that one is the last.
+        let is_last = index + 1 == all.len();
+        let told_connection = reply.only("connection");
+        let is_right = told_connection == connection || (is_last && told_connection == Some("close"));
+        assert!(is_right, "{}", told());
         assert!(reply.only("date").is_some_and(|date| date.len() == 29), "{}", told());
         assert_eq!(reply.only("transfer-encoding"), None, "{}", told());
         let length = reply.only("content-length").map(str::parse::<usize>);
@@ -107,7 +111,7 @@ fn compare(sent: &[u8], expected: &[Expected], data: &[u8]) {
             rest = after;
         }
     }
-    assert!(rest.is_empty(), "more than {expected:?}: {}: {}", sent.escape_ascii(), data.escape_ascii());
+    assert!(rest.is_empty(), "more than {all:?}: {}: {}", sent.escape_ascii(), data.escape_ascii());
 }
 
 struct Reply<'a> {

@@ -3,13 +3,17 @@
 use std::path::Path;
 use std::time::Instant;
 
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::limits::Limit;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
-use rusqlite::{OpenFlags, Statement, ToSql};
+use rusqlite::{ErrorCode, OpenFlags, Statement, ToSql};
 
 use super::{Connection, QueryAnswer, QueryError, QueryOptions, QueryRow, QueryValue, Room};
 
 /// Steps of the virtual machine between two looks at the clock.
 const STEPS: i32 = 10_000;
+/// What SQLite needs to read its own schema, however small an answer may be.
+const LENGTH_MIN: i32 = 64 << 10;
 
 pub(super) struct File {
     connection: rusqlite::Connection,
@@ -19,18 +23,23 @@ pub(super) struct File {
 impl File {
     pub(super) fn open(path: &Path, options: &QueryOptions) -> Result<Self, QueryError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = rusqlite::Connection::open_with_flags(path, flags).map_err(refused)?;
+        let mut connection = rusqlite::Connection::open_with_flags(path, flags).map_err(refused)?;
         connection.busy_timeout(options.timeout).map_err(refused)?;
+        // No value is larger than an answer may be: what a function makes takes no more memory on its way.
+        let bytes_max = i32::try_from(options.bytes_max).unwrap_or(i32::MAX);
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, bytes_max.max(LENGTH_MIN)).map_err(refused)?;
+        connection.authorizer(Some(|context: AuthContext<'_>| judge(context.action))).map_err(refused)?;
         Ok(Self { connection, options: options.clone() })
     }
 
     fn rows(&self, sql: &str, parameters: &[QueryValue]) -> Result<QueryAnswer, QueryError> {
-        let mut statement = self.connection.prepare_cached(sql).map_err(refused)?;
-        // ATTACH is read-only to SQLite, and would open another file.
+        let mut statement =
+            self.connection.prepare_cached(sql).map_err(|error| match error.sqlite_error_code() {
+                Some(ErrorCode::AuthorizationForStatementDenied) => no_query(),
+                _ => refused(error),
+            })?;
         if !statement.readonly() || statement.column_count() == 0 {
-            return Err(QueryError::Refused(
-                "the statement is no query: allowed is one that reads".to_owned(),
-            ));
+            return Err(no_query());
         }
         bind(&mut statement, parameters)?;
         let columns: Vec<_> = statement.column_names().map(str::to_owned).collect();
@@ -46,6 +55,22 @@ impl File {
         }
         Ok(answer)
     }
+}
+
+/// Lets a statement read, and nothing else: ATTACH and PRAGMA are read-only to SQLite too, and would open another file or change
+/// what all connections of the process share.
+fn judge(action: AuthAction<'_>) -> Authorization {
+    match action {
+        AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => Authorization::Allow,
+        AuthAction::Function { function_name } if !function_name.eq_ignore_ascii_case("load_extension") => {
+            Authorization::Allow
+        }
+        _ => Authorization::Deny,
+    }
+}
+
+fn no_query() -> QueryError {
+    QueryError::Refused("the statement is no query: allowed is one that reads".to_owned())
 }
 
 impl Connection for File {

@@ -23,7 +23,7 @@ fn count(app: &App, rows: &str) -> i64 {
 
 #[test]
 fn the_tests_of_each_example_pass() {
-    for name in ["score", "collect", "events", "shop"] {
+    for name in ["score", "collect", "events", "shop", "site"] {
         let output = App::bare(&[]).run(&["test", folder(name).to_str().unwrap()]);
         let said = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success() && said.ends_with(" 0 failed\n"), "{name}: {said}");

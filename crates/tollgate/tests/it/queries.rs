@@ -80,6 +80,11 @@ fn a_script_reads_sqlite() {
     refused("SELECT absent FROM things", "tollgate.sql: main: no such column: absent");
     refused("INSERT INTO things VALUES (3, '', 0, 0, '', '') RETURNING id", "the statement is no query");
     refused("ATTACH 'other.sqlite' AS other", "the statement is no query");
+    for pragma in ["hard_heap_limit=50000", "locking_mode=EXCLUSIVE", "busy_timeout=60000", "table_list"] {
+        refused(&format!("PRAGMA {pragma}"), "the statement is no query");
+    }
+    refused("SELECT * FROM pragma_table_list", "not authorized");
+    refused("SELECT zeroblob(900000000)", "too big");
     refused("SELECT 1 WHERE $1", "the query has 1 parameters, given are 0");
     refused(
         "SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4",

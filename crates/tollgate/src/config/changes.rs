@@ -11,8 +11,11 @@ use super::Config;
 /// Keys of `[server]` that a server takes once; all of `[admin]`, `[log]` and `[load]` are such, too.
 const SERVER_KEYS_FIXED: [&str; 5] = ["listen", "backlog", "workers", "spool_dir", "spool_bytes_max"];
 
-/// The value of an app that is there.
-const MOUNTED: &str = "mounted";
+/// The value of an app or a route that is there.
+const THERE: &str = "there";
+
+/// Tables in which a value may be a secret: what is sent to backends and clients.
+const KEPT_TO_ITSELF: [&str; 3] = [".set_headers.", ".set_reply_headers.", ".reply.body"];
 
 /// One key that differs. None: it is not there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,27 +38,35 @@ impl Change {
             || self.key.starts_with("load.")
     }
 
-    /// Leaves out what belongs to an app that comes or goes: that is one change.
+    /// Whether its values are for nobody to read.
+    fn is_kept_to_itself(&self) -> bool {
+        KEPT_TO_ITSELF.iter().any(|table| self.key.contains(table))
+    }
+
+    /// Leaves out what belongs to an app or a route that comes or goes: that is one change.
     pub(crate) fn in_short(changes: Vec<Self>) -> Vec<Self> {
-        let is_whole = |change: &&Self| change.is_of_a_mount();
+        let is_whole = |change: &&Self| change.is_of_a_whole();
         let whole: Vec<_> = changes.iter().filter(is_whole).map(|change| change.key.clone()).collect();
         let is_part = |change: &Self| whole.iter().any(|app| change.is_below(app));
         changes.into_iter().filter(|change| !is_part(change)).collect()
     }
 
-    /// Whether an app is mounted that was not, or the other way round.
-    fn is_of_a_mount(&self) -> bool {
-        [&self.present, &self.new].into_iter().flatten().any(|value| value == MOUNTED)
+    /// Whether an app or a route is there that was not, or the other way round.
+    fn is_of_a_whole(&self) -> bool {
+        [&self.present, &self.new].into_iter().flatten().any(|value| value == THERE)
     }
 
-    fn is_below(&self, app: &str) -> bool {
-        self.key.strip_prefix(app).is_some_and(|rest| rest.starts_with(['.', ' ']))
+    fn is_below(&self, whole: &str) -> bool {
+        let is_part =
+            |rest: &str| rest.starts_with('.') || (whole.starts_with("app ") && rest.starts_with(' '));
+        self.key.strip_prefix(whole).is_some_and(is_part)
     }
 }
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.present, &self.new) {
+            (Some(_), Some(_)) if self.is_kept_to_itself() => write!(f, "{}: changed", self.key),
             (Some(present), Some(new)) => write!(f, "{}: {present} -> {new}", self.key),
             (None, Some(_)) => write!(f, "{}: added", self.key),
             _ => write!(f, "{}: removed", self.key),
@@ -107,7 +118,7 @@ impl Config {
         let apps = printed.get("app").and_then(Value::as_array).into_iter().flatten();
         for (index, (mount, written)) in self.mounts.iter().zip(apps).enumerate() {
             let name = mount.name();
-            keys.insert(name.clone(), MOUNTED.to_owned());
+            keys.insert(name.clone(), THERE.to_owned());
             if let Some(written) = written.as_table() {
                 gather(&name, written, &mut keys);
             }
@@ -124,7 +135,9 @@ fn gather_sections(above: &str, printed: &Table, keys: &mut BTreeMap<String, Str
             Value::Table(table) => gather(&format!("{above}{section}"), table, keys),
             Value::Array(routes) if section == "route" => {
                 for route in routes.iter().filter_map(Value::as_table) {
-                    keys.insert(format!("{above}{}", route_name(route)), shown(&Value::Table(route.clone())));
+                    let name = format!("{above}{}", route_name(route));
+                    keys.insert(name.clone(), THERE.to_owned());
+                    gather(&name, route, keys);
                 }
             }
             _ => {}
@@ -206,7 +219,22 @@ mod tests {
         );
         let found = changes(&(route("/a", 200) + &route("/b", 200)), &(route("/b", 204) + &route("/c", 200)));
         assert_eq!((found.len(), found[0].as_str()), (3, r#"route "/a": removed"#));
-        assert!(found[1].starts_with(r#"route "/b": {"#) && found[2] == r#"route "/c": added"#, "{found:?}");
+        assert_eq!(found[1..], [r#"route "/b".reply.status: 200 -> 204"#, r#"route "/c": added"#]);
+    }
+
+    #[test]
+    fn what_may_be_a_secret_is_not_told() {
+        let config = |key: &str, body: &str| {
+            format!(
+                "[backend.b]\nurls = [\"http://127.0.0.1:1\"]\n[[route]]\npath = \"/p\"\n\
+                 proxy = {{ backend = \"b\", set_headers = {{ X-Key = \"{key}\" }} }}\n\
+                 [[route]]\npath = \"/r\"\nreply = {{ body = \"{body}\" }}\n"
+            )
+        };
+        let found = changes(&config("old-secret", "old-secret"), &config("new-secret", "new-secret"));
+        let expected =
+            [r#"route "/p".proxy.set_headers.X-Key: changed"#, r#"route "/r".reply.body: changed"#];
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -18,8 +18,8 @@ fn start(fault: &str) -> Backend {
 /// Asks once, for a connection that ends behind the reply, and reads to the end.
 fn ask(fault: &str, request: &str) -> (String, End) {
     let backend = start(fault);
-    let mut peer = Peer::connect(backend.address());
-    peer.send(request);
+    // A reset may be seen as soon as there is a connection.
+    let Some(mut peer) = Peer::asking(backend.address(), request) else { return (String::new(), End::Reset) };
     let (came, end) = peer.rest();
     (String::from_utf8_lossy(&came).into_owned(), end)
 }

@@ -27,6 +27,19 @@ impl Peer {
         Self::new(stream)
     }
 
+    /// Connects and sends; none if the connection is reset before.
+    pub(crate) fn asking(address: SocketAddr, request: &str) -> Option<Self> {
+        let asked = TcpStream::connect_timeout(&address, PATIENCE).and_then(|mut stream| {
+            stream.write_all(request.as_bytes())?;
+            Ok(stream)
+        });
+        match asked {
+            Ok(stream) => Some(Self::new(stream)),
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => None,
+            Err(error) => panic!("not asked: {error}"),
+        }
+    }
+
     /// Takes the next connection.
     pub(crate) fn accept(listener: &TcpListener) -> Self {
         Self::new(listener.accept().unwrap().0)

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::client::{Client, get};
+use crate::client::{Client, Reply, get};
 use crate::program::{App, BINARY, Running};
 
 const ROUTE: &str =
@@ -202,15 +202,9 @@ fn a_file_that_is_replaced_all_the_time_is_never_mixed() {
             while seen < 20 || resumed < 1 {
                 // The first half, and the rest if it is still of the same file: the whole of another, else.
                 let half = even / 2;
-                assert!(client.send(&with("/large", &format!("Range: bytes=0-{}\r\n", half - 1))));
-                let head = client.head().unwrap();
-                let mut whole = client.bytes(half).unwrap();
+                let (head, mut whole) = ask(&mut client, &format!("Range: bytes=0-{}\r\n", half - 1));
                 let etag = head.field("etag").unwrap();
-                let rest = format!("Range: bytes={half}-\r\nIf-Range: {etag}\r\n");
-                assert!(client.send(&with("/large", &rest)));
-                let head = client.head().unwrap();
-                let length = head.field("content-length").unwrap().parse().unwrap();
-                let rest = client.bytes(length).unwrap();
+                let (head, rest) = ask(&mut client, &format!("Range: bytes={half}-\r\nIf-Range: {etag}\r\n"));
                 match head.status {
                     206 => {
                         resumed += 1;
@@ -226,6 +220,19 @@ fn a_file_that_is_replaced_all_the_time_is_never_mixed() {
                 seen = seen.max(number);
             }
         });
+    }
+}
+
+/// Asks for a part of the file. One that is replaced in the moment of each of several looks is 503: then it is asked for again.
+fn ask(client: &mut Client, fields: &str) -> (Reply, Vec<u8>) {
+    loop {
+        assert!(client.send(&with("/large", fields)));
+        let head = client.head().unwrap();
+        let content = client.bytes(head.field("content-length").unwrap().parse().unwrap()).unwrap();
+        if head.status != 503 {
+            return (head, content);
+        }
+        assert_eq!(head.field("retry-after"), Some("1"));
     }
 }
 

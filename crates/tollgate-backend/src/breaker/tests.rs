@@ -1,3 +1,5 @@
+//! Breakers at times that the tests tell them.
+
 use super::*;
 
 fn breaker() -> Breaker {

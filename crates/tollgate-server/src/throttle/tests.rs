@@ -1,3 +1,5 @@
+//! Limits of routes at times that the tests tell them.
+
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};

@@ -16,10 +16,13 @@ use tollgate_server::{
 use super::access::{Reachable, access, access_beyond};
 use super::env::Environment;
 use super::fault::{Fault, Faults, Place};
-use super::file::{BODY_BYTES, RouteDefaults, Routes, body_pace, parse, script};
+use super::file::parse;
 use super::reach::Reach;
 use super::route::{is_host, path_problem};
+use super::routes::{RouteDefaults, Routes};
+use super::script::script;
 use super::section::{Context, Section, Written};
+use super::server::{BODY_BYTES, body_pace};
 use super::sources::source_file;
 use super::stream::{Streams, check_name};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate_server::{AnyOr, CorsSpec};
 
-use super::file::methods;
+use super::routes::methods;
 use super::section::{Section, TextOrTable, Written};
 use super::units::{HOUR_MS, show_duration};
 

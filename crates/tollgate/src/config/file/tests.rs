@@ -1,6 +1,9 @@
 //! Every fault by its exact text, the defaults, and the fixed point of printing.
 
 use std::fs;
+use std::time::Duration;
+
+use tollgate_server::HandlerSpec;
 
 use super::super::sink::Sink;
 use super::super::units::show_size;

@@ -1,0 +1,87 @@
+//! What answers the requests of a route.
+
+use std::path::{Path, PathBuf};
+
+use tollgate_server::{HandlerSpec, ScriptFile};
+
+use super::files::files;
+use super::proxy::proxy;
+use super::resolved;
+use super::routes::RouteDefaults;
+use super::section::{Section, Written};
+
+const HANDLERS: [&str; 5] = ["script", "files", "proxy", "collect", "reply"];
+
+pub(super) fn handler(section: &mut Section<'_>, defaults: &RouteDefaults<'_>) -> Option<HandlerSpec> {
+    let folder = defaults.folder;
+    let given: Vec<_> = HANDLERS.into_iter().filter(|key| section.has(key)).collect();
+    if given.len() != 1 {
+        let found = if given.is_empty() { "none".to_owned() } else { given.join(" and ") };
+        section.fault(format!(
+            "[[route]] needs one handler, found {found}, allowed is one of {}",
+            HANDLERS.join(", ")
+        ));
+    }
+    let script = section.text("script").map(|file| script_handler(section, &file, folder));
+    let files = files(section, folder).map(|spec| HandlerSpec::Files(Box::new(spec)));
+    let proxy = proxy(section, defaults.backends).map(|spec| HandlerSpec::Proxy(Box::new(spec)));
+    let collect = section.switch("collect").map(|collect| collect_handler(section, &collect));
+    let reply = section.take_table("reply", "reply of [[route]]".to_owned()).map(reply_handler);
+    script.or(files).or(proxy).or(collect).or(reply)
+}
+
+/// Scripts that run before or after a handler.
+pub(super) fn scripts_beside(section: &mut Section<'_>, key: &'static str, folder: &Path) -> Vec<ScriptFile> {
+    let files = section.texts(key).unwrap_or_default();
+    let scripts = files
+        .iter()
+        .map(|file| ScriptFile { file: script_file(section, key, file, folder), root: folder.to_owned() });
+    scripts.collect()
+}
+
+fn script_file(section: &Section<'_>, key: &str, file: &Written<String>, folder: &Path) -> PathBuf {
+    let path = folder.join(&file.value);
+    if !path.is_file() {
+        section.fault_at(
+            &file.span,
+            format!("{key} {:?} is no file: looked for {}", file.value, path.display()),
+        );
+    }
+    path
+}
+
+fn script_handler(section: &Section<'_>, file: &Written<String>, folder: &Path) -> HandlerSpec {
+    HandlerSpec::Script { file: script_file(section, "script", file, folder), root: folder.to_owned() }
+}
+
+fn collect_handler(section: &Section<'_>, collect: &Written<bool>) -> HandlerSpec {
+    if !collect.value {
+        section.fault_at(&collect.span, "collect in [[route]] is false, allowed is true, or no such key");
+    }
+    HandlerSpec::Collect
+}
+
+fn reply_handler(mut section: Section<'_>) -> HandlerSpec {
+    let status = section.integer("status", 200..=599, 200);
+    let content_type = section.text("content_type");
+    if let Some(written) = &content_type
+        && !(written.value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && written.value.contains('/'))
+    {
+        let text =
+            format!("content_type is {:?}, allowed is a media type like \"text/plain\"", written.value);
+        section.fault_at(&written.span, text);
+    }
+    let body = section.text("body");
+    if let Some(body) = &body
+        && matches!(status, 204 | 205 | 304)
+        && !body.value.is_empty()
+    {
+        let text =
+            format!("body has {} bytes, allowed is none: a reply {status} has no content", body.value.len());
+        section.fault_at(&body.span, text);
+    }
+    section.finish();
+    let content_type =
+        content_type.map_or_else(|| resolved::CONTENT_TYPE.to_owned(), |written| written.value);
+    HandlerSpec::Reply { status, content_type, body: body.map(|body| body.value).unwrap_or_default().into() }
+}

@@ -1,0 +1,49 @@
+//! `[log]`: where transactions are written, and how much of them is kept.
+
+use std::path::{Path, PathBuf};
+
+use tollgate_log::{DigestAlgorithm, LogOptions};
+
+use super::resolved;
+use super::section::{Section, Written};
+use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS};
+
+/// As much as a large disk.
+pub(super) const RETAIN_BYTES_MAX: u64 = GIB << 20;
+/// A year.
+const RETAIN_MS_MAX: u64 = 365 * 24 * HOUR_MS;
+
+pub(super) fn log(mut section: Section<'_>, folder: &Path) -> LogOptions {
+    let dir =
+        section.text("dir").map_or_else(|| PathBuf::from(resolved::LOG_DIR), |dir| PathBuf::from(dir.value));
+    let mut log = LogOptions::new(&folder.join(dir));
+    log.segment_bytes_max = section.size("segment_bytes_max", 4 * KIB..=16 * GIB, log.segment_bytes_max);
+    log.segment_age_max = section.duration("segment_age_max", 10..=24 * HOUR_MS, log.segment_age_max);
+    log.sync_age_max = section.duration("sync_age_max", 1..=MINUTE_MS, log.sync_age_max);
+    log.retain = section.duration("retain", 0..=RETAIN_MS_MAX, log.retain);
+    log.retain_bytes_max = section.size("retain_bytes_max", 0..=RETAIN_BYTES_MAX, log.retain_bytes_max);
+    let wanted = section.size("reserve", 0..=RETAIN_BYTES_MAX, resolved::reserve_wanted(&log));
+    log.reserve_bytes = resolved::reserve_bytes(&log, wanted);
+    log.queue_bytes_max = section.size("queue_bytes_max", 64 * KIB..=16 * GIB, log.queue_bytes_max);
+    log.transaction_bytes_max =
+        section.size("transaction_bytes_max", KIB..=8 * MIB, log.transaction_bytes_max);
+    let (transaction, queue) = (log.transaction_bytes_max as u64, log.queue_bytes_max);
+    if transaction > queue {
+        section.fault(format!(
+            "transaction_bytes_max is {transaction} bytes, limit is queue_bytes_max: {queue} bytes"
+        ));
+    }
+    let digests = DigestAlgorithm::ALL.map(|digest| (digest.name(), digest));
+    log.digest = section.choice("digest", &digests).unwrap_or_default();
+    log.node = section.text("node").map_or_else(resolved::host_name, |node| checked_node(&section, node));
+    section.finish();
+    log
+}
+
+fn checked_node(section: &Section<'_>, node: Written<String>) -> String {
+    if node.value.len() > resolved::NODE_BYTES_MAX || node.value.contains(char::is_control) {
+        let allowed = "at most 48 bytes without control characters";
+        section.fault_at(&node.span, format!("node in [log] is {:?}, allowed are {allowed}", node.value));
+    }
+    node.value
+}

@@ -1,0 +1,242 @@
+//! `[[route]]`: which requests go where.
+
+use std::path::Path;
+
+use tollgate_server::{
+    BackendOptions, BodyPace, COLLECT_BODY_BYTES_MAX, HandlerSpec, Method, Methods, RouteSpec, ScriptAccess,
+    StreamSpec, canonical_host,
+};
+
+use super::access::{Reachable, access, access_beyond};
+use super::app::{check_inside, own_path};
+use super::cors::cors;
+use super::fault::{Place, did_you_mean};
+use super::handler::{handler, scripts_beside};
+use super::reach::Reach;
+use super::route::{conflicts, is_host, path_problem};
+use super::route_limits::route_limits;
+use super::section::{Section, Written};
+use super::server::{BODY_BYTES, body_pace};
+
+/// What routes begin with where they say nothing else.
+pub(super) struct RouteDefaults<'a> {
+    /// What paths are relative to.
+    pub(super) folder: &'a Path,
+    /// The streams that they may name.
+    pub(super) streams: &'a [StreamSpec],
+    /// The backends that they may name: those of the server.
+    pub(super) backends: &'a [BackendOptions],
+    pub(super) body_bytes_max: u64,
+    pub(super) body_pace: BodyPace,
+    pub(super) reach: Reach,
+    /// What their scripts may reach.
+    pub(super) reachable: Reachable<'a>,
+    /// Whether they are those of an app, which has no host and nothing outside of its folder.
+    pub(super) is_app: bool,
+}
+
+/// All routes of a file, in its order.
+#[derive(Default)]
+pub(super) struct Routes {
+    pub(super) specs: Vec<RouteSpec>,
+    /// Where each is written.
+    pub(super) places: Vec<Place>,
+}
+
+impl Routes {
+    /// Reads those that are sound by themselves.
+    pub(super) fn read(root: &mut Section<'_>, defaults: &RouteDefaults<'_>) -> Self {
+        let sections = root.tables("route", "[[route]]", "a list of sections [[route]]").unwrap_or_default();
+        let mut routes = Self::default();
+        for section in sections {
+            let place = section.spot(section.span());
+            if let Some(route) = route(section, defaults) {
+                routes.specs.push(route);
+                routes.places.push(place);
+            }
+        }
+        routes
+    }
+
+    pub(super) fn extend(&mut self, other: Self) {
+        self.specs.extend(other.specs);
+        self.places.extend(other.places);
+    }
+
+    /// Tells which are in each other's way.
+    pub(super) fn check(&self, root: &Section<'_>) {
+        for (earlier, later) in conflicts(&self.specs) {
+            let (path, place) = (&self.specs[later].path, &self.places[later]);
+            let earlier = self.places[earlier].beside(&place.file);
+            let text = format!(
+                "route {path:?} is that of {earlier} again: same host, same path, methods that overlap"
+            );
+            root.add_faults(vec![place.fault(text)]);
+        }
+    }
+}
+
+fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<RouteSpec> {
+    let path = section.needed_text("path");
+    if let Some(path) = &path
+        && let Some(problem) = path_problem(&path.value)
+    {
+        section.fault_at(&path.span, problem);
+    }
+    let host = match defaults.is_app {
+        true => None,
+        false => section.text("host").map(|host| checked_host(&section, &host)),
+    };
+    let methods = methods(&mut section, "methods in [[route]]");
+    let stream = stream(&mut section, defaults.streams);
+    let handler = handler(&mut section, defaults);
+    if let (Some(HandlerSpec::Files(_)), Some(path)) = (&handler, &path)
+        && !path.value.ends_with("/*")
+    {
+        let text = format!("path is {:?}, allowed with files is one that ends in \"/*\"", path.value);
+        section.fault_at(&path.span, text);
+    }
+    if let (Some(HandlerSpec::Proxy(proxy)), Some(path)) = (&handler, &path)
+        && proxy.strip_prefix
+        && !path.value.ends_with("/*")
+    {
+        let text = format!("path is {:?}, allowed with strip_prefix is one that ends in \"/*\"", path.value);
+        section.fault_at(&path.span, text);
+    }
+    if matches!(handler, Some(HandlerSpec::Collect)) && !section.has("stream") {
+        section.fault("missing key \"stream\" in [[route]]: collect has nowhere to put the items");
+    }
+    let most = match handler {
+        Some(HandlerSpec::Collect) => COLLECT_BODY_BYTES_MAX,
+        _ => *BODY_BYTES.end(),
+    };
+    let body_bytes_max = section.size("body_bytes_max", 0..=most, defaults.body_bytes_max.min(most));
+    if section.has("body_bytes_max") {
+        defaults.reach.check_body(&section, body_bytes_max);
+    }
+    let body_pace = Some(body_pace(&mut section, defaults.body_pace));
+    let cors = cors(&mut section);
+    let limits = route_limits(&mut section);
+    let before = scripts_beside(&mut section, "before", defaults.folder);
+    let after = scripts_beside(&mut section, "after", defaults.folder);
+    if matches!(handler, Some(HandlerSpec::Collect)) && !after.is_empty() {
+        section.fault_of("after", "after in [[route]] stands beside collect, allowed with script, files and reply: what collect replies comes of its records");
+    }
+    let is_scripted = matches!(handler, Some(HandlerSpec::Script { .. })) || !before.is_empty();
+    let access =
+        if is_scripted { access(&mut section, &defaults.reachable) } else { ScriptAccess::default() };
+    if path.as_ref().is_some_and(|path| path.value == RouteSpec::ASTERISK) {
+        check_asterisk(&section, methods, handler.as_ref());
+    }
+    if defaults.is_app {
+        check_app_route(&section, path.as_ref());
+        let scripts = before.iter().chain(&after).map(|script| script.file.as_path());
+        let own = handler.as_ref().and_then(own_path).into_iter().chain(scripts);
+        let folders = access_beyond(&access, &defaults.reachable.access);
+        check_inside(&section, own.chain(folders), defaults.folder);
+    }
+    section.finish();
+    let (path, handler) = (path?.value, handler?);
+    Some(RouteSpec {
+        path,
+        host,
+        methods,
+        handler,
+        stream,
+        body_bytes_max,
+        body_pace,
+        cors,
+        limits,
+        app: None,
+        access,
+        before,
+        after,
+    })
+}
+
+/// What the server writes is for nobody to fetch.
+pub(super) fn check_served(root: &Section<'_>, routes: &[RouteSpec], folders: &[(&str, &Path)]) {
+    for route in routes {
+        let files = match &route.handler {
+            HandlerSpec::Files(files) => files,
+            _ => match &route.access.files {
+                Some(files) => files,
+                None => continue,
+            },
+        };
+        for (name, folder) in folders.iter().filter(|(_, folder)| folder.starts_with(&files.root)) {
+            let (path, folder, files) = (&route.path, folder.display(), files.root.display());
+            root.fault(format!(
+                "{name} is {folder}, allowed is one that route {path:?} does not serve: {files}"
+            ));
+        }
+    }
+}
+
+/// The path `*` is that of `OPTIONS *`.
+fn check_asterisk(section: &Section<'_>, methods: Option<Methods>, handler: Option<&HandlerSpec>) {
+    let options = Methods::from_iter([Method::Options]);
+    if let Some(methods) = methods.filter(|methods| *methods != options) {
+        section.fault(format!(
+            "methods of path \"*\" are {methods}, allowed is OPTIONS: it is the server itself"
+        ));
+    }
+    let name = match handler {
+        Some(HandlerSpec::Collect) => "collect",
+        Some(HandlerSpec::Proxy(_)) => "proxy",
+        _ => return,
+    };
+    section.fault(format!("path \"*\" has {name}, allowed are script and reply: it is for OPTIONS alone"));
+}
+
+/// An app has what is below its path, and in its folder.
+fn check_app_route(section: &Section<'_>, path: Option<&Written<String>>) {
+    if let Some(path) = path.filter(|path| path.value == RouteSpec::ASTERISK) {
+        section.fault_at(
+            &path.span,
+            "path is \"*\", which is the server itself: allowed is what is below the app",
+        );
+    }
+}
+
+fn checked_host(section: &Section<'_>, host: &Written<String>) -> String {
+    if !is_host(&host.value) {
+        let text =
+            format!("host in [[route]] is {:?}, allowed is a name or an address without port", host.value);
+        section.fault_at(&host.span, text);
+    }
+    canonical_host(&host.value).into_owned()
+}
+
+/// Takes `methods`, which faults call `what`.
+pub(super) fn methods(section: &mut Section<'_>, what: &str) -> Option<Methods> {
+    let texts = section.texts("methods")?;
+    if texts.is_empty() {
+        section.fault(format!("{what} is empty, allowed is a list of methods, or no such key"));
+    }
+    let mut methods = Methods::EMPTY;
+    for text in texts {
+        match Method::from_bytes(text.value.as_bytes()) {
+            Some(method) => methods.insert(method),
+            None => {
+                let upper = text.value.to_ascii_uppercase();
+                let hint = did_you_mean(&upper, Method::ALL.map(Method::as_str));
+                section.fault_at(&text.span, format!("unknown method {:?}{hint}", text.value));
+            }
+        }
+    }
+    Some(methods)
+}
+
+fn stream(section: &mut Section<'_>, streams: &[StreamSpec]) -> Option<usize> {
+    let name = section.text("stream")?;
+    let found = streams.iter().position(|stream| stream.name == name.value);
+    if found.is_none() {
+        let hint = match streams {
+            [] => ": the file has no [stream.NAME]".to_owned(),
+            _ => did_you_mean(&name.value, streams.iter().map(|stream| stream.name.as_str())),
+        };
+        section.fault_at(&name.span, format!("unknown stream {:?}{hint}", name.value));
+    }
+    found
+}

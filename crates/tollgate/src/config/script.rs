@@ -1,0 +1,43 @@
+//! `[script]`: bounds on scripts, and what they may reach.
+
+use tollgate_server::{HostOptions, ScriptAccess};
+
+use super::access::{Reachable, access};
+use super::section::{Section, Written};
+use super::units::{GIB, KIB, MINUTE_MS};
+
+/// Bounds on scripts, where the section says nothing as `host` has them, and what they may reach.
+pub(super) fn script(
+    mut section: Section<'_>,
+    mut host: HostOptions,
+    reachable: &Reachable<'_>,
+) -> (HostOptions, ScriptAccess) {
+    host.cpu_budget = section.duration("cpu_budget", 1..=10 * MINUTE_MS, host.cpu_budget);
+    host.wall_budget = section.duration("wall_budget", 1..=60 * MINUTE_MS, host.wall_budget);
+    host.heartbeat = section.duration("heartbeat", 1_000..=60 * MINUTE_MS, host.heartbeat);
+    host.memory_bytes_max = section.size("memory_bytes_max", 64 * KIB..=4 * GIB, host.memory_bytes_max);
+    host.reply_bytes_max = section.size("reply_bytes_max", KIB..=GIB, host.reply_bytes_max);
+    host.shared_bytes_max = section.size("shared_bytes_max", 0..=64 * GIB, host.shared_bytes_max);
+    if let Some(names) = section.texts("env") {
+        host.env = variables(&section, names);
+    }
+    let access = access(&mut section, reachable);
+    section.finish();
+    (host, access)
+}
+
+/// The names of variables that scripts may read.
+fn variables(section: &Section<'_>, names: Vec<Written<String>>) -> Vec<String> {
+    let mut known: Vec<String> = Vec::new();
+    for name in names {
+        let text = &name.value;
+        if text.is_empty() || text.contains(['=', '\0']) {
+            section.fault_at(&name.span, format!("env in [script] has {text:?}, which names no variable"));
+        } else if known.contains(text) {
+            section.fault_at(&name.span, format!("env in [script] has {text:?} twice"));
+        } else {
+            known.push(name.value);
+        }
+    }
+    known
+}

@@ -21,6 +21,7 @@ mod transport;
 mod wait;
 
 use std::io;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -30,7 +31,7 @@ use tollgate_script::Body;
 
 use crate::clock::Moment;
 use crate::crowd::{Held, Seat};
-use crate::handler::{Answer, Exchange, Handled, Turn, Visit};
+use crate::handler::{Answer, Handled, Turn, Visit};
 use crate::observe::{Flight, Refusal, RouteTally};
 use crate::options::ConnectionLimits;
 use crate::reply::{Extent, Framing, Replies, Reply, Writing};
@@ -108,13 +109,6 @@ enum Reading {
     /// Some of its head, in the head reader, or nothing.
     Head,
     Body(Box<BodyReader>),
-}
-
-/// A whole request on the way to its reply, and what that has to look like.
-struct Complete {
-    exchange: Result<Exchange, Box<Reply>>,
-    form: Form,
-    is_persistent: bool,
 }
 
 /// What becomes of the connection when all replies are sent. Unless it is open, no further request is taken.
@@ -202,7 +196,7 @@ impl<S: Transport> Connection<S> {
         let now = self.worker.clock.now();
         while self.takes_requests() {
             match self.next_request(now) {
-                Ok(Some(complete)) => self.answer(complete),
+                Ok(Some((arrived, body))) => self.answer(arrived, body),
                 Ok(None) => return,
                 Err(error) => self.refuse(&error),
             }
@@ -226,20 +220,20 @@ impl<S: Transport> Connection<S> {
     }
 
     /// Takes the next complete request off the buffer. None: more bytes are needed.
-    fn next_request(&mut self, now: Moment) -> Result<Option<Complete>, RequestError> {
+    fn next_request(&mut self, now: Moment) -> Result<Option<(Arrived, Body)>, RequestError> {
         if let Reading::Head = &self.reading {
             let limits = &self.rules.limits.head;
             let Some(head) = self.head_reader.read(&mut self.input, limits)? else { return Ok(None) };
             let (client, rules) = (&self.client, &self.rules);
             let mut arrived = self.worker.receive(head, now, |head| client.address(head, rules));
             if !arrived.head.framing().has_content() {
-                return Ok(Some(self.complete(arrived, Body::default())));
+                return Ok(Some((arrived, Body::default())));
             }
             let coding = arrived.check_content();
             if arrived.is_answered() && arrived.head.expects_continue() {
                 // RFC 9110 section 10.1.1: the client asked before it sent, and is told.
                 self.reuse = Reuse::Linger;
-                return Ok(Some(self.complete(arrived, Body::default())));
+                return Ok(Some((arrived, Body::default())));
             }
             self.reading = Reading::Body(Box::new(BodyReader::new(arrived, coding, &self.rules.limits)));
         }
@@ -255,48 +249,55 @@ impl<S: Transport> Connection<S> {
             Err(error) => return Err(error),
         };
         match std::mem::replace(&mut self.reading, Reading::Head) {
-            Reading::Body(body) => Ok(Some(self.complete(body.arrived, content))),
+            Reading::Body(body) => Ok(Some((body.arrived, content))),
             Reading::Head => Ok(None),
         }
     }
 
+    /// Replies to a whole request if its handler returns at once, unless one before it runs.
     #[inline]
-    fn complete(&mut self, arrived: Arrived, body: Body) -> Complete {
-        let is_from_proxy = self.client.is_trusted_proxy();
-        let taken = Taken {
-            id: self.rules.request_ids.takes(is_from_proxy),
-            trace: self.rules.traces.rule(is_from_proxy),
-        };
-        Complete {
-            form: Form::of(&arrived),
-            is_persistent: arrived.head.is_persistent(),
-            exchange: match self.client.of(&arrived.head, &self.worker, &self.rules) {
-                Ok(client) => {
-                    let origin = self.client.origin(client);
-                    self.worker.exchange(arrived, body, origin, taken)
-                }
-                Err(too_many) => {
-                    self.worker.cells.count_refusal(Refusal::ClientConnections);
-                    Err(too_many.reply().into())
-                }
-            },
+    fn answer(&mut self, arrived: Arrived, body: Body) {
+        let form = Form::of(&arrived);
+        self.slot.set(Phase::Handling);
+        self.requests += 1;
+        if !arrived.head.is_persistent() {
+            self.reuse = self.reuse.ending(Reuse::Close);
+        } else if self.limits().requests_max.is_some_and(|max| self.requests >= max) {
+            self.reuse = self.reuse.ending(Reuse::Last);
+        }
+        match self.client.of(&arrived.head, &self.worker, &self.rules) {
+            Ok(_) if self.replies_plainly(&arrived, form) => {}
+            Ok(client) => self.enter(arrived, body, client, form),
+            Err(too_many) => {
+                self.worker.cells.count_refusal(Refusal::ClientConnections);
+                self.reply_by_itself(too_many.reply(), form);
+            }
         }
     }
 
-    /// Replies to a request whose handler returns at once, unless one before it runs.
-    fn answer(&mut self, complete: Complete) {
-        let Complete { exchange, form, is_persistent } = complete;
-        self.slot.set(Phase::Handling);
-        self.requests += 1;
-        let is_last = self.limits().requests_max.is_some_and(|max| self.requests >= max);
-        if !is_persistent {
-            self.reuse = self.reuse.ending(Reuse::Close);
-        } else if is_last {
-            self.reuse = self.reuse.ending(Reuse::Last);
-        }
-        match exchange {
+    /// Replies if that takes no handler. False: it does.
+    fn replies_plainly(&mut self, arrived: &Arrived, form: Form) -> bool {
+        let Destination::Endpoint { endpoint, .. } = &arrived.destination else { return false };
+        let Some(reply) = endpoint.plain_reply().filter(|_| self.queue.is_empty()) else { return false };
+        let id = self.worker.request_id(&arrived.head, arrived.time_us, self.taken().id);
+        let handled = Handled { id, route: endpoint.cells.clone() };
+        self.reply(Answer::plain(reply), Some(&handled), form);
+        true
+    }
+
+    fn enter(&mut self, arrived: Arrived, body: Body, client: Option<IpAddr>, form: Form) {
+        let origin = self.client.origin(client);
+        match self.worker.exchange(arrived, body, origin, self.taken()) {
             Ok(exchange) => self.handle(Visit::new(exchange), form),
             Err(reply) => self.reply_by_itself(*reply, form),
+        }
+    }
+
+    fn taken(&self) -> Taken {
+        let is_from_proxy = self.client.is_trusted_proxy();
+        Taken {
+            id: self.rules.request_ids.takes(is_from_proxy),
+            trace: self.rules.traces.rule(is_from_proxy),
         }
     }
 

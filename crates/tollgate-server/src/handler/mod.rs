@@ -98,7 +98,12 @@ pub(crate) struct Answer<'a> {
     pub(crate) flow: Option<Box<Flow>>,
 }
 
-impl Answer<'_> {
+impl<'a> Answer<'a> {
+    /// A reply that waits for nothing.
+    pub(crate) fn plain(reply: &'a Reply) -> Self {
+        Self { reply: Cow::Borrowed(reply), gate: None, flow: None }
+    }
+
     pub(crate) fn into_owned(self) -> Answer<'static> {
         Answer { reply: Cow::Owned(self.reply.into_owned()), gate: self.gate, flow: self.flow }
     }
@@ -178,6 +183,15 @@ impl Endpoint {
             after: spec.after.iter().map(|file| load(file, Role::After)).collect::<Result<_, _>>()?,
             handler,
         })
+    }
+
+    /// The reply to every request, if it leaves no record, and nothing else of the route has a part in it.
+    #[inline]
+    pub(crate) fn plain_reply(&self) -> Option<&Reply> {
+        let Handler::Reply(reply) = &self.handler else { return None };
+        let is_alone = self.before.is_empty() && self.after.is_empty() && self.cors.is_none();
+        let is_whole = reply.status != StatusCode::METHOD_NOT_ALLOWED;
+        (is_alone && is_whole && self.stream.is_none()).then_some(reply)
     }
 
     /// Why a content of that kind is not taken, if it is not.

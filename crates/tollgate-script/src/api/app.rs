@@ -4,6 +4,7 @@ use mlua::{Lua, Table, Value};
 use tollgate_http::write_path;
 
 use super::arguments::{close, text};
+use super::redirect::{REFERENCE, is_reference};
 use super::unlimited;
 use crate::error::shown;
 
@@ -24,12 +25,12 @@ pub(super) fn install(lua: &Lua, base: &str) -> mlua::Result<Table> {
 /// The base, encoded, with a reference below it.
 fn url(lua: &Lua, base: &[u8], reference: &Value) -> mlua::Result<mlua::LuaString> {
     let given = text("path of tollgate.app.url", reference)?;
-    // A URI reference is ASCII without blanks (RFC 3986 section 2); behind `//` a host would stand.
+    // Behind `//` a host would stand (RFC 3986 section 4.2).
     if !given.starts_with(b"/") || (base.is_empty() && given.starts_with(b"//")) {
         return Err(refused(&given, "one slash, and then what is below the app"));
     }
-    if !given.iter().all(u8::is_ascii_graphic) {
-        return Err(refused(&given, "visible ASCII, tollgate.url.encode gives that"));
+    if !is_reference(&given) {
+        return Err(refused(&given, REFERENCE));
     }
     unlimited(lua, || lua.create_string([base, &given].concat()))
 }

@@ -19,6 +19,7 @@ use std::rc::Rc;
 
 use mlua::{Lua, LuaString, Table, Value};
 
+use super::arguments::close;
 use super::{Marks, string_within, watched};
 use crate::budget::Budget;
 use crate::sys::seen;
@@ -58,7 +59,7 @@ pub(super) fn install(
         Ok(table)
     };
     json.raw_set("array", lua.create_function(array)?)?;
-    json.set_readonly(true);
+    close(lua, "tollgate.json", &json)?;
     Ok(json)
 }
 

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use mlua::{Lua, Table, Value, Variadic};
 use tracing::Level;
 
+use super::arguments::close;
 use crate::error::flat;
 use crate::request::{ActiveCell, Request};
 
@@ -24,7 +25,7 @@ pub(super) fn install(lua: &Lua, active: &Rc<ActiveCell>) -> mlua::Result<Table>
         }
         log.raw_set(level.as_str().to_ascii_lowercase(), write)?;
     }
-    log.set_readonly(true);
+    close(lua, "tollgate.log", &log)?;
     Ok(log)
 }
 

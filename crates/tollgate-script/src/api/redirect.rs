@@ -9,10 +9,9 @@ use crate::error::shown;
 /// Makes the reply, a table as a script would write it.
 pub(super) fn redirect(lua: &Lua, (location, status): (Value, Value)) -> mlua::Result<Table> {
     let given = text("location of tollgate.redirect", &location)?;
-    // A URI reference is ASCII without blanks (RFC 3986 section 2).
-    if given.is_empty() || !given.iter().all(u8::is_ascii_graphic) {
+    if given.is_empty() || !is_reference(&given) {
         return Err(mlua::Error::runtime(format!(
-            "location of tollgate.redirect is \"{}\": allowed is visible ASCII, tollgate.url.encode gives that",
+            "location of tollgate.redirect is \"{}\": allowed is {REFERENCE}",
             shown(&given)
         )));
     }
@@ -31,6 +30,14 @@ pub(super) fn redirect(lua: &Lua, (location, status): (Value, Value)) -> mlua::R
         Ok(reply)
     })
 }
+
+/// A URI reference is ASCII without blanks (RFC 3986 section 2). A backslash is none of its characters either, and browsers
+/// read it as a slash: `/\host` would lead to another server.
+pub(super) fn is_reference(text: &[u8]) -> bool {
+    text.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'\\')
+}
+
+pub(super) const REFERENCE: &str = "visible ASCII without backslashes, tollgate.url.encode gives that";
 
 fn status_refused(found: &str) -> mlua::Error {
     mlua::Error::runtime(format!(

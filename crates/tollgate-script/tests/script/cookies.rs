@@ -82,7 +82,9 @@ fn a_redirect_cannot_write_other_lines() {
         let error = app.error(&format!("return tollgate.redirect({arguments})"));
         assert!(error.contains(expect), "{arguments}: {error}");
     };
-    for location in ["''", "'/a b'", "'/\\r\\nSet-Cookie: a=b'", "'/\\n'", "'/\\0'", "'/\u{e4}'"] {
+    for location in
+        ["''", "'/\\\\evil.example'", "'/a b'", "'/\\r\\nSet-Cookie: a=b'", "'/\\n'", "'/\\0'", "'/\u{e4}'"]
+    {
         check(location, "allowed is visible ASCII");
     }
     check("", "location of tollgate.redirect is a nil");

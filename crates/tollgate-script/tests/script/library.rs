@@ -218,11 +218,13 @@ fn names_that_are_not_there_are_errors_with_the_nearest_one() {
     check("tollgate.crypto.sha265('x')", "tollgate.crypto has no field \"sha265\", did you mean \"sha2");
     check("tollgate.base64.encod('x')", "did you mean \"encode\"?");
     check("tollgate.hex.encod('x')", "did you mean \"encode\"?");
+    check("tollgate.json.encod('x')", "tollgate.json has no field \"encod\", did you mean \"encode\"?");
+    check("tollgate.log.inf('x')", "tollgate.log has no field \"inf\", did you mean \"info\"?");
     check("tollgate.url.parsequery('x')", "did you mean \"parse_query\"?");
     check("tollgate.uuid.v5()", "did you mean \"v");
     check("tollgate.time.now()", "tollgate.time has no field \"now\"");
     check("tollgate.crypto[1]", "no field of type");
-    for table in ["crypto", "base64", "hex", "url", "uuid", "time", "shared", "cookie"] {
+    for table in ["crypto", "base64", "hex", "url", "uuid", "time", "shared", "cookie", "json", "log"] {
         check(&format!("rawset(tollgate.{table}, 'x', 1)"), "readonly");
         check(&format!("setmetatable(tollgate.{table}, nil)"), "");
     }

@@ -161,7 +161,17 @@ fn an_app_knows_where_it_is_mounted() {
 fn a_url_of_an_app_never_leads_to_another_server() {
     let whole = App::new();
     let mounted = App::with(HostOptions { base: "/shop".to_owned(), ..HostOptions::default() });
-    for wrong in ["''", "'cart'", "'//evil.example/'", "'/a b'", "'/\\r\\n'", "'/\u{e9}'", "7", "nil"] {
+    for wrong in [
+        "''",
+        "'cart'",
+        "'//evil.example/'",
+        "'/\\\\evil.example/'",
+        "'/a b'",
+        "'/\\r\\n'",
+        "'/\u{e9}'",
+        "7",
+        "nil",
+    ] {
         let error = whole.error(&format!("return tollgate.app.url({wrong})"));
         assert!(error.contains("path of tollgate.app.url"), "{wrong}: {error}");
     }

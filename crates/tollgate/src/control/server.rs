@@ -1,8 +1,9 @@
 //! The server's side: a thread that accepts, one for each client, and one more for each that follows.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use socket2::{Domain, SockAddr, Socket, Type};
 use tollgate_log::Follower;
 
 use super::{
@@ -24,6 +26,9 @@ use crate::sinks::Followers;
 pub(super) const CLIENTS_MAX: usize = 32;
 /// Those of them that stay: the others keep room.
 pub(super) const FOLLOWERS_MAX: usize = 24;
+/// It orders reloads: for whoever the server runs as.
+const SOCKET_MODE: u32 = 0o600;
+const BACKLOG: i32 = 128;
 /// What a question may have.
 const QUESTION_BYTES_MAX: usize = 256;
 /// Between two lines to who follows, however fast the watermark moves.
@@ -82,8 +87,8 @@ impl Control {
             }
             _ => {}
         }
-        let listener = through_folder(dir, |path| UnixListener::bind(path))
-            .with_context(|| format!("cannot listen on {}", socket.display()))?;
+        let listener =
+            through_folder(dir, listen).with_context(|| format!("cannot listen on {}", socket.display()))?;
         let desk = Arc::new(Desk {
             log,
             sinks,
@@ -105,6 +110,15 @@ impl Control {
         thread::Builder::new().name("control".to_owned()).spawn(accept).context("cannot start a thread")?;
         Ok(Self { socket })
     }
+}
+
+/// Nobody can connect before it listens, so nobody gets past permissions that are not set yet.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    fs::set_permissions(path, Permissions::from_mode(SOCKET_MODE))?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
 }
 
 impl Drop for Control {

@@ -8,6 +8,7 @@ use crate::sinks::Followers;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread;
@@ -112,6 +113,14 @@ fn who_follows_finds_the_next_server_and_tells_it_again_what_is_loaded() {
         drop((listener, stream, lines));
         eventually("the end is heard", || remote.watermark().is_none());
     }
+}
+
+#[test]
+fn only_the_user_of_the_server_can_ask() {
+    let folder = TempDir::new().unwrap();
+    let (_log, _control) = serve(folder.path());
+    let mode = fs::metadata(folder.path().join(NAME)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "{mode:o}");
 }
 
 #[test]

@@ -5,6 +5,8 @@ use serde_json::Value;
 use crate::print::{printable, table, write_table};
 use crate::progress::size;
 
+/// Backends that are shown: those that are refused first.
+const BACKENDS_SHOWN: usize = 5;
 /// Apps that are shown.
 const APPS_SHOWN: usize = 10;
 /// Routes that are shown: the busiest.
@@ -161,18 +163,20 @@ impl Screen {
     }
 
     fn backends(&mut self, document: &Value) {
-        let backends: Vec<_> = document["backends"].as_array().into_iter().flatten().collect();
+        let mut backends: Vec<_> = document["backends"].as_array().into_iter().flatten().collect();
         if backends.is_empty() {
             return;
         }
+        backends.sort_by_key(|backend| backend["breaker"] == "closed");
         let mut rows = table(&BACKENDS);
-        for backend in backends {
+        for backend in backends.iter().take(BACKENDS_SHOWN) {
             let [in_flight, queued, requests, failures, retries] =
                 ["in_flight", "queued", "requests", "failures", "retries"].map(|name| count(&backend[name]));
             let (name, breaker) = (text(&backend["backend"]), text(&backend["breaker"]));
             rows.add_row([name, breaker, in_flight, queued, requests, failures, retries]);
         }
         self.table(&mut rows);
+        self.more(backends.len(), BACKENDS_SHOWN);
     }
 
     /// Where apps are mounted.
@@ -185,9 +189,7 @@ impl Screen {
             let [host, path, dir] = ["host", "path", "dir"].map(|key| text(&app[key]));
             self.0.push(format!("app {host}{path}  ({dir})"));
         }
-        if apps.len() > APPS_SHOWN {
-            self.0.push(format!("... {} more: --json", apps.len() - APPS_SHOWN));
-        }
+        self.more(apps.len(), APPS_SHOWN);
     }
 
     fn routes(&mut self, document: &Value) {
@@ -200,8 +202,12 @@ impl Screen {
             rows.add_row(route_cells(route));
         }
         self.table(&mut rows);
-        if routes.len() > ROUTES_SHOWN {
-            self.0.push(format!("... {} more: --json", routes.len() - ROUTES_SHOWN));
+        self.more(routes.len(), ROUTES_SHOWN);
+    }
+
+    fn more(&mut self, there: usize, shown: usize) {
+        if there > shown {
+            self.0.push(format!("... {} more: --json", there - shown));
         }
     }
 
@@ -349,6 +355,18 @@ mod tests {
                 "other  no loader",
             ]
         );
+    }
+
+    #[test]
+    fn of_many_backends_those_that_are_refused_are_shown() {
+        let backend = |name: usize, breaker| json!({ "backend": format!("b{name}"), "breaker": breaker });
+        let many: Vec<_> =
+            (0..8).map(|name| backend(name, if name == 7 { "open" } else { "closed" })).collect();
+        let shown = lines(&json!({ "backends": many }));
+        let place = shown.iter().position(|line| line.starts_with("backend ")).unwrap();
+        let names: Vec<_> = shown[place + 1..].iter().map(|line| line.split(' ').next().unwrap()).collect();
+        assert_eq!(names, ["b7", "b0", "b1", "b2", "b3", "..."]);
+        assert_eq!(shown[place + 6], "... 3 more: --json");
     }
 
     #[test]

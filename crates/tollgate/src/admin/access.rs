@@ -51,10 +51,11 @@ impl Access {
 
     /// Whether the request comes from where it may.
     pub(super) fn check_origin(&self, head: &RequestHead) -> Result<(), Denial> {
-        let authority = head.host().unwrap_or_default();
-        if !self.is_own(name_of(authority)) {
+        // HTTP/1.0 may leave it out; browsers send it always.
+        if head.host().is_some_and(|host| !self.is_own(name_of(host))) {
             return Err(Denial::Host);
         }
+        let authority = head.host().unwrap_or_default();
         let is_foreign = match head.field("origin") {
             None => false,
             Some(origin) => {

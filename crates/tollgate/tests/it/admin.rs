@@ -101,6 +101,10 @@ fn nothing_is_changed_and_pages_of_others_are_not_answered() {
     check("GET /status HTTP/1.1\r\nHost: 127.0.0.1:9080\r\nOrigin: http://127.0.0.1:9080\r\n\r\n", 200);
     check("GET /status HTTP/1.1\r\nHost: [::1]:9080\r\n\r\n", 200);
     check("GET /status HTTP/1.1\r\n\r\n", 400);
+    // Balancers ask so; no browser does.
+    check("GET /readyz HTTP/1.0\r\n\r\n", 200);
+    check("GET /status HTTP/1.0\r\nOrigin: https://evil.example\r\n\r\n", 403);
+    check("GET /status HTTP/1.0\r\nHost: evil.example\r\n\r\n", 421);
     check("GET  /status HTTP/1.1\r\nHost: localhost\r\n\r\n", 400);
     check(&format!("GET /status HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(9000)), 431);
     server.stop();

@@ -23,7 +23,8 @@ use crate::config::{Config, Sink};
 use crate::control::{RemoteLog, ask};
 use crate::print::{counted, note};
 use crate::progress::{Load, Progress};
-use crate::serve::{abort_on_panic, start_tracing};
+use crate::serve::abort_on_panic;
+use crate::tracing_lines;
 
 /// How often it is looked whether all is loaded.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
@@ -41,7 +42,7 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     if let Some(words) = &command.skip {
         return skip_records(&config.log.dir, sinks, words);
     }
-    start_tracing();
+    tracing_lines::start();
     abort_on_panic();
     let signals = listen_for_signals()?;
     let servers = sinks.iter().map(|sink| RemoteLog::follow(&config.log.dir, sink.name()));

@@ -23,6 +23,7 @@ mod sinks;
 mod sql;
 mod status;
 mod test;
+mod tracing_lines;
 mod version;
 mod watch;
 

@@ -31,12 +31,22 @@ pub(crate) fn run(folder: &Path) -> anyhow::Result<ExitCode> {
         write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
     }
     to_stdout(|out| {
+        let word = shell_word(&shown.to_string());
         writeln!(out, "made an app in {shown}")?;
-        writeln!(out, "  test    tollgate test {shown}")?;
-        writeln!(out, "  serve   tollgate serve {shown}")?;
+        writeln!(out, "  test    tollgate test {word}")?;
+        writeln!(out, "  serve   tollgate serve {word}")?;
         writeln!(out, "  try     curl 'http://127.0.0.1:8080/api/score?x=20'")?;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// A text as one word of a POSIX shell (its standard, section 2.2.2).
+fn shell_word(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+@%,:".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
 }
 
 fn is_free(folder: &Path) -> io::Result<bool> {
@@ -53,4 +63,17 @@ fn write(file: &Path, text: &str) -> io::Result<()> {
         fs::create_dir_all(folder)?;
     }
     OpenOptions::new().write(true).create_new(true).open(file)?.write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_one_word_of_a_command() {
+        assert_eq!(shell_word("apps/shop"), "apps/shop");
+        assert_eq!(shell_word("a b"), "'a b'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+        assert_eq!(shell_word("$(x)"), "'$(x)'");
+    }
 }

@@ -24,6 +24,7 @@ use crate::observe::{Observer, Phase, Watcher};
 use crate::print::{note, to_stdout};
 use crate::reload::Present;
 use crate::sinks::{Sinks, unfit_streams};
+use crate::tracing_lines;
 use crate::watch::Watched;
 
 /// How long the loader may take for the rest of the log when the server stops; what is left is the next run's.
@@ -76,7 +77,7 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
         config.load.by = LoadedBy::Nobody;
     }
     let unloaded = config.find_awaited();
-    start_tracing();
+    tracing_lines::start();
     abort_on_panic();
     let mut faults: Vec<_> = unloaded.iter().map(ToString::to_string).collect();
     faults.extend(check_scripts(&config.server));
@@ -147,19 +148,6 @@ impl Told {
         let watcher = Watcher::start(&observer, &notifier)?;
         let admin = AdminServer::start(&config.admin, &observer)?;
         Ok(Self { observer, notifier, admin, _watcher: watcher })
-    }
-}
-
-/// Text for a person at a terminal, JSON for a machine; RUST_LOG picks what is told.
-pub(crate) fn start_tracing() {
-    use std::io::IsTerminal;
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    if std::io::stderr().is_terminal() {
-        lines.with_target(false).init();
-    } else {
-        lines.json().flatten_event(true).init();
     }
 }
 

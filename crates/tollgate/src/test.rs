@@ -16,6 +16,8 @@ use signal_hook::iterator::Signals;
 use tollgate_server::{CallError, TestFailure, TestResult, run_tests};
 use tracing_subscriber::EnvFilter;
 
+use crate::tracing_lines::Indented;
+
 use crate::config::{Config, ConfigError};
 use crate::print::{note, printable, to_stdout};
 use crate::watch::{Watch, Watched};
@@ -200,7 +202,7 @@ fn show_lines_of_scripts() {
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("off,tollgate::script=info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| Indented(std::io::stderr().lock()))
         .with_ansi(std::io::stderr().is_terminal())
         .without_time()
         .with_target(false)

@@ -6,6 +6,7 @@ use crate::admin::{get, get_until};
 use crate::program::App;
 
 const DOCS: &str = include_str!("../../../../docs/metrics.md");
+const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
 const RULES: &str = include_str!("../../../../dist/prometheus/tollgate.rules.yml");
 
 const CONFIG: &str = r#"
@@ -152,6 +153,18 @@ fn check_values(families: &BTreeMap<String, Family>) {
     assert!(value("tollgate_received_bytes_total") > 100.0 && value("tollgate_sent_bytes_total") > 100.0);
     assert!(value("tollgate_worker_script_memory_bytes{worker=\"1\"}") > 10_000.0);
     assert!(value("process_resident_memory_bytes") > 1e6 && value("process_open_fds") > 5.0);
+}
+
+#[test]
+fn what_to_do_is_written_for_every_alarm() {
+    let alarms: Vec<_> = RULES.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(alarms.len() > 10, "{alarms:?}");
+    for alarm in alarms {
+        assert!(
+            OPERATIONS.contains(alarm),
+            "{alarm} is in tollgate.rules.yml, and not in docs/operations.md"
+        );
+    }
 }
 
 #[test]

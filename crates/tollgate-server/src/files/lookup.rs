@@ -2,7 +2,8 @@
 
 use super::Files;
 use super::cache::Entry;
-use super::resource::{Look, Resource};
+use super::look::Look;
+use super::resource::Resource;
 use super::root::{OpenError, Opened};
 use super::spec::TryPath;
 

@@ -12,7 +12,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
 use rustix::io::Errno;
 
-use super::resource::Look;
+use super::look::Look;
 use super::spec::{FilesSpec, Symlinks};
 
 /// How often a path is opened anew that was renamed meanwhile: the kernel cannot tell then where it leads.

@@ -13,8 +13,9 @@ use tollgate_script::{CallError, HeaderLine, Outcome, Request, SentFile};
 
 use super::answer::refused;
 use super::errand::{Errand, News, Wait};
+use super::look::Look;
 use super::lookup::Found;
-use super::resource::{Look, Resource};
+use super::resource::Resource;
 use super::root::OpenError;
 use super::{Files, selected};
 use crate::reply::Reply;

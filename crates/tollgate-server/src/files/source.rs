@@ -1,0 +1,77 @@
+//! A file that is open, and its content: what is small is read into memory, of the rest the descriptor is kept.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::look::Look;
+use super::root::{OpenError, Opened, Root, Stamp};
+use super::spec::FilesSpec;
+use crate::file_slice::{SentFile, read_in_memory};
+
+/// Files up to here are held in memory, and leave with the head by one write: more costs less by sendfile (`bench/downloads.py`).
+pub(super) const CONTENT_BYTES_MAX: u64 = 16 << 10;
+
+/// A file that is open, and what it is.
+pub(super) struct Source {
+    pub(super) file: File,
+    pub(super) stamp: Stamp,
+    pub(super) coding: Option<&'static str>,
+}
+
+#[derive(Clone)]
+pub(super) enum Content {
+    Memory(Bytes),
+    File(Arc<SentFile>),
+}
+
+impl Source {
+    pub(super) fn open(
+        path: &str,
+        root: &Root,
+        coding: Option<&'static str>,
+        look: Look<'_>,
+    ) -> Result<Option<Self>, OpenError> {
+        match root.open(path, look)? {
+            Opened::File(file, stamp) => Ok(Some(Self { file, stamp, coding })),
+            Opened::Folder(_) => Ok(None),
+        }
+    }
+
+    /// The content, if it is small and there at once; the file, else. None: it changed while it was read.
+    pub(super) fn content(self, spec: &FilesSpec) -> Option<Content> {
+        if self.stamp.len <= CONTENT_BYTES_MAX {
+            let mut content = vec![0; usize::try_from(self.stamp.len).unwrap_or_default()];
+            let read = if content.is_empty() { Ok(0) } else { read_in_memory(&self.file, &mut content, 0) };
+            // A worker does not wait for the disk: what is not all there is sent as larger files are.
+            if read == Ok(content.len()) {
+                return self.stamp.is_that_of(&self.file).then(|| Content::Memory(content.into()));
+            }
+        }
+        Some(Content::File(Arc::new(SentFile::new(self.file, self.stamp.len, spec.passage()))))
+    }
+}
+
+impl Content {
+    /// Reads all of it, and waits for the disk: for threads that may.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not what it was.
+    pub(super) fn read(&self, stamp: &Stamp) -> io::Result<Bytes> {
+        match self {
+            Self::Memory(content) => Ok(content.clone()),
+            Self::File(sent) => {
+                let mut content = vec![0; usize::try_from(stamp.len).unwrap_or(usize::MAX)];
+                sent.file.read_exact_at(&mut content, 0)?;
+                if stamp.is_that_of(&sent.file) {
+                    Ok(content.into())
+                } else {
+                    Err(io::ErrorKind::Other.into())
+                }
+            }
+        }
+    }
+}

@@ -159,9 +159,9 @@ impl Files {
                 }
             },
         };
-        let mut reply = selected::reply(&one, heads, head, look.wall_s);
+        let mut reply = selected::reply(&one, heads, head, look.wall_s());
         if let Some(fresh_s) = one.fresh_s().filter(|_| reply.status.as_u16() < 400) {
-            let until = http_date(UNIX_EPOCH + Duration::from_secs(look.wall_s + u64::from(fresh_s)));
+            let until = http_date(UNIX_EPOCH + Duration::from_secs(look.wall_s() + u64::from(fresh_s)));
             reply.push("Expires", String::from_utf8_lossy(&until).into_owned());
         }
         match reply.status {

@@ -68,25 +68,25 @@ impl Representation {
         look: Look<'_>,
     ) -> Option<Rc<Self>> {
         let Source { stamp, coding, .. } = source;
-        let modified_s = u64::try_from(stamp.modified_s).ok().filter(|modified| *modified <= look.wall_s);
+        let told_s = |stamp: Stamp| u64::try_from(stamp.modified_s).ok().filter(|s| *s <= look.wall_s());
         let known =
             before.and_then(|before| before.all().find(|one| one.stamp == stamp && one.coding == coding));
-        let content = match known {
+        let (stamp, content) = match known {
             // One that was not in memory may be by now.
             Some(known) if matches!(known.content, Content::Memory(_)) || stamp.len > CONTENT_BYTES_MAX => {
-                if known.modified_s == modified_s && known.common == *common {
+                if known.modified_s == told_s(stamp) && known.common == *common {
                     return Some(known.clone());
                 }
-                known.content.clone()
+                (stamp, known.content.clone())
             }
-            _ => source.content(spec)?,
+            _ => source.content(spec, look)?,
         };
         let one = Self {
             content,
             len: stamp.len,
             base: 0,
             stamp,
-            modified_s,
+            modified_s: told_s(stamp),
             coding,
             common: common.clone(),
             heads: OnceCell::new(),
@@ -261,10 +261,14 @@ fn max_age_s(cache_control: &str) -> Option<u32> {
 }
 
 /// From what tells a file from what it was. Machines that have the same files with the same times say the same.
+///
+/// RFC 9110 section 8.8.1: weak as long as the next version may have the same time. Not the same text as later, either: tags
+/// that are compared weakly are the same if their texts are, and who has this version would keep it when the next is there.
 fn tag_of_stat(stamp: &Stamp, coding: Option<&str>) -> String {
     let Stamp { len, modified_s, modified_ns, .. } = stamp;
+    let (weak, new) = if stamp.is_time_settled() { ("", "") } else { ("W/", "-new") };
     let (dash, coding) = coding.map_or(("", ""), |coding| ("-", coding));
-    format!("\"{modified_s:x}.{modified_ns:x}-{len:x}{dash}{coding}\"")
+    format!("{weak}\"{modified_s:x}.{modified_ns:x}-{len:x}{new}{dash}{coding}\"")
 }
 
 /// Machines that have the same content say the same.

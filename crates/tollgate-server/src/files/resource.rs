@@ -15,8 +15,8 @@ use super::root::{OpenError, Root};
 use super::source::{Content, Source};
 use super::spec::FilesSpec;
 
-/// How often a file is read that changes meanwhile.
-const READS_MAX: usize = 4;
+/// How often a path is looked at whose file changes whenever it is read.
+const LOOKS_MAX: usize = 4;
 /// Codings, best first, each with what its files have behind their names.
 pub(super) const CODINGS: [(&str, &str); 3] = [("br", ".br"), ("zstd", ".zst"), ("gzip", ".gz")];
 
@@ -42,7 +42,7 @@ impl Resource {
         before: Option<&Self>,
         look: Look<'_>,
     ) -> Result<Option<Self>, OpenError> {
-        let looks = iter::once(look).chain(iter::repeat_n(look.anew(), READS_MAX - 1));
+        let looks = iter::once(look).chain(iter::repeat_n(look.anew(), LOOKS_MAX - 1));
         for look in looks {
             let Some(plain) = Source::open(path, root, None, look)? else { return Ok(None) };
             let beside = if spec.precompressed { &CODINGS[..] } else { &[] };
@@ -67,6 +67,11 @@ impl Resource {
             Content::Memory(_) => true,
             Content::File(sent) => one.stamp.is_that_of(&sent.file),
         })
+    }
+
+    /// Whether it says something else than each later version.
+    pub(super) fn is_settled(&self) -> bool {
+        self.all().all(|one| one.stamp.is_settled())
     }
 
     /// The representation for a client: of codings that it likes as much, what lies beside the file goes before what is made.
@@ -164,7 +169,7 @@ mod tests {
         bring(&mut errand, News::Opened(brought()));
         fs::write(&path, "behind it").unwrap();
 
-        let look = Look { at, wall_s: 0, errand: Some(&errand), is_patient: true };
+        let look = Look { at, wall_us: 0, errand: Some(&errand), is_patient: true };
         let resource = Resource::open("a", &root, &spec, &made, None, look).ok().flatten().unwrap();
         assert_eq!(resource.plain().len(), 9);
 

@@ -117,7 +117,7 @@ impl Files {
         let head = &request.head;
         let mut reply = match head.method() {
             Method::Get | Method::Head if outcome.status == StatusCode::OK.as_u16() => {
-                let reply = selected::reply(&one, heads, head, look.wall_s);
+                let reply = selected::reply(&one, heads, head, look.wall_s());
                 if sent.is_slice() || !matches!(reply.status, StatusCode::OK | StatusCode::PARTIAL_CONTENT) {
                     reply
                 } else {

@@ -15,6 +15,9 @@ use crate::file_slice::{SentFile, read_in_memory};
 /// Files up to here are held in memory, and leave with the head by one write: more costs less by sendfile (`bench/downloads.py`).
 pub(super) const CONTENT_BYTES_MAX: u64 = 16 << 10;
 
+/// How often a file is read that changes meanwhile.
+const READS_MAX: usize = 4;
+
 /// A file that is open, and what it is.
 pub(super) struct Source {
     pub(super) file: File,
@@ -36,23 +39,36 @@ impl Source {
         look: Look<'_>,
     ) -> Result<Option<Self>, OpenError> {
         match root.open(path, look)? {
-            Opened::File(file, stamp) => Ok(Some(Self { file, stamp, coding })),
+            Opened::File(file, stamp) => Ok(Some(Self { file, stamp: stamp.looked_at(look), coding })),
             Opened::Folder(_) => Ok(None),
         }
     }
 
-    /// The content, if it is small and there at once; the file, else. None: it changed while it was read.
-    pub(super) fn content(self, spec: &FilesSpec) -> Option<Content> {
-        if self.stamp.len <= CONTENT_BYTES_MAX {
-            let mut content = vec![0; usize::try_from(self.stamp.len).unwrap_or_default()];
-            let read = if content.is_empty() { Ok(0) } else { read_in_memory(&self.file, &mut content, 0) };
-            // A worker does not wait for the disk: what is not all there is sent as larger files are.
-            if read == Ok(content.len()) {
-                return self.stamp.is_that_of(&self.file).then(|| Content::Memory(content.into()));
+    /// The content, if it is small and there at once, the file, else; and the stamp that belongs to it. None: it changed
+    /// whenever it was read.
+    ///
+    /// It is a change of a file, too, that another takes its place: it loses its name. So the open file is read again, and not
+    /// what is at the path, which may be another each time.
+    pub(super) fn content(self, spec: &FilesSpec, look: Look<'_>) -> Option<(Stamp, Content)> {
+        let Self { file, mut stamp, .. } = self;
+        for _ in 0..READS_MAX {
+            let content = read_at_once(&file, stamp.len);
+            let then = if stamp.len > CONTENT_BYTES_MAX { stamp } else { Stamp::now(&file, look)? };
+            if then == stamp {
+                let sent = || Content::File(Arc::new(SentFile::new(file, stamp.len, spec.passage())));
+                return Some((stamp, content.map_or_else(sent, Content::Memory)));
             }
+            stamp = then;
         }
-        Some(Content::File(Arc::new(SentFile::new(self.file, self.stamp.len, spec.passage()))))
+        None
     }
+}
+
+/// A small content. None: a worker does not wait for the disk, so what is not all there is sent as larger files are.
+fn read_at_once(file: &File, len: u64) -> Option<Bytes> {
+    let mut content = vec![0; usize::try_from(len).ok().filter(|_| len <= CONTENT_BYTES_MAX)?];
+    let read = if content.is_empty() { Ok(0) } else { read_in_memory(file, &mut content, 0) };
+    (read == Ok(content.len())).then(|| content.into())
 }
 
 impl Content {

@@ -30,7 +30,7 @@ RIDDLE = ["64 KiB", "256 KiB"]
 COLD_FILES, COLD_BYTES = 400, 2 << 20
 COLD_CLIENTS = 20
 COLD_SERVERS = ["tollgate", "tollgate, sendfile off", "nginx", "lighttpd", "h2o"]
-#: `CONTENT_BYTES_MAX` in files/resource.rs: what is not sent by sendfile in any case.
+#: `CONTENT_BYTES_MAX` in files/source.rs: what is not sent by sendfile in any case.
 HELD_BYTES_MAX = 16 << 10
 #: What delayed acknowledgements cost whoever waits for them: the shortest delay of Linux.
 TRAP_US = 40_000

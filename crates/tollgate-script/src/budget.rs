@@ -1,6 +1,6 @@
 //! Answers for time: how long a call may run at a stretch and in all. Leaves memory to the allocator's limit ([`crate::call`]).
 //!
-//! One ticker thread of the process raises a counter each millisecond; Luau's interrupt compares it with the end of
+//! One ticker thread of the process ([`ticker`]) raises a counter each millisecond; Luau's interrupt compares it with the end of
 //! the slice and of the budget, so that no clock is read while a script runs. Ticks pass while another thread has the
 //! core, too, so what they say is checked: before a call ends by its budget, and from its second slice on, the thread's
 //! processor time is asked. A tick is counted per wake-up of the ticker, not per elapsed millisecond: while the whole
@@ -17,11 +17,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
-use std::io;
 use std::ptr;
 use std::rc::Rc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mlua::{Lua, VmState};
@@ -29,11 +27,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::api::unlimited;
 use crate::sys::interrupt;
+use crate::ticker::{self, Running, TICK};
 
-/// Counts wake-ups of the ticker since the first host was made.
-static TICKS: AtomicU64 = AtomicU64::new(0);
-static TICKER_RUNS: Mutex<bool> = Mutex::new(false);
-const TICK: Duration = Duration::from_millis(1);
 const NEVER: u64 = u64::MAX;
 
 thread_local! {
@@ -43,26 +38,13 @@ thread_local! {
 
 /// Says whether an interrupt has to be looked at.
 fn is_due() -> bool {
-    TICKS.load(Ordering::Relaxed) >= DUE.get()
-}
-
-/// Starts the ticker thread unless it runs already.
-pub(crate) fn start_ticker() -> io::Result<()> {
-    let mut runs = TICKER_RUNS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if !*runs {
-        std::thread::Builder::new().name("tollgate-tick".to_owned()).spawn(|| {
-            loop {
-                std::thread::sleep(TICK);
-                TICKS.fetch_add(1, Ordering::Relaxed);
-            }
-        })?;
-        *runs = true;
-    }
-    Ok(())
+    ticker::now() >= DUE.get()
 }
 
 /// The time limits of a host, and where the call that runs now stands against them.
 pub(crate) struct Budget {
+    /// Whether a stretch is counted now.
+    running: Arc<Running>,
     slice_ticks: u64,
     cpu_budget: Duration,
     /// The next tick at which the interrupt has something to decide.
@@ -93,6 +75,7 @@ pub(crate) struct Stretch {
 impl Budget {
     pub(crate) fn new(cpu_budget: Duration, slice: Duration) -> Self {
         Self {
+            running: Running::enroll(),
             slice_ticks: in_ticks(slice),
             cpu_budget,
             next: Cell::new(NEVER),
@@ -121,7 +104,8 @@ impl Budget {
 
     /// Starts to count. `spent` is what the call used in earlier slices; without a coroutine nothing is suspended.
     pub(crate) fn enter(&self, spent: Duration, coroutine: Option<*const c_void>) {
-        let now = TICKS.load(Ordering::Relaxed);
+        self.running.begin();
+        let now = ticker::now();
         // One more, as the running tick is partly gone: nobody gets less than the budget.
         let cpu_end = now + in_ticks(self.cpu_budget.saturating_sub(spent)) + 1;
         let slice_end = if coroutine.is_some() { now + self.slice_ticks } else { NEVER };
@@ -137,6 +121,7 @@ impl Budget {
 
     /// Ends the stretch that `enter` began.
     pub(crate) fn leave(&self) -> Stretch {
+        self.running.end();
         self.set_next(NEVER);
         self.cpu_end.set(NEVER);
         let since = self.began.take().map_or(Duration::ZERO, |began| thread_time().saturating_sub(began));
@@ -151,7 +136,7 @@ impl Budget {
 
     /// Says whether the budget is gone; for our own long loops, where no interrupt comes by.
     pub(crate) fn is_exhausted(&self) -> bool {
-        let is_over = self.is_used_up(TICKS.load(Ordering::Relaxed));
+        let is_over = self.is_used_up(ticker::now());
         if is_over {
             self.is_over.set(true);
         }
@@ -186,7 +171,7 @@ impl Budget {
     fn interrupt(&self, lua: &Lua) -> mlua::Result<VmState> {
         self.asked_yield.set(false);
         DUE.set(self.next.get());
-        let now = TICKS.load(Ordering::Relaxed);
+        let now = ticker::now();
         if now < self.next.get() { Ok(VmState::Continue) } else { self.decide(lua, now) }
     }
 

@@ -14,7 +14,7 @@ use tollgate_http::{Method, Methods};
 
 use crate::api::json::Scratch;
 use crate::api::{self, Database, EmitParts, EmitStream, Marks, Outs, Streams};
-use crate::budget::{self, Budget};
+use crate::budget::Budget;
 use crate::call::Call;
 use crate::error::{CallError, HostError, LoadError, placed, shown};
 use crate::fetch::{FakeBackends, Fetcher, FetcherCell};
@@ -27,6 +27,7 @@ use crate::shared::Shared;
 use crate::sys::coroutine::Coroutine;
 use crate::sys::stack::Kept;
 use crate::testing::{self, Ask, Test};
+use crate::ticker;
 use crate::uploads::Uploads;
 use crate::waits::Waits;
 
@@ -102,7 +103,7 @@ impl Host {
     /// # Errors
     /// `Ticker` if the operating system gives no thread.
     pub fn new(options: HostOptions) -> Result<Self, HostError> {
-        budget::start_ticker().map_err(HostError::Ticker)?;
+        ticker::start().map_err(HostError::Ticker)?;
         Vm::new(options).map(|vm| Self(Rc::new(vm))).map_err(|error| HostError::Setup(error.to_string()))
     }
 

@@ -34,6 +34,7 @@ mod require;
 mod shared;
 mod sys;
 mod testing;
+mod ticker;
 mod trace;
 mod uploads;
 mod waits;

@@ -404,7 +404,8 @@ impl<S: Transport> Connection<S> {
             self.queue.cancel(recorder);
         }
         self.replies.count_leaving(&self.worker.cells);
-        let is_end_in_files = self.reuse == Reuse::Close && self.replies.has_slices();
+        let ends_with = |bytes| self.replies.slices().any(|(_, slice)| slice.len > u64::from(bytes));
+        let is_end_in_files = self.reuse == Reuse::Close && ends_with(UNSENT_BYTES);
         let Self { stream, slot, held, rules, worker, queue, replies, .. } = self;
         if is_end_in_files {
             stream.let_files_go_ahead()?;

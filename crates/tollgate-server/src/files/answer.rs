@@ -14,8 +14,10 @@ use tollgate_script::Request;
 use super::digests::{CONTENT_DIGEST, Known, REPR_DIGEST, digest_of, field_value};
 use super::errand::{Errand, News, Wait, may_wait};
 use super::listing::{self, Form, Rendered, Wanted};
+use super::look::Look;
 use super::lookup::Found;
-use super::resource::{CODINGS, Look, Representation, Resource, tag_of_content};
+use super::representation::{Representation, tag_of_content};
+use super::resource::{CODINGS, Resource};
 use super::root::{Beneath, OpenError};
 use super::spec::Etag;
 use super::work::Work;
@@ -157,9 +159,9 @@ impl Files {
                 }
             },
         };
-        let mut reply = selected::reply(&one, heads, head, look.wall_s);
+        let mut reply = selected::reply(&one, heads, head, look.wall_s());
         if let Some(fresh_s) = one.fresh_s().filter(|_| reply.status.as_u16() < 400) {
-            let until = http_date(UNIX_EPOCH + Duration::from_secs(look.wall_s + u64::from(fresh_s)));
+            let until = http_date(UNIX_EPOCH + Duration::from_secs(look.wall_s() + u64::from(fresh_s)));
             reply.push("Expires", String::from_utf8_lossy(&until).into_owned());
         }
         match reply.status {

@@ -15,8 +15,9 @@ use tollgate_http::DigestAlgorithm;
 
 use super::bounded::Bounded;
 use super::errand::{News, Wait};
-use super::resource::{CONTENT_BYTES_MAX, Content, Representation};
+use super::representation::Representation;
 use super::root::Stamp;
+use super::source::{CONTENT_BYTES_MAX, Content};
 use super::work::Work;
 use crate::file_slice::FileSlice;
 use crate::reply::Reply;

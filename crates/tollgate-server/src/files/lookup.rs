@@ -1,13 +1,19 @@
 //! From the path of a request to what is served.
 
+use std::time::Duration;
+
 use super::Files;
 use super::cache::Entry;
-use super::resource::{Look, Resource};
+use super::look::Look;
+use super::resource::Resource;
 use super::root::{OpenError, Opened};
 use super::spec::TryPath;
 
 /// The one folder with a dot that is for everybody (RFC 8615).
 const WELL_KNOWN: &str = ".well-known";
+
+/// How long a file is relied on that may have another version that says the same.
+const RECHECK_UNSETTLED: Duration = Duration::from_secs(1);
 
 /// What a path comes to.
 pub(super) enum Found {
@@ -80,7 +86,7 @@ impl Files {
     pub(super) fn resource(&self, path: &str, look: Look<'_>) -> Result<Option<Resource>, OpenError> {
         let known = self.cache.get(path);
         if let Some(Entry { resource, looked }) = &known
-            && look.at.saturating_duration_since(*looked) < self.spec.recheck
+            && look.at.saturating_duration_since(*looked) < self.recheck(resource)
             && resource.is_fresh()
         {
             return Ok(Some(resource.clone()));
@@ -96,6 +102,11 @@ impl Files {
             _ => {}
         }
         opened
+    }
+
+    /// How long what is known of a file is relied on.
+    fn recheck(&self, resource: &Resource) -> Duration {
+        if resource.is_settled() { self.spec.recheck } else { self.spec.recheck.min(RECHECK_UNSETTLED) }
     }
 
     /// Whether a path is one that files are served from: no empty, hidden or dot segment.

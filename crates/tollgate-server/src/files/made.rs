@@ -10,8 +10,9 @@ use sha2::{Digest, Sha256};
 
 use super::bounded::Bounded;
 use super::compress::{Coding, SOURCE_BYTES, is_compressible};
-use super::resource::{Content, Representation};
+use super::representation::Representation;
 use super::root::Stamp;
+use super::source::Content;
 use super::spec::FilesSpec;
 use super::work::Work;
 

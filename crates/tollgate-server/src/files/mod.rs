@@ -18,13 +18,16 @@ mod compress;
 mod digests;
 mod errand;
 mod listing;
+mod look;
 mod lookup;
 mod made;
 mod media;
+mod representation;
 mod resource;
 mod root;
 mod selected;
 mod sent;
+mod source;
 mod spec;
 mod work;
 

@@ -12,7 +12,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
 use rustix::io::Errno;
 
-use super::resource::Look;
+use super::look::Look;
 use super::spec::{FilesSpec, Symlinks};
 
 /// How often a path is opened anew that was renamed meanwhile: the kernel cannot tell then where it leads.
@@ -79,7 +79,15 @@ pub(super) struct Stamp {
     pub(super) modified_ns: i64,
     changed: (i64, i64),
     inode: (u64, u64),
+    /// When it was looked at, in seconds since 1970, as long as the next version may have the same times: what was learned of
+    /// one is not held to be true of the other for longer than that second.
+    unsettled_s: Option<i64>,
 }
+
+/// How long the clock of a file system may say the same: that of Linux has ticks of up to 10 ms, before 6.13 or where the file
+/// system keeps no finer time; some others count seconds, FAT two at a time.
+const TICK_US: i64 = 100_000;
+const TICK_OF_SECONDS_US: i64 = 2_100_000;
 
 impl Root {
     pub(super) fn new(spec: &FilesSpec) -> Self {
@@ -193,6 +201,7 @@ impl Stamp {
             modified_ns: i64::try_from(stat.st_mtime_nsec).unwrap_or_default(),
             changed: (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or_default()),
             inode: (stat.st_dev, stat.st_ino),
+            unsettled_s: None,
         };
         Ok((stamp, stat.st_mode))
     }
@@ -202,10 +211,46 @@ impl Stamp {
         Self::of(folder).ok().map(|(stamp, _)| stamp)
     }
 
+    /// Looks at an open file once more. None: the system does not tell.
+    pub(super) fn now(file: &File, look: Look<'_>) -> Option<Self> {
+        Self::of(file).ok().map(|(stamp, _)| stamp.looked_at(look))
+    }
+
+    /// The same, as it was seen by a look.
+    pub(super) fn looked_at(self, look: Look<'_>) -> Self {
+        let is_settled = look.wall_us > self.changed_us().saturating_add(self.tick_us());
+        Self { unsettled_s: (!is_settled).then_some(look.wall_us / 1_000_000), ..self }
+    }
+
+    /// Whether each later version has other times.
+    pub(super) fn is_settled(&self) -> bool {
+        self.unsettled_s.is_none()
+    }
+
+    /// Whether each later version has another time of modification, unless somebody gives it this one. A time that was given
+    /// to this one, long before it was changed, is no later one's.
+    pub(super) fn is_time_settled(&self) -> bool {
+        let modified_us = microseconds(self.modified_s, self.modified_ns);
+        self.is_settled() || modified_us.saturating_add(self.tick_us()) < self.changed_us()
+    }
+
+    /// Of the last change of whatever is known of the file. Only the system sets this time.
+    fn changed_us(&self) -> i64 {
+        microseconds(self.changed.0, self.changed.1)
+    }
+
+    fn tick_us(&self) -> i64 {
+        if self.changed.1 == 0 { TICK_OF_SECONDS_US } else { TICK_US }
+    }
+
     /// Whether an open file is still what it was.
     pub(super) fn is_that_of(&self, file: &File) -> bool {
-        Self::of(file).is_ok_and(|(stamp, _)| stamp == *self)
+        Self::of(file).is_ok_and(|(stamp, _)| stamp == Self { unsettled_s: None, ..*self })
     }
+}
+
+fn microseconds(seconds: i64, nanoseconds: i64) -> i64 {
+    seconds.saturating_mul(1_000_000).saturating_add(nanoseconds / 1000)
 }
 
 impl From<Errno> for OpenError {
@@ -232,5 +277,54 @@ impl From<Errno> for OpenError {
 impl From<OpenError> for io::Error {
     fn from(error: OpenError) -> Self {
         Self::other(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHANGED_S: i64 = 1_000_000;
+
+    fn stamp(modified_us: i64, changed_us: i64) -> Stamp {
+        let parts = |us: i64| (us.div_euclid(1_000_000), us.rem_euclid(1_000_000) * 1000);
+        let (modified_s, modified_ns) = parts(modified_us);
+        let inode = (1, 2);
+        Stamp { len: 3, modified_s, modified_ns, changed: parts(changed_us), inode, unsettled_s: None }
+    }
+
+    fn look(wall_us: i64) -> Look<'static> {
+        Look { at: Instant::now(), wall_us, errand: None, is_patient: false }
+    }
+
+    #[test]
+    fn what_was_learned_within_a_tick_of_a_change_holds_of_no_later_look() {
+        let changed_us = CHANGED_S * 1_000_000 + 500_000;
+        let stamp = stamp(changed_us, changed_us);
+        let at = |after_us: i64| stamp.looked_at(look(changed_us + after_us));
+        assert_eq!(at(200_000), stamp);
+        assert!(at(200_000).is_settled() && at(200_000).is_time_settled());
+        for after_us in [-2_000_000, -1000, 0, 100_000] {
+            assert!(!at(after_us).is_settled() && !at(after_us).is_time_settled(), "{after_us}");
+            assert_ne!(at(after_us), at(200_000), "{after_us}");
+        }
+        // Within one second it does, so that a request finds what it waited for.
+        assert_eq!(at(0), at(90_000));
+        assert_ne!(at(-600_000), at(0));
+    }
+
+    #[test]
+    fn a_clock_of_seconds_ticks_seldom() {
+        let changed_us = CHANGED_S * 1_000_000;
+        let stamp = stamp(changed_us, changed_us);
+        assert!(!stamp.looked_at(look(changed_us + 2_000_000)).is_settled());
+        assert!(stamp.looked_at(look(changed_us + 2_200_000)).is_settled());
+    }
+
+    #[test]
+    fn a_time_that_was_given_to_a_file_is_no_later_one() {
+        let changed_us = CHANGED_S * 1_000_000 + 500_000;
+        let stamp = stamp(0, changed_us).looked_at(look(changed_us));
+        assert!(!stamp.is_settled() && stamp.is_time_settled());
     }
 }

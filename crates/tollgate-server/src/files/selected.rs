@@ -5,7 +5,8 @@ use std::ops::Range;
 use bytes::Bytes;
 use tollgate_http::{Method, Precondition, Ranges, RequestHead, StatusCode, Validators, is_range_current};
 
-use super::resource::{Content, Heads, Representation};
+use super::representation::{Heads, Representation};
+use super::source::Content;
 use crate::file_slice::FileSlice;
 use crate::reply::{FilePart, Reply};
 

@@ -13,8 +13,9 @@ use tollgate_script::{CallError, HeaderLine, Outcome, Request, SentFile};
 
 use super::answer::refused;
 use super::errand::{Errand, News, Wait};
+use super::look::Look;
 use super::lookup::Found;
-use super::resource::{Look, Resource};
+use super::resource::Resource;
 use super::root::OpenError;
 use super::{Files, selected};
 use crate::reply::Reply;
@@ -116,7 +117,7 @@ impl Files {
         let head = &request.head;
         let mut reply = match head.method() {
             Method::Get | Method::Head if outcome.status == StatusCode::OK.as_u16() => {
-                let reply = selected::reply(&one, heads, head, look.wall_s);
+                let reply = selected::reply(&one, heads, head, look.wall_s());
                 if sent.is_slice() || !matches!(reply.status, StatusCode::OK | StatusCode::PARTIAL_CONTENT) {
                     reply
                 } else {

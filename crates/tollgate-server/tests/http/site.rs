@@ -4,7 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use tempfile::TempDir;
@@ -149,11 +149,13 @@ impl Site {
         self.route(path, HandlerSpec::Files(spec.into()), stream)
     }
 
-    /// Writes a file into the folder of the site.
+    /// Writes a file into the folder of the site, as one that has not changed for years.
     pub(crate) fn file(self, path: &str, content: impl AsRef<[u8]>) -> Self {
         let path = self.folder.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
+        fs::write(&path, content).unwrap();
+        let years_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_500_000_000);
+        fs::File::options().write(true).open(path).unwrap().set_modified(years_ago).unwrap();
         self
     }
 

@@ -1,11 +1,12 @@
-//! The example site in a real browser: its style, its image and its script, a range that a script asks for, and sound that is
-//! heard from another place.
+//! The example site in a real browser: its style, its image and its script, a range that a script asks for, and sound and a film
+//! that are heard and seen from another place.
 
 use std::fs;
 
 use serde_json::json;
 
 use crate::chromium::{checked_example, said};
+use crate::film::{self, film};
 
 /// What the page in the browser finds out.
 const CHECK: &str = r#"
@@ -80,4 +81,47 @@ fn a_browser_shows_the_example_and_hears_sound_from_another_place() {
     assert!(count(far) > 0, "{:?}", app.query::<String>("SELECT range FROM files WHERE path = '/tone.wav'"));
     assert_eq!(count("path = '/style.css' AND status = 304"), 1);
     assert_eq!(count("status >= 400 AND path <> '/favicon.ico'"), 0);
+}
+
+/// What the page sees of a film: its length, and the colour of its pictures.
+const WATCH: &str = r#"
+  const video = document.createElement("video")
+  video.muted = true
+  video.preload = "metadata"
+  video.src = "/film.webm"
+  document.body.append(video)
+  const canvas = document.createElement("canvas").getContext("2d")
+  const colour = () => {
+    canvas.drawImage(video, 0, 0)
+    const [red, , blue] = canvas.getImageData(32, 32, 1, 1).data
+    return red > 200 && blue < 50 ? "red" : red < 50 && blue > 200 ? "blue" : `${red}, ${blue}`
+  }
+  await event(video, "loadedmetadata")
+  const seen = []
+  for (const second of [200.5, 30.5, 230.5]) {
+    video.currentTime = second
+    await event(video, "seeked")
+    seen.push(colour())
+  }
+  return { length: video.duration, width: video.videoWidth, seen, place: video.currentTime }
+"#;
+
+#[test]
+fn a_browser_sees_a_film_from_another_place() {
+    let app = checked_example("site", with_requests, WATCH);
+    let film = film();
+    fs::write(app.path().join("public/film.webm"), &film).unwrap();
+    let server = app.start();
+    let (browser, said) = said(&app, &server);
+    let expected = json!({
+        "length": film::SECONDS, "width": 64, "seen": ["blue", "red", "blue"], "place": 230.5,
+    });
+    assert_eq!(said, expected);
+    drop(browser);
+    assert!(server.stop().0.success());
+    // It sought by asking for what lies there, and did not read what lies before.
+    let ranges = app.query::<String>("SELECT range FROM files WHERE path = '/film.webm' AND status = 206");
+    let begins = |range: &String| range.strip_prefix("bytes=")?.split('-').next()?.parse::<usize>().ok();
+    let is_far = |begin: usize| begin > film.len() / 4 * 3;
+    assert!(ranges.iter().filter_map(begins).any(is_far), "{ranges:?}");
 }

@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
@@ -148,6 +149,9 @@ fn curl_reads_precompressed_files_as_what_they_are() {
 fn curl_asks_for_heads_for_parts_and_for_what_changed() {
     let content = pattern(100_000);
     let app = App::new(ROUTE, &[("public/a.txt", &content)]);
+    let years_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_500_000_000);
+    let written = fs::File::options().write(true).open(app.path().join("public/a.txt")).unwrap();
+    written.set_modified(years_ago).unwrap();
     let server = app.start();
     let url = format!("http://{}/a.txt", server.address());
     let curl = |arguments: &[&str]| {

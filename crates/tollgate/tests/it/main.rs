@@ -23,6 +23,7 @@ mod example;
 mod examples;
 mod faults;
 mod files;
+mod film;
 mod floods;
 mod forger;
 mod keys;

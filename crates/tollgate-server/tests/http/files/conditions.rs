@@ -1,6 +1,10 @@
 //! Conditions and ranges over the wire (RFC 9110 sections 13 and 14); the tables are beside the code in `tollgate-http`.
 
+use std::fs;
+use std::time::{Duration, Instant, SystemTime};
+
 use super::found::{ask, get, site};
+use crate::asking::PATIENCE;
 use crate::site::Running;
 
 /// Longer than what is held in memory.
@@ -119,4 +123,37 @@ fn a_range_of_what_was_there_before_becomes_the_whole() {
     assert_eq!(status("If-Range: Thu, 01 Jan 1970 00:00:00 GMT\r\n"), 200);
     assert_eq!(status(&format!("If-None-Match: {etag}\r\n")), 304);
     assert_eq!(status("If-Match: \"other\"\r\n"), 412);
+}
+
+#[test]
+fn a_tag_is_weak_while_the_next_version_may_have_the_same_time_and_another_later() {
+    let server = site().start();
+    let path = server.folder().join("public/a.txt");
+    let tag = || get(&server, "/a.txt").field("etag").unwrap().to_owned();
+    let young = soon(|| {
+        fs::write(&path, "alpha").unwrap();
+        Some(tag()).filter(|tag| tag.starts_with("W/\""))
+    });
+    let settled = soon(|| Some(tag()).filter(|tag| tag.starts_with('"')));
+    assert_ne!(young.strip_prefix("W/").unwrap(), settled);
+    let status = |fields: &str| ask(&server, "GET", "/a.txt", fields).status;
+    assert_eq!(status(&format!("If-None-Match: {young}\r\n")), 200);
+    assert_eq!(status(&format!("If-None-Match: {settled}\r\n")), 304);
+    assert_eq!(status(&format!("Range: bytes=0-0\r\nIf-Range: {settled}\r\n")), 206);
+    // A time that was given to it is its own at once.
+    fs::write(&path, "delta").unwrap();
+    let given = SystemTime::UNIX_EPOCH + Duration::from_secs(1_600_000_000);
+    fs::File::options().write(true).open(&path).unwrap().set_modified(given).unwrap();
+    assert_eq!(tag(), "\"5f5e1000.0-5\"");
+}
+
+/// Looks again and again: a busy machine may be too late at first, or early.
+fn soon<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        if let Some(seen) = look() {
+            return seen;
+        }
+    }
+    panic!("not seen within {PATIENCE:?}");
 }

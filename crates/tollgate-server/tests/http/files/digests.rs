@@ -127,9 +127,11 @@ fn who_waits_for_the_same_digest_gets_it_together() {
 #[test]
 fn a_file_that_is_too_long_for_a_digest_has_the_tag_of_its_time() {
     let server = {
-        let site = site();
-        let file = File::create(site.folder().join("public/long")).unwrap();
+        let site = site().file("public/long", "");
+        let file = File::options().write(true).open(site.folder().join("public/long")).unwrap();
+        let modified = file.metadata().unwrap().modified().unwrap();
         file.set_len((256 << 20) + 1).unwrap();
+        file.set_modified(modified).unwrap();
         tuned(site, |spec| spec.etag = Etag::Content).start()
     };
     let reply = ask(&server, "HEAD", "/long", "Want-Repr-Digest: sha-256=1\r\n");

@@ -1,0 +1,141 @@
+//! The clock of budgets: a thread of the process that raises a counter each millisecond while calls run. When none has run
+//! for a while it rests: a process without scripts, or with idle ones, is not woken a thousand times a second, which cost
+//! 1% of a core.
+//!
+//! A call says that it runs in a place of its own host, so that workers share no line of memory but one that seldom changes.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+pub(crate) const TICK: Duration = Duration::from_millis(1);
+/// So many ticks without a call are followed by a rest.
+const IDLE_TICKS_MAX: u32 = 100;
+/// How often it looks by itself: a call that begins in the very moment in which the rest does may not see that.
+const REST: Duration = Duration::from_millis(100);
+
+/// Counts wake-ups of the ticker since the first host was made.
+static TICKS: AtomicU64 = AtomicU64::new(0);
+static RESTS: AtomicBool = AtomicBool::new(false);
+static TICKER: Mutex<Ticker> = Mutex::new(Ticker { thread: None, hosts: Vec::new() });
+
+struct Ticker {
+    thread: Option<Thread>,
+    /// Of all hosts.
+    hosts: Vec<Weak<Running>>,
+}
+
+/// Whether a call of one host runs.
+#[repr(align(64))]
+pub(crate) struct Running(AtomicBool);
+
+impl Running {
+    pub(crate) fn enroll() -> Arc<Self> {
+        let running = Arc::new(Self(AtomicBool::new(false)));
+        lock().hosts.push(Arc::downgrade(&running));
+        running
+    }
+
+    pub(crate) fn begin(&self) {
+        self.0.store(true, Ordering::Relaxed);
+        if RESTS.load(Ordering::Relaxed) {
+            wake();
+        }
+    }
+
+    pub(crate) fn end(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+/// The tick that it is.
+pub(crate) fn now() -> u64 {
+    TICKS.load(Ordering::Relaxed)
+}
+
+/// Starts the ticker thread unless it runs already.
+pub(crate) fn start() -> io::Result<()> {
+    let mut ticker = lock();
+    if ticker.thread.is_none() {
+        let started = thread::Builder::new().name("tollgate-tick".to_owned()).spawn(run)?;
+        ticker.thread = Some(started.thread().clone());
+    }
+    Ok(())
+}
+
+fn run() {
+    let mut idle_ticks = 0;
+    loop {
+        thread::sleep(TICK);
+        TICKS.fetch_add(1, Ordering::Relaxed);
+        idle_ticks = if is_any_running() { 0 } else { idle_ticks + 1 };
+        if idle_ticks == IDLE_TICKS_MAX {
+            rest();
+            idle_ticks = 0;
+        }
+    }
+}
+
+/// Waits until a call begins.
+fn rest() {
+    RESTS.store(true, Ordering::SeqCst);
+    while RESTS.load(Ordering::SeqCst) && !is_any_running() {
+        thread::park_timeout(REST);
+    }
+    RESTS.store(false, Ordering::SeqCst);
+}
+
+#[cold]
+fn wake() {
+    RESTS.store(false, Ordering::SeqCst);
+    if let Some(thread) = &lock().thread {
+        thread.unpark();
+    }
+}
+
+fn is_any_running() -> bool {
+    let mut is_any = false;
+    lock().hosts.retain(|call| {
+        let call = call.upgrade();
+        is_any |= call.as_ref().is_some_and(|call| call.0.load(Ordering::Relaxed));
+        call.is_some()
+    });
+    is_any
+}
+
+fn lock() -> MutexGuard<'static, Ticker> {
+    TICKER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < PATIENCE, "{what}");
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn it_ticks_while_a_call_runs_and_rests_when_none_does() {
+        start().unwrap();
+        let running = Running::enroll();
+        for _ in 0..3 {
+            running.begin();
+            let begun = now();
+            wait_until("it ticks", || now() > begun + u64::from(IDLE_TICKS_MAX));
+            assert!(!RESTS.load(Ordering::SeqCst), "a call runs");
+            running.end();
+            wait_until("it rests", || RESTS.load(Ordering::SeqCst));
+        }
+    }
+}

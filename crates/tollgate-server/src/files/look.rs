@@ -1,0 +1,49 @@
+//! How files are looked at for a request: when, and with what it waited for so far.
+
+use std::time::Instant;
+
+use tollgate_script::Request;
+
+use super::errand::{Errand, may_wait};
+use super::root::{OpenError, Opened};
+
+/// How files are looked at for a request.
+#[derive(Clone, Copy)]
+pub(super) struct Look<'a> {
+    /// When: by the clock of ages, and for the dates in replies in microseconds since 1970.
+    pub(super) at: Instant,
+    pub(super) wall_us: i64,
+    /// What the request waited for so far. None: it does not wait.
+    pub(super) errand: Option<&'a Errand>,
+    pub(super) is_patient: bool,
+}
+
+impl<'a> Look<'a> {
+    pub(super) fn of(request: &Request, begun: Instant, errand: Option<&'a Errand>) -> Self {
+        Self { at: begun, wall_us: request.time_us, errand, is_patient: may_wait(errand) }
+    }
+
+    /// The same for who does not wait any more: the worker opens what it has to.
+    pub(super) fn at_once(self) -> Self {
+        Self { is_patient: false, ..self }
+    }
+
+    /// The same for who looks once more: what was brought is not what is there any more.
+    pub(super) fn anew(self) -> Self {
+        Self { errand: None, is_patient: false, ..self }
+    }
+
+    /// When, in seconds since 1970.
+    pub(super) fn wall_s(&self) -> u64 {
+        u64::try_from(self.wall_us / 1_000_000).unwrap_or_default()
+    }
+
+    pub(super) fn is_patient(&self) -> bool {
+        self.is_patient
+    }
+
+    /// What a thread found at a path.
+    pub(super) fn brought(&self, path: &str) -> Option<Result<Opened, OpenError>> {
+        self.errand.and_then(|errand| errand.brought(path))
+    }
+}

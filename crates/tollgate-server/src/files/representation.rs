@@ -1,0 +1,278 @@
+//! One file as it is sent: its content, its validators and the lines of its head, made once and shared by all replies until
+//! the file is another.
+
+use std::cell::OnceCell;
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use tollgate_http::{Validators, http_date, push_field};
+
+use super::compress::Coding;
+use super::digests::DIGESTED_BYTES_MAX;
+use super::look::Look;
+use super::media::for_type;
+use super::resource::Resource;
+use super::root::Stamp;
+use super::source::{CONTENT_BYTES_MAX, Content, Source};
+use super::spec::{Etag, FilesSpec};
+
+/// One file as it is sent.
+pub(super) struct Representation {
+    pub(super) content: Content,
+    /// Of the content, in bytes.
+    len: u64,
+    /// Where it begins in the file, if that is one.
+    base: u64,
+    /// Of the file that it is, or is made of.
+    pub(super) stamp: Stamp,
+    /// None while that lies ahead of our clock (RFC 9110 section 8.8.2.1).
+    modified_s: Option<u64>,
+    coding: Option<&'static str>,
+    common: Rc<Common>,
+    /// Made when the tag is known.
+    heads: OnceCell<Heads>,
+}
+
+/// What its replies say.
+pub(super) struct Heads {
+    /// Empty: there is none.
+    etag: String,
+    /// The lines of a reply with content, of one with several parts of it, which tell its type themselves, and of one without
+    /// content that says the same (RFC 9110 section 15.4.5).
+    pub(super) lines: Bytes,
+    pub(super) lines_of_parts: Bytes,
+    pub(super) lines_without_content: Bytes,
+}
+
+/// What representations of one path share.
+#[derive(PartialEq, Eq)]
+pub(super) struct Common {
+    content_type: String,
+    /// The lines that replies with and without content have.
+    lines: Vec<u8>,
+    /// How long it stays fresh, if replies say until when.
+    fresh_s: Option<u32>,
+    etag: Etag,
+}
+
+impl Representation {
+    pub(super) fn open(
+        source: Source,
+        common: &Rc<Common>,
+        spec: &FilesSpec,
+        before: Option<&Resource>,
+        look: Look<'_>,
+    ) -> Option<Rc<Self>> {
+        let Source { stamp, coding, .. } = source;
+        let told_s = |stamp: Stamp| u64::try_from(stamp.modified_s).ok().filter(|s| *s <= look.wall_s());
+        let known =
+            before.and_then(|before| before.all().find(|one| one.stamp == stamp && one.coding == coding));
+        let (stamp, content) = match known {
+            // One that was not in memory may be by now.
+            Some(known) if matches!(known.content, Content::Memory(_)) || stamp.len > CONTENT_BYTES_MAX => {
+                if known.modified_s == told_s(stamp) && known.common == *common {
+                    return Some(known.clone());
+                }
+                (stamp, known.content.clone())
+            }
+            _ => source.content(spec, look)?,
+        };
+        let one = Self {
+            content,
+            len: stamp.len,
+            base: 0,
+            stamp,
+            modified_s: told_s(stamp),
+            coding,
+            common: common.clone(),
+            heads: OnceCell::new(),
+        };
+        match common.etag {
+            Etag::Off => _ = one.tell(String::new()),
+            Etag::Content if one.len <= DIGESTED_BYTES_MAX => {}
+            Etag::Stat | Etag::Content => _ = one.tell(tag_of_stat(&stamp, coding)),
+        }
+        Some(Rc::new(one))
+    }
+
+    /// What a file is in a coding.
+    pub(super) fn made(plain: &Self, coding: Coding, content: Bytes, sha256: &[u8; 32]) -> Self {
+        let one = Self {
+            len: content.len() as u64,
+            base: 0,
+            content: Content::Memory(content),
+            stamp: plain.stamp,
+            modified_s: plain.modified_s,
+            coding: Some(coding.name()),
+            common: plain.common.clone(),
+            heads: OnceCell::new(),
+        };
+        let etag = match one.common.etag {
+            Etag::Off => String::new(),
+            Etag::Content => tag_of_content(sha256, one.coding),
+            Etag::Stat => {
+                // Another release may compress otherwise: the tag is of the bytes, too.
+                let start = sha256.first_chunk().map_or(0, |start| u64::from_be_bytes(*start));
+                format!("{}.{start:016x}\"", tag_of_stat(&one.stamp, one.coding).trim_end_matches('"'))
+            }
+        };
+        one.tell(etag);
+        one
+    }
+
+    /// A part of it, by its place in the file, or all of it as another media type.
+    pub(super) fn derived(&self, part: &Range<u64>, content_type: Option<&str>) -> Self {
+        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+        let content = match &self.content {
+            Content::Memory(content) => Content::Memory(content.slice(place(part.start)..place(part.end))),
+            file @ Content::File(_) => file.clone(),
+        };
+        let common = match content_type {
+            None => self.common.clone(),
+            Some(content_type) => Rc::new(Common {
+                content_type: content_type.to_owned(),
+                lines: self.common.lines.clone(),
+                fresh_s: self.common.fresh_s,
+                etag: self.common.etag,
+            }),
+        };
+        let one = Self {
+            content,
+            len: part.end - part.start,
+            base: part.start,
+            stamp: self.stamp,
+            modified_s: self.modified_s,
+            coding: self.coding,
+            common,
+            heads: OnceCell::new(),
+        };
+        let mut etag = self.heads.get().map_or_else(String::new, |heads| heads.etag.clone());
+        if *part != (0..self.len) && etag.ends_with('"') {
+            etag.truncate(etag.len() - 1);
+            etag.push_str(&format!(".{:x}-{:x}\"", part.start, part.end - part.start));
+        }
+        one.tell(etag);
+        one
+    }
+
+    /// Where it begins in the file.
+    pub(super) fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Whether it was made of that, and says what that says now.
+    pub(super) fn is_of(&self, plain: &Self) -> bool {
+        self.stamp == plain.stamp && self.modified_s == plain.modified_s && self.common == plain.common
+    }
+
+    /// None: its tag is that of its content, which is not known yet.
+    pub(super) fn heads(&self) -> Option<&Heads> {
+        self.heads.get()
+    }
+
+    /// Makes the heads with the digest of the content.
+    pub(super) fn tell_content(&self, sha256: &[u8]) -> &Heads {
+        self.tell(tag_of_content(sha256, self.coding))
+    }
+
+    fn tell(&self, etag: String) -> &Heads {
+        self.heads.get_or_init(|| Heads::new(etag, self))
+    }
+
+    /// The heads without a tag, for one reply.
+    pub(super) fn untagged(&self) -> Heads {
+        Heads::new(String::new(), self)
+    }
+
+    pub(super) fn validators<'a>(&self, heads: &'a Heads) -> Validators<'a> {
+        Validators { etag: heads.etag.as_bytes(), modified_s: self.modified_s }
+    }
+
+    pub(super) fn coding(&self) -> Option<&'static str> {
+        self.coding
+    }
+
+    /// How long it stays fresh, if replies are to say until when.
+    pub(super) fn fresh_s(&self) -> Option<u32> {
+        self.common.fresh_s
+    }
+
+    pub(super) fn content_type(&self) -> &str {
+        &self.common.content_type
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+impl Heads {
+    fn new(etag: String, of: &Representation) -> Self {
+        let mut lines = Vec::new();
+        if !etag.is_empty() {
+            push_field(&mut lines, b"ETag", etag.as_bytes());
+        }
+        lines.extend_from_slice(&of.common.lines);
+        let mut lines_without_content = lines.clone();
+        push_field(&mut lines, b"Accept-Ranges", b"bytes");
+        if let Some(modified_s) = of.modified_s {
+            let modified = http_date(UNIX_EPOCH + Duration::from_secs(modified_s));
+            push_field(&mut lines, b"Last-Modified", &modified);
+            if etag.is_empty() {
+                push_field(&mut lines_without_content, b"Last-Modified", &modified);
+            }
+        }
+        if let Some(coding) = of.coding {
+            push_field(&mut lines, b"Content-Encoding", coding.as_bytes());
+        }
+        let lines_of_parts = Bytes::copy_from_slice(&lines);
+        push_field(&mut lines, b"Content-Type", of.common.content_type.as_bytes());
+        let lines_without_content = lines_without_content.into();
+        Self { etag, lines: lines.into(), lines_of_parts, lines_without_content }
+    }
+}
+
+impl Common {
+    /// `varies`: a reply depends on what the client accepts.
+    pub(super) fn new(content_type: String, varies: bool, spec: &FilesSpec) -> Self {
+        let mut lines = Vec::new();
+        let cache_control = for_type(&spec.cache_control, &content_type);
+        if let Some(value) = cache_control {
+            push_field(&mut lines, b"Cache-Control", value.as_bytes());
+        }
+        let fresh_s = cache_control.filter(|_| spec.expires).and_then(max_age_s);
+        if varies {
+            push_field(&mut lines, b"Vary", b"Accept-Encoding");
+        }
+        spec.push_headers(&mut lines);
+        Self { content_type, lines, fresh_s, etag: spec.etag }
+    }
+}
+
+/// `max-age` of a `Cache-Control` (RFC 9111 section 5.2.2.1), in seconds.
+fn max_age_s(cache_control: &str) -> Option<u32> {
+    let mut directives = cache_control.split(',').filter_map(|directive| directive.trim().split_once('='));
+    let (_, seconds) = directives.find(|(name, _)| name.eq_ignore_ascii_case("max-age"))?;
+    seconds.trim_matches('"').parse().ok()
+}
+
+/// From what tells a file from what it was. Machines that have the same files with the same times say the same.
+///
+/// RFC 9110 section 8.8.1: weak as long as the next version may have the same time. Not the same text as later, either: tags
+/// that are compared weakly are the same if their texts are, and who has this version would keep it when the next is there.
+fn tag_of_stat(stamp: &Stamp, coding: Option<&str>) -> String {
+    let Stamp { len, modified_s, modified_ns, .. } = stamp;
+    let (weak, new) = if stamp.is_time_settled() { ("", "") } else { ("W/", "-new") };
+    let (dash, coding) = coding.map_or(("", ""), |coding| ("-", coding));
+    format!("{weak}\"{modified_s:x}.{modified_ns:x}-{len:x}{new}{dash}{coding}\"")
+}
+
+/// Machines that have the same content say the same.
+pub(super) fn tag_of_content(sha256: &[u8], coding: Option<&str>) -> String {
+    let (dash, coding) = coding.map_or(("", ""), |coding| ("-", coding));
+    format!("\"{}{dash}{coding}\"", BASE64_URL_SAFE_NO_PAD.encode(sha256))
+}

@@ -1,0 +1,93 @@
+//! A file that is open, and its content: what is small is read into memory, of the rest the descriptor is kept.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::look::Look;
+use super::root::{OpenError, Opened, Root, Stamp};
+use super::spec::FilesSpec;
+use crate::file_slice::{SentFile, read_in_memory};
+
+/// Files up to here are held in memory, and leave with the head by one write: more costs less by sendfile (`bench/downloads.py`).
+pub(super) const CONTENT_BYTES_MAX: u64 = 16 << 10;
+
+/// How often a file is read that changes meanwhile.
+const READS_MAX: usize = 4;
+
+/// A file that is open, and what it is.
+pub(super) struct Source {
+    pub(super) file: File,
+    pub(super) stamp: Stamp,
+    pub(super) coding: Option<&'static str>,
+}
+
+#[derive(Clone)]
+pub(super) enum Content {
+    Memory(Bytes),
+    File(Arc<SentFile>),
+}
+
+impl Source {
+    pub(super) fn open(
+        path: &str,
+        root: &Root,
+        coding: Option<&'static str>,
+        look: Look<'_>,
+    ) -> Result<Option<Self>, OpenError> {
+        match root.open(path, look)? {
+            Opened::File(file, stamp) => Ok(Some(Self { file, stamp: stamp.looked_at(look), coding })),
+            Opened::Folder(_) => Ok(None),
+        }
+    }
+
+    /// The content, if it is small and there at once, the file, else; and the stamp that belongs to it. None: it changed
+    /// whenever it was read.
+    ///
+    /// It is a change of a file, too, that another takes its place: it loses its name. So the open file is read again, and not
+    /// what is at the path, which may be another each time.
+    pub(super) fn content(self, spec: &FilesSpec, look: Look<'_>) -> Option<(Stamp, Content)> {
+        let Self { file, mut stamp, .. } = self;
+        for _ in 0..READS_MAX {
+            let content = read_at_once(&file, stamp.len);
+            let then = if stamp.len > CONTENT_BYTES_MAX { stamp } else { Stamp::now(&file, look)? };
+            if then == stamp {
+                let sent = || Content::File(Arc::new(SentFile::new(file, stamp.len, spec.passage())));
+                return Some((stamp, content.map_or_else(sent, Content::Memory)));
+            }
+            stamp = then;
+        }
+        None
+    }
+}
+
+/// A small content. None: a worker does not wait for the disk, so what is not all there is sent as larger files are.
+fn read_at_once(file: &File, len: u64) -> Option<Bytes> {
+    let mut content = vec![0; usize::try_from(len).ok().filter(|_| len <= CONTENT_BYTES_MAX)?];
+    let read = if content.is_empty() { Ok(0) } else { read_in_memory(file, &mut content, 0) };
+    (read == Ok(content.len())).then(|| content.into())
+}
+
+impl Content {
+    /// Reads all of it, and waits for the disk: for threads that may.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not what it was.
+    pub(super) fn read(&self, stamp: &Stamp) -> io::Result<Bytes> {
+        match self {
+            Self::Memory(content) => Ok(content.clone()),
+            Self::File(sent) => {
+                let mut content = vec![0; usize::try_from(stamp.len).unwrap_or(usize::MAX)];
+                sent.file.read_exact_at(&mut content, 0)?;
+                if stamp.is_that_of(&sent.file) {
+                    Ok(content.into())
+                } else {
+                    Err(io::ErrorKind::Other.into())
+                }
+            }
+        }
+    }
+}

@@ -16,6 +16,7 @@ use crate::api::json::Scratch;
 use crate::api::{self, Database, EmitParts, EmitStream, Marks, Outs, Streams};
 use crate::budget::Budget;
 use crate::call::Call;
+use crate::clock::Clock;
 use crate::error::{CallError, HostError, LoadError, placed, shown};
 use crate::fetch::{FakeBackends, Fetcher, FetcherCell};
 use crate::interned::Interned;
@@ -52,6 +53,8 @@ pub struct HostOptions {
     pub shared: Arc<Shared>,
     /// How many bytes the shared values may take.
     pub shared_bytes_max: usize,
+    /// Where they have their time from.
+    pub clock: Clock,
     /// The path that the app of the scripts is mounted at, decoded and without a slash at its end; empty at the root.
     pub base: String,
 }
@@ -68,6 +71,7 @@ impl Default for HostOptions {
             env: Vec::new(),
             shared: Arc::default(),
             shared_bytes_max: 16 << 20,
+            clock: Clock::System,
             base: String::new(),
         }
     }
@@ -186,6 +190,10 @@ impl Host {
 
     pub(crate) fn lua(&self) -> &Lua {
         &self.0.lua
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.0.options.clock
     }
 
     pub(crate) fn waits(&self) -> &Rc<Waits> {

@@ -6,14 +6,17 @@
 use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
 use tollgate_http::{HeadReader, Limits};
 use uuid::Uuid;
 
-use crate::api::{check_memory, kind, string_within, watched};
+use crate::api::{HTTP_LAST_US, check_memory, kind, string_within, watched};
 use crate::call::Call;
+use crate::clock::Clock;
 use crate::error::{LoadError, shown};
 use crate::fetch::FakeBackends;
 use crate::host::{Handler, Host};
@@ -95,7 +98,7 @@ pub(crate) fn load(
         return Err(unfit(format!("returned a {}: allowed is a table of functions by name", kind(&value))));
     };
     let broken = |error: mlua::Error| unfit(error.to_string());
-    let wrap = wrapper(host.lua(), host.waits(), ask, fakes).map_err(broken)?;
+    let wrap = wrapper(host.lua(), host.waits(), host.clock(), (ask, fakes)).map_err(broken)?;
     let request = Rc::new(no_request().ok_or_else(|| unfit("cannot be called".to_owned()))?);
     let mut tests = Vec::new();
     for pair in table.pairs::<Value, Value>() {
@@ -132,7 +135,12 @@ fn no_request() -> Option<Request> {
 }
 
 /// Makes what turns a test into a handler.
-fn wrapper(lua: &Lua, waits: &Rc<Waits>, ask: &Ask, fakes: &Rc<FakeBackends>) -> mlua::Result<Function> {
+fn wrapper(
+    lua: &Lua,
+    waits: &Rc<Waits>,
+    clock: &Clock,
+    (ask, fakes): (&Ask, &Rc<FakeBackends>),
+) -> mlua::Result<Function> {
     let (own, ask) = (Rc::clone(waits), Rc::clone(ask));
     let send = lua.create_function(
         move |_,
@@ -157,12 +165,34 @@ fn wrapper(lua: &Lua, waits: &Rc<Waits>, ask: &Ask, fakes: &Rc<FakeBackends>) ->
         },
     )?;
     let send = operation::function(lua, waits, c"t:request", &send)?;
+    let (set, advance) = clock_functions(lua, clock)?;
     let fakes = Rc::clone(fakes);
     let fake = lua.create_function(move |_, (name, function): (LuaString, Function)| {
         fakes.set(name.to_string_lossy(), function);
         Ok(())
     })?;
-    lua.load(T).set_name("=[t]").call((send, fake))
+    lua.load(T).set_name("=[t]").call((send, fake, set, advance))
+}
+
+/// Makes what stops the clock of a test at microseconds since 1970, and what lets seconds pass: true if it did.
+fn clock_functions(lua: &Lua, clock: &Clock) -> mlua::Result<(Function, Function)> {
+    let clock = match clock {
+        Clock::Test(clock) => Arc::clone(clock),
+        Clock::System => Arc::default(),
+    };
+    let own = Arc::clone(&clock);
+    let set = lua.create_function(move |_, us: f64| {
+        let is_time = us.fract() == 0.0 && (0.0..=HTTP_LAST_US as f64).contains(&us);
+        if is_time {
+            own.set(us as i64);
+        }
+        Ok(is_time)
+    })?;
+    let advance = lua.create_function(move |_, seconds: f64| {
+        let duration = Duration::try_from_secs_f64(seconds);
+        Ok(duration.is_ok_and(|duration| clock.advance(duration, HTTP_LAST_US)))
+    })?;
+    Ok((set, advance))
 }
 
 fn answer(told: Result<Told, String>) -> Answer {

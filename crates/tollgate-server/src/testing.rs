@@ -14,13 +14,13 @@ use bytes::BytesMut;
 use tempfile::TempDir;
 use tollgate_http::{HeadReader, Limits, RequestHead};
 use tollgate_script::{
-    Ask, Asked, CallError, Context, FakeBackends, Host, Request, RequestId, Step, Test, Told, TraceRule,
+    Ask, Asked, CallError, Clock, Context, FakeBackends, Host, Request, RequestId, Step, Test, Told,
+    TraceRule,
 };
 use uuid::Uuid;
 
 use fakes::FakeFetcher;
 
-use crate::clock::Clock;
 use crate::conn::Destination;
 use crate::handler::{Exchange, Rehearsed};
 use crate::observe::WorkerCells;
@@ -104,6 +104,9 @@ impl Stage {
         for app in &mut options.apps {
             app.script.shared = std::sync::Arc::default();
         }
+        let clock = Clock::Test(std::sync::Arc::default());
+        let hosts = options.apps.iter_mut().map(|app| &mut app.script).chain([&mut options.script]);
+        hosts.for_each(|script| script.clock = clock.clone());
         let unusable = |error: &dyn std::error::Error| {
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
             TestError::Unusable(format!("{error}{cause}"))
@@ -116,9 +119,9 @@ impl Stage {
         let notes = Rc::default();
         let fakes: Rc<FakeBackends> = Rc::default();
         let names = plan.options.backends.iter().map(|backend| backend.name.clone()).collect();
-        let fetcher = FakeFetcher { fakes: fakes.clone(), host: host.clone(), names };
+        let fetcher = FakeFetcher { fakes: fakes.clone(), host: host.clone(), names, clock: clock.clone() };
         service.hosts.set_fetcher(fetcher);
-        let bench = Rc::new(Bench { service, plan, notes: Rc::clone(&notes), asked: Cell::new(0) });
+        let bench = Rc::new(Bench { service, plan, notes: Rc::clone(&notes), asked: Cell::new(0), clock });
         let ask: Ask = Rc::new(move |asked| {
             let bench = bench.clone();
             Box::pin(async move { bench.answer(asked).await })
@@ -149,6 +152,7 @@ struct Bench {
     notes: Rc<RefCell<Vec<String>>>,
     /// Requests so far.
     asked: Cell<u128>,
+    clock: Clock,
 }
 
 impl Bench {
@@ -166,7 +170,7 @@ impl Bench {
             place,
             remote_addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             id: RequestId::Made(Uuid::from_u128(self.asked.get())),
-            time_us: Clock::new().now().wall_us,
+            time_us: self.clock.wall_us(),
             trace_rule: TraceRule::TakeOrMake,
             body: asked.content.unwrap_or_default().into(),
             context: Context::default(),

@@ -8,8 +8,8 @@ use mlua::{Function, Lua, Table, Value};
 use super::EmitParts;
 use super::arguments::close;
 use super::{
-    app, cookie, crypto, emit as emits, encodings, env, fetch, json, log, redirect, shared, sleep, sql, time,
-    url, uuid,
+    app, cookie, crypto, emit as emits, encodings, env, fetch, json, log, os, redirect, shared, sleep, sql,
+    time, url, uuid,
 };
 use crate::budget::Budget;
 use crate::fetch::FetcherCell;
@@ -46,6 +46,7 @@ pub(crate) fn install(
         globals.raw_set(name, Value::Nil)?;
     }
     let store_integer = lua.load(GUARD).set_name("=guard").eval()?;
+    os::install(lua, &options.clock)?;
 
     let array = lua.create_table()?;
     array.raw_set("__metatable", "array")?;
@@ -64,14 +65,15 @@ pub(crate) fn install(
     tollgate.raw_set("base64", encodings::install_base64(lua)?)?;
     tollgate.raw_set("hex", encodings::install_hex(lua)?)?;
     tollgate.raw_set("url", url::install(lua, budget)?)?;
-    tollgate.raw_set("uuid", uuid::install(lua)?)?;
-    tollgate.raw_set("time", time::install(lua)?)?;
+    tollgate.raw_set("uuid", uuid::install(lua, &options.clock)?)?;
+    tollgate.raw_set("time", time::install(lua, &options.clock)?)?;
     tollgate.raw_set("env", env::install(lua, &options.env)?)?;
-    tollgate.raw_set("shared", shared::install(lua, &options.shared, options.shared_bytes_max)?)?;
+    let shared = shared::install(lua, &options.shared, options.shared_bytes_max, &options.clock)?;
+    tollgate.raw_set("shared", shared)?;
     tollgate.raw_set("cookie", cookie::install(lua)?)?;
     tollgate.raw_set("redirect", lua.create_function(redirect::redirect)?)?;
     tollgate.raw_set("app", app::install(lua, &options.base)?)?;
-    tollgate.raw_set("sleep", sleep::install(lua, waits)?)?;
+    tollgate.raw_set("sleep", sleep::install(lua, waits, &options.clock)?)?;
     tollgate.raw_set("sql", sql::install(lua, active, waits, &marks, budget)?)?;
     let emit = emits::install(lua, emit, active, &marks, budget, options.reply_bytes_max)?;
     tollgate.raw_set("emit", emit)?;

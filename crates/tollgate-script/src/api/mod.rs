@@ -12,6 +12,7 @@ pub(crate) mod fetch;
 mod globals;
 pub(crate) mod json;
 mod log;
+mod os;
 mod out;
 mod redirect;
 mod shared;
@@ -26,7 +27,7 @@ pub use emit::{EmitStream, Emitted};
 pub(crate) use globals::{Marks, install};
 pub(crate) use out::Outs;
 pub use sql::{Database, SqlAnswer, SqlReply, SqlResult, SqlRow, SqlValue};
-pub(crate) use time::http_date_of;
+pub(crate) use time::{HTTP_LAST_US, http_date_of};
 
 use mlua::{Lua, LuaString, Value};
 

@@ -1,53 +1,59 @@
 //! Answers for `tollgate.shared`: what scripts say to [`Shared`].
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mlua::{Lua, Table, Value};
 
 use super::arguments::{close, text, unfit};
 use super::{string_within, watched};
+use crate::clock::Clock;
 use crate::error::shown;
 use crate::shared::{Shared, SharedError, SharedValue, When, Writing};
 
 /// Makes the table `tollgate.shared`.
-pub(super) fn install(lua: &Lua, shared: &Arc<Shared>, bytes_max: usize) -> mlua::Result<Table> {
+pub(super) fn install(
+    lua: &Lua,
+    shared: &Arc<Shared>,
+    bytes_max: usize,
+    clock: &Clock,
+) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    let own = Arc::clone(shared);
+    let (own, time) = (Arc::clone(shared), clock.clone());
     let get = move |lua: &Lua, key: Value| {
-        let found = own.value(&key_of(&key)?, Instant::now());
+        let found = own.value(&key_of(&key)?, time.now());
         found.map_or(Ok(Value::Nil), |value| given_back(lua, value))
     };
     table.raw_set("get", lua.create_function(get)?)?;
-    let own = Arc::clone(shared);
+    let (own, time) = (Arc::clone(shared), clock.clone());
     let set = move |_: &Lua, (key, value, ttl): (Value, Value, Value)| {
-        let writing = writing(&ttl, bytes_max)?;
+        let writing = writing(&time, &ttl, bytes_max)?;
         own.put(&key_of(&key)?, &value_of(&value)?, When::Always, writing)
             .map(drop)
             .map_err(mlua::Error::from)
     };
     table.raw_set("set", lua.create_function(set)?)?;
-    let own = Arc::clone(shared);
+    let (own, time) = (Arc::clone(shared), clock.clone());
     let add = move |_: &Lua, (key, value, ttl): (Value, Value, Value)| {
-        let writing = writing(&ttl, bytes_max)?;
+        let writing = writing(&time, &ttl, bytes_max)?;
         own.put(&key_of(&key)?, &value_of(&value)?, When::Absent, writing).map_err(mlua::Error::from)
     };
     table.raw_set("add", lua.create_function(add)?)?;
-    let own = Arc::clone(shared);
+    let (own, time) = (Arc::clone(shared), clock.clone());
     let compare_and_set = move |_: &Lua, (key, old, new, ttl): (Value, Value, Value, Value)| {
-        let writing = writing(&ttl, bytes_max)?;
+        let writing = writing(&time, &ttl, bytes_max)?;
         let old = if old.is_nil() { None } else { Some(value_of(&old)?) };
         own.put(&key_of(&key)?, &value_of(&new)?, When::Is(old.as_ref()), writing).map_err(mlua::Error::from)
     };
     table.raw_set("compare_and_set", lua.create_function(compare_and_set)?)?;
-    let own = Arc::clone(shared);
+    let (own, time) = (Arc::clone(shared), clock.clone());
     let incr = move |_: &Lua, (key, by, init, ttl): (Value, Value, Value, Value)| {
         let (by, init) = (number_or("by", &by, 1.0)?, number_or("init", &init, 0.0)?);
-        own.increase(&key_of(&key)?, by, init, writing(&ttl, bytes_max)?).map_err(mlua::Error::from)
+        own.increase(&key_of(&key)?, by, init, writing(&time, &ttl, bytes_max)?).map_err(mlua::Error::from)
     };
     table.raw_set("incr", lua.create_function(incr)?)?;
-    let own = Arc::clone(shared);
-    let delete = move |_: &Lua, key: Value| Ok(own.delete(&key_of(&key)?, Instant::now()));
+    let (own, time) = (Arc::clone(shared), clock.clone());
+    let delete = move |_: &Lua, key: Value| Ok(own.delete(&key_of(&key)?, time.now()));
     table.raw_set("delete", lua.create_function(delete)?)?;
     close(lua, "tollgate.shared", &table)?;
     Ok(table)
@@ -105,7 +111,7 @@ fn number(what: &str, value: &Value) -> mlua::Result<f64> {
     }
 }
 
-fn writing(ttl: &Value, bytes_max: usize) -> mlua::Result<Writing> {
+fn writing(time: &Clock, ttl: &Value, bytes_max: usize) -> mlua::Result<Writing> {
     let seconds = match ttl {
         Value::Nil => None,
         value => Some(number("ttl", value)?),
@@ -120,7 +126,7 @@ fn writing(ttl: &Value, bytes_max: usize) -> mlua::Result<Writing> {
             )));
         }
     };
-    Ok(Writing { now: Instant::now(), ttl, bytes_max })
+    Ok(Writing { now: time.now(), ttl, bytes_max })
 }
 
 const KEY_BYTES_MAX: usize = 1024;

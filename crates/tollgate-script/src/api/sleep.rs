@@ -6,17 +6,19 @@ use std::time::Duration;
 use mlua::{Function, Lua, Value};
 
 use super::kind;
+use crate::clock::Clock;
 use crate::sys::operation;
 use crate::waits::{Waits, nothing};
 
 /// Makes the function.
-pub(super) fn install(lua: &Lua, waits: &Rc<Waits>) -> mlua::Result<Function> {
-    let own = Rc::clone(waits);
+pub(super) fn install(lua: &Lua, waits: &Rc<Waits>, clock: &Clock) -> mlua::Result<Function> {
+    let (own, clock) = (Rc::clone(waits), clock.clone());
     let begin = lua.create_function(move |_, seconds: Value| {
         let duration = duration(&seconds)?;
+        let clock = clock.clone();
         own.begin(async move {
             // The time begins with the first poll: a timer needs the runtime.
-            tokio::time::sleep(duration).await;
+            clock.sleep(duration).await;
             nothing()
         });
         Ok(())

@@ -2,7 +2,7 @@
 //! RFC 9110 section 5.6.7).
 
 use std::sync::LazyLock;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use jiff::Timestamp;
 use mlua::{Lua, LuaString, Table, Value};
@@ -10,15 +10,17 @@ use tollgate_http::{http_date, parse_http_date};
 
 use super::arguments::{close, text, whole_number};
 use super::unlimited;
+use crate::clock::Clock;
 use crate::error::shown;
 
 /// Makes the table `tollgate.time`.
-pub(super) fn install(lua: &Lua) -> mlua::Result<Table> {
+pub(super) fn install(lua: &Lua, clock: &Clock) -> mlua::Result<Table> {
     let time = lua.create_table()?;
     // Exact until 2255.
-    time.raw_set("now_us", lua.create_function(|_, ()| Ok(wall_us() as f64))?)?;
-    let start = *START;
-    let monotonic = move |_: &Lua, ()| Ok(start.elapsed().as_micros() as f64);
+    let own = clock.clone();
+    time.raw_set("now_us", lua.create_function(move |_, ()| Ok(own.wall_us() as f64))?)?;
+    let (own, start) = (clock.clone(), *START);
+    let monotonic = move |_: &Lua, ()| Ok(own.now().saturating_duration_since(start).as_micros() as f64);
     time.raw_set("monotonic_us", lua.create_function(monotonic)?)?;
     time.raw_set("rfc3339", lua.create_function(|lua, us: Value| rfc3339(lua, &us))?)?;
     let date = |lua: &Lua, us: Value| {
@@ -29,13 +31,6 @@ pub(super) fn install(lua: &Lua) -> mlua::Result<Table> {
     time.raw_set("parse", lua.create_function(|lua, text: Value| parse(lua, &text))?)?;
     close(lua, "tollgate.time", &time)?;
     Ok(time)
-}
-
-/// Microseconds since 1970.
-#[expect(clippy::disallowed_methods, reason = "the one wall clock of scripts")]
-pub(super) fn wall_us() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// IMF-fixdate of microseconds since 1970, moved to the nearer end where it has no room for them.
@@ -78,6 +73,6 @@ static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// The year 0000.
 const RFC3339_FIRST_US: i64 = -62_167_219_200_000_000;
 /// The last microsecond of 9999, but for the hours that a time zone may need.
-const HTTP_LAST_US: i64 = 253_402_207_200_000_000 - 1;
+pub(crate) const HTTP_LAST_US: i64 = 253_402_207_200_000_000 - 1;
 /// Longer than any time with an offset.
 const TEXT_BYTES_MAX: usize = 64;

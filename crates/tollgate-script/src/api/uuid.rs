@@ -4,16 +4,17 @@ use mlua::{Lua, LuaString, Table};
 use uuid::{Builder, Uuid};
 
 use super::arguments::close;
-use super::time::wall_us;
 use super::unlimited;
+use crate::clock::Clock;
 
 /// Makes the table `tollgate.uuid`.
-pub(super) fn install(lua: &Lua) -> mlua::Result<Table> {
+pub(super) fn install(lua: &Lua, clock: &Clock) -> mlua::Result<Table> {
     let uuid = lua.create_table()?;
     let v4 = |lua: &Lua, ()| random().and_then(|bytes| shown(lua, Builder::from_random_bytes(bytes)));
     uuid.raw_set("v4", lua.create_function(v4)?)?;
-    let v7 = |lua: &Lua, ()| {
-        let millis = u64::try_from(wall_us() / 1000).unwrap_or_default();
+    let clock = clock.clone();
+    let v7 = move |lua: &Lua, ()| {
+        let millis = u64::try_from(clock.wall_us() / 1000).unwrap_or_default();
         random().and_then(|bytes| shown(lua, Builder::from_unix_timestamp_millis(millis, &bytes)))
     };
     uuid.raw_set("v7", lua.create_function(v7)?)?;

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use bytes::Bytes;
 use tollgate_http::Limits;
 use tollgate_script::{
-    Asked, CallError, Context, FakeBackends, FetchError, FetchRequest, Fetched, Fetcher, Fetching, Handler,
-    Host, Outcome, Place, Request, RequestId, Step, TraceRule,
+    Asked, CallError, Clock, Context, FakeBackends, FetchError, FetchRequest, Fetched, Fetcher, Fetching,
+    Handler, Host, Outcome, Place, Request, RequestId, Step, TraceRule,
 };
 use uuid::Uuid;
 
@@ -21,6 +21,7 @@ pub(super) struct FakeFetcher {
     pub(super) host: Host,
     /// The backends of the configuration.
     pub(super) names: Vec<String>,
+    pub(super) clock: Clock,
 }
 
 impl Fetcher for FakeFetcher {
@@ -34,12 +35,13 @@ impl Fetcher for FakeFetcher {
                 format!("no test answers for the backend: t:backend(\"{backend}\", function(req) ... end)");
             return Box::pin(async move { Err(FetchError { name: "unresolved", text }) });
         };
-        Box::pin(async move { answer(&handler, request).await })
+        let time_us = self.clock.wall_us();
+        Box::pin(async move { answer(&handler, request, time_us).await })
     }
 }
 
 /// What goes wrong in the function of a test is no reply, as if the backend had failed.
-async fn answer(handler: &Handler, request: FetchRequest) -> Result<Fetched, FetchError> {
+async fn answer(handler: &Handler, request: FetchRequest, time_us: i64) -> Result<Fetched, FetchError> {
     let invalid = |text: String| FetchError { name: "invalid", text };
     let FetchRequest { method, target, fields: given, content, .. } = request;
     let given = given.into_iter().map(|(name, value)| (name.into_bytes(), value.to_vec())).collect();
@@ -49,7 +51,7 @@ async fn answer(handler: &Handler, request: FetchRequest) -> Result<Fetched, Fet
         place: Place::default(),
         remote_addr: None,
         id: RequestId::Made(Uuid::nil()),
-        time_us: 0,
+        time_us,
         trace_rule: TraceRule::Off,
         body: content.unwrap_or_default().into(),
         context: Context::default(),

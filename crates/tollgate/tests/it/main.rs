@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod admin;
+mod app_clock;
 mod app_tests;
 mod apps;
 mod awkward;

@@ -236,8 +236,8 @@ fn ask(client: &mut Client, fields: &str) -> (Reply, Vec<u8>) {
 fn a_small_file_that_is_replaced_during_every_look_at_it_is_served() {
     let app = App::new(ROUTE, &[("public/small", &version(0, KIB))]);
     let path = app.path().join("public/small");
-    // Each look takes longer than it takes to put hundreds of versions in the place of the one that is looked at.
-    let server = app.begin_with_fault("fstat", "delay_enter=20000").serving().unwrap();
+    // It is read so late that hundreds of versions took the place of the one that was opened.
+    let server = app.begin_with_fault("preadv2", "delay_enter=20000").serving().unwrap();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let _end = End(&is_over);

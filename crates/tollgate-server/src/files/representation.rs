@@ -266,7 +266,7 @@ fn max_age_s(cache_control: &str) -> Option<u32> {
 /// that are compared weakly are the same if their texts are, and who has this version would keep it when the next is there.
 fn tag_of_stat(stamp: &Stamp, coding: Option<&str>) -> String {
     let Stamp { len, modified_s, modified_ns, .. } = stamp;
-    let (weak, new) = if stamp.is_time_settled() { ("", "") } else { ("W/", "-new") };
+    let (weak, new) = if stamp.is_settled() { ("", "") } else { ("W/", "-new") };
     let (dash, coding) = coding.map_or(("", ""), |coding| ("-", coding));
     format!("{weak}\"{modified_s:x}.{modified_ns:x}-{len:x}{new}{dash}{coding}\"")
 }

@@ -216,31 +216,25 @@ impl Stamp {
         Self::of(file).ok().map(|(stamp, _)| stamp.looked_at(look))
     }
 
-    /// The same, as it was seen by a look.
+    /// The same, as it was seen by a look. A time of modification that was given to a file, long before it was changed, is
+    /// believed to be no other version's.
     pub(super) fn looked_at(self, look: Look<'_>) -> Self {
-        let is_settled = look.wall_us > self.changed_us().saturating_add(self.tick_us());
+        let tick_us = if self.changed.1 == 0 { TICK_OF_SECONDS_US } else { TICK_US };
+        let modified_us = microseconds(self.modified_s, self.modified_ns);
+        let is_older_than = |us: i64, than: i64| us.saturating_add(tick_us) < than;
+        let is_settled =
+            is_older_than(self.changed_us(), look.wall_us) || is_older_than(modified_us, self.changed_us());
         Self { unsettled_s: (!is_settled).then_some(look.wall_us / 1_000_000), ..self }
     }
 
-    /// Whether each later version has other times.
+    /// Whether each later version says something else.
     pub(super) fn is_settled(&self) -> bool {
         self.unsettled_s.is_none()
-    }
-
-    /// Whether each later version has another time of modification, unless somebody gives it this one. A time that was given
-    /// to this one, long before it was changed, is no later one's.
-    pub(super) fn is_time_settled(&self) -> bool {
-        let modified_us = microseconds(self.modified_s, self.modified_ns);
-        self.is_settled() || modified_us.saturating_add(self.tick_us()) < self.changed_us()
     }
 
     /// Of the last change of whatever is known of the file. Only the system sets this time.
     fn changed_us(&self) -> i64 {
         microseconds(self.changed.0, self.changed.1)
-    }
-
-    fn tick_us(&self) -> i64 {
-        if self.changed.1 == 0 { TICK_OF_SECONDS_US } else { TICK_US }
     }
 
     /// Whether an open file is still what it was.
@@ -303,9 +297,9 @@ mod tests {
         let stamp = stamp(changed_us, changed_us);
         let at = |after_us: i64| stamp.looked_at(look(changed_us + after_us));
         assert_eq!(at(200_000), stamp);
-        assert!(at(200_000).is_settled() && at(200_000).is_time_settled());
+        assert!(at(200_000).is_settled());
         for after_us in [-2_000_000, -1000, 0, 100_000] {
-            assert!(!at(after_us).is_settled() && !at(after_us).is_time_settled(), "{after_us}");
+            assert!(!at(after_us).is_settled(), "{after_us}");
             assert_ne!(at(after_us), at(200_000), "{after_us}");
         }
         // Within one second it does, so that a request finds what it waited for.
@@ -324,7 +318,7 @@ mod tests {
     #[test]
     fn a_time_that_was_given_to_a_file_is_no_later_one() {
         let changed_us = CHANGED_S * 1_000_000 + 500_000;
-        let stamp = stamp(0, changed_us).looked_at(look(changed_us));
-        assert!(!stamp.is_settled() && stamp.is_time_settled());
+        assert!(stamp(changed_us - 200_000, changed_us).looked_at(look(changed_us)).is_settled());
+        assert!(!stamp(changed_us - 50_000, changed_us).looked_at(look(changed_us)).is_settled());
     }
 }

@@ -14,8 +14,8 @@ use std::thread;
 
 use luau_analysis::diagnostics::TypeError;
 use luau_analysis::{
-    AnalysisError, DefinitionEnvironment, Frontend, FrontendOptions, ModuleName, NullConfigResolver,
-    SemanticModel,
+    AnalysisError, DefinitionEnvironment, FileResolver, Frontend, FrontendOptions, ModuleName,
+    NullConfigResolver, SemanticModel,
 };
 use luau_common::flags::{LuauIntegerLibrary, LuauIntegerType2};
 
@@ -105,18 +105,21 @@ impl Checker {
 
     fn check(&mut self, file: &Path, faults: &mut BTreeSet<TypeFault>) -> Result<(), CheckError> {
         let name = self.frontend.file_resolver().name(file);
-        let result = self.frontend.check(&name, None).map_err(failed)?;
         let whole = |text: String| TypeFault { file: file.to_path_buf(), line: 1, column: 1, text };
-        let shown = |module: &ModuleName| self.frontend.file_resolver().shown(module);
-        let Some(model) = self.frontend.semantic_model(&name) else {
+        if self.frontend.file_resolver_mut().read_source(&name).is_none() {
             faults.insert(whole("cannot be read".to_owned()));
             return Ok(());
-        };
+        }
+        let result = self.frontend.check(&name, None).map_err(failed)?;
+        let modules = self.frontend.file_resolver();
+        let shown = |module: &ModuleName| modules.shown(module);
+        let model = self.frontend.semantic_model(&name);
+        let model = model.ok_or_else(|| CheckError::Checker(format!("{} is not known", file.display())))?;
         faults.extend(result.errors.iter().map(|error| TypeFault {
             file: shown(&error.module_name),
             line: error.location.begin.line + 1,
             column: error.location.begin.column + 1,
-            text: in_one_line(&model.error_message(error).to_string()),
+            text: in_one_line(&modules.without_root(&model.error_message(error).to_string())),
         }));
         faults.extend(result.timeout_hits.iter().map(|module: &ModuleName| {
             let file = shown(module).display().to_string();

@@ -36,6 +36,11 @@ impl Modules {
         path.strip_prefix(&self.root).map(|below| self.shown.join(below)).unwrap_or(path)
     }
 
+    /// A message that names modules as scripts do.
+    pub(crate) fn without_root(&self, text: &str) -> String {
+        text.replace(&format!("{}/", self.root.display()), "")
+    }
+
     /// The file of a name; one that is not there where nothing is.
     fn resolve(&self, name: &[u8]) -> PathBuf {
         let name = Path::new(OsStr::from_bytes(name.strip_prefix(b"./").unwrap_or(name)));
@@ -53,12 +58,6 @@ impl FileResolver for Modules {
         let is_short = fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() <= SOURCE_BYTES_MAX);
         let source = fs::read(&path).ok().filter(|_| is_ours && is_short)?;
         Some(SourceCode { source: source.into(), kind: SourceCodeType::Module })
-    }
-
-    /// Of a file that is not there, what a message says of it.
-    fn human_readable_module_name(&self, name: &ModuleName) -> BString {
-        let path = path_of(name);
-        module_name(path.strip_prefix(&self.root).unwrap_or(&path))
     }
 
     fn resolve_module(

@@ -57,7 +57,7 @@ fn a_file_says_how_strictly_it_is_checked() {
     ];
     let names = ["strict.luau", "nocheck.luau", "none.luau"];
     let found = faults(&files, &names).join("\n");
-    assert!(found.contains("strict.luau:2:38: ") && found.contains("none.luau:1:67: "), "{found}");
+    assert!(found.contains("strict.luau:2:38: ") && found.contains("none.luau:1:66: "), "{found}");
     assert!(!found.contains("nocheck"), "{found}");
 }
 
@@ -73,7 +73,7 @@ fn modules_are_found_below_the_root_and_have_their_types() {
         ("b.luau", "--!strict\nreturn require(\"lib/none\"), require(\"../outside\"), require(\"lib/tax\")"),
     ];
     let expected = [
-        "a.luau:2:41: Key 'nmae' not found in table '{ name: string?, rate: number }'",
+        "a.luau:2:39: Key 'nmae' not found in table '{ name: string?, rate: number }'",
         "b.luau:2:8: Unknown require: lib/none.luau",
         "b.luau:2:29: Unknown require: ../outside.luau",
         "lib/all/init.luau:2:19: Expected this to be 'number', but got 'string'",

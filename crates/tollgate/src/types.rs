@@ -1,6 +1,7 @@
 //! `tollgate check --types`: Luau's type checker over the scripts of a configuration, their modules and their tests.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use tollgate_server::{HandlerSpec, ServerOptions};
@@ -40,8 +41,9 @@ fn files(path: &Path, config: &Config) -> Files {
     let mut files = scripts(&config.server);
     let own = test::root_of(path);
     for root in config.mounts.iter().map(|mount| &mount.dir).chain([&own]) {
+        let root = fs::canonicalize(root).unwrap_or_else(|_| root.clone());
         let tests = test::files_in(&root.join(test::FOLDER)).unwrap_or_default();
-        files.entry(root.clone()).or_default().extend(tests);
+        files.entry(root).or_default().extend(tests);
     }
     files
 }

@@ -1,5 +1,8 @@
 //! Files with types that hold and that do not.
 
+// clippy knows test functions, but not the helpers between them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use std::fs;
 use std::path::Path;
 

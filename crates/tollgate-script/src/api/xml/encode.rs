@@ -172,7 +172,7 @@ fn text(out: &mut Vec<u8>, value: &Seen<'_>, within: Within, bytes_max: usize) -
     match *value {
         Seen::Text(bytes) | Seen::Buffer(bytes) => escape(out, characters(bytes)?, within, bytes_max)?,
         Seen::Integer(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
-        Seen::Number(number) if number == 0.0 => out.push(b'0'),
+        Seen::Number(0.0) => out.push(b'0'),
         Seen::Number(number) if number.is_finite() => {
             serde_json::to_writer(out, &number).map_err(|error| Fault::new(error.to_string()))?;
         }

@@ -100,10 +100,18 @@ impl Reader<'_> {
     pub(crate) fn decision(&self, role: Role, value: Seen<'_>, second: Seen<'_>) -> Result<Option<Outcome>> {
         match (role, value, second) {
             (Role::Before | Role::After, Seen::Nil, Seen::Nil) => Ok(None),
-            (_, Seen::Table(table), Seen::Nil) if table.has_metatable(self.marks.pass_address) => Ok(None),
+            (Role::After, Seen::Table(table), Seen::Nil) if self.is_pass(table) => Err(reply(
+                "an after script returned tollgate.pass, which is for handlers and before scripts: allowed are nothing, \
+                 { headers = ... }",
+            )),
+            (_, Seen::Table(table), Seen::Nil) if self.is_pass(table) => Ok(None),
             (Role::After, value, Seen::Nil) => self.change(value).map(Some),
             _ => self.outcome(value, second).map(Some),
         }
+    }
+
+    fn is_pass(&self, table: Entries<'_>) -> bool {
+        table.has_metatable(self.marks.pass_address)
     }
 
     /// Reads what changes of a reply: header fields.
@@ -158,8 +166,20 @@ impl Reader<'_> {
 
     fn table(&self, table: Entries<'_>) -> Result<Outcome> {
         let parts = table.pick(self.parts).map_err(|key| unknown_part(&key))?;
-        let [given_status, given_headers, body, json, html, record, etag, last_modified, write, events, file] =
-            parts;
+        let [
+            given_status,
+            given_headers,
+            body,
+            json,
+            html,
+            record,
+            etag,
+            last_modified,
+            write,
+            events,
+            file,
+            xml,
+        ] = parts;
         let status = if let Seen::Nil = given_status { 200 } else { status(given_status)? };
         let mut headers = headers(given_headers, self.budget)?;
         let validators = Validators::read(etag, last_modified, self.active)?;
@@ -168,6 +188,7 @@ impl Reader<'_> {
             ("body", body),
             ("json", json),
             ("html", html),
+            ("xml", xml),
             ("write", write),
             ("events", events),
             ("file", file),
@@ -219,7 +240,7 @@ fn reply(text: impl Into<String>) -> CallError {
 }
 
 /// The fields of a reply table.
-pub(crate) const PARTS: [&str; 11] = [
+pub(crate) const PARTS: [&str; 12] = [
     "status",
     "headers",
     "body",
@@ -231,4 +252,5 @@ pub(crate) const PARTS: [&str; 11] = [
     "write",
     "events",
     "file",
+    "xml",
 ];

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use mlua::{Function, Lua, LuaString, Table, Value, Variadic};
 use tollgate_http::{RequestHead, cookie_pairs, query_pairs};
 
-use crate::api::{Emissions, Emitted, Marks, check_memory, json, string_within, unlimited, watched};
+use crate::api::{Emissions, Emitted, Marks, check_memory, json, string_within, unlimited, watched, xml};
 use crate::body::Body;
 use crate::budget::Budget;
 use crate::error::shown;
@@ -157,10 +157,10 @@ pub(crate) fn metatable(
     let fields = RequestFields { names, active: own, kept };
     let own = Rc::clone(active);
     let refuse = lua.create_function(move |lua, (req, key): (Table, Value)| refuse(lua, &own, &req, &key))?;
-    let [body, json, all, form, precondition] = functions(lua, active, marks, budget)?;
+    let [body, json, all, form, precondition, xml] = functions(lua, active, marks, budget)?;
     let parts = parts::install(lua, active, waits, memory_bytes_max)?;
     let accepts = accepts::install(lua, active)?;
-    let functions = [body, json, all, form, precondition, parts, accepts];
+    let functions = [body, json, all, form, precondition, parts, accepts, xml];
     let index = stack::index(lua, Rc::new(fields), &refuse, &functions, &fold_metatable(lua)?)?;
     let metatable = lua.create_table()?;
     metatable.raw_set("__index", index)?;
@@ -232,6 +232,7 @@ impl Fields for RequestFields {
             "precondition" => stack.function(PRECONDITION),
             "parts" => stack.function(PARTS),
             "accepts" => stack.function(ACCEPTS),
+            "xml" => stack.function(XML),
             _ => stack.function(ALL),
         }
         true
@@ -254,13 +255,13 @@ fn refuse(lua: &Lua, active: &ActiveCell, req: &Table, key: &Value) -> mlua::Res
     })
 }
 
-/// Makes the methods of `req`, at [`BODY`], [`JSON`], [`ALL`], [`FORM`] and [`PRECONDITION`].
+/// Makes the methods of `req`, at [`BODY`], [`JSON`], [`ALL`], [`FORM`] and [`PRECONDITION`], and that at [`XML`].
 fn functions(
     lua: &Lua,
     active: &Rc<ActiveCell>,
     marks: &Rc<Marks>,
     budget: &Rc<Budget>,
-) -> mlua::Result<[Function; 5]> {
+) -> mlua::Result<[Function; 6]> {
     let own = Rc::clone(active);
     let body = move |lua: &Lua, req: Table| {
         watched(lua, |memory_max| {
@@ -302,12 +303,20 @@ fn functions(
     let precondition = move |lua: &Lua, (req, given): (Table, Value)| {
         unlimited(lua, || with_active(&own, &req, |active| precondition(lua, &active.request.head, &given)))
     };
+    let (own, own_budget) = (Rc::clone(active), Rc::clone(budget));
+    let xml = move |lua: &Lua, req: Table| {
+        let body = with_active(&own, &req, |active| Ok(active.request.body.clone()))?;
+        watched(lua, |memory_max| {
+            xml::answer(lua, &content(lua, &body, memory_max)?, &own_budget, memory_max)
+        })
+    };
     Ok([
         lua.create_function(body)?,
         lua.create_function(json)?,
         lua.create_function(all)?,
         lua.create_function(form)?,
         lua.create_function(precondition)?,
+        lua.create_function(xml)?,
     ])
 }
 
@@ -345,6 +354,7 @@ const FORM: u8 = 3;
 const PRECONDITION: u8 = 4;
 const PARTS: u8 = 5;
 const ACCEPTS: u8 = 6;
+const XML: u8 = 7;
 const COOKIES_EXPECTED: usize = 4;
 const TRACE_FIELDS: usize = 5;
 
@@ -397,7 +407,7 @@ fn all(lua: &Lua, request: &Request, part: &LuaString, name: &LuaString) -> mlua
     }
 }
 
-const FIELDS: [&str; 18] = [
+const FIELDS: [&str; 19] = [
     "method",
     "path",
     "path_info",
@@ -416,4 +426,5 @@ const FIELDS: [&str; 18] = [
     "precondition",
     "parts",
     "accepts",
+    "xml",
 ];

@@ -37,7 +37,7 @@ pub(crate) type Saved = Result<u64, String>;
 /// A part on its way into a file.
 pub(crate) struct Save {
     uploads: Uploads,
-    name: String,
+    name: Vec<u8>,
     options: SaveOptions,
     file: Option<Draft>,
 }
@@ -58,7 +58,7 @@ enum DraftState {
 }
 
 impl Save {
-    pub(crate) fn new(uploads: &Uploads, name: String, options: SaveOptions) -> Self {
+    pub(crate) fn new(uploads: &Uploads, name: Vec<u8>, options: SaveOptions) -> Self {
         Self { uploads: uploads.clone(), name, options, file: None }
     }
 
@@ -76,9 +76,12 @@ impl Save {
 
     /// None: there is more to write.
     fn write(&mut self, reader: &mut PartReader) -> Result<Option<Saved>, Fault> {
+        let Ok(name) = str::from_utf8(&self.name) else {
+            return Ok(Some(Err("the name is not UTF-8".to_owned())));
+        };
         let draft = match &mut self.file {
             Some(draft) => draft,
-            None => match Draft::begin(&self.uploads.dir, &self.name, self.options) {
+            None => match Draft::begin(&self.uploads.dir, name, self.options) {
                 Ok(draft) => self.file.insert(draft),
                 Err(Refusal::Name(reason)) => return Ok(Some(Err(reason))),
                 Err(Refusal::Disk(error)) => return Err(error.into()),
@@ -88,7 +91,7 @@ impl Save {
         let until = draft.bytes + STRETCH_BYTES;
         while draft.bytes < until {
             let Some(chunk) = reader.chunk()? else {
-                let saved = draft.rename(last_segment(&self.name), self.options);
+                let saved = draft.rename(last_segment(name), self.options);
                 self.file = None;
                 return Ok(Some(saved?));
             };

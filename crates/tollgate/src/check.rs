@@ -7,8 +7,11 @@ use crate::config::Config;
 use crate::print::to_stdout;
 
 /// Compiles the scripts of a configuration, and says what it serves or prints it.
-pub(crate) fn run(config: &Config, is_printed: bool) -> anyhow::Result<ExitCode> {
-    let faults = tollgate_server::check_scripts(&config.server);
+///
+/// `type_faults` are told beside those that are found here.
+pub(crate) fn run(config: &Config, type_faults: Vec<String>, is_printed: bool) -> anyhow::Result<ExitCode> {
+    let mut faults = tollgate_server::check_scripts(&config.server);
+    faults.extend(type_faults);
     if !faults.is_empty() {
         let mut stderr = io::stderr().lock();
         // Whoever closed stderr has the exit code.

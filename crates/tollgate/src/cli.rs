@@ -13,6 +13,7 @@ Examples:
   tollgate serve shop/                 serve an app folder
   tollgate serve --dev shop/           the same, with each change at once and errors in the browser
   tollgate reload                      have the server take the changed configuration
+  tollgate check --types shop/         check the types of its scripts, too
   tollgate check --print               show the whole configuration with its defaults
   tollgate test shop/                  run the tests of its scripts: shop/tests/*.luau
   tollgate load --once                 load what is not loaded yet, then end
@@ -58,6 +59,9 @@ pub(crate) enum Command {
         /// Print the configuration as it is used: every key, absolute paths, variables replaced
         #[arg(long)]
         print: bool,
+        /// Check the types of scripts and of their tests, too: of --!strict files all, of others what cannot but fail
+        #[arg(long)]
+        types: bool,
     },
     /// Run the tests of an app, tests/*.luau beside its configuration, without a server
     Test {

@@ -24,6 +24,7 @@ mod sql;
 mod status;
 mod test;
 mod tracing_lines;
+mod types;
 mod version;
 mod watch;
 
@@ -49,7 +50,11 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(command) => serve::run(command),
         Command::Reload { config } => reload::run(&config),
-        Command::Check { config, print } => check::run(&Config::load(&config)?, print),
+        Command::Check { config: path, print, types } => {
+            let config = Config::load(&path)?;
+            let faults = if types { types::faults(&path, &config)? } else { Vec::new() };
+            check::run(&config, faults, print)
+        }
         Command::Test { config, filter, watch: false } => test::run(&config, &filter),
         Command::Test { config, filter, watch: true } => test::run_watching(&config, &filter),
         Command::New { folder } => new::run(&folder),

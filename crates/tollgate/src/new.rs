@@ -9,6 +9,9 @@ use anyhow::Context;
 
 use crate::print::{note, to_stdout};
 
+/// What scripts find in their globals, as a definition file.
+pub(crate) const TYPES: &str = include_str!("new/tollgate.d.luau");
+
 /// The files by their names in the folder.
 const FILES: [(&str, &str); 6] = [
     ("app.toml", include_str!("new/app.toml")),
@@ -16,7 +19,7 @@ const FILES: [(&str, &str); 6] = [
     ("tests/score.luau", include_str!("new/score_test.luau")),
     ("public/index.html", include_str!("new/index.html")),
     ("README.md", include_str!("new/README.md")),
-    ("tollgate.d.luau", include_str!("new/tollgate.d.luau")),
+    ("tollgate.d.luau", TYPES),
 ];
 
 /// Writes the app into a folder that is not there, or empty; says what to do next.

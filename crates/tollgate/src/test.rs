@@ -23,7 +23,7 @@ use crate::print::{note, printable, to_stdout};
 use crate::watch::{Watch, Watched};
 
 /// The folder of the tests, beside the configuration.
-const FOLDER: &str = "tests";
+pub(crate) const FOLDER: &str = "tests";
 /// How the frames of `t` begin.
 const OURS: &str = "[t]";
 
@@ -169,7 +169,7 @@ fn app_in(root: &Path, config: &Config) -> Option<usize> {
 }
 
 /// The folder of the configuration.
-fn root_of(path: &Path) -> PathBuf {
+pub(crate) fn root_of(path: &Path) -> PathBuf {
     if path.is_dir() {
         return path.to_owned();
     }
@@ -179,7 +179,7 @@ fn root_of(path: &Path) -> PathBuf {
     }
 }
 
-fn files_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
+pub(crate) fn files_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let unreadable = |error| format!("cannot read {}: {error}", folder.display());
     let entries = fs::read_dir(folder).map_err(unreadable)?;
     let mut files = Vec::new();

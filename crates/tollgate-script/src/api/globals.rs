@@ -9,7 +9,7 @@ use super::EmitParts;
 use super::arguments::close;
 use super::{
     app, cookie, crypto, emit as emits, encodings, env, fetch, json, log, os, redirect, shared, sleep, sql,
-    time, url, uuid,
+    time, url, uuid, xml,
 };
 use crate::budget::Budget;
 use crate::fetch::FetcherCell;
@@ -60,6 +60,7 @@ pub(crate) fn install(
 
     let tollgate = lua.create_table()?;
     tollgate.raw_set("json", json::install(lua, &marks, budget, options.reply_bytes_max)?)?;
+    tollgate.raw_set("xml", xml::install(lua, budget, options.reply_bytes_max)?)?;
     tollgate.raw_set("log", log::install(lua, active)?)?;
     tollgate.raw_set("crypto", crypto::install(lua, budget)?)?;
     tollgate.raw_set("base64", encodings::install_base64(lua)?)?;

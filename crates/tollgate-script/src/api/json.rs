@@ -12,7 +12,7 @@
 mod decode;
 mod encode;
 
-pub(crate) use decode::decode;
+pub(crate) use decode::{DecodeError, decode};
 pub(crate) use encode::{Encoder, Fault, Scratch};
 
 use std::rc::Rc;
@@ -76,7 +76,7 @@ pub(crate) fn answer(
 ) -> mlua::Result<(Value, Value)> {
     match decode(lua, text, marks, budget, memory_max) {
         Ok(value) => Ok((value, Value::Nil)),
-        Err(decode::DecodeError::Text(reason)) => Ok((Value::Nil, Value::String(lua.create_string(reason)?))),
-        Err(decode::DecodeError::Lua(error)) => Err(error),
+        Err(DecodeError::Text(reason)) => Ok((Value::Nil, Value::String(lua.create_string(reason)?))),
+        Err(DecodeError::Lua(error)) => Err(error),
     }
 }

@@ -21,6 +21,7 @@ mod sql;
 mod time;
 mod url;
 mod uuid;
+pub(crate) mod xml;
 
 pub(crate) use emit::{Emissions, EmitParts, Streams};
 pub use emit::{EmitStream, Emitted};

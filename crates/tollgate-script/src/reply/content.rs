@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::file::{SentFile, sent_file};
 use super::{Reader, Result, reply};
 use crate::api::json::{Encoder, Fault};
+use crate::api::xml;
 use crate::sys::seen::Seen;
 
 /// The type that the content of a reply has by the way it was given.
@@ -16,6 +17,8 @@ pub enum ContentType {
     Html,
     /// `json`.
     Json,
+    /// `xml`.
+    Xml,
     /// `events`.
     Events,
 }
@@ -27,6 +30,7 @@ impl ContentType {
             Self::Text => "content-type: text/plain; charset=utf-8\r\n",
             Self::Html => "content-type: text/html; charset=utf-8\r\n",
             Self::Json => "content-type: application/json\r\n",
+            Self::Xml => "content-type: application/xml; charset=utf-8\r\n",
             Self::Events => "content-type: text/event-stream\r\n",
         }
     }
@@ -73,6 +77,7 @@ impl Reader<'_> {
         let (body, content_type) = match name {
             "json" => (self.json("reply.json", value, Bytes::copy_from_slice)?, ContentType::Json),
             "html" => (self.text("reply.html", value)?, ContentType::Html),
+            "xml" => (self.xml(value)?, ContentType::Xml),
             "write" => return streamed(value, Streamed::Write, ContentType::Text),
             "events" => return streamed(value, Streamed::Events, ContentType::Events),
             "file" => {
@@ -81,6 +86,11 @@ impl Reader<'_> {
             _ => (self.text("reply.body", value)?, ContentType::Text),
         };
         Ok(Content { body, content_type: Some(content_type), ..Content::default() })
+    }
+
+    fn xml(&self, value: Seen<'_>) -> Result<Bytes> {
+        let document = xml::document(value, self.reply_bytes_max, self.budget);
+        document.map(Bytes::from).map_err(|fault| reply(fault.in_words("reply.xml")))
     }
 
     fn text(&self, what: &str, value: Seen<'_>) -> Result<Bytes> {
@@ -129,4 +139,4 @@ fn streamed(value: Seen<'_>, by: Streamed, content_type: ContentType) -> Result<
 }
 
 /// The fields that give a content.
-const CONTENTS: [&str; 6] = ["body", "json", "html", "write", "events", "file"];
+const CONTENTS: [&str; 7] = ["body", "json", "html", "xml", "write", "events", "file"];

@@ -10,7 +10,7 @@ use crate::sys::seen::Seen;
 /// A file as the content of a reply. Its validators, conditions and ranges are those of files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SentFile {
-    /// Below the folder that the route names; a slash in front counts for nothing.
+    /// Below the folder that the route names; a slash in front counts for nothing. An empty one is that folder, so no file.
     pub path: String,
     /// Its media type; by its name if none.
     pub content_type: Option<String>,
@@ -53,9 +53,13 @@ pub(super) fn sent_file(value: Seen<'_>) -> Result<SentFile> {
     match value {
         Seen::Text(path) => file.path = path_of("reply.file", path)?,
         Seen::Table(table) => {
-            table.each(|key, value| put(&mut file, &key, value))?;
-            if file.path.is_empty() {
-                return Err(reply("reply.file has no path"));
+            let mut has_path = false;
+            table.each(|key, value| {
+                has_path |= matches!(key, Seen::Text(b"path"));
+                put(&mut file, &key, value)
+            })?;
+            if !has_path {
+                return Err(reply("reply.file has no path: allowed is a path in the folder of file_dir"));
             }
         }
         other => {
@@ -87,7 +91,6 @@ fn put(file: &mut SentFile, key: &Seen<'_>, value: Seen<'_>) -> Result<()> {
 
 fn path_of(what: &str, path: &[u8]) -> Result<String> {
     match std::str::from_utf8(path) {
-        Ok("") => Err(reply(format!("{what} is empty: allowed is the path of a file"))),
         Ok(path) => Ok(path.to_owned()),
         Err(_) => Err(reply(format!("{what} is \"{}\": allowed is UTF-8", shown(path)))),
     }

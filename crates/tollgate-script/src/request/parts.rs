@@ -121,7 +121,7 @@ fn take_text(reader: &mut PartReader, text: &mut Vec<u8>, bytes_max: usize) -> R
 fn save(lua: &Lua, glue: &Glue) -> mlua::Result<Function> {
     let own = glue.clone();
     let begin = lua.create_function(move |_, (part, name, given): (Value, Value, Value)| {
-        let name = String::from_utf8_lossy(&text("the name of part:save", &name)?).into_owned();
+        let name = text("the name of part:save", &name)?.to_vec();
         let [overwrite, sync] = options("part:save", &given, ["overwrite", "sync"])?;
         let saving = SaveOptions {
             overwrites: flag("overwrite of part:save", &overwrite)?,

@@ -19,3 +19,4 @@ mod sandbox;
 mod shared;
 mod vectors;
 mod waiting;
+mod xml;

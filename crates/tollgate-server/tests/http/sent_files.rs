@@ -61,6 +61,8 @@ fn what_is_not_below_the_folder_is_not_there() {
     std::os::unix::fs::symlink(server.folder().join("secret.txt"), server.folder().join("private/link"))
         .unwrap();
     for name in [
+        "",
+        "/",
         "absent",
         "../secret.txt",
         "/../secret.txt",

@@ -145,6 +145,22 @@ fn a_file_that_is_there_stays_unless_the_script_says_otherwise() {
     assert_eq!(saved(&server), ["x", "y"]);
 }
 
+/// U+FFFD in their place would make one name of many.
+#[test]
+fn names_that_are_not_utf8_are_refused() {
+    let body = "for part in req:parts() do
+            local bytes, problem = part:save(part.filename, { overwrite = true })
+            return `{bytes} {problem}`
+        end";
+    let server = saving(Site::new().handler("/", body)).start();
+    for name in [&b"\xff"[..], b"\xfe", b"a/\xc3", b"\xed\xa0\x80"] {
+        let part = [b"--b\r\nContent-Disposition: form-data; name=a; filename=\"", name, b"\"\r\n\r\nx\r\n"]
+            .concat();
+        assert_eq!(post(&server, "/", &form(&[part])).content, "nil the name is not UTF-8", "{name:?}");
+    }
+    assert_eq!(saved(&server), [""; 0]);
+}
+
 #[test]
 fn nothing_is_saved_outside_of_the_folder() {
     let body = "for part in req:parts() do

@@ -128,6 +128,43 @@ fn of_two_programs_that_change_the_same_item_one_is_told() {
     assert_eq!(app.query::<i64>("SELECT status FROM changes ORDER BY at"), [200, 412]);
 }
 
+/// The picture is made in the browser, by a canvas, and shown by it.
+#[test]
+fn a_browser_sends_a_picture_and_shows_it() {
+    let check = r#"
+  const frame = await open("/items/2")
+  const form = frame.contentDocument.querySelector("form[enctype]")
+  const canvas = Object.assign(document.createElement("canvas"), { width: 40, height: 30 })
+  const drawn = await new Promise(done => canvas.toBlob(done, "image/png"))
+  const files = new DataTransfer()
+  files.items.add(new File([drawn], "my pot.png", { type: "image/png" }))
+  form.elements.picture.files = files.files
+  form.querySelector("button").click()
+  await event(frame, "load")
+  const image = frame.contentDocument.querySelector("img")
+  await image.decode()
+  const sent = await fetch(image.src)
+  return {
+    at: frame.contentDocument.location.pathname,
+    shown: [image.naturalWidth, image.naturalHeight],
+    kind: sent.headers.get("content-type"),
+    same: (await sent.blob()).size == drawn.size,
+    again: (await fetch(image.src, { headers: { "if-none-match": sent.headers.get("etag") }, cache: "no-store" })).status,
+  }
+"#;
+    let app = checked_example("shop", str::to_owned, check);
+    let server = app.start();
+    let (browser, said) = said(&app, &server);
+    let expected =
+        json!({ "at": "/items/2", "shown": [40, 30], "kind": "image/png", "same": true, "again": 304 });
+    assert_eq!(said, expected);
+    drop(browser);
+    assert!(server.stop().0.success());
+    assert!(app.path().join("pictures/item-2.png").is_file());
+    let rows = "changes WHERE status = 303 AND json_extract(item, '$.picture') = 'item-2.png'";
+    assert_eq!(count(&app, rows), 1);
+}
+
 #[test]
 fn a_browser_orders_once_however_often_the_form_is_sent() {
     let check = r#"

@@ -53,5 +53,6 @@ mod status;
 mod stopping;
 mod traces;
 mod traversal;
+mod types;
 mod uploads;
 mod values;

@@ -42,12 +42,12 @@ pub(crate) struct Fault {
 
 impl Fault {
     #[cold]
-    fn new(reason: impl Into<String>) -> Self {
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
         Self { path: String::new(), reason: reason.into() }
     }
 
     #[cold]
-    fn below(mut self, step: &str) -> Self {
+    pub(crate) fn below(mut self, step: &str) -> Self {
         if self.path.len() < PATH_BYTES_MAX {
             self.path.insert_str(0, step);
         }

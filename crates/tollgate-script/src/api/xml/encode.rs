@@ -1,0 +1,237 @@
+//! Answers for Luau values as XML text.
+
+use std::io::Write as _;
+
+use super::DEPTH_MAX;
+use super::characters::{is_character, is_name};
+use crate::api::json::Fault;
+use crate::budget::Budget;
+use crate::error::shown;
+use crate::sys::seen::{Entries, Seen};
+
+/// Returns an element as a document of its own: with a declaration before it.
+pub(crate) fn document(value: Seen<'_>, bytes_max: usize, budget: &Budget) -> Result<Vec<u8>> {
+    written(value, DECLARATION.to_vec(), bytes_max, budget)
+}
+
+/// Returns an element.
+pub(super) fn element(value: Seen<'_>, bytes_max: usize, budget: &Budget) -> Result<Vec<u8>> {
+    written(value, Vec::new(), bytes_max, budget)
+}
+
+/// Returns a text that is one also between quotes.
+pub(super) fn escaped(text: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    escape(&mut out, characters(text)?, Within::Attribute, bytes_max)?;
+    Ok(out)
+}
+
+type Result<T> = std::result::Result<T, Fault>;
+
+fn written(value: Seen<'_>, out: Vec<u8>, bytes_max: usize, budget: &Budget) -> Result<Vec<u8>> {
+    let Seen::Table(table) = value else {
+        return Err(Fault::new(format!("a {} is no element: allowed is a table with a tag", value.kind())));
+    };
+    let mut encoder = Encoder { out, bytes_max, budget, depth: 0 };
+    match Head::read(table, encoder.bytes_max)? {
+        Head { tag: None, .. } => Err(Fault::new("has no tag: allowed is an element, a table with a tag")),
+        head => encoder.node(table, &head).map(|()| encoder.out),
+    }
+}
+
+struct Encoder<'a> {
+    out: Vec<u8>,
+    bytes_max: usize,
+    budget: &'a Budget,
+    depth: usize,
+}
+
+/// What a table has beside its children.
+#[derive(Default)]
+struct Head {
+    /// None of a list.
+    tag: Option<String>,
+    /// In the order of their names; values are escaped.
+    attributes: Vec<(String, Vec<u8>)>,
+}
+
+/// Where a text stands.
+#[derive(Clone, Copy, PartialEq)]
+enum Within {
+    Content,
+    Attribute,
+}
+
+impl Encoder<'_> {
+    /// Writes an element, or what is in a list.
+    fn node(&mut self, table: Entries<'_>, head: &Head) -> Result<()> {
+        if self.depth == DEPTH_MAX {
+            let text = format!("elements are nested deeper than {DEPTH_MAX}, or contain themselves");
+            return Err(Fault::new(text));
+        }
+        if self.budget.is_exhausted() {
+            return Err(Fault::new("cpu budget of the call is used up"));
+        }
+        self.depth += 1;
+        let count = table.len();
+        if let Some(tag) = &head.tag {
+            write_all(&mut self.out, &["<", tag]);
+            for (name, value) in &head.attributes {
+                write_all(&mut self.out, &[" ", name, "=\""]);
+                self.out.extend_from_slice(value);
+                self.out.push(b'"');
+            }
+            self.out.extend_from_slice(if count == 0 { b"/>" } else { b">" });
+        }
+        for index in 1..=count {
+            let written = table.with_index(index, |child| self.child(child));
+            written.map_err(|fault| fault.below(&format!("[{index}]")))?;
+        }
+        if let Some(tag) = head.tag.as_ref().filter(|_| count > 0) {
+            write_all(&mut self.out, &["</", tag, ">"]);
+        }
+        self.depth -= 1;
+        check_size(self.out.len(), self.bytes_max)
+    }
+
+    fn child(&mut self, child: Seen<'_>) -> Result<()> {
+        match child {
+            Seen::Table(table) => self.node(table, &Head::read(table, self.bytes_max)?),
+            other => text(&mut self.out, &other, Within::Content, self.bytes_max),
+        }
+    }
+}
+
+impl Head {
+    fn read(table: Entries<'_>, bytes_max: usize) -> Result<Self> {
+        let (mut head, length, mut count) = (Self::default(), table.len(), 0);
+        table.each(|key, value| {
+            match key {
+                Seen::Text(b"tag") => head.tag = Some(name_of(&value).map_err(|fault| fault.below(".tag"))?),
+                Seen::Text(b"attr") => {
+                    let read = attributes(&value, bytes_max);
+                    head.attributes = read.map_err(|fault| fault.below(".attr"))?;
+                }
+                Seen::Integer(index) if usize::try_from(index).is_ok_and(|at| (1..=length).contains(&at)) => {
+                    count += 1;
+                }
+                Seen::Integer(index) => {
+                    return Err(Fault::new(format!("{length} children with a hole before {index}")));
+                }
+                Seen::Text(name) => {
+                    let name = shown(name);
+                    return Err(Fault::new(format!(
+                        "an element has an unknown field \"{name}\": allowed are tag, attr, and children from 1 on"
+                    )));
+                }
+                other => return Err(Fault::new(format!("an element has a key of type {}", other.kind()))),
+            }
+            Ok(())
+        })?;
+        if count != length {
+            return Err(Fault::new(format!("{length} children with {} holes", length.saturating_sub(count))));
+        }
+        if head.tag.is_none() && !head.attributes.is_empty() {
+            return Err(Fault::new("attributes without a tag"));
+        }
+        Ok(head)
+    }
+}
+
+fn attributes(value: &Seen<'_>, bytes_max: usize) -> Result<Vec<(String, Vec<u8>)>> {
+    let Seen::Table(table) = value else {
+        return Err(Fault::new(format!("a {}: allowed is a table of values by names", value.kind())));
+    };
+    let (mut attributes, mut bytes) = (Vec::new(), 0);
+    table.each(|key, value| {
+        let name = name_of(&key)?;
+        let mut written = Vec::new();
+        text(&mut written, &value, Within::Attribute, bytes_max)
+            .map_err(|fault| fault.below(&format!(".{name}")))?;
+        bytes += name.len() + written.len();
+        check_size(bytes, bytes_max)?;
+        attributes.push((name, written));
+        Ok(())
+    })?;
+    attributes.sort_unstable();
+    Ok(attributes)
+}
+
+fn name_of(value: &Seen<'_>) -> Result<String> {
+    let Seen::Text(bytes) = value else {
+        return Err(Fault::new(format!("a {} is no name of XML", value.kind())));
+    };
+    match std::str::from_utf8(bytes) {
+        Ok(name) if is_name(name) => Ok(name.to_owned()),
+        _ => Err(Fault::new(format!("\"{}\" is no name of XML", shown(bytes)))),
+    }
+}
+
+/// Writes a value that is no element.
+fn text(out: &mut Vec<u8>, value: &Seen<'_>, within: Within, bytes_max: usize) -> Result<()> {
+    match *value {
+        Seen::Text(bytes) | Seen::Buffer(bytes) => escape(out, characters(bytes)?, within, bytes_max)?,
+        Seen::Integer(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
+        Seen::Number(0.0) => out.push(b'0'),
+        Seen::Number(number) if number.is_finite() => {
+            serde_json::to_writer(out, &number).map_err(|error| Fault::new(error.to_string()))?;
+        }
+        Seen::Number(number) => return Err(Fault::new(format!("{number} has no form in XML"))),
+        Seen::Boolean(flag) => out.extend_from_slice(if flag { b"true" } else { b"false" }),
+        other => return Err(Fault::new(format!("a {} has no form in XML", other.kind()))),
+    }
+    Ok(())
+}
+
+/// The text, if XML has all of its characters.
+fn characters(bytes: &[u8]) -> Result<&str> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| Fault::new(format!("text is not UTF-8 at byte {}", error.valid_up_to() + 1)))?;
+    match text.char_indices().find(|(_, character)| !is_character(*character)) {
+        None => Ok(text),
+        Some((at, character)) => Err(Fault::new(format!(
+            "text has U+{:04X} at byte {}, a character that XML lacks",
+            u32::from(character),
+            at + 1
+        ))),
+    }
+}
+
+/// Writes a text that is read back as it was: line ends are kept from being normalised.
+fn escape(out: &mut Vec<u8>, text: &str, within: Within, bytes_max: usize) -> Result<()> {
+    check_size(out.len() + text.len(), bytes_max)?;
+    let mut rest = text.as_bytes();
+    while let Some(at) = rest.iter().position(|&byte| is_escaped(byte, within)) {
+        out.extend_from_slice(&rest[..at]);
+        match rest[at] {
+            b'&' => out.extend_from_slice(b"&amp;"),
+            b'<' => out.extend_from_slice(b"&lt;"),
+            b'>' => out.extend_from_slice(b"&gt;"),
+            b'"' => out.extend_from_slice(b"&quot;"),
+            byte => {
+                let _ = write!(out, "&#{byte};");
+            }
+        }
+        rest = &rest[at + 1..];
+    }
+    out.extend_from_slice(rest);
+    check_size(out.len(), bytes_max)
+}
+
+fn is_escaped(byte: u8, within: Within) -> bool {
+    let is_markup = matches!(byte, b'&' | b'<' | b'>' | b'\r');
+    is_markup || (within == Within::Attribute && matches!(byte, b'"' | b'\'' | b'\n' | b'\t'))
+}
+
+fn check_size(bytes: usize, bytes_max: usize) -> Result<()> {
+    if bytes > bytes_max {
+        return Err(Fault::new(format!("XML exceeds limit: {bytes_max} bytes")));
+    }
+    Ok(())
+}
+
+fn write_all(out: &mut Vec<u8>, parts: &[&str]) {
+    parts.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
+}
+
+const DECLARATION: &[u8] = b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";

@@ -1,0 +1,217 @@
+//! `tollgate.xml`, `xml` in replies and `req:xml()`.
+
+use tollgate_script::{ContentType, HostOptions};
+
+use crate::app::{App, finish, handler_of, request, text};
+
+#[test]
+fn elements_are_written_and_nothing_becomes_markup() {
+    let app = App::new();
+    let check = |value: &str, expect: &str| {
+        assert_eq!(app.text(&format!("return tollgate.xml.encode({value})")), expect, "{value}");
+        let outcome = app.run(&format!("return {{ xml = {value} }}")).unwrap();
+        let declared = format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{expect}");
+        assert_eq!((text(&outcome), outcome.content_type), (declared, Some(ContentType::Xml)), "{value}");
+    };
+    check("{ tag = 'a' }", "<a/>");
+    check("{ tag = 'a', attr = {} }", "<a/>");
+    check("{ tag = 'a', attr = { z = 1, b = true, id = 'x' }, 'y' }", "<a b=\"true\" id=\"x\" z=\"1\">y</a>");
+    check("{ tag = 'a', 'b & <c>', { tag = 'd' }, 1.5, -0, true }", "<a>b &amp; &lt;c&gt;<d/>1.50true</a>");
+    check("{ tag = 'a', ']]>', '\\r\\n\\t\"\\'' }", "<a>]]&gt;&#13;\n\t\"'</a>");
+    check(
+        "{ tag = 'a', attr = { b = '\\r\\n\\t\"\\'<&>' } }",
+        "<a b=\"&#13;&#10;&#9;&quot;&#39;&lt;&amp;&gt;\"/>",
+    );
+    check("{ tag = 'a', { { tag = 'b' }, 'x', {} }, buffer.fromstring('y') }", "<a><b/>xy</a>");
+    check(
+        "{ tag = 's:a', attr = { ['xmlns:s'] = 'urn:s' }, integer.fromstring('9007199254740993') }",
+        "<s:a xmlns:s=\"urn:s\">9007199254740993</s:a>",
+    );
+    check("{ tag = '\u{e9}t\u{e9}', '\u{1f600}' }", "<\u{e9}t\u{e9}>\u{1f600}</\u{e9}t\u{e9}>");
+    assert_eq!(
+        app.text("return tollgate.xml.escape('<a href=\"x\" b=\\'c\\'>&\\n')"),
+        "&lt;a href=&quot;x&quot; b=&#39;c&#39;&gt;&amp;&#10;"
+    );
+}
+
+#[test]
+fn what_has_no_form_in_xml_is_an_error_that_names_the_path() {
+    let app = App::with(HostOptions { reply_bytes_max: 1000, ..HostOptions::default() });
+    let check = |value: &str, part: &str| {
+        let error = app.error(&format!("return {{ xml = {value} }}"));
+        assert!(error.contains(part), "{value}: {error}");
+        let error = app.error(&format!("return tollgate.xml.encode({value})"));
+        assert!(error.contains(&part.replace("reply.xml", "value")), "{value}: {error}");
+    };
+    check("'<a/>'", "reply.xml: a string is no element: allowed is a table with a tag");
+    check("{ 'a' }", "reply.xml: has no tag");
+    check("{ tag = 'a b' }", "reply.xml.tag: \"a b\" is no name of XML");
+    check("{ tag = 'a', attr = { ['x y'] = 1 } }", "reply.xml.attr: \"x y\" is no name of XML");
+    check("{ tag = 'a', attr = { x = {} } }", "reply.xml.attr.x: a table has no form in XML");
+    check("{ tag = 'a', attr = 'x' }", "reply.xml.attr: a string: allowed is a table");
+    check("{ tag = 'a', atr = {} }", "reply.xml: an element has an unknown field \"atr\"");
+    check("{ tag = 'a', 'x', { tag = 'b', '\\0' } }", "reply.xml[2][1]: text has U+0000 at byte 1");
+    check("{ tag = 'a', '\\255' }", "reply.xml[1]: text is not UTF-8 at byte 1");
+    check("{ tag = 'a', 0 / 0 }", "has no form in XML");
+    check("{ tag = 'a', tollgate.json.null }", "has no form in XML");
+    check("{ tag = 'a', [3] = 'x' }", "hole");
+    check("{ tag = 'a', { attr = { x = 1 } } }", "attributes without a tag");
+    check("(function() local t = { tag = 'a' } t[1] = t return t end)()", "nested deeper than 128");
+    check("{ tag = 'a', ('x'):rep(2000) }", "XML exceeds limit: 1000 bytes");
+    check(
+        "{ tag = 'a', attr = { a = ('x'):rep(600), b = ('x'):rep(600) } }",
+        "XML exceeds limit: 1000 bytes",
+    );
+    check("{ tag = 'a', ('&'):rep(900) }", "XML exceeds limit: 1000 bytes");
+}
+
+#[test]
+fn text_is_decoded_by_the_rules() {
+    let app = App::new();
+    let check = |text: &str, expect: &str| {
+        let json = format!(
+            "{PLAIN} local v, why = tollgate.xml.decode([==[{text}]==]) return tollgate.json.encode(v and plain(v) or why)"
+        );
+        assert_eq!(app.text(&json), expect, "{text}");
+    };
+    check("<a/>", r#"["a",{},[]]"#);
+    check(
+        "<?xml version=\"1.0\" encoding='utf-8' standalone=\"yes\"?><!-- x --><?p q?>\n<a></a >\n<!-- y -->",
+        r#"["a",{},[]]"#,
+    );
+    check("<a b=\"1\" c = '2&amp;&#x41;&#66;\t\n'/>", r#"["a",{"b":"1","c":"2&AB  "},[]]"#);
+    check("<a>x &lt;&#233;<![CDATA[<&]]>\r\ny\rz</a>", "[\"a\",{},[\"x <\u{e9}<&\\ny\\nz\"]]");
+    check("<a>\n  <b>1</b>\n  <b> </b>\n</a>", r#"["a",{},[["b",{},["1"]],["b",{},[" "]]]]"#);
+    check("<p>a <b>c</b> <i>d</i></p>", r#"["p",{},["a ",["b",{},["c"]]," ",["i",{},["d"]]]]"#);
+    check("<a>x<!-- no -->y</a>", r#"["a",{},["xy"]]"#);
+    check("<s:a xmlns:s=\"urn:s\"><s:b/></s:a>", r#"["s:a",{"xmlns:s":"urn:s"},[["s:b",{},[]]]]"#);
+    check("\u{feff}<a/>", r#"["a",{},[]]"#);
+    check("<a b='>'/>", r#"["a",{"b":">"},[]]"#);
+}
+
+/// An element as JSON: a list of tag, attributes and children.
+const PLAIN: &str = "
+local function plain(element)
+  if type(element) ~= 'table' then return element end
+  local children = tollgate.json.array()
+  for _, child in ipairs(element) do table.insert(children, plain(child)) end
+  return { element.tag, element.attr, children }
+end";
+
+#[test]
+fn text_that_is_no_xml_gives_nil_and_the_byte() {
+    let app = App::new();
+    let check = |text: &str, part: &str| {
+        let body = format!("local v, why = tollgate.xml.decode({text}) return `{{v}}: {{why}}`");
+        let answer = app.text(&body);
+        assert!(
+            answer.starts_with("nil: ") && answer.contains(part) && answer.contains(" at byte "),
+            "{text}: {answer}"
+        );
+    };
+    check("''", "text has no element at byte 1");
+    check("'x'", "text outside of the element at byte 1");
+    check("'<a/>x'", "text outside of the element at byte 5");
+    check("'<a/>&amp;'", "text outside of the element at byte 5");
+    check("'<a/><![CDATA[x]]>'", "text outside of the element");
+    check("'<a/><b/>'", "a second element beside the first at byte 5");
+    check("'<a>'", "text ends inside an element at byte 4");
+    check("'<a><b></a></b>'", "at byte");
+    check("'</a>'", "at byte");
+    check("'<a'", "at byte");
+    check("'< a/>'", "a tag without a name of XML at byte 1");
+    check("'<1/>'", "a tag without a name of XML at byte 1");
+    check("'<a b/>'", "an attribute without a value");
+    check("'<a b=c/>'", "an attribute without quotes");
+    check("'<a b=\"1\"c=\"2\"/>'", "attributes without white space between them");
+    check("'<a b=\"1\" b=\"2\"/>'", "an attribute that is there twice");
+    check("'<a b=\"<\"/>'", "an attribute with a < in it");
+    check("'<a b=\"&x;\"/>'", "the attribute b has a reference that is unknown or malformed,");
+    check("'<a b=\"&\"/>'", "the attribute b has a reference");
+    check("'<a>&nbsp;</a>'", "the reference &nbsp; is unknown, at byte 4");
+    check("'<a>&#0;</a>'", "the reference &#0; is unknown");
+    check("'<a>&#x110000;</a>'", "unknown");
+    check("'<a>&#+65;</a>'", "unknown");
+    check("'<a>& b</a>'", "at byte");
+    check("'<a>]]></a>'", "]]> in a text");
+    check("'<a>\\1</a>'", "U+0001, a character that XML lacks, at byte 4");
+    check("'<a>\\255</a>'", "text is not UTF-8 at byte 4");
+    check("'<!DOCTYPE a [<!ENTITY x \"y\">]><a>&x;</a>'", "a DOCTYPE, which is not read, at byte 1");
+    check("'<!DOCTYPE a SYSTEM \"file:///etc/passwd\"><a/>'", "a DOCTYPE");
+    check("' <?xml version=\"1.0\"?><a/>'", "an XML declaration behind the begin");
+    check("'<?xml version=\"1.1\"?><a/>'", "with version \"1.1\", allowed is \"1.0\"");
+    check(
+        "'<?xml version=\"1.0\" encoding=\"latin1\"?><a/>'",
+        "with encoding \"latin1\", allowed is \"utf-8\"",
+    );
+    check("'<a><!-- a -- b --></a>'", "at byte");
+    check("('<a>'):rep(200)", "elements are nested deeper than 128 at byte 385");
+    check(
+        "'<a ' .. (function() local t = {} for i = 1, 300 do t[i] = `a{i}=\"\"` end return table.concat(t, ' ') end)() .. '/>'",
+        "more than 256 attributes",
+    );
+}
+
+#[test]
+fn elements_are_found_in_others() {
+    let app = App::new();
+    let check = |expression: &str, expect: &str| {
+        let body = format!(
+            "local v = tollgate.xml.decode('<o><s:l n=\"1\">a<b>c</b></s:l>x<l n=\"2\"/><m/></o>') return tostring({expression})"
+        );
+        assert_eq!(app.text(&body), expect, "{expression}");
+    };
+    check("tollgate.xml.child(v, 'l').attr.n", "1");
+    check("tollgate.xml.child(v, 's:l').attr.n", "1");
+    check("tollgate.xml.child(v, 'none')", "nil");
+    check("tollgate.xml.child(v).tag", "s:l");
+    check("#tollgate.xml.children(v, 'l')", "2");
+    check("#tollgate.xml.children(v)", "3");
+    check("tollgate.xml.text(v)", "acx");
+    check("tollgate.xml.text(tollgate.xml.child(v, 'm'))", "");
+    check("tollgate.xml.encode(v)", "<o><s:l n=\"1\">a<b>c</b></s:l>x<l n=\"2\"/><m/></o>");
+    check(
+        "(select(2, pcall(tollgate.xml.child, nil, 'x')))",
+        "tollgate.xml.child of a nil: allowed is an element, a table with a tag",
+    );
+    let error = app.error("local t = { tag = 'a' } t[1] = t return tollgate.xml.text(t)");
+    assert!(error.contains("contain themselves"), "{error}");
+}
+
+#[test]
+fn a_body_is_read_as_xml() {
+    let app = App::new();
+    let source = handler_of(
+        "local order, problem = req:xml()
+         if not order then return { status = 400, json = { error = problem } } end
+         return { json = { order.tag, tollgate.xml.text(order) } }",
+    );
+    let check = |body: &str, status: u16, expect: &str| {
+        let head = format!("POST / HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n\r\n", body.len());
+        let outcome = finish(app.handler(&source).call(request(&head, body.as_bytes()))).unwrap();
+        assert_eq!((outcome.status, text(&outcome).as_str()), (status, expect), "{body}");
+    };
+    check("<order><id>7</id></order>", 200, r#"["order","7"]"#);
+    check("{}", 400, r#"{"error":"text outside of the element at byte 1"}"#);
+    check("", 400, r#"{"error":"text has no element at byte 1"}"#);
+}
+
+#[test]
+fn a_long_document_stays_within_the_memory_of_the_call() {
+    let app = App::with(HostOptions { memory_bytes_max: 1 << 20, ..HostOptions::default() });
+    let error = app.error("return tollgate.xml.decode('<a>' .. ('<b/>'):rep(100000) .. '</a>') and 200");
+    assert_eq!(error, "script exceeds its memory: growth limit 1048576 bytes");
+    assert_eq!(
+        app.text("return tostring(#tollgate.xml.decode('<a>' .. ('<b/>'):rep(1000) .. '</a>'))"),
+        "1000"
+    );
+}
+
+#[test]
+fn a_reply_has_one_content() {
+    let app = App::new();
+    let error = app.error("return { xml = { tag = 'a' }, json = {} }");
+    assert!(error.contains("reply has both json and xml"), "{error}");
+    let error = app.error("return { status = 204, xml = { tag = 'a' } }");
+    assert!(error.contains("reply.status is 204, which has no content"), "{error}");
+}

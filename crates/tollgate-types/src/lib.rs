@@ -1,0 +1,144 @@
+//! Luau's type checker over scripts: what they say of `tollgate.*`, and of each other, against what is there.
+//!
+//! The checker is the library `luau-analysis`, which is Luau's own in Rust. It runs on a thread with a stack of its own, and what
+//! goes wrong inside it is told as such. Which files are checked, and what is declared to be there, callers say; nothing is run.
+//!
+//! How much is checked a file says itself: `--!strict` all, `--!nonstrict` or nothing what cannot but fail, `--!nocheck` nothing.
+
+mod modules;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use luau_analysis::diagnostics::TypeError;
+use luau_analysis::{
+    AnalysisError, DefinitionEnvironment, FileResolver, Frontend, FrontendOptions, ModuleName,
+    NullConfigResolver, SemanticModel,
+};
+use luau_common::flags::{LuauIntegerLibrary, LuauIntegerType2};
+
+use modules::Modules;
+
+/// What is wrong in a file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TypeFault {
+    /// The file, below the root as that was given.
+    pub file: PathBuf,
+    /// The line, from 1 on.
+    pub line: u32,
+    /// The byte in the line, from 1 on.
+    pub column: u32,
+    /// What was found and what is allowed, in one line.
+    pub text: String,
+}
+
+/// Why nothing could be checked.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// The operating system gives no thread.
+    #[error("no thread for the type checker")]
+    Thread(#[source] io::Error),
+    /// What is declared to be there has faults of its own.
+    #[error("the declarations do not hold: {0}")]
+    Declarations(String),
+    /// A fault of the checker; whatever it found is lost.
+    #[error("the type checker failed: {0}")]
+    Checker(String),
+}
+
+/// Checks files below `root`, where `require` begins, and the modules that they require; `declarations` is the text of a definition
+/// file. Returns the faults in the order of files and lines.
+///
+/// # Errors
+/// Nothing is known then of any file.
+pub fn check(declarations: &str, root: &Path, files: &[PathBuf]) -> Result<Vec<TypeFault>, CheckError> {
+    thread::scope(|scope| {
+        let checker = thread::Builder::new().name("types".to_owned()).stack_size(STACK_BYTES);
+        let checker = checker.spawn_scoped(scope, || Checker::new(declarations, root)?.check_all(files));
+        checker.map_err(CheckError::Thread)?.join().unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            Err(CheckError::Checker(text.unwrap_or("it panicked").to_owned()))
+        })
+    })
+}
+
+struct Checker {
+    frontend: Frontend<Modules, NullConfigResolver>,
+}
+
+impl Checker {
+    fn new(declarations: &str, root: &Path) -> Result<Self, CheckError> {
+        // 64-bit integers, which scripts have, and the library for them.
+        LuauIntegerType2.set(true);
+        LuauIntegerLibrary.set(true);
+        let options =
+            FrontendOptions { module_time_limit_sec: Some(MODULE_SECONDS_MAX), ..FrontendOptions::default() };
+        let mut frontend = Frontend::new(Modules::below(root), NullConfigResolver::default(), options);
+        frontend.register_builtin_globals(DefinitionEnvironment::Globals).map_err(failed)?;
+        let scope = frontend.global_scope(DefinitionEnvironment::Globals);
+        let loaded =
+            frontend.load_definition_file(scope, declarations, "@tollgate", false).map_err(failed)?;
+        if !loaded.success {
+            let parsed = loaded.source_module.parse_errors.iter().map(|error| format!("{error:?}"));
+            let model = loaded.semantic_model(&frontend);
+            let told = |model: &SemanticModel<'_>| -> Vec<String> {
+                let line = |error: &TypeError| error.location.begin.line + 1;
+                let text = |error| format!("line {}: {}", line(error), model.error_message(error));
+                model.module().errors().iter().map(text).collect()
+            };
+            let typed = model.as_ref().map(told).unwrap_or_default();
+            return Err(CheckError::Declarations(parsed.chain(typed).collect::<Vec<_>>().join("; ")));
+        }
+        Ok(Self { frontend })
+    }
+
+    fn check_all(mut self, files: &[PathBuf]) -> Result<Vec<TypeFault>, CheckError> {
+        let mut faults = BTreeSet::new();
+        for file in files {
+            self.check(file, &mut faults)?;
+        }
+        Ok(faults.into_iter().collect())
+    }
+
+    fn check(&mut self, file: &Path, faults: &mut BTreeSet<TypeFault>) -> Result<(), CheckError> {
+        let name = self.frontend.file_resolver().name(file);
+        let whole = |text: String| TypeFault { file: file.to_path_buf(), line: 1, column: 1, text };
+        if self.frontend.file_resolver_mut().read_source(&name).is_none() {
+            faults.insert(whole("cannot be read".to_owned()));
+            return Ok(());
+        }
+        let result = self.frontend.check(&name, None).map_err(failed)?;
+        let modules = self.frontend.file_resolver();
+        let shown = |module: &ModuleName| modules.shown(module);
+        let model = self.frontend.semantic_model(&name);
+        let model = model.ok_or_else(|| CheckError::Checker(format!("{} is not known", file.display())))?;
+        faults.extend(result.errors.iter().map(|error| TypeFault {
+            file: shown(&error.module_name),
+            line: error.location.begin.line + 1,
+            column: error.location.begin.column + 1,
+            text: in_one_line(&modules.without_root(&model.error_message(error).to_string())),
+        }));
+        faults.extend(result.timeout_hits.iter().map(|module: &ModuleName| {
+            let file = shown(module).display().to_string();
+            whole(format!("{file} takes longer to check than {MODULE_SECONDS_MAX} s"))
+        }));
+        Ok(())
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn failed(error: AnalysisError) -> CheckError {
+    CheckError::Checker(error.to_string())
+}
+
+/// The checker sets types apart by lines and tabs.
+fn in_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Types are walked by recursion.
+const STACK_BYTES: usize = 64 << 20;
+const MODULE_SECONDS_MAX: f64 = 10.0;

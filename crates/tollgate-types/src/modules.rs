@@ -1,0 +1,83 @@
+//! Answers for which file a `require` means: `NAME.luau` or `NAME/init.luau` below the root, as when scripts run.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use luau_analysis::diagnostics::TypeCheckLimits;
+use luau_analysis::frontend::resolver::ModuleInfo;
+use luau_analysis::{FileResolver, ModuleName, SourceCode, SourceCodeType};
+use luau_common::BString;
+use luau_syntax::ast::{Expression, ExpressionKind};
+
+/// The files below a folder. A module has the name of its file, resolved.
+pub(crate) struct Modules {
+    /// Resolved, if it is there.
+    root: PathBuf,
+    /// As it was given.
+    shown: PathBuf,
+}
+
+impl Modules {
+    pub(crate) fn below(root: &Path) -> Self {
+        let shown = root.to_path_buf();
+        Self { root: fs::canonicalize(root).unwrap_or_else(|_| shown.clone()), shown }
+    }
+
+    /// The name of a file that is asked for.
+    pub(crate) fn name(&self, file: &Path) -> ModuleName {
+        module_name(&fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf()))
+    }
+
+    /// The file as whoever gave the root would name it.
+    pub(crate) fn shown(&self, name: &ModuleName) -> PathBuf {
+        let path = path_of(name);
+        path.strip_prefix(&self.root).map(|below| self.shown.join(below)).unwrap_or(path)
+    }
+
+    /// A message that names modules as scripts do.
+    pub(crate) fn without_root(&self, text: &str) -> String {
+        text.replace(&format!("{}/", self.root.display()), "")
+    }
+
+    /// The file of a name; one that is not there where nothing is.
+    fn resolve(&self, name: &[u8]) -> PathBuf {
+        let name = Path::new(OsStr::from_bytes(name.strip_prefix(b"./").unwrap_or(name)));
+        let file = self.root.join(name.with_added_extension("luau"));
+        let candidates = [file.clone(), self.root.join(name).join("init.luau")];
+        let found = candidates.iter().find_map(|file| fs::canonicalize(file).ok());
+        found.filter(|file| file.starts_with(&self.root)).unwrap_or(file)
+    }
+}
+
+impl FileResolver for Modules {
+    fn read_source(&mut self, name: &ModuleName) -> Option<SourceCode> {
+        let path = path_of(name);
+        let is_ours = fs::canonicalize(&path).is_ok_and(|path| path.starts_with(&self.root));
+        let is_short = fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() <= SOURCE_BYTES_MAX);
+        let source = fs::read(&path).ok().filter(|_| is_ours && is_short)?;
+        Some(SourceCode { source: source.into(), kind: SourceCodeType::Module })
+    }
+
+    fn resolve_module(
+        &mut self,
+        _context: Option<&ModuleInfo>,
+        expression: Expression<'_>,
+        _limits: &TypeCheckLimits,
+    ) -> Option<ModuleInfo> {
+        let ExpressionKind::String { value, .. } = expression.kind() else { return None };
+        Some(ModuleInfo { name: module_name(&self.resolve(value.as_bytes())), optional: false })
+    }
+}
+
+fn module_name(file: &Path) -> BString {
+    BString::from(file.as_os_str().as_bytes())
+}
+
+fn path_of(name: &ModuleName) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(name))
+}
+
+/// As much as a script may have when it runs.
+const SOURCE_BYTES_MAX: u64 = 4 << 20;

@@ -51,6 +51,7 @@ pub struct RequestHead {
     framing: BodyFraming,
     is_persistent: bool,
     expects_continue: bool,
+    connection_names_fields: bool,
 }
 
 impl RequestHead {
@@ -103,6 +104,16 @@ impl RequestHead {
     /// Lists the fields in their order, names as sent.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.fields.iter().map(|field| (field.name.text(&self.bytes), field.value.bytes(&self.bytes)))
+    }
+
+    /// Lists the same with names as the bytes that were sent.
+    pub fn raw_fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.fields.iter().map(|field| (field.name.bytes(&self.bytes), field.value.bytes(&self.bytes)))
+    }
+
+    /// Tells whether Connection has other options than `close` and `keep-alive`, which may name fields.
+    pub fn connection_names_fields(&self) -> bool {
+        self.connection_names_fields
     }
 
     /// Tells how the end of the body is found (RFC 9112 section 6.3).
@@ -353,6 +364,7 @@ impl HeadReader {
         Ok(RequestHead {
             expects_continue: reader.connection.expects_continue(line.version, framing)?,
             is_persistent: reader.connection.is_persistent(line.version),
+            connection_names_fields: reader.connection.names_fields(),
             bytes: buffer.split_to(end).freeze(),
             blank_bytes: reader.blank_bytes,
             line,

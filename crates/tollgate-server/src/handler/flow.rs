@@ -65,6 +65,22 @@ impl Flow {
         }
     }
 
+    /// The flow, if it has bytes to pass on as they come.
+    pub(crate) fn plain(&mut self) -> Option<&mut BackendFlow> {
+        match self {
+            Self::Backend(backend) if backend.is_plain() => Some(backend),
+            Self::Backend(_) | Self::Script(_) => None,
+        }
+    }
+
+    /// Ready when its time is over while nobody takes what it wrote; then it is broken.
+    pub(crate) fn poll_overdue(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Script(_) => Poll::Pending,
+            Self::Backend(backend) => backend.poll_overdue(context),
+        }
+    }
+
     /// Lets it go on until it has written something, or its slice is over.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Flowed> {
         match self {

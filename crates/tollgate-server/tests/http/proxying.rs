@@ -394,9 +394,10 @@ fn a_long_reply_is_passed_on_byte_for_byte() {
 }
 
 #[test]
-fn a_long_request_goes_through_the_spool() {
+fn a_long_request_of_a_recorded_route_goes_through_the_spool() {
     let backend = FakeBackend::replying(OK);
     let server = Site::new()
+        .stream("s", tollgate_log::Level::Received, &["path text request.path"])
         .proxy("/*", backend.options(), plain)
         .tune(|options| options.connection.body_memory_max = 4 << 10)
         .tune_route(|route| route.body_bytes_max = 4 << 20)

@@ -24,7 +24,7 @@ use tollgate_script::Request;
 
 use super::Exchange;
 use crate::reply::{Extent, Reply};
-pub(crate) use flow::BackendFlow;
+pub(crate) use flow::{BackendFlow, Passed};
 pub use spec::{HostSent, ProxySpec};
 
 /// A reply of a known length up to here is gathered before its head leaves.
@@ -134,7 +134,7 @@ impl Proxy {
             Some(bytes) => reply.extent = Extent::Sized(bytes),
             None => reply.extent = Extent::Streamed,
         }
-        let at_once = poll_fn(|context| match content.poll_read(context, &mut came) {
+        let at_once = poll_fn(|context| match content.poll_first(context, &mut came) {
             Poll::Ready(result) => Poll::Ready(Some(result)),
             Poll::Pending => Poll::Ready(None),
         });

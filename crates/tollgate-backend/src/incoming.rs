@@ -10,6 +10,7 @@ use tollgate_http::{ChunkedDecoder, Decoded, Limits, ReplyFraming, ReplyHead};
 
 use crate::exchange::late;
 use crate::link::{HEAD_READ_BYTES_MAX, READ_BYTES_MAX};
+use crate::outgoing::Trailers;
 use crate::upstream::Attempt;
 use crate::{Failure, FailureKind, Phase};
 
@@ -33,6 +34,8 @@ pub struct Content {
     due: Option<Instant>,
     /// The time, as long as nobody waited: a look at the clock less.
     now: Option<Instant>,
+    /// Field lines, once it is over.
+    trailers: Vec<u8>,
 }
 
 /// What became of a piece that was relayed.
@@ -71,6 +74,7 @@ impl Content {
     pub(crate) fn new(
         lease: Lease,
         framing: ReplyFraming,
+        trailers: Trailers,
         limits: &Limits,
         now: Instant,
         end: Instant,
@@ -78,10 +82,14 @@ impl Content {
         let state = match framing {
             ReplyFraming::None | ReplyFraming::Length(0) => State::Over,
             ReplyFraming::Length(bytes) => State::Length(bytes),
-            ReplyFraming::Chunked => State::Chunked(Box::new(ChunkedDecoder::new(limits))),
+            ReplyFraming::Chunked => State::Chunked(Box::new(match trailers {
+                Trailers::Discarded => ChunkedDecoder::new(limits),
+                Trailers::Kept => ChunkedDecoder::keeping_trailers(limits),
+            })),
             ReplyFraming::UntilClose => State::UntilClose,
         };
-        let mut content = Self { state, lease: Some(lease), end, due: None, now: Some(now) };
+        let mut content =
+            Self { state, lease: Some(lease), end, due: None, now: Some(now), trailers: Vec::new() };
         if content.is_over() {
             content.release();
         }
@@ -91,6 +99,12 @@ impl Content {
     /// Whether all of it was read.
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Over)
+    }
+
+    /// The trailer fields that came behind it, as lines, without those that no trailer section may have (RFC 9110 section
+    /// 6.5.1): once it is over, and if they were [asked for](crate::Outgoing::accept_trailers).
+    pub fn trailers(&self) -> &[u8] {
+        &self.trailers
     }
 
     /// Bytes that are known to be missing.
@@ -262,6 +276,11 @@ impl Content {
             State::Chunked(decoder) => {
                 let decoded = decoder.decode(input, out, u64::MAX);
                 if decoded.map_err(|error| FailureKind::NoReply(error.into()))? == Decoded::Done {
+                    decoder.trailers().for_each(|(name, value)| {
+                        for piece in [name, b": ", value, b"\r\n"] {
+                            self.trailers.extend_from_slice(piece);
+                        }
+                    });
                     self.state = State::Over;
                 }
             }

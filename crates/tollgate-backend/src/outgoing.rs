@@ -14,6 +14,16 @@ pub struct Outgoing {
     pub(crate) method: Method,
     pub(crate) head: Vec<u8>,
     pub(crate) content: OutgoingContent,
+    pub(crate) trailers: Trailers,
+}
+
+/// What becomes of the trailer fields of the reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Trailers {
+    /// They are checked and left out.
+    #[default]
+    Discarded,
+    Kept,
 }
 
 /// What a request brings.
@@ -68,7 +78,7 @@ impl Outgoing {
         head.extend_from_slice(b" HTTP/1.1\r\nHost: ");
         head.extend_from_slice(host.as_bytes());
         head.extend_from_slice(b"\r\n");
-        Self { method, head, content: OutgoingContent::Memory(Bytes::new()) }
+        Self { method, head, content: OutgoingContent::Memory(Bytes::new()), trailers: Trailers::default() }
     }
 
     /// Appends a field line and tells whether it did: what is no name, or no value, is left out.
@@ -91,6 +101,13 @@ impl Outgoing {
         self.head.extend_from_slice(b": ");
         write_value(&mut self.head);
         self.head.extend_from_slice(b"\r\n");
+    }
+
+    /// Asks for trailer fields (RFC 9110 section 10.1.4), and has those that come kept.
+    pub fn accept_trailers(&mut self) {
+        self.push_sound("TE", b"trailers");
+        self.push_sound("Connection", b"TE");
+        self.trailers = Trailers::Kept;
     }
 
     /// Ends the head. With a content, also an empty one, comes its length (RFC 9110 section 8.6); or that it comes in chunks.

@@ -155,7 +155,8 @@ impl Upstream {
                     attempt.conclude(if is_failure { Verdict::Failure } else { Verdict::Success }, now);
                     let is_reusable = is_sent && head.is_persistent();
                     let lease = Lease { attempt, is_reusable, _place: place };
-                    let content = Content::new(lease, head.framing(), &self.limits, now, end);
+                    let content =
+                        Content::new(lease, head.framing(), request.trailers, &self.limits, now, end);
                     return Ok(Incoming { head, interim, content });
                 }
                 Err((failure, is_untouched)) => {

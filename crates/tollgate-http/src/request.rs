@@ -116,6 +116,21 @@ impl RequestHead {
         self.connection_names_fields
     }
 
+    /// Tells whether the client takes trailer fields of the reply: by TE, which Connection has to name, and HTTP/1.1 (RFC 9110
+    /// sections 6.5.1 and 10.1.4).
+    pub fn accepts_trailers(&self) -> bool {
+        let has = |name: &[u8], member: &[u8]| {
+            let lines = self.raw_fields().filter(|(field, _)| field.eq_ignore_ascii_case(name));
+            lines
+                .flat_map(|(_, value)| connection_options(value))
+                .any(|option| option.eq_ignore_ascii_case(member))
+        };
+        self.connection_names_fields
+            && self.version() == Version::Http11
+            && has(b"connection", b"te")
+            && has(b"te", b"trailers")
+    }
+
     /// Tells how the end of the body is found (RFC 9112 section 6.3).
     pub fn framing(&self) -> BodyFraming {
         self.framing

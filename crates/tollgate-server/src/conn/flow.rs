@@ -82,7 +82,8 @@ impl<S: Transport> Connection<S> {
                 framing.push(&mut bytes, &taken);
             }
             if ending.is_some() && framing == Framing::Chunked {
-                bytes.extend_from_slice(LAST_CHUNK);
+                let (zero, end) = LAST_CHUNK.split_at(LAST_CHUNK.len() - 2);
+                [zero, &flow.trailers(), end].iter().for_each(|part| bytes.extend_from_slice(part));
             }
             if !self.send_part(&bytes, flow).await? {
                 return Ok(Flowed::Broken);

@@ -58,6 +58,14 @@ impl Flow {
         }
     }
 
+    /// Lines of trailer fields behind what was written.
+    pub(crate) fn trailers(&self) -> Vec<u8> {
+        match self {
+            Self::Script(_) => Vec::new(),
+            Self::Backend(backend) => backend.trailers(),
+        }
+    }
+
     pub(crate) fn memory_bytes(&self) -> usize {
         match self {
             Self::Script(script) => script.call.memory_bytes(),

@@ -139,7 +139,8 @@ impl Proxy {
             Poll::Pending => Poll::Ready(None),
         });
         at_once.await.transpose()?;
-        if content.is_over() {
+        // What has trailers has to be in chunks (RFC 9112 section 7.1.2).
+        if content.is_over() && content.trailers().is_empty() {
             reply.content = came.freeze();
             reply.extent = Extent::Whole;
             return Ok(reply.into());

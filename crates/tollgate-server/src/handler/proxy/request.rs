@@ -40,6 +40,9 @@ impl Proxy {
                 out.push_sound(name, value);
             }
         });
+        if head.accepts_trailers() {
+            out.accept_trailers();
+        }
         for (name, value) in &self.spec.set_headers {
             out.push(name, value.as_bytes());
         }

@@ -1,7 +1,9 @@
 //! What a connection waits for: the rest of a request, the next one, a handler, or the end.
 
-use std::future::pending;
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
+use std::task::Poll;
 
 use bytes::BytesMut;
 use tollgate_http::{CONTINUE, RequestError, StatusCode};
@@ -61,12 +63,17 @@ impl<S: Transport> Connection<S> {
         let came = async {
             match reading {
                 Reading::Upload(uploading) if !uploading.takes_more() => {
-                    Self::upload_room(&uploading.upload).await;
-                    Ok(Came::Bytes)
+                    let mut room = pin!(Self::upload_room(&uploading.upload));
+                    let mut broken_off = pin!(stream.broken_off());
+                    poll_fn(|context| match room.as_mut().poll(context) {
+                        Poll::Ready(()) => Poll::Ready(Ok(Came::Bytes)),
+                        Poll::Pending => broken_off.as_mut().poll(context).map(Err),
+                    })
+                    .await
                 }
                 Reading::Upload(_) => read(stream, slot, &worker.scratch, input).await,
                 _ if reads => read(stream, slot, &worker.scratch, input).await,
-                _ => pending().await,
+                _ => Err(stream.broken_off().await),
             }
         };
         queue.race(&worker.recorder, came).await.transpose()

@@ -381,11 +381,20 @@ fn a_client_that_is_gone_takes_its_request_with_it() {
         ended.lock().unwrap().send(()).unwrap();
     });
     let server = serve(backend.options());
-    let mut peer = server.connect();
-    peer.send(GET);
-    backend.request();
-    peer.reset();
-    end.recv_timeout(Duration::from_secs(20)).expect("the request to the backend is cancelled");
+    // Also one that ended its half before, and one that has sent more than is read now.
+    for more in [None, Some(""), Some(GET)] {
+        let mut peer = server.connect();
+        peer.send(POST);
+        backend.request();
+        match more {
+            Some("") => peer.finish(),
+            more => peer.send(more.unwrap_or_default().repeat(2000)),
+        }
+        assert!(peer.is_silent(), "what was asked is still awaited");
+        peer.reset();
+        end.recv_timeout(Duration::from_secs(20)).expect("the request to the backend is cancelled");
+    }
+    server.await_idle_backends();
 }
 
 #[test]

@@ -91,9 +91,10 @@ impl ReplyHead {
     /// 7.6.1, rule 19).
     pub fn forwarded_fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.raw_fields().filter(|(name, _)| {
-            !is_hop_by_hop_field(name)
-                && !name.eq_ignore_ascii_case(b"content-length")
-                && !(self.connection_names_fields && self.is_named_by_connection(name))
+            let ends_here = is_hop_by_hop_field(name)
+                || name.eq_ignore_ascii_case(b"content-length")
+                || (self.connection_names_fields && self.is_named_by_connection(name));
+            !ends_here
         })
     }
 

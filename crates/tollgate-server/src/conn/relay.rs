@@ -45,10 +45,9 @@ impl<S: Transport> Connection<S> {
                 }
             }
             if reads {
-                match ready!(poll_come(stream, &worker.scratch, context, input))? {
-                    0 => *half = PeerHalf::Closed,
-                    // More requests, which wait.
-                    _ => {}
+                // Bytes are more requests, which wait.
+                if ready!(poll_come(stream, &worker.scratch, context, input))? == 0 {
+                    *half = PeerHalf::Closed;
                 }
                 reads = false;
             }

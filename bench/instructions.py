@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Instructions of the whole process per request, by callgrind: `bench/instructions.py [--depth 16]`. Needs valgrind.
+"""Instructions of the whole process per request, by callgrind: `bench/instructions.py [--depth 16] [--proxied BYTES]`. Needs valgrind.
 
-One connection sends packets of so many requests for a fixed reply; the difference between many packets and few leaves the
-start out. Scripts are not counted: valgrind does not survive how they read the clock of their thread.
+One connection sends packets of so many requests for a fixed reply, or one by one such that a backend answers by so many bytes; the
+difference between many packets and few leaves the start out. Scripts are not counted: valgrind does not survive how they read the
+clock of their thread.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -22,43 +24,83 @@ CONFIGURATION = """
 [server]
 listen = ["127.0.0.1:0"]
 workers = 1
+"""
+FIXED = """
 [[route]]
-path = "/fixed"
+path = "/*"
 reply = { body = "hello, world\\n" }
+"""
+PROXIED = """
+[backend.app]
+urls = ["http://127.0.0.1:@PORT@"]
+[[route]]
+path = "/*"
+proxy = "app"
 """
 FEW, MANY = 100, 600
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--depth", type=int, default=16)
-    depth = parser.parse_args().depth
-    few, many = (count(depth, packets) for packets in (FEW, MANY))
-    print(f"fixed reply, {depth} to a packet: {(many - few) / (MANY - FEW) / depth:.0f} instructions a request")
+    parser.add_argument("--depth", type=int, default=16, help="requests in a packet")
+    parser.add_argument("--proxied", type=int, metavar="BYTES", help="a backend answers, by so many bytes")
+    arguments = parser.parse_args()
+    if arguments.proxied is None:
+        routes, depth, content, what = FIXED, arguments.depth, b"hello, world\n", "fixed reply"
+    else:
+        content = bytes(arguments.proxied)
+        routes, depth, what = PROXIED.replace("@PORT@", str(answer(content))), 1, f"proxied, {len(content)} bytes"
+    few, many = (count(routes, depth, content, packets) for packets in (FEW, MANY))
+    print(f"{what}, {depth} to a packet: {(many - few) / (MANY - FEW) / depth:.0f} instructions a request")
 
 
-def count(depth: int, packets: int) -> int:
+def answer(content: bytes) -> int:
+    """Starts a backend and returns its port."""
+    head = f"HTTP/1.1 200 OK\r\nServer: a\r\nContent-Type: text/plain\r\nContent-Length: {len(content)}\r\n\r\n"
+    reply = head.encode() + content
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve(peer: socket.socket):
+        came = b""
+        while piece := peer.recv(65536):
+            came += piece
+            while b"\r\n\r\n" in came:
+                came = came.split(b"\r\n\r\n", 1)[1]
+                peer.sendall(reply)
+
+    def accept():
+        while True:
+            threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    return listener.getsockname()[1]
+
+
+def count(routes: str, depth: int, content: bytes, packets: int) -> int:
     with tempfile.TemporaryDirectory(prefix="tollgate-instructions-") as folder:
-        Path(folder, "tollgate.toml").write_text(CONFIGURATION)
+        Path(folder, "tollgate.toml").write_text(CONFIGURATION + routes)
         callgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out"]
         command = [*callgrind, str(PROGRAM), "serve", "--no-load", folder]
         told = Path(folder, "told")
         with told.open("w") as errors:
             server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
             port = int(server.stdout.readline().split()[1].rsplit(":", 1)[1])
-            ask(port, depth, packets)
+            ask(port, depth, content, packets)
             server.send_signal(signal.SIGTERM)
             server.wait(120)
         return int(re.search(r"Collected : (\d+)", told.read_text())[1])
 
 
-def ask(port: int, depth: int, packets: int):
+def ask(port: int, depth: int, content: bytes, packets: int):
     with socket.create_connection(("127.0.0.1", port)) as peer:
+        replies = peer.makefile("rb")
         for _ in range(packets):
             peer.sendall(b"GET /fixed HTTP/1.1\r\nHost: a\r\n\r\n" * depth)
-            came = b""
-            while came.count(b"HTTP/1.1 200") < depth or not came.endswith(b"world\n"):
-                came += peer.recv(65536)
+            for _ in range(depth):
+                assert replies.readline().startswith(b"HTTP/1.1 200")
+                while replies.readline().strip():
+                    pass
+                assert replies.read(len(content)) == content
 
 
 if __name__ == "__main__":

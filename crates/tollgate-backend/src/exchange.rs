@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use tollgate_http::{Limits, ReplyHead, ReplyHeadReader};
 
-use crate::link::{Link, Scratch};
+use crate::link::{HEAD_READ_BYTES_MAX, Link, Scratch};
 use crate::outgoing::{Outgoing, OutgoingContent};
-use crate::{FailureKind, Phase, Timeouts};
+use crate::streamed::Framed;
+use crate::{BrokenOff, FailureKind, Phase, Timeouts};
 
 /// What one piece of a spooled content has, at most.
 const PIECE_BYTES_MAX: usize = 64 << 10;
@@ -62,21 +63,29 @@ pub(crate) async fn exchange(
     let result = poll_fn(|context| {
         loop {
             let before = sender.sent_bytes;
-            if let Err(error) = sender.poll(link, context) {
-                return Poll::Ready(Err(FailureKind::Content(error)));
+            if let Err(kind) = sender.poll(link, context) {
+                return Poll::Ready(Err(kind));
             }
-            if sender.sent_bytes > before {
+            if sender.sent_bytes > before || sender.is_waiting() {
                 due = None;
             }
-            match link.poll_read(context, scratch) {
+            match link.poll_read(context, scratch, HEAD_READ_BYTES_MAX) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(FailureKind::Closed)),
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(FailureKind::Broken(error))),
                 Poll::Pending => {
-                    let wait = if has_begun { timeouts.idle } else { timeouts.first_byte };
+                    let wait = match has_begun {
+                        true => timeouts.idle,
+                        // The client has its own bounds.
+                        false if sender.is_waiting() => timeouts.total,
+                        false => timeouts.first_byte,
+                    };
                     let at = *due.get_or_insert_with(|| end.min(Instant::now() + wait));
                     if link.poll_until(context, at).is_pending() {
                         return Poll::Pending;
+                    }
+                    if sender.is_waiting() {
+                        return Poll::Ready(Err(FailureKind::BrokenOff(BrokenOff::TOO_LATE)));
                     }
                     return Poll::Ready(Err(late(at, end, wait, timeouts)));
                 }
@@ -128,40 +137,67 @@ pub(crate) fn late(at: Instant, end: Instant, wait: std::time::Duration, timeout
 /// The bytes of a request on their way.
 struct Sender<'a> {
     request: &'a Outgoing,
-    all_bytes: u64,
     sent_bytes: u64,
     /// A piece of a spooled content, and where it begins among all bytes.
     piece: (u64, Vec<u8>),
+    /// Of a content that is still coming.
+    framed: Framed,
     /// The backend takes no more; what it has to say may still come.
     is_refused: bool,
 }
 
 impl<'a> Sender<'a> {
     fn new(request: &'a Outgoing) -> Self {
-        let all_bytes = request.head.len() as u64 + request.content.bytes_len();
-        Self { request, all_bytes, sent_bytes: 0, piece: (0, Vec::new()), is_refused: false }
+        let framed = Framed::default();
+        Self { request, sent_bytes: 0, piece: (0, Vec::new()), framed, is_refused: false }
     }
 
     fn is_done(&self) -> bool {
-        self.sent_bytes == self.all_bytes
+        let head_bytes = self.request.head.len() as u64;
+        match &self.request.content {
+            OutgoingContent::Memory(bytes) => self.sent_bytes == head_bytes + bytes.len() as u64,
+            OutgoingContent::Spooled(spooled) => self.sent_bytes == head_bytes + spooled.bytes_len(),
+            OutgoingContent::Streamed(_) => self.sent_bytes >= head_bytes && self.framed.is_done(),
+        }
+    }
+
+    /// Whether all that came was sent, and more has to come.
+    fn is_waiting(&self) -> bool {
+        !self.is_refused && self.framed.is_waiting()
     }
 
     /// Sends what the system takes.
     ///
     /// # Errors
-    /// A spooled content cannot be read.
-    fn poll(&mut self, link: &mut Link, context: &mut Context<'_>) -> io::Result<()> {
+    /// A content cannot be read, or broke off.
+    fn poll(&mut self, link: &mut Link, context: &mut Context<'_>) -> Result<(), FailureKind> {
         while !self.is_done() && !self.is_refused {
             let head_bytes = self.request.head.len() as u64;
             let head = self.request.head.get(place(self.sent_bytes)..).unwrap_or_default();
             let content_at = self.sent_bytes.saturating_sub(head_bytes);
-            let content = match &self.request.content {
+            let request = self.request;
+            let is_streamed = head.is_empty() && matches!(request.content, OutgoingContent::Streamed(_));
+            let content = match &request.content {
                 OutgoingContent::Memory(bytes) => bytes.get(place(content_at)..).unwrap_or_default(),
-                OutgoingContent::Spooled(_) => self.piece_at(content_at)?,
+                OutgoingContent::Spooled(_) => self.piece_at(content_at).map_err(FailureKind::Content)?,
+                OutgoingContent::Streamed(streamed) if head.is_empty() => {
+                    let piece = self.framed.poll_piece(&**streamed, context);
+                    match piece.map_err(FailureKind::BrokenOff)? {
+                        [] => return Ok(()),
+                        piece => piece,
+                    }
+                }
+                // Nothing of it is taken before the backend took the head.
+                OutgoingContent::Streamed(_) => &[],
             };
             match link.poll_write(context, head, content) {
                 Poll::Pending => return Ok(()),
-                Poll::Ready(Ok(sent)) => self.sent_bytes += sent as u64,
+                Poll::Ready(Ok(sent)) => {
+                    self.sent_bytes += sent as u64;
+                    if is_streamed {
+                        self.framed.advance(sent);
+                    }
+                }
                 // Whoever reads will see why.
                 Poll::Ready(Err(_)) => self.is_refused = true,
             }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use tollgate_http::{ReplyError, StatusCode};
 
+use crate::BrokenOff;
+
 /// A request that got no reply.
 #[derive(Debug, thiserror::Error)]
 #[error("backend {backend:?}{}, {phase}: {kind}", At(.address.as_deref()))]
@@ -107,6 +109,12 @@ pub enum FailureKind {
         /// How long it may.
         limit: Duration,
     },
+    /// The time for all of it is over, as its reply was not taken.
+    #[error("its reply was not taken within {} ms in all", .limit.as_millis())]
+    NotTaken {
+        /// How long it may take.
+        limit: Duration,
+    },
     /// It closed the connection.
     #[error("it closed the connection")]
     Closed,
@@ -133,6 +141,9 @@ pub enum FailureKind {
     /// The content of the request is gone from the disk.
     #[error("the request's content cannot be read back: {0}")]
     Content(#[source] io::Error),
+    /// The content of the request broke off while it came.
+    #[error("the request broke off: {0}")]
+    BrokenOff(#[source] BrokenOff),
 }
 
 impl Failure {
@@ -144,13 +155,16 @@ impl Failure {
             | FailureKind::QueueFull { .. }
             | FailureKind::QueueTimeout { .. }
             | FailureKind::Content(_) => StatusCode::SERVICE_UNAVAILABLE,
-            FailureKind::TimedOut { .. } | FailureKind::TotalTimedOut { .. } => StatusCode::GATEWAY_TIMEOUT,
+            FailureKind::TimedOut { .. }
+            | FailureKind::TotalTimedOut { .. }
+            | FailureKind::NotTaken { .. } => StatusCode::GATEWAY_TIMEOUT,
             FailureKind::Connect(_)
             | FailureKind::Closed
             | FailureKind::Broken(_)
             | FailureKind::NoReply(_)
             | FailureKind::Interim { .. }
             | FailureKind::TooLarge { .. } => StatusCode::BAD_GATEWAY,
+            FailureKind::BrokenOff(broken) => broken.status,
         }
     }
 
@@ -161,7 +175,10 @@ impl Failure {
             FailureKind::Open { .. } => "the backend failed too often: it is left alone for a moment",
             FailureKind::QueueFull { .. } | FailureKind::QueueTimeout { .. } => "the backend is busy",
             FailureKind::Content(_) => "the request could not be read back",
-            FailureKind::TimedOut { .. } | FailureKind::TotalTimedOut { .. } => "the backend took too long",
+            FailureKind::BrokenOff(broken) => broken.text,
+            FailureKind::TimedOut { .. }
+            | FailureKind::TotalTimedOut { .. }
+            | FailureKind::NotTaken { .. } => "the backend took too long",
             FailureKind::Connect(_) => "the backend is not reachable",
             FailureKind::Closed | FailureKind::Broken(_) => "the backend closed the connection",
             FailureKind::NoReply(_) | FailureKind::Interim { .. } => "the backend sent no valid reply",
@@ -175,8 +192,10 @@ impl Failure {
             FailureKind::Unresolved => "unresolved",
             FailureKind::Open { .. } => "open",
             FailureKind::QueueFull { .. } | FailureKind::QueueTimeout { .. } => "busy",
-            FailureKind::Content(_) => "content",
-            FailureKind::TimedOut { .. } | FailureKind::TotalTimedOut { .. } => "timeout",
+            FailureKind::Content(_) | FailureKind::BrokenOff(_) => "content",
+            FailureKind::TimedOut { .. }
+            | FailureKind::TotalTimedOut { .. }
+            | FailureKind::NotTaken { .. } => "timeout",
             FailureKind::Connect(_) => "connect",
             FailureKind::Closed | FailureKind::Broken(_) => "broken",
             FailureKind::NoReply(_) | FailureKind::Interim { .. } => "invalid",
@@ -219,6 +238,8 @@ impl FailureKind {
             | Self::QueueFull { .. }
             | Self::QueueTimeout { .. }
             | Self::TooLarge { .. }
+            | Self::NotTaken { .. }
+            | Self::BrokenOff(_)
             | Self::Content(_) => false,
         }
     }

@@ -9,11 +9,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use tollgate_http::{ChunkedDecoder, Decoded, Limits, ReplyFraming, ReplyHead};
 
 use crate::exchange::late;
+use crate::link::{HEAD_READ_BYTES_MAX, READ_BYTES_MAX};
+use crate::outgoing::Trailers;
 use crate::upstream::Attempt;
 use crate::{Failure, FailureKind, Phase};
-
-/// What is reserved for a content by its announced length; more comes with what came.
-const GATHERED_AT_ONCE: usize = 64 << 10;
 
 /// A reply whose head is there. Dropping it ends the request, and the connection with it.
 pub struct Incoming {
@@ -33,6 +32,19 @@ pub struct Content {
     end: Instant,
     /// Up to when the next bytes have to.
     due: Option<Instant>,
+    /// The time, as long as nobody waited: a look at the clock less.
+    now: Option<Instant>,
+    /// Field lines, once it is over.
+    trailers: Vec<u8>,
+}
+
+/// What became of a piece that was relayed.
+#[derive(Debug, Clone, Copy)]
+pub struct Relayed {
+    /// Bytes that left at once.
+    pub sent_bytes: usize,
+    /// The piece was as large as one may be: the next is likely to be there.
+    pub is_more_there: bool,
 }
 
 /// What the request holds until its reply is over.
@@ -59,14 +71,25 @@ pub struct Gathered {
 }
 
 impl Content {
-    pub(crate) fn new(lease: Lease, framing: ReplyFraming, limits: &Limits, end: Instant) -> Self {
+    pub(crate) fn new(
+        lease: Lease,
+        framing: ReplyFraming,
+        trailers: Trailers,
+        limits: &Limits,
+        now: Instant,
+        end: Instant,
+    ) -> Self {
         let state = match framing {
             ReplyFraming::None | ReplyFraming::Length(0) => State::Over,
             ReplyFraming::Length(bytes) => State::Length(bytes),
-            ReplyFraming::Chunked => State::Chunked(Box::new(ChunkedDecoder::new(limits))),
+            ReplyFraming::Chunked => State::Chunked(Box::new(match trailers {
+                Trailers::Discarded => ChunkedDecoder::new(limits),
+                Trailers::Kept => ChunkedDecoder::keeping_trailers(limits),
+            })),
             ReplyFraming::UntilClose => State::UntilClose,
         };
-        let mut content = Self { state, lease: Some(lease), end, due: None };
+        let mut content =
+            Self { state, lease: Some(lease), end, due: None, now: Some(now), trailers: Vec::new() };
         if content.is_over() {
             content.release();
         }
@@ -76,6 +99,12 @@ impl Content {
     /// Whether all of it was read.
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Over)
+    }
+
+    /// The trailer fields that came behind it, as lines, without those that no trailer section may have (RFC 9110 section
+    /// 6.5.1): once it is over, and if they were [asked for](crate::Outgoing::accept_trailers).
+    pub fn trailers(&self) -> &[u8] {
+        &self.trailers
     }
 
     /// Bytes that are known to be missing.
@@ -92,6 +121,20 @@ impl Content {
     /// # Errors
     /// The content will never be whole.
     pub fn poll_read(&mut self, context: &mut Context<'_>, out: &mut BytesMut) -> Poll<Result<(), Failure>> {
+        self.poll_some(context, out, READ_BYTES_MAX)
+    }
+
+    /// The same, up to 16 KiB at once: little to be moved with the head that goes before it.
+    pub fn poll_first(&mut self, context: &mut Context<'_>, out: &mut BytesMut) -> Poll<Result<(), Failure>> {
+        self.poll_some(context, out, HEAD_READ_BYTES_MAX)
+    }
+
+    fn poll_some(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut BytesMut,
+        bytes_max: usize,
+    ) -> Poll<Result<(), Failure>> {
         let before = out.len();
         loop {
             if let Err(kind) = self.decode(out) {
@@ -105,7 +148,7 @@ impl Content {
                 self.due = None;
                 return Poll::Ready(Ok(()));
             }
-            match self.poll_input(context, out) {
+            match self.poll_input(context, out, bytes_max) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(kind)) => return Poll::Ready(Err(self.failed(kind))),
@@ -113,14 +156,91 @@ impl Content {
         }
     }
 
+    /// Whether what comes is the content itself, so that it can be [relayed](Self::poll_relay).
+    pub fn is_plain(&self) -> bool {
+        matches!(self.state, State::Length(_))
+    }
+
+    /// Reads what is there, 64 KiB at most, into memory that the worker has for all, and lends it to `send`, which tells how
+    /// much of it left. The rest is appended to `out`. Ready with the bytes that left and what is known of the rest.
+    ///
+    /// # Errors
+    /// The content will never be whole.
+    pub fn poll_relay(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut BytesMut,
+        send: impl FnOnce(&mut Context<'_>, &[u8]) -> usize,
+    ) -> Poll<Result<Relayed, Failure>> {
+        let (State::Length(left), Some(lease)) = (&mut self.state, &mut self.lease) else {
+            return self.poll_read(context, out).map_ok(|()| Relayed { sent_bytes: 0, is_more_there: false });
+        };
+        let upstream = &lease.attempt.upstream;
+        let Some(link) = lease.attempt.link.as_mut().filter(|link| link.input.is_empty()) else {
+            return self.poll_read(context, out).map_ok(|()| Relayed { sent_bytes: 0, is_more_there: false });
+        };
+        let bytes_max = usize::try_from(*left).unwrap_or(usize::MAX);
+        // Another context may not be had while the first is lent.
+        let waker = context.waker().clone();
+        let lent = link.poll_lend(context, &upstream.scratch, bytes_max, |came| {
+            if came.is_empty() {
+                return (0, 0);
+            }
+            let sent_bytes = send(&mut Context::from_waker(&waker), came);
+            out.extend_from_slice(&came[sent_bytes..]);
+            (came.len(), sent_bytes)
+        });
+        let failure = match lent {
+            Poll::Ready(Ok((came_bytes @ 1.., sent_bytes))) => {
+                self.due = None;
+                *left -= came_bytes as u64;
+                if *left == 0 {
+                    self.state = State::Over;
+                    self.release();
+                }
+                return Poll::Ready(Ok(Relayed { sent_bytes, is_more_there: came_bytes == READ_BYTES_MAX }));
+            }
+            Poll::Ready(Ok(_)) => FailureKind::Closed,
+            Poll::Ready(Err(error)) => FailureKind::Broken(error),
+            Poll::Pending => match self.poll_late(context) {
+                Poll::Ready(kind) => kind,
+                Poll::Pending => return Poll::Pending,
+            },
+        };
+        Poll::Ready(Err(self.failed(failure)))
+    }
+
+    /// Ready when the time for all of the request is over, whoever it is that lets it wait: here it is whoever should take the
+    /// content.
+    pub fn poll_overdue(&mut self, context: &mut Context<'_>) -> Poll<Failure> {
+        let Some(lease) = &mut self.lease else { return Poll::Pending };
+        let limit = lease.attempt.upstream.shared.options.timeouts.total;
+        let Some(link) = &mut lease.attempt.link else { return Poll::Pending };
+        if link.poll_until(context, self.end).is_pending() {
+            return Poll::Pending;
+        }
+        Poll::Ready(self.failed(FailureKind::NotTaken { limit }))
+    }
+
+    /// Ready when nothing came for too long.
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<FailureKind> {
+        let Some(lease) = &mut self.lease else { return Poll::Ready(FailureKind::Closed) };
+        let timeouts = &lease.attempt.upstream.shared.options.timeouts;
+        let Some(link) = &mut lease.attempt.link else { return Poll::Ready(FailureKind::Closed) };
+        self.now = None;
+        let at = *self.due.get_or_insert_with(|| self.end.min(Instant::now() + timeouts.idle));
+        if link.poll_until(context, at).is_pending() {
+            return Poll::Pending;
+        }
+        Poll::Ready(late(at, self.end, timeouts.idle, timeouts))
+    }
+
     /// Waits until all of it is there, up to a limit.
     ///
     /// # Errors
     /// It is longer, or will never be whole.
     pub async fn gather(&mut self, bytes_max: usize) -> Result<Bytes, Failure> {
-        let missing_bytes = self.missing_bytes().and_then(|bytes| usize::try_from(bytes).ok());
-        let mut out =
-            BytesMut::with_capacity(missing_bytes.unwrap_or(0).min(bytes_max).min(GATHERED_AT_ONCE));
+        let mut out = BytesMut::new();
         if let Some(bytes) = self.missing_bytes().filter(|bytes| *bytes > bytes_max as u64) {
             return Err(self.failed(FailureKind::TooLarge { bytes, limit: bytes_max }));
         }
@@ -139,6 +259,9 @@ impl Content {
         let Some(Lease { attempt, .. }) = &mut self.lease else { return Ok(()) };
         let Some(link) = &mut attempt.link else { return Ok(()) };
         let input = &mut link.input;
+        if input.is_empty() {
+            return Ok(());
+        }
         match &mut self.state {
             State::Length(left) => {
                 // What was read past the input is counted already.
@@ -153,6 +276,11 @@ impl Content {
             State::Chunked(decoder) => {
                 let decoded = decoder.decode(input, out, u64::MAX);
                 if decoded.map_err(|error| FailureKind::NoReply(error.into()))? == Decoded::Done {
+                    decoder.trailers().for_each(|(name, value)| {
+                        for piece in [name, b": ", value, b"\r\n"] {
+                            self.trailers.extend_from_slice(piece);
+                        }
+                    });
                     self.state = State::Over;
                 }
             }
@@ -163,7 +291,12 @@ impl Content {
     }
 
     /// Reads more: what needs no decoding goes to `out` without a copy.
-    fn poll_input(&mut self, context: &mut Context<'_>, out: &mut BytesMut) -> Poll<Result<(), FailureKind>> {
+    fn poll_input(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut BytesMut,
+        bytes_max: usize,
+    ) -> Poll<Result<(), FailureKind>> {
         let Some(Lease { attempt, .. }) = &mut self.lease else {
             return Poll::Ready(Err(FailureKind::Closed));
         };
@@ -171,14 +304,14 @@ impl Content {
         let Some(link) = &mut attempt.link else { return Poll::Ready(Err(FailureKind::Closed)) };
         let read = match &mut self.state {
             State::Length(left) => {
-                let bytes_max = usize::try_from(*left).unwrap_or(usize::MAX);
-                let read = link.poll_read_into(context, out, bytes_max);
+                let left_bytes = usize::try_from(*left).unwrap_or(usize::MAX);
+                let read = link.poll_read_into(context, out, left_bytes.min(bytes_max));
                 if let Poll::Ready(Ok(bytes)) = &read {
                     *left -= *bytes as u64;
                 }
                 read
             }
-            _ => link.poll_read(context, &upstream.scratch),
+            _ => link.poll_read(context, &upstream.scratch, bytes_max),
         };
         match read {
             Poll::Ready(Ok(0)) if matches!(self.state, State::UntilClose) => {
@@ -188,26 +321,20 @@ impl Content {
             Poll::Ready(Ok(0)) => Poll::Ready(Err(FailureKind::Closed)),
             Poll::Ready(Ok(_)) => Poll::Ready(Ok(())),
             Poll::Ready(Err(error)) => Poll::Ready(Err(FailureKind::Broken(error))),
-            Poll::Pending => {
-                let timeouts = &upstream.shared.options.timeouts;
-                let at = *self.due.get_or_insert_with(|| self.end.min(Instant::now() + timeouts.idle));
-                if link.poll_until(context, at).is_pending() {
-                    return Poll::Pending;
-                }
-                Poll::Ready(Err(late(at, self.end, timeouts.idle, timeouts)))
-            }
+            Poll::Pending => self.poll_late(context).map(Err),
         }
     }
 
     /// Both messages are over: the connection may go on, unless more came than was asked for.
     fn release(&mut self) {
+        let now = self.now.unwrap_or_else(Instant::now);
         let Some(Lease { mut attempt, is_reusable, .. }) = self.lease.take() else { return };
         let Some(link) = attempt.link.take() else { return };
         if !link.input.is_empty() {
             let (backend, address) = (&attempt.upstream.shared.options.name, &attempt.target.place);
             tracing::warn!(backend, %address, "the backend sent more than its reply: connection closed");
         } else if is_reusable {
-            attempt.upstream.keep(&attempt.target, link);
+            attempt.upstream.keep(&attempt.target, link, now);
         }
     }
 

@@ -27,6 +27,7 @@ mod outgoing;
 mod pool;
 mod resolver;
 mod snapshot;
+mod streamed;
 mod target;
 mod upstream;
 
@@ -34,8 +35,9 @@ pub use address::{Address, AddressError};
 pub use backend::Backend;
 pub use breaker::BreakerState;
 pub use failure::{Failure, FailureKind, Phase};
-pub use incoming::{Content, Gathered, Incoming};
+pub use incoming::{Content, Gathered, Incoming, Relayed};
 pub use options::{BackendOptions, BreakerOptions, PoolOptions, RetryOptions, Timeouts};
 pub use outgoing::{Outgoing, OutgoingContent, SpooledContent};
 pub use snapshot::{AddressSnapshot, BackendSnapshot};
+pub use streamed::{BrokenOff, StreamedContent};
 pub use upstream::{Client, Upstream};

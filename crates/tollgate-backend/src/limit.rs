@@ -29,6 +29,11 @@ impl Limit {
         }
     }
 
+    /// Takes a place, if one is free.
+    pub(crate) fn try_enter(&self) -> Option<OwnedSemaphorePermit> {
+        self.places.clone().try_acquire_owned().ok()
+    }
+
     /// Waits for a place, in turn.
     ///
     /// # Errors
@@ -37,7 +42,7 @@ impl Limit {
     /// # Cancel safety
     /// Dropping it leaves the queue.
     pub(crate) async fn enter(&self) -> Result<OwnedSemaphorePermit, FailureKind> {
-        if let Ok(place) = self.places.clone().try_acquire_owned() {
+        if let Some(place) = self.try_enter() {
             return Ok(place);
         }
         let _queued = Queued::enter(self)?;

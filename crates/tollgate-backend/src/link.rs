@@ -17,7 +17,9 @@ use crate::target::Place;
 /// What the connections of a worker read into, one at a time.
 pub(crate) struct Scratch(RefCell<Box<[u8]>>);
 
-const READ_BYTES_MAX: usize = 64 << 10;
+pub(crate) const READ_BYTES_MAX: usize = 64 << 10;
+/// What is read at once while a head is awaited: with it comes all of a short reply, and little to be moved of a long one.
+pub(crate) const HEAD_READ_BYTES_MAX: usize = 16 << 10;
 
 impl Default for Scratch {
     fn default() -> Self {
@@ -37,6 +39,25 @@ pub(crate) struct Link {
     pub(crate) made: Instant,
     pub(crate) idle_since: Instant,
     timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Stream {
+    fn poll_read<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        scratch: &Scratch,
+        bytes_max: usize,
+        take: impl FnOnce(&[u8]) -> T,
+    ) -> Poll<io::Result<T>> {
+        let mut scratch = scratch.0.borrow_mut();
+        let bytes_max = bytes_max.min(READ_BYTES_MAX);
+        let mut came = ReadBuf::new(&mut scratch[..bytes_max]);
+        ready!(match self {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(context, &mut came),
+            Self::Unix(stream) => Pin::new(stream).poll_read(context, &mut came),
+        })?;
+        Poll::Ready(Ok(take(came.filled())))
+    }
 }
 
 impl Link {
@@ -63,20 +84,30 @@ impl Link {
         self.input.is_empty() && came.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Appends what comes to the input; 0 at the end.
+    /// Appends up to `bytes_max` of what comes to the input; 0 at the end.
     pub(crate) fn poll_read(
         &mut self,
         context: &mut Context<'_>,
         scratch: &Scratch,
+        bytes_max: usize,
     ) -> Poll<io::Result<usize>> {
-        let mut scratch = scratch.0.borrow_mut();
-        let mut came = ReadBuf::new(&mut scratch);
-        ready!(match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_read(context, &mut came),
-            Stream::Unix(stream) => Pin::new(stream).poll_read(context, &mut came),
-        })?;
-        self.input.extend_from_slice(came.filled());
-        Poll::Ready(Ok(came.filled().len()))
+        let input = &mut self.input;
+        let append = |came: &[u8]| {
+            input.extend_from_slice(came);
+            came.len()
+        };
+        self.stream.poll_read(context, scratch, bytes_max, append)
+    }
+
+    /// Lends up to `bytes_max` of what comes to `take`, past the input, which is empty; none at the end.
+    pub(crate) fn poll_lend<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        scratch: &Scratch,
+        bytes_max: usize,
+        take: impl FnOnce(&[u8]) -> T,
+    ) -> Poll<io::Result<T>> {
+        self.stream.poll_read(context, scratch, bytes_max, take)
     }
 
     /// Appends up to `bytes_max` of what comes to `out`, past the input, which is empty; 0 at the end.

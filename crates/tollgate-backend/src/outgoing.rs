@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
+use crate::StreamedContent;
 use bytes::Bytes;
 use tollgate_http::{Method, is_field_name, is_field_value};
 
@@ -13,6 +14,16 @@ pub struct Outgoing {
     pub(crate) method: Method,
     pub(crate) head: Vec<u8>,
     pub(crate) content: OutgoingContent,
+    pub(crate) trailers: Trailers,
+}
+
+/// What becomes of the trailer fields of the reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Trailers {
+    /// They are checked and left out.
+    #[default]
+    Discarded,
+    Kept,
 }
 
 /// What a request brings.
@@ -22,6 +33,8 @@ pub enum OutgoingContent {
     Memory(Bytes),
     /// It is read piece by piece.
     Spooled(Rc<dyn SpooledContent>),
+    /// It is still coming.
+    Streamed(Rc<dyn StreamedContent>),
 }
 
 /// A content that is not in memory.
@@ -37,11 +50,20 @@ pub trait SpooledContent: fmt::Debug {
 }
 
 impl OutgoingContent {
-    /// Its bytes.
-    pub fn bytes_len(&self) -> u64 {
+    /// Its bytes, where they are known.
+    pub fn bytes_len(&self) -> Option<u64> {
         match self {
-            Self::Memory(bytes) => bytes.len() as u64,
-            Self::Spooled(spooled) => spooled.bytes_len(),
+            Self::Memory(bytes) => Some(bytes.len() as u64),
+            Self::Spooled(spooled) => Some(spooled.bytes_len()),
+            Self::Streamed(streamed) => streamed.bytes_len(),
+        }
+    }
+
+    /// Whether it can be sent from its first byte on.
+    fn is_whole(&self) -> bool {
+        match self {
+            Self::Memory(_) | Self::Spooled(_) => true,
+            Self::Streamed(streamed) => streamed.is_untouched(),
         }
     }
 }
@@ -56,7 +78,7 @@ impl Outgoing {
         head.extend_from_slice(b" HTTP/1.1\r\nHost: ");
         head.extend_from_slice(host.as_bytes());
         head.extend_from_slice(b"\r\n");
-        Self { method, head, content: OutgoingContent::Memory(Bytes::new()) }
+        Self { method, head, content: OutgoingContent::Memory(Bytes::new()), trailers: Trailers::default() }
     }
 
     /// Appends a field line and tells whether it did: what is no name, or no value, is left out.
@@ -69,39 +91,56 @@ impl Outgoing {
     }
 
     /// The same for what passed the checks of a head already.
-    pub fn push_sound(&mut self, name: &str, value: &[u8]) {
-        self.head.extend_from_slice(name.as_bytes());
+    pub fn push_sound(&mut self, name: impl AsRef<[u8]>, value: &[u8]) {
+        self.push_with(name, |out| out.extend_from_slice(value));
+    }
+
+    /// The same for a sound value that is written in its place.
+    pub fn push_with(&mut self, name: impl AsRef<[u8]>, write_value: impl FnOnce(&mut Vec<u8>)) {
+        self.head.extend_from_slice(name.as_ref());
         self.head.extend_from_slice(b": ");
-        self.head.extend_from_slice(value);
+        write_value(&mut self.head);
         self.head.extend_from_slice(b"\r\n");
     }
 
-    /// Ends the head. With a content, also an empty one, comes its length (RFC 9110 section 8.6).
+    /// Asks for trailer fields (RFC 9110 section 10.1.4), and has those that come kept.
+    pub fn accept_trailers(&mut self) {
+        self.push_sound("TE", b"trailers");
+        self.push_sound("Connection", b"TE");
+        self.trailers = Trailers::Kept;
+    }
+
+    /// Ends the head. With a content, also an empty one, comes its length (RFC 9110 section 8.6); or that it comes in chunks.
     pub fn finish(mut self, content: Option<OutgoingContent>) -> Self {
         if let Some(content) = content {
-            self.push_sound("Content-Length", itoa::Buffer::new().format(content.bytes_len()).as_bytes());
+            match content.bytes_len() {
+                Some(bytes) => {
+                    self.push_sound("Content-Length", itoa::Buffer::new().format(bytes).as_bytes());
+                }
+                None => self.push_sound("Transfer-Encoding", b"chunked"),
+            }
             self.content = content;
         }
         self.head.extend_from_slice(b"\r\n");
         self
     }
 
-    /// Whether sending it twice means the same as once (RFC 9110 section 9.2.2).
-    pub(crate) fn is_idempotent(&self) -> bool {
-        self.method.is_idempotent()
+    /// Whether it can be sent twice, and that means the same as once (RFC 9110 section 9.2.2).
+    pub(crate) fn is_repeatable(&self) -> bool {
+        self.method.is_idempotent() && self.content.is_whole()
     }
 
     /// What is held for it.
     pub fn memory_bytes(&self) -> usize {
         let content = match &self.content {
             OutgoingContent::Memory(bytes) => bytes.len(),
-            OutgoingContent::Spooled(_) => 0,
+            OutgoingContent::Spooled(_) | OutgoingContent::Streamed(_) => 0,
         };
         self.head.capacity() + content
     }
 }
 
-const HEAD_BYTES_USUAL: usize = 512;
+const HEAD_BYTES_USUAL: usize = 640;
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! One worker's end of the backends: which address is asked, on which connection, and how often.
 
 use std::cell::{Cell, RefCell};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +11,7 @@ use tollgate_http::{Limits, StatusCode};
 
 use crate::backend::{Backend, count};
 use crate::breaker::{Pass, Verdict};
-use crate::exchange::{Answered, Broken, exchange};
+use crate::exchange::{Answered, exchange};
 use crate::incoming::{Content, Incoming, Lease};
 use crate::link::{Link, Scratch};
 use crate::outgoing::Outgoing;
@@ -124,14 +125,19 @@ impl Upstream {
     ) -> Result<Incoming, Failure> {
         let options = &self.shared.options;
         let total = timeout.map_or(options.timeouts.total, |timeout| timeout.min(options.timeouts.total));
-        let end = Instant::now() + total;
-        let entered = self.shared.limit.enter().await;
+        let mut now = Instant::now();
+        let end = now + total;
+        let entered = match self.shared.limit.try_enter() {
+            Some(place) => Ok(place),
+            // On the heap, so that requests that need not wait stay small.
+            None => Box::pin(self.shared.limit.enter()).await,
+        };
         let place = entered.map_err(|kind| self.failure(None, Phase::Admission, kind))?;
         self.shared.budget.deposit();
         let mut tried: Vec<Arc<Target>> = Vec::new();
         let mut last = None;
         loop {
-            let attempt = match (self.pick(&tried), last) {
+            let attempt = match (self.pick(&tried, now), last) {
                 (Ok(attempt), None) => attempt,
                 (Ok(attempt), Some(_)) => {
                     count(&self.shared.counters.retries);
@@ -142,22 +148,25 @@ impl Upstream {
                 (Err(kind), None) => return Err(self.failure(None, Phase::Admission, kind)),
             };
             let target = attempt.target.clone();
-            match attempt.run(request, end, total).await {
+            match attempt.run(request, now, end, total).await {
                 Ok((mut attempt, Answered { head, interim, is_sent })) => {
+                    now = Instant::now();
                     let is_failure = head.status().is_some_and(is_of_a_failing_backend);
-                    attempt.conclude(if is_failure { Verdict::Failure } else { Verdict::Success });
+                    attempt.conclude(if is_failure { Verdict::Failure } else { Verdict::Success }, now);
                     let is_reusable = is_sent && head.is_persistent();
                     let lease = Lease { attempt, is_reusable, _place: place };
-                    let content = Content::new(lease, head.framing(), &self.limits, end);
+                    let content =
+                        Content::new(lease, head.framing(), request.trailers, &self.limits, now, end);
                     return Ok(Incoming { head, interim, content });
                 }
                 Err((failure, is_untouched)) => {
                     tried.push(target);
-                    let may_retry = (request.is_idempotent() || is_untouched)
+                    now = Instant::now();
+                    let may_retry = (request.is_repeatable() || is_untouched)
                         && !matches!(failure.phase, Phase::Head)
                         && failure.kind.blames_backend()
                         && tried.len() <= options.retries.max as usize
-                        && Instant::now() < end;
+                        && now < end;
                     if !may_retry || self.targets().len() <= tried.len() || !self.shared.budget.withdraw() {
                         return Err(failure);
                     }
@@ -169,9 +178,9 @@ impl Upstream {
     }
 
     /// Picks the address that has the fewest requests outstanding, among those that may be asked.
-    fn pick(self: &Rc<Self>, tried: &[Arc<Target>]) -> Result<Attempt, FailureKind> {
+    fn pick(self: &Rc<Self>, tried: &[Arc<Target>], now: Instant) -> Result<Attempt, FailureKind> {
         let targets = self.targets();
-        let now_ms = self.shared.ms(Instant::now());
+        let now_ms = self.shared.ms(now);
         let from = self.next.get();
         self.next.set(from.wrapping_add(1));
         let mut refused: Option<Duration> = None;
@@ -207,8 +216,8 @@ impl Upstream {
         targets.1.clone()
     }
 
-    pub(crate) fn keep(&self, target: &Arc<Target>, link: Link) {
-        self.pool.borrow_mut().put(target, link, Instant::now());
+    pub(crate) fn keep(&self, target: &Arc<Target>, link: Link, now: Instant) {
+        self.pool.borrow_mut().put(target, link, now);
     }
 
     fn failure(&self, target: Option<&Target>, phase: Phase, kind: FailureKind) -> Failure {
@@ -242,59 +251,70 @@ impl Attempt {
     async fn run(
         mut self,
         request: &Outgoing,
+        now: Instant,
         end: Instant,
         total: Duration,
     ) -> Result<(Self, Answered), (Failure, bool)> {
         let upstream = self.upstream.clone();
         let timeouts = crate::Timeouts { total, ..upstream.shared.options.timeouts };
-        let kept = upstream.pool.borrow_mut().take(&self.target, Instant::now());
-        if let Some(mut link) = kept {
+        let kept = upstream.pool.borrow_mut().take(&self.target, now);
+        let mut is_kept = kept.is_some();
+        let mut link = match kept {
+            Some(link) => link,
+            None => match self.connect(&timeouts, end).await {
+                Ok(link) => link,
+                Err(kind) => return Err((self.fail(Phase::Connect, kind), true)),
+            },
+        };
+        loop {
             let sent = exchange(&mut link, request, &timeouts, end, &upstream.limits, &upstream.scratch);
-            match sent.await {
+            let broken = match sent.await {
                 Ok(answered) => {
                     self.link = Some(link);
                     return Ok((self, answered));
                 }
-                Err(broken) if broken.is_stale() && (request.is_idempotent() || broken.sent_bytes == 0) => {
-                    tracing::debug!(backend = upstream.shared.options.name, "a kept connection was closed");
-                }
-                Err(broken) => return Err(self.broke(broken)),
+                Err(broken) => broken,
+            };
+            let may_be_stale =
+                is_kept && broken.is_stale() && (request.is_repeatable() || broken.sent_bytes == 0);
+            if !may_be_stale {
+                return Err((self.fail(broken.phase, broken.kind), broken.sent_bytes == 0));
             }
-        }
-        let wait = timeouts.connect;
-        let at = end.min(Instant::now() + wait);
-        let mut link = match tokio::time::timeout_at(at.into(), Link::connect(&self.target.place)).await {
-            Ok(Ok(link)) => link,
-            Ok(Err(error)) => return Err((self.fail(Phase::Connect, FailureKind::Connect(error)), true)),
-            Err(_) => {
-                let kind = crate::exchange::late(at, end, wait, &timeouts);
-                return Err((self.fail(Phase::Connect, kind), true));
-            }
-        };
-        count(&upstream.shared.counters.connects);
-        let sent = exchange(&mut link, request, &timeouts, end, &upstream.limits, &upstream.scratch);
-        match sent.await {
-            Ok(answered) => {
-                self.link = Some(link);
-                Ok((self, answered))
-            }
-            Err(broken) => Err(self.broke(broken)),
+            tracing::debug!(backend = upstream.shared.options.name, "a kept connection was closed");
+            is_kept = false;
+            link = match self.connect(&timeouts, end).await {
+                Ok(link) => link,
+                Err(kind) => return Err((self.fail(Phase::Connect, kind), true)),
+            };
         }
     }
 
-    fn broke(self, broken: Broken) -> (Failure, bool) {
-        (self.fail(broken.phase, broken.kind), broken.sent_bytes == 0)
+    /// Makes a connection. On the heap, so that requests on kept ones stay small.
+    fn connect(
+        &self,
+        timeouts: &crate::Timeouts,
+        end: Instant,
+    ) -> Pin<Box<dyn Future<Output = Result<Link, FailureKind>>>> {
+        let (upstream, target, timeouts) = (self.upstream.clone(), self.target.clone(), *timeouts);
+        Box::pin(async move {
+            let at = end.min(Instant::now() + timeouts.connect);
+            let made = tokio::time::timeout_at(at.into(), Link::connect(&target.place)).await;
+            let late = |_| crate::exchange::late(at, end, timeouts.connect, &timeouts);
+            let link = made.map_err(late)?.map_err(FailureKind::Connect)?;
+            count(&upstream.shared.counters.connects);
+            Ok(link)
+        })
     }
 
     /// Tells the breaker, once.
-    fn conclude(&mut self, verdict: Verdict) {
+    fn conclude(&mut self, verdict: Verdict, now: Instant) {
         let Some(pass) = self.pass.take() else { return };
         let shared = &self.upstream.shared;
-        self.target.conclude(&shared.options.name, pass, verdict, shared.ms(Instant::now()));
+        self.target.conclude(&shared.options.name, pass, verdict, shared.ms(now));
     }
 
     fn fail(mut self, phase: Phase, kind: FailureKind) -> Failure {
-        self.conclude(if kind.blames_backend() { Verdict::Failure } else { Verdict::None });
+        self.conclude(if kind.blames_backend() { Verdict::Failure } else { Verdict::None }, Instant::now());
         self.upstream.failure(Some(&self.target), phase, kind)
     }
 
@@ -308,7 +328,9 @@ impl Attempt {
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        self.conclude(Verdict::None);
+        if self.pass.is_some() {
+            self.conclude(Verdict::None, Instant::now());
+        }
         self.target.outstanding.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -2,10 +2,13 @@
 //!
 //! The decoder looks at each framing byte once and keeps no line, so its cost is linear and its memory constant,
 //! however the bytes are cut. Extensions and trailers are checked against the grammar and discarded: nothing of them
-//! reaches fields, scripts or backends.
+//! reaches fields, scripts or backends. Trailers are kept, apart from all else, only for whoever [asks for
+//! that](ChunkedDecoder::keeping_trailers).
 
+use crate::connection::is_hop_by_hop_field;
 use crate::error::RequestError;
-use crate::grammar::{BLANK, FIELD_NAME, TOKEN, hex_value, is, is_field_content};
+use crate::field::is_single_field;
+use crate::grammar::{BLANK, FIELD_NAME, TOKEN, hex_value, is, is_field_content, trim_blanks};
 use crate::limits::{Limits, UnderscoreNames};
 use bytes::{Buf, BytesMut};
 
@@ -35,6 +38,8 @@ pub struct ChunkedDecoder {
     /// The class of the bytes of a trailer's name.
     trailer_name: u8,
     failure: Option<RequestError>,
+    /// The trailer section, if it is kept.
+    trailers: Option<Vec<u8>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +89,25 @@ impl ChunkedDecoder {
                 UnderscoreNames::Drop => TOKEN,
             },
             failure: None,
+            trailers: None,
         }
+    }
+
+    /// The same, which keeps the trailer section.
+    pub fn keeping_trailers(limits: &Limits) -> Self {
+        Self { trailers: Some(Vec::new()), ..Self::new(limits) }
+    }
+
+    /// Lists the trailer fields of a body that was decoded, in their order, without those that no trailer section may have
+    /// (RFC 9110 section 6.5.1): nothing, unless they are kept.
+    pub fn trailers(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let kept = self.trailers.as_deref().filter(|_| self.is_done()).unwrap_or_default();
+        let lines = kept.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+        let fields = lines.filter_map(|line| {
+            let (name, value) = line.split_at_checked(memchr::memchr(b':', line)?)?;
+            Some((name, trim_blanks(&value[1..])))
+        });
+        fields.filter(|(name, _)| is_trailer_field(name))
     }
 
     /// Moves decoded data from the front of `input` to the end of `body`, which may be drained between calls.
@@ -258,6 +281,9 @@ impl ChunkedDecoder {
         if self.trailer_bytes > self.trailer_bytes_max {
             return Err(RequestError::TrailerTooLarge { limit: self.trailer_bytes_max });
         }
+        if let Some(trailers) = &mut self.trailers {
+            trailers.push(byte);
+        }
         match (self.state, byte) {
             (State::TrailerStart, b'\r') => Ok(State::EndLineFeed),
             (State::TrailerStart | State::TrailerName, _) if is(self.trailer_name, byte) => {
@@ -272,6 +298,39 @@ impl ChunkedDecoder {
         }
     }
 }
+
+/// RFC 9110 section 6.5.1: no field of framing, routing, authentication, request modifiers, response control or about the
+/// content, which had to be known before it.
+fn is_trailer_field(name: &[u8]) -> bool {
+    let is = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
+    !is_hop_by_hop_field(name) && !is_single_field(name) && !NEVER_TRAILERS.iter().any(is)
+}
+
+/// Those of them that are neither of one connection nor [single](is_single_field).
+const NEVER_TRAILERS: [&str; 22] = [
+    "accept-ranges",
+    "allow",
+    "authentication-info",
+    "authorization",
+    "cache-control",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-security-policy",
+    "cookie",
+    "date",
+    "expect",
+    "forwarded",
+    "host",
+    "max-forwards",
+    "pragma",
+    "range",
+    "set-cookie",
+    "strict-transport-security",
+    "vary",
+    "via",
+    "www-authenticate",
+];
 
 /// Appends `data` as one chunk. No data writes nothing: an empty chunk would end the body.
 pub fn write_chunk(out: &mut Vec<u8>, data: &[u8]) {
@@ -303,6 +362,26 @@ mod tests {
     use super::*;
 
     type Outcome = Result<(Decoded, BytesMut, BytesMut), RequestError>;
+
+    #[test]
+    fn trailers_are_kept_for_whoever_asks_without_those_that_none_may_be() {
+        let trailers = |mut decoder: ChunkedDecoder| {
+            let mut input = BytesMut::from(
+                "1\r\na\r\n0\r\nX-Sum: \t9 \r\nContent-Length: 1\r\nset-cookie: a\r\nConnection: x\r\nETag: 1\r\n\
+                 Server-Timing: a:b\r\nEmpty:\r\n\r\nGET /",
+            );
+            let decoded = decoder.decode(&mut input, &mut BytesMut::new(), 9).unwrap();
+            assert_eq!((decoded, &input[..]), (Decoded::Done, &b"GET /"[..]));
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            decoder.trailers().map(|(name, value)| (text(name), text(value))).collect::<Vec<_>>()
+        };
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(
+            trailers(ChunkedDecoder::keeping_trailers(&Limits::default())),
+            [pair("X-Sum", "9"), pair("Server-Timing", "a:b"), pair("Empty", "")]
+        );
+        assert_eq!(trailers(ChunkedDecoder::new(&Limits::default())), []);
+    }
 
     fn decode(pieces: &[&[u8]], body_bytes_max: u64) -> Outcome {
         let mut decoder = ChunkedDecoder::new(&Limits::default());

@@ -9,6 +9,7 @@ use crate::{BodyFraming, RequestError, Version};
 pub(crate) struct ConnectionFields {
     closes: bool,
     keeps_alive: bool,
+    names_fields: bool,
     upgrades: bool,
     expectation: Option<Expectation>,
 }
@@ -29,10 +30,18 @@ impl ConnectionFields {
             if NEVER_OPTIONS.iter().any(|name| option.eq_ignore_ascii_case(name)) {
                 return Err(RequestError::ConnectionNamesFraming { found: excerpt(option) });
             }
-            self.closes |= option.eq_ignore_ascii_case(b"close");
-            self.keeps_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+            let (closes, keeps_alive) =
+                (option.eq_ignore_ascii_case(b"close"), option.eq_ignore_ascii_case(b"keep-alive"));
+            self.closes |= closes;
+            self.keeps_alive |= keeps_alive;
+            self.names_fields |= !closes && !keeps_alive;
         }
         Ok(())
+    }
+
+    /// Whether Connection has options that may name fields (RFC 9110 section 7.6.1).
+    pub(crate) fn names_fields(&self) -> bool {
+        self.names_fields
     }
 
     pub(crate) fn note_upgrade(&mut self) {
@@ -89,21 +98,21 @@ pub fn connection_options(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Connection names come on top: see [`RequestHead::is_hop_by_hop`](crate::RequestHead::is_hop_by_hop).
 pub fn is_hop_by_hop_field(name: impl AsRef<[u8]>) -> bool {
     let name = name.as_ref();
-    HOP_BY_HOP_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field.as_bytes()))
+    let as_long: &[&str] = match name.len() {
+        2 => &["te"],
+        // Reserved, so that the option names no field (RFC 9110 section 18.4).
+        5 => &["close"],
+        7 => &["trailer", "upgrade"],
+        10 => &["connection", "keep-alive"],
+        14 => &["http2-settings"],
+        16 => &["proxy-connection"],
+        17 => &["transfer-encoding"],
+        18 => &["proxy-authenticate"],
+        19 => &["proxy-authorization"],
+        _ => &[],
+    };
+    as_long.iter().any(|field| name.eq_ignore_ascii_case(field.as_bytes()))
 }
-
-const HOP_BY_HOP_FIELDS: [&str; 10] = [
-    "connection",
-    "http2-settings",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 const NEVER_OPTIONS: [&[u8]; 3] = [b"content-length", b"transfer-encoding", b"host"];
 

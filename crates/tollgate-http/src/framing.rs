@@ -21,6 +21,15 @@ impl BodyFraming {
     pub const fn has_content(self) -> bool {
         !matches!(self, Self::None | Self::Length(0))
     }
+
+    /// Returns the bytes of the content, where the head tells them.
+    pub const fn length(self) -> Option<u64> {
+        match self {
+            Self::None => Some(0),
+            Self::Length(bytes) => Some(bytes),
+            Self::Chunked => None,
+        }
+    }
 }
 
 /// The framing fields met so far.

@@ -51,6 +51,7 @@ pub struct RequestHead {
     framing: BodyFraming,
     is_persistent: bool,
     expects_continue: bool,
+    connection_names_fields: bool,
 }
 
 impl RequestHead {
@@ -103,6 +104,31 @@ impl RequestHead {
     /// Lists the fields in their order, names as sent.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.fields.iter().map(|field| (field.name.text(&self.bytes), field.value.bytes(&self.bytes)))
+    }
+
+    /// Lists the same with names as the bytes that were sent.
+    pub fn raw_fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.fields.iter().map(|field| (field.name.bytes(&self.bytes), field.value.bytes(&self.bytes)))
+    }
+
+    /// Tells whether Connection has other options than `close` and `keep-alive`, which may name fields.
+    pub fn connection_names_fields(&self) -> bool {
+        self.connection_names_fields
+    }
+
+    /// Tells whether the client takes trailer fields of the reply: by TE, which Connection has to name, and HTTP/1.1 (RFC 9110
+    /// sections 6.5.1 and 10.1.4).
+    pub fn accepts_trailers(&self) -> bool {
+        let has = |name: &[u8], member: &[u8]| {
+            let lines = self.raw_fields().filter(|(field, _)| field.eq_ignore_ascii_case(name));
+            lines
+                .flat_map(|(_, value)| connection_options(value))
+                .any(|option| option.eq_ignore_ascii_case(member))
+        };
+        self.connection_names_fields
+            && self.version() == Version::Http11
+            && has(b"connection", b"te")
+            && has(b"te", b"trailers")
     }
 
     /// Tells how the end of the body is found (RFC 9112 section 6.3).
@@ -353,6 +379,7 @@ impl HeadReader {
         Ok(RequestHead {
             expects_continue: reader.connection.expects_continue(line.version, framing)?,
             is_persistent: reader.connection.is_persistent(line.version),
+            connection_names_fields: reader.connection.names_fields(),
             bytes: buffer.split_to(end).freeze(),
             blank_bytes: reader.blank_bytes,
             line,

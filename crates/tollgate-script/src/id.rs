@@ -53,7 +53,7 @@ fn write_hyphenated(bytes: &[u8; 16], text: &mut RequestIdBuffer) {
 /// Where the digits of each byte stand.
 const PAIRS_AT: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
 
-const HEX: [[u8; 2]; 256] = {
+pub(crate) const HEX: [[u8; 2]; 256] = {
     let digits = *b"0123456789abcdef";
     let mut pairs = [[0; 2]; 256];
     let mut byte = 0;

@@ -6,6 +6,7 @@
 use bytes::Bytes;
 use tollgate_http::RequestHead;
 
+use crate::id::HEX;
 use crate::request::Request;
 
 /// Where the trace of a request comes from.
@@ -61,8 +62,13 @@ impl Trace {
     }
 
     /// What a request to somebody else says: our span is its parent.
-    pub fn traceparent(&self) -> String {
-        format!("{VERSION}-{:032x}-{:016x}-{:02x}", self.id, self.span, self.flags & SAMPLED)
+    pub fn traceparent(&self) -> [u8; TRACEPARENT_BYTES] {
+        let mut text = [b'-'; TRACEPARENT_BYTES];
+        text[..2].copy_from_slice(VERSION.as_bytes());
+        write_hex(&mut text[3..35], &self.id.to_be_bytes());
+        write_hex(&mut text[36..52], &self.span.to_be_bytes());
+        write_hex(&mut text[53..], &[self.flags & SAMPLED]);
+        text
     }
 }
 
@@ -86,16 +92,22 @@ impl Request {
     /// The fields with which the trace is passed on to a backend: `traceparent`, and what came as `tracestate` where the trace
     /// came too (section 3.3).
     pub fn trace_fields(&self) -> Vec<(&'static str, Bytes)> {
-        let Some(trace) = self.trace() else { return Vec::new() };
-        let mut fields = vec![("traceparent", Bytes::from(trace.traceparent()))];
+        let mut fields = Vec::new();
+        self.each_trace_field(|name, value| fields.push((name, Bytes::copy_from_slice(value))));
+        fields
+    }
+
+    /// Gives each of [`trace_fields`](Self::trace_fields) to `take`.
+    pub fn each_trace_field(&self, mut take: impl FnMut(&'static str, &[u8])) {
+        let Some(trace) = self.trace() else { return };
+        take("traceparent", &trace.traceparent());
         if trace.parent.is_some() {
-            let states = self.head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("tracestate"));
+            let states = self.head.raw_fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"tracestate"));
             let states: Vec<_> = states.map(|(_, value)| value).filter(|value| !value.is_empty()).collect();
             if !states.is_empty() {
-                fields.push(("tracestate", Bytes::from(states.join(&b","[..]))));
+                take("tracestate", &states.join(&b","[..]));
             }
         }
-        fields
     }
 
     /// The id of the trace, for a log line.
@@ -120,10 +132,16 @@ impl Request {
 
 /// The one `traceparent` that came; of several none counts (section 3.2.1).
 fn came(head: &RequestHead) -> Option<(u128, u64, u8)> {
-    let mut fields = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("traceparent"));
+    let mut fields = head.raw_fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"traceparent"));
     let (_, first) = fields.next()?;
     fields.next().is_none().then_some(())?;
     Trace::read(first)
+}
+
+fn write_hex(text: &mut [u8], bytes: &[u8]) {
+    for (digits, byte) in text.chunks_exact_mut(2).zip(bytes) {
+        digits.copy_from_slice(&HEX[usize::from(*byte)]);
+    }
 }
 
 /// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): a bijection.
@@ -173,7 +191,7 @@ mod tests {
     #[test]
     fn what_is_passed_on_has_our_span_as_parent_and_no_flag_that_we_do_not_know() {
         let trace = Trace { id: 0xa, parent: Some(0xb), span: 0xc, flags: 0xff };
-        assert_eq!(trace.traceparent(), "00-0000000000000000000000000000000a-000000000000000c-01");
-        assert_eq!(Trace::read(trace.traceparent().as_bytes()), Some((0xa, 0xc, 1)));
+        assert_eq!(&trace.traceparent(), b"00-0000000000000000000000000000000a-000000000000000c-01");
+        assert_eq!(Trace::read(&trace.traceparent()), Some((0xa, 0xc, 1)));
     }
 }

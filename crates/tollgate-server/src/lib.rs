@@ -47,6 +47,7 @@ mod testing;
 mod throttle;
 mod transaction;
 mod trust;
+mod upload;
 mod worker;
 
 pub use app::{AppSpec, Sources};

@@ -183,6 +183,7 @@ impl Bench {
             peer: None,
             is_from_proxy: false,
             permit: None,
+            upload: None,
         };
         let (rehearsed, stream) = exchange.rehearse().await?;
         let mut notes = self.notes.borrow_mut();

@@ -122,7 +122,7 @@ impl Worker {
             None => self.find(&head, now.at, client),
         };
         let (destination, permit) = found.unwrap_or_else(|reply| (Destination::Reply(reply), None));
-        Arrived { destination, begun: now.at, time_us: now.wall_us, permit, head }
+        Arrived { destination, begun: now.at, time_us: now.wall_us, permit, upload: None, head }
     }
 
     fn find(
@@ -231,7 +231,8 @@ impl Worker {
                     context: Context::default(),
                 };
                 let (request, begun, permit) = (Rc::new(request), arrived.begun, arrived.permit);
-                Ok(Exchange { endpoint, request, routes, begun, peer, is_from_proxy, permit })
+                let upload = arrived.upload;
+                Ok(Exchange { endpoint, request, routes, begun, peer, is_from_proxy, permit, upload })
             }
         }
     }

@@ -22,10 +22,10 @@ const EXPANDED_BYTES_FREE: u64 = 1 << 20;
 /// A request whose body comes.
 pub(crate) struct BodyReader {
     pub(crate) arrived: Arrived,
-    framing: Framing,
+    pub(super) framing: Framing,
     decoding: Option<Box<Decoding>>,
     /// Content that is neither spooled nor handed out.
-    content: BytesMut,
+    pub(super) content: BytesMut,
     spooled: Option<SpooledBody>,
     memory_bytes_max: usize,
     /// What is held waits to be spooled.
@@ -34,7 +34,7 @@ pub(crate) struct BodyReader {
     has_begun: bool,
 }
 
-enum Framing {
+pub(super) enum Framing {
     /// So many bytes, which stay in the read buffer until they are all there.
     Whole(usize),
     /// So many bytes more.
@@ -189,7 +189,7 @@ impl BodyReader {
 
 impl Framing {
     /// Moves content from the front of `input` to the end of `content`. True: it is whole.
-    fn take(
+    pub(super) fn take(
         &mut self,
         input: &mut BytesMut,
         content: &mut BytesMut,

@@ -12,6 +12,7 @@ use crate::handler::{Endpoint, Routes};
 use crate::options::{BodyPace, ConnectionLimits};
 use crate::reply::Reply;
 use crate::throttle::Permit;
+use crate::upload::Upload;
 
 /// Bytes of a body that is read only to be thrown away, so that the connection can go on.
 const DISCARDED_BODY_BYTES_MAX: u64 = 64 << 10;
@@ -25,6 +26,8 @@ pub(crate) struct Arrived {
     pub(crate) time_us: i64,
     /// Its place among those of its route, where they are counted.
     pub(crate) permit: Option<Permit>,
+    /// Its content, where the handler begins before that is whole.
+    pub(crate) upload: Option<Rc<Upload>>,
 }
 
 /// Where a request leads.
@@ -51,6 +54,14 @@ impl Arrived {
             Destination::Reply(_) => None,
         };
         own.unwrap_or(limits.body_pace)
+    }
+
+    /// Whether the handler takes a content that is still coming.
+    pub(super) fn streams_content(&self) -> bool {
+        match &self.destination {
+            Destination::Endpoint { endpoint, .. } => endpoint.streams_content(),
+            Destination::Reply(_) => false,
+        }
     }
 
     /// What a reply to it says to pages of other origins.

@@ -31,7 +31,7 @@ enum Next {
 
 /// What the peer may still send.
 #[derive(PartialEq, Eq)]
-enum PeerHalf {
+pub(super) enum PeerHalf {
     Open,
     Closed,
 }
@@ -57,7 +57,10 @@ impl<S: Transport> Connection<S> {
     async fn pour_all(&mut self, flow: &mut Flow, framing: Framing) -> Result<Flowed, Gone> {
         let mut half = PeerHalf::Open;
         loop {
-            let next = self.next_of(flow, &mut half).await?;
+            let next = match flow.plain().filter(|_| framing != Framing::Chunked) {
+                Some(plain) => Next::Flowed(self.relay(plain, &mut half).await?),
+                None => self.next_of(flow, &mut half).await?,
+            };
             let mut bytes = Vec::new();
             let ending = match next {
                 Next::Flowed(Flowed::Broken) => return Ok(Flowed::Broken),
@@ -72,14 +75,19 @@ impl<S: Transport> Connection<S> {
             let taken = flow.take();
             if framing != Framing::Chunked && bytes.is_empty() {
                 // It leaves as it is.
-                self.send_part(&taken, flow.memory_bytes()).await?;
+                if !self.send_part(&taken, flow).await? {
+                    return Ok(Flowed::Broken);
+                }
             } else {
                 framing.push(&mut bytes, &taken);
             }
             if ending.is_some() && framing == Framing::Chunked {
-                bytes.extend_from_slice(LAST_CHUNK);
+                let (zero, end) = LAST_CHUNK.split_at(LAST_CHUNK.len() - 2);
+                [zero, &flow.trailers(), end].iter().for_each(|part| bytes.extend_from_slice(part));
             }
-            self.send_part(&bytes, flow.memory_bytes()).await?;
+            if !self.send_part(&bytes, flow).await? {
+                return Ok(Flowed::Broken);
+            }
             if let Some(ending) = ending {
                 return Ok(ending);
             }
@@ -89,13 +97,24 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    async fn send_part(&mut self, bytes: &[u8], flow_bytes: usize) -> Result<(), Gone> {
-        self.held.set(self.memory_bytes() + bytes.len() + flow_bytes);
+    /// Sends a part. False: the time of what writes the content was over before the client took it.
+    async fn send_part(&mut self, bytes: &[u8], flow: &mut Flow) -> Result<bool, Gone> {
+        if bytes.is_empty() {
+            return Ok(true);
+        }
+        self.held.set(self.memory_bytes() + bytes.len() + flow.memory_bytes());
         let Self { stream, slot, held, rules, worker, queue, .. } = self;
         let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
-        queue.beside(&worker.recorder, outlet.write(bytes)).await?;
-        worker.cells.count_sent(bytes.len());
-        Ok(())
+        let mut write = pin!(outlet.write(bytes));
+        let sent = poll_fn(|context| match write.as_mut().poll(context) {
+            Poll::Ready(written) => Poll::Ready(written.map(|()| true)),
+            Poll::Pending => flow.poll_overdue(context).map(|()| Ok(false)),
+        });
+        let is_sent = queue.beside(&worker.recorder, sent).await?;
+        if is_sent {
+            worker.cells.count_sent(bytes.len());
+        }
+        Ok(is_sent)
     }
 
     /// Waits until the script wrote something, or there is another reason to send.

@@ -16,8 +16,10 @@ mod exchange;
 mod flow;
 mod outlet;
 mod queue;
+mod relay;
 mod stream;
 mod transport;
+mod uploading;
 mod wait;
 
 use std::io;
@@ -47,6 +49,7 @@ use outlet::Outlet;
 use queue::{Answered, Form, Queue, Source};
 pub(crate) use stream::Scratch;
 pub(crate) use transport::{Plain, Transport, UNSENT_BYTES};
+use uploading::Uploading;
 
 /// Replies that wait are sent when they are this large, even if more requests are there.
 const REPLIES_BYTES_MAX: usize = 256 << 10;
@@ -109,6 +112,8 @@ enum Reading {
     /// Some of its head, in the head reader, or nothing.
     Head,
     Body(Box<BodyReader>),
+    /// Some of a body whose handler runs.
+    Upload(Box<Uploading>),
 }
 
 /// What becomes of the connection when all replies are sent. Unless it is open, no further request is taken.
@@ -183,6 +188,7 @@ impl<S: Transport> Connection<S> {
 
     /// Answers those whose handlers have returned, then the complete requests of the buffer, in their order.
     fn answer_what_came(&mut self) {
+        self.feed_upload();
         while !self.replies.is_followed()
             && let Some(Answered { answer, handled, form }) = self.queue.pop()
         {
@@ -250,7 +256,7 @@ impl<S: Transport> Connection<S> {
         };
         match std::mem::replace(&mut self.reading, Reading::Head) {
             Reading::Body(body) => Ok(Some((body.arrived, content))),
-            Reading::Head => Ok(None),
+            Reading::Head | Reading::Upload(_) => Ok(None),
         }
     }
 
@@ -336,6 +342,9 @@ impl<S: Transport> Connection<S> {
             self.reuse = self.reuse.ending(Reuse::Close);
         }
         let is_last_at_hand = self.queue.is_empty();
+        if is_last_at_hand {
+            self.leave_upload();
+        }
         if is_last_at_hand && self.reuse == Reuse::Open && self.worker.deadlines.is_draining() {
             self.reuse = Reuse::Last;
         }
@@ -382,6 +391,7 @@ impl<S: Transport> Connection<S> {
         match &self.reading {
             Reading::Head => self.input.starts_with(b"HEAD "),
             Reading::Body(body) => body.arrived.head.method() == Method::Head,
+            Reading::Upload(_) => false,
         }
     }
 
@@ -428,6 +438,7 @@ impl<S: Transport> Connection<S> {
         let body_bytes = match &self.reading {
             Reading::Head => 0,
             Reading::Body(body) => body.memory_bytes(),
+            Reading::Upload(uploading) => uploading.upload.bytes(),
         };
         self.input.capacity() + body_bytes + self.queue.bytes() + self.replies.memory_bytes()
     }

@@ -1,6 +1,7 @@
 //! What a connection is made of: bytes both ways and, where the system can, files that go past our memory.
 
 use std::fs::File;
+use std::future::pending;
 use std::io;
 use std::os::fd::AsFd;
 use std::pin::Pin;
@@ -41,6 +42,12 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
         _len: usize,
     ) -> Option<Poll<io::Result<usize>>> {
         None
+    }
+
+    /// Waits until the peer has broken the connection off; one that only ended its half has not. For who reads nothing now, and
+    /// would not hear of it otherwise.
+    fn broken_off(&self) -> impl Future<Output = io::Error> {
+        pending()
     }
 
     /// Ends a reply that is not whole, so that the client sees it. Without its last chunk it shows; where the end of the
@@ -91,6 +98,16 @@ macro_rules! socket_transport {
                         _ if is_blocked(&sent) => {}
                         _ => return Some(Poll::Ready(sent)),
                     }
+                }
+            }
+
+            async fn broken_off(&self) -> io::Error {
+                match self.ready(Interest::ERROR).await {
+                    Ok(_) => {
+                        let told = self.take_error().ok().flatten();
+                        told.unwrap_or_else(|| io::ErrorKind::ConnectionReset.into())
+                    }
+                    Err(error) => error,
                 }
             }
 

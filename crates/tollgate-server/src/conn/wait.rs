@@ -1,10 +1,12 @@
 //! What a connection waits for: the rest of a request, the next one, a handler, or the end.
 
-use std::future::pending;
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
+use std::task::Poll;
 
 use bytes::BytesMut;
-use tollgate_http::{CONTINUE, StatusCode};
+use tollgate_http::{CONTINUE, RequestError, StatusCode};
 
 use super::deadline::Phase;
 use super::stream::{Came, read};
@@ -20,7 +22,11 @@ impl<S: Transport> Connection<S> {
         if let Reading::Body(body) = &self.reading
             && body.is_full()
         {
-            self.spool().await;
+            if body.arrived.streams_content() {
+                self.begin_upload();
+            } else {
+                self.spool().await;
+            }
             return Ok(());
         }
         match &self.reading {
@@ -28,7 +34,7 @@ impl<S: Transport> Connection<S> {
             Reading::Body(body) => self.input.reserve(body.missing_bytes(&self.input).min(self.input.len())),
             // A connection that waits for a request holds no buffer.
             Reading::Head if self.input.is_empty() => self.input = BytesMut::new(),
-            Reading::Head => {}
+            Reading::Head | Reading::Upload(_) => {}
         }
         self.flight.set(self.queue.count());
         if !self.held.set(self.memory_bytes()) && !self.is_between_requests() && self.takes_requests() {
@@ -53,9 +59,23 @@ impl<S: Transport> Connection<S> {
     /// what one read takes: without reading nobody would learn that the peer is gone.
     async fn come(&mut self) -> io::Result<Option<Came>> {
         let reads = self.takes_requests() || (self.input.is_empty() && self.reuse != Reuse::Ended);
-        let Self { stream, slot, worker, input, queue, .. } = self;
-        let came =
-            async { if reads { read(stream, slot, &worker.scratch, input).await } else { pending().await } };
+        let Self { stream, slot, worker, input, queue, reading, .. } = self;
+        let came = async {
+            match reading {
+                Reading::Upload(uploading) if !uploading.takes_more() => {
+                    let mut room = pin!(Self::upload_room(&uploading.upload));
+                    let mut broken_off = pin!(stream.broken_off());
+                    poll_fn(|context| match room.as_mut().poll(context) {
+                        Poll::Ready(()) => Poll::Ready(Ok(Came::Bytes)),
+                        Poll::Pending => broken_off.as_mut().poll(context).map(Err),
+                    })
+                    .await
+                }
+                Reading::Upload(_) => read(stream, slot, &worker.scratch, input).await,
+                _ if reads => read(stream, slot, &worker.scratch, input).await,
+                _ => Err(stream.broken_off().await),
+            }
+        };
         queue.race(&worker.recorder, came).await.transpose()
     }
 
@@ -79,6 +99,7 @@ impl<S: Transport> Connection<S> {
             Reading::Head if self.head_reader.has_started() => (Phase::Head, limits.head_timeout),
             Reading::Head => (Phase::Idle, limits.idle_timeout),
             Reading::Body(body) => (Phase::Body, body.arrived.body_pace(limits).patience()),
+            Reading::Upload(uploading) => (Phase::Body, uploading.pace.patience()),
         };
         self.slot.arm(phase, timeout);
     }
@@ -87,6 +108,7 @@ impl<S: Transport> Connection<S> {
     fn is_peer_awaited(&self) -> bool {
         match &self.reading {
             _ if self.queue.is_empty() => true,
+            Reading::Upload(uploading) => uploading.takes_more(),
             Reading::Body(body) if body.owes_continue() => false,
             Reading::Head | Reading::Body(_) => self.takes_requests() && !self.is_between_requests(),
         }
@@ -109,10 +131,12 @@ impl<S: Transport> Connection<S> {
 
     /// A body that comes fast enough may go on coming.
     fn earn_time(&self, bytes: usize) {
-        if let Reading::Body(body) = &self.reading {
-            let pace = body.arrived.body_pace(self.limits());
-            self.slot.earn(bytes, pace.rate_min, self.slot.after(body.arrived.begun, pace.timeout));
-        }
+        let (pace, begun) = match &self.reading {
+            Reading::Head => return,
+            Reading::Body(body) => (body.arrived.body_pace(self.limits()), body.arrived.begun),
+            Reading::Upload(uploading) => (uploading.pace, uploading.begun),
+        };
+        self.slot.earn(bytes, pace.rate_min, self.slot.after(begun, pace.timeout));
     }
 
     /// RFC 9110 section 10.1.1: a client that waits for it is told to send its body, behind all replies to what it asked
@@ -140,6 +164,11 @@ impl<S: Transport> Connection<S> {
                 self.refuse(&error);
                 Ok(())
             }
+            Reading::Upload(uploading) => {
+                let error = RequestError::BodyIncomplete { bytes: uploading.upload.bytes() as u64 };
+                self.break_upload_off(&error);
+                Ok(())
+            }
         }
     }
 
@@ -155,6 +184,10 @@ impl<S: Transport> Connection<S> {
     fn too_late(&mut self) -> Result<(), Gone> {
         if self.is_between_requests() {
             return Err(Gone);
+        }
+        if matches!(self.reading, Reading::Upload(_)) {
+            self.upload_too_late();
+            return Ok(());
         }
         self.worker.cells.count_malformed(StatusCode::REQUEST_TIMEOUT);
         self.end_with(Reply::text(StatusCode::REQUEST_TIMEOUT, "the request took too long"));

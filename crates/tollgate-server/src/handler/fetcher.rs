@@ -28,8 +28,8 @@ impl Fetcher for BackendFetcher {
             let (head, mut content) = (incoming.head, incoming.content);
             let content = content.gather(bytes_max).await.map_err(|failure| failed(&failure))?;
             let fields = head.forwarded_fields();
-            let fields =
-                fields.map(|(name, value)| (name.to_ascii_lowercase(), Bytes::copy_from_slice(value)));
+            let text = |name: &[u8]| String::from_utf8_lossy(name).to_ascii_lowercase();
+            let fields = fields.map(|(name, value)| (text(name), Bytes::copy_from_slice(value)));
             Ok(Fetched { status: head.code(), fields: fields.collect(), content })
         })
     }

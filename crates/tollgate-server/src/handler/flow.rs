@@ -58,10 +58,34 @@ impl Flow {
         }
     }
 
+    /// Lines of trailer fields behind what was written.
+    pub(crate) fn trailers(&self) -> Vec<u8> {
+        match self {
+            Self::Script(_) => Vec::new(),
+            Self::Backend(backend) => backend.trailers(),
+        }
+    }
+
     pub(crate) fn memory_bytes(&self) -> usize {
         match self {
             Self::Script(script) => script.call.memory_bytes(),
             Self::Backend(backend) => backend.memory_bytes(),
+        }
+    }
+
+    /// The flow, if it has bytes to pass on as they come.
+    pub(crate) fn plain(&mut self) -> Option<&mut BackendFlow> {
+        match self {
+            Self::Backend(backend) if backend.is_plain() => Some(backend),
+            Self::Backend(_) | Self::Script(_) => None,
+        }
+    }
+
+    /// Ready when its time is over while nobody takes what it wrote; then it is broken.
+    pub(crate) fn poll_overdue(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Script(_) => Poll::Pending,
+            Self::Backend(backend) => backend.poll_overdue(context),
         }
     }
 

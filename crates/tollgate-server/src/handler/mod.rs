@@ -31,11 +31,13 @@ use crate::reply::Reply;
 use crate::stream::Ack;
 use crate::throttle::{Permit, Throttle};
 use crate::transaction::{Ending, Facts, StreamPlan};
+use crate::upload::Upload;
 pub use collect::BODY_BYTES_MAX as COLLECT_BODY_BYTES_MAX;
 pub(crate) use fetcher::BackendFetcher;
 pub(crate) use flow::{Flow, Flowed};
 pub(crate) use pass::Routes;
-use proxy::{Asked, BackendFlow, Proxied, Proxy};
+use proxy::{Asked, Proxied, Proxy};
+pub(crate) use proxy::{BackendFlow, Passed};
 pub use proxy::{HostSent, ProxySpec};
 pub(crate) use rehearsal::Rehearsed;
 use script::{Records, ScriptRecord};
@@ -88,6 +90,8 @@ pub(crate) struct Exchange {
     pub(crate) is_from_proxy: bool,
     /// Its place among those of its route, where they are counted.
     pub(crate) permit: Option<Permit>,
+    /// Its content, while that is still coming.
+    pub(crate) upload: Option<Rc<Upload>>,
 }
 
 /// A reply, and what it has to wait for.
@@ -205,6 +209,14 @@ impl Endpoint {
     /// Whether a content coding is undone before the handler gets the content: a backend gets what the client sent.
     pub(crate) fn decodes_content(&self) -> bool {
         !matches!(self.handler, Handler::Proxy(_))
+    }
+
+    /// Whether the handler takes a content that is still coming: a backend does, where nobody else needs the whole.
+    pub(crate) fn streams_content(&self) -> bool {
+        matches!(self.handler, Handler::Proxy(_))
+            && self.stream.is_none()
+            && self.before.is_empty()
+            && self.after.is_empty()
     }
 
     /// Why a request of this moment is not taken on, if it is not: its records would wait for a database that is away.

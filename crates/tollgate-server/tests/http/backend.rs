@@ -11,7 +11,7 @@ use std::time::Duration;
 use socket2::SockRef;
 use tollgate_server::{BackendOptions, HandlerSpec, ProxySpec};
 
-use crate::site::Site;
+use crate::site::{Running, Site};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -103,6 +103,37 @@ impl Taken {
         }
     }
 
+    /// Waits until so many bytes of a request are there; false at the end.
+    pub(crate) fn has(&mut self, bytes: usize) -> bool {
+        while self.came.len() < bytes {
+            if self.read().is_none() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Reads one request in chunks, and returns its content; none at the end.
+    pub(crate) fn chunked_request(&mut self) -> Option<String> {
+        while !self.came.ends_with(b"\r\n0\r\n\r\n") {
+            self.read()?;
+        }
+        let request = String::from_utf8(std::mem::take(&mut self.came)).unwrap();
+        let (head, mut rest) = request.split_once("\r\n\r\n").unwrap();
+        assert_eq!(field(head, "transfer-encoding"), Some("chunked"));
+        assert!(field(head, "content-length").is_none() && field(head, "expect").is_none());
+        let mut content = String::new();
+        loop {
+            let (size, data) = rest.split_once("\r\n").unwrap();
+            let size = usize::from_str_radix(size, 16).unwrap();
+            if size == 0 {
+                return Some(content);
+            }
+            content.push_str(&data[..size]);
+            rest = data[size..].strip_prefix("\r\n").unwrap();
+        }
+    }
+
     fn read(&mut self) -> Option<()> {
         let mut buffer = [0; 16 << 10];
         let bytes = self.stream.read(&mut buffer).ok().filter(|bytes| *bytes > 0)?;
@@ -155,6 +186,15 @@ pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     let lines = head.split("\r\n\r\n").next().unwrap_or_default().split("\r\n").skip(1);
     let mut fields = lines.filter_map(|line| line.split_once(": "));
     fields.find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+}
+
+impl Running {
+    /// Waits until no backend has a request in flight.
+    pub(crate) fn await_idle_backends(&self) {
+        while self.backends().iter().any(|backend| backend.in_flight > 0) {
+            thread::yield_now();
+        }
+    }
 }
 
 impl Site {

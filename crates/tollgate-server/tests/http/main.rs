@@ -26,6 +26,7 @@ mod loaded;
 mod passing;
 mod peer;
 mod pipelining;
+mod proxied_uploads;
 mod proxy_faults;
 mod proxying;
 mod records;

@@ -39,6 +39,28 @@ fn status(server: &Running, request: &str) -> u16 {
 }
 
 #[test]
+fn a_client_that_reads_nothing_keeps_the_backend_no_longer_than_its_timeout() {
+    for head in ["Content-Length: 1000000000", "Transfer-Encoding: chunked"] {
+        let backend = FakeBackend::start(move |taken| {
+            taken.request();
+            taken.send(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n"));
+            let chunk = format!("4000\r\n{}\r\n", "x".repeat(16 << 10));
+            while taken.fill_once(chunk.as_bytes()) {}
+            taken.requests_done(0);
+        });
+        let timeouts = tollgate_server::Timeouts { total: 6 * SHORT, ..tollgate_server::Timeouts::default() };
+        let server = serve(BackendOptions { timeouts, ..backend.options() });
+        let mut peer = server.connect();
+        peer.send(GET);
+        assert!(backend.request().starts_with("GET "));
+        // Its connection is closed while the client takes nothing.
+        assert_eq!(backend.request(), "0");
+        server.await_idle_backends();
+        assert!(peer.sip(1 << 20, Duration::ZERO) < 1_000_000_000, "the reply is cut");
+    }
+}
+
+#[test]
 fn what_is_no_reply_is_502_and_its_connection_is_not_used_again() {
     for bytes in [
         "garbage\r\n\r\n",
@@ -359,11 +381,20 @@ fn a_client_that_is_gone_takes_its_request_with_it() {
         ended.lock().unwrap().send(()).unwrap();
     });
     let server = serve(backend.options());
-    let mut peer = server.connect();
-    peer.send(GET);
-    backend.request();
-    peer.reset();
-    end.recv_timeout(Duration::from_secs(20)).expect("the request to the backend is cancelled");
+    // Also one that ended its half before, and one that has sent more than is read now.
+    for more in [None, Some(""), Some(GET)] {
+        let mut peer = server.connect();
+        peer.send(POST);
+        backend.request();
+        match more {
+            Some("") => peer.finish(),
+            more => peer.send(more.unwrap_or_default().repeat(2000)),
+        }
+        assert!(peer.is_silent(), "what was asked is still awaited");
+        peer.reset();
+        end.recv_timeout(Duration::from_secs(20)).expect("the request to the backend is cancelled");
+    }
+    server.await_idle_backends();
 }
 
 #[test]

@@ -305,6 +305,47 @@ fn a_chunked_reply_comes_whole_or_in_chunks_and_its_trailers_end_here() {
 }
 
 #[test]
+fn trailers_go_to_a_client_that_asks_for_them_but_for_those_that_none_may_be() {
+    let end =
+        "0\r\nX-Sum: 9\r\nContent-Length: 5\r\nSet-Cookie: a=1\r\nX-Debug: 1\r\nServer-Timing: a\r\n\r\n";
+    let backend = FakeBackend::start(move |taken| {
+        while let Some(request) = taken.request() {
+            let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n";
+            if request.starts_with("GET /at-once") {
+                taken.send(head.to_owned() + end);
+                continue;
+            }
+            taken.send(head);
+            thread::sleep(Duration::from_millis(5));
+            taken.send(end);
+        }
+    });
+    let remove = |spec: &mut ProxySpec| spec.remove_reply_headers = vec!["x-debug".to_owned()];
+    let server = Site::new().proxy("/*", backend.options(), remove).start();
+    let mut peer = server.connect();
+    let asking = "HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE\r\n\r\n";
+    for path in ["/", "/at-once"] {
+        peer.send(format!("GET {path} {asking}"));
+        assert_eq!(peer.head().field("transfer-encoding"), Some("chunked"));
+        assert_eq!(peer.through(b"\r\n\r\n"), "3\r\nabc\r\n0\r\nX-Sum: 9\r\nServer-Timing: a\r\n\r\n");
+        let got = backend.request();
+        assert_eq!((field(&got, "te"), field(&got, "connection")), (Some("trailers"), Some("TE")));
+    }
+    // Who does not ask, or cannot, gets none.
+    for silent in ["TE: trailers", "Connection: TE", "TE: deflate\r\nConnection: te"] {
+        peer.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{silent}\r\n\r\n"));
+        peer.head();
+        let rest = peer.through(b"0\r\n\r\n");
+        assert!(rest.starts_with("3\r\nabc\r\n") && !rest.contains("X-Sum"), "{rest}");
+        assert_eq!(field(&backend.request(), "te"), None);
+    }
+    let mut old = server.connect();
+    old.send("GET / HTTP/1.0\r\nTE: trailers\r\nConnection: TE\r\n\r\n");
+    old.head();
+    assert_eq!(old.rest(), "abc");
+}
+
+#[test]
 fn an_http_1_0_client_gets_its_reply_up_to_the_end_or_by_length() {
     let backend = FakeBackend::start(|taken| {
         while let Some(request) = taken.request() {
@@ -394,9 +435,10 @@ fn a_long_reply_is_passed_on_byte_for_byte() {
 }
 
 #[test]
-fn a_long_request_goes_through_the_spool() {
+fn a_long_request_of_a_recorded_route_goes_through_the_spool() {
     let backend = FakeBackend::replying(OK);
     let server = Site::new()
+        .stream("s", tollgate_log::Level::Received, &["path text request.path"])
         .proxy("/*", backend.options(), plain)
         .tune(|options| options.connection.body_memory_max = 4 << 10)
         .tune_route(|route| route.body_bytes_max = 4 << 20)

@@ -4,12 +4,21 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
-use tollgate_backend::Content;
+use tollgate_backend::{Content, Failure, Relayed};
 use tollgate_script::Request;
 
 use super::Proxy;
 use crate::handler::Flowed;
 use crate::throttle::Permit;
+
+/// A piece that was relayed.
+pub(crate) struct Passed {
+    pub(crate) flowed: Flowed,
+    /// Bytes of it that left.
+    pub(crate) sent_bytes: usize,
+    /// The next one is likely to be there.
+    pub(crate) is_more_there: bool,
+}
 
 /// A content that comes.
 pub(crate) struct BackendFlow {
@@ -36,6 +45,17 @@ impl BackendFlow {
         self.came.split().freeze()
     }
 
+    /// The trailer fields of a content that ended, as lines.
+    pub(crate) fn trailers(&self) -> Vec<u8> {
+        let removed = &self.proxy.spec.remove_reply_headers;
+        let is_removed = |line: &&[u8]| {
+            let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
+            removed.iter().any(|removed| name.eq_ignore_ascii_case(removed.as_bytes()))
+        };
+        let lines = self.content.trailers().split_inclusive(|&byte| byte == b'\n');
+        lines.filter(|line| !is_removed(line)).collect::<Vec<_>>().concat()
+    }
+
     pub(crate) fn memory_bytes(&self) -> usize {
         self.came.len()
     }
@@ -52,10 +72,44 @@ impl BackendFlow {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(())) if self.content.is_over() => Poll::Ready(Flowed::Ended),
             Poll::Ready(Ok(())) => Poll::Ready(Flowed::Written),
+            Poll::Ready(Err(failure)) => Poll::Ready(self.broken(&failure)),
+        }
+    }
+
+    /// Whether it can be [relayed](Self::poll_relay).
+    pub(crate) fn is_plain(&self) -> bool {
+        self.content.is_plain() && self.came.is_empty()
+    }
+
+    /// Has `send` send what there is, without keeping it; what it does not take has to be [taken](Self::take).
+    pub(crate) fn poll_relay(
+        &mut self,
+        context: &mut Context<'_>,
+        send: impl FnOnce(&mut Context<'_>, &[u8]) -> usize,
+    ) -> Poll<Passed> {
+        match self.content.poll_relay(context, &mut self.came, send) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(relayed)) => {
+                let flowed = if self.content.is_over() { Flowed::Ended } else { Flowed::Written };
+                let Relayed { sent_bytes, is_more_there } = relayed;
+                Poll::Ready(Passed { flowed, sent_bytes, is_more_there })
+            }
             Poll::Ready(Err(failure)) => {
-                self.proxy.tell(&failure, &self.request);
-                Poll::Ready(Flowed::Broken)
+                let flowed = self.broken(&failure);
+                Poll::Ready(Passed { flowed, sent_bytes: 0, is_more_there: false })
             }
         }
+    }
+
+    /// Ready when the time of the request is over while the client takes nothing.
+    pub(crate) fn poll_overdue(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.content.poll_overdue(context).map(|failure| {
+            self.broken(&failure);
+        })
+    }
+
+    fn broken(&self, failure: &Failure) -> Flowed {
+        self.proxy.tell(failure, &self.request);
+        Flowed::Broken
     }
 }

@@ -24,7 +24,7 @@ use tollgate_script::Request;
 
 use super::Exchange;
 use crate::reply::{Extent, Reply};
-pub(crate) use flow::BackendFlow;
+pub(crate) use flow::{BackendFlow, Passed};
 pub use spec::{HostSent, ProxySpec};
 
 /// A reply of a known length up to here is gathered before its head leaves.
@@ -134,12 +134,13 @@ impl Proxy {
             Some(bytes) => reply.extent = Extent::Sized(bytes),
             None => reply.extent = Extent::Streamed,
         }
-        let at_once = poll_fn(|context| match content.poll_read(context, &mut came) {
+        let at_once = poll_fn(|context| match content.poll_first(context, &mut came) {
             Poll::Ready(result) => Poll::Ready(Some(result)),
             Poll::Pending => Poll::Ready(None),
         });
         at_once.await.transpose()?;
-        if content.is_over() {
+        // What has trailers has to be in chunks (RFC 9112 section 7.1.2).
+        if content.is_over() && content.trailers().is_empty() {
             reply.content = came.freeze();
             reply.extent = Extent::Whole;
             return Ok(reply.into());

@@ -14,7 +14,7 @@ impl Proxy {
         let mut reply = Reply::empty(head.status().unwrap_or(StatusCode::BAD_GATEWAY));
         let mut lines = Vec::with_capacity(head.bytes_len());
         for (name, value) in head.forwarded_fields() {
-            let is = |known: &str| name.eq_ignore_ascii_case(known);
+            let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
             if is("date")
                 || self.spec.remove_reply_headers.iter().any(|removed| is(removed))
                 || self.spec.set_reply_headers.iter().any(|(set, _)| is(set))
@@ -23,13 +23,14 @@ impl Proxy {
             }
             if is("x-request-id") || is("allow") {
                 // Those that the server writes where a reply has none.
-                reply.fields.push((name.to_owned().into(), Bytes::copy_from_slice(value)));
+                let name = String::from_utf8_lossy(name).into_owned();
+                reply.fields.push((name.into(), Bytes::copy_from_slice(value)));
             } else {
                 push_line(&mut lines, name, value);
             }
         }
         for (name, value) in &self.spec.set_reply_headers {
-            push_line(&mut lines, name, value.as_bytes());
+            push_line(&mut lines, name.as_bytes(), value.as_bytes());
         }
         reply.lines = lines.into();
         reply.interim = interim(&incoming.interim);
@@ -51,8 +52,8 @@ fn interim(heads: &[ReplyHead]) -> Bytes {
 }
 
 /// It passed the checks of a head, or of the configuration.
-fn push_line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
-    out.extend_from_slice(name.as_bytes());
+fn push_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");

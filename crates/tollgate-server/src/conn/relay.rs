@@ -1,0 +1,72 @@
+//! A content of known length from a backend, passed on as it comes: read into the worker's own memory and written from there, so
+//! that what the client takes at once is neither kept nor copied.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::ReadBuf;
+
+use super::deadline::Phase;
+use super::flow::PeerHalf;
+use super::queue::give_turn;
+use super::{Connection, Gone, Scratch, Transport};
+use crate::handler::{BackendFlow, Flowed, Passed};
+
+impl<S: Transport> Connection<S> {
+    /// Relays until the content is over, or the client does not take a piece at once: then the rest of it has to be sent.
+    pub(super) async fn relay(
+        &mut self,
+        flow: &mut BackendFlow,
+        half: &mut PeerHalf,
+    ) -> Result<Flowed, Gone> {
+        self.slot.set(Phase::Handling);
+        let mut reads = self.input.is_empty() && *half == PeerHalf::Open;
+        let Self { stream, worker, input, queue, .. } = self;
+        let relay = poll_fn(|context| {
+            loop {
+                let send = |context: &mut Context<'_>, bytes: &[u8]| {
+                    match Pin::new(&mut *stream).poll_write(context, bytes) {
+                        Poll::Ready(Ok(sent)) => sent,
+                        // What is left is sent again, and fails again.
+                        Poll::Ready(Err(_)) | Poll::Pending => 0,
+                    }
+                };
+                let Poll::Ready(passed) = flow.poll_relay(context, send) else { break };
+                let Passed { flowed, sent_bytes, is_more_there } = passed;
+                worker.cells.count_sent(sent_bytes);
+                if flowed != Flowed::Written || flow.memory_bytes() > 0 {
+                    return Poll::Ready(Ok(flowed));
+                }
+                if is_more_there {
+                    give_turn(context);
+                    return Poll::Pending;
+                }
+            }
+            if reads {
+                // Bytes are more requests, which wait.
+                if ready!(poll_come(stream, &worker.scratch, context, input))? == 0 {
+                    *half = PeerHalf::Closed;
+                }
+                reads = false;
+            }
+            Poll::Pending
+        });
+        queue.beside(&worker.recorder, relay).await.map_err(|error: io::Error| error.into())
+    }
+}
+
+/// Appends what comes to `input`; 0 at the end.
+fn poll_come<S: Transport>(
+    stream: &mut S,
+    scratch: &Scratch,
+    context: &mut Context<'_>,
+    input: &mut bytes::BytesMut,
+) -> Poll<io::Result<usize>> {
+    let mut scratch = scratch.0.borrow_mut();
+    let mut came = ReadBuf::new(&mut scratch);
+    ready!(Pin::new(stream).poll_read(context, &mut came))?;
+    input.extend_from_slice(came.filled());
+    Poll::Ready(Ok(came.filled().len()))
+}

@@ -25,6 +25,12 @@ pub enum SinkError {
         /// Why not.
         source: rusqlite::Error,
     },
+    /// The file at the path is not the one that was opened, or its write-ahead log is not; whatever was committed since may be lost.
+    #[error("database {} was removed or replaced while it was open", path.display())]
+    Moved {
+        /// The database.
+        path: PathBuf,
+    },
     /// The folder of a database cannot be made.
     #[error("cannot make the folder of database {}", path.display())]
     Folder {
@@ -188,6 +194,7 @@ impl SinkError {
             self,
             Self::Locked { .. }
                 | Self::Database { .. }
+                | Self::Moved { .. }
                 | Self::Folder { .. }
                 | Self::Sync { .. }
                 | Self::RolledBack { .. }

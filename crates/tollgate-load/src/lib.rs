@@ -20,6 +20,7 @@ mod live;
 mod load;
 mod query;
 mod sink;
+mod sqlite_files;
 
 pub use audit::{AuditRow, STREAM_UNKNOWN, audit};
 pub use error::{AuditError, FinishError, Remedy, SinkError, StartError};

@@ -141,6 +141,8 @@ pub struct LoadStatus {
     pub missing: u64,
     /// Records of gaps that were found after all.
     pub filled: u64,
+    /// Records in gaps that the sink has now, also of earlier runs, but for those that were given up by command.
+    pub in_gaps: u64,
     /// Commits.
     pub commits: u64,
     /// Bytes of the records that they brought, as they are in the log; those of gaps that filled are not counted.

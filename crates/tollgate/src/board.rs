@@ -87,6 +87,7 @@ pub(crate) fn report(sink: &str, status: &LoadStatus) -> Value {
         "duplicates": status.duplicates,
         "missing": status.missing,
         "filled": status.filled,
+        "in_gaps": status.in_gaps,
         "commits": status.commits,
         "bytes": status.bytes,
         "backoff_seconds": status.backoff.as_secs_f64(),

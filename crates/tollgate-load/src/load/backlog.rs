@@ -88,6 +88,13 @@ impl Pending {
         self.positions.insert(log, last);
     }
 
+    /// Where the sink stood in each log that it had anything of.
+    pub(super) fn ends(&self) -> BTreeMap<LogId, Position> {
+        let end = |last: Sequence| Position { last, chain: None };
+        let begun = self.positions.iter().filter(|(_, last)| **last > Sequence(0));
+        begun.map(|(log, last)| (*log, end(*last))).collect()
+    }
+
     /// Notes when the last batch that was loaded was written.
     pub(super) fn loaded(&mut self, log: LogId, stamp_us: Option<i64>) {
         self.loading = stamp_us.map(|stamp_us| (log, stamp_us));

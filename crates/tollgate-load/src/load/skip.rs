@@ -1,4 +1,5 @@
-//! Skipping by hand: records that will not be had, or that nobody wants, become a gap, and the load goes on behind them.
+//! Skipping by hand: records that will not be had, or that nobody wants, become a gap, and the load goes on behind them. Those of a
+//! gap that is there already are given up: nobody is told of them any more.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,10 +15,15 @@ pub(super) const SKIPPED: &str = "skipped by command";
 /// Why records are in a gap that could be read. They are not loaded by themselves.
 pub(super) const SKIPPED_READABLE: &str = "skipped by command while readable";
 
+/// Whether somebody knows of a gap and has given its records up.
+pub(super) fn is_given_up(reason: &str) -> bool {
+    reason.starts_with(SKIPPED)
+}
+
 /// Why nothing was skipped.
 #[derive(Debug, thiserror::Error)]
 pub enum SkipError {
-    /// Not the records that are next.
+    /// Not the records that are next, nor those of a gap that nobody has given up.
     #[error("records {first}-{last} of log {log} cannot be skipped: the next to be loaded is {next}")]
     NotNext {
         /// The log.
@@ -59,10 +65,11 @@ pub enum SkipError {
     Sink(#[from] SinkError),
 }
 
-/// Records `first` to `last` of a log become a gap of the sink, and its position moves behind them.
+/// Records `first` to `last` of a log become a gap of the sink, and its position moves behind them; or they are one, which is
+/// given up. If its records turn up, they are loaded all the same.
 ///
 /// # Errors
-/// They are not the next, or not all of them exist here; the sink cannot be used.
+/// They are neither the next nor a gap, or not all of them exist here; the sink cannot be used.
 pub fn skip(
     storage: &Arc<dyn Storage>,
     dir: &Path,
@@ -71,6 +78,12 @@ pub fn skip(
     (first, last): (Sequence, Sequence),
 ) -> Result<(), SkipError> {
     let mut sink = sink.open()?;
+    let is_meant = |gap: &&Gap| (gap.first, gap.last) == (first, last) && !is_given_up(&gap.reason);
+    if let Some(gap) = sink.gaps(log)?.iter().find(is_meant) {
+        // Whoever filled it meanwhile has done better.
+        sink.rename_gap(log, gap, &format!("{SKIPPED}: {}", gap.reason))?;
+        return Ok(());
+    }
     let position = sink.position(log)?;
     let next = position.map_or(first, |position| position.last.after(1));
     if first != next || first == Sequence(0) || last < first {

@@ -28,6 +28,7 @@ mod lag;
 mod live;
 mod mending;
 mod refusals;
+mod replaced;
 mod restored;
 mod retention;
 mod sinks;

@@ -5,6 +5,7 @@
 //! | reading a log | that log waits, 100 ms doubling to 30 s; the others go on |
 //! | a log is not the one that the position belongs to, or of a later version | that log is stopped |
 //! | another loader moved the position | that log is left to it for half a second, then looked at again |
+//! | the file of the database was removed or replaced | as the sink for now; what was loaded is known by the new one alone |
 //! | the sink, for now | all wait, 100 ms doubling to 30 s; the sink is opened anew |
 //! | the sink, for good (a changed type) | all wait 30 s, the state says stopped |
 //! | a panic | as the sink for now |
@@ -63,6 +64,16 @@ enum Look {
     Live,
 }
 
+/// Whether the database has seen the sink.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Enrolled {
+    /// Nobody has asked.
+    Unknown,
+    /// The one that was open before has.
+    Before,
+    Here,
+}
+
 /// Why a thread of the loader is over.
 pub(super) enum Ended {
     /// The loader is.
@@ -79,9 +90,11 @@ pub(super) struct Worker {
     watermark: Option<Watermark>,
     open: OpenSink,
     sink: Option<Box<dyn Sink>>,
-    is_enrolled: bool,
+    enrolled: Enrolled,
     /// Whether the database was looked at for what was deleted, since it was opened.
     is_deleted_named: bool,
+    /// Records in gaps that nobody has given up; none if that may have changed.
+    gap_records: Option<u64>,
     logs: BTreeMap<LogId, Following>,
     shared: Arc<Shared>,
     /// The wait after the last error of the sink; none if all is well.
@@ -114,8 +127,9 @@ impl Worker {
             watermark: None,
             open,
             sink: None,
-            is_enrolled: false,
+            enrolled: Enrolled::Unknown,
             is_deleted_named: false,
+            gap_records: None,
             logs: BTreeMap::new(),
             shared,
             backoff: None,
@@ -253,12 +267,17 @@ impl Worker {
         }
         self.shared.update(|status| status.last_error = Some(reason));
         if error.is_retriable() {
-            if let SinkError::Locked { .. } = error {
+            match error {
                 // A connection that only waited for a lock is as good as a new one.
-                self.restart_logs();
-                self.backoff = self.backoff.map(|wait| wait.min(LOCKED_PAUSE_MAX / 2));
-            } else {
-                self.forget_sink();
+                SinkError::Locked { .. } => {
+                    self.restart_logs();
+                    self.backoff = self.backoff.map(|wait| wait.min(LOCKED_PAUSE_MAX / 2));
+                }
+                SinkError::Moved { .. } => {
+                    self.forget_sink();
+                    self.forget_stopped();
+                }
+                _ => self.forget_sink(),
             }
             self.wait_out(LoadState::Retrying);
         } else {
@@ -270,8 +289,23 @@ impl Worker {
 
     fn forget_sink(&mut self) {
         self.sink = None;
-        self.is_deleted_named = false;
+        self.forget_positions();
         self.restart_logs();
+    }
+
+    /// What is known of the database does not hold any more.
+    fn forget_positions(&mut self) {
+        self.is_deleted_named = false;
+        self.gap_records = None;
+        if self.enrolled == Enrolled::Here {
+            self.enrolled = Enrolled::Before;
+        }
+    }
+
+    /// A log that is not the one of a position may be that of another database.
+    fn forget_stopped(&mut self) {
+        self.logs.clear();
+        self.shared.update(|status| status.stopped_logs.clear());
     }
 
     fn restart_logs(&mut self) {
@@ -315,11 +349,13 @@ impl Worker {
             Err(error) if error.is_not_found() => Vec::new(),
             Err(error) => return Ok(self.put_off(&error)),
         };
+        self.look_at_database()?;
         match self.enroll(&logs).and_then(|()| self.name_deleted()) {
             Ok(()) => {}
             Err(ChunkError::Log(error)) => return Ok(self.put_off(&error)),
             Err(ChunkError::Sink(error)) => return Err(error),
         }
+        self.count_gaps()?;
         self.logs.retain(|log, _| logs.contains(log));
         if self.is_awaited() {
             logs.sort_by_key(|log| !self.is_live(*log));
@@ -355,17 +391,35 @@ impl Worker {
 
     /// Has the sink begin where its configuration says, if the database has never seen it.
     fn enroll(&mut self, logs: &[LogId]) -> Result<(), ChunkError> {
-        if self.is_enrolled {
+        if self.enrolled == Enrolled::Here {
             return Ok(());
         }
         if !self.sink()?.is_enrolled()? {
             let mut ends = deleted_ends(&*self.storage, &self.options.dir)?;
-            if self.options.sink.from == LoadFrom::Now {
-                ends.extend(self.ends_of(logs)?);
+            match (self.options.sink.from, self.enrolled) {
+                (LoadFrom::Oldest, _) => {}
+                // It was gone behind what it is known to have had: what came since is to be loaded, and replies wait for it.
+                (LoadFrom::Now, Enrolled::Before) => ends.extend(self.pending.ends()),
+                (LoadFrom::Now, _) => ends.extend(self.ends_of(logs)?),
             }
             self.sink()?.enroll(&ends)?;
         }
-        self.is_enrolled = true;
+        self.enrolled = Enrolled::Here;
+        Ok(())
+    }
+
+    /// Looks whether the database was put back to what it was before, under the feet of the connection.
+    fn look_at_database(&mut self) -> Result<(), SinkError> {
+        if !self.sink()?.is_changed()? {
+            return Ok(());
+        }
+        self.forget_positions();
+        for log in self.logs.keys().copied().collect::<Vec<_>>() {
+            let Some(mut following) = self.logs.remove(&log) else { continue };
+            let moved = if following.is_stopped { Ok(false) } else { self.is_moving(log, &mut following) };
+            self.logs.insert(log, following);
+            moved?;
+        }
         Ok(())
     }
 

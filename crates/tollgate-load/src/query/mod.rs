@@ -19,6 +19,8 @@ use crate::sink::PostgresUrl;
 
 /// Questions that may wait.
 const QUEUE_MAX: usize = 1024;
+/// How often a connection that nobody asks is looked at: a file that was removed keeps its room on the disk while it is open.
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
 /// Which database, and within which bounds.
 #[derive(Debug, Clone)]
@@ -131,6 +133,14 @@ struct Question {
     asker: Box<dyn Asker>,
 }
 
+/// What a thread does next.
+enum Next {
+    Question(Question),
+    /// Nobody has asked for a while.
+    Look,
+    End,
+}
+
 /// A connection of one thread.
 trait Connection {
     fn ask(&mut self, sql: &str, parameters: &[QueryValue]) -> Result<QueryAnswer, QueryError>;
@@ -203,9 +213,15 @@ impl Shared {
 
     fn run(self: Arc<Self>) {
         let mut connection = None;
-        while let Some(Question { sql, parameters, asker }) = self.next() {
-            if !asker.is_gone() {
-                asker.tell(self.answer(&mut connection, &sql, &parameters));
+        loop {
+            match self.next(connection.is_some()) {
+                Next::Question(Question { sql, parameters, asker }) => {
+                    if !asker.is_gone() {
+                        asker.tell(self.answer(&mut connection, &sql, &parameters));
+                    }
+                }
+                Next::Look => drop(connection.take_if(|known: &mut Box<dyn Connection>| !known.is_usable())),
+                Next::End => return,
             }
         }
     }
@@ -230,19 +246,25 @@ impl Shared {
         })
     }
 
-    /// Waits for a question. None: there will be no more.
-    fn next(&self) -> Option<Question> {
+    /// Waits for a question, or until the connection is to be looked at, if there is one.
+    fn next(&self, has_connection: bool) -> Next {
         let mut queue = self.queue();
         loop {
             if queue.is_closed {
-                return None;
+                return Next::End;
             }
             if let Some(question) = queue.questions.pop_front() {
-                return Some(question);
+                return Next::Question(question);
             }
             queue.idle_threads += 1;
-            queue = self.is_work_there.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            let period = if has_connection { LOOK_PERIOD } else { Duration::MAX };
+            let waited =
+                self.is_work_there.wait_timeout(queue, period).unwrap_or_else(PoisonError::into_inner);
+            queue = waited.0;
             queue.idle_threads -= 1;
+            if waited.1.timed_out() && queue.questions.is_empty() && !queue.is_closed {
+                return Next::Look;
+            }
         }
     }
 }

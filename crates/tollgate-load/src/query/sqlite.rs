@@ -1,4 +1,4 @@
-//! Questions to a SQLite file, opened read-only. Whoever writes it meanwhile is waited for no longer than an answer may take.
+//! Questions to a SQLite file, opened read-only, and anew when another one is at its path. Whoever writes it meanwhile is waited for no longer than an answer may take.
 
 use std::path::Path;
 use std::time::Instant;
@@ -9,6 +9,7 @@ use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{ErrorCode, OpenFlags, Statement, ToSql};
 
 use super::{Connection, QueryAnswer, QueryError, QueryOptions, QueryRow, QueryValue, Room};
+use crate::sqlite_files::SqliteFiles;
 
 /// Steps of the virtual machine between two looks at the clock.
 const STEPS: i32 = 10_000;
@@ -17,6 +18,7 @@ const LENGTH_MIN: i32 = 64 << 10;
 
 pub(super) struct File {
     connection: rusqlite::Connection,
+    files: SqliteFiles,
     options: QueryOptions,
 }
 
@@ -28,8 +30,11 @@ impl File {
         // No value is larger than an answer may be: what a function makes takes no more memory on its way.
         let bytes_max = i32::try_from(options.bytes_max).unwrap_or(i32::MAX);
         connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, bytes_max.max(LENGTH_MIN)).map_err(refused)?;
+        // From the first read on it has all of its files open.
+        connection.pragma_query_value(None, "schema_version", |_| Ok(())).map_err(refused)?;
+        let files = SqliteFiles::of(path);
         connection.authorizer(Some(|context: AuthContext<'_>| judge(context.action))).map_err(refused)?;
-        Ok(Self { connection, options: options.clone() })
+        Ok(Self { connection, files, options: options.clone() })
     }
 
     fn rows(&self, sql: &str, parameters: &[QueryValue]) -> Result<QueryAnswer, QueryError> {
@@ -89,7 +94,7 @@ impl Connection for File {
     }
 
     fn is_usable(&self) -> bool {
-        true
+        self.files.are_in_place(&self.connection)
     }
 }
 

@@ -279,7 +279,7 @@ pub trait Sink: Send {
     /// The database fails.
     fn gap(&mut self, gap: &Gap) -> Result<(), SinkError>;
 
-    /// Moves the position to `end` and commits. `Ok` means on disk.
+    /// Moves the position to `end` and commits. `Ok` means on disk, in the database that is at its place.
     ///
     /// # Errors
     /// `Lost` if the position is not the expected one: then nothing is committed. After other errors it is unknown.
@@ -302,6 +302,18 @@ pub trait Sink: Send {
     /// The database fails.
     fn gaps(&mut self, log: LogId) -> Result<Vec<Gap>, SinkError>;
 
+    /// How many records are in gaps, those of all logs, by the reason.
+    ///
+    /// # Errors
+    /// The database fails.
+    fn gap_records(&mut self) -> Result<BTreeMap<String, u64>, SinkError>;
+
+    /// Gives a gap another reason. False: it is not there any more.
+    ///
+    /// # Errors
+    /// The database fails.
+    fn rename_gap(&mut self, log: LogId, gap: &Gap, reason: &str) -> Result<bool, SinkError>;
+
     /// Begins a transaction for records of `log` that lie in this gap. [`Self::write`] follows, then [`Self::commit_fill`].
     ///
     /// # Errors
@@ -323,6 +335,12 @@ pub trait Sink: Send {
 
     /// Gives up the open transaction, if there is one.
     fn rollback(&mut self);
+
+    /// Whether the database may hold other positions than before the last call: somebody else wrote to it. Asked between loads.
+    ///
+    /// # Errors
+    /// `Moved` if it is not the one any more that was opened.
+    fn is_changed(&mut self) -> Result<bool, SinkError>;
 
     /// Does what may be done between loads, to keep the next ones fast and files bounded, once about so many bytes were
     /// written since the last time.

@@ -304,6 +304,16 @@ impl Sink for PostgresSink {
         fill::gaps(&mut self.session, &self.options, &self.name, log).map_err(self.at("read the gaps"))
     }
 
+    fn gap_records(&mut self) -> Result<BTreeMap<String, u64>, SinkError> {
+        let counted = fill::records(&mut self.session, &self.options, &self.name);
+        counted.map_err(self.at("count the records of gaps"))
+    }
+
+    fn rename_gap(&mut self, log: LogId, gap: &Gap, reason: &str) -> Result<bool, SinkError> {
+        let renamed = fill::rename(&mut self.session, &self.options, &self.name, log, (gap, reason));
+        renamed.map_err(self.at("change the reason of a gap"))
+    }
+
     fn begin_fill(&mut self, log: LogId, gap: &Gap) -> Result<(), SinkError> {
         self.begin_chunk(log, None, Some(gap.clone()))?;
         let is_there = fill::lock(&mut self.session, &self.options, &self.name, log, gap);
@@ -337,6 +347,11 @@ impl Sink for PostgresSink {
         {
             tracing::warn!(database = %self.options.server, %error, "rollback failed");
         }
+    }
+
+    /// A server that is put back to what it was before ends its sessions: the next one reads the positions.
+    fn is_changed(&mut self) -> Result<bool, SinkError> {
+        Ok(false)
     }
 
     /// PostgreSQL keeps itself tidy: autovacuum does, when it should.

@@ -4,6 +4,9 @@
 //! Checkpoints run between commits, never inside one: a commit costs one sync of the WAL, and the WAL stays bounded
 //! unless a reader keeps an old snapshot for long.
 //!
+//! The file is looked at before each load and behind each commit: one that was removed or replaced meanwhile has taken nothing.
+//! Its connection is closed without a checkpoint, which would write into files that are somebody else's by now.
+//!
 //! A statement that fails for the content of its row leaves the transaction whole (`INSERT OR ABORT`), so rows need no
 //! savepoint and no bisection: the row becomes a reject and its neighbours load.
 
@@ -23,6 +26,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 use tollgate_log::{DiskStorage, Gap, LogId, Position, RecordBatch, Schema, Sequence};
 
@@ -33,6 +37,7 @@ use super::{Counts, Retried, Sink, Tally};
 use crate::audit::STREAM_UNKNOWN;
 use crate::clock::now_us;
 use crate::error::SinkError;
+use crate::sqlite_files::SqliteFiles;
 use bind::timestamp_text;
 use keys::Keys;
 use sync::{left_wal, sync_wal};
@@ -89,6 +94,9 @@ pub(crate) struct SqliteSink {
     /// Whose bookkeeping it is.
     name: String,
     connection: Connection,
+    files: SqliteFiles,
+    /// What SQLite calls the state that others left the database in, as of the last look.
+    data_version: Option<i64>,
     after: Option<AfterLoad>,
     rejects_max: u64,
     /// The insert statement of each schema whose table is ensured.
@@ -149,10 +157,12 @@ impl SqliteSink {
             sync_wal(&wal)?;
         }
         let keys = Keys::new(&connection, clock).map_err(failed("read how long keys are kept", path))?;
-        Ok(Self {
+        let sink = Self {
             path: path.to_owned(),
             name: name.to_owned(),
             connection,
+            files: SqliteFiles::of(path),
+            data_version: None,
             after,
             rejects_max,
             tables: HashMap::new(),
@@ -161,7 +171,17 @@ impl SqliteSink {
             // What a run before left in the WAL is not known: the first commit finds out.
             unchecked_bytes: u64::MAX,
             is_wal_warned: false,
-        })
+        };
+        sink.check_files()?;
+        Ok(sink)
+    }
+
+    /// What a file holds that nobody can open any more is lost.
+    fn check_files(&self) -> Result<(), SinkError> {
+        match self.files.are_in_place(&self.connection) {
+            true => Ok(()),
+            false => Err(SinkError::Moved { path: self.path.clone() }),
+        }
     }
 
     fn failed(&self, action: &'static str) -> impl FnOnce(rusqlite::Error) -> SinkError {
@@ -174,6 +194,7 @@ impl SqliteSink {
         expected: Option<Position>,
         filled: Option<Gap>,
     ) -> Result<(), SinkError> {
+        self.check_files()?;
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.failed("begin a load"))?;
         self.chunk = Some(Chunk {
             log,
@@ -197,6 +218,7 @@ impl SqliteSink {
         self.keys.store(&self.connection).map_err(failed("delete old keys", &self.path))?;
         self.run_after(chunk, last)?;
         self.connection.execute_batch("COMMIT").map_err(self.failed("commit a load"))?;
+        self.check_files()?;
         self.unchecked_bytes = self.unchecked_bytes.saturating_add(2 * chunk.bytes + COMMIT_BYTES);
         Ok(chunk.counts.total(chunk.missing))
     }
@@ -460,6 +482,17 @@ impl Sink for SqliteSink {
         fill::gaps(&self.connection, &self.name, log).map_err(self.failed("read the gaps"))
     }
 
+    fn gap_records(&mut self) -> Result<BTreeMap<String, u64>, SinkError> {
+        fill::records(&self.connection, &self.name).map_err(self.failed("count the records of gaps"))
+    }
+
+    fn rename_gap(&mut self, log: LogId, gap: &Gap, reason: &str) -> Result<bool, SinkError> {
+        let renamed = fill::rename(&self.connection, &self.name, log, gap, reason);
+        let is_renamed = renamed.map_err(self.failed("change the reason of a gap"))?;
+        self.check_files()?;
+        Ok(is_renamed)
+    }
+
     fn begin_fill(&mut self, log: LogId, gap: &Gap) -> Result<(), SinkError> {
         self.begin_chunk(log, None, Some(gap.clone()))
     }
@@ -475,7 +508,9 @@ impl Sink for SqliteSink {
     }
 
     fn retry_rejects(&mut self) -> Result<Retried, SinkError> {
-        retry::retry(&self.connection, &self.name).map_err(self.failed("try rejects again"))
+        let retried = retry::retry(&self.connection, &self.name).map_err(self.failed("try rejects again"))?;
+        self.check_files()?;
+        Ok(retried)
     }
 
     fn rollback(&mut self) {
@@ -489,10 +524,22 @@ impl Sink for SqliteSink {
         }
     }
 
+    fn is_changed(&mut self) -> Result<bool, SinkError> {
+        self.check_files()?;
+        let version = self.connection.pragma_query_value(None, "data_version", |row| row.get(0));
+        let version = match version.map_err(self.failed("look who wrote to it")) {
+            // Whoever holds the lock is looked for again.
+            Err(SinkError::Locked { .. }) => return Ok(false),
+            version => version?,
+        };
+        Ok(self.data_version.replace(version).is_some_and(|seen| seen != version))
+    }
+
     fn tidy(&mut self, bytes: u64) -> Result<(), SinkError> {
         if self.unchecked_bytes < bytes {
             return Ok(());
         }
+        self.check_files()?;
         self.unchecked_bytes = 0;
         let wal_frames: i64 = self
             .connection
@@ -504,6 +551,16 @@ impl Sink for SqliteSink {
             .map_err(self.failed("read"))?;
         self.warn_of_large_wal(wal_frames, page_bytes);
         Ok(())
+    }
+}
+
+impl Drop for SqliteSink {
+    fn drop(&mut self) {
+        if self.check_files().is_err() {
+            // The last connection of a process would write its log back and delete the one at the path.
+            let kept = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+            debug_assert!(kept.is_ok(), "{kept:?}");
+        }
     }
 }
 

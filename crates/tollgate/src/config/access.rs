@@ -29,7 +29,7 @@ pub(super) fn access(section: &mut Section<'_>, reachable: &Reachable<'_>) -> Sc
     let Reachable { folder, log, databases, access: default } = reachable;
     let mut dir = |key: &'static str| {
         let dir = section.text(key)?;
-        Some(checked_dir(section, key, &dir, folder))
+        checked_dir(section, key, &dir, folder)
     };
     let files = dir("file_dir").map(|root| Box::new(FilesSpec::new(root)));
     let uploads = dir("upload_dir").map(|dir| uploads(dir, log));

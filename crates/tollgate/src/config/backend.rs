@@ -69,8 +69,8 @@ fn addresses(section: &mut Section<'_>) -> Vec<Address> {
     if !section.has("urls") {
         section.fault("missing key \"urls\": allowed is a list like [\"http://127.0.0.1:9000\"]");
     }
-    let urls = section.texts("urls").unwrap_or_default();
-    if section.has("urls") && (urls.is_empty() || urls.len() > ADDRESSES_MAX) {
+    let Some(urls) = section.texts("urls") else { return Vec::new() };
+    if urls.is_empty() || urls.len() > ADDRESSES_MAX {
         section.fault_of("urls", format!("urls has {}, allowed are 1 to {ADDRESSES_MAX}", urls.len()));
     }
     let mut addresses = Vec::new();

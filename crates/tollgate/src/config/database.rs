@@ -11,6 +11,7 @@ use tollgate_load::{
 };
 use tollgate_server::{Database, SqlAnswer, SqlReply, SqlRow, SqlValue};
 
+use super::path::{PathTo, path};
 use super::resolved::{quoted, quoted_path};
 use super::route::is_name;
 use super::section::Section;
@@ -63,7 +64,8 @@ fn database(section: &mut Section<'_>, name: String, folder: &Path) -> Option<Re
         section.fault(format!("[database.{name}] needs one database, allowed is one of sqlite, postgres"));
     }
     let written = section.as_written("postgres").map(hide_password).unwrap_or_default();
-    let sqlite = section.text("sqlite").map(|file| QuerySource::Sqlite(folder.join(file.value)));
+    let sqlite =
+        path(section, "sqlite", PathTo::File).map(|file| QuerySource::Sqlite(folder.join(file.value)));
     let postgres = section.text("postgres").and_then(|url| match PostgresUrl::parse(&url.value) {
         Ok(server) => Some(QuerySource::Postgres(Box::new(server))),
         Err(reason) => {

@@ -17,9 +17,10 @@ use super::database::{ReadDatabase, databases};
 use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults};
 use super::log::log;
+use super::own_files::{OwnFile, check_served, check_written_to, files_of_scripts, files_of_sinks};
 use super::reach::Reach;
 use super::resolved::{self, Config};
-use super::routes::{RouteDefaults, Routes, check_served};
+use super::routes::{RouteDefaults, Routes};
 use super::script::script;
 use super::section::{Context, Section};
 use super::server::server;
@@ -126,9 +127,15 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         root.add_faults(vec![place.fault(format!("route {path:?} is all of {name} of {mount}"))]);
     }
     let Streams { specs: streams, awaited, .. } = streams;
-    let Routes { specs: routes, .. } = routes;
     let sinks = sinks(&mut root, folder, &streams);
-    check_served(&root, &routes, &[("dir in [log]", &log.dir), ("spool_dir", &written.spool.dir)]);
+    let folders: [(&str, &Path); 2] = [("dir in [log]", &log.dir), ("spool_dir", &written.spool.dir)];
+    check_served(&root, &routes.specs, &folders);
+    let mut own: Vec<_> = folders.iter().map(|(name, path)| OwnFile::folder(name, path)).collect();
+    own.extend(file.file_name().map(|name| OwnFile::file("the configuration", folder.join(name))));
+    own.extend(files_of_sinks(&sinks));
+    own.extend(files_of_scripts(&apps.mounts, &routes.specs));
+    check_written_to(&root, &routes, &own);
+    let Routes { specs: routes, .. } = routes;
     root.finish();
     Config {
         source: file.to_owned(),

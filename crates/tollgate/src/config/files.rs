@@ -1,11 +1,12 @@
 //! `files` of a route: a folder, as its path or as a table with how it is served. The table reads back to the same.
 
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tollgate_server::{Etag, FilesSpec, Symlinks, TryPath, is_framing_field};
 
 use super::cors::header_problem;
+use super::path::{PathTo, check_path};
 use super::resolved::{OFF, quoted, quoted_path};
 use super::section::{Section, TextOrTable, Written};
 use super::units::{HOUR_MS, show_duration, show_size};
@@ -36,27 +37,31 @@ const MADE_FIELDS: [&str; 12] = [
 /// Takes the files of a route, if it has some. Their folder is relative to `folder`.
 pub(super) fn files(section: &mut Section<'_>, folder: &Path) -> Option<FilesSpec> {
     match section.text_or_table("files", ALLOWED)? {
-        TextOrTable::Text(dir) => Some(FilesSpec::new(checked_dir(section, "files", &dir, folder))),
+        TextOrTable::Text(dir) => checked_dir(section, "files", &dir, folder).map(FilesSpec::new),
         TextOrTable::Table(mut table) => {
             let dir = table.needed_text("dir");
-            let dir = dir.map(|dir| checked_dir(&table, "dir in files", &dir, folder));
+            let dir = dir.and_then(|dir| checked_dir(&table, "dir in files", &dir, folder));
             Some(spec(table, FilesSpec::new(dir?)))
         }
     }
 }
 
+/// The folder that was written, which has to be there. None: none was.
 pub(super) fn checked_dir(
     section: &Section<'_>,
     what: &str,
     dir: &Written<String>,
     folder: &Path,
-) -> std::path::PathBuf {
+) -> Option<PathBuf> {
+    if !check_path(section, what, dir, PathTo::Folder) {
+        return None;
+    }
     let path = folder.join(&dir.value);
     if !path.is_dir() {
         let text = format!("{what} is {:?}, which is no folder: looked for {}", dir.value, path.display());
         section.fault_at(&dir.span, text);
     }
-    path
+    Some(path)
 }
 
 fn spec(mut table: Section<'_>, mut spec: FilesSpec) -> FilesSpec {

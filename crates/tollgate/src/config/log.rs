@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tollgate_log::{DigestAlgorithm, LogOptions};
 
+use super::path::{PathTo, path};
 use super::resolved;
 use super::section::{Section, Written};
 use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS};
@@ -14,8 +15,8 @@ pub(super) const RETAIN_BYTES_MAX: u64 = GIB << 20;
 const RETAIN_MS_MAX: u64 = 365 * 24 * HOUR_MS;
 
 pub(super) fn log(mut section: Section<'_>, folder: &Path) -> LogOptions {
-    let dir =
-        section.text("dir").map_or_else(|| PathBuf::from(resolved::LOG_DIR), |dir| PathBuf::from(dir.value));
+    let dir = path(&mut section, "dir", PathTo::Folder)
+        .map_or_else(|| PathBuf::from(resolved::LOG_DIR), |dir| PathBuf::from(dir.value));
     let mut log = LogOptions::new(&folder.join(dir));
     log.segment_bytes_max = section.size("segment_bytes_max", 4 * KIB..=16 * GIB, log.segment_bytes_max);
     log.segment_age_max = section.duration("segment_age_max", 10..=24 * HOUR_MS, log.segment_age_max);

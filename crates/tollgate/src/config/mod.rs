@@ -18,6 +18,8 @@ mod files;
 mod handler;
 mod listen;
 mod log;
+mod own_files;
+mod path;
 mod proxy;
 mod reach;
 mod resolved;

@@ -17,6 +17,7 @@ use super::route::{conflicts, is_host, path_problem};
 use super::route_limits::route_limits;
 use super::section::{Section, Written};
 use super::server::{BODY_BYTES, body_pace};
+use super::stream::stream_hint;
 
 /// What routes begin with where they say nothing else.
 pub(super) struct RouteDefaults<'a> {
@@ -154,25 +155,6 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     })
 }
 
-/// What the server writes is for nobody to fetch.
-pub(super) fn check_served(root: &Section<'_>, routes: &[RouteSpec], folders: &[(&str, &Path)]) {
-    for route in routes {
-        let files = match &route.handler {
-            HandlerSpec::Files(files) => files,
-            _ => match &route.access.files {
-                Some(files) => files,
-                None => continue,
-            },
-        };
-        for (name, folder) in folders.iter().filter(|(_, folder)| folder.starts_with(&files.root)) {
-            let (path, folder, files) = (&route.path, folder.display(), files.root.display());
-            root.fault(format!(
-                "{name} is {folder}, allowed is one that route {path:?} does not serve: {files}"
-            ));
-        }
-    }
-}
-
 /// The path `*` is that of `OPTIONS *`.
 fn check_asterisk(section: &Section<'_>, methods: Option<Methods>, handler: Option<&HandlerSpec>) {
     let options = Methods::from_iter([Method::Options]);
@@ -232,10 +214,7 @@ fn stream(section: &mut Section<'_>, streams: &[StreamSpec]) -> Option<usize> {
     let name = section.text("stream")?;
     let found = streams.iter().position(|stream| stream.name == name.value);
     if found.is_none() {
-        let hint = match streams {
-            [] => ": the file has no [stream.NAME]".to_owned(),
-            _ => did_you_mean(&name.value, streams.iter().map(|stream| stream.name.as_str())),
-        };
+        let hint = stream_hint(&name.value, streams);
         section.fault_at(&name.span, format!("unknown stream {:?}{hint}", name.value));
     }
     found

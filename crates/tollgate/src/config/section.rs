@@ -81,6 +81,11 @@ impl<'a> Section<'a> {
         Self { context: self.context, name, span: self.span.clone(), entries: Vec::new(), known: Vec::new() }
     }
 
+    /// Its name in faults.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Where it stands.
     pub(super) fn span(&self) -> &Span {
         &self.span
@@ -139,29 +144,32 @@ impl<'a> Section<'a> {
         self.text(key)
     }
 
-    /// Takes a list of texts.
+    /// Takes a list of texts. None also if all that it has are faulty: it is not an empty one.
     pub(super) fn texts(&mut self, key: &'static str) -> Option<Vec<Written<String>>> {
         let entry = self.take(key)?;
         let Some(items) = entry.value.as_array() else {
             self.mismatch(&entry, "a list of strings");
             return None;
         };
-        Some(items.iter().filter_map(|item| self.text_of(&entry.item(item), "a string")).collect())
+        let texts: Vec<_> =
+            items.iter().filter_map(|item| self.text_of(&entry.item(item), "a string")).collect();
+        (items.is_empty() || !texts.is_empty()).then_some(texts)
     }
 
-    /// Takes a list of texts and tables.
+    /// Takes a list of texts and tables. None also if all that it has are faulty.
     pub(super) fn items(&mut self, key: &'static str) -> Option<Vec<TextOrTable<'a>>> {
         let entry = self.take(key)?;
         let Some(items) = entry.value.as_array() else {
             self.mismatch(&entry, "a list of strings");
             return None;
         };
-        let items =
+        let found =
             items.iter().map(|item| entry.item(item)).filter_map(|item| match item.value.as_table() {
                 Some(_) => self.table_of(&item, format!("{key} of {}", self.name)).map(TextOrTable::Table),
                 None => self.text_of(&item, "a string").map(TextOrTable::Text),
             });
-        Some(items.collect())
+        let found: Vec<_> = found.collect();
+        (items.is_empty() || !found.is_empty()).then_some(found)
     }
 
     /// Takes one of several names.

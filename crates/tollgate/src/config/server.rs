@@ -11,6 +11,7 @@ use tollgate_server::{
 
 use super::listen::{listen, trusted_proxies};
 use super::log::RETAIN_BYTES_MAX;
+use super::path::{PathTo, path};
 use super::reach::{Reach, check_server};
 use super::resolved;
 use super::section::Section;
@@ -106,7 +107,7 @@ fn crowd(section: &mut Section<'_>) -> CrowdLimits {
 }
 
 fn spool(section: &mut Section<'_>, folder: &Path) -> SpoolOptions {
-    let dir = section.text("spool_dir");
+    let dir = path(section, "spool_dir", PathTo::Folder);
     let dir = dir.map_or_else(|| PathBuf::from(resolved::SPOOL_DIR), |dir| PathBuf::from(dir.value));
     let mut spool = SpoolOptions::new(folder.join(dir));
     spool.bytes_max = section.size("spool_bytes_max", 0..=RETAIN_BYTES_MAX, spool.bytes_max);

@@ -14,9 +14,11 @@ use tollgate_server::StreamSpec;
 
 use super::Config;
 use super::fault::did_you_mean;
+use super::path::{PathTo, path};
 use super::resolved::{quoted, quoted_path};
 use super::route::is_name;
 use super::section::{Section, Written};
+use super::stream::stream_hint;
 use super::units::{HOUR_MS, show_duration};
 
 /// Longest name of a sink in bytes: it goes into the name of a thread, and over the control socket.
@@ -153,10 +155,10 @@ pub(super) fn sinks(root: &mut Section<'_>, folder: &Path, streams: &[StreamSpec
     for (name, mut section) in root.named_tables("sink") {
         check_name(&name, &section);
         check_kind(&name.value, &mut section);
-        let sqlite = section.text("sqlite");
-        let path = sqlite.as_ref().map(|written| folder.join(&written.value));
-        if let (Some(written), Some(path)) = (&sqlite, &path)
-            && let Some(other) = sinks.iter().find(|sink| sink.sqlite() == Some(path))
+        let sqlite = path(&mut section, "sqlite", PathTo::File);
+        let file = sqlite.as_ref().map(|written| folder.join(&written.value));
+        if let (Some(written), Some(file)) = (&sqlite, &file)
+            && let Some(other) = sinks.iter().find(|sink| sink.sqlite() == Some(file))
         {
             let (name, other) = (&name.value, other.name());
             let text = format!(
@@ -164,7 +166,7 @@ pub(super) fn sinks(root: &mut Section<'_>, folder: &Path, streams: &[StreamSpec
             );
             section.fault_at(&written.span, text);
         }
-        let mut sink = read(&mut section, name.value, path, folder);
+        let mut sink = read(&mut section, name.value, file, folder);
         sink.options.taken = taken(&mut section, &sink.options.name, streams);
         sink.options.from = section.choice("from", &LoadFrom::ALL).unwrap_or_default();
         sink.options.after_load = after_load(&mut section, folder);
@@ -229,7 +231,7 @@ fn taken(section: &mut Section<'_>, sink: &str, streams: &[StreamSpec]) -> Taken
     let mut taken = BTreeSet::new();
     for name in written {
         if !streams.iter().any(|stream| stream.name == name.value) {
-            let hint = did_you_mean(&name.value, streams.iter().map(|stream| stream.name.as_str()));
+            let hint = stream_hint(&name.value, streams);
             section.fault_at(&name.span, format!("unknown stream {:?} in [sink.{sink}]{hint}", name.value));
         }
         taken.insert(name.value);

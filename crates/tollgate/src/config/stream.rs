@@ -117,6 +117,14 @@ fn key(stream: &str, columns: &[Written<ColumnSpec>], section: &mut Section<'_>)
     Some(KeySpec { source, window })
 }
 
+/// Completes a fault about an unknown stream.
+pub(super) fn stream_hint(name: &str, streams: &[StreamSpec]) -> String {
+    match streams {
+        [] => ": the file has no [stream.NAME]".to_owned(),
+        _ => did_you_mean(name, streams.iter().map(|stream| stream.name.as_str())),
+    }
+}
+
 fn columns(stream: &str, section: &mut Section<'_>) -> Vec<Written<ColumnSpec>> {
     let is_there = section.has("columns");
     let tables = section.tables(

@@ -15,6 +15,7 @@ use tollgate_server::{
 use super::FILE_NAME;
 use super::access::uploads;
 use super::admin::Admin;
+use super::app::APP_FILE;
 use super::fault::{ConfigError, Fault};
 use super::resolved::{self, Config};
 use super::route::{conflicts, path_problem};
@@ -39,8 +40,9 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     let mut routes = routes(&folder, &files, &access(&folder, &log), &mut faults);
     routes.extend(public(&folder));
     if routes.is_empty() && faults.is_empty() {
-        let text =
-            format!("neither {FILE_NAME} nor routes/*.luau nor public/ in this folder: nothing to serve");
+        let text = format!(
+            "neither {FILE_NAME} nor {APP_FILE} nor routes/*.luau nor public/ in this folder: nothing to serve"
+        );
         faults.push(Fault::of_file(dir, text));
     }
     if !faults.is_empty() {
@@ -329,7 +331,7 @@ columns = [
     fn a_folder_without_routes_says_what_it_lacks() {
         let dir = app(&["lib/y.luau"]);
         let error = resolve(dir.path()).unwrap_err().to_string();
-        let expected = "neither tollgate.toml nor routes/*.luau nor public/ in this folder: nothing to serve";
+        let expected = "neither tollgate.toml nor app.toml nor routes/*.luau nor public/ in this folder: nothing to serve";
         assert_eq!(error, format!("{}: {expected}", dir.path().display()));
     }
 

@@ -151,7 +151,10 @@ impl Code {
             Self::SinkUnattended => "start `tollgate load` for it: what it lacks is kept on disk",
             Self::SinkBehind => "look at the load of the database; nothing is lost meanwhile",
             Self::LogStopped => "see docs/loading.md: the position in the database is not that of this log",
-            Self::RecordsMissing => "see `tollgate audit` and `tollgate log verify`: damage took records",
+            Self::RecordsMissing => {
+                "see `tollgate audit` and `tollgate log verify`; bring the segment back from a copy, or give the \
+                 records up by `tollgate load --skip`"
+            }
             Self::SegmentsDamaged => {
                 "see `tollgate log verify`: bring the segment back from a copy, if there is one"
             }
@@ -300,12 +303,11 @@ fn look_at_sink(health: &mut Health, sink: &Value, lag_max: Duration) {
         let reason = reason.as_str().unwrap_or_default();
         health.add(Code::LogStopped, format!("sink {name} loads log {log} no further: {reason}"));
     }
-    let missing = sink["missing"].as_u64().unwrap_or_default();
-    let filled = sink["filled"].as_u64().unwrap_or_default();
-    if missing > filled {
+    let missing = sink["in_gaps"].as_u64().unwrap_or_default();
+    if missing > 0 {
         health.add(
             Code::RecordsMissing,
-            format!("sink {name} lacks {} of the log", counted(missing - filled, "record")),
+            format!("sink {name} lacks {} of the log", counted(missing, "record")),
         );
     }
 }
@@ -360,9 +362,9 @@ mod tests {
             assert_eq!(found, codes, "{sink}");
             assert!(health.is_ready());
         };
-        check(json!({ "sink": "a", "state": "caught up", "missing": 2, "filled": 2 }), &[]);
+        check(json!({ "sink": "a", "state": "caught up", "missing": 2, "filled": 2, "in_gaps": 0 }), &[]);
         check(
-            json!({ "sink": "a", "state": "stopped", "missing": 2, "filled": 1 }),
+            json!({ "sink": "a", "state": "stopped", "in_gaps": 1 }),
             &[Code::SinkStopped, Code::RecordsMissing],
         );
         check(

@@ -304,7 +304,7 @@ fn sinks(out: &mut Exposition, sinks: &[Value]) {
         let is_up = matches!(sink["state"].as_str(), Some("loading" | "caught up" | "opening"));
         family.count(&[("sink", name_of(sink))], is_up.into());
     }
-    let of_sink: [(&str, Kind, &str, &str); 14] = [
+    let of_sink: [(&str, Kind, &str, &str); 15] = [
         ("tollgate_load_lag_seconds", Gauge, "Age of the oldest record that is not loaded.", "lag_seconds"),
         ("tollgate_load_lag_records", Gauge, "Records that are not loaded.", "lag_records"),
         ("tollgate_load_lag_bytes", Gauge, "Bytes of segments that are not loaded whole.", "lag_bytes"),
@@ -328,6 +328,12 @@ fn sinks(out: &mut Exposition, sinks: &[Value]) {
             Counter,
             "Records of gaps that were found after all.",
             "filled",
+        ),
+        (
+            "tollgate_load_gap_records",
+            Gauge,
+            "Records in gaps that are there now, also of earlier runs, but for those given up by command.",
+            "in_gaps",
         ),
         ("tollgate_load_commits_total", Counter, "Commits.", "commits"),
         ("tollgate_load_records_bytes_total", Counter, "Bytes of the records that were loaded.", "bytes"),

@@ -249,7 +249,7 @@ fn sink_cells(sink: &Value) -> [String; 10] {
     };
     let lag = known(&sink["lag_seconds"], |seconds| format!("{:.1} s", number(seconds)));
     let [records, segments, rows, rejects, duplicates, missing] =
-        ["lag_records", "lag_segments", "rows", "rejects", "duplicates", "missing"]
+        ["lag_records", "lag_segments", "rows", "rejects", "duplicates", "in_gaps"]
             .map(|name| known(&sink[name], count));
     let behind = known(&sink["lag_bytes"], bytes);
     [text(&sink["sink"]), state, lag, records, segments, behind, rows, rejects, duplicates, missing]

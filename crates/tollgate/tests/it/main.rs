@@ -42,6 +42,7 @@ mod program;
 mod queries;
 mod reload;
 mod reload_storm;
+mod replaced;
 mod restored;
 mod retention;
 mod room;

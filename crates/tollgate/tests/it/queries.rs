@@ -106,6 +106,28 @@ fn a_script_reads_sqlite() {
 }
 
 #[test]
+fn a_script_reads_the_file_that_is_at_the_path_now() {
+    let databases = "[database.main]\nsqlite = \"things.sqlite\"\nconnections = 1\n[database.pg]\nsqlite = \"absent.sqlite\"\n";
+    let app = app(databases);
+    let server = app.start();
+    let sql = format!("sql={}", encoded("SELECT name FROM things WHERE id = 1"));
+    check(&server, &sql, 200, "[{\"name\":\"first\"}]");
+    for n in 0..3 {
+        let other = app.path().join("other.sqlite");
+        // The first has a write-ahead log beside it.
+        let made = format!(
+            "PRAGMA journal_mode = {}; CREATE TABLE things (id INTEGER, name TEXT); INSERT INTO things VALUES (1, 'other {n}')",
+            if n == 1 { "WAL" } else { "DELETE" }
+        );
+        Connection::open(&other).unwrap().execute_batch(&made).unwrap();
+        std::fs::rename(&other, app.path().join("things.sqlite")).unwrap();
+        check(&server, &sql, 200, &format!("[{{\"name\":\"other {n}\"}}]"));
+    }
+    std::fs::remove_file(app.path().join("things.sqlite")).unwrap();
+    check_refused(&server, "main", "SELECT 1", "unable to open database file");
+}
+
+#[test]
 fn a_script_reads_postgresql() {
     let database = shared().database();
     let made = "CREATE TABLE things (id int, name text, big bigint, price numeric, gone text, tags text[], doc jsonb);

@@ -69,6 +69,14 @@ impl Sink for KillSink {
         self.inner.gaps(log)
     }
 
+    fn gap_records(&mut self) -> Result<BTreeMap<String, u64>, SinkError> {
+        self.inner.gap_records()
+    }
+
+    fn rename_gap(&mut self, log: LogId, gap: &Gap, reason: &str) -> Result<bool, SinkError> {
+        self.inner.rename_gap(log, gap, reason)
+    }
+
     fn begin_fill(&mut self, log: LogId, gap: &Gap) -> Result<(), SinkError> {
         self.inner.begin_fill(log, gap)
     }
@@ -112,6 +120,10 @@ impl Sink for KillSink {
 
     fn rollback(&mut self) {
         self.inner.rollback();
+    }
+
+    fn is_changed(&mut self) -> Result<bool, SinkError> {
+        self.inner.is_changed()
     }
 
     fn tidy(&mut self, bytes: u64) -> Result<(), SinkError> {

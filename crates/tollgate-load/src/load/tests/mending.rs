@@ -152,3 +152,35 @@ fn every_type_comes_back_from_a_reject_as_it_would_have_been_loaded() {
     assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 1, kept: 0 });
     assert_eq!(site.ask::<String>(shown), expected);
 }
+
+#[test]
+fn a_gap_is_told_by_each_run_until_its_records_are_given_up_or_found() {
+    let site = Site::new();
+    let log = site.write_visits(0..100);
+    let (_, path) = segments(&*site.storage, &site.dir(), log).unwrap().swap_remove(1);
+    let whole = std::fs::read(&path).unwrap();
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 1;
+    std::fs::write(&path, &damaged).unwrap();
+    let missing = site.load().missing;
+    assert!(missing > 0);
+    for _ in 0..2 {
+        let status = site.load();
+        assert_eq!((status.missing, status.in_gaps), (0, missing));
+    }
+    let gap = |column: &str| site.ask::<i64>(&format!("SELECT {column} FROM tollgate_gaps")).cast_unsigned();
+    let (first, last) = (gap("first"), gap("last"));
+    let why = site.ask::<String>("SELECT reason FROM tollgate_gaps");
+    let loader = site.start();
+    eventually("it is told", || loader.status().in_gaps == missing);
+    assert_eq!(skip_of(&site, log, first, last), Ok(()));
+    eventually("a loader that runs tells it no more", || loader.status().in_gaps == 0);
+    drop(loader);
+    let reason = site.ask::<String>("SELECT reason FROM tollgate_gaps");
+    assert_eq!(reason, format!("skipped by command: {why}"));
+    assert_eq!(site.load().in_gaps, 0);
+    assert_eq!(only_row(&site.audit()).missing, missing, "the account goes on to tell it");
+    std::fs::write(&path, &whole).unwrap();
+    assert_eq!(site.load().filled, missing, "what turns up is loaded all the same");
+    assert_eq!(only_row(&site.audit()).missing, 0);
+}

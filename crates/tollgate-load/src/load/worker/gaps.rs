@@ -6,7 +6,7 @@ use super::super::chunk::ChunkError;
 use super::super::deleted::{DELETED, deleted_ends};
 use super::super::fill::fill;
 use super::super::follow::{Following, Gaps};
-use super::super::skip::note;
+use super::super::skip::{is_given_up, note};
 use super::Worker;
 use crate::error::SinkError;
 use crate::sink::Tally;
@@ -43,7 +43,25 @@ impl Worker {
         let Gap { first, last, reason } = gap;
         let sink = &self.options.sink.name;
         tracing::error!(sink, %log, %first, %last, reason, "records are missing");
-        self.shared.update(|status| status.missing += last.after(1).0 - first.0);
+        let records = last.after(1).0 - first.0;
+        self.shared.update(|status| {
+            status.missing += records;
+            status.in_gaps += records;
+        });
+        self.gap_records = None;
+        Ok(())
+    }
+
+    /// Counts the records of gaps that nobody has given up, for as long as there are some: others may fill them, or give them up.
+    pub(super) fn count_gaps(&mut self) -> Result<(), SinkError> {
+        if self.gap_records == Some(0) {
+            return Ok(());
+        }
+        let gaps = self.sink()?.gap_records()?;
+        let records =
+            gaps.iter().filter(|(reason, _)| !is_given_up(reason)).map(|(_, records)| *records).sum();
+        self.gap_records = Some(records);
+        self.shared.update(|status| status.in_gaps = records);
         Ok(())
     }
 
@@ -84,7 +102,7 @@ impl Worker {
         Ok(false)
     }
 
-    pub(super) fn filled(&self, log: LogId, gap: &Gap, tally: Tally) {
+    pub(super) fn filled(&mut self, log: LogId, gap: &Gap, tally: Tally) {
         let (sink, records) = (&self.options.sink.name, tally.records());
         tracing::info!(sink, %log, first = %gap.first, last = %gap.last, records, "records of a gap are loaded");
         self.shared.update(|status| {
@@ -93,5 +111,6 @@ impl Worker {
             status.duplicates += tally.duplicates;
             status.filled += records;
         });
+        self.gap_records = None;
     }
 }

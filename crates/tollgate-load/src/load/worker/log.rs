@@ -141,6 +141,7 @@ impl Worker {
         let tally = self.sink()?.commit(end)?;
         if tally.missing > 0 {
             following.gaps = Gaps::Unknown;
+            self.gap_records = None;
         }
         following.position = Some(end);
         self.confirm(log, end.last);
@@ -181,6 +182,7 @@ impl Worker {
             status.rejects += tally.rejects;
             status.duplicates += tally.duplicates;
             status.missing += tally.missing;
+            status.in_gaps += tally.missing;
             status.commits += 1;
             status.bytes += bytes;
         });

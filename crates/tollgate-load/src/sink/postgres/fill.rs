@@ -1,5 +1,7 @@
 //! Gaps that records were found for: they are loaded, and the gap shrinks or goes, in one transaction.
 
+use std::collections::BTreeMap;
+
 use tollgate_log::{Gap, LogId, Sequence};
 
 use super::bookkeeping::{table, uuid_of};
@@ -23,6 +25,35 @@ pub(super) fn gaps(
         Gap { first, last, reason: row.get(2) }
     };
     Ok(rows.iter().map(gap).collect())
+}
+
+/// The records in all gaps of a sink, by the reason.
+pub(super) fn records(
+    session: &mut Session,
+    options: &PostgresOptions,
+    sink: &str,
+) -> Result<BTreeMap<String, u64>, Failure> {
+    let gaps = table(options, "gaps");
+    let question =
+        format!("SELECT reason, sum(last - first + 1)::bigint FROM {gaps} WHERE sink = $1 GROUP BY reason");
+    let rows = session.query(&question, &[&sink])?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get::<_, i64>(1).cast_unsigned())).collect())
+}
+
+/// Gives a gap another reason. False: it is not there any more.
+pub(super) fn rename(
+    session: &mut Session,
+    options: &PostgresOptions,
+    sink: &str,
+    log: LogId,
+    (gap, reason): (&Gap, &str),
+) -> Result<bool, Failure> {
+    let update = format!(
+        "UPDATE {} SET reason = $5 WHERE sink = $1 AND log = $2 AND first = $3 AND last = $4",
+        table(options, "gaps")
+    );
+    let (first, last) = (gap.first.0.cast_signed(), gap.last.0.cast_signed());
+    Ok(session.execute(&update, &[&sink, &uuid_of(log), &first, &last, &reason])? == 1)
 }
 
 /// Keeps other loaders from a gap, to the end of the transaction. False: it is not there any more.

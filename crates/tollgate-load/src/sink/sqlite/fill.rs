@@ -1,5 +1,7 @@
 //! Gaps that records were found for: they are loaded, and the gap shrinks or goes, in one transaction.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use tollgate_log::{Gap, LogId, Sequence};
 
@@ -14,6 +16,30 @@ pub(super) fn gaps(connection: &Connection, sink: &str, log: LogId) -> Result<Ve
         Ok(Gap { first, last, reason: row.get(2)? })
     };
     statement.query_map(params![sink, log.to_string()], gap)?.collect()
+}
+
+/// The records in all gaps of a sink, by the reason.
+pub(super) fn records(connection: &Connection, sink: &str) -> Result<BTreeMap<String, u64>, rusqlite::Error> {
+    let question = "SELECT reason, sum(last - first + 1) FROM tollgate_gaps WHERE sink = ?1 GROUP BY reason";
+    let mut statement = connection.prepare_cached(question)?;
+    let count = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned()));
+    statement.query_map([sink], count)?.collect()
+}
+
+/// Gives a gap another reason. False: the gap is not there any more.
+pub(super) fn rename(
+    connection: &Connection,
+    sink: &str,
+    log: LogId,
+    gap: &Gap,
+    reason: &str,
+) -> Result<bool, rusqlite::Error> {
+    let (first, last) = (gap.first.0.cast_signed(), gap.last.0.cast_signed());
+    let renamed = connection.execute(
+        "UPDATE tollgate_gaps SET reason = ?5 WHERE sink = ?1 AND log = ?2 AND first = ?3 AND last = ?4",
+        params![sink, log.to_string(), first, last, reason],
+    )?;
+    Ok(renamed == 1)
 }
 
 /// Puts what is left of a gap in its place. False: the gap is not there any more.

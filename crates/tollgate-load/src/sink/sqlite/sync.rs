@@ -4,12 +4,12 @@
 //! cut still takes. Segments are deleted by positions that are read, so these have to be as durable as those that
 //! this run commits.
 
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::SinkError;
+use crate::sqlite_files::wal_of;
 
 /// The write-ahead log that an earlier run left beside a database; none after a clean end.
 ///
@@ -30,12 +30,6 @@ pub(super) fn sync_wal(wal: &Path) -> Result<(), SinkError> {
     File::open(wal).and_then(|file| file.sync_all()).map_err(failed(wal))?;
     let folder = wal.parent().unwrap_or(Path::new("/"));
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed(folder))
-}
-
-fn wal_of(database: &Path) -> PathBuf {
-    let mut name = OsString::from(database);
-    name.push("-wal");
-    name.into()
 }
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> SinkError {

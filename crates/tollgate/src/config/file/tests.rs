@@ -11,6 +11,8 @@ use super::*;
 
 mod apps;
 mod backends;
+mod own_files;
+mod paths;
 mod routes;
 mod sinks;
 mod streams;

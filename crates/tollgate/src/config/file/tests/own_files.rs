@@ -1,0 +1,82 @@
+//! What the server writes and runs is apart from what scripts write.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use super::*;
+
+const ROUTE: &str = "[[route]]\npath = \"/save\"\nscript = \"a.luau\"\nupload_dir = \"UP\"\n";
+
+/// What a folder for uploads would reach, by the names in the fault; nothing if it is allowed.
+fn reached(dir: &Path, up: &str, more: &str) -> Vec<String> {
+    let text = format!("{}{more}", ROUTE.replace("UP", up));
+    let Err(error) = resolve(&dir.join("t.toml"), &text, &env) else { return Vec::new() };
+    let error = error.to_string();
+    let start = format!("{}:1:1: upload_dir of route \"/save\" is ", dir.join("t.toml").display());
+    assert!(error.starts_with(&start) && !error.contains('\n'), "{error}");
+    let (_, reached) = error.split_once("must not write over: ").expect(&error);
+    let names = reached.split("), ").map(|own| own.rsplit_once(" (").expect(&error).0.to_owned());
+    names.collect()
+}
+
+#[test]
+fn a_folder_for_uploads_is_apart_from_what_the_server_writes_and_runs() {
+    let app = app();
+    let dir = app.path();
+    for folder in ["up", "data/log/x", "data/spool", "lib/x", "mounted"] {
+        fs::create_dir_all(dir.join(folder)).unwrap();
+    }
+    symlink(dir.join("data"), dir.join("link")).unwrap();
+    symlink(dir.join("up"), dir.join("fine")).unwrap();
+    fs::write(dir.join("mounted/app.toml"), "[[route]]\npath = \"/\"\nscript = \"b.luau\"\n").unwrap();
+    fs::write(dir.join("mounted/b.luau"), "").unwrap();
+    fs::write(dir.join("after.sql"), "").unwrap();
+    let check =
+        |up: &str, more: &str, expected: &[&str]| assert_eq!(reached(dir, up, more), expected, "{up} {more}");
+    let script = "the script of route \"/save\"";
+    let all = [
+        "dir in [log]",
+        "spool_dir",
+        "the configuration",
+        "sqlite in [sink.main]",
+        script,
+        "the modules of scripts",
+    ];
+    check("up", "", &[]);
+    check("fine", "", &[]);
+    check(".", "", &all);
+    check("up/..", "", &all);
+    check("data", "", &["dir in [log]", "spool_dir", "sqlite in [sink.main]"]);
+    check("link", "", &["dir in [log]", "spool_dir", "sqlite in [sink.main]"]);
+    check("data/log", "", &["dir in [log]"]);
+    check("data/log/x", "", &["dir in [log]"]);
+    check("data/spool", "", &["spool_dir"]);
+    check("lib/x", "", &["the modules of scripts"]);
+    check("up", "[sink.s]\nsqlite = \"up/rows.db\"\n", &["sqlite in [sink.s]"]);
+    check("up", "[log]\ndir = \"up/log\"\n", &["dir in [log]"]);
+    check(
+        "mounted",
+        "[[app]]\npath = \"/m\"\ndir = \"mounted\"\n",
+        &["app \"/m\"", "the script of route \"/m/\"", "the modules of scripts"],
+    );
+}
+
+#[test]
+fn a_folder_for_uploads_of_all_scripts_is_told_once() {
+    let app = app();
+    let route = |path: &str| format!("[[route]]\npath = \"{path}\"\nscript = \"a.luau\"\n");
+    let text = format!("[script]\nupload_dir = \".\"\n{}{}", route("/a"), route("/b"));
+    let error = resolve(&app.path().join("t.toml"), &text, &env).unwrap_err();
+    assert_eq!(error.faults.len(), 1, "{error}");
+    assert_eq!(error.faults[0].line, 3);
+}
+
+#[test]
+fn a_link_to_a_folder_that_the_server_writes_to_is_not_served() {
+    let app = app();
+    fs::create_dir_all(app.path().join("data/log")).unwrap();
+    symlink(app.path().join("data"), app.path().join("public")).unwrap();
+    let text = "[[route]]\npath = \"/*\"\nfiles = \"public\"\n";
+    let error = resolve(&app.path().join("t.toml"), text, &env).unwrap_err().to_string();
+    assert!(error.contains("dir in [log] is ") && error.contains("does not serve"), "{error}");
+}

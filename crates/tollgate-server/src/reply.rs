@@ -14,7 +14,7 @@ use crate::recorder::{Gate, Recorder, Verdict};
 
 /// The longest content that is read whole.
 const READ_BYTES_MAX: u64 = 64 << 20;
-const REQUEST_ID: &str = "X-Request-Id";
+pub(crate) const REQUEST_ID: &str = "X-Request-Id";
 
 /// Room for the first reply of a connection, so that it grows once.
 const REPLY_BYTES_USUAL: usize = 256;

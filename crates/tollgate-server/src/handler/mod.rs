@@ -25,7 +25,7 @@ use tollgate_script::{Emitted, Host, LoadError, Reach, Record, RecordFields, Req
 use crate::cors::Cors;
 use crate::files::{Files, Work};
 use crate::observe::{OwnCells, Refusal, RouteCells};
-use crate::options::{BodyPace, HandlerSpec, RouteSpec, ScriptFile, ServerOptions};
+use crate::options::{BodyPace, HandlerSpec, RequestIds, RouteSpec, ScriptFile, ServerOptions};
 use crate::recorder::{Gate, Recorder};
 use crate::reply::Reply;
 use crate::stream::Ack;
@@ -36,7 +36,7 @@ pub use collect::BODY_BYTES_MAX as COLLECT_BODY_BYTES_MAX;
 pub(crate) use fetcher::BackendFetcher;
 pub(crate) use flow::{Flow, Flowed};
 pub(crate) use pass::Routes;
-use proxy::{Asked, Proxied, Proxy};
+use proxy::{Asked, OwnWord, Proxied, Proxy};
 pub(crate) use proxy::{BackendFlow, Passed};
 pub use proxy::{HostSent, ProxySpec};
 pub(crate) use rehearsal::Rehearsed;
@@ -150,7 +150,13 @@ impl Endpoint {
             (HandlerSpec::Collect, None) => unreachable!("the configuration gives collect a stream"),
             (HandlerSpec::Files(spec), _) => Handler::Files(Box::new(Files::new(spec, work))),
             (HandlerSpec::Proxy(proxy), _) => match client.at(proxy.backend) {
-                Some(upstream) => Handler::Proxy(Proxy::new(proxy, &spec.path, upstream)),
+                Some(upstream) => {
+                    let says = OwnWord {
+                        of_records: spec.stream.is_some(),
+                        of_ids: options.request_ids != RequestIds::Silent,
+                    };
+                    Handler::Proxy(Proxy::new(proxy, &spec.path, upstream, says))
+                }
                 None => unreachable!("the configuration names a backend by its place"),
             },
             (HandlerSpec::Reply { status, content_type, body }, _) => {

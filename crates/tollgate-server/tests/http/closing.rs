@@ -143,7 +143,8 @@ fn a_drain_waits_only_a_moment_for_clients_that_have_their_last_reply_and_go_on_
         meanwhile.send("x");
         assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
     }
-    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+    // A moment is a second by the clock of deadlines, which may be a tick of 250 ms behind.
+    assert!(begun.elapsed() >= Duration::from_millis(750), "{:?}", begun.elapsed());
     before.expect_end();
     meanwhile.expect_end();
 }

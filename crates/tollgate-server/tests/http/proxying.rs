@@ -7,7 +7,8 @@ use std::os::unix::net::UnixListener;
 use std::thread;
 use std::time::Duration;
 
-use tollgate_server::{BackendOptions, HostSent, ProxySpec, TrustedProxies};
+use tollgate_log::Level;
+use tollgate_server::{BackendOptions, HostSent, ProxySpec, RequestIds, TrustedProxies};
 
 use crate::backend::{FakeBackend, field};
 use crate::site::{Running, Site};
@@ -52,6 +53,34 @@ fn a_request_goes_to_the_backend_and_its_reply_to_the_client() {
          Content-Length: 3\r\n\r\nabc"
     );
     assert_eq!(backend.request(), expected);
+}
+
+#[test]
+fn what_the_server_says_of_a_request_and_its_record_is_no_backends_word() {
+    let backend = || {
+        FakeBackend::replying(
+            "HTTP/1.1 200 OK\r\nTollgate-Outcome: refused\r\nX-Request-Id: theirs\r\nContent-Length: 5\r\n\r\nhello",
+        )
+    };
+    let ask = |server: &Running| {
+        let mut peer = server.connect();
+        peer.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let reply = peer.expect("200", "hello");
+        [reply.field("tollgate-outcome"), reply.field("x-request-id")].map(|field| field.map(str::to_owned))
+    };
+    let told = backend();
+    let [outcome, id] = ask(&serve(&told));
+    assert_eq!(outcome.as_deref(), Some("refused"));
+    assert!(id.is_some_and(|id| id != "theirs"));
+    let told = backend();
+    let recorded = Site::new().stream("visits", Level::Written, &["path text request.path"]);
+    let recorded =
+        recorded.proxy("/*", told.options(), plain).tune(|options| options.routes[0].stream = Some(0));
+    assert_eq!(ask(&recorded.start())[0], None);
+    let told = backend();
+    let silent = Site::new().proxy("/*", told.options(), plain);
+    let silent = silent.tune(|options| options.request_ids = RequestIds::Silent);
+    assert_eq!(ask(&silent.start())[1].as_deref(), Some("theirs"));
 }
 
 #[test]

@@ -25,6 +25,7 @@ use tollgate_script::Request;
 use super::Exchange;
 use crate::reply::{Extent, Reply};
 pub(crate) use flow::{BackendFlow, Passed};
+pub(crate) use reply::OwnWord;
 pub use spec::{HostSent, ProxySpec};
 
 /// A reply of a known length up to here is gathered before its head leaves.
@@ -38,6 +39,7 @@ const TOLD_EACH: Duration = Duration::from_secs(1);
 pub(crate) struct Proxy {
     upstream: Rc<Upstream>,
     spec: ProxySpec,
+    says: OwnWord,
     /// Segments of the path that are left out.
     stripped: usize,
     route: String,
@@ -76,11 +78,12 @@ impl Asked {
 
 impl Proxy {
     /// Makes it for a route of that path.
-    pub(crate) fn new(spec: &ProxySpec, route: &str, upstream: &Rc<Upstream>) -> Rc<Self> {
+    pub(crate) fn new(spec: &ProxySpec, route: &str, upstream: &Rc<Upstream>, says: OwnWord) -> Rc<Self> {
         let stripped = if spec.strip_prefix { route.split('/').count().saturating_sub(2) } else { 0 };
         Rc::new(Self {
             upstream: upstream.clone(),
             spec: spec.clone(),
+            says,
             stripped,
             route: route.to_owned(),
             told: Cell::new(None),

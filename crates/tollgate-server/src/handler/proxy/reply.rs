@@ -5,7 +5,28 @@ use tollgate_backend::{Failure, Incoming};
 use tollgate_http::{ReplyHead, StatusCode};
 
 use super::Proxy;
-use crate::reply::Reply;
+use crate::reply::{REQUEST_ID, Reply};
+
+/// What the server says itself in replies of a route, and no backend for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OwnWord {
+    /// What became of the record, in fields `Tollgate-*`: not where the route leaves none, and the backend may be the one to
+    /// record.
+    pub(crate) of_records: bool,
+    /// The id of the request.
+    pub(crate) of_ids: bool,
+}
+
+impl OwnWord {
+    fn is_that(self, field_name: &[u8]) -> bool {
+        let front = field_name.get(..OWN_PREFIX.len());
+        let is_verdict = front.is_some_and(|front| front.eq_ignore_ascii_case(OWN_PREFIX));
+        (self.of_records && is_verdict)
+            || (self.of_ids && field_name.eq_ignore_ascii_case(REQUEST_ID.as_bytes()))
+    }
+}
+
+const OWN_PREFIX: &[u8] = b"Tollgate-";
 
 impl Proxy {
     /// Makes the head of the reply.
@@ -16,6 +37,7 @@ impl Proxy {
         for (name, value) in head.forwarded_fields() {
             let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
             if is("date")
+                || self.says.is_that(name)
                 || self.spec.remove_reply_headers.iter().any(|removed| is(removed))
                 || self.spec.set_reply_headers.iter().any(|(set, _)| is(set))
             {

@@ -22,7 +22,8 @@ use tokio::time::{Sleep, sleep};
 
 use crate::api::Emitted;
 use crate::error::CallError;
-use crate::host::{Script, Vm};
+use crate::handler::Script;
+use crate::host::Vm;
 use crate::pipe::Pipe;
 use crate::reply::{Outcome, Reader, Replied, Streamed};
 use crate::request::{Active, Request};
@@ -167,6 +168,7 @@ impl Call {
         let polled = operation.as_mut().poll(context);
         let settled = match polled {
             Poll::Ready(answer) => Some(answer),
+            Poll::Pending if self.given_up().is_some() => None,
             Poll::Pending if !self.is_on_the_clock() => return Poll::Pending,
             Poll::Pending => {
                 let wall_budget = self.script.vm.options.wall_budget;
@@ -187,6 +189,10 @@ impl Call {
 
     /// Runs the call until it is over, waits, or its slice is over.
     pub fn resume(&mut self) -> Step {
+        if let Some(end) = self.given_up() {
+            self.state = State::Over;
+            return Step::Ended(end);
+        }
         match mem::replace(&mut self.state, State::Over) {
             State::Ready(request, replied) => match prepare(&self.script, request, replied.as_deref()) {
                 Ok(running) if replied.is_some() => self.run(running, Coroutine::start_with_argument),
@@ -289,6 +295,15 @@ impl Call {
         }
     }
 
+    /// How a reply that streams on in a VM which was replaced has to end, if it has to. Events are whole at any time.
+    fn given_up(&self) -> Option<Result<(), CallError>> {
+        let stream = self.stream.as_ref()?;
+        self.script.vm.is_given_up().then(|| match stream.streamed {
+            Streamed::Events => Ok(()),
+            Streamed::Write => Err(CallError::Replaced),
+        })
+    }
+
     fn failed(&self, error: CallError) -> Step {
         if self.stream.is_some() { Step::Ended(Err(error)) } else { Step::Done(Err(error)) }
     }
@@ -341,7 +356,9 @@ impl Call {
         let _ = vm.lua.set_memory_limit(before.saturating_add(allowed));
         let ran = go(&vm.lua);
         let _ = vm.lua.set_memory_limit(0);
-        self.grown_bytes += vm.lua.used_memory().cast_signed() - before.cast_signed();
+        let after = vm.lua.used_memory();
+        self.grown_bytes += after.cast_signed() - before.cast_signed();
+        vm.note_used(after);
         ran
     }
 

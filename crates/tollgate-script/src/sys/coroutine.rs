@@ -193,7 +193,9 @@ impl Coroutine {
             match raised {
                 Value::Error(error) => Ok(*error),
                 Value::String(text) if status == ffi::LUA_ERRMEM => {
-                    Ok(mlua::Error::MemoryError(text.to_string_lossy()))
+                    let cause = mlua::Error::MemoryError(text.to_string_lossy()).into();
+                    let traceback = unlimited(lua, || self.traceback(lua));
+                    Ok(mlua::Error::CallbackError { traceback, cause })
                 }
                 raised => {
                     let text: LuaString = lua.exec_raw(raised, |state| {

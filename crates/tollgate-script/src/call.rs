@@ -241,7 +241,7 @@ impl Call {
                 let reader = self.reader(&vm);
                 End::Replied(coroutine.look(|value, second| reader.decision(self.script.role, value, second)))
             }
-            Ran::Yielded => match paused(&vm, begun) {
+            Ran::Yielded => match paused(&vm, begun, &coroutine) {
                 Ok(pause) => End::Paused(pause),
                 Err(error) => End::Failed(error),
             },
@@ -252,7 +252,9 @@ impl Call {
         let stretch = vm.budget.leave();
         self.spent = stretch.spent;
         if let Some(traceback) = stretch.over {
-            return self.failed(vm.cpu_error(traceback));
+            // A function of ours that found out has left its frames there.
+            let is_known = traceback.contains('\n');
+            return self.failed(vm.cpu_error(if is_known { traceback } else { coroutine.traceback(&vm.lua) }));
         }
         match (end, active) {
             (End::Failed(error), active) => {
@@ -396,13 +398,15 @@ fn prepare(script: &Script, request: Rc<Request>, replied: Option<&Replied>) -> 
 }
 
 /// Tells a wait, and a slice's end, from a yield of the script.
-fn paused(vm: &Vm, begun: Option<Operation>) -> Result<Pause, CallError> {
+fn paused(vm: &Vm, begun: Option<Operation>, coroutine: &Coroutine) -> Result<Pause, CallError> {
     match begun {
         Some(operation) => Ok(Pause::Wait(operation)),
         None if vm.budget.is_slice_end() => Ok(Pause::Slice),
-        None => Err(CallError::script(
-            "handler called coroutine.yield outside a coroutine of its own: return the reply",
-        )),
+        None => Err(CallError::Script {
+            message: "handler called coroutine.yield outside a coroutine of its own: return the reply"
+                .to_owned(),
+            traceback: coroutine.traceback(&vm.lua),
+        }),
     }
 }
 

@@ -15,6 +15,7 @@ use crate::api::json::Scratch;
 use crate::api::{self, EmitParts, EmitStream, Marks, Outs, Streams};
 use crate::budget::Budget;
 use crate::clock::Clock;
+use crate::collector::Collector;
 use crate::error::{CallError, HostError, LoadError, placed};
 use crate::fetch::{FakeBackends, Fetcher, FetcherCell};
 use crate::handler::{Handler, Origin, Reach, Role, Script, Shape, Slot};
@@ -46,6 +47,8 @@ pub struct HostOptions {
     pub memory_bytes_max: usize,
     /// How much a VM may hold in all before it is collected, and replaced if it keeps more than three quarters of this.
     pub vm_bytes_max: usize,
+    /// How garbage is collected.
+    pub collector: Collector,
     /// The longest content of a reply, and the longest JSON.
     pub reply_bytes_max: usize,
     /// The variables of the environment that scripts may read.
@@ -69,6 +72,7 @@ impl Default for HostOptions {
             heartbeat: Duration::from_secs(15),
             memory_bytes_max: 16 << 20,
             vm_bytes_max: 256 << 20,
+            collector: Collector::default(),
             reply_bytes_max: 16 << 20,
             env: Vec::new(),
             shared: Arc::default(),
@@ -239,6 +243,7 @@ impl Vm {
             | StdLib::INTEGER
             | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
+        options.collector.apply(&lua);
         let budget = Rc::new(Budget::new(options.cpu_budget, options.slice));
         let active = Rc::new(ActiveCell::default());
         let waits = Rc::new(Waits::default());

@@ -21,6 +21,7 @@ mod body;
 mod budget;
 mod call;
 mod clock;
+mod collector;
 mod disk;
 mod error;
 mod fetch;
@@ -49,6 +50,7 @@ pub use api::{Database, EmitStream, Emitted, SqlAnswer, SqlReply, SqlResult, Sql
 pub use body::{Body, BodyError, BodyFile};
 pub use call::{Call, Step};
 pub use clock::{Clock, TestClock};
+pub use collector::Collector;
 pub use error::{CallError, HostError, LoadError};
 pub use fetch::{FakeBackends, FetchError, FetchRequest, Fetched, Fetcher, Fetching};
 pub use handler::{Handler, Reach, Role};

@@ -46,6 +46,7 @@ mod restored;
 mod retention;
 mod room;
 mod routing;
+mod script_abuses;
 mod sinks;
 mod sinks_reload;
 mod soak;

@@ -33,8 +33,14 @@ end";
 /// What the VM keeps, and how that is made.
 const KEPT: [(&str, &str); 3] = [
     ("nothing", ""),
-    ("50 MiB of small tables", "local kept = {} for i = 1, 1000 do kept[i] = {} for j = 1, 400 do kept[i][j] = { j, i } end end"),
-    ("a list of a million", "local kept = {} for i = 1, 1000000 do kept[i] = i end for i = 1, 10 do kept[-i] = {} end"),
+    (
+        "50 MiB of small tables",
+        "local kept = {} for i = 1, 1000 do kept[i] = {} for j = 1, 400 do kept[i][j] = { j, i } end end",
+    ),
+    (
+        "a list of a million",
+        "local kept = {} for i = 1, 1000000 do kept[i] = i end for i = 1, 10 do kept[-i] = {} end",
+    ),
 ];
 
 const SETTINGS: [(u16, u16, u16); 9] = [
@@ -51,7 +57,9 @@ const SETTINGS: [(u16, u16, u16); 9] = [
 const CALLS: usize = 60_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("| kept | goal, % | step, % | step, KiB | a call, us | p50 | p99 | p99.9 | p99.99 | slowest | VM, MiB |");
+    println!(
+        "| kept | goal, % | step, % | step, KiB | a call, us | p50 | p99 | p99.9 | p99.99 | slowest | VM, MiB |"
+    );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     for (name, make) in KEPT {
         for (goal, step_multiplier, step_kib) in SETTINGS {
@@ -69,6 +77,7 @@ fn measure(name: &str, make: &str, collector: Collector) -> Result<(), Box<dyn E
     std::fs::write(&file, format!("{make}\n{garbage}"))?;
     let options = HostOptions {
         cpu_budget: Duration::from_secs(5),
+        slice: Duration::from_secs(5),
         memory_bytes_max: 128 << 20,
         vm_bytes_max: 1 << 30,
         collector,
@@ -105,7 +114,7 @@ fn measure(name: &str, make: &str, collector: Collector) -> Result<(), Box<dyn E
         at(0.999),
         at(0.9999),
         at(1.0),
-        bytes_max as f64 / (1 << 20) as f64
+        bytes_max as f64 / 1_048_576.0
     );
     Ok(())
 }

@@ -254,7 +254,11 @@ impl Call {
         if let Some(traceback) = stretch.over {
             // A function of ours that found out has left its frames there.
             let is_known = traceback.contains('\n');
-            return self.failed(vm.cpu_error(if is_known { traceback } else { coroutine.traceback(&vm.lua) }));
+            return self.failed(vm.cpu_error(if is_known {
+                traceback
+            } else {
+                coroutine.traceback(&vm.lua)
+            }));
         }
         match (end, active) {
             (End::Failed(error), active) => {
@@ -300,7 +304,7 @@ impl Call {
     /// How a reply that streams on in a VM which was replaced has to end, if it has to. Events are whole at any time.
     fn given_up(&self) -> Option<Result<(), CallError>> {
         let stream = self.stream.as_ref()?;
-        self.script.vm.is_given_up().then(|| match stream.streamed {
+        self.script.vm.is_given_up().then_some(match stream.streamed {
             Streamed::Events => Ok(()),
             Streamed::Write => Err(CallError::Replaced),
         })

@@ -63,8 +63,10 @@ pub(crate) struct Loader {
 impl Loader {
     /// Resolves `root`.
     pub(crate) fn new(root: &Path, modules: &Rc<Modules>) -> Result<Self, LoadError> {
-        let resolved =
-            modules.disk.canonical(root).map_err(|source| LoadError::Read { file: root.to_path_buf(), source })?;
+        let resolved = modules
+            .disk
+            .canonical(root)
+            .map_err(|source| LoadError::Read { file: root.to_path_buf(), source })?;
         Ok(Self { root: Rc::from(resolved), modules: Rc::clone(modules) })
     }
 

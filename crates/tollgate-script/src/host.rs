@@ -336,10 +336,8 @@ impl Vm {
     /// Classifies an error; after one of memory the VM is swept, so that the next call starts with room.
     pub(crate) fn call_error(&self, error: &mlua::Error) -> CallError {
         let error = CallError::from_lua(error, self.options.memory_bytes_max);
-        if matches!(error, CallError::Memory { .. })
-            && let Err(error) = self.lua.gc_collect()
-        {
-            tracing::warn!(%error, "luau cannot collect garbage");
+        if matches!(error, CallError::Memory { .. }) {
+            self.sweep();
         }
         error
     }

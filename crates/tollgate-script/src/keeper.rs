@@ -26,7 +26,7 @@ impl Keeper {
     /// Closes the VMs that are out of use; others have their turns meanwhile.
     pub async fn close(&self) {
         while let Some(lua) = self.next_to_close() {
-            collect(&lua).await;
+            collect(&lua, 0).await;
             drop(lua);
             tokio::task::yield_now().await;
         }
@@ -47,10 +47,15 @@ impl Keeper {
     }
 }
 
-/// Frees all that a VM does not keep, in stretches between which others have their turns. Returns what it took of the thread.
-pub(crate) async fn collect(lua: &Lua) -> Duration {
-    // What was marked before it became garbage goes with the cycle after the one that is under way.
-    finish_cycle(lua).await + finish_cycle(lua).await
+/// Frees what a VM does not keep, or so much that it holds no more than `enough`, in stretches between which others have their turns.
+/// Returns what it took of the thread.
+pub(crate) async fn collect(lua: &Lua, enough: usize) -> Duration {
+    let took = finish_cycle(lua).await;
+    if lua.used_memory() <= enough {
+        return took;
+    }
+    // What was marked before it became garbage goes with the cycle after the one that was under way.
+    took + finish_cycle(lua).await
 }
 
 async fn finish_cycle(lua: &Lua) -> Duration {

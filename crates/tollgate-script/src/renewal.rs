@@ -1,8 +1,8 @@
 //! Answers for a VM that holds too much: what is garbage is collected, and one that keeps too much is replaced.
 //!
 //! The bound of a call ends a call that grows; what calls leave behind - in a table that lives as long as its file, in coroutines that
-//! are never resumed - is nobody's growth. So a call whose end finds more than `vm_bytes_max` presses the [`Keeper`], and whoever
-//! looks after the VMs has it relieved:
+//! are never resumed - is nobody's growth. So a call whose end finds more than `vm_bytes_max`, or that filled its own memory, presses the
+//! [`Keeper`](crate::Keeper), and whoever looks after the VMs has it relieved:
 //!
 //! | the VM | then |
 //! | --- | --- |
@@ -33,7 +33,7 @@ use crate::require::Modules;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
     Within,
-    /// Whoever looks after it was told.
+    /// Whoever looks after it was told: it holds too much, or much garbage.
     Over,
     /// Another took its place.
     Replaced(Instant),
@@ -110,13 +110,13 @@ impl Host {
         if let Some(wait) = self.0.pace.wait() {
             return Relief::Waits(wait);
         }
-        let collected = collect(&old.lua).await;
+        let kept_bytes_max = old.options.vm_bytes_max / 4 * 3;
+        let mut took = collect(&old.lua, kept_bytes_max).await;
         let bytes = old.lua.used_memory();
-        if bytes <= old.options.vm_bytes_max / 4 * 3 {
+        if bytes <= kept_bytes_max {
             old.fill.set(Fill::Within);
             return Relief::Within;
         }
-        let mut took = collected;
         let renewed = self.renewed(&old, &mut took).await;
         self.0.pace.note(took);
         match renewed {
@@ -185,7 +185,22 @@ impl Drop for Timed<'_> {
 impl Vm {
     /// Has somebody look after it if this is more than it may hold.
     pub(crate) fn note_used(&self, bytes: usize) {
-        if bytes > self.options.vm_bytes_max && self.fill.get() == Fill::Within {
+        if bytes > self.options.vm_bytes_max {
+            self.press();
+        }
+    }
+
+    /// Has somebody collect what a call left that filled its memory. Without anybody who does, it is done here.
+    pub(crate) fn sweep(&self) {
+        if self.keeper.borrow().is_some() {
+            self.press();
+        } else if let Err(error) = self.lua.gc_collect() {
+            tracing::warn!(%error, "luau cannot collect garbage");
+        }
+    }
+
+    fn press(&self) {
+        if self.fill.get() == Fill::Within {
             self.fill.set(Fill::Over);
             if let Some(keeper) = &*self.keeper.borrow() {
                 keeper.press();

@@ -3,7 +3,7 @@
 CARGO ?= cargo
 APP ?= examples/score
 
-.PHONY: run build test check fmt lint doc tools crash outage soak uploads reloads rules abuse overload downloads proxy rows freshness architectures bench bench-smoke disks where fuzz
+.PHONY: run build test check fmt lint doc tools crash outage soak uploads reloads rules abuse script-abuse garbage overload downloads proxy rows freshness architectures bench bench-smoke disks where fuzz
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -75,9 +75,17 @@ soak: tools
 fuzz:
 	fuzz/run $(TARGETS)
 
+# Scripts that do what no script should, and what a neighbour in the same VM sees meanwhile; three minutes.
+script-abuse: build
+	bench/script_abuse.py
+
 # Ten thousand clients of each kind that means no good, and what a normal one sees meanwhile; two minutes.
 abuse: build
 	bench/abuse.py
+
+# What collecting garbage costs scripts; a minute and a half.
+garbage: build
+	bench/garbage.py
 
 # Twice as many requests as the server can answer; a minute.
 overload: build

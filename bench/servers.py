@@ -169,13 +169,13 @@ def tollgate(ack: str, loads: bool = False) -> type[Tollgate]:
 
 
 class Instance:
-    """Tollgate as a configuration and scripts say, in a folder, on its core, without a loader."""
+    """Tollgate as a configuration and scripts say, in a folder, on its core unless others are named, without a loader."""
 
-    def __init__(self, folder: Path, configuration: str, scripts: dict[str, str]):
+    def __init__(self, folder: Path, configuration: str, scripts: dict[str, str], cores: str = SERVER_CORE):
         (folder / "tollgate.toml").write_text(configuration)
         for name, text in scripts.items():
             (folder / name).write_text(text)
-        command = ["taskset", "-c", SERVER_CORE, str(PROGRAM), "serve", "--no-load", str(folder)]
+        command = ["taskset", "-c", cores, str(PROGRAM), "serve", "--no-load", str(folder)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         line = self.process.stdout.readline()
         self.port = int(line.split()[1].rsplit(":", 1)[1])

@@ -22,7 +22,8 @@ use tokio::time::{Sleep, sleep};
 
 use crate::api::Emitted;
 use crate::error::CallError;
-use crate::host::{Script, Vm};
+use crate::handler::Script;
+use crate::host::Vm;
 use crate::pipe::Pipe;
 use crate::reply::{Outcome, Reader, Replied, Streamed};
 use crate::request::{Active, Request};
@@ -167,6 +168,7 @@ impl Call {
         let polled = operation.as_mut().poll(context);
         let settled = match polled {
             Poll::Ready(answer) => Some(answer),
+            Poll::Pending if self.given_up().is_some() => None,
             Poll::Pending if !self.is_on_the_clock() => return Poll::Pending,
             Poll::Pending => {
                 let wall_budget = self.script.vm.options.wall_budget;
@@ -187,6 +189,10 @@ impl Call {
 
     /// Runs the call until it is over, waits, or its slice is over.
     pub fn resume(&mut self) -> Step {
+        if let Some(end) = self.given_up() {
+            self.state = State::Over;
+            return Step::Ended(end);
+        }
         match mem::replace(&mut self.state, State::Over) {
             State::Ready(request, replied) => match prepare(&self.script, request, replied.as_deref()) {
                 Ok(running) if replied.is_some() => self.run(running, Coroutine::start_with_argument),
@@ -235,7 +241,7 @@ impl Call {
                 let reader = self.reader(&vm);
                 End::Replied(coroutine.look(|value, second| reader.decision(self.script.role, value, second)))
             }
-            Ran::Yielded => match paused(&vm, begun) {
+            Ran::Yielded => match paused(&vm, begun, &coroutine) {
                 Ok(pause) => End::Paused(pause),
                 Err(error) => End::Failed(error),
             },
@@ -246,7 +252,13 @@ impl Call {
         let stretch = vm.budget.leave();
         self.spent = stretch.spent;
         if let Some(traceback) = stretch.over {
-            return self.failed(vm.cpu_error(traceback));
+            // A function of ours that found out has left its frames there.
+            let is_known = traceback.contains('\n');
+            return self.failed(vm.cpu_error(if is_known {
+                traceback
+            } else {
+                coroutine.traceback(&vm.lua)
+            }));
         }
         match (end, active) {
             (End::Failed(error), active) => {
@@ -287,6 +299,15 @@ impl Call {
         if let Some(stream) = &mut self.stream {
             stream.taken_bytes = stream.pipe.taken_bytes();
         }
+    }
+
+    /// How a reply that streams on in a VM which was replaced has to end, if it has to. Events are whole at any time.
+    fn given_up(&self) -> Option<Result<(), CallError>> {
+        let stream = self.stream.as_ref()?;
+        self.script.vm.is_given_up().then_some(match stream.streamed {
+            Streamed::Events => Ok(()),
+            Streamed::Write => Err(CallError::Replaced),
+        })
     }
 
     fn failed(&self, error: CallError) -> Step {
@@ -341,7 +362,9 @@ impl Call {
         let _ = vm.lua.set_memory_limit(before.saturating_add(allowed));
         let ran = go(&vm.lua);
         let _ = vm.lua.set_memory_limit(0);
-        self.grown_bytes += vm.lua.used_memory().cast_signed() - before.cast_signed();
+        let after = vm.lua.used_memory();
+        self.grown_bytes += after.cast_signed() - before.cast_signed();
+        vm.note_used(after);
         ran
     }
 
@@ -379,13 +402,15 @@ fn prepare(script: &Script, request: Rc<Request>, replied: Option<&Replied>) -> 
 }
 
 /// Tells a wait, and a slice's end, from a yield of the script.
-fn paused(vm: &Vm, begun: Option<Operation>) -> Result<Pause, CallError> {
+fn paused(vm: &Vm, begun: Option<Operation>, coroutine: &Coroutine) -> Result<Pause, CallError> {
     match begun {
         Some(operation) => Ok(Pause::Wait(operation)),
         None if vm.budget.is_slice_end() => Ok(Pause::Slice),
-        None => Err(CallError::script(
-            "handler called coroutine.yield outside a coroutine of its own: return the reply",
-        )),
+        None => Err(CallError::Script {
+            message: "handler called coroutine.yield outside a coroutine of its own: return the reply"
+                .to_owned(),
+            traceback: coroutine.traceback(&vm.lua),
+        }),
     }
 }
 

@@ -68,6 +68,20 @@ pub enum LoadError {
         /// What went wrong.
         error: CallError,
     },
+    /// What scripts keep once they are loaded leaves calls too little.
+    #[error(
+        "script {} leaves too little memory: scripts keep {bytes} bytes once they are loaded, limit {limit_bytes} bytes, half of \
+         vm_bytes_max",
+        file.display()
+    )]
+    Total {
+        /// The file after which it was too much.
+        file: PathBuf,
+        /// What is kept.
+        bytes: usize,
+        /// How much may be.
+        limit_bytes: usize,
+    },
     /// The chunk returned something that is no handler.
     #[error("script {} {text}", file.display())]
     Shape {
@@ -106,11 +120,16 @@ pub enum CallError {
         traceback: String,
     },
     /// The call's memory grew beyond what it may.
-    #[error("script exceeds its memory: growth limit {limit_bytes} bytes")]
+    #[error("script exceeds its memory: growth limit {limit_bytes} bytes{}", below(traceback))]
     Memory {
         /// The growth that is allowed.
         limit_bytes: usize,
+        /// Where the script was; empty where that is not known.
+        traceback: String,
     },
+    /// The reply was still streamed by a VM that was replaced, a wall budget later.
+    #[error("script streams on in a vm that kept too much memory and was replaced")]
+    Replaced,
     /// The client's fault, which the script did not catch: not 500, but this status.
     #[error("request refused with {status}: {reason}")]
     Refused {
@@ -147,13 +166,11 @@ impl CallError {
     pub(crate) fn from_lua(error: &Error, limit_bytes: usize) -> Self {
         let mut traceback = String::new();
         let message = unwrap(error, &mut traceback);
+        let traceback = shortened(traceback, TRACEBACK_BYTES_MAX);
         if is_memory(error) || message.ends_with("not enough memory") {
-            return Self::Memory { limit_bytes };
+            return Self::Memory { limit_bytes, traceback };
         }
-        Self::Script {
-            message: shortened(message, MESSAGE_BYTES_MAX),
-            traceback: shortened(traceback, TRACEBACK_BYTES_MAX),
-        }
+        Self::Script { message: shortened(message, MESSAGE_BYTES_MAX), traceback }
     }
 }
 

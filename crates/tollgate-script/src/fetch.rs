@@ -10,7 +10,8 @@ use bytes::Bytes;
 use mlua::Function;
 use tollgate_http::Method;
 
-use crate::host::{Handler, Host};
+use crate::handler::Handler;
+use crate::host::Host;
 
 /// Whoever asks backends for scripts.
 pub trait Fetcher {

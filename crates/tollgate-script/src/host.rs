@@ -1,35 +1,35 @@
 //! Answers for the VM of one worker thread: setting it up, closing it, and loading scripts into it.
 //!
 //! A host is not `Send`: each worker makes its own, and loads the same files. Calls of one host interleave by slices,
-//! but only one runs at a time.
+//! but only one runs at a time. What happens when a VM keeps too much is for [`crate::renewal`].
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::Path;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
-use tollgate_http::{Method, Methods};
 
 use crate::api::json::Scratch;
-use crate::api::{self, Database, EmitParts, EmitStream, Marks, Outs, Streams};
+use crate::api::{self, EmitParts, EmitStream, Marks, Outs, Streams};
 use crate::budget::Budget;
-use crate::call::Call;
 use crate::clock::Clock;
-use crate::error::{CallError, HostError, LoadError, placed, shown};
+use crate::collector::Collector;
+use crate::error::{CallError, HostError, LoadError, placed};
 use crate::fetch::{FakeBackends, Fetcher, FetcherCell};
+use crate::handler::{Handler, Origin, Reach, Role, Script, Shape, Slot};
 use crate::interned::Interned;
-use crate::nearest::hint;
-use crate::reply::{PARTS, RecordFields, Replied};
-use crate::request::{self, ActiveCell, Request};
+use crate::keeper::Keeper;
+use crate::renewal::{Fill, Pace};
+use crate::reply::{PARTS, RecordFields};
+use crate::request::{self, ActiveCell};
 use crate::require::{Loader, Modules, SourceFile};
 use crate::shared::Shared;
 use crate::sys::coroutine::Coroutine;
 use crate::sys::stack::Kept;
 use crate::testing::{self, Ask, Test};
 use crate::ticker;
-use crate::uploads::Uploads;
 use crate::waits::Waits;
 
 /// The bounds of a host.
@@ -45,6 +45,10 @@ pub struct HostOptions {
     pub heartbeat: Duration,
     /// By how much the memory of the VM may grow in one call; of a streamed reply between two waits.
     pub memory_bytes_max: usize,
+    /// How much a VM may hold in all before it is collected, and replaced if it keeps more than three quarters of this.
+    pub vm_bytes_max: usize,
+    /// How garbage is collected.
+    pub collector: Collector,
     /// The longest content of a reply, and the longest JSON.
     pub reply_bytes_max: usize,
     /// The variables of the environment that scripts may read.
@@ -67,6 +71,8 @@ impl Default for HostOptions {
             wall_budget: Duration::from_secs(30),
             heartbeat: Duration::from_secs(15),
             memory_bytes_max: 16 << 20,
+            vm_bytes_max: 256 << 20,
+            collector: Collector::default(),
             reply_bytes_max: 16 << 20,
             env: Vec::new(),
             shared: Arc::default(),
@@ -77,9 +83,17 @@ impl Default for HostOptions {
     }
 }
 
-/// A Luau VM with the API of Tollgate, closed to everything else.
+/// A Luau VM with the API of Tollgate, closed to everything else, and the handlers that were loaded into it.
 #[derive(Clone)]
-pub struct Host(Rc<Vm>);
+pub struct Host(pub(crate) Rc<Hosted>);
+
+/// What a host has beside the VM of this moment, so that another can take its place.
+pub(crate) struct Hosted {
+    pub(crate) vm: RefCell<Rc<Vm>>,
+    pub(crate) handlers: RefCell<Vec<Weak<Slot>>>,
+    pub(crate) streams: RefCell<Vec<EmitStream>>,
+    pub(crate) pace: Pace,
+}
 
 pub(crate) struct Vm {
     pub(crate) lua: Lua,
@@ -95,10 +109,12 @@ pub(crate) struct Vm {
     pub(crate) reply_parts: Interned,
     pub(crate) scratch: Rc<RefCell<Scratch>>,
     streams: Rc<Streams>,
-    modules: Rc<Modules>,
+    pub(crate) modules: Rc<Modules>,
     /// Coroutines whose calls ended well, for the next ones.
     pub(crate) idle: RefCell<Vec<Coroutine>>,
-    fetcher: Rc<FetcherCell>,
+    pub(crate) fetcher: Rc<FetcherCell>,
+    pub(crate) keeper: RefCell<Option<Rc<Keeper>>>,
+    pub(crate) fill: Cell<Fill>,
 }
 
 impl Host {
@@ -108,7 +124,19 @@ impl Host {
     /// `Ticker` if the operating system gives no thread.
     pub fn new(options: HostOptions) -> Result<Self, HostError> {
         ticker::start().map_err(HostError::Ticker)?;
-        Vm::new(options).map(|vm| Self(Rc::new(vm))).map_err(|error| HostError::Setup(error.to_string()))
+        let vm = Vm::new(options, Rc::default(), Rc::default());
+        let vm = vm.map_err(|error| HostError::Setup(error.to_string()))?;
+        Ok(Self(Rc::new(Hosted {
+            vm: RefCell::new(Rc::new(vm)),
+            handlers: RefCell::default(),
+            streams: RefCell::default(),
+            pace: Pace::default(),
+        })))
+    }
+
+    /// The VM of this moment.
+    pub(crate) fn vm(&self) -> Rc<Vm> {
+        Rc::clone(&self.0.vm.borrow())
     }
 
     /// Tells which streams scripts may emit records to; once.
@@ -116,14 +144,19 @@ impl Host {
     /// # Errors
     /// `Setup`: out of memory, or they are known already.
     pub fn with_streams(self, streams: &[EmitStream]) -> Result<Self, HostError> {
-        let set = self.0.streams.set(&self.0.lua, streams);
-        set.map_err(|error| HostError::Setup(error.to_string()))?;
+        self.vm().set_streams(streams)?;
+        self.0.streams.replace(streams.to_vec());
         Ok(self)
     }
 
     /// Has scripts ask backends by `fetcher`; without one they know none.
     pub fn set_fetcher(&self, fetcher: Rc<dyn Fetcher>) {
-        self.0.fetcher.replace(Some(fetcher));
+        self.vm().fetcher.replace(Some(fetcher));
+    }
+
+    /// Tells `keeper` when the VM holds too much, and leaves it one that is out of use, to be closed bit by bit.
+    pub fn set_keeper(&self, keeper: &Rc<Keeper>) {
+        self.vm().keeper.replace(Some(Rc::clone(keeper)));
     }
 
     /// Compiles a file and runs it once; it must return a function, or a table of functions by method.
@@ -134,19 +167,13 @@ impl Host {
     /// # Errors
     /// Each names the file; `Syntax` and `Run` also the line. A retry makes sense after the file changed.
     pub fn load(&self, file: &Path, root: &Path, fields: &RecordFields) -> Result<Handler, LoadError> {
-        let vm = &self.0;
-        let value = self.evaluate(file, root)?;
-        let shape = Shape::of(&value).map_err(|text| LoadError::Shape { file: file.to_path_buf(), text })?;
-        let columns = Interned::new(&vm.lua, fields.names.iter().map(String::as_str))
-            .map_err(|error| load_error(file, Charged::Call(vm.call_error(&error))))?;
-        Ok(Handler(Rc::new(Script {
-            vm: Rc::clone(vm),
-            shape,
-            columns,
-            whole: fields.whole,
-            reach: Rc::default(),
-            role: Role::Handler,
-        })))
+        let script = self.vm().load(file, root, fields, Rc::default(), Role::default())?;
+        let origin = Origin { file: file.to_path_buf(), root: root.to_path_buf(), fields: fields.clone() };
+        let slot = Rc::new(Slot { origin: Some(origin), script: RefCell::new(Rc::new(script)) });
+        let mut handlers = self.0.handlers.borrow_mut();
+        handlers.retain(|handler| handler.strong_count() > 0);
+        handlers.push(Rc::downgrade(&slot));
+        Ok(Handler(slot))
     }
 
     /// Compiles a file of tests and runs it once; it must return a table of functions by name. They ask `ask`.
@@ -166,53 +193,44 @@ impl Host {
 
     /// Compiles a file and runs it once; returns what it returned.
     pub(crate) fn evaluate(&self, file: &Path, root: &Path) -> Result<Value, LoadError> {
-        let vm = &self.0;
-        let loader = Loader::new(root, &vm.modules)?;
-        let source = loader.read(file)?;
-        let path = source.path.clone();
-        let returned = vm.charged(|lua| loader.run(lua, &path, &loader.compile(lua, source)?));
-        returned.map_err(|error| load_error(file, error))
+        self.vm().evaluate(file, root)
     }
 
-    /// Makes a handler of a function, for every method.
+    /// Makes a handler of a function, for every method. It stays with the VM of this moment.
     pub(crate) fn handler_of(&self, function: Function) -> Handler {
-        let (shape, columns) = (Shape::Any(function), Interned::default());
-        let reach = Rc::default();
-        Handler(Rc::new(Script {
-            vm: Rc::clone(&self.0),
-            shape,
-            columns,
+        let script = Script {
+            vm: self.vm(),
+            shape: Shape::Any(function),
+            columns: Interned::default(),
             whole: false,
-            reach,
+            reach: Rc::default(),
             role: Role::Handler,
-        }))
+        };
+        Handler(Rc::new(Slot { origin: None, script: RefCell::new(Rc::new(script)) }))
     }
 
-    pub(crate) fn lua(&self) -> &Lua {
-        &self.0.lua
-    }
-
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.0.options.clock
-    }
-
-    pub(crate) fn waits(&self) -> &Rc<Waits> {
-        &self.0.waits
+    /// The path that the app of the scripts is mounted at; empty for the server's own.
+    pub fn base(&self) -> String {
+        self.vm().options.base.clone()
     }
 
     /// Memory of the VM, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.0.lua.used_memory()
+        self.vm().lua.used_memory()
     }
 
     /// All files that were read so far, in order; one that was read twice is there twice.
     pub fn sources(&self) -> Vec<SourceFile> {
-        self.0.modules.sources()
+        self.vm().modules.sources()
     }
 }
 
 impl Vm {
-    fn new(options: HostOptions) -> mlua::Result<Self> {
+    pub(crate) fn new(
+        options: HostOptions,
+        fetcher: Rc<FetcherCell>,
+        modules: Rc<Modules>,
+    ) -> mlua::Result<Self> {
         set_flags();
         let libraries = StdLib::COROUTINE
             | StdLib::TABLE
@@ -225,18 +243,17 @@ impl Vm {
             | StdLib::INTEGER
             | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
+        options.collector.apply(&lua);
         let budget = Rc::new(Budget::new(options.cpu_budget, options.slice));
         let active = Rc::new(ActiveCell::default());
         let waits = Rc::new(Waits::default());
         let emit = EmitParts { streams: Rc::default(), scratch: Rc::default() };
-        let fetcher = Rc::default();
         let marks = api::install(&lua, &active, &budget, &options, &waits, &emit, &fetcher)?;
         let kept = Rc::new(Kept::new(&lua, &marks.store_integer)?);
         let req_metatable =
             request::metatable(&lua, &active, &marks, &budget, &kept, &waits, options.memory_bytes_max)?;
         let reply_parts = Interned::new(&lua, PARTS)?;
         budget.watch(&lua)?;
-        let modules = Rc::default();
         let outs = Outs::new(&lua, &waits)?;
         Ok(Self {
             lua,
@@ -254,7 +271,40 @@ impl Vm {
             modules,
             idle: RefCell::default(),
             fetcher,
+            keeper: RefCell::default(),
+            fill: Cell::new(Fill::Within),
         })
+    }
+
+    pub(crate) fn set_streams(&self, streams: &[EmitStream]) -> Result<(), HostError> {
+        let set = self.streams.set(&self.lua, streams);
+        set.map_err(|error| HostError::Setup(error.to_string()))
+    }
+
+    /// Makes a handler of a file.
+    pub(crate) fn load(
+        self: &Rc<Self>,
+        file: &Path,
+        root: &Path,
+        fields: &RecordFields,
+        reach: Rc<Reach>,
+        role: Role,
+    ) -> Result<Script, LoadError> {
+        let value = self.evaluate(file, root)?;
+        let shape = Shape::of(&value).map_err(|text| LoadError::Shape { file: file.to_path_buf(), text })?;
+        let columns = Interned::new(&self.lua, fields.names.iter().map(String::as_str))
+            .map_err(|error| load_error(file, Charged::Call(self.call_error(&error))))?;
+        self.check_loaded(file)?;
+        Ok(Script { vm: Rc::clone(self), shape, columns, whole: fields.whole, reach, role })
+    }
+
+    /// Compiles a file and runs it once; returns what it returned.
+    fn evaluate(&self, file: &Path, root: &Path) -> Result<Value, LoadError> {
+        let loader = Loader::new(root, &self.modules)?;
+        let source = loader.read(file)?;
+        let path = source.path.clone();
+        let returned = self.charged(|lua| loader.run(lua, &path, &loader.compile(lua, source)?));
+        returned.map_err(|error| load_error(file, error))
     }
 
     /// Runs `f` under the budgets of a call, in one go.
@@ -286,160 +336,10 @@ impl Vm {
     /// Classifies an error; after one of memory the VM is swept, so that the next call starts with room.
     pub(crate) fn call_error(&self, error: &mlua::Error) -> CallError {
         let error = CallError::from_lua(error, self.options.memory_bytes_max);
-        if matches!(error, CallError::Memory { .. })
-            && let Err(error) = self.lua.gc_collect()
-        {
-            tracing::warn!(%error, "luau cannot collect garbage");
+        if matches!(error, CallError::Memory { .. }) {
+            self.sweep();
         }
         error
-    }
-}
-
-/// A loaded script.
-#[derive(Clone)]
-pub struct Handler(Rc<Script>);
-
-pub(crate) struct Script {
-    pub(crate) vm: Rc<Vm>,
-    shape: Shape,
-    pub(crate) columns: Interned,
-    pub(crate) whole: bool,
-    pub(crate) reach: Rc<Reach>,
-    pub(crate) role: Role,
-}
-
-/// What a script is to its route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Role {
-    /// It replies.
-    #[default]
-    Handler,
-    /// It runs before what replies, and may reply itself.
-    Before,
-    /// It is told the reply, and may change header fields of it.
-    After,
-}
-
-/// What the calls of a script may reach outside of the VM.
-#[derive(Debug, Clone, Default)]
-pub struct Reach {
-    /// Where they save files.
-    pub uploads: Option<Uploads>,
-    /// The database that replies wait for whatever they emit, by its place, if they do.
-    pub awaits: Option<usize>,
-    /// The databases that they may read.
-    pub databases: Vec<Arc<dyn Database>>,
-}
-
-enum Shape {
-    Any(Function),
-    ByMethod(Vec<(Method, Function)>),
-}
-
-impl Handler {
-    /// Returns the methods that the script answers: `None` is every one. GET brings HEAD with it.
-    pub fn methods(&self) -> Option<Methods> {
-        let Shape::ByMethod(functions) = &self.0.shape else { return None };
-        let mut methods = Methods::default();
-        for (method, _) in functions {
-            methods.insert(*method);
-            if *method == Method::Get {
-                methods.insert(Method::Head);
-            }
-        }
-        Some(methods)
-    }
-
-    /// Has it play another role. Only of a handler that nobody holds yet.
-    #[must_use]
-    pub fn playing(mut self, role: Role) -> Self {
-        if let Some(script) = Rc::get_mut(&mut self.0) {
-            script.role = role;
-        }
-        self
-    }
-
-    /// Whether it has a function for a method.
-    pub fn takes(&self, method: Method) -> bool {
-        self.0.function(method).is_some()
-    }
-
-    /// Lets its calls reach what they may. Only of a handler that nobody holds yet.
-    #[must_use]
-    pub fn reaching(mut self, reach: Reach) -> Self {
-        if let Some(script) = Rc::get_mut(&mut self.0) {
-            script.reach = Rc::new(reach);
-        }
-        self
-    }
-
-    /// Begins a call; nothing runs before [`Call::resume`].
-    pub fn call(&self, request: Rc<Request>) -> Call {
-        Call::new(Rc::clone(&self.0), request, None)
-    }
-
-    /// Begins a call that is told a reply.
-    pub fn call_after(&self, request: Rc<Request>, replied: Replied) -> Call {
-        Call::new(Rc::clone(&self.0), request, Some(Box::new(replied)))
-    }
-}
-
-impl Script {
-    /// Returns the function for a method. HEAD without a function of its own is GET.
-    pub(crate) fn function(&self, method: Method) -> Option<&Function> {
-        let functions = match &self.shape {
-            Shape::Any(function) => return Some(function),
-            Shape::ByMethod(functions) => functions,
-        };
-        let of = |method| functions.iter().find(|(known, _)| *known == method).map(|(_, function)| function);
-        of(method).or_else(|| if method == Method::Head { of(Method::Get) } else { None })
-    }
-}
-
-impl Shape {
-    fn of(value: &Value) -> Result<Self, String> {
-        match value {
-            Value::Function(function) => Ok(Self::Any(function.clone())),
-            Value::Table(table) => Self::of_table(table).map(Self::ByMethod),
-            Value::Nil => {
-                Err("returned nothing: return a function, or a table of functions by method".to_owned())
-            }
-            other => {
-                let found = other.type_name();
-                Err(format!("returned a {found}: allowed are a function, a table of functions by method"))
-            }
-        }
-    }
-
-    fn of_table(table: &Table) -> Result<Vec<(Method, Function)>, String> {
-        let pairs = table.pairs::<Value, Value>();
-        let pairs: Vec<_> = pairs.collect::<mlua::Result<_>>().map_err(|error| error.to_string())?;
-        if pairs.is_empty() {
-            return Err("returned a table without a method: name at least one, as in GET".to_owned());
-        }
-        pairs.iter().map(|(key, value)| method_function(key, value)).collect()
-    }
-}
-
-fn method_function(key: &Value, value: &Value) -> Result<(Method, Function), String> {
-    let Value::String(name) = key else {
-        return Err(format!("returned a table with a key of type {}: allowed are methods", key.type_name()));
-    };
-    let name = name.as_bytes();
-    let Some(method) = Method::from_bytes(&name) else {
-        let name = shown(&name);
-        let known = Method::ALL.map(Method::as_str);
-        let hint = hint(&name, known);
-        return Err(format!(
-            "returned a table with a key \"{name}\"{hint}: allowed are {}",
-            known.join(", ")
-        ));
-    };
-    match value {
-        Value::Function(function) => Ok((method, function.clone())),
-        other => {
-            Err(format!("returned a table with {method} = a {}: allowed is a function", other.type_name()))
-        }
     }
 }
 

@@ -10,7 +10,8 @@
 //!   [`Step::Streams`], and writes into a [`Pipe`].
 //! - Time: interrupts of the VM compare a counter of the ticker thread with the call's budget, also inside pattern
 //!   matching, `pcall` and metamethods. Library functions without an interrupt are bounded in `api/guard.luau`.
-//! - Memory: growth during a call is limited in the allocator. See [`Call`]'s module for what that costs.
+//! - Memory: growth during a call is limited in the allocator. See [`Call`]'s module for what that costs. A VM that keeps too much is
+//!   replaced while it serves: [`Host::relieve`].
 //!
 //! Invariants: nothing that a script does panics or ends the process; after any error the VM serves the next call;
 //! no script sees the request of another call, or globals that another script wrote.
@@ -20,15 +21,20 @@ mod body;
 mod budget;
 mod call;
 mod clock;
+mod collector;
+mod disk;
 mod error;
 mod fetch;
+mod handler;
 mod host;
 mod id;
 mod interned;
+mod keeper;
 mod nearest;
 mod parts;
 mod pipe;
 mod place;
+mod renewal;
 mod reply;
 mod request;
 mod require;
@@ -44,12 +50,16 @@ pub use api::{Database, EmitStream, Emitted, SqlAnswer, SqlReply, SqlResult, Sql
 pub use body::{Body, BodyError, BodyFile};
 pub use call::{Call, Step};
 pub use clock::{Clock, TestClock};
+pub use collector::Collector;
 pub use error::{CallError, HostError, LoadError};
 pub use fetch::{FakeBackends, FetchError, FetchRequest, Fetched, Fetcher, Fetching};
-pub use host::{Handler, Host, HostOptions, Reach, Role};
+pub use handler::{Handler, Reach, Role};
+pub use host::{Host, HostOptions};
 pub use id::{RequestId, RequestIdBuffer};
+pub use keeper::Keeper;
 pub use pipe::Pipe;
 pub use place::Place;
+pub use renewal::{Relief, RenewalError};
 pub use reply::{
     ContentType, FieldValue, HeaderLine, Outcome, Record, RecordFields, Replied, SentFile, Streamed,
 };

@@ -21,7 +21,7 @@ use crate::api::json::Scratch;
 use crate::api::{Emitted, Marks};
 use crate::budget::Budget;
 use crate::error::{CallError, shown};
-use crate::host::Role;
+use crate::handler::Role;
 use crate::interned::Interned;
 use crate::nearest::hint;
 use crate::request::ActiveCell;

@@ -26,7 +26,7 @@ use crate::api::{Emissions, Emitted, Marks, check_memory, json, string_within, u
 use crate::body::Body;
 use crate::budget::Budget;
 use crate::error::shown;
-use crate::host::Reach;
+use crate::handler::Reach;
 use crate::id::RequestId;
 use crate::interned::Interned;
 use crate::nearest::hint;

@@ -18,6 +18,7 @@ use mlua::{Function, Lua, Value};
 use sha2::{Digest, Sha256};
 
 use crate::api::unlimited;
+use crate::disk::Disk;
 use crate::error::{LoadError, flat, shown};
 
 /// The modules of a host.
@@ -29,6 +30,7 @@ pub(crate) struct Modules {
     chain: RefCell<Vec<PathBuf>>,
     /// Every file that was read, in order.
     sources: RefCell<Vec<SourceFile>>,
+    disk: Disk,
 }
 
 /// A file that was read, and what was in it.
@@ -41,6 +43,11 @@ pub struct SourceFile {
 }
 
 impl Modules {
+    /// For a VM that is made of what another was made of, whatever the disk says now.
+    pub(crate) fn of_same(before: &Self) -> Self {
+        Self { disk: before.disk.same(), ..Self::default() }
+    }
+
     pub(crate) fn sources(&self) -> Vec<SourceFile> {
         self.sources.borrow().clone()
     }
@@ -56,23 +63,26 @@ pub(crate) struct Loader {
 impl Loader {
     /// Resolves `root`.
     pub(crate) fn new(root: &Path, modules: &Rc<Modules>) -> Result<Self, LoadError> {
-        let resolved =
-            fs::canonicalize(root).map_err(|source| LoadError::Read { file: root.to_path_buf(), source })?;
+        let resolved = modules
+            .disk
+            .canonical(root)
+            .map_err(|source| LoadError::Read { file: root.to_path_buf(), source })?;
         Ok(Self { root: Rc::from(resolved), modules: Rc::clone(modules) })
     }
 
     /// Resolves `file` and reads it.
     pub(crate) fn read(&self, file: &Path) -> Result<Source, LoadError> {
         let failed = |source| LoadError::Read { file: file.to_path_buf(), source };
-        let path = fs::canonicalize(file).map_err(failed)?;
+        let disk = &self.modules.disk;
+        let path = disk.canonical(file).map_err(failed)?;
         if !path.starts_with(&self.root) {
             return Err(LoadError::Outside { file: file.to_path_buf(), root: self.root.to_path_buf() });
         }
-        let bytes = fs::metadata(&path).map_err(failed)?.len();
+        let bytes = disk.bytes_len(&path).map_err(failed)?;
         if bytes > SOURCE_BYTES_MAX {
             return Err(LoadError::TooLarge { file: file.to_path_buf(), bytes, limit: SOURCE_BYTES_MAX });
         }
-        let text = fs::read(&path).map_err(failed)?;
+        let text = disk.text(&path).map_err(failed)?;
         let sha256 = Sha256::digest(&text).into();
         self.modules.sources.borrow_mut().push(SourceFile { file: path.clone(), sha256 });
         Ok(Source { path, text })
@@ -83,10 +93,9 @@ impl Loader {
         let name = format!("@{}", self.name_of(&source.path));
         let require = self.require_function(lua)?;
         // Luau ties a chunk to the globals of the coroutine that loads it.
-        let text = RefCell::new(source.text);
         let load = move |lua: &Lua, ()| {
             unlimited(lua, || lua.globals().raw_set("require", &require))?;
-            lua.load(text.take()).set_name(&name).set_mode(ChunkMode::Text).into_function()
+            lua.load(&*source.text).set_name(&name).set_mode(ChunkMode::Text).into_function()
         };
         // With the limit of a call, mlua panics where it runs out of memory for globals, and Luau asserts in `sandbox`.
         let thread = unlimited(lua, || {
@@ -162,6 +171,10 @@ impl Loader {
         {
             return Err("allowed are names below the root of the app, as in \"lib/x\"".to_owned());
         }
+        self.modules.disk.module(&self.root, name, || self.find(name))
+    }
+
+    fn find(&self, name: &str) -> Result<PathBuf, String> {
         let candidates = [self.root.join(format!("{name}.luau")), self.root.join(name).join("init.luau")];
         let Some(path) = candidates.iter().find_map(|file| fs::canonicalize(file).ok()) else {
             return Err(format!("neither {name}.luau nor {name}/init.luau is in {}", self.root.display()));
@@ -181,7 +194,7 @@ impl Loader {
 pub(crate) struct Source {
     /// Resolved.
     pub(crate) path: PathBuf,
-    pub(crate) text: Vec<u8>,
+    pub(crate) text: Rc<[u8]>,
 }
 
 /// Takes the file off the chain again, however its loading ends.

@@ -19,7 +19,8 @@ use crate::call::Call;
 use crate::clock::Clock;
 use crate::error::{LoadError, shown};
 use crate::fetch::FakeBackends;
-use crate::host::{Handler, Host};
+use crate::handler::Handler;
+use crate::host::Host;
 use crate::id::RequestId;
 use crate::place::Place;
 use crate::request::{Context, Request};
@@ -98,7 +99,8 @@ pub(crate) fn load(
         return Err(unfit(format!("returned a {}: allowed is a table of functions by name", kind(&value))));
     };
     let broken = |error: mlua::Error| unfit(error.to_string());
-    let wrap = wrapper(host.lua(), host.waits(), host.clock(), (ask, fakes)).map_err(broken)?;
+    let vm = host.vm();
+    let wrap = wrapper(&vm.lua, &vm.waits, &vm.options.clock, (ask, fakes)).map_err(broken)?;
     let request = Rc::new(no_request().ok_or_else(|| unfit("cannot be called".to_owned()))?);
     let mut tests = Vec::new();
     for pair in table.pairs::<Value, Value>() {

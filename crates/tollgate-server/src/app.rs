@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use tollgate_script::{EmitStream, Fetcher, Host, HostError, HostOptions, SourceFile};
+use tollgate_script::{EmitStream, Fetcher, Host, HostError, HostOptions, Keeper, SourceFile};
 
 use crate::options::{RouteSpec, ServerOptions};
 use crate::transaction::StreamPlan;
@@ -79,7 +79,7 @@ impl Hosts {
         route.app.and_then(|app| self.apps.get(app)).unwrap_or(&self.own)
     }
 
-    fn all(&self) -> impl Iterator<Item = &Host> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Host> {
         [&self.own].into_iter().chain(&self.apps)
     }
 
@@ -87,6 +87,11 @@ impl Hosts {
     pub(crate) fn set_fetcher(&self, fetcher: impl Fetcher + 'static) {
         let fetcher: Rc<dyn Fetcher> = Rc::new(fetcher);
         self.all().for_each(|host| host.set_fetcher(Rc::clone(&fetcher)));
+    }
+
+    /// Has the VMs looked after by `keeper`.
+    pub(crate) fn set_keeper(&self, keeper: &Rc<Keeper>) {
+        self.all().for_each(|host| host.set_keeper(keeper));
     }
 
     /// Memory of all VMs, in bytes.

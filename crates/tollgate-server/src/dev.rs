@@ -72,6 +72,7 @@ impl SourceFault {
             LoadError::Run { file, .. }
             | LoadError::Shape { file, .. }
             | LoadError::TooLarge { file, .. }
+            | LoadError::Total { file, .. }
             | LoadError::Outside { file, .. }
             | LoadError::Read { file, .. } => (Some(file.clone()), 0),
         };
@@ -83,11 +84,13 @@ impl SourceFault {
 pub(crate) fn script_failure(error: &CallError, root: &Path, exchange: &Exchange) -> Reply {
     let (message, traceback) = match error {
         CallError::Script { message, traceback } => (message.clone(), traceback.as_str()),
-        CallError::CpuBudget { traceback, .. } | CallError::WallBudget { traceback, .. } => {
+        CallError::CpuBudget { traceback, .. }
+        | CallError::WallBudget { traceback, .. }
+        | CallError::Memory { traceback, .. } => {
             let whole = error.to_string();
             (whole.lines().next().unwrap_or_default().to_owned(), traceback.as_str())
         }
-        CallError::Memory { .. } | CallError::Refused { .. } | CallError::Reply(_) => (error.to_string(), ""),
+        CallError::Replaced | CallError::Refused { .. } | CallError::Reply(_) => (error.to_string(), ""),
     };
     let frames: Vec<_> = traceback.lines().map(|frame| frame.trim().to_owned()).collect();
     let place = within(root, &message).or_else(|| frames.iter().find_map(|frame| within(root, frame)));

@@ -28,6 +28,7 @@ mod file_slice;
 mod files;
 mod handler;
 mod identity;
+mod keep;
 mod listen;
 mod observe;
 mod options;

@@ -324,6 +324,12 @@ impl RouteSpec {
     /// The path of the server as a whole: `OPTIONS *`.
     pub const ASTERISK: &'static str = "*";
 
+    /// Whether any script has a part in it.
+    pub(crate) fn has_scripts(&self) -> bool {
+        let beside = !self.before.is_empty() || !self.after.is_empty();
+        beside || matches!(self.handler, HandlerSpec::Script { .. })
+    }
+
     /// The methods that reach the handler, as far as they are known without its script. GET brings HEAD.
     pub fn known_methods(&self) -> Option<Methods> {
         let methods = match (&self.handler, self.methods) {

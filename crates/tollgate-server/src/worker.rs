@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tollgate_backend::Client;
 use tollgate_http::{RequestHead, StatusCode};
-use tollgate_script::{Body, Context, Request, RequestId, TraceRule};
+use tollgate_script::{Body, Context, Host, Keeper, Request, RequestId, TraceRule};
 
 use crate::accept::{self, Accepted, Acceptor};
 use crate::admission::Admission;
@@ -24,6 +24,7 @@ use crate::crowd::Crowd;
 use crate::error::StartError;
 use crate::handler::Exchange;
 use crate::identity::{self, IdMaker};
+use crate::keep;
 use crate::listen::Listener;
 use crate::observe::{Refusal, WorkerCells};
 use crate::recorder::{LogEnd, Recorder};
@@ -77,6 +78,8 @@ pub(crate) struct Worker {
     /// Connections that are being told that there are too many.
     pub(crate) refusals: Cell<usize>,
     pub(crate) admission: Admission,
+    /// Looks after the VMs of the scripts.
+    pub(crate) keeper: Rc<Keeper>,
     service: RefCell<Service>,
     ids: IdMaker,
 }
@@ -92,6 +95,8 @@ impl Worker {
     ) -> Result<Self, StartError> {
         let clock = Rc::new(Clock::new());
         let service = Service::new(plan, cells)?;
+        let keeper = Rc::default();
+        service.hosts.set_keeper(&keeper);
         cells.serve(service.route_cells.clone());
         Ok(Self {
             deadlines: Rc::new(Deadlines::new(clock.clone())),
@@ -104,6 +109,7 @@ impl Worker {
             cells: cells.clone(),
             refusals: Cell::new(0),
             admission: Admission::new(plan.options.crowd.queue_age_max),
+            keeper,
             service: RefCell::new(service),
             ids: IdMaker::new().map_err(StartError::Randomness)?,
         })
@@ -133,8 +139,8 @@ impl Worker {
     ) -> Result<(Destination, Option<Permit>), Box<Reply>> {
         let destination = self.service.borrow().find(head);
         let Destination::Endpoint { endpoint, .. } = &destination else { return Ok((destination, None)) };
-        if let Some(reply) = endpoint.refusal_now(head, &self.recorder) {
-            self.cells.count_refusal(Refusal::Database);
+        if let Some((refusal, reply)) = endpoint.refusal_now(head, &self.recorder) {
+            self.cells.count_refusal(refusal);
             return Err(reply.into());
         }
         let permit = endpoint.admit(head, || client(head), now, &self.recorder)?;
@@ -184,8 +190,14 @@ impl Worker {
     pub(crate) fn adopt(&self, service: Service, queue_age_max: Duration) {
         self.admission.set_age_max(queue_age_max);
         self.cells.serve(service.route_cells.clone());
+        service.hosts.set_keeper(&self.keeper);
         // What goes here closes a VM: nobody may be looking.
         drop(self.service.replace(service));
+    }
+
+    /// The script hosts of this moment.
+    pub(crate) fn script_hosts(&self) -> Vec<Host> {
+        self.service.borrow().hosts.all().cloned().collect()
     }
 
     /// Tells whoever watches that it turns, and what it would have to ask for.
@@ -295,6 +307,7 @@ fn start(
     spawn(&worker, |worker| async move { worker.recorder.release().await });
     spawn(&worker, |worker| async move { worker.admission.watch().await });
     spawn(&worker, |worker| async move { tick(&worker).await });
+    spawn(&worker, keep::keep);
     spawn(&worker, |worker| reload::follow(worker, entrance.offers));
     let inbox = entrance.inbox;
     let mut accepting = vec![spawn(&worker, |worker| accept::take_over(worker, inbox, orders.clone()))];

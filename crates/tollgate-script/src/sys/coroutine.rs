@@ -192,8 +192,16 @@ impl Coroutine {
             let raised: Value = lua.exec_raw((), |state| ffi::lua_xmove(coroutine, state, 1))?;
             match raised {
                 Value::Error(error) => Ok(*error),
-                Value::String(text) if status == ffi::LUA_ERRMEM => {
-                    Ok(mlua::Error::MemoryError(text.to_string_lossy()))
+                Value::String(text) => {
+                    let text = text.to_string_lossy();
+                    let traceback = unlimited(lua, || self.traceback(lua));
+                    Ok(match status {
+                        ffi::LUA_ERRMEM => {
+                            let cause = mlua::Error::MemoryError(text).into();
+                            mlua::Error::CallbackError { traceback, cause }
+                        }
+                        _ => mlua::Error::RuntimeError(format!("{text}\n{traceback}")),
+                    })
                 }
                 raised => {
                     let text: LuaString = lua.exec_raw(raised, |state| {

@@ -63,6 +63,8 @@ pub(crate) struct Endpoint {
     pub(crate) streams: Rc<[Rc<StreamPlan>]>,
     /// What its scripts may send.
     sent_files: Option<Box<Files>>,
+    /// Where its scripts run, if it has any.
+    scripts: Option<Host>,
     before: Vec<tollgate_script::Handler>,
     after: Vec<tollgate_script::Handler>,
     handler: Handler,
@@ -189,6 +191,7 @@ impl Endpoint {
             stream,
             streams: streams.clone(),
             sent_files: spec.access.files.as_ref().map(|files| Box::new(Files::new(files, work))),
+            scripts: spec.has_scripts().then(|| host.clone()),
             before: spec.before.iter().map(|file| load(file, Role::Before)).collect::<Result<_, _>>()?,
             after: spec.after.iter().map(|file| load(file, Role::After)).collect::<Result<_, _>>()?,
             handler,
@@ -225,10 +228,17 @@ impl Endpoint {
             && self.after.is_empty()
     }
 
-    /// Why a request of this moment is not taken on, if it is not: its records would wait for a database that is away.
-    pub(crate) fn refusal_now(&self, head: &RequestHead, recorder: &Recorder) -> Option<Reply> {
-        self.stream.as_ref().filter(|stream| recorder.is_refusing(stream.ack))?;
-        Some(self.granted(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, AWAY), head))
+    /// Why a request of this moment is not taken on, if it is not: its records would wait for a database that is away, or its
+    /// scripts keep too much memory.
+    pub(crate) fn refusal_now(&self, head: &RequestHead, recorder: &Recorder) -> Option<(Refusal, Reply)> {
+        let (refusal, text) = if self.stream.as_ref().is_some_and(|stream| recorder.is_refusing(stream.ack)) {
+            (Refusal::Database, AWAY)
+        } else if self.scripts.as_ref().is_some_and(Host::is_full) {
+            (Refusal::ScriptMemory, FULL)
+        } else {
+            return None;
+        };
+        Some((refusal, self.granted(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text), head)))
     }
 
     /// Takes a request on, as far as the route's own bounds go, or answers it.
@@ -368,6 +378,7 @@ impl Exchange {
     }
 }
 
+const FULL: &str = "the scripts keep too much memory: nothing was recorded";
 const AWAY: &str = "the database is away: nothing was recorded";
 
 /// What `Allow` says (RFC 9110 section 10.2.1). OPTIONS is always among it: if no route takes it, the server answers.

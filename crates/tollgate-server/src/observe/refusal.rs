@@ -26,6 +26,8 @@ pub(crate) enum Refusal {
     TooLarge,
     /// The database is away that the reply would wait for.
     Database,
+    /// The scripts keep too much memory, and are not replaced yet.
+    ScriptMemory,
     /// A body cannot be spooled.
     Spool,
     /// As many requests of the route run as may.
@@ -35,7 +37,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Behind,
         Self::Memory,
         Self::Connections,
@@ -45,6 +47,7 @@ impl Refusal {
         Self::LogStopped,
         Self::TooLarge,
         Self::Database,
+        Self::ScriptMemory,
         Self::Spool,
         Self::Concurrency,
         Self::Rate,
@@ -61,6 +64,7 @@ impl Refusal {
             Self::LogStopped => "log_stopped",
             Self::TooLarge => "too_large",
             Self::Database => "database",
+            Self::ScriptMemory => "script_memory",
             Self::Spool => "spool",
             Self::Concurrency => "concurrency",
             Self::Rate => "rate",

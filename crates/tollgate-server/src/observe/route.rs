@@ -39,15 +39,17 @@ pub(crate) enum ScriptFailure {
     CpuBudget,
     WallBudget,
     Memory,
+    Replaced,
     Reply,
 }
 
 impl ScriptFailure {
-    pub(super) const ALL: [(Self, &str); 5] = [
+    pub(super) const ALL: [(Self, &str); 6] = [
         (Self::Error, "error"),
         (Self::CpuBudget, "cpu_budget"),
         (Self::WallBudget, "wall_budget"),
         (Self::Memory, "memory"),
+        (Self::Replaced, "replaced"),
         (Self::Reply, "reply"),
     ];
 }
@@ -60,6 +62,7 @@ impl From<&CallError> for ScriptFailure {
             CallError::CpuBudget { .. } => Self::CpuBudget,
             CallError::WallBudget { .. } => Self::WallBudget,
             CallError::Memory { .. } => Self::Memory,
+            CallError::Replaced => Self::Replaced,
             CallError::Reply(_) => Self::Reply,
         }
     }

@@ -68,6 +68,8 @@ pub struct WorkerStatus {
     pub connections: usize,
     /// Memory of its scripts, in bytes.
     pub script_bytes: u64,
+    /// How often a VM of its scripts was replaced because it kept too much.
+    pub script_vms_replaced: u64,
     /// The share of requests that it refuses because it is behind, up to 1.
     pub refused_share: f64,
 }
@@ -129,6 +131,7 @@ impl ServerWatch {
             turn: cells.turn.read(),
             connections: self.crowd.connections_of(index),
             script_bytes: cells.script_bytes.get(),
+            script_vms_replaced: cells.script_vms_replaced.get(),
             refused_share: cells.refused_share.get() as f64 / 1024.0,
         }
     }

@@ -28,6 +28,7 @@ pub(crate) struct WorkerCells {
     pub(super) malformed: [Counter; MALFORMED.len()],
     pub(super) unconfirmed: [Counter; UNCONFIRMED.len()],
     pub(super) script_bytes: Gauge,
+    pub(super) script_vms_replaced: Counter,
     /// How many of 1024 requests are refused because the worker is behind.
     pub(super) refused_share: Gauge,
     pub(super) unrouted: Unrouted,
@@ -49,6 +50,7 @@ impl WorkerCells {
             malformed: Default::default(),
             unconfirmed: Default::default(),
             script_bytes: Gauge::default(),
+            script_vms_replaced: Counter::default(),
             refused_share: Gauge::default(),
             unrouted: Unrouted::default(),
             routes: Mutex::default(),
@@ -72,6 +74,10 @@ impl WorkerCells {
 
     pub(crate) fn note_script_bytes(&self, bytes: usize) {
         self.script_bytes.set(bytes as u64);
+    }
+
+    pub(crate) fn count_script_vm_replaced(&self) {
+        self.script_vms_replaced.add(1);
     }
 
     pub(crate) fn note_refused_share(&self, share: u32) {

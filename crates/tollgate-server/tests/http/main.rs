@@ -20,6 +20,7 @@ mod fields;
 mod files;
 mod framing;
 mod heads;
+mod hoards;
 mod limits;
 mod listening;
 mod loaded;

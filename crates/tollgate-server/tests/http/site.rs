@@ -227,6 +227,11 @@ impl Running {
         status.refusals.into_iter().find(|(name, _)| *name == reason).unwrap().1
     }
 
+    /// How often a VM of its scripts was replaced.
+    pub(crate) fn vms_replaced(&self) -> u64 {
+        self.server.watch().status().workers.iter().map(|worker| worker.script_vms_replaced).sum()
+    }
+
     /// Sends `request` on a new connection and checks that its reply begins with `status` and ends with `content`.
     pub(crate) fn check(&self, request: &str, status: &str, content: &str) {
         let mut peer = self.connect();

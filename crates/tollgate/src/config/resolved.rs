@@ -308,6 +308,7 @@ fn write_budgets(script: &HostOptions, f: &mut fmt::Formatter<'_>) -> fmt::Resul
     writeln!(f, "wall_budget = \"{}\"", show_duration(script.wall_budget))?;
     writeln!(f, "heartbeat = \"{}\"", show_duration(script.heartbeat))?;
     writeln!(f, "memory_bytes_max = \"{}\"", show_size(script.memory_bytes_max as u64))?;
+    writeln!(f, "vm_bytes_max = \"{}\"", show_size(script.vm_bytes_max as u64))?;
     writeln!(f, "reply_bytes_max = \"{}\"", show_size(script.reply_bytes_max as u64))?;
     writeln!(f, "shared_bytes_max = \"{}\"", show_size(script.shared_bytes_max as u64))?;
     let names: Vec<_> = script.env.iter().map(|name| quoted(name)).collect();

@@ -4,7 +4,10 @@ use tollgate_server::{HostOptions, ScriptAccess};
 
 use super::access::{Reachable, access};
 use super::section::{Section, Written};
-use super::units::{GIB, KIB, MINUTE_MS};
+use super::units::{GIB, KIB, MIB, MINUTE_MS};
+
+/// A VM holds at least so many calls that grow as far as they may; twice as many unless it is said.
+const VM_CALLS_MIN: usize = 2;
 
 /// Bounds on scripts, where the section says nothing as `host` has them, and what they may reach.
 pub(super) fn script(
@@ -16,6 +19,9 @@ pub(super) fn script(
     host.wall_budget = section.duration("wall_budget", 1..=60 * MINUTE_MS, host.wall_budget);
     host.heartbeat = section.duration("heartbeat", 1_000..=60 * MINUTE_MS, host.heartbeat);
     host.memory_bytes_max = section.size("memory_bytes_max", 64 * KIB..=4 * GIB, host.memory_bytes_max);
+    let least = (host.memory_bytes_max as u64 * VM_CALLS_MIN as u64).max(8 * MIB);
+    let vm_bytes_max = host.vm_bytes_max.max(host.memory_bytes_max.saturating_mul(VM_CALLS_MIN * 2));
+    host.vm_bytes_max = section.size("vm_bytes_max", least..=64 * GIB, vm_bytes_max);
     host.reply_bytes_max = section.size("reply_bytes_max", KIB..=GIB, host.reply_bytes_max);
     host.shared_bytes_max = section.size("shared_bytes_max", 0..=64 * GIB, host.shared_bytes_max);
     if let Some(names) = section.texts("env") {

@@ -146,6 +146,7 @@ fn workers(server: &ServerStatus) -> Value {
             "turn_p99_seconds": worker.turn.quantile(0.99).as_ref().map(Duration::as_secs_f64),
             "connections": worker.connections,
             "script_bytes": worker.script_bytes,
+            "script_vms_replaced": worker.script_vms_replaced,
             "refused_share": worker.refused_share,
         })
     };

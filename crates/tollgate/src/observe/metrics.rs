@@ -174,6 +174,11 @@ fn workers(out: &mut Exposition, server: Option<&ServerStatus>) {
     for (index, worker) in workers() {
         family.count(&[("worker", &index)], worker.script_bytes);
     }
+    let text = "How often a VM of the worker was replaced because its scripts kept too much.";
+    let mut family = out.family("tollgate_worker_script_vms_replaced_total", Counter, text);
+    for (index, worker) in workers() {
+        family.count(&[("worker", &index)], worker.script_vms_replaced);
+    }
 }
 
 fn backends(out: &mut Exposition, server: Option<&ServerStatus>) {

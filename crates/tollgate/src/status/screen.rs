@@ -127,8 +127,12 @@ impl Screen {
             let refused = number(&worker["refused_share"]) * 100.0;
             let refused = if refused > 0.0 { format!(", refuses {refused:.0} %") } else { String::new() };
             let scripts = bytes(&worker["script_bytes"]);
+            let replaced = match number(&worker["script_vms_replaced"]) {
+                0.0 => String::new(),
+                times => format!(" (VM replaced {times:.0} times)"),
+            };
             format!(
-                "{index}: {} connections, turn p99 {turn}, scripts {scripts}{refused}",
+                "{index}: {} connections, turn p99 {turn}, scripts {scripts}{replaced}{refused}",
                 count(&worker["connections"])
             )
         };

@@ -47,6 +47,7 @@ mod restored;
 mod retention;
 mod room;
 mod routing;
+mod script_abuses;
 mod sinks;
 mod sinks_reload;
 mod soak;

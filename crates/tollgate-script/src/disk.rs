@@ -1,0 +1,103 @@
+//! Answers for what the disk says of scripts: now, or as it was when a VM was made that another takes the place of. A file that was
+//! changed since then counts from the next reload, in all workers at once.
+
+use std::borrow::Borrow;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs;
+use std::hash::Hash;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// Where files come from.
+pub(crate) enum Disk {
+    /// As they are now.
+    Now(Rc<Read>),
+    /// As they were read before, if they were.
+    Before(Rc<Read>),
+}
+
+/// What was found on the disk.
+#[derive(Default)]
+pub(crate) struct Read {
+    /// What names were resolved to: folders and files that were given, and modules by root and name.
+    paths: RefCell<HashMap<PathBuf, PathBuf>>,
+    modules: RefCell<HashMap<(PathBuf, String), PathBuf>>,
+    texts: RefCell<HashMap<PathBuf, Rc<[u8]>>>,
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        Self::Now(Rc::default())
+    }
+}
+
+impl Disk {
+    /// The disk as this one found it.
+    pub(crate) fn same(&self) -> Self {
+        Self::Before(Rc::clone(self.read()))
+    }
+
+    fn read(&self) -> &Rc<Read> {
+        match self {
+            Self::Now(read) | Self::Before(read) => read,
+        }
+    }
+
+    /// What is known of a key from before.
+    fn known<K: Hash + Eq + ?Sized, O: Borrow<K> + Hash + Eq, V: Clone>(
+        &self,
+        of: impl FnOnce(&Read) -> &RefCell<HashMap<O, V>>,
+        key: &K,
+    ) -> Option<V> {
+        match self {
+            Self::Now(_) => None,
+            Self::Before(read) => of(read).borrow().get(key).cloned(),
+        }
+    }
+
+    /// Resolves the name of a folder or a file.
+    pub(crate) fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        if let Some(known) = self.known(|read| &read.paths, path) {
+            return Ok(known);
+        }
+        let found = fs::canonicalize(path)?;
+        self.read().paths.borrow_mut().insert(path.to_path_buf(), found.clone());
+        Ok(found)
+    }
+
+    /// Finds the module that a name means below a root, by `find`.
+    pub(crate) fn module(
+        &self,
+        root: &Path,
+        name: &str,
+        find: impl FnOnce() -> Result<PathBuf, String>,
+    ) -> Result<PathBuf, String> {
+        let key = (root.to_path_buf(), name.to_owned());
+        if let Some(known) = self.known(|read| &read.modules, &key) {
+            return Ok(known);
+        }
+        let found = find()?;
+        self.read().modules.borrow_mut().insert(key, found.clone());
+        Ok(found)
+    }
+
+    /// The length of a file that is resolved.
+    pub(crate) fn bytes_len(&self, path: &Path) -> io::Result<u64> {
+        match self.known(|read| &read.texts, path) {
+            Some(text) => Ok(text.len() as u64),
+            None => fs::metadata(path).map(|metadata| metadata.len()),
+        }
+    }
+
+    /// The text of a file that is resolved.
+    pub(crate) fn text(&self, path: &Path) -> io::Result<Rc<[u8]>> {
+        if let Some(known) = self.known(|read| &read.texts, path) {
+            return Ok(known);
+        }
+        let text: Rc<[u8]> = fs::read(path)?.into();
+        self.read().texts.borrow_mut().insert(path.to_path_buf(), Rc::clone(&text));
+        Ok(text)
+    }
+}

@@ -1,0 +1,247 @@
+//! Answers for a VM that holds too much: what is garbage is collected, and one that keeps too much is replaced.
+//!
+//! The bound of a call ends a call that grows; what calls leave behind - in a table that lives as long as its file, in coroutines that
+//! are never resumed - is nobody's growth. So a call whose end finds more than `vm_bytes_max`, or that filled its own memory, presses the
+//! [`Keeper`](crate::Keeper), and whoever looks after the VMs has it relieved:
+//!
+//! | the VM | then |
+//! | --- | --- |
+//! | keeps at most three quarters after a collection | it was garbage: it serves on |
+//! | keeps more | a fresh one is made of what the first was made of, whatever the disk says now; new calls go there |
+//! | holds one and a half times of it before that | new calls are refused ([`Host::is_full`]) |
+//!
+//! Calls stay in the VM that they began in. What they hold is freed at the latest a wall budget later: a reply that is streamed so long ends.
+//! `tollgate.shared` lies outside of the VMs. What locals of files held is gone with the old one.
+//!
+//! Invariants:
+//! - At most two VMs of a host hold memory: none is replaced before its predecessor is gone.
+//! - A script that fills VM after VM takes a twentieth of the thread by it at most, and four VMs a second.
+//! - Collecting, loading and closing go by stretches between which others have their turns.
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+use std::rc::{Rc, Weak};
+use std::time::{Duration, Instant};
+
+use crate::error::{HostError, LoadError};
+use crate::handler::{Origin, Script, Slot};
+use crate::host::{Host, Vm};
+use crate::keeper::collect;
+use crate::require::Modules;
+
+/// How much of its memory a VM uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fill {
+    Within,
+    /// Whoever looks after it was told: it holds too much, or much garbage.
+    Over,
+    /// Another took its place.
+    Replaced(Instant),
+}
+
+/// What became of a VM that held too much.
+#[derive(Debug)]
+pub enum Relief {
+    /// It does not, or no longer: it was garbage.
+    Within,
+    /// Another took its place.
+    Replaced {
+        /// What it kept.
+        bytes: usize,
+        /// What it may hold.
+        limit_bytes: usize,
+        /// What the one in its place keeps.
+        fresh_bytes: usize,
+    },
+    /// It keeps too much, and is replaced once this time is over.
+    Waits(Duration),
+    /// It keeps too much, and no other could be made: that is tried again.
+    Failed(RenewalError),
+}
+
+/// Why no VM could be made in place of another.
+#[derive(Debug, thiserror::Error)]
+pub enum RenewalError {
+    /// The VM itself.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// A script that was loaded before.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+/// When a VM of a host may be replaced again.
+#[derive(Default)]
+pub(crate) struct Pace {
+    not_before: Cell<Option<Instant>>,
+    predecessor: RefCell<Weak<Vm>>,
+}
+
+impl Pace {
+    /// How long to wait; none if there is no need to.
+    fn wait(&self) -> Option<Duration> {
+        let left = self.not_before.get().map(|at| at.saturating_duration_since(Instant::now()));
+        let left = left.filter(|left| !left.is_zero());
+        left.or_else(|| self.predecessor.borrow().upgrade().map(|_| PREDECESSOR_PAUSE))
+    }
+
+    fn note(&self, took: Duration) {
+        let pause = (took * PAUSE_FACTOR).max(PAUSE_MIN);
+        self.not_before.set(Some(Instant::now() + pause));
+    }
+}
+
+impl Host {
+    /// Whether new calls should be refused: the VM holds one and a half times what it may, and waits to be relieved.
+    pub fn is_full(&self) -> bool {
+        let vm = self.0.vm.borrow();
+        vm.fill.get() == Fill::Over && vm.lua.used_memory() > vm.options.vm_bytes_max / 2 * 3
+    }
+
+    /// Collects the VM if it holds too much, and replaces it if that does not help. Calls go on meanwhile.
+    ///
+    /// # Cancel safety
+    /// What was made so far is dropped, and the VM serves on.
+    pub async fn relieve(&self) -> Relief {
+        let old = self.vm();
+        if old.fill.get() != Fill::Over {
+            return Relief::Within;
+        }
+        if let Some(wait) = self.0.pace.wait() {
+            return Relief::Waits(wait);
+        }
+        let kept_bytes_max = old.options.vm_bytes_max / 4 * 3;
+        let mut took = collect(&old.lua, kept_bytes_max).await;
+        let bytes = old.lua.used_memory();
+        if bytes <= kept_bytes_max {
+            old.fill.set(Fill::Within);
+            return Relief::Within;
+        }
+        let renewed = self.renewed(&old, &mut took).await;
+        self.0.pace.note(took);
+        match renewed {
+            Err(error) => Relief::Failed(error),
+            Ok((fresh, scripts)) => {
+                let fresh_bytes = fresh.lua.used_memory();
+                self.replace(&old, fresh, scripts);
+                Relief::Replaced { bytes, limit_bytes: old.options.vm_bytes_max, fresh_bytes }
+            }
+        }
+    }
+
+    /// Makes another VM with all handlers that are in use.
+    async fn renewed(&self, old: &Rc<Vm>, took: &mut Duration) -> Result<(Rc<Vm>, Scripts), RenewalError> {
+        let mut timed = Timed { begun: Instant::now(), took };
+        let modules = Rc::new(Modules::of_same(&old.modules));
+        let fresh = Vm::new(old.options.clone(), Rc::clone(&old.fetcher), modules);
+        let fresh = Rc::new(fresh.map_err(|error| HostError::Setup(error.to_string()))?);
+        fresh.set_streams(&self.0.streams.borrow())?;
+        fresh.keeper.replace(old.keeper.borrow().clone());
+        let slots: Vec<_> = self.0.handlers.borrow().iter().filter_map(Weak::upgrade).collect();
+        let mut scripts = Vec::new();
+        for slot in slots {
+            let Some(Origin { file, root, fields }) = &slot.origin else { continue };
+            let script = slot.script.borrow().clone();
+            let loaded = fresh.load(file, root, fields, Rc::clone(&script.reach), script.role)?;
+            scripts.push((slot.clone(), Rc::new(loaded)));
+            timed.pause().await;
+        }
+        Ok((fresh, scripts))
+    }
+
+    fn replace(&self, old: &Rc<Vm>, fresh: Rc<Vm>, scripts: Scripts) {
+        for (slot, script) in scripts {
+            slot.script.replace(script);
+        }
+        self.0.vm.replace(fresh);
+        old.fill.set(Fill::Replaced(Instant::now()));
+        old.idle.take();
+        self.0.pace.predecessor.replace(Rc::downgrade(old));
+    }
+}
+
+type Scripts = Vec<(Rc<Slot>, Rc<Script>)>;
+
+/// Counts the time of a thread without that of others.
+struct Timed<'a> {
+    begun: Instant,
+    took: &'a mut Duration,
+}
+
+impl Timed<'_> {
+    async fn pause(&mut self) {
+        *self.took += self.begun.elapsed();
+        tokio::task::yield_now().await;
+        self.begun = Instant::now();
+    }
+}
+
+impl Drop for Timed<'_> {
+    fn drop(&mut self) {
+        *self.took += self.begun.elapsed();
+    }
+}
+
+impl Vm {
+    /// Has somebody look after it if this is more than it may hold.
+    pub(crate) fn note_used(&self, bytes: usize) {
+        if bytes > self.options.vm_bytes_max {
+            self.press();
+        }
+    }
+
+    /// Has somebody collect what a call left that filled its memory. Without anybody who does, it is done here.
+    pub(crate) fn sweep(&self) {
+        if self.keeper.borrow().is_some() {
+            self.press();
+        } else if let Err(error) = self.lua.gc_collect() {
+            tracing::warn!(%error, "luau cannot collect garbage");
+        }
+    }
+
+    fn press(&self) {
+        if self.fill.get() == Fill::Within {
+            self.fill.set(Fill::Over);
+            if let Some(keeper) = &*self.keeper.borrow() {
+                keeper.press();
+            }
+        }
+    }
+
+    /// Whether it was replaced so long ago that nothing may go on in it.
+    pub(crate) fn is_given_up(&self) -> bool {
+        matches!(self.fill.get(), Fill::Replaced(at) if at.elapsed() > self.options.wall_budget)
+    }
+
+    /// Refuses scripts that keep so much once they are loaded that a VM with them would be replaced in vain.
+    pub(crate) fn check_loaded(&self, file: &Path) -> Result<(), LoadError> {
+        let limit_bytes = self.options.vm_bytes_max / 2;
+        if self.lua.used_memory() <= limit_bytes {
+            return Ok(());
+        }
+        let collected = self.lua.gc_collect().and_then(|()| self.lua.gc_collect());
+        let bytes = self.lua.used_memory();
+        if collected.is_ok() && bytes <= limit_bytes {
+            return Ok(());
+        }
+        Err(LoadError::Total { file: file.to_path_buf(), bytes, limit_bytes })
+    }
+}
+
+impl Drop for Vm {
+    fn drop(&mut self) {
+        if self.lua.used_memory() > CLOSED_AT_ONCE_BYTES
+            && let Some(keeper) = self.keeper.take()
+        {
+            keeper.take_over(self.lua.clone());
+        }
+    }
+}
+
+const PAUSE_MIN: Duration = Duration::from_millis(250);
+/// After work of one millisecond there is none of it for so many.
+const PAUSE_FACTOR: u32 = 20;
+/// How soon to look again whether the VM before has ended its calls.
+const PREDECESSOR_PAUSE: Duration = Duration::from_millis(100);
+/// To close so much takes some milliseconds at most.
+const CLOSED_AT_ONCE_BYTES: usize = 4 << 20;

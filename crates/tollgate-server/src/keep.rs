@@ -1,0 +1,110 @@
+//! Looks after the VMs of a worker: one whose scripts keep too much memory is replaced, and those that nobody uses any more are closed.
+//!
+//! It tells of it once in [`LINE_PAUSE`] for each host, and how often there was nothing said.
+
+use std::collections::HashMap;
+use std::future::pending;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tollgate_script::{Host, Relief};
+
+use crate::worker::Worker;
+
+/// What was told of the host of an app, by the path of that.
+#[derive(Default)]
+struct Lines(HashMap<String, Line>);
+
+struct Line {
+    told: Instant,
+    /// What would have been told since.
+    unsaid: u64,
+}
+
+impl Lines {
+    /// How many lines were left out, if this one is not.
+    fn turn(&mut self, app: &str) -> Option<u64> {
+        let now = Instant::now();
+        let Some(line) = self.0.get_mut(app) else {
+            self.0.insert(app.to_owned(), Line { told: now, unsaid: 0 });
+            return Some(0);
+        };
+        if now.duration_since(line.told) < LINE_PAUSE {
+            line.unsaid += 1;
+            return None;
+        }
+        line.told = now;
+        Some(std::mem::take(&mut line.unsaid))
+    }
+}
+
+/// Keeps the VMs of a worker within their bounds, for ever.
+pub(crate) async fn keep(worker: Rc<Worker>) {
+    let mut lines = Lines::default();
+    loop {
+        worker.keeper.close().await;
+        let again = relieve_all(&worker, &mut lines).await;
+        tokio::select! {
+            () = worker.keeper.pressed() => {}
+            () = until(again) => {}
+        }
+    }
+}
+
+/// Returns how soon to look again; none if somebody will tell.
+async fn relieve_all(worker: &Worker, lines: &mut Lines) -> Option<Duration> {
+    let mut again: Option<Duration> = None;
+    for host in worker.script_hosts() {
+        if let Some(wait) = relieve(worker, &host, lines).await {
+            again = Some(again.map_or(wait, |again| again.min(wait)));
+        }
+    }
+    again
+}
+
+async fn relieve(worker: &Worker, host: &Host, lines: &mut Lines) -> Option<Duration> {
+    let relief = host.relieve().await;
+    let app = host.base();
+    match relief {
+        Relief::Within => return None,
+        Relief::Waits(wait) => return Some(wait),
+        Relief::Replaced { bytes, limit_bytes, fresh_bytes } => {
+            worker.cells.count_script_vm_replaced();
+            if let Some(unsaid) = lines.turn(&app) {
+                let worker = worker.index;
+                tracing::warn!(
+                    worker,
+                    app,
+                    bytes,
+                    limit_bytes,
+                    fresh_bytes,
+                    unsaid,
+                    "scripts keep too much memory: their vm was replaced, what locals of files held is gone"
+                );
+            }
+        }
+        Relief::Failed(error) => {
+            if let Some(unsaid) = lines.turn(&app) {
+                let worker = worker.index;
+                tracing::error!(
+                    worker,
+                    app,
+                    unsaid,
+                    "scripts keep too much memory, and their vm cannot be replaced: {error}"
+                );
+            }
+        }
+    }
+    // It tells by itself how long that has to wait, if it has.
+    Some(Duration::ZERO)
+}
+
+async fn until(wait: Option<Duration>) {
+    match wait {
+        Some(wait) => tokio::time::sleep(wait).await,
+        None => pending().await,
+    }
+}
+
+/// How often the log hears of one host.
+const LINE_PAUSE: Duration = Duration::from_secs(10);

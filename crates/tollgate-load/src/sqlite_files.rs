@@ -11,6 +11,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -50,13 +51,31 @@ impl SqliteFiles {
     }
 }
 
+impl SqliteFiles {
+    /// Puts aside the write-ahead log that a database left at the path that another one has by now: whoever opens that one would
+    /// take the pages of the log for its own. Returns where it is; none if there is nothing to be put aside.
+    pub(crate) fn put_left_wal_aside(&self, connection: &Connection) -> Option<io::Result<PathBuf>> {
+        let [_, wal, shm] = &self.paths;
+        let is_left = |at: usize| self.found[at].is_some() && FileId::of(&self.paths[at]) == self.found[at];
+        if !has_moved(connection) || !is_left(1) {
+            return None;
+        }
+        if is_left(2) {
+            // An index of the log alone: whoever misses it makes another.
+            drop(fs::remove_file(shm));
+        }
+        let aside = beside(wal, ".left");
+        Some(fs::rename(wal, &aside).map(|()| aside))
+    }
+}
+
 fn has_moved(connection: &Connection) -> bool {
     let mut has_moved = 0;
     let asked = connection.file_control(Some(MAIN_DB), FileControl::HasMoved(&mut has_moved));
     asked.is_err() || has_moved != 0
 }
 
-/// The write-ahead log of a database, which lies beside it.
+/// The write-ahead log of a database.
 pub(crate) fn wal_of(database: &Path) -> PathBuf {
     beside(database, "-wal")
 }

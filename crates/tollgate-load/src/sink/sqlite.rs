@@ -15,6 +15,7 @@ mod bookkeeping;
 mod counts;
 mod fill;
 mod keys;
+mod moved;
 mod positions;
 mod reject;
 mod retry;
@@ -26,7 +27,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 use tollgate_log::{DiskStorage, Gap, LogId, Position, RecordBatch, Schema, Sequence};
 
@@ -174,14 +174,6 @@ impl SqliteSink {
         };
         sink.check_files()?;
         Ok(sink)
-    }
-
-    /// What a file holds that nobody can open any more is lost.
-    fn check_files(&self) -> Result<(), SinkError> {
-        match self.files.are_in_place(&self.connection) {
-            true => Ok(()),
-            false => Err(SinkError::Moved { path: self.path.clone() }),
-        }
     }
 
     fn failed(&self, action: &'static str) -> impl FnOnce(rusqlite::Error) -> SinkError {
@@ -525,14 +517,7 @@ impl Sink for SqliteSink {
     }
 
     fn is_changed(&mut self) -> Result<bool, SinkError> {
-        self.check_files()?;
-        let version = self.connection.pragma_query_value(None, "data_version", |row| row.get(0));
-        let version = match version.map_err(self.failed("look who wrote to it")) {
-            // Whoever holds the lock is looked for again.
-            Err(SinkError::Locked { .. }) => return Ok(false),
-            version => version?,
-        };
-        Ok(self.data_version.replace(version).is_some_and(|seen| seen != version))
+        self.look_at_files()
     }
 
     fn tidy(&mut self, bytes: u64) -> Result<(), SinkError> {
@@ -551,16 +536,6 @@ impl Sink for SqliteSink {
             .map_err(self.failed("read"))?;
         self.warn_of_large_wal(wal_frames, page_bytes);
         Ok(())
-    }
-}
-
-impl Drop for SqliteSink {
-    fn drop(&mut self) {
-        if self.check_files().is_err() {
-            // The last connection of a process would write its log back and delete the one at the path.
-            let kept = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
-            debug_assert!(kept.is_ok(), "{kept:?}");
-        }
     }
 }
 

@@ -92,6 +92,25 @@ fn records_that_are_skipped_are_a_gap_that_stays_and_the_rest_is_loaded() {
 }
 
 #[test]
+fn a_gap_is_told_by_each_run_until_it_is_given_up() {
+    let site = Site::new(shared());
+    let (place, away, lost) = with_a_lost_segment(&site);
+    let missing = lost.end - lost.start;
+    assert_eq!(site.load().missing, missing);
+    let status = site.load();
+    assert_eq!((status.missing, status.in_gaps), (0, missing));
+    let log = site.sql("SELECT log FROM tollgate.gaps").parse().unwrap();
+    let storage = Arc::new(DiskStorage) as Arc<dyn tollgate_log::Storage>;
+    let range = (Sequence(lost.start), Sequence(lost.end - 1));
+    skip(&storage, &site.dir(), &site.options, log, range).unwrap();
+    assert!(site.sql("SELECT reason FROM tollgate.gaps").starts_with("skipped by command: "));
+    assert_eq!(site.load().in_gaps, 0);
+    fs::rename(&away, &place).unwrap();
+    assert_eq!(site.load().filled, missing);
+    site.assert_visits(0..500);
+}
+
+#[test]
 fn a_file_runs_after_a_gap_was_filled_too() {
     let mut site = Site::new(shared());
     let (place, away, lost) = with_a_lost_segment(&site);

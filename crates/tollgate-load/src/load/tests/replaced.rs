@@ -132,6 +132,28 @@ fn a_database_that_is_replaced_by_its_backup_goes_on_at_the_position_of_the_back
 }
 
 #[test]
+fn the_write_ahead_log_that_a_replaced_database_left_is_not_taken_for_that_of_the_new_one() {
+    let mut serving = Serving::new();
+    let loader = serving.loader();
+    serving.record(0..3);
+    serving.holds(0..3);
+    let backup = serving.copy();
+    serving.record(3..600);
+    serving.holds(0..600);
+    Connection::open(&backup).unwrap().execute_batch("DELETE FROM visits WHERE n = 1; VACUUM").unwrap();
+    fs::rename(backup, serving.site.database()).unwrap();
+    serving.record(600..603);
+    let wanted: Vec<_> = (0..603).filter(|n| *n != 1).collect();
+    eventually("the new one has the rest", || {
+        numbers_at(&serving.site.database()).is_some_and(|found| found == wanted)
+    });
+    assert_eq!(serving.site.ask::<String>("PRAGMA integrity_check"), "ok");
+    assert!(fs::exists(format!("{}-wal.left", serving.site.database().display())).unwrap());
+    drop((loader, serving.appender));
+    serving.log.close().unwrap();
+}
+
+#[test]
 fn a_write_ahead_log_that_is_removed_alone_is_noticed() {
     for gone in [&["-wal"][..], &["-shm"], &["-wal", "-shm"]] {
         let mut serving = Serving::new();

@@ -1,0 +1,48 @@
+//! A database whose files are not at their paths any more: nothing is loaded into it, and nothing of it is written back.
+
+use rusqlite::config::DbConfig;
+
+use super::SqliteSink;
+use crate::error::SinkError;
+
+impl SqliteSink {
+    /// What a file holds that nobody can open any more is lost.
+    pub(super) fn check_files(&self) -> Result<(), SinkError> {
+        match self.files.are_in_place(&self.connection) {
+            true => Ok(()),
+            false => Err(SinkError::Moved { path: self.path.clone() }),
+        }
+    }
+
+    /// The same, and whether somebody else wrote to the database since the last look.
+    pub(super) fn look_at_files(&mut self) -> Result<bool, SinkError> {
+        self.check_files()?;
+        let version = self.connection.pragma_query_value(None, "data_version", |row| row.get(0));
+        let version = match version.map_err(self.failed("look who wrote to it")) {
+            // Whoever holds the lock is looked for again.
+            Err(SinkError::Locked { .. }) => return Ok(false),
+            version => version?,
+        };
+        Ok(self.data_version.replace(version).is_some_and(|seen| seen != version))
+    }
+}
+
+impl Drop for SqliteSink {
+    fn drop(&mut self) {
+        if self.check_files().is_err() {
+            // The last connection of a process would write its log back and delete the one at the path.
+            let kept = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+            debug_assert!(kept.is_ok(), "{kept:?}");
+            let database = self.path.display();
+            match self.files.put_left_wal_aside(&self.connection) {
+                Some(Ok(aside)) => {
+                    tracing::warn!(%database, aside = %aside.display(), "the write-ahead log of the database before is put aside");
+                }
+                Some(Err(error)) => {
+                    tracing::error!(%database, %error, "the write-ahead log of the database before cannot be put aside");
+                }
+                None => {}
+            }
+        }
+    }
+}

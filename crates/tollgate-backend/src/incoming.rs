@@ -264,7 +264,6 @@ impl Content {
         }
         match &mut self.state {
             State::Length(left) => {
-                // What was read past the input is counted already.
                 let bytes = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
                 let piece = input.split_to(bytes);
                 *left -= bytes as u64;
@@ -308,6 +307,9 @@ impl Content {
                 let read = link.poll_read_into(context, out, left_bytes.min(bytes_max));
                 if let Poll::Ready(Ok(bytes)) = &read {
                     *left -= *bytes as u64;
+                }
+                if *left == 0 {
+                    self.state = State::Over;
                 }
                 read
             }

@@ -200,7 +200,7 @@ fn a_body_is_read_as_xml() {
 fn a_long_document_stays_within_the_memory_of_the_call() {
     let app = App::with(HostOptions { memory_bytes_max: 1 << 20, ..HostOptions::default() });
     let error = app.error("return tollgate.xml.decode('<a>' .. ('<b/>'):rep(100000) .. '</a>') and 200");
-    assert_eq!(error, "script exceeds its memory: growth limit 1048576 bytes");
+    assert!(error.starts_with("script exceeds its memory: growth limit 1048576 bytes\n"), "{error}");
     assert_eq!(
         app.text("return tostring(#tollgate.xml.decode('<a>' .. ('<b/>'):rep(1000) .. '</a>'))"),
         "1000"

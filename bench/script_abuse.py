@@ -3,7 +3,7 @@
 
 A scripted route is asked a thousand times a second, alone and while another route of the same worker is abused, by one client that asks again
 at most ten times a second: an abuse that takes all of its processor budget, 50 ms, has half of the worker then. The table shows what the abuse came
-to, and the latency of what the neighbour got with 200, from the moment when it was due. The neighbour has eight connections, asked in turns: with two
+to, and the latency of what the neighbour got with 200, from the moment when it was due. The neighbour has eight connections, asked side by side: with two
 workers, which share two cores with the load, half of them are on the other one.
 """
 
@@ -153,24 +153,30 @@ def ask_evenly(port: int, seconds: float, write: int):
     except PermissionError:
         pass
     try:
-        peers = [socket.create_connection(("127.0.0.1", port)) for _ in range(CONNECTIONS)]
-        for peer in peers:
-            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        took, refused, begun = [], 0, time.monotonic()
-        for turn in range(int(seconds * PROBES_S)):
-            due = begun + turn / PROBES_S
-            time.sleep(max(0, due - time.monotonic()))
-            peer = peers[turn % CONNECTIONS]
-            peer.sendall(b"GET /fine?x=3 HTTP/1.1\r\nHost: a\r\n\r\n")
-            if read_reply(peer)[9:12] != b"200":
-                refused += 1
-                continue
-            took.append((time.monotonic() - due) * 1000)
+        begun, took = time.monotonic(), [[] for _ in range(CONNECTIONS)]
+        threads = [threading.Thread(target=ask_on_one, args=(port, seconds, begun, *one)) for one in enumerate(took)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        all_took = [one for of_connection in took for one in of_connection]
         with os.fdopen(write, "w") as out:
-            out.write(f"{refused} ")
-            out.write(" ".join(f"{one:.4f}" for one in took))
+            out.write(f"{all_took.count(None)} ")
+            out.write(" ".join(f"{one:.4f}" for one in all_took if one is not None))
     finally:
         os._exit(0)
+
+
+def ask_on_one(port: int, seconds: float, begun: float, place: int, took: list[float | None]):
+    """Every eighth of all requests, each when it is due, whatever the other connections wait for. None: not 200."""
+    peer = socket.create_connection(("127.0.0.1", port))
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for turn in range(place, int(seconds * PROBES_S), CONNECTIONS):
+        due = begun + turn / PROBES_S
+        time.sleep(max(0, due - time.monotonic()))
+        peer.sendall(b"GET /fine?x=3 HTTP/1.1\r\nHost: a\r\n\r\n")
+        is_answered = read_reply(peer)[9:12] == b"200"
+        took.append((time.monotonic() - due) * 1000 if is_answered else None)
 
 
 def read_reply(peer: socket.socket) -> bytes:

@@ -3,8 +3,7 @@
 //! One ticker thread of the process ([`ticker`]) raises a counter each millisecond; Luau's interrupt compares it with the end of
 //! the slice and of the budget, so that no clock is read while a script runs. Ticks pass while another thread has the
 //! core, too, so what they say is checked: before a call ends by its budget, and from its second slice on, the thread's
-//! processor time is asked. A tick is counted per wake-up of the ticker, not per elapsed millisecond: while the whole
-//! process is stopped, no call grows older.
+//! processor time is asked.
 //!
 //! An interrupt comes with each call, return and turn of a loop, and costs 1 ns while it decides nothing ([`crate::sys`]).
 //! Pattern matching has one for each step of a match, so that one which explodes ends at the budget too.

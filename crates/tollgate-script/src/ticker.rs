@@ -8,15 +8,17 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) const TICK: Duration = Duration::from_millis(1);
 /// So many ticks without a call are followed by a rest.
 const IDLE_TICKS_MAX: u32 = 100;
+/// Ticks that one wake-up counts for at most.
+const TICKS_MAX: u64 = 10;
 /// How often it looks by itself: a call that begins in the very moment in which the rest does may not see that.
 const REST: Duration = Duration::from_millis(100);
 
-/// Counts wake-ups of the ticker since the first host was made.
+/// Counts milliseconds that the ticker saw pass since the first host was made.
 static TICKS: AtomicU64 = AtomicU64::new(0);
 static RESTS: AtomicBool = AtomicBool::new(false);
 static TICKER: Mutex<Ticker> = Mutex::new(Ticker { thread: None, hosts: Vec::new() });
@@ -67,15 +69,26 @@ pub(crate) fn start() -> io::Result<()> {
 
 fn run() {
     let mut idle_ticks = 0;
+    let mut last = Instant::now();
     loop {
         thread::sleep(TICK);
-        TICKS.fetch_add(1, Ordering::Relaxed);
+        let now = Instant::now();
+        TICKS.fetch_add(ticks_between(last, now), Ordering::Relaxed);
+        last = now;
         idle_ticks = if is_any_running() { 0 } else { idle_ticks + 1 };
         if idle_ticks == IDLE_TICKS_MAX {
             rest();
             idle_ticks = 0;
+            last = Instant::now();
         }
     }
+}
+
+/// On a core that a call keeps busy it wakes late: what passed meanwhile counts, so that a slice does not last as many of such
+/// delays as it has ticks. While all of the process stood still no call ran.
+fn ticks_between(last: Instant, now: Instant) -> u64 {
+    let passed = now.saturating_duration_since(last).as_nanos() / TICK.as_nanos();
+    u64::try_from(passed).unwrap_or(u64::MAX).clamp(1, TICKS_MAX)
 }
 
 /// Waits until a call begins.
@@ -111,8 +124,6 @@ fn lock() -> MutexGuard<'static, Ticker> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -123,6 +134,18 @@ mod tests {
             assert!(begun.elapsed() < PATIENCE, "{what}");
             thread::yield_now();
         }
+    }
+
+    #[test]
+    fn a_late_wake_counts_for_what_passed_and_a_pause_for_a_few_ticks() {
+        let begun = Instant::now();
+        let check = |passed_us, ticks| {
+            assert_eq!(ticks_between(begun, begun + Duration::from_micros(passed_us)), ticks, "{passed_us}");
+        };
+        check(1060, 1);
+        check(400, 1);
+        check(4700, 4);
+        check(3_600_000_000, TICKS_MAX);
     }
 
     #[test]

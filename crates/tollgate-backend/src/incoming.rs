@@ -61,6 +61,18 @@ enum State {
     Over,
 }
 
+impl State {
+    /// So many bytes of a known length came: with the last of them it is over.
+    fn count(&mut self, bytes: usize) {
+        if let Self::Length(left) = self {
+            *left -= bytes as u64;
+            if *left == 0 {
+                *self = Self::Over;
+            }
+        }
+    }
+}
+
 /// A whole reply.
 #[derive(Debug)]
 pub struct Gathered {
@@ -172,11 +184,11 @@ impl Content {
         out: &mut BytesMut,
         send: impl FnOnce(&mut Context<'_>, &[u8]) -> usize,
     ) -> Poll<Result<Relayed, Failure>> {
-        let (State::Length(left), Some(lease)) = (&mut self.state, &mut self.lease) else {
-            return self.poll_read(context, out).map_ok(|()| Relayed { sent_bytes: 0, is_more_there: false });
-        };
-        let upstream = &lease.attempt.upstream;
-        let Some(link) = lease.attempt.link.as_mut().filter(|link| link.input.is_empty()) else {
+        let attempt = self.lease.as_mut().map(|lease| &mut lease.attempt);
+        let quiet = attempt.and_then(|Attempt { upstream, link, .. }| {
+            Some((upstream, link.as_mut().filter(|link| link.input.is_empty())?))
+        });
+        let (State::Length(left), Some((upstream, link))) = (&self.state, quiet) else {
             return self.poll_read(context, out).map_ok(|()| Relayed { sent_bytes: 0, is_more_there: false });
         };
         let bytes_max = usize::try_from(*left).unwrap_or(usize::MAX);
@@ -193,9 +205,8 @@ impl Content {
         let failure = match lent {
             Poll::Ready(Ok((came_bytes @ 1.., sent_bytes))) => {
                 self.due = None;
-                *left -= came_bytes as u64;
-                if *left == 0 {
-                    self.state = State::Over;
+                self.state.count(came_bytes);
+                if self.is_over() {
                     self.release();
                 }
                 return Poll::Ready(Ok(Relayed { sent_bytes, is_more_there: came_bytes == READ_BYTES_MAX }));
@@ -265,12 +276,8 @@ impl Content {
         match &mut self.state {
             State::Length(left) => {
                 let bytes = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
-                let piece = input.split_to(bytes);
-                *left -= bytes as u64;
-                if *left == 0 {
-                    self.state = State::Over;
-                }
-                append(out, piece);
+                append(out, input.split_to(bytes));
+                self.state.count(bytes);
             }
             State::Chunked(decoder) => {
                 let decoded = decoder.decode(input, out, u64::MAX);
@@ -306,10 +313,7 @@ impl Content {
                 let left_bytes = usize::try_from(*left).unwrap_or(usize::MAX);
                 let read = link.poll_read_into(context, out, left_bytes.min(bytes_max));
                 if let Poll::Ready(Ok(bytes)) = &read {
-                    *left -= *bytes as u64;
-                }
-                if *left == 0 {
-                    self.state = State::Over;
+                    self.state.count(*bytes);
                 }
                 read
             }

@@ -49,9 +49,7 @@ impl SqliteFiles {
     pub(crate) fn are_in_place(&self, connection: &Connection) -> bool {
         !has_moved(connection) && self.paths.each_ref().map(|path| FileId::of(path)) == self.found
     }
-}
 
-impl SqliteFiles {
     /// Puts aside the write-ahead log that a database left at the path that another one has by now: whoever opens that one would
     /// take the pages of the log for its own. Returns where it is; none if there is nothing to be put aside.
     pub(crate) fn put_left_wal_aside(&self, connection: &Connection) -> Option<io::Result<PathBuf>> {

@@ -1,4 +1,5 @@
-//! Questions to a SQLite file, opened read-only, and anew when another one is at its path. Whoever writes it meanwhile is waited for no longer than an answer may take.
+//! Questions to a SQLite file, opened read-only, and anew when another one is at its path. Whoever writes it meanwhile is waited
+//! for no longer than an answer may take.
 
 use std::path::Path;
 use std::time::Instant;

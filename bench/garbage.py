@@ -27,18 +27,7 @@ path = "/"
 script = "garbage.luau"
 """
 KEEP = "local kept = {} for i = 1, 1000 do kept[i] = {} for j = 1, 400 do kept[i][j] = { j, i } end end\n"
-GARBAGE = """
-return function(req)
-    local rows = {}
-    for i = 1, 200 do rows[i] = { id = i, name = 'row ' .. i } end
-    local sum = 0
-    for i = 1, 20 do
-        local add = function() sum += rows[i].id end
-        add()
-    end
-    return tostring(sum)
-end
-"""
+GARBAGE = Path(__file__).with_suffix(".luau").read_text()
 #: A loop that takes about as long.
 CLEAN = """
 return function(req)

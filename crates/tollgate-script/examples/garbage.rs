@@ -3,32 +3,18 @@
 //! Each call makes 200 small tables, a string for each and some closures, and drops them; the VM keeps nothing else, 50 MiB of small tables, or a
 //! list of a million. Calls run one after the other, so the figures are those of the calls themselves.
 
+mod request;
+
 use std::error::Error;
-use std::net::{IpAddr, Ipv4Addr};
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
 use tempfile::TempDir;
-use tollgate_http::{HeadReader, Limits};
-use tollgate_script::{
-    Collector, Context, Host, HostOptions, Place, RecordFields, Request, RequestId, Step, TraceRule,
-};
-use uuid::Uuid;
+use tollgate_script::{Collector, Host, HostOptions, RecordFields, Step};
 
-const GARBAGE: &str = "
-return function(req)
-    local rows = {}
-    for i = 1, 200 do
-        rows[i] = { id = i, name = 'row ' .. i }
-    end
-    local sum = 0
-    for i = 1, 20 do
-        local add = function() sum += rows[i].id end
-        add()
-    end
-    return tostring(sum)
-end";
+use crate::request::request;
+
+/// The same that `bench/garbage.py` serves.
+const GARBAGE: &str = include_str!("../../../bench/garbage.luau");
 
 /// What the VM keeps, and how that is made.
 const KEPT: [(&str, &str); 3] = [
@@ -85,7 +71,7 @@ fn measure(name: &str, make: &str, collector: Collector) -> Result<(), Box<dyn E
     };
     let host = Host::new(options)?;
     let handler = host.load(&file, folder.path(), &RecordFields::default())?;
-    let request = request()?;
+    let request = request("GET / HTTP/1.1\r\nHost: test\r\n\r\n", "")?;
     let mut took = Vec::with_capacity(CALLS);
     let (mut bytes_max, mut all) = (0, Duration::ZERO);
     for turn in 0..CALLS * 2 {
@@ -117,20 +103,4 @@ fn measure(name: &str, make: &str, collector: Collector) -> Result<(), Box<dyn E
         bytes_max as f64 / 1_048_576.0
     );
     Ok(())
-}
-
-fn request() -> Result<Rc<Request>, Box<dyn Error>> {
-    let mut bytes = BytesMut::from("GET /?x=20 HTTP/1.1\r\nHost: test\r\n\r\n");
-    let head =
-        HeadReader::default().read(&mut bytes, &Limits::default()).map_err(|error| format!("{error:?}"))?;
-    Ok(Rc::new(Request {
-        place: Place::default(),
-        remote_addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        id: RequestId::Made(Uuid::from_u128(1)),
-        time_us: 1_700_000_000_123_456,
-        trace_rule: TraceRule::TakeOrMake,
-        body: Bytes::new().into(),
-        context: Context::default(),
-        head: head.ok_or("the head is not whole")?,
-    }))
 }

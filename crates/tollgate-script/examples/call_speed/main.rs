@@ -1,24 +1,24 @@
 //! The price of a call, and of the functions that a handler calls; prints figures, proves nothing.
 //! `cargo run --release -p tollgate-script --example call_speed`; `bench/calls.py` adds instructions, by callgrind.
 
+#[path = "../request/mod.rs"]
+mod request;
 mod work;
 
 use std::error::Error;
 use std::hint::black_box;
-use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
 use tempfile::TempDir;
-use tollgate_http::{HeadReader, Limits};
-use tollgate_script::{
-    Context, Handler, Host, HostOptions, Place, RecordFields, Request, RequestId, Step, TraceRule,
-};
-use uuid::Uuid;
+use tollgate_script::{Handler, Host, HostOptions, RecordFields, Request, Step};
 
+use crate::request::request;
 use crate::work::{FUNCTIONS, HANDLERS, REPEATED, repeated};
 
+const HEAD: &str =
+    "GET /score?x=20 HTTP/1.1\r\nHost: test\r\nUser-Agent: bench\r\nCookie: a=b; session=c\r\n\r\n";
+const CONTENT: &str = "{\"kind\":\"click\",\"amount\":3,\"tags\":[\"a\",\"b\"]}";
 const ROUNDS: u32 = 7;
 const HANDLER_CALLS: u32 = 100_000;
 const FUNCTION_CALLS: u32 = 2_000;
@@ -80,7 +80,7 @@ impl Script {
         let host = Host::new(options)?;
         let fields = RecordFields { names: vec!["score".to_owned()], whole: false };
         let handler = host.load(&file, folder.path(), &fields)?;
-        Ok(Self { handler, request: request()?, _host: host, _folder: folder })
+        Ok(Self { handler, request: request(HEAD, CONTENT)?, _host: host, _folder: folder })
     }
 
     /// The best time of a call, in nanoseconds.
@@ -107,22 +107,4 @@ impl Script {
         }
         Ok(())
     }
-}
-
-fn request() -> Result<Rc<Request>> {
-    let mut bytes = BytesMut::from(
-        "GET /score?x=20 HTTP/1.1\r\nHost: test\r\nUser-Agent: bench\r\nCookie: a=b; session=c\r\n\r\n",
-    );
-    let head =
-        HeadReader::default().read(&mut bytes, &Limits::default()).map_err(|error| format!("{error:?}"))?;
-    Ok(Rc::new(Request {
-        place: Place::default(),
-        remote_addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        id: RequestId::Made(Uuid::from_u128(1)),
-        time_us: 1_700_000_000_123_456,
-        trace_rule: TraceRule::TakeOrMake,
-        body: Bytes::from_static(b"{\"kind\":\"click\",\"amount\":3,\"tags\":[\"a\",\"b\"]}").into(),
-        context: Context::default(),
-        head: head.ok_or("the head is not whole")?,
-    }))
 }

@@ -1,0 +1,27 @@
+//! A request as the examples call scripts with.
+
+use std::error::Error;
+use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
+
+use bytes::{Bytes, BytesMut};
+use tollgate_http::{HeadReader, Limits};
+use tollgate_script::{Context, Place, Request, RequestId, TraceRule};
+use uuid::Uuid;
+
+/// Makes it of a whole head, and of a content that may be empty.
+pub(crate) fn request(head: &str, content: &'static str) -> Result<Rc<Request>, Box<dyn Error>> {
+    let mut bytes = BytesMut::from(head);
+    let head =
+        HeadReader::default().read(&mut bytes, &Limits::default()).map_err(|error| format!("{error:?}"))?;
+    Ok(Rc::new(Request {
+        place: Place::default(),
+        remote_addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        id: RequestId::Made(Uuid::from_u128(1)),
+        time_us: 1_700_000_000_123_456,
+        trace_rule: TraceRule::TakeOrMake,
+        body: Bytes::from_static(content.as_bytes()).into(),
+        context: Context::default(),
+        head: head.ok_or("the head is not whole")?,
+    }))
+}

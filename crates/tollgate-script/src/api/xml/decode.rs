@@ -86,10 +86,7 @@ impl Decoder<'_> {
             }
             Event::End(_) => self.close(),
             Event::Text(text) => self.characters(&text),
-            Event::CData(text) if self.open.is_empty() => {
-                let _ = text;
-                self.fail("text outside of the element")
-            }
+            Event::CData(_) if self.open.is_empty() => self.fail("text outside of the element"),
             Event::CData(text) => {
                 self.push_lines(&text);
                 Ok(())

@@ -6,12 +6,10 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::ReadBuf;
-
 use super::deadline::Phase;
 use super::flow::PeerHalf;
 use super::queue::give_turn;
-use super::{Connection, Gone, Scratch, Transport};
+use super::{Connection, Gone, Transport};
 use crate::handler::{BackendFlow, Flowed, Passed};
 
 impl<S: Transport> Connection<S> {
@@ -46,7 +44,7 @@ impl<S: Transport> Connection<S> {
             }
             if reads {
                 // Bytes are more requests, which wait.
-                if ready!(poll_come(stream, &worker.scratch, context, input))? == 0 {
+                if ready!(worker.scratch.poll_read(stream, context, input))? == 0 {
                     *half = PeerHalf::Closed;
                 }
                 reads = false;
@@ -55,18 +53,4 @@ impl<S: Transport> Connection<S> {
         });
         queue.beside(&worker.recorder, relay).await.map_err(|error: io::Error| error.into())
     }
-}
-
-/// Appends what comes to `input`; 0 at the end.
-fn poll_come<S: Transport>(
-    stream: &mut S,
-    scratch: &Scratch,
-    context: &mut Context<'_>,
-    input: &mut bytes::BytesMut,
-) -> Poll<io::Result<usize>> {
-    let mut scratch = scratch.0.borrow_mut();
-    let mut came = ReadBuf::new(&mut scratch);
-    ready!(Pin::new(stream).poll_read(context, &mut came))?;
-    input.extend_from_slice(came.filled());
-    Poll::Ready(Ok(came.filled().len()))
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, ReadBuf};
@@ -30,6 +30,22 @@ impl Default for Scratch {
     }
 }
 
+impl Scratch {
+    /// Appends what comes from `stream` to `input`; 0 at the end.
+    pub(super) fn poll_read<S: AsyncRead + Unpin>(
+        &self,
+        stream: &mut S,
+        context: &mut Context<'_>,
+        input: &mut BytesMut,
+    ) -> Poll<io::Result<usize>> {
+        let mut scratch = self.0.borrow_mut();
+        let mut came = ReadBuf::new(&mut scratch);
+        ready!(Pin::new(stream).poll_read(context, &mut came))?;
+        input.extend_from_slice(came.filled());
+        Poll::Ready(Ok(came.filled().len()))
+    }
+}
+
 /// Appends what comes to `input`, until the deadline of `slot`.
 pub(super) async fn read<S: AsyncRead + Unpin>(
     stream: &mut S,
@@ -37,23 +53,16 @@ pub(super) async fn read<S: AsyncRead + Unpin>(
     scratch: &Scratch,
     input: &mut BytesMut,
 ) -> io::Result<Came> {
-    poll_fn(|context| {
-        let mut scratch = scratch.0.borrow_mut();
-        let mut came = ReadBuf::new(&mut scratch);
-        match Pin::new(&mut *stream).poll_read(context, &mut came) {
-            // What came is taken even then: a request that is here when draining begins is answered.
-            Poll::Pending if slot.is_over() => Poll::Ready(Ok(Came::TooLate)),
-            Poll::Pending => {
-                slot.watch(context.waker());
-                Poll::Pending
-            }
-            Poll::Ready(Ok(())) if came.filled().is_empty() => Poll::Ready(Ok(Came::End)),
-            Poll::Ready(Ok(())) => {
-                input.extend_from_slice(came.filled());
-                Poll::Ready(Ok(Came::Bytes))
-            }
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+    poll_fn(|context| match scratch.poll_read(stream, context, input) {
+        // What came is taken even then: a request that is here when draining begins is answered.
+        Poll::Pending if slot.is_over() => Poll::Ready(Ok(Came::TooLate)),
+        Poll::Pending => {
+            slot.watch(context.waker());
+            Poll::Pending
         }
+        Poll::Ready(Ok(0)) => Poll::Ready(Ok(Came::End)),
+        Poll::Ready(Ok(_)) => Poll::Ready(Ok(Came::Bytes)),
+        Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
     })
     .await
 }

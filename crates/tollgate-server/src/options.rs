@@ -1,6 +1,6 @@
 //! What the server is told to do: the resolved configuration, checked by whoever makes it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -324,10 +324,17 @@ impl RouteSpec {
     /// The path of the server as a whole: `OPTIONS *`.
     pub const ASTERISK: &'static str = "*";
 
-    /// Whether any script has a part in it.
-    pub(crate) fn has_scripts(&self) -> bool {
-        let beside = !self.before.is_empty() || !self.after.is_empty();
-        beside || matches!(self.handler, HandlerSpec::Script { .. })
+    /// The scripts that have a part in it, each with the folder of its modules.
+    pub fn scripts(&self) -> impl Iterator<Item = (&Path, &Path)> {
+        let handler = match &self.handler {
+            HandlerSpec::Script { file, root } => Some((file, root)),
+            HandlerSpec::Collect
+            | HandlerSpec::Files(_)
+            | HandlerSpec::Proxy(_)
+            | HandlerSpec::Reply { .. } => None,
+        };
+        let beside = self.before.iter().chain(&self.after).map(|script| (&script.file, &script.root));
+        handler.into_iter().chain(beside).map(|(file, root)| (file.as_path(), root.as_path()))
     }
 
     /// The methods that reach the handler, as far as they are known without its script. GET brings HEAD.

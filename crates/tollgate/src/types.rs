@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tollgate_server::{HandlerSpec, ServerOptions};
+use tollgate_server::{RouteSpec, ServerOptions};
 
 use crate::config::Config;
 use crate::test;
@@ -50,16 +50,8 @@ fn files(path: &Path, config: &Config) -> Files {
 
 fn scripts(server: &ServerOptions) -> Files {
     let mut files = Files::new();
-    let mut add = |file: &PathBuf, root: &PathBuf| {
-        files.entry(root.clone()).or_default().insert(file.clone());
-    };
-    for route in &server.routes {
-        for script in route.before.iter().chain(&route.after) {
-            add(&script.file, &script.root);
-        }
-        if let HandlerSpec::Script { file, root } = &route.handler {
-            add(file, root);
-        }
+    for (file, root) in server.routes.iter().flat_map(RouteSpec::scripts) {
+        files.entry(root.to_owned()).or_default().insert(file.to_owned());
     }
     files
 }

@@ -62,12 +62,7 @@ pub(super) fn files_of_scripts(mounts: &[Mount], routes: &[RouteSpec]) -> Vec<Ow
     let mut files: Vec<_> =
         mounts.iter().map(|mount| OwnFile::file(mount.name(), mount.dir.join(APP_FILE))).collect();
     for route in routes {
-        let script = match &route.handler {
-            HandlerSpec::Script { file, root } => Some((file, root)),
-            _ => None,
-        };
-        let beside = route.before.iter().chain(&route.after).map(|script| (&script.file, &script.root));
-        for (file, root) in script.into_iter().chain(beside) {
+        for (file, root) in route.scripts() {
             let name = format!("the script of route {:?}", route.path);
             files.push(OwnFile::file(name, file));
             files.push(OwnFile::folder("the modules of scripts", &root.join(MODULES)));

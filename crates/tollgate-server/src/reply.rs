@@ -4,11 +4,13 @@ use std::borrow::Cow;
 use std::io;
 
 use bytes::Bytes;
-use tollgate_http::{Connection, ReplyBody, StatusCode, begin_reply_head, end_reply_head, push_field};
+use tollgate_http::{
+    Connection, Methods, ReplyBody, StatusCode, begin_reply_head, end_reply_head, push_field,
+};
 use tollgate_script::{HeaderLine, Outcome, Replied, RequestId};
 
 use crate::file_slice::FileSlice;
-use crate::handler::Flow;
+use crate::handler::{Flow, allowed_methods};
 use crate::observe::{RouteTally, WorkerCells};
 use crate::recorder::{Gate, Recorder, Verdict};
 
@@ -109,6 +111,18 @@ impl Reply {
 
     pub(crate) fn push(&mut self, name: &'static str, value: impl Into<Bytes>) {
         self.fields.push((Cow::Borrowed(name), value.into()));
+    }
+
+    /// RFC 9110 section 15.5.6: a 405 says what is allowed, also one of a script.
+    pub(crate) fn lacks_allow(&self) -> bool {
+        self.status == StatusCode::METHOD_NOT_ALLOWED && !self.has("Allow")
+    }
+
+    /// Adds `Allow` where it has to be and is not.
+    pub(crate) fn say_what_is_allowed(&mut self, methods: Methods) {
+        if self.lacks_allow() {
+            self.push("Allow", allowed_methods(methods));
+        }
     }
 
     /// What `after` scripts are told of it.

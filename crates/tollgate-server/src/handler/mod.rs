@@ -144,7 +144,7 @@ impl Endpoint {
             let handler = host.load(&script.file, &script.root, &fields)?;
             Ok::<_, LoadError>(handler.playing(role).reaching(reach.clone()))
         };
-        let handler = match (&spec.handler, &stream) {
+        let mut handler = match (&spec.handler, &stream) {
             (HandlerSpec::Script { file, root }, _) => {
                 Handler::Script(load(&ScriptFile { file: file.clone(), root: root.clone() }, Role::Handler)?)
             }
@@ -172,6 +172,9 @@ impl Endpoint {
                 Methods::EMPTY
             }
         };
+        if let Handler::Reply(reply) = &mut handler {
+            reply.say_what_is_allowed(methods);
+        }
         let body_bytes_max = match handler {
             Handler::Collect(_) => spec.body_bytes_max.min(COLLECT_BODY_BYTES_MAX),
             Handler::Script(_) | Handler::Files(_) | Handler::Proxy(_) | Handler::Reply(_) => {
@@ -191,7 +194,7 @@ impl Endpoint {
             stream,
             streams: streams.clone(),
             sent_files: spec.access.files.as_ref().map(|files| Box::new(Files::new(files, work))),
-            scripts: spec.has_scripts().then(|| host.clone()),
+            scripts: spec.scripts().next().map(|_| host.clone()),
             before: spec.before.iter().map(|file| load(file, Role::Before)).collect::<Result<_, _>>()?,
             after: spec.after.iter().map(|file| load(file, Role::After)).collect::<Result<_, _>>()?,
             handler,
@@ -203,8 +206,7 @@ impl Endpoint {
     pub(crate) fn plain_reply(&self) -> Option<&Reply> {
         let Handler::Reply(reply) = &self.handler else { return None };
         let is_alone = self.before.is_empty() && self.after.is_empty() && self.cors.is_none();
-        let is_whole = reply.status != StatusCode::METHOD_NOT_ALLOWED;
-        (is_alone && is_whole && self.stream.is_none()).then_some(reply)
+        (is_alone && self.stream.is_none()).then_some(reply)
     }
 
     /// Why a content of that kind is not taken, if it is not.

@@ -11,7 +11,7 @@ use super::collect::{self, CollectedItem};
 use super::items::{SplitError, split};
 use super::script::{Records, ScriptRecord};
 use super::visit::{Returned, Stage, Tail};
-use super::{Endpoint, Exchange, Handler, Turn, Visit, allowed_methods};
+use super::{Endpoint, Exchange, Handler, Turn, Visit};
 use crate::reply::Reply;
 use crate::summary::summary;
 use crate::transaction::{Ending, Facts, StreamPlan};
@@ -105,9 +105,7 @@ impl Visit {
         }
         let reply = &mut rehearsed.reply;
         reply.read_parts().map_err(|error| format!("file cannot be read: {error}"))?;
-        if reply.status == StatusCode::METHOD_NOT_ALLOWED && !reply.has("Allow") {
-            reply.push("Allow", allowed_methods(endpoint.methods));
-        }
+        reply.say_what_is_allowed(endpoint.methods);
         if let Some(cors) = &endpoint.cors {
             cors.grant(&request.head).add_to(reply);
         }

@@ -8,12 +8,11 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use tollgate_http::StatusCode;
 use tollgate_script::{Body, Call, CallError, Emitted, Outcome, RequestId, Step};
 
 use super::flow::ScriptFlow;
 use super::script::{self, Records};
-use super::{Answer, Asked, BackendFlow, Exchange, Flow, Handler, Proxied, allowed_methods, collect};
+use super::{Answer, Asked, BackendFlow, Exchange, Flow, Handler, Proxied, collect};
 use crate::files::{Errand, Sending};
 use crate::observe::OwnCells;
 use crate::recorder::Recorder;
@@ -389,9 +388,8 @@ impl Visit {
                 answer
             }
         };
-        if answer.reply.status == StatusCode::METHOD_NOT_ALLOWED && !answer.reply.has("Allow") {
-            // RFC 9110 section 15.5.6: a 405 says what is allowed, also one of a script.
-            answer.reply.to_mut().push("Allow", allowed_methods(endpoint.methods));
+        if answer.reply.lacks_allow() {
+            answer.reply.to_mut().say_what_is_allowed(endpoint.methods);
         }
         if let Some(cors) = &endpoint.cors {
             cors.grant(&request.head).add_to(answer.reply.to_mut());

@@ -1,5 +1,8 @@
 //! What every reply has, and what none may have (RFC 9110 sections 6.6.1, 8.6, 9.3.2, 15; RFC 9112 sections 6 and 9.6).
 
+use bytes::Bytes;
+use tollgate_server::HandlerSpec;
+
 use crate::site::{NEXT, Site};
 
 fn site() -> Site {
@@ -163,14 +166,23 @@ fn every_405_says_what_is_allowed() {
         .script("/own", "return { GET = function() return 405 end, PUT = function() return 405 end }")
         .handler("/told", "return { status = 405, headers = { allow = 'GET' } }")
         .fixed("/fixed", "hello")
+        .fixed("/closed", "")
+        .tune(|options| {
+            let content_type = "text/plain".to_owned();
+            options.routes[3].handler = HandlerSpec::Reply { status: 405, content_type, body: Bytes::new() };
+        })
         .start();
-    for (line, allow) in
-        [("GET /own", "GET, HEAD, PUT, OPTIONS"), ("GET /told", "GET"), ("PUT /fixed", "GET, HEAD, OPTIONS")]
-    {
+    for (line, allow) in [
+        ("GET /own", "GET, HEAD, PUT, OPTIONS"),
+        ("GET /told", "GET"),
+        ("PUT /fixed", "GET, HEAD, OPTIONS"),
+        ("GET /closed", "GET, HEAD, OPTIONS"),
+    ] {
         let mut peer = server.connect();
         peer.send(format!("{line} HTTP/1.1\r\nHost: a\r\n\r\n"));
         let reply = peer.reply(false);
         assert_eq!((reply.status, reply.field("allow")), (405, Some(allow)), "{line}: {reply:?}");
+        assert_eq!(reply.head.to_ascii_lowercase().matches("\nallow:").count(), 1, "{line}: {reply:?}");
     }
 }
 

@@ -9,7 +9,8 @@ use tollgate_log::{Transaction, Value, ValueError};
 use tollgate_script::BodyError;
 
 use super::items::{Item, SplitError, split};
-use super::{Answer, Exchange, refused, with_level};
+use super::records::{refused, with_level};
+use super::{Answer, Exchange};
 use crate::recorder::Recorder;
 use crate::reply::Reply;
 use crate::stream::UnknownFields;

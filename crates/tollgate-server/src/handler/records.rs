@@ -1,0 +1,154 @@
+//! What a transaction leaves in the log, and what the reply says of it.
+
+use std::borrow::Cow;
+
+use tollgate_http::StatusCode;
+use tollgate_log::{AppendError, Level};
+use tollgate_script::{Emitted, Record, Request, RequestId};
+
+use super::script::{self, Records, ScriptRecord};
+use super::{AWAY, Answer, Endpoint, Exchange};
+use crate::observe::Refusal;
+use crate::recorder::{Gate, Recorder};
+use crate::reply::Reply;
+use crate::stream::Ack;
+use crate::transaction::{Ending, Facts, StreamPlan};
+
+impl Endpoint {
+    /// Appends the records of a transaction that is complete: that of its route, if this has a stream, and what was emitted.
+    pub(super) fn record<'a>(
+        &self,
+        reply: Cow<'a, Reply>,
+        records: Records,
+        took_us: Option<i64>,
+        request: &Request,
+        recorder: &Recorder,
+    ) -> Answer<'a> {
+        let plain = |reply| Answer { reply, gate: None, flow: None };
+        let Some(took_us) = took_us else { return plain(reply) };
+        let Records { own, emitted } = records;
+        if emitted
+            .iter()
+            .any(|one| self.streams.get(one.stream).is_some_and(|to| recorder.is_refusing(to.ack)))
+        {
+            return Reply::refused(StatusCode::SERVICE_UNAVAILABLE, AWAY).into();
+        }
+        let ending = Ending::of(&reply);
+        let transaction = Emitting { endpoint: self, facts: Facts { request, took_us, ending }, recorder };
+        let appended = match &self.stream {
+            Some(stream) if emitted.is_empty() => append(stream, own, &transaction.facts, recorder),
+            None if emitted.is_empty() => return plain(reply),
+            _ => transaction.append(own, &emitted),
+        };
+        match appended {
+            Ok(gate) => Answer { reply: with_level(reply, self.ack(&emitted)), gate, flow: None },
+            Err(AppendError::TooLarge { bytes, limit }) if !emitted.is_empty() => {
+                let id = &request.id;
+                tracing::error!(route = self.path, %id, "script failed: its records have {bytes} bytes, limit {limit} bytes");
+                let failed = Reply::text(StatusCode::INTERNAL_SERVER_ERROR, script::FAILED);
+                self.record(Cow::Owned(failed), Records::default(), Some(took_us), request, recorder)
+            }
+            Err(error) => refused(&error, &request.id, recorder).into(),
+        }
+    }
+
+    /// What the records of a transaction wait for together.
+    fn ack(&self, emitted: &[Emitted]) -> Ack {
+        let own = self.stream.as_ref().map(|stream| stream.ack);
+        let others = emitted.iter().filter_map(|emitted| self.streams.get(emitted.stream));
+        let all = own.into_iter().chain(others.map(|stream| stream.ack));
+        all.reduce(Ack::strictest).unwrap_or(Ack::Log(Level::Received))
+    }
+
+    /// Appends the one record of a transaction that nobody waits for any more, if its route has a stream.
+    pub(super) fn record_cancelled(&self, exchange: &Exchange, recorder: &Recorder) {
+        let Some(stream) = &self.stream else { return };
+        let request = &*exchange.request;
+        let facts = Facts { request, took_us: exchange.took_us(), ending: Ending::Cancelled };
+        if let Err(error) = append(stream, Record::default(), &facts, recorder) {
+            tracing::debug!(%error, id = %request.id, "a cancelled request was not recorded");
+        }
+    }
+}
+
+/// A transaction with records for several streams.
+struct Emitting<'a> {
+    endpoint: &'a Endpoint,
+    facts: Facts<'a>,
+    recorder: &'a Recorder,
+}
+
+impl Emitting<'_> {
+    /// Appends them together.
+    fn append(&self, own: Record, emitted: &[Emitted]) -> Result<Option<Gate>, AppendError> {
+        let Self { endpoint, facts, recorder } = self;
+        let own = endpoint.stream.as_ref().map(|stream| ScriptRecord { record: own, plan: stream });
+        let others = emitted.iter().filter_map(|Emitted { stream, record }| {
+            let plan = endpoint.streams.get(*stream)?;
+            Some(ScriptRecord { record: record.clone(), plan })
+        });
+        let all: Vec<_> = own.into_iter().chain(others).collect();
+        let appended = recorder.append(endpoint.ack(emitted), &facts.request.id, |log| {
+            all.iter().for_each(|record| record.append(log, facts));
+        });
+        appended.map(|(gate, ())| gate)
+    }
+}
+
+/// Appends a row, or a reject that says why there is none.
+fn append(
+    stream: &StreamPlan,
+    record: Record,
+    facts: &Facts<'_>,
+    recorder: &Recorder,
+) -> Result<Option<Gate>, AppendError> {
+    let record = ScriptRecord { record, plan: stream };
+    let id = &facts.request.id;
+    let appended = match recorder.append(stream.ack, id, |log| record.append(log, facts)) {
+        Err(AppendError::TooLarge { bytes, limit }) => {
+            let reason = format!("the record has {bytes} bytes, limit {limit} bytes");
+            recorder.append(stream.ack, id, |log| log.reject(stream.id, &reason, b""))
+        }
+        appended => appended,
+    };
+    appended.map(|(gate, ())| gate)
+}
+
+/// A success that stands on less than the disk says so.
+pub(super) fn with_level(mut reply: Cow<'_, Reply>, ack: Ack) -> Cow<'_, Reply> {
+    if let Ack::Log(level) = ack
+        && level < Level::Synced
+        && reply.status.as_u16() < 400
+    {
+        reply.to_mut().push("Tollgate-Ack", level.name());
+    }
+    reply
+}
+
+pub(super) fn refused(error: &AppendError, id: &RequestId, recorder: &Recorder) -> Reply {
+    recorder.cells().count_refusal(Refusal::from(error));
+    let (status, text) = match error {
+        AppendError::Busy { .. } => {
+            (StatusCode::SERVICE_UNAVAILABLE, "the disk is behind: nothing was recorded")
+        }
+        AppendError::NoRoom => {
+            // The log tells when this begins and ends.
+            tracing::debug!(%error, %id, "request refused");
+            let text = "the disk is nearly full: nothing was recorded";
+            return Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text);
+        }
+        AppendError::Stopped(_) => (StatusCode::SERVICE_UNAVAILABLE, "the log stopped: nothing was recorded"),
+        AppendError::TooLarge { .. } => {
+            return Reply::text(
+                StatusCode::CONTENT_TOO_LARGE,
+                "the records are too large: nothing was recorded",
+            );
+        }
+    };
+    // That the log stopped was told once, when it did.
+    match error {
+        AppendError::Stopped(_) => tracing::debug!(%error, %id, "request refused"),
+        _ => tracing::warn!(%error, %id, "request refused"),
+    }
+    Reply::refused(status, text)
+}

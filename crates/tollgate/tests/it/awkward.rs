@@ -162,13 +162,23 @@ fn replace(path: &Path, number: usize, content: &str) {
     fs::rename(new, path).unwrap();
 }
 
-/// Tells a thread that it is over when dropped, also by a check that fails.
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+/// Does something while a file is replaced by one version after another, from the first on; also ends if a check in it fails.
+fn while_replaced(path: &Path, content: impl Fn(usize) -> String + Sync, run: impl FnOnce()) {
+    struct End<'a>(&'a AtomicBool);
+    impl Drop for End<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
     }
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _end = End(&is_over);
+        scope.spawn(|| {
+            let numbers = (1..).take_while(|_| !is_over.load(Ordering::Relaxed));
+            numbers.for_each(|number| replace(path, number, &content(number)));
+        });
+        run();
+    });
 }
 
 /// The version that all lines are of; an empty or mixed content has none.
@@ -186,17 +196,7 @@ fn a_file_that_is_replaced_all_the_time_is_never_mixed() {
         let app = App::new(ROUTE, &[("public/large", &content(0))]);
         let path = app.path().join("public/large");
         let server = app.start();
-        let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            let _end = End(&is_over);
-            scope.spawn(|| {
-                for number in 1.. {
-                    if is_over.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    replace(&path, number, &content(number));
-                }
-            });
+        while_replaced(&path, content, || {
             let mut client = server.connect();
             let mut seen = 0;
             let mut resumed = 0;
@@ -238,24 +238,18 @@ fn a_small_file_that_is_replaced_during_every_look_at_it_is_served() {
     let path = app.path().join("public/small");
     // It is read so late that hundreds of versions took the place of the one that was opened.
     let server = app.begin_with_fault("preadv2", "delay_enter=20000").serving().unwrap();
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let _end = End(&is_over);
-        scope.spawn(|| {
-            for number in 1.. {
-                if is_over.load(Ordering::Relaxed) {
-                    return;
-                }
-                replace(&path, number, &version(number, KIB));
+    while_replaced(
+        &path,
+        |number| version(number, KIB),
+        || {
+            let mut client = server.connect();
+            for _ in 0..10 {
+                let reply = client.get("/small").unwrap();
+                assert_eq!(reply.status, 200, "{reply:?}");
+                assert!(version_of(reply.content.as_bytes()).is_some(), "mixed: {reply:?}");
             }
-        });
-        let mut client = server.connect();
-        for _ in 0..10 {
-            let reply = client.get("/small").unwrap();
-            assert_eq!(reply.status, 200, "{reply:?}");
-            assert!(version_of(reply.content.as_bytes()).is_some(), "mixed: {reply:?}");
-        }
-    });
+        },
+    );
 }
 
 /// Begins a download of a file of 64 MiB, which no socket holds, and returns what has come.

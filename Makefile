@@ -23,6 +23,7 @@ fmt:
 
 lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
+	$(CARGO) metadata --locked --manifest-path fuzz/Cargo.toml --format-version 1 >/dev/null
 
 doc:
 	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private-intra-doc-links" $(CARGO) doc --workspace --no-deps --document-private-items --locked

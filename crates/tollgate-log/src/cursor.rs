@@ -4,20 +4,21 @@
 //! as what they are: the same bytes under another name. A segment that retention deletes is read to its end by whoever
 //! has it open; one that is gone when it is to be opened makes the cursor look again for where the log goes on.
 
-use std::collections::BTreeMap;
+mod batch;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::batch::BatchKind;
 use crate::error::{FormatError, LogError};
 use crate::id::{LogId, Sequence};
-use crate::record::{RawRecord, Record, RecordBody, RecordKind, decode_reject, decode_row, split_record};
 use crate::recover::segment_names;
 use crate::scan::{Found, Schemas, SegmentReader, StepError, scan_segment};
 use crate::schema::{Schema, SchemaId};
 use crate::seal::read_footer;
 use crate::segment::{SegmentName, SegmentState};
 use crate::storage::Storage;
+pub use batch::RecordBatch;
 
 /// How far a reader of a log came. It always stands at the end of a batch or of a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,112 +49,6 @@ pub enum CursorStep<'a> {
     Gap(Gap),
     /// Nothing more up to the limit. A live log may have more later.
     CaughtUp,
-}
-
-/// A batch of records, borrowed from the cursor.
-#[derive(Debug)]
-pub struct RecordBatch<'a> {
-    log: LogId,
-    segment: Sequence,
-    first: Sequence,
-    last: Sequence,
-    chain: u32,
-    stamp_us: i64,
-    payload: &'a [u8],
-    schemas: &'a Schemas,
-    left_out: Vec<SchemaId>,
-}
-
-impl<'a> RecordBatch<'a> {
-    /// Number of the first record.
-    pub fn first(&self) -> Sequence {
-        self.first
-    }
-
-    /// Number of the first record of its segment.
-    pub fn segment(&self) -> Sequence {
-        self.segment
-    }
-
-    /// Where a reader stands after this batch.
-    pub fn end(&self) -> Position {
-        Position { last: self.last, chain: Some(self.chain) }
-    }
-
-    /// Wall clock when the batch was written, microseconds since 1970, for people.
-    pub fn stamp_us(&self) -> i64 {
-        self.stamp_us
-    }
-
-    /// Bytes of the records.
-    pub fn bytes(&self) -> usize {
-        self.payload.len()
-    }
-
-    /// The schemas that are known where the batch is.
-    pub fn schemas(&self) -> impl Iterator<Item = (SchemaId, &'a Arc<Schema>)> + use<'a> {
-        self.schemas.iter().map(|(id, schema)| (*id, schema))
-    }
-
-    /// Leaves records of some schemas out of what is read from now on; returns how many there are of each.
-    pub fn leave_out(&mut self, schemas: Vec<SchemaId>) -> BTreeMap<SchemaId, u64> {
-        let mut counts = BTreeMap::new();
-        let mut rest = self.payload;
-        while let Ok((raw, behind)) = split_record(rest) {
-            if schemas.contains(&raw.schema) {
-                *counts.entry(raw.schema).or_default() += 1;
-            }
-            rest = behind;
-        }
-        self.left_out = schemas;
-        counts
-    }
-
-    /// The records, in order, but for those that are left out. An error means that a row does not follow its schema; the
-    /// checksums held.
-    pub fn records(&self) -> impl Iterator<Item = Result<Record<'a>, FormatError>> + use<'a> {
-        self.numbered().map(|(_, record)| record)
-    }
-
-    /// The same, each with its number: that of one that cannot be read is had in no other way.
-    pub fn numbered(&self) -> impl Iterator<Item = (Sequence, Result<Record<'a>, FormatError>)> + use<'a> {
-        let (log, schemas, mut rest, mut next) = (self.log, self.schemas, self.payload, self.first);
-        let left_out = self.left_out.clone();
-        std::iter::from_fn(move || {
-            while !rest.is_empty() {
-                let sequence = next;
-                next = next.after(1);
-                let (raw, behind) = match split_record(rest) {
-                    Ok(split) => split,
-                    Err(error) => {
-                        rest = &[];
-                        return Some((sequence, Err(error)));
-                    }
-                };
-                rest = behind;
-                if !left_out.contains(&raw.schema) {
-                    return Some((sequence, decode_record(&raw, schemas, log, sequence)));
-                }
-            }
-            None
-        })
-    }
-}
-
-fn decode_record<'a>(
-    raw: &RawRecord<'a>,
-    schemas: &'a Schemas,
-    log: LogId,
-    sequence: Sequence,
-) -> Result<Record<'a>, FormatError> {
-    let schema = schemas.get(&raw.schema).ok_or(FormatError::UnknownSchema(raw.schema.0))?;
-    let body = match raw.kind {
-        RecordKind::Reject => decode_reject(raw.body)?,
-        RecordKind::Row | RecordKind::Schema => {
-            RecordBody::Row(decode_row(schema, raw.body, *log.as_bytes(), sequence)?)
-        }
-    };
-    Ok(Record { sequence, schema_id: raw.schema, schema, body })
 }
 
 /// What opening a segment at the position came to.

@@ -1,14 +1,15 @@
 //! A segment's name, header and footer.
 
-use std::fmt;
-use std::path::{Path, PathBuf};
-
-use sha2::{Digest as _, Sha224, Sha256, Sha384, Sha512};
+mod digest;
+mod name;
 
 use crate::batch::{u32_at, u64_at};
 use crate::error::FormatError;
 use crate::id::{LogId, Sequence};
 use crate::schema::SchemaId;
+pub(crate) use digest::Digester;
+pub use digest::{Digest, DigestAlgorithm};
+pub use name::{SegmentName, SegmentState};
 
 /// Bytes of a segment header.
 pub const SEGMENT_HEADER_BYTES: usize = 128;
@@ -26,72 +27,6 @@ pub(crate) const FOOTER_HEAD_BYTES: usize = FOOTER_FIXED_BYTES + FOOTER_TAIL_BYT
 const FOOTER_TAIL_BYTES: usize = 8;
 /// More schemas than numbers for them cannot be.
 pub(crate) const FOOTER_BYTES_MAX: usize = FOOTER_FIXED_BYTES + COUNT_BYTES * 65_536 + FOOTER_TAIL_BYTES;
-
-/// Whether a segment still changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SegmentState {
-    /// Written, or closed and not sealed yet.
-    Open,
-    /// Complete with its footer.
-    Sealed,
-    /// Set aside by recovery.
-    Damaged,
-}
-
-impl SegmentState {
-    const fn extension(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Sealed => "sealed",
-            Self::Damaged => "damaged",
-        }
-    }
-}
-
-impl fmt::Display for SegmentState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.extension())
-    }
-}
-
-/// The file name of a segment: the number of its first record, and its state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SegmentName {
-    /// The number of its first record.
-    pub first: Sequence,
-    /// Whether it still changes.
-    pub state: SegmentState,
-}
-
-impl SegmentName {
-    /// Reads a file name; none for files that are no segments.
-    pub fn parse(name: &str) -> Option<Self> {
-        let (number, extension) = name.split_once('.')?;
-        let state = [SegmentState::Open, SegmentState::Sealed, SegmentState::Damaged]
-            .into_iter()
-            .find(|state| state.extension() == extension)?;
-        let is_number = number.len() == 20 && number.bytes().all(|byte| byte.is_ascii_digit());
-        let first = Sequence(number.parse().ok().filter(|_| is_number)?);
-        Some(Self { first, state })
-    }
-
-    /// The path of the segment in the folder of its log.
-    pub fn path(&self, folder: &Path) -> PathBuf {
-        folder.join(self.to_string())
-    }
-
-    /// The same segment in another state.
-    #[must_use]
-    pub const fn with_state(self, state: SegmentState) -> Self {
-        Self { state, ..self }
-    }
-}
-
-impl fmt::Display for SegmentName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:020}.{}", self.first.0, self.state.extension())
-    }
-}
 
 /// The first 128 bytes of a segment. `docs/log-format.md` has the byte table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -187,127 +122,6 @@ fn id_at(bytes: &[u8], at: usize) -> LogId {
     LogId::from_bytes(id)
 }
 
-/// Which digest seals a segment (FIPS 180-4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum DigestAlgorithm {
-    /// No digest: the checksums of batches remain.
-    None,
-    /// SHA-224.
-    Sha224,
-    /// SHA-256.
-    #[default]
-    Sha256,
-    /// SHA-384.
-    Sha384,
-    /// SHA-512.
-    Sha512,
-}
-
-impl DigestAlgorithm {
-    /// All, in the order of their numbers from 0.
-    pub const ALL: [Self; 5] = [Self::None, Self::Sha224, Self::Sha256, Self::Sha384, Self::Sha512];
-
-    /// The name in configuration and messages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Sha224 => "sha224",
-            Self::Sha256 => "sha256",
-            Self::Sha384 => "sha384",
-            Self::Sha512 => "sha512",
-        }
-    }
-
-    const fn digest_bytes(self) -> usize {
-        match self {
-            Self::None => 0,
-            Self::Sha224 => 28,
-            Self::Sha256 => 32,
-            Self::Sha384 => 48,
-            Self::Sha512 => 64,
-        }
-    }
-
-    fn from_number(number: u8) -> Result<Self, FormatError> {
-        Self::ALL.get(usize::from(number)).copied().ok_or(FormatError::Value {
-            what: "digest algorithm",
-            found: number.into(),
-            allowed: "0 to 4",
-        })
-    }
-}
-
-/// Digests a segment piece by piece.
-pub(crate) enum Digester {
-    None,
-    Sha224(Sha224),
-    Sha256(Sha256),
-    Sha384(Sha384),
-    Sha512(Sha512),
-}
-
-impl Digester {
-    pub(crate) fn new(algorithm: DigestAlgorithm) -> Self {
-        match algorithm {
-            DigestAlgorithm::None => Self::None,
-            DigestAlgorithm::Sha224 => Self::Sha224(Sha224::new()),
-            DigestAlgorithm::Sha256 => Self::Sha256(Sha256::new()),
-            DigestAlgorithm::Sha384 => Self::Sha384(Sha384::new()),
-            DigestAlgorithm::Sha512 => Self::Sha512(Sha512::new()),
-        }
-    }
-
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
-        match self {
-            Self::None => {}
-            Self::Sha224(hash) => hash.update(bytes),
-            Self::Sha256(hash) => hash.update(bytes),
-            Self::Sha384(hash) => hash.update(bytes),
-            Self::Sha512(hash) => hash.update(bytes),
-        }
-    }
-
-    pub(crate) fn finish(self) -> Digest {
-        match self {
-            Self::None => Digest::new(DigestAlgorithm::None, &[]),
-            Self::Sha224(hash) => Digest::new(DigestAlgorithm::Sha224, &hash.finalize()),
-            Self::Sha256(hash) => Digest::new(DigestAlgorithm::Sha256, &hash.finalize()),
-            Self::Sha384(hash) => Digest::new(DigestAlgorithm::Sha384, &hash.finalize()),
-            Self::Sha512(hash) => Digest::new(DigestAlgorithm::Sha512, &hash.finalize()),
-        }
-    }
-}
-
-/// The digest of a segment's bytes before its footer. Shown as `sha256:HEX`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Digest {
-    algorithm: DigestAlgorithm,
-    bytes: [u8; 64],
-}
-
-impl Digest {
-    fn new(algorithm: DigestAlgorithm, digest: &[u8]) -> Self {
-        let mut bytes = [0; 64];
-        bytes[..digest.len()].copy_from_slice(digest);
-        Self { algorithm, bytes }
-    }
-
-    /// Which digest it is.
-    pub const fn algorithm(&self) -> DigestAlgorithm {
-        self.algorithm
-    }
-}
-
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.algorithm == DigestAlgorithm::None {
-            return f.write_str("none");
-        }
-        write!(f, "{}:", self.algorithm.name())?;
-        self.bytes[..self.algorithm.digest_bytes()].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
 /// Records of one schema in a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamCount {
@@ -362,7 +176,7 @@ impl SegmentFooter {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&self.chain.to_le_bytes());
-        bytes.extend_from_slice(&[self.digest.algorithm as u8, 0, 0, 0]);
+        bytes.extend_from_slice(&[self.digest.algorithm() as u8, 0, 0, 0]);
         bytes.extend_from_slice(&self.digest.bytes);
         bytes.extend_from_slice(&self.digest_before);
         bytes.extend_from_slice(&(self.counts.len() as u32).to_le_bytes());
@@ -527,40 +341,6 @@ mod tests {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(SegmentFooter::decode(&damaged).is_err(), "bit {bit}");
-        }
-    }
-
-    #[test]
-    fn digests_are_the_published_ones() {
-        // FIPS 180-4 examples: the message "abc".
-        let check = |algorithm: DigestAlgorithm, expected: &str| {
-            let mut digester = Digester::new(algorithm);
-            digester.update(b"abc");
-            assert_eq!(digester.finish().to_string(), expected);
-        };
-        check(DigestAlgorithm::None, "none");
-        check(DigestAlgorithm::Sha224, "sha224:23097d223405d8228642a477bda255b32aadbce4bda0b3f7e36c9da7");
-        check(
-            DigestAlgorithm::Sha256,
-            "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
-        );
-        check(
-            DigestAlgorithm::Sha384,
-            "sha384:cb00753f45a35e8bb5a03d699ac65007272c32ab0eded1631a8b605a43ff5bed8086072ba1e7cc2358baeca134c825a7",
-        );
-        check(
-            DigestAlgorithm::Sha512,
-            "sha512:ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f",
-        );
-    }
-
-    #[test]
-    fn file_names_are_read_strictly() {
-        let name = SegmentName { first: Sequence(42), state: SegmentState::Sealed };
-        assert_eq!(name.to_string(), "00000000000000000042.sealed");
-        assert_eq!(SegmentName::parse("00000000000000000042.sealed"), Some(name));
-        for other in ["lock", "42.sealed", "+0000000000000000042.open", "00000000000000000042.sealed.bak"] {
-            assert_eq!(SegmentName::parse(other), None, "{other}");
         }
     }
 }

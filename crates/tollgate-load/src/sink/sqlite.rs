@@ -12,6 +12,7 @@
 
 mod bind;
 mod bookkeeping;
+mod chunk;
 mod counts;
 mod fill;
 mod keys;
@@ -32,13 +33,13 @@ use tollgate_log::{DiskStorage, Gap, LogId, Position, RecordBatch, Schema, Seque
 
 use super::after::AfterLoad;
 use super::key::{Monotonic, system_clock};
-use super::refusals::Refusals;
-use super::{Counts, Retried, Sink, Tally};
+use super::{Retried, Sink, Tally};
 use crate::audit::STREAM_UNKNOWN;
 use crate::clock::now_us;
 use crate::error::SinkError;
 use crate::sqlite_files::SqliteFiles;
 use bind::timestamp_text;
+use chunk::Chunk;
 use keys::Keys;
 use sync::{left_wal, sync_wal};
 use table::{EnsureError, ensure};
@@ -57,8 +58,6 @@ const VERSION_MIN_TEXT: &str = "3.51.3";
 const LOCK_WAIT: Duration = Duration::from_millis(250);
 /// A WAL that grew beyond this is cut when it is begun anew.
 const WAL_BYTES_KEPT: i64 = 64 << 20;
-/// What a commit writes beside its rows: pages of the bookkeeping tables, half-filled ones.
-const COMMIT_BYTES: u64 = 64 << 10;
 /// A WAL of this size means that a reader holds it up.
 const WAL_BYTES_WARN: u64 = 256 << 20;
 const STATEMENTS_MAX: usize = 256;
@@ -66,27 +65,6 @@ const STATEMENTS_MAX: usize = 256;
 /// What a file that runs after each load reads what is new from: one row, of this connection alone.
 const LOAD_TABLE: &str = "CREATE TEMP TABLE IF NOT EXISTS tollgate_load (log TEXT, first INTEGER, last INTEGER); \
      INSERT INTO tollgate_load DEFAULT VALUES";
-const SET_LOAD: &str = "UPDATE temp.tollgate_load SET log = ?1, first = ?2, last = ?3";
-
-/// An open transaction.
-struct Chunk {
-    log: LogId,
-    log_text: String,
-    expected: Option<Position>,
-    start: Option<Sequence>,
-    /// The gap that it fills; none if it moves the position.
-    filled: Option<Gap>,
-    counts: Counts,
-    bytes: u64,
-    missing: u64,
-    refusals: Refusals,
-}
-
-impl Chunk {
-    fn saw(&mut self, first: Sequence) {
-        self.start.get_or_insert(first.before());
-    }
-}
 
 /// An SQLite database that is loaded into.
 pub(crate) struct SqliteSink {
@@ -178,126 +156,6 @@ impl SqliteSink {
 
     fn failed(&self, action: &'static str) -> impl FnOnce(rusqlite::Error) -> SinkError {
         failed(action, &self.path)
-    }
-
-    fn begin_chunk(
-        &mut self,
-        log: LogId,
-        expected: Option<Position>,
-        filled: Option<Gap>,
-    ) -> Result<(), SinkError> {
-        self.check_files()?;
-        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.failed("begin a load"))?;
-        self.chunk = Some(Chunk {
-            log,
-            log_text: log.to_string(),
-            expected,
-            start: None,
-            filled,
-            counts: Counts::default(),
-            bytes: 0,
-            missing: 0,
-            refusals: Refusals::new(log, self.rejects_max),
-        });
-        Ok(())
-    }
-
-    /// Adds what the chunk counted, runs the operator's file and commits.
-    fn finish_chunk(&mut self, chunk: &Chunk, last: Sequence) -> Result<Tally, SinkError> {
-        self.add_counts(chunk).map_err(self.failed("add to the counters"))?;
-        counts::add_refusals(&self.connection, &self.name, &chunk.log_text, &chunk.refusals)
-            .map_err(self.failed("count refused rows"))?;
-        self.keys.store(&self.connection).map_err(failed("delete old keys", &self.path))?;
-        self.run_after(chunk, last)?;
-        self.connection.execute_batch("COMMIT").map_err(self.failed("commit a load"))?;
-        self.check_files()?;
-        self.unchecked_bytes = self.unchecked_bytes.saturating_add(2 * chunk.bytes + COMMIT_BYTES);
-        Ok(chunk.counts.total(chunk.missing))
-    }
-
-    fn move_position(&self, chunk: &Chunk, end: Position) -> Result<bool, rusqlite::Error> {
-        let now = now_text();
-        let (last, chain) = (end.last.0.cast_signed(), end.chain.map(i64::from));
-        let changed = match (chunk.expected, chunk.start) {
-            (Some(expected), _) => self
-                .connection
-                .prepare_cached(
-                    "UPDATE tollgate_positions SET last = ?3, chain = ?4, loaded_at = ?5 \
-                     WHERE log = ?1 AND last = ?2 AND sink = ?6",
-                )?
-                .execute(params![
-                    chunk.log_text,
-                    expected.last.0.cast_signed(),
-                    last,
-                    chain,
-                    now,
-                    self.name
-                ])?,
-            (None, start) => self
-                .connection
-                .prepare_cached(
-                    "INSERT INTO tollgate_positions (log, start, last, chain, loaded_at, sink) \
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (sink, log) DO NOTHING",
-                )?
-                .execute(params![
-                    chunk.log_text,
-                    start.unwrap_or_default().0.cast_signed(),
-                    last,
-                    chain,
-                    now,
-                    self.name
-                ])?,
-        };
-        Ok(changed == 1)
-    }
-
-    fn add_counts(&self, chunk: &Chunk) -> Result<(), rusqlite::Error> {
-        let mut statement = self.connection.prepare_cached(
-            "INSERT INTO tollgate_counts (sink, log, stream, loaded, rejected, duplicates, skipped) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (sink, log, stream) DO UPDATE SET \
-             loaded = loaded + excluded.loaded, rejected = rejected + excluded.rejected, \
-             duplicates = duplicates + excluded.duplicates, skipped = skipped + excluded.skipped",
-        )?;
-        for (stream, tally) in chunk.counts.iter() {
-            let [rows, rejects, duplicates, skipped] =
-                [tally.rows, tally.rejects, tally.duplicates, tally.skipped].map(u64::cast_signed);
-            statement.execute(params![
-                self.name,
-                chunk.log_text,
-                stream,
-                rows,
-                rejects,
-                duplicates,
-                skipped
-            ])?;
-        }
-        Ok(())
-    }
-
-    /// Runs the operator's file. It may end the transaction, for nobody can keep it from that: then rows and position
-    /// went the same way, and where that was back, the load is told as failed.
-    fn run_after(&mut self, chunk: &Chunk, last: Sequence) -> Result<(), SinkError> {
-        let Some(after) = self.after.clone() else { return Ok(()) };
-        let text = after.read()?;
-        let first = chunk.start.unwrap_or_default().after(1).0.cast_signed();
-        self.connection
-            .execute(SET_LOAD, params![chunk.log_text, first, last.0.cast_signed()])
-            .map_err(self.failed("set up what runs after a load"))?;
-        self.connection.execute_batch(&text).map_err(|error| match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull) => {
-                failed("run after a load", &self.path)(error)
-            }
-            _ => after.failed(error),
-        })?;
-        let is_there = self.has_taken_place(chunk, last)?;
-        if is_there && !self.connection.is_autocommit() { Ok(()) } else { Err(after.ended()) }
-    }
-
-    fn has_taken_place(&mut self, chunk: &Chunk, last: Sequence) -> Result<bool, SinkError> {
-        match &chunk.filled {
-            Some(gap) => Ok(!self.gaps(chunk.log)?.contains(gap)),
-            None => Ok(self.position(chunk.log)?.is_some_and(|position| position.last == last)),
-        }
     }
 
     fn warn_of_large_wal(&mut self, wal_frames: i64, page_bytes: i64) {

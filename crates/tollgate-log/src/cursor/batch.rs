@@ -1,0 +1,117 @@
+//! A batch of records as a cursor found it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Position;
+use crate::error::FormatError;
+use crate::id::{LogId, Sequence};
+use crate::record::{RawRecord, Record, RecordBody, RecordKind, decode_reject, decode_row, split_record};
+use crate::scan::Schemas;
+use crate::schema::{Schema, SchemaId};
+
+/// A batch of records, borrowed from the cursor.
+#[derive(Debug)]
+pub struct RecordBatch<'a> {
+    pub(super) log: LogId,
+    pub(super) segment: Sequence,
+    pub(super) first: Sequence,
+    pub(super) last: Sequence,
+    pub(super) chain: u32,
+    pub(super) stamp_us: i64,
+    pub(super) payload: &'a [u8],
+    pub(super) schemas: &'a Schemas,
+    pub(super) left_out: Vec<SchemaId>,
+}
+
+impl<'a> RecordBatch<'a> {
+    /// Number of the first record.
+    pub fn first(&self) -> Sequence {
+        self.first
+    }
+
+    /// Number of the first record of its segment.
+    pub fn segment(&self) -> Sequence {
+        self.segment
+    }
+
+    /// Where a reader stands after this batch.
+    pub fn end(&self) -> Position {
+        Position { last: self.last, chain: Some(self.chain) }
+    }
+
+    /// Wall clock when the batch was written, microseconds since 1970, for people.
+    pub fn stamp_us(&self) -> i64 {
+        self.stamp_us
+    }
+
+    /// Bytes of the records.
+    pub fn bytes(&self) -> usize {
+        self.payload.len()
+    }
+
+    /// The schemas that are known where the batch is.
+    pub fn schemas(&self) -> impl Iterator<Item = (SchemaId, &'a Arc<Schema>)> + use<'a> {
+        self.schemas.iter().map(|(id, schema)| (*id, schema))
+    }
+
+    /// Leaves records of some schemas out of what is read from now on; returns how many there are of each.
+    pub fn leave_out(&mut self, schemas: Vec<SchemaId>) -> BTreeMap<SchemaId, u64> {
+        let mut counts = BTreeMap::new();
+        let mut rest = self.payload;
+        while let Ok((raw, behind)) = split_record(rest) {
+            if schemas.contains(&raw.schema) {
+                *counts.entry(raw.schema).or_default() += 1;
+            }
+            rest = behind;
+        }
+        self.left_out = schemas;
+        counts
+    }
+
+    /// The records, in order, but for those that are left out. An error means that a row does not follow its schema; the
+    /// checksums held.
+    pub fn records(&self) -> impl Iterator<Item = Result<Record<'a>, FormatError>> + use<'a> {
+        self.numbered().map(|(_, record)| record)
+    }
+
+    /// The same, each with its number: that of one that cannot be read is had in no other way.
+    pub fn numbered(&self) -> impl Iterator<Item = (Sequence, Result<Record<'a>, FormatError>)> + use<'a> {
+        let (log, schemas, mut rest, mut next) = (self.log, self.schemas, self.payload, self.first);
+        let left_out = self.left_out.clone();
+        std::iter::from_fn(move || {
+            while !rest.is_empty() {
+                let sequence = next;
+                next = next.after(1);
+                let (raw, behind) = match split_record(rest) {
+                    Ok(split) => split,
+                    Err(error) => {
+                        rest = &[];
+                        return Some((sequence, Err(error)));
+                    }
+                };
+                rest = behind;
+                if !left_out.contains(&raw.schema) {
+                    return Some((sequence, decode_record(&raw, schemas, log, sequence)));
+                }
+            }
+            None
+        })
+    }
+}
+
+fn decode_record<'a>(
+    raw: &RawRecord<'a>,
+    schemas: &'a Schemas,
+    log: LogId,
+    sequence: Sequence,
+) -> Result<Record<'a>, FormatError> {
+    let schema = schemas.get(&raw.schema).ok_or(FormatError::UnknownSchema(raw.schema.0))?;
+    let body = match raw.kind {
+        RecordKind::Reject => decode_reject(raw.body)?,
+        RecordKind::Row | RecordKind::Schema => {
+            RecordBody::Row(decode_row(schema, raw.body, *log.as_bytes(), sequence)?)
+        }
+    };
+    Ok(Record { sequence, schema_id: raw.schema, schema, body })
+}

@@ -1,0 +1,421 @@
+//! Reading a segment batch by batch, in fixed memory, with every check that the format allows, and past damage.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::batch::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, u64_at};
+use crate::error::{FormatError, LogError};
+use crate::id::Sequence;
+use crate::record::{RecordKind, split_record};
+use crate::schema::{Schema, SchemaId};
+use crate::seal::footer_at_end;
+use crate::segment::{
+    FOOTER_HEAD_BYTES, FOOTER_MAGIC, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader, SegmentName,
+};
+use crate::storage::{Storage, StorageFile};
+
+/// Read ahead by this much: batches are small, reads are not.
+pub(super) const WINDOW_BYTES: usize = 256 << 10;
+
+/// The schemas that a log has shown so far.
+pub(crate) type Schemas = HashMap<SchemaId, Arc<Schema>>;
+
+/// What stands at the place of a reader.
+pub(crate) enum Found {
+    /// An intact batch; its payload is [`SegmentReader::payload`] until the next step.
+    Batch(BatchHeader),
+    /// The footer.
+    Footer(SegmentFooter),
+    /// The file ends here.
+    End,
+}
+
+/// A failure to step: of the disk, or of the bytes.
+pub(crate) enum StepError {
+    Io(LogError),
+    Format(FormatError),
+}
+
+impl From<LogError> for StepError {
+    fn from(error: LogError) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<FormatError> for StepError {
+    fn from(error: FormatError) -> Self {
+        Self::Format(error)
+    }
+}
+
+/// Steps through the batches of one segment.
+pub(crate) struct SegmentReader {
+    path: PathBuf,
+    file: Arc<dyn StorageFile>,
+    pub(crate) header: SegmentHeader,
+    pub(crate) schemas: Schemas,
+    /// Where the next batch begins.
+    pub(crate) offset: u64,
+    /// Header checksum of the batch before.
+    pub(crate) chain: u32,
+    /// Number of the next record.
+    pub(crate) next: Sequence,
+    /// Batches so far; none once the reader jumped.
+    batches: Option<u64>,
+    /// Whether the segment header is whole; if not, `header` only stands in for it.
+    pub(crate) is_header_whole: bool,
+    /// The last damage that was met.
+    pub(crate) damage: Option<FormatError>,
+    /// Whether the schemas of other segments were added.
+    pub(crate) has_foreign_schemas: bool,
+    /// Of it, `window_bytes` are bytes of the file, from `window_start` on.
+    window: Vec<u8>,
+    window_bytes: usize,
+    window_start: u64,
+    payload: std::ops::Range<usize>,
+}
+
+impl SegmentReader {
+    /// Opens a segment. `schemas` are those of the segments before it.
+    ///
+    /// Where its header is damaged, it is read all the same if its nonce can be told.
+    pub(crate) fn open(storage: &dyn Storage, path: &Path, schemas: Schemas) -> Result<Self, LogError> {
+        let file = storage.open_read(path).map_err(LogError::io("open", path))?;
+        let error = match read_header(&*file, path)? {
+            Ok((header, checksum)) => return Ok(Self::at_start(path, file, header, checksum, schemas)),
+            Err(error) => error,
+        };
+        if !matches!(error, FormatError::Version { .. })
+            && let Some(reader) = Self::behind_damaged_header(path, &file, &schemas)?
+        {
+            return Ok(Self { damage: Some(error), ..reader });
+        }
+        Err(LogError::damaged(path, 0, error))
+    }
+
+    /// Reads a segment without its header. None: no batch of a nonce that can be told is in it.
+    pub(super) fn behind_damaged_header(
+        path: &Path,
+        file: &Arc<dyn StorageFile>,
+        schemas: &Schemas,
+    ) -> Result<Option<Self>, LogError> {
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(SegmentName::parse);
+        let first = name.map_or(Sequence::FIRST, |name| name.first);
+        for nonce in nonces_of_damaged(&**file, path)? {
+            let header = SegmentHeader::stand_in(nonce, first);
+            let mut reader = Self::at_start(path, file.clone(), header, 0, schemas.clone());
+            if let Some((_, batch)) = reader.find_header(SEGMENT_HEADER_BYTES as u64)? {
+                return Ok(Some(Self { chain: batch.previous, is_header_whole: false, ..reader }));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn at_start(
+        path: &Path,
+        file: Arc<dyn StorageFile>,
+        header: SegmentHeader,
+        checksum: u32,
+        schemas: Schemas,
+    ) -> Self {
+        Self {
+            path: path.to_owned(),
+            file,
+            offset: SEGMENT_HEADER_BYTES as u64,
+            chain: checksum,
+            next: header.first,
+            header,
+            schemas,
+            batches: Some(0),
+            is_header_whole: true,
+            damage: None,
+            has_foreign_schemas: false,
+            window: Vec::new(),
+            window_bytes: 0,
+            window_start: 0,
+            payload: 0..0,
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The payload of the batch that the last step found.
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.window[self.payload.clone()]
+    }
+
+    /// Reads what stands at the offset and, if it is a batch, steps over it.
+    ///
+    /// What the window holds may be older than what the file holds by now: whatever is no whole batch is read again
+    /// before it is believed.
+    pub(crate) fn step(&mut self) -> Result<Found, StepError> {
+        match self.look() {
+            Ok(Found::End) | Err(StepError::Format(_)) => {
+                self.window_bytes = 0;
+                let found = self.look();
+                if !matches!(found, Ok(Found::Batch(_))) {
+                    self.window_bytes = 0;
+                }
+                found
+            }
+            found => found,
+        }
+    }
+
+    fn look(&mut self) -> Result<Found, StepError> {
+        let start = self.window_of(self.offset, BATCH_HEADER_BYTES)?;
+        let bytes = &self.window[start..self.window_bytes];
+        let bytes = &bytes[..bytes.len().min(BATCH_HEADER_BYTES)];
+        if is_zero(bytes) {
+            let behind = self.offset + bytes.len() as u64;
+            return if self.is_zero_behind(behind)? { Ok(Found::End) } else { Err(FormatError::Hole.into()) };
+        }
+        if bytes.starts_with(FOOTER_MAGIC) {
+            return self.footer().map(Found::Footer);
+        }
+        let Some(bytes) = bytes.first_chunk() else {
+            let found = bytes.len() as u64;
+            return Err(FormatError::CutOff { what: "batch header", found, needed: 64 }.into());
+        };
+        let (header, checksum) = BatchHeader::decode(bytes, self.header.nonce)?;
+        self.check_continues(&header)?;
+        self.read_payload(&header)?;
+        self.accept(&header, checksum);
+        Ok(Found::Batch(header))
+    }
+
+    /// Whether nothing but a runway is left of the file.
+    fn is_zero_behind(&self, offset: u64) -> Result<bool, StepError> {
+        let size = self.file.size().map_err(|error| self.io("read the size of", error))?;
+        Ok(used_bytes(&*self.file, &self.path, offset, size)? <= offset)
+    }
+
+    fn check_continues(&self, header: &BatchHeader) -> Result<(), FormatError> {
+        if header.previous != self.chain {
+            return Err(FormatError::Chain { found: header.previous, expected: self.chain });
+        }
+        if header.first != self.next {
+            return Err(FormatError::Order { found: header.first.0, expected: self.next.0 });
+        }
+        Ok(())
+    }
+
+    /// Brings the payload of the batch at the offset into the window and checks it, record by record.
+    fn read_payload(&mut self, header: &BatchHeader) -> Result<(), StepError> {
+        let batch_bytes = header.batch_bytes() as usize;
+        let start = self.window_of(self.offset, batch_bytes)?;
+        let found = self.window_bytes - start;
+        if found < batch_bytes {
+            let (found, needed) = (found as u64, batch_bytes as u64);
+            return Err(FormatError::CutOff { what: "batch", found, needed }.into());
+        }
+        let payload = start + BATCH_HEADER_BYTES..start + BATCH_HEADER_BYTES + header.payload_bytes as usize;
+        let checksum = crc32c::crc32c(&self.window[payload.clone()]);
+        if checksum != header.payload_checksum {
+            let stored = header.payload_checksum;
+            return Err(FormatError::Checksum { what: "payload", found: checksum, stored }.into());
+        }
+        if let Some(byte) = self.window[payload.end..start + batch_bytes].iter().find(|byte| **byte != 0) {
+            return Err(FormatError::Value { what: "padding", found: (*byte).into(), allowed: "0" }.into());
+        }
+        let schemas = check_records(&self.window[payload.clone()], header, &self.schemas)?;
+        self.schemas.extend(schemas);
+        self.payload = payload;
+        Ok(())
+    }
+
+    fn accept(&mut self, header: &BatchHeader, checksum: u32) {
+        self.offset += header.batch_bytes();
+        self.chain = checksum;
+        self.next = header.last().after(1);
+        self.batches = self.batches.map(|count| count + 1);
+    }
+
+    /// Reads the footer at the offset; behind it may be what is left of a runway.
+    fn footer(&mut self) -> Result<SegmentFooter, StepError> {
+        let head = self.window_of(self.offset, FOOTER_HEAD_BYTES)?;
+        let bytes = SegmentFooter::bytes_from_head(&self.window[head..self.window_bytes]);
+        let bytes = bytes.unwrap_or(FOOTER_HEAD_BYTES);
+        let start = self.window_of(self.offset, bytes)?;
+        let footer = SegmentFooter::decode(&self.window[start..self.window_bytes.min(start + bytes)])?;
+        self.batches.map_or(Ok(()), |batches| self.check_footer(&footer, batches))?;
+        if !self.is_zero_behind(self.offset + bytes as u64)? {
+            return Err(FormatError::BehindFooter.into());
+        }
+        Ok(footer)
+    }
+
+    fn check_footer(&self, footer: &SegmentFooter, batches: u64) -> Result<(), FormatError> {
+        let records = self.next.0 - self.header.first.0;
+        let checks = [
+            ("footer nonce", footer.nonce, self.header.nonce),
+            ("footer content bytes", footer.content_bytes, self.offset),
+            ("footer last sequence number", footer.last.0, self.next.before().0),
+            ("footer batch count", footer.batches, batches),
+            ("footer record count", footer.records, records),
+            ("footer chain", footer.chain.into(), self.chain.into()),
+        ];
+        match checks.into_iter().find(|(_, found, expected)| found != expected) {
+            Some((what, found, _)) => {
+                Err(FormatError::Value { what, found, allowed: "what the batches say" })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Looks past damage for the next batch whose header and payload are intact, and stands before it.
+    ///
+    /// Returns false where there is none, and stays where it is. Numbers that it jumps over are a gap.
+    pub(crate) fn skip_damage(&mut self) -> Result<bool, LogError> {
+        let (place, batches) = ((self.offset, self.chain, self.next), self.batches.take());
+        let mut from = self.offset;
+        while let Some((offset, header)) = self.find_header(from)? {
+            from = offset + 8;
+            if header.first < self.next {
+                continue;
+            }
+            (self.offset, self.chain, self.next) = (offset, header.previous, header.first);
+            match self.read_payload(&header) {
+                Ok(()) => return Ok(true),
+                Err(StepError::Format(_)) => {}
+                Err(StepError::Io(error)) => return Err(error),
+            }
+        }
+        ((self.offset, self.chain, self.next), self.batches) = (place, batches);
+        Ok(false)
+    }
+
+    /// Finds the next intact header at or after an offset.
+    pub(crate) fn find_header(&mut self, from: u64) -> Result<Option<(u64, BatchHeader)>, LogError> {
+        let nonce = self.header.nonce;
+        let mut at = from.next_multiple_of(8);
+        loop {
+            let start = self.window_of(at, BATCH_HEADER_BYTES).map_err(|error| self.unwrap_io(error))?;
+            if self.window_bytes - start < BATCH_HEADER_BYTES {
+                return Ok(None);
+            }
+            let last = self.window_bytes - BATCH_HEADER_BYTES;
+            for place in (start..=last).step_by(8) {
+                if u64_at(&self.window, place) == nonce
+                    && let Some(bytes) = self.window[place..].first_chunk()
+                    && let Ok((header, _)) = BatchHeader::decode(bytes, nonce)
+                {
+                    return Ok(Some((at + (place - start) as u64, header)));
+                }
+            }
+            at += (last - start + 8) as u64 / 8 * 8;
+        }
+    }
+
+    /// Brings `count` bytes at an offset into the window, fewer where the file ends, and says where they begin.
+    fn window_of(&mut self, at: u64, count: usize) -> Result<usize, StepError> {
+        let window_end = self.window_start + self.window_bytes as u64;
+        if at >= self.window_start && at + count as u64 <= window_end {
+            return Ok((at - self.window_start) as usize);
+        }
+        if self.window.len() < count.max(WINDOW_BYTES) {
+            self.window = vec![0; count.max(WINDOW_BYTES)];
+        }
+        // After a read that fails nothing is in the window.
+        self.window_bytes = 0;
+        self.window_bytes =
+            self.file.read_at(at, &mut self.window).map_err(|error| self.io("read", error))?;
+        self.window_start = at;
+        Ok(0)
+    }
+
+    fn io(&self, action: &'static str, error: std::io::Error) -> StepError {
+        StepError::Io(LogError::io(action, &self.path)(error))
+    }
+
+    fn unwrap_io(&self, error: StepError) -> LogError {
+        match error {
+            StepError::Io(error) => error,
+            StepError::Format(error) => LogError::damaged(&self.path, self.offset, error),
+        }
+    }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}
+
+/// Where the last byte that is not zero ends; `from` if there is none behind that.
+///
+/// It is looked for from the end: what is left of a runway is short.
+pub(crate) fn used_bytes(file: &dyn StorageFile, path: &Path, from: u64, size: u64) -> Result<u64, LogError> {
+    const PIECE_BYTES: u64 = 64 << 10;
+    let mut piece = vec![0; PIECE_BYTES.min(size.saturating_sub(from)) as usize];
+    let mut end = size;
+    while end > from {
+        let start = end.saturating_sub(PIECE_BYTES).max(from);
+        let wanted = (end - start) as usize;
+        let read = file.read_at(start, &mut piece[..wanted]).map_err(LogError::io("read", path))?;
+        if let Some(last) = piece[..read].iter().rposition(|byte| *byte != 0) {
+            return Ok(start + last as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(from)
+}
+
+pub(super) fn read_header(
+    file: &dyn StorageFile,
+    path: &Path,
+) -> Result<Result<(SegmentHeader, u32), FormatError>, LogError> {
+    let mut bytes = [0; SEGMENT_HEADER_BYTES];
+    let read = file.read_at(0, &mut bytes).map_err(LogError::io("read", path))?;
+    if read < bytes.len() {
+        let (found, needed) = (read as u64, bytes.len() as u64);
+        return Ok(Err(FormatError::CutOff { what: "segment header", found, needed }));
+    }
+    Ok(SegmentHeader::decode(&bytes))
+}
+
+/// What the nonce of a segment with a damaged header may be: as the header, the first batch and the footer say.
+///
+/// A batch elsewhere is not asked: its place could be a payload, and what a client sent.
+fn nonces_of_damaged(file: &dyn StorageFile, path: &Path) -> Result<Vec<u64>, LogError> {
+    let mut bytes = [0; SEGMENT_HEADER_BYTES + 8];
+    file.read_at(0, &mut bytes).map_err(LogError::io("read", path))?;
+    let footer = footer_at_end(file, path)?;
+    let nonces =
+        [Some(u64_at(&bytes, 48)), Some(u64_at(&bytes, SEGMENT_HEADER_BYTES)), footer.map(|one| one.nonce)];
+    Ok(nonces.into_iter().flatten().collect())
+}
+
+/// Walks the records of a payload; returns the schemas that it brings.
+fn check_records(
+    payload: &[u8],
+    header: &BatchHeader,
+    known: &Schemas,
+) -> Result<Vec<(SchemaId, Arc<Schema>)>, FormatError> {
+    let mut rest = payload;
+    let mut schemas = Vec::new();
+    for _ in 0..header.count {
+        let (record, behind) = split_record(rest)?;
+        rest = behind;
+        match (header.kind, record.kind) {
+            (BatchKind::Schemas, RecordKind::Schema) => {
+                schemas.push((record.schema, Arc::new(Schema::decode(record.body)?)));
+            }
+            (BatchKind::Records, RecordKind::Row | RecordKind::Reject) => {
+                if !known.contains_key(&record.schema) {
+                    return Err(FormatError::UnknownSchema(record.schema.0));
+                }
+            }
+            (_, kind) => {
+                let found = kind as u64;
+                return Err(FormatError::Value { what: "record kind", found, allowed: "that of its batch" });
+            }
+        }
+    }
+    if !rest.is_empty() {
+        let found = rest.len() as u64;
+        return Err(FormatError::Value { what: "bytes after the records", found, allowed: "0" });
+    }
+    Ok(schemas)
+}

@@ -26,6 +26,7 @@ pub const WORDS: [&str; 69] = [
     "Connection: keep-alive\r\n",
     "Expect: 100-continue\r\n",
     "Upgrade: h2c\r\n",
+    "Upgrade: websocket\r\n",
     "a_b: c\r\n",
     "x: y\r\n",
     "\r\n",

@@ -416,7 +416,9 @@ fn whole(lines: &[Vec<u8>], bounds: &Bounds) -> Result<Head, BTreeSet<u16>> {
         }
     };
     let has_content = !matches!(body, Body::None | Body::Length(0));
-    if line.is_1_1 && has_content && !values(&fields, "upgrade").is_empty() {
+    let offers = values(&fields, "upgrade");
+    let is_http_2 = |value: &Vec<u8>| list(value).iter().all(|protocol| protocol == "h2c");
+    if line.is_1_1 && has_content && !offers.iter().all(is_http_2) {
         faults.insert(400);
     }
     let expectations = values(&fields, "expect");

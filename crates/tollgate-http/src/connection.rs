@@ -10,6 +10,7 @@ pub(crate) struct ConnectionFields {
     closes: bool,
     keeps_alive: bool,
     names_fields: bool,
+    /// To something else than HTTP/2.
     upgrades: bool,
     expectation: Option<Expectation>,
 }
@@ -44,8 +45,10 @@ impl ConnectionFields {
         self.names_fields
     }
 
-    pub(crate) fn note_upgrade(&mut self) {
-        self.upgrades = true;
+    /// Offers of HTTP/2 count for nothing: their content is HTTP/1.1 to its end (RFC 7540 section 3.2), and clients that would
+    /// rather speak it send one with every request, curl and Java's among them.
+    pub(crate) fn note_upgrade(&mut self, value: &[u8]) {
+        self.upgrades |= connection_options(value).any(|protocol| !protocol.eq_ignore_ascii_case(b"h2c"));
     }
 
     /// A list (RFC 9110 section 10.1.1). The last word is kept for the end of the head: HTTP/1.0 does not expect.

@@ -157,7 +157,7 @@ pub enum RequestError {
         /// The option.
         found: Box<str>,
     },
-    /// Upgrade in a request with a body (rule 18).
+    /// Upgrade, to something else than h2c, in a request with a body (rule 18).
     #[error("upgrade stands in a request with a body")]
     UpgradeWithBody,
     /// An expectation other than `100-continue` (rule 17).

@@ -38,6 +38,12 @@ pub fn write_path(out: &mut Vec<u8>, path: &str) {
     if path.starts_with("//") {
         out.extend_from_slice(b"/.");
     }
+    write_origin_path(out, path);
+}
+
+/// Appends a decoded path as that of a request target in origin form, where `//` names no host (RFC 9112 section 3.2.1): what
+/// is no path character is escaped.
+pub fn write_origin_path(out: &mut Vec<u8>, path: &str) {
     for byte in path.bytes() {
         if byte.is_ascii_alphanumeric() || PATH_MARKS.contains(&byte) {
             out.push(byte);
@@ -139,6 +145,13 @@ mod tests {
         check("/a b?c#d%41[|]", "/a%20b%3Fc%23d%2541%5B%7C%5D");
         check("/\u{e9}\r\n", "/%C3%A9%0D%0A");
         check("//evil.example/", "/.//evil.example/");
+    }
+
+    #[test]
+    fn a_path_in_origin_form_is_the_path_alone() {
+        let mut out = Vec::new();
+        write_origin_path(&mut out, "//a/ b");
+        assert_eq!(out, b"//a/%20b");
     }
 
     #[test]

@@ -350,7 +350,7 @@ impl HeadReader {
                 Ok(())
             }
             Some(KnownField::Upgrade) => {
-                self.connection.note_upgrade();
+                self.connection.note_upgrade(value);
                 Ok(())
             }
         }

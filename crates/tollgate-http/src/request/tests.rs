@@ -294,10 +294,21 @@ fn only_100_continue_can_be_expected_and_not_in_http10() {
 #[test]
 fn upgrade_is_ignored_unless_there_is_a_body() {
     check("GET / HTTP/1.1|Host: a|Connection: upgrade|Upgrade: websocket||", 200);
-    check("POST / HTTP/1.1|Host: a|Upgrade: h2c|Content-Length: 0||", 200);
-    check("POST / HTTP/1.1|Host: a|Upgrade: h2c|Content-Length: 1||", 400);
-    check("POST / HTTP/1.1|Host: a|Transfer-Encoding: chunked|Upgrade: h2c||", 400);
-    check("POST / HTTP/1.0|Upgrade: h2c|Content-Length: 1||", 200);
+    check("POST / HTTP/1.1|Host: a|Upgrade: websocket|Content-Length: 0||", 200);
+    check("POST / HTTP/1.1|Host: a|Upgrade: websocket|Content-Length: 1||", 400);
+    check("POST / HTTP/1.1|Host: a|Transfer-Encoding: chunked|Upgrade: websocket||", 400);
+    check("POST / HTTP/1.1|Host: a|Upgrade: h2c, websocket|Content-Length: 1||", 400);
+    check("POST / HTTP/1.1|Host: a|Upgrade: websocket|Upgrade: h2c|Content-Length: 1||", 400);
+    check("POST / HTTP/1.1|Host: a|Upgrade: h2c/1|Content-Length: 1||", 400);
+    check("POST / HTTP/1.0|Upgrade: websocket|Content-Length: 1||", 200);
+}
+
+#[test]
+fn an_offer_of_http_2_is_ignored_with_a_body_too() {
+    let offer = "Connection: Upgrade, HTTP2-Settings|HTTP2-Settings: AAEAAEAA|Upgrade";
+    check(&format!("POST / HTTP/1.1|Host: a|{offer}: h2c|Content-Length: 1||"), 200);
+    check(&format!("POST / HTTP/1.1|Host: a|{offer}: H2C|Transfer-Encoding: chunked||"), 200);
+    check(&format!("POST / HTTP/1.1|Host: a|{offer}: , h2c|Content-Length: 1||"), 200);
 }
 
 #[test]

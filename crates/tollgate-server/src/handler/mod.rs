@@ -155,7 +155,8 @@ impl Endpoint {
                         of_records: spec.stream.is_some(),
                         of_ids: options.request_ids != RequestIds::Silent,
                     };
-                    Handler::Proxy(Proxy::new(proxy, &spec.path, upstream, says))
+                    let methods = spec.known_methods().unwrap_or(Methods::EMPTY);
+                    Handler::Proxy(Proxy::new(proxy, &spec.path, methods, upstream, says))
                 }
                 None => unreachable!("the configuration names a backend by its place"),
             },

@@ -169,10 +169,25 @@ fn connection_cannot_name_what_frames_or_routes_the_message() {
 #[test]
 fn an_upgrade_is_ignored_and_with_a_body_refused() {
     let server = site();
-    for protocol in ["h2c", "websocket", "TLS/1.0"] {
+    for protocol in ["h2c, websocket", "websocket", "TLS/1.0"] {
         let fields = format!("Connection: Upgrade\r\nUpgrade: {protocol}");
         server.check(&format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n"), "200", "none");
         server.check_refused(with(format!("{fields}\r\nContent-Length: 1")), 400);
         server.check_refused(with(format!("{fields}\r\nTransfer-Encoding: chunked")), 400);
     }
+}
+
+/// As Java's HttpClient and `curl --http2` send it with every request.
+#[test]
+fn an_offer_of_http_2_is_ignored_with_and_without_a_body() {
+    let server = Site::new().handler("/*", "return '<' .. req:body() .. '>'").start();
+    let offer = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA";
+    let mut peer = server.connect();
+    peer.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{offer}\r\n\r\n"));
+    peer.expect("200", "<>");
+    peer.send(format!("POST / HTTP/1.1\r\nHost: a\r\n{offer}\r\nContent-Length: 5\r\n\r\nhello"));
+    peer.expect("200", "<hello>");
+    peer.send(format!("POST / HTTP/1.1\r\nHost: a\r\n{offer}\r\nTransfer-Encoding: chunked\r\n\r\n"));
+    peer.send("5\r\nhello\r\n0\r\n\r\n");
+    peer.expect("200", "<hello>");
 }

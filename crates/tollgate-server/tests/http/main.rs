@@ -21,6 +21,7 @@ mod files;
 mod framing;
 mod heads;
 mod hoards;
+mod intermediary;
 mod limits;
 mod listening;
 mod loaded;

@@ -47,13 +47,12 @@ impl BackendFlow {
 
     /// The trailer fields of a content that ended, as lines.
     pub(crate) fn trailers(&self) -> Vec<u8> {
-        let removed = &self.proxy.spec.remove_reply_headers;
-        let is_removed = |line: &&[u8]| {
+        let ends_here = |line: &&[u8]| {
             let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
-            removed.iter().any(|removed| name.eq_ignore_ascii_case(removed.as_bytes()))
+            self.proxy.ends_here(name)
         };
         let lines = self.content.trailers().split_inclusive(|&byte| byte == b'\n');
-        lines.filter(|line| !is_removed(line)).collect::<Vec<_>>().concat()
+        lines.filter(|line| !ends_here(line)).collect::<Vec<_>>().concat()
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {

@@ -6,12 +6,13 @@
 //! as it comes ([`flow`]), and one side waits for the other.
 
 mod flow;
+mod hops;
 mod reply;
 mod request;
 mod spec;
 
 use std::cell::Cell;
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -19,10 +20,10 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tollgate_backend::{Failure, Incoming, Upstream};
-use tollgate_http::Method;
+use tollgate_http::{Method, Methods, StatusCode};
 use tollgate_script::Request;
 
-use super::Exchange;
+use super::{Exchange, allowed_methods};
 use crate::reply::{Extent, Reply};
 pub(crate) use flow::{BackendFlow, Passed};
 pub(crate) use reply::OwnWord;
@@ -43,6 +44,8 @@ pub(crate) struct Proxy {
     /// Segments of the path that are left out.
     stripped: usize,
     route: String,
+    /// What it says of them where a request may go no further.
+    methods: Methods,
     told: Cell<Option<Instant>>,
     left_out: Cell<u64>,
 }
@@ -78,7 +81,13 @@ impl Asked {
 
 impl Proxy {
     /// Makes it for a route of that path.
-    pub(crate) fn new(spec: &ProxySpec, route: &str, upstream: &Rc<Upstream>, says: OwnWord) -> Rc<Self> {
+    pub(crate) fn new(
+        spec: &ProxySpec,
+        route: &str,
+        methods: Methods,
+        upstream: &Rc<Upstream>,
+        says: OwnWord,
+    ) -> Rc<Self> {
         let stripped = if spec.strip_prefix { route.split('/').count().saturating_sub(2) } else { 0 };
         Rc::new(Self {
             upstream: upstream.clone(),
@@ -86,6 +95,7 @@ impl Proxy {
             says,
             stripped,
             route: route.to_owned(),
+            methods,
             told: Cell::new(None),
             left_out: Cell::new(0),
         })
@@ -93,6 +103,10 @@ impl Proxy {
 
     /// Begins a request; nothing is sent before it is polled.
     pub(crate) fn ask(self: &Rc<Self>, exchange: &Exchange) -> Asked {
+        if hops::are_used_up(&exchange.request.head) {
+            let reply = Reply::empty(StatusCode::NO_CONTENT).with("Allow", allowed_methods(self.methods));
+            return Asked { future: Box::pin(ready(reply.into())), bytes: 0 };
+        }
         let outgoing = self.outgoing(exchange);
         let bytes = outgoing.memory_bytes() + WAITING_BYTES;
         let (proxy, request) = (self.clone(), exchange.request.clone());

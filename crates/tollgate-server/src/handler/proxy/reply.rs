@@ -35,14 +35,10 @@ impl Proxy {
         let mut reply = Reply::empty(head.status().unwrap_or(StatusCode::BAD_GATEWAY));
         let mut lines = Vec::with_capacity(head.bytes_len());
         for (name, value) in head.forwarded_fields() {
-            let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
-            if is("date")
-                || self.says.is_that(name)
-                || self.spec.remove_reply_headers.iter().any(|removed| is(removed))
-                || self.spec.set_reply_headers.iter().any(|(set, _)| is(set))
-            {
+            if self.ends_here(name) {
                 continue;
             }
+            let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
             if is("x-request-id") || is("allow") {
                 // Those that the server writes where a reply has none.
                 let name = String::from_utf8_lossy(name).into_owned();
@@ -55,22 +51,33 @@ impl Proxy {
             push_line(&mut lines, name.as_bytes(), value.as_bytes());
         }
         reply.lines = lines.into();
-        reply.interim = interim(&incoming.interim);
+        reply.interim = self.interim(&incoming.interim);
         reply
     }
-}
 
-/// Interim replies as they leave (RFC 9110 section 15.2).
-fn interim(heads: &[ReplyHead]) -> Bytes {
-    let mut out = Vec::new();
-    for head in heads {
-        out.extend_from_slice(b"HTTP/1.1 ");
-        out.extend_from_slice(head.code().to_string().as_bytes());
-        out.extend_from_slice(b" \r\n");
-        head.forwarded_fields().for_each(|(name, value)| push_line(&mut out, name, value));
-        out.extend_from_slice(b"\r\n");
+    /// Interim replies as they leave (RFC 9110 section 15.2).
+    fn interim(&self, heads: &[ReplyHead]) -> Bytes {
+        let mut out = Vec::new();
+        for head in heads {
+            out.extend_from_slice(b"HTTP/1.1 ");
+            out.extend_from_slice(head.code().to_string().as_bytes());
+            out.extend_from_slice(b" \r\n");
+            let fields = head.forwarded_fields().filter(|(name, _)| !self.ends_here(name));
+            fields.for_each(|(name, value)| push_line(&mut out, name, value));
+            out.extend_from_slice(b"\r\n");
+        }
+        out.into()
     }
-    out.into()
+
+    /// Whether a field of the backend is not the client's to see, in whichever head or trailer section: the server says it
+    /// itself, or the route does.
+    pub(super) fn ends_here(&self, name: &[u8]) -> bool {
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        is("date")
+            || self.says.is_that(name)
+            || self.spec.remove_reply_headers.iter().any(|removed| is(removed))
+            || self.spec.set_reply_headers.iter().any(|(set, _)| is(set))
+    }
 }
 
 /// It passed the checks of a head, or of the configuration.

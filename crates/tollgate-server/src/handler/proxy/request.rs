@@ -6,11 +6,12 @@ use std::rc::Rc;
 
 use tollgate_backend::{Outgoing, OutgoingContent, SpooledContent};
 use tollgate_http::{
-    BodyFraming, Method, RequestHead, Version, connection_options, is_hop_by_hop_field, write_path,
+    BodyFraming, Method, RequestHead, Version, connection_options, is_hop_by_hop_field, write_origin_path,
     write_target,
 };
 use tollgate_script::{Body, BodyFile, Request, TraceRule};
 
+use super::hops::{self, MAX_FORWARDS};
 use super::{HostSent, Proxy};
 use crate::handler::Exchange;
 
@@ -56,7 +57,7 @@ impl Proxy {
     fn write_target(&self, out: &mut Vec<u8>, head: &RequestHead, path: &str) {
         out.extend_from_slice(self.spec.prefix.as_bytes());
         if has_dot_segment(head.path()) {
-            write_path(out, below(path, self.stripped));
+            write_origin_path(out, below(path, self.stripped));
         } else {
             write_target(out, below(head.path(), self.stripped));
         }
@@ -71,6 +72,7 @@ impl Proxy {
         let head = &request.head;
         // A trace goes on with our span; what is none ends here. Without traces these are fields like others.
         let ends_traces = request.trace_rule != TraceRule::Off;
+        let counts_hops = hops::are_counted(head.method());
         for (name, value) in head.raw_fields() {
             let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
             // What nobody vouches for, no backend should believe.
@@ -85,7 +87,11 @@ impl Proxy {
             {
                 continue;
             }
-            out.push_sound(name, value);
+            if counts_hops && is(MAX_FORWARDS) {
+                hops::write_next(out, value);
+            } else {
+                out.push_sound(name, value);
+            }
         }
     }
 

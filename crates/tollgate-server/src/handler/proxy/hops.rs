@@ -1,0 +1,45 @@
+//! How often a request may still be forwarded (RFC 9110 section 7.6.2): counted for OPTIONS, the one method of ours that it is
+//! meant for. TRACE is not spoken.
+
+use tollgate_backend::Outgoing;
+use tollgate_http::{Method, RequestHead};
+
+pub(super) const MAX_FORWARDS: &str = "Max-Forwards";
+
+pub(super) fn are_counted(method: Method) -> bool {
+    method == Method::Options
+}
+
+/// Whether a request may go no further, so that whoever has it answers it.
+pub(super) fn are_used_up(head: &RequestHead) -> bool {
+    are_counted(head.method()) && head.field(MAX_FORWARDS).and_then(read) == Some(0)
+}
+
+/// Writes the field for the next one on the way; what is no number is left out.
+pub(super) fn write_next(out: &mut Outgoing, value: &[u8]) {
+    if let Some(hops) = read(value) {
+        out.push_sound(MAX_FORWARDS, hops.saturating_sub(1).to_string().as_bytes());
+    }
+}
+
+/// More than can be counted is as many as can.
+fn read(value: &[u8]) -> Option<u64> {
+    let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    is_number.then(|| std::str::from_utf8(value).ok()?.parse().ok()).map(|hops| hops.unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_read_however_long_and_nothing_else() {
+        let check = |value: &str, expect| assert_eq!(read(value.as_bytes()), expect, "{value}");
+        check("0", Some(0));
+        check("007", Some(7));
+        check("99999999999999999999", Some(u64::MAX));
+        for value in ["", "-1", "+1", "1, 2", "0x1", "1.0", "x"] {
+            check(value, None);
+        }
+    }
+}

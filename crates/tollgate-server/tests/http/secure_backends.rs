@@ -387,6 +387,23 @@ fn what_a_backend_sends_unasked_is_nobodys_reply() {
 }
 
 #[test]
+fn a_connection_on_which_half_a_record_came_is_not_used_again() {
+    let authority = Authority::new();
+    let backend = FakeBackend::replying(OK);
+    let side = ServerSide { ending: Ending::Half, ..authority.server() };
+    let terminator = Terminator::start(backend.address, side);
+    let server = serve(authority.options(&terminator));
+    for asked in 1..=5 {
+        server.check(GET, "200", "hello");
+        // Until it came.
+        while server.backends()[0].addresses[0].idle > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(terminator.connections(), asked);
+    }
+}
+
+#[test]
 fn fetch_all_asks_several_over_tls_at_once() {
     let authority = Authority::new();
     let backends = ["one", "two", "three"].map(|name| {

@@ -44,6 +44,8 @@ pub(crate) enum Ending {
     Told,
     /// The end.
     Cut,
+    /// As `Told`, and behind whatever the backend sends comes the begin of a record.
+    Half,
 }
 
 /// What a client said in a handshake.
@@ -301,7 +303,7 @@ fn carry_down(session: &Mutex<ServerConnection>, socket: &TcpStream, mut plain: 
         let mut session = session.lock().unwrap();
         match read {
             Ok(0) => {
-                if ending == Ending::Told {
+                if ending != Ending::Cut {
                     session.send_close_notify();
                     let _ = send(&mut session, socket);
                 }
@@ -310,7 +312,12 @@ fn carry_down(session: &Mutex<ServerConnection>, socket: &TcpStream, mut plain: 
             }
             Ok(bytes) => {
                 session.writer().write_all(&buffer[..bytes]).unwrap();
-                if send(&mut session, socket).is_err() {
+                let sent = send(&mut session, socket);
+                let sent = sent.and_then(|()| match ending {
+                    Ending::Half => (&*socket).write_all(&[23, 3, 3]),
+                    Ending::Told | Ending::Cut => Ok(()),
+                });
+                if sent.is_err() {
                     let _ = plain.shutdown(Shutdown::Both);
                     return;
                 }

@@ -251,9 +251,9 @@ fn faults_of_tls_to_backends_are_told_with_their_files() {
     secure(
         "client_certificate = \"me.pem\"\nclient_key = \"me.key\"\n[[route]]\npath = \"/*\"\nfiles = \".\"\n",
         &[
-            "t.toml:1:1: dir in [log] is data/log, allowed is one that route \"/*\" does not serve: ",
-            "t.toml:1:1: spool_dir is data/spool, allowed is one that route \"/*\" does not serve: ",
-            "t.toml:1:1: client_key in [backend.app] is me.key, allowed is one that route \"/*\" does not serve: ",
+            "t.toml:1:1: client_key in [backend.app] is me.key, allowed is one that route \"/*\" does not serve: .",
+            "t.toml:1:1: dir in [log] is data/log, allowed is one that route \"/*\" does not serve: .",
+            "t.toml:1:1: spool_dir is data/spool, allowed is one that route \"/*\" does not serve: .",
         ],
     );
 }

@@ -1,4 +1,4 @@
-//! Where a backend is: `http://HOST:PORT` or `unix:PATH`.
+//! Where a backend is: `http://HOST:PORT`, `https://HOST:PORT` or `unix:PATH`.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -10,29 +10,62 @@ use std::str::FromStr;
 pub enum Address {
     /// A name that is looked up, and a port.
     Name {
+        /// How it is spoken to.
+        scheme: Scheme,
         /// The name.
         name: String,
         /// The port.
         port: u16,
     },
     /// An address that needs no looking up.
-    Socket(SocketAddr),
+    Socket {
+        /// How it is spoken to.
+        scheme: Scheme,
+        /// The address.
+        socket: SocketAddr,
+    },
     /// A Unix socket, by its absolute path.
     Unix(PathBuf),
+}
+
+/// How a backend is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// In the clear.
+    Http,
+    /// Over TLS.
+    Https,
+}
+
+impl Scheme {
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Http => "http://",
+            Self::Https => "https://",
+        }
+    }
+
+    /// The port that it means where none is said (RFC 9110 sections 4.2.1 and 4.2.2).
+    const fn default_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
 }
 
 /// Why a text is no address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// TLS to backends is not spoken.
-    #[error("https is not supported: put the backend on a private network, or a TLS client beside it")]
-    Https,
     /// The scheme is another, or missing.
-    #[error("allowed is http://HOST:PORT or unix:/PATH")]
+    #[error("allowed is http://HOST:PORT, https://HOST:PORT or unix:/PATH")]
     Scheme,
     /// It is no host, or no port from 1 to 65535.
     #[error("allowed are a name or an address, and a port from 1 to 65535")]
     Host,
+    /// No certificate can be for such a name.
+    #[error("no certificate can be for such a name: allowed are labels of letters, digits, - and _")]
+    Uncertifiable,
     /// Something follows the port.
     #[error("a path is not allowed here: routes have strip_prefix and prefix")]
     Path,
@@ -53,21 +86,20 @@ impl FromStr for Address {
             }
             return Ok(Self::Unix(path.into()));
         }
-        if text.starts_with("https:") {
-            return Err(AddressError::Https);
-        }
-        let authority = text.strip_prefix("http://").ok_or(AddressError::Scheme)?;
+        let schemes = [Scheme::Http, Scheme::Https];
+        let of_scheme = |scheme: Scheme| Some((scheme, text.strip_prefix(scheme.prefix())?));
+        let (scheme, authority) = schemes.into_iter().find_map(of_scheme).ok_or(AddressError::Scheme)?;
         let authority = authority.strip_suffix('/').unwrap_or(authority);
         if authority.contains(['/', '?', '#']) {
             return Err(AddressError::Path);
         }
-        let (host, port) = split_port(authority).ok_or(AddressError::Host)?;
+        let (host, port) = split_port(authority, scheme).ok_or(AddressError::Host)?;
         if let Some(address) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
             let address = address.parse().map_err(|_| AddressError::Host)?;
-            return Ok(Self::Socket((IpAddr::V6(address), port).into()));
+            return Ok(Self::Socket { scheme, socket: (IpAddr::V6(address), port).into() });
         }
         if let Ok(address) = host.parse() {
-            return Ok(Self::Socket((IpAddr::V4(address), port).into()));
+            return Ok(Self::Socket { scheme, socket: (IpAddr::V4(address), port).into() });
         }
         let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         // What ends in a number is an address that is written wrong (RFC 3986 section 7.4).
@@ -75,27 +107,30 @@ impl FromStr for Address {
         if host.is_empty() || host.len() > 253 || ends_in_number || !host.bytes().all(is_name_byte) {
             return Err(AddressError::Host);
         }
-        Ok(Self::Name { name: host.to_ascii_lowercase(), port })
+        if scheme == Scheme::Https && crate::tls::server_name(host).is_err() {
+            return Err(AddressError::Uncertifiable);
+        }
+        Ok(Self::Name { scheme, name: host.to_ascii_lowercase(), port })
     }
 }
 
-/// Without a port it is 80, that of the scheme (RFC 9110 section 4.2.1).
-fn split_port(authority: &str) -> Option<(&str, u16)> {
+/// Without a port it is that of the scheme.
+fn split_port(authority: &str, scheme: Scheme) -> Option<(&str, u16)> {
     match authority.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => {
             let is_digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
             let port = if is_digits { port.parse().ok() } else { None };
             port.filter(|port| *port > 0).map(|port| (host, port))
         }
-        _ => Some((authority, 80)),
+        _ => Some((authority, scheme.default_port())),
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Name { name, port } => write!(f, "http://{name}:{port}"),
-            Self::Socket(address) => write!(f, "http://{address}"),
+            Self::Name { scheme, name, port } => write!(f, "{}{name}:{port}", scheme.prefix()),
+            Self::Socket { scheme, socket } => write!(f, "{}{socket}", scheme.prefix()),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -105,10 +140,18 @@ impl Address {
     /// What Host says to it (RFC 9110 section 7.2). A Unix socket has no name.
     pub fn host(&self) -> String {
         match self {
-            Self::Name { name, port: 80 } => name.clone(),
-            Self::Name { name, port } => format!("{name}:{port}"),
-            Self::Socket(address) => address.to_string(),
+            Self::Name { scheme, name, port } if *port == scheme.default_port() => name.clone(),
+            Self::Name { name, port, .. } => format!("{name}:{port}"),
+            Self::Socket { socket, .. } => socket.to_string(),
             Self::Unix(_) => "localhost".to_owned(),
+        }
+    }
+
+    /// How it is spoken to. A Unix socket has no scheme: it is on this machine.
+    pub const fn scheme(&self) -> Option<Scheme> {
+        match self {
+            Self::Name { scheme, .. } | Self::Socket { scheme, .. } => Some(*scheme),
+            Self::Unix(_) => None,
         }
     }
 }
@@ -130,7 +173,12 @@ mod tests {
         check("http://billing", Ok("http://billing:80"));
         check("http://[::1]", Ok("http://[::1]:80"));
         check("unix:/run/app.sock", Ok("unix:/run/app.sock"));
-        check("https://a:1", Err(AddressError::Https));
+        check("https://Billing.internal", Ok("https://billing.internal:443"));
+        check("https://10.0.0.1", Ok("https://10.0.0.1:443"));
+        check("https://[::1]:8443/", Ok("https://[::1]:8443"));
+        check("https://a..b", Err(AddressError::Uncertifiable));
+        check("https://a:0", Err(AddressError::Host));
+        check("HTTPS:a", Err(AddressError::Scheme));
         for text in ["a:1", "127.0.0.1:1", "ftp://a:1", ""] {
             check(text, Err(AddressError::Scheme));
         }
@@ -154,5 +202,8 @@ mod tests {
         assert_eq!(host("http://a:8080"), "a:8080");
         assert_eq!(host("http://[::1]:81"), "[::1]:81");
         assert_eq!(host("unix:/a"), "localhost");
+        assert_eq!(host("https://a"), "a");
+        assert_eq!(host("https://a:80"), "a:80");
+        assert_eq!(host("http://a:443"), "a:443");
     }
 }

@@ -8,7 +8,7 @@ use crate::budget::RetryBudget;
 use crate::limit::Limit;
 use crate::resolver::Resolver;
 use crate::target::{Place, Target};
-use crate::{Address, AddressSnapshot, BackendOptions, BackendSnapshot, BreakerState};
+use crate::{Address, AddressSnapshot, BackendOptions, BackendSnapshot, BreakerState, HandshakeFault};
 
 /// How long a start waits for names; later the addresses come when they are found.
 const FIRST_LOOK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -35,6 +35,15 @@ pub(crate) struct Counters {
     pub(crate) refusals: AtomicU64,
     pub(crate) retries: AtomicU64,
     pub(crate) connects: AtomicU64,
+    /// In the order of [`HandshakeFault::ALL`].
+    handshakes: [AtomicU64; HandshakeFault::ALL.len()],
+}
+
+impl Counters {
+    /// Handshakes that failed so.
+    pub(crate) fn of_handshakes(&self, fault: HandshakeFault) -> &AtomicU64 {
+        &self.handshakes[fault as usize]
+    }
 }
 
 pub(crate) fn count(counter: &AtomicU64) {
@@ -47,7 +56,7 @@ impl Backend {
     pub fn new(options: BackendOptions) -> Arc<Self> {
         let has_names = options.addresses.iter().any(|address| matches!(address, Address::Name { .. }));
         let known = options.addresses.iter().filter_map(|address| match address {
-            Address::Socket(address) => Some(Place::Tcp(*address)),
+            Address::Socket { scheme, socket } => Some(Place::at(*socket, *scheme, address, &options)),
             Address::Unix(path) => Some(Place::Unix(path.clone())),
             Address::Name { .. } => None,
         });
@@ -140,6 +149,9 @@ impl Backend {
             refusals: read(&self.counters.refusals),
             retries: read(&self.counters.retries),
             connects: read(&self.counters.connects),
+            handshake_failures: self.options.tls.as_ref().map(|_| {
+                HandshakeFault::ALL.map(|fault| (fault.name(), read(self.counters.of_handshakes(fault))))
+            }),
             addresses,
         }
     }

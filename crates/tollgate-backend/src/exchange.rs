@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::mem::replace;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -60,13 +61,14 @@ pub(crate) async fn exchange(
     let mut interim_count = 0;
     let mut due = None;
     let mut has_begun = false;
+    let mut moved_bytes = 0;
     let result = poll_fn(|context| {
         loop {
-            let before = sender.sent_bytes;
             if let Err(kind) = sender.poll(link, context) {
                 return Poll::Ready(Err(kind));
             }
-            if sender.sent_bytes > before || sender.is_waiting() {
+            let moved_before = replace(&mut moved_bytes, sender.sent_bytes + link.flushed_bytes());
+            if moved_bytes > moved_before || sender.is_waiting() {
                 due = None;
             }
             match link.poll_read(context, scratch, HEAD_READ_BYTES_MAX) {
@@ -111,7 +113,7 @@ pub(crate) async fn exchange(
         }
     })
     .await;
-    let (is_sent, sent_bytes) = (sender.is_done(), sender.sent_bytes);
+    let (is_sent, sent_bytes) = (sender.is_done() && link.is_flushed(), sender.sent_bytes);
     match result {
         Ok(head) => Ok(Answered { head, interim, is_sent }),
         Err(kind) => {
@@ -142,6 +144,8 @@ struct Sender<'a> {
     piece: (u64, Vec<u8>),
     /// Of a content that is still coming.
     framed: Framed,
+    /// Whether what the connection took of it left, too.
+    is_flushed: bool,
     /// The backend takes no more; what it has to say may still come.
     is_refused: bool,
 }
@@ -149,7 +153,7 @@ struct Sender<'a> {
 impl<'a> Sender<'a> {
     fn new(request: &'a Outgoing) -> Self {
         let framed = Framed::default();
-        Self { request, sent_bytes: 0, piece: (0, Vec::new()), framed, is_refused: false }
+        Self { request, sent_bytes: 0, piece: (0, Vec::new()), framed, is_flushed: true, is_refused: false }
     }
 
     fn is_done(&self) -> bool {
@@ -163,7 +167,7 @@ impl<'a> Sender<'a> {
 
     /// Whether all that came was sent, and more has to come.
     fn is_waiting(&self) -> bool {
-        !self.is_refused && self.framed.is_waiting()
+        !self.is_refused && self.is_flushed && self.framed.is_waiting()
     }
 
     /// Sends what the system takes.
@@ -171,6 +175,16 @@ impl<'a> Sender<'a> {
     /// # Errors
     /// A content cannot be read, or broke off.
     fn poll(&mut self, link: &mut Link, context: &mut Context<'_>) -> Result<(), FailureKind> {
+        self.poll_write(link, context)?;
+        match link.poll_flush(context) {
+            Poll::Pending => self.is_flushed = false,
+            Poll::Ready(Ok(())) => self.is_flushed = true,
+            Poll::Ready(Err(_)) => self.is_refused = true,
+        }
+        Ok(())
+    }
+
+    fn poll_write(&mut self, link: &mut Link, context: &mut Context<'_>) -> Result<(), FailureKind> {
         while !self.is_done() && !self.is_refused {
             let head_bytes = self.request.head.len() as u64;
             let head = self.request.head.get(place(self.sent_bytes)..).unwrap_or_default();

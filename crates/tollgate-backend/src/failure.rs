@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate_http::{ReplyError, StatusCode};
 
-use crate::BrokenOff;
+use crate::{BrokenOff, HandshakeError, HandshakeFault};
 
 /// A request that got no reply.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +38,8 @@ pub enum Phase {
     Admission,
     /// For a connection.
     Connect,
+    /// It had one, and for TLS on it.
+    Handshake,
     /// Its bytes were on their way.
     Send,
     /// All of it was sent; nothing came.
@@ -54,6 +56,7 @@ impl Phase {
         match self {
             Self::Admission => "admission",
             Self::Connect => "connect",
+            Self::Handshake => "handshake",
             Self::Send => "send",
             Self::FirstByte => "first byte",
             Self::Head => "head",
@@ -97,6 +100,12 @@ pub enum FailureKind {
     /// It takes no connection.
     #[error("{0}")]
     Connect(#[source] io::Error),
+    /// It is not who it should be, or TLS failed otherwise.
+    #[error("{0}")]
+    Handshake(#[source] HandshakeError),
+    /// TLS was not made ready for it.
+    #[error("it is https, without options of TLS")]
+    NoTls,
     /// It took too long.
     #[error("nothing happened within {} ms", .limit.as_millis())]
     TimedOut {
@@ -159,6 +168,8 @@ impl Failure {
             | FailureKind::TotalTimedOut { .. }
             | FailureKind::NotTaken { .. } => StatusCode::GATEWAY_TIMEOUT,
             FailureKind::Connect(_)
+            | FailureKind::Handshake(_)
+            | FailureKind::NoTls
             | FailureKind::Closed
             | FailureKind::Broken(_)
             | FailureKind::NoReply(_)
@@ -180,6 +191,7 @@ impl Failure {
             | FailureKind::TotalTimedOut { .. }
             | FailureKind::NotTaken { .. } => "the backend took too long",
             FailureKind::Connect(_) => "the backend is not reachable",
+            FailureKind::Handshake(_) | FailureKind::NoTls => "no secure connection to the backend",
             FailureKind::Closed | FailureKind::Broken(_) => "the backend closed the connection",
             FailureKind::NoReply(_) | FailureKind::Interim { .. } => "the backend sent no valid reply",
             FailureKind::TooLarge { .. } => "the reply of the backend is too large",
@@ -197,6 +209,7 @@ impl Failure {
             | FailureKind::TotalTimedOut { .. }
             | FailureKind::NotTaken { .. } => "timeout",
             FailureKind::Connect(_) => "connect",
+            FailureKind::Handshake(_) | FailureKind::NoTls => "tls",
             FailureKind::Closed | FailureKind::Broken(_) => "broken",
             FailureKind::NoReply(_) | FailureKind::Interim { .. } => "invalid",
             FailureKind::TooLarge { .. } => "too_large",
@@ -223,17 +236,30 @@ impl Failure {
 }
 
 impl FailureKind {
+    /// What was wrong with a handshake, if it was one that failed.
+    pub(crate) fn handshake_fault(&self, phase: Phase) -> Option<HandshakeFault> {
+        match self {
+            Self::Handshake(error) => Some(error.fault),
+            Self::TimedOut { .. } | Self::TotalTimedOut { .. } if phase == Phase::Handshake => {
+                Some(HandshakeFault::Timeout)
+            }
+            _ => None,
+        }
+    }
+
     /// Whether it says something of the address, and not of us or of the request.
     pub(crate) fn blames_backend(&self) -> bool {
         match self {
             Self::Connect(error) => !is_ours(error),
-            Self::TimedOut { .. }
+            Self::Handshake(_)
+            | Self::TimedOut { .. }
             | Self::TotalTimedOut { .. }
             | Self::Closed
             | Self::Broken(_)
             | Self::NoReply(_)
             | Self::Interim { .. } => true,
-            Self::Unresolved
+            Self::NoTls
+            | Self::Unresolved
             | Self::Open { .. }
             | Self::QueueFull { .. }
             | Self::QueueTimeout { .. }

@@ -311,7 +311,7 @@ impl Content {
         let read = match &mut self.state {
             State::Length(left) => {
                 let left_bytes = usize::try_from(*left).unwrap_or(usize::MAX);
-                let read = link.poll_read_into(context, out, left_bytes.min(bytes_max));
+                let read = link.poll_read_into(context, &upstream.scratch, out, left_bytes.min(bytes_max));
                 if let Poll::Ready(Ok(bytes)) = &read {
                     self.state.count(*bytes);
                 }

@@ -3,7 +3,7 @@
 //! A [`Backend`] is what the workers of a process share about one: its addresses, breakers, limits and counters, all of
 //! them atomics. An [`Upstream`] is one worker's end of it, with the connections of that worker. A request goes through the
 //! files in this order: [`limit`] lets it in or has it wait, [`upstream`] picks the address, [`pool`] and [`link`] give the
-//! connection, [`exchange`] sends it and reads the head of the reply, [`incoming`] reads the content.
+//! connection, over [`tls`] where the address is https, [`exchange`] sends it and reads the head of the reply, [`incoming`] reads the content.
 //!
 //! What a reply means as bytes is decided in `tollgate-http`; which fields are forwarded, by whoever asks.
 //!
@@ -29,9 +29,10 @@ mod resolver;
 mod snapshot;
 mod streamed;
 mod target;
+mod tls;
 mod upstream;
 
-pub use address::{Address, AddressError};
+pub use address::{Address, AddressError, Scheme};
 pub use backend::Backend;
 pub use breaker::BreakerState;
 pub use failure::{Failure, FailureKind, Phase};
@@ -40,4 +41,5 @@ pub use options::{BackendOptions, BreakerOptions, PoolOptions, RetryOptions, Tim
 pub use outgoing::{Outgoing, OutgoingContent, SpooledContent};
 pub use snapshot::{AddressSnapshot, BackendSnapshot};
 pub use streamed::{BrokenOff, StreamedContent};
+pub use tls::{ClientIdentity, HandshakeError, HandshakeFault, TlsError, TlsFiles, TlsOptions};
 pub use upstream::{Client, Upstream};

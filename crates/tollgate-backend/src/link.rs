@@ -1,8 +1,9 @@
 //! One connection to a backend, and what came on it.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::future::Future;
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
@@ -13,9 +14,15 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Sleep;
 
 use crate::target::Place;
+use crate::tls::{Reading, TlsStream, WIRE_BYTES};
+use crate::{FailureKind, Phase, TlsOptions};
 
 /// What the connections of a worker read into, one at a time.
-pub(crate) struct Scratch(RefCell<Box<[u8]>>);
+pub(crate) struct Scratch {
+    content: RefCell<Box<[u8]>>,
+    /// Records of TLS. Empty until there are some.
+    wire: RefCell<Vec<u8>>,
+}
 
 pub(crate) const READ_BYTES_MAX: usize = 64 << 10;
 /// What is read at once while a head is awaited: with it comes all of a short reply, and little to be moved of a long one.
@@ -23,13 +30,23 @@ pub(crate) const HEAD_READ_BYTES_MAX: usize = 16 << 10;
 
 impl Default for Scratch {
     fn default() -> Self {
-        Self(RefCell::new(vec![0; READ_BYTES_MAX].into()))
+        Self { content: RefCell::new(vec![0; READ_BYTES_MAX].into()), wire: RefCell::default() }
+    }
+}
+
+impl Scratch {
+    fn wire(&self) -> RefMut<'_, Vec<u8>> {
+        let mut wire = self.wire.borrow_mut();
+        wire.resize(WIRE_BYTES, 0);
+        wire
     }
 }
 
 enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// On the heap, so that others stay small.
+    Tls(Box<TlsStream>),
 }
 
 pub(crate) struct Link {
@@ -49,37 +66,50 @@ impl Stream {
         bytes_max: usize,
         take: impl FnOnce(&[u8]) -> T,
     ) -> Poll<io::Result<T>> {
-        let mut scratch = scratch.0.borrow_mut();
+        let mut content = scratch.content.borrow_mut();
         let bytes_max = bytes_max.min(READ_BYTES_MAX);
-        let mut came = ReadBuf::new(&mut scratch[..bytes_max]);
+        let mut came = ReadBuf::new(&mut content[..bytes_max]);
         ready!(match self {
             Self::Tcp(stream) => Pin::new(stream).poll_read(context, &mut came),
             Self::Unix(stream) => Pin::new(stream).poll_read(context, &mut came),
+            Self::Tls(stream) => stream.poll_read(context, &mut scratch.wire(), &mut came),
         })?;
         Poll::Ready(Ok(take(came.filled())))
     }
 }
 
 impl Link {
-    pub(crate) async fn connect(place: &Place) -> io::Result<Self> {
+    /// Makes a connection; `phase` follows how far that is.
+    ///
+    /// # Errors
+    /// Nobody takes it, or it is not who it should be.
+    pub(crate) async fn connect(
+        place: &Place,
+        tls: Option<&TlsOptions>,
+        phase: &mut Phase,
+    ) -> Result<Self, FailureKind> {
         let stream = match place {
-            Place::Tcp(address) => {
-                let stream = TcpStream::connect(address).await?;
-                stream.set_nodelay(true)?;
-                Stream::Tcp(stream)
+            Place::Tcp(address) => Stream::Tcp(tcp(address).await.map_err(FailureKind::Connect)?),
+            Place::Tls { address, name } => {
+                let socket = tcp(address).await.map_err(FailureKind::Connect)?;
+                *phase = Phase::Handshake;
+                let options = tls.ok_or(FailureKind::NoTls)?;
+                let stream = TlsStream::handshake(socket, name.clone(), options).await;
+                Stream::Tls(Box::new(stream.map_err(FailureKind::Handshake)?))
             }
-            Place::Unix(path) => Stream::Unix(UnixStream::connect(path).await?),
+            Place::Unix(path) => Stream::Unix(UnixStream::connect(path).await.map_err(FailureKind::Connect)?),
         };
         let now = Instant::now();
         Ok(Self { stream, input: BytesMut::new(), made: now, idle_since: now, timer: None })
     }
 
     /// Whether nothing came since the last reply, not even the end.
-    pub(crate) fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&mut self) -> bool {
         let mut byte = [0];
-        let came = match &self.stream {
+        let came = match &mut self.stream {
             Stream::Tcp(stream) => stream.try_read(&mut byte),
             Stream::Unix(stream) => stream.try_read(&mut byte),
+            Stream::Tls(stream) => return self.input.is_empty() && stream.is_quiet(),
         };
         self.input.is_empty() && came.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
@@ -114,23 +144,29 @@ impl Link {
     pub(crate) fn poll_read_into(
         &mut self,
         context: &mut Context<'_>,
+        scratch: &Scratch,
         out: &mut BytesMut,
         bytes_max: usize,
     ) -> Poll<io::Result<usize>> {
         // Whoever waits holds no buffer.
-        ready!(match &self.stream {
+        ready!(match &mut self.stream {
             Stream::Tcp(stream) => stream.poll_read_ready(context),
             Stream::Unix(stream) => stream.poll_read_ready(context),
+            Stream::Tls(stream) => stream.poll_read_ready(context, &mut scratch.wire()).map(Ok),
         })?;
         out.reserve(bytes_max.min(READ_BYTES_MAX));
         let mut out = out.limit(bytes_max.min(READ_BYTES_MAX));
         match &mut self.stream {
             Stream::Tcp(stream) => pin!(stream.read_buf(&mut out)).poll(context),
             Stream::Unix(stream) => pin!(stream.read_buf(&mut out)).poll(context),
+            Stream::Tls(stream) => {
+                let mut reading = Reading { stream, wire: &mut scratch.wire() };
+                pin!(reading.read_buf(&mut out)).poll(context)
+            }
         }
     }
 
-    /// Sends of two pieces what the system takes.
+    /// Sends of two pieces what the system takes, or TLS ahead of it: [`Self::poll_flush`] tells when that left.
     pub(crate) fn poll_write(
         &mut self,
         context: &mut Context<'_>,
@@ -147,10 +183,35 @@ impl Link {
             }
             (Stream::Tcp(stream), ..) => Pin::new(stream).poll_write_vectored(context, &slices),
             (Stream::Unix(stream), ..) => Pin::new(stream).poll_write_vectored(context, &slices),
+            (Stream::Tls(stream), ..) => stream.poll_write(context, &slices),
         };
         match ready!(sent) {
             Ok(0) => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
             sent => Poll::Ready(sent),
+        }
+    }
+
+    /// Sends what TLS has taken and not sent.
+    pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Tcp(_) | Stream::Unix(_) => Poll::Ready(Ok(())),
+            Stream::Tls(stream) => stream.poll_flush(context),
+        }
+    }
+
+    /// Whether all that was written left.
+    pub(crate) fn is_flushed(&self) -> bool {
+        match &self.stream {
+            Stream::Tcp(_) | Stream::Unix(_) => true,
+            Stream::Tls(stream) => stream.is_flushed(),
+        }
+    }
+
+    /// Rises while what TLS has taken leaves.
+    pub(crate) fn flushed_bytes(&self) -> u64 {
+        match &self.stream {
+            Stream::Tcp(_) | Stream::Unix(_) => 0,
+            Stream::Tls(stream) => stream.left_bytes(),
         }
     }
 
@@ -162,4 +223,10 @@ impl Link {
         }
         timer.as_mut().poll(context)
     }
+}
+
+async fn tcp(address: &SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }

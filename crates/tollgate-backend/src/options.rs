@@ -1,8 +1,9 @@
 //! The bounds of a backend, with their defaults.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Address;
+use crate::{Address, TlsOptions};
 
 /// A backend, as it is configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub struct BackendOptions {
     pub name: String,
     /// Where it is; one address at least. All are held to answer the same.
     pub addresses: Vec<Address>,
+    /// Whom TLS trusts, for addresses with `https`.
+    pub tls: Option<Arc<TlsOptions>>,
     /// How long a request waits for what.
     pub timeouts: Timeouts,
     /// Which connections are kept.
@@ -39,6 +42,7 @@ impl BackendOptions {
         Self {
             name: name.to_owned(),
             addresses,
+            tls: None,
             timeouts: Timeouts::default(),
             pool: PoolOptions::default(),
             concurrency_max: 1024,

@@ -30,7 +30,7 @@ impl Pool {
     pub(crate) fn take(&mut self, target: &Arc<Target>, now: Instant) -> Option<Link> {
         let options = self.options;
         let shelf = self.shelves.iter_mut().find(|shelf| Arc::ptr_eq(&shelf.target, target))?;
-        while let Some(link) = shelf.links.pop() {
+        while let Some(mut link) = shelf.links.pop() {
             shelf.target.idle.fetch_sub(1, Ordering::Relaxed);
             if is_fresh(&link, &options, now) && link.is_quiet() {
                 return Some(link);
@@ -65,7 +65,7 @@ impl Pool {
         self.shelves.retain(|shelf| targets.iter().any(|target| Arc::ptr_eq(target, &shelf.target)));
         for shelf in &mut self.shelves {
             let before = shelf.links.len();
-            shelf.links.retain(|link| is_fresh(link, &options, now) && link.is_quiet());
+            shelf.links.retain_mut(|link| is_fresh(link, &options, now) && link.is_quiet());
             shelf.target.idle.fetch_sub(before - shelf.links.len(), Ordering::Relaxed);
         }
     }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     async fn link(listener: &TcpListener, target: &Target) -> (Link, TcpStream) {
-        let link = Link::connect(&target.place).await.unwrap();
+        let link = Link::connect(&target.place, None, &mut crate::Phase::Connect).await.unwrap();
         (link, listener.accept().await.unwrap().0)
     }
 

@@ -89,15 +89,19 @@ fn places(options: &BackendOptions) -> Result<Vec<Place>, String> {
     let mut places: Vec<Place> = Vec::new();
     for address in &options.addresses {
         match address {
-            Address::Socket(address) => push(&mut places, Place::Tcp(*address)),
+            Address::Socket { scheme, socket } => {
+                push(&mut places, Place::at(*socket, *scheme, address, options));
+            }
             Address::Unix(path) => push(&mut places, Place::Unix(path.clone())),
-            Address::Name { name, port } => {
+            Address::Name { scheme, name, port } => {
                 let found = (name.as_str(), *port).to_socket_addrs();
                 let mut found: Vec<SocketAddr> =
                     found.map_err(|error| format!("name {name:?} is not found: {error}"))?.collect();
                 // The system shuffles them: the order is no news.
                 found.sort();
-                found.into_iter().take(ADDRESSES_MAX).for_each(|one| push(&mut places, Place::Tcp(one)));
+                for one in found.into_iter().take(ADDRESSES_MAX) {
+                    push(&mut places, Place::at(one, *scheme, address, options));
+                }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! How backends do, as values: for metrics and the status.
 
-use crate::BreakerState;
+use crate::{BreakerState, HandshakeFault};
 
 /// One backend. Counters count since the backend was made: at the start, or at a reload that changed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct BackendSnapshot {
     pub retries: u64,
     /// Connections that were made.
     pub connects: u64,
+    /// Handshakes of TLS that failed, by why. None: it is asked without.
+    pub handshake_failures: Option<[(&'static str, u64); HandshakeFault::ALL.len()]>,
     /// Its addresses.
     pub addresses: Vec<AddressSnapshot>,
 }

@@ -5,20 +5,54 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::BreakerOptions;
+use rustls::pki_types::ServerName;
+
 use crate::breaker::{Breaker, Change, Pass, Verdict};
+use crate::tls::server_name;
+use crate::{Address, BackendOptions, BreakerOptions, Scheme};
 
 /// Where connections lead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
     Tcp(SocketAddr),
+    /// Over TLS, with whom certificates have to be for.
+    Tls {
+        address: SocketAddr,
+        name: ServerName<'static>,
+    },
     Unix(PathBuf),
+}
+
+impl Place {
+    /// A socket address that an address leads to.
+    pub(crate) fn at(
+        socket: SocketAddr,
+        scheme: Scheme,
+        address: &Address,
+        options: &BackendOptions,
+    ) -> Self {
+        if scheme == Scheme::Http {
+            return Self::Tcp(socket);
+        }
+        let configured = options.tls.as_ref().and_then(|tls| tls.server_name());
+        let name = match (configured, address) {
+            (Some(name), _) => Some(name.clone()),
+            // It was looked at when the address was read.
+            (None, Address::Name { name, .. }) => server_name(name).ok(),
+            (None, _) => None,
+        };
+        Self::Tls { address: socket, name: name.unwrap_or_else(|| socket.ip().into()) }
+    }
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => address.fmt(f),
+            Self::Tls { address, name: ServerName::DnsName(name) } => {
+                write!(f, "{address} ({})", name.as_ref())
+            }
+            Self::Tls { address, .. } => address.fmt(f),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }

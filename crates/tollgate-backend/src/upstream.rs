@@ -263,7 +263,7 @@ impl Attempt {
             Some(link) => link,
             None => match self.connect(&timeouts, end).await {
                 Ok(link) => link,
-                Err(kind) => return Err((self.fail(Phase::Connect, kind), true)),
+                Err((phase, kind)) => return Err((self.fail(phase, kind), true)),
             },
         };
         loop {
@@ -284,25 +284,38 @@ impl Attempt {
             is_kept = false;
             link = match self.connect(&timeouts, end).await {
                 Ok(link) => link,
-                Err(kind) => return Err((self.fail(Phase::Connect, kind), true)),
+                Err((phase, kind)) => return Err((self.fail(phase, kind), true)),
             };
         }
     }
 
-    /// Makes a connection. On the heap, so that requests on kept ones stay small.
+    /// Makes a connection, TLS and all. On the heap, so that requests on kept ones stay small.
     fn connect(
         &self,
         timeouts: &crate::Timeouts,
         end: Instant,
-    ) -> Pin<Box<dyn Future<Output = Result<Link, FailureKind>>>> {
+    ) -> Pin<Box<dyn Future<Output = Result<Link, (Phase, FailureKind)>>>> {
         let (upstream, target, timeouts) = (self.upstream.clone(), self.target.clone(), *timeouts);
         Box::pin(async move {
+            let shared = &upstream.shared;
             let at = end.min(Instant::now() + timeouts.connect);
-            let made = tokio::time::timeout_at(at.into(), Link::connect(&target.place)).await;
-            let late = |_| crate::exchange::late(at, end, timeouts.connect, &timeouts);
-            let link = made.map_err(late)?.map_err(FailureKind::Connect)?;
-            count(&upstream.shared.counters.connects);
-            Ok(link)
+            let mut phase = Phase::Connect;
+            let made = Link::connect(&target.place, shared.options.tls.as_deref(), &mut phase);
+            let made = tokio::time::timeout_at(at.into(), made).await;
+            let made =
+                made.unwrap_or_else(|_| Err(crate::exchange::late(at, end, timeouts.connect, &timeouts)));
+            match made {
+                Ok(link) => {
+                    count(&shared.counters.connects);
+                    Ok(link)
+                }
+                Err(kind) => {
+                    if let Some(fault) = kind.handshake_fault(phase) {
+                        count(shared.counters.of_handshakes(fault));
+                    }
+                    Err((phase, kind))
+                }
+            }
         })
     }
 

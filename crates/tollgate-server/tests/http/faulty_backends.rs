@@ -6,6 +6,7 @@ use tollgate_faults::{Backend, Fault};
 use tollgate_server::BackendOptions;
 
 use crate::site::{Running, Site};
+use crate::terminator::{Authority, Terminator};
 
 const POST: &str = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -19,9 +20,7 @@ enum Seen {
     Cut,
 }
 
-fn serve(backend: &Backend) -> Running {
-    let mut options =
-        BackendOptions::new("app", vec![format!("http://{}", backend.address()).parse().unwrap()]);
+fn serve(mut options: BackendOptions) -> Running {
     options.timeouts.connect = WAIT;
     options.timeouts.first_byte = WAIT;
     options.timeouts.idle = WAIT;
@@ -47,6 +46,20 @@ fn ask(server: &Running) -> Seen {
 
 #[test]
 fn each_fault_of_a_backend_has_its_answer_and_is_over_when_it_ends() {
+    let backend = Backend::start(Fault::None).unwrap();
+    let address = format!("http://{}", backend.address()).parse().unwrap();
+    check_all(&backend, BackendOptions::new("app", vec![address]));
+}
+
+#[test]
+fn so_has_each_fault_of_one_over_tls() {
+    let authority = Authority::new();
+    let backend = Backend::start(Fault::None).unwrap();
+    let terminator = Terminator::start(backend.address(), authority.server());
+    check_all(&backend, authority.options(&terminator));
+}
+
+fn check_all(backend: &Backend, options: BackendOptions) {
     use Seen::{Cut, Status};
     let ms = Duration::from_millis;
     let gateway = [Status(502)];
@@ -101,8 +114,7 @@ fn each_fault_of_a_backend_has_its_answer_and_is_over_when_it_ends() {
         (Fault::Drip(ms(20)), &[Status(504)]),
         (Fault::DripContent(ms(100)), &[Status(504)]),
     ];
-    let backend = Backend::start(Fault::None).unwrap();
-    let server = serve(&backend);
+    let server = serve(options);
     assert_eq!(ask(&server), Status(200));
     for (fault, expected) in table {
         backend.turn(fault.clone()).unwrap();

@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::path::Path;
 
 use tollgate_server::{Address, BackendOptions, BreakerOptions, PoolOptions, RetryOptions, Timeouts};
 
+use super::backend_tls::{tls, write_tls};
 use super::resolved::quoted;
 use super::route::is_name;
 use super::section::Section;
@@ -14,7 +16,7 @@ const TIMEOUT_MS: RangeInclusive<u64> = 1..=24 * HOUR_MS;
 const ADDRESSES_MAX: usize = 64;
 
 /// Takes all backends.
-pub(super) fn backends(root: &mut Section<'_>) -> Vec<BackendOptions> {
+pub(super) fn backends(root: &mut Section<'_>, folder: &Path) -> Vec<BackendOptions> {
     let tables = root.named_tables("backend");
     tables
         .into_iter()
@@ -23,13 +25,14 @@ pub(super) fn backends(root: &mut Section<'_>) -> Vec<BackendOptions> {
                 let allowed = "allowed is a letter or _, then letters, digits, _";
                 section.fault_at(&name.span, format!("name of backend {:?}, {allowed}", name.value));
             }
-            backend(&name.value, section)
+            backend(&name.value, section, folder)
         })
         .collect()
 }
 
-fn backend(name: &str, mut section: Section<'_>) -> BackendOptions {
+fn backend(name: &str, mut section: Section<'_>, folder: &Path) -> BackendOptions {
     let mut options = BackendOptions::new(name, addresses(&mut section));
+    options.tls = tls(&mut section, &options.addresses, folder);
     let timeouts = options.timeouts;
     options.timeouts = Timeouts {
         connect: section.duration("connect_timeout", TIMEOUT_MS, timeouts.connect),
@@ -79,11 +82,26 @@ fn addresses(section: &mut Section<'_>) -> Vec<Address> {
             Ok(address) if addresses.contains(&address) => {
                 section.fault_at(&url.span, format!("urls has {:?} twice", url.value));
             }
-            Ok(address) => addresses.push(address),
+            Ok(address) => {
+                if let Some(other) = addresses.iter().find(|other| is_mixed(&address, other)) {
+                    let text = format!(
+                        "urls has {:?} beside {:?}, allowed is https for all or for none: what is to be \
+                         encrypted would go in the clear",
+                        url.value,
+                        other.to_string()
+                    );
+                    section.fault_at(&url.span, text);
+                }
+                addresses.push(address);
+            }
             Err(error) => section.fault_at(&url.span, format!("urls has {:?}: {error}", url.value)),
         }
     }
     addresses
+}
+
+fn is_mixed(one: &Address, other: &Address) -> bool {
+    matches!((one.scheme(), other.scheme()), (Some(one), Some(other)) if one != other)
 }
 
 /// As the file has it, every key.
@@ -92,6 +110,7 @@ pub(super) fn write_backend(backend: &BackendOptions, f: &mut fmt::Formatter<'_>
     let urls: Vec<_> = backend.addresses.iter().map(|address| quoted(&address.to_string())).collect();
     writeln!(f, "\n[backend.{}]", backend.name)?;
     writeln!(f, "urls = [{}]", urls.join(", "))?;
+    backend.tls.iter().try_for_each(|tls| write_tls(tls, f))?;
     writeln!(f, "connect_timeout = \"{}\"", show_duration(timeouts.connect))?;
     writeln!(f, "first_byte_timeout = \"{}\"", show_duration(timeouts.first_byte))?;
     writeln!(f, "idle_timeout = \"{}\"", show_duration(timeouts.idle))?;

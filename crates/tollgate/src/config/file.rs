@@ -13,6 +13,7 @@ use super::access::Reachable;
 use super::admin::admin;
 use super::app::{APP_FILE, AppDefaults, Trust, apps, intruders};
 use super::backend::backends;
+use super::backend_tls::{files_of_backends, keys_of_backends};
 use super::database::{ReadDatabase, databases};
 use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults};
@@ -92,7 +93,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     let reachable = Reachable { folder, log: &log, databases: &readable, access: ScriptAccess::default() };
     let (script, access) = script(root.table("script"), HostOptions::default(), &reachable);
     let mut streams = Streams::read(&mut root);
-    let backends = backends(&mut root);
+    let backends = backends(&mut root, folder);
     let reach = Reach::new(&written.connection, &written.spool);
     let defaults = RouteDefaults {
         folder,
@@ -130,9 +131,13 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     let sinks = sinks(&mut root, folder, &streams);
     let folders: [(&str, &Path); 2] = [("dir in [log]", &log.dir), ("spool_dir", &written.spool.dir)];
     check_served(&root, &routes.specs, &folders);
+    let keys = keys_of_backends(&backends);
+    let keys: Vec<_> = keys.iter().map(|(name, path)| (name.as_str(), *path)).collect();
+    check_served(&root, &routes.specs, &keys);
     let mut own: Vec<_> = folders.iter().map(|(name, path)| OwnFile::folder(name, path)).collect();
     own.extend(file.file_name().map(|name| OwnFile::file("the configuration", folder.join(name))));
     own.extend(files_of_sinks(&sinks));
+    own.extend(files_of_backends(&backends));
     own.extend(files_of_scripts(&apps.mounts, &routes.specs));
     check_written_to(&root, &routes, &own);
     let Routes { specs: routes, .. } = routes;

@@ -8,6 +8,7 @@ mod ack;
 mod admin;
 mod app;
 mod backend;
+mod backend_tls;
 mod changes;
 mod cors;
 mod database;

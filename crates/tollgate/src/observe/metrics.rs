@@ -224,6 +224,13 @@ fn backends(out: &mut Exposition, server: Option<&ServerStatus>) {
             family.count(&labels, (backend.breaker == state).into());
         }
     }
+    let text = "Handshakes of TLS with the backend that failed, by what was wrong.";
+    let mut family = out.family("tollgate_backend_handshake_failures_total", Counter, text);
+    for backend in backends() {
+        for (reason, failures) in backend.handshake_failures.iter().flatten() {
+            family.count(&[("backend", &backend.name), ("reason", reason)], *failures);
+        }
+    }
     let text = "Connections to the backend that are kept for the next request.";
     let mut family = out.family("tollgate_backend_idle_connections", Gauge, text);
     for backend in backends() {

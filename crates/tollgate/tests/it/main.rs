@@ -48,6 +48,7 @@ mod retention;
 mod room;
 mod routing;
 mod script_abuses;
+mod secure_backends;
 mod sinks;
 mod sinks_reload;
 mod soak;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio_postgres_rustls::MakeRustlsConnect;
+use tollgate_tls::RootsError;
 
 use super::options::{PostgresUrl, Trust};
 
@@ -18,7 +18,7 @@ use super::options::{PostgresUrl, Trust};
 /// # Errors
 /// The authorities cannot be read, in words.
 pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect, String> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = tollgate_tls::provider();
     let verifier = match url.trust {
         Trust::Anybody => Verifier { provider: provider.clone(), inner: None, trust: url.trust },
         Trust::Authority | Trust::Host => {
@@ -39,25 +39,11 @@ pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect, String> 
 }
 
 fn roots(file: Option<&Path>) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    let Some(file) = file else {
-        let found = rustls_native_certs::load_native_certs();
-        let (added, _) = roots.add_parsable_certificates(found.certs);
-        return match (added, found.errors.first()) {
-            (0, Some(error)) => Err(format!("no authority of the system can be read: {error}")),
-            (0, None) => Err("the system has no authorities, name some by sslrootcert".to_owned()),
-            _ => Ok(roots),
-        };
-    };
-    let unreadable = |error: &dyn std::fmt::Display| format!("sslrootcert {}: {error}", file.display());
-    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| unreadable(&error))? {
-        let certificate = certificate.map_err(|error| unreadable(&error))?;
-        roots.add(certificate).map_err(|error| unreadable(&error))?;
-    }
-    match roots.is_empty() {
-        true => Err(unreadable(&"it holds no certificate")),
-        false => Ok(roots),
-    }
+    tollgate_tls::roots(file).map_err(|error| match error {
+        RootsError::File(error) => format!("sslrootcert {error}"),
+        RootsError::None => format!("{error}, name some by sslrootcert"),
+        RootsError::Unreadable(_) => error.to_string(),
+    })
 }
 
 /// Looks at a certificate as far as `trust` says. Signatures of the handshake are always checked.

@@ -97,13 +97,13 @@ fn faults_of_backends_are_told() {
     );
     check("[backend.a]\nurls = []\n", &["t.toml:2:8: urls has 0, allowed are 1 to 64"]);
     check(
-        "[backend.\"a-b\"]\nurls = [\"http://a:1\", \"http://a:1\", \"https://a\", \"a:1\", \"http://a/b\"]\ntimout = \"1s\"\nretries_max = 17\n",
+        "[backend.\"a-b\"]\nurls = [\"http://a:1\", \"http://a:1\", \"https://a..b\", \"a:1\", \"http://a/b\"]\ntimout = \"1s\"\nretries_max = 17\n",
         &[
             "t.toml:1:10: name of backend \"a-b\", allowed is a letter or _, then letters, digits, _",
             "t.toml:2:23: urls has \"http://a:1\" twice",
-            "t.toml:2:37: urls has \"https://a\": https is not supported: put the backend on a private network, or a TLS client beside it",
-            "t.toml:2:50: urls has \"a:1\": allowed is http://HOST:PORT or unix:/PATH",
-            "t.toml:2:57: urls has \"http://a/b\": a path is not allowed here: routes have strip_prefix and prefix",
+            "t.toml:2:37: urls has \"https://a..b\": no certificate can be for such a name: allowed are labels of letters, digits, - and _",
+            "t.toml:2:53: urls has \"a:1\": allowed is http://HOST:PORT, https://HOST:PORT or unix:/PATH",
+            "t.toml:2:60: urls has \"http://a/b\": a path is not allowed here: routes have strip_prefix and prefix",
             "t.toml:3:1: unknown key \"timout\" in [backend.a-b], did you mean \"timeout\"?",
             "t.toml:4:15: retries_max in [backend.a-b] is 17, allowed is an integer from 0 to 16",
         ],
@@ -140,5 +140,120 @@ fn faults_of_proxied_routes_are_told() {
     check(
         &format!("{APP}[[route]]\npath = \"*\"\nproxy = \"app\"\n"),
         &["t.toml:3:1: path \"*\" has proxy, allowed are script and reply: it is for OPTIONS alone"],
+    );
+}
+
+fn openssl(folder: &std::path::Path, arguments: &str) {
+    let output = std::process::Command::new("openssl")
+        .args(arguments.split_whitespace())
+        .current_dir(folder)
+        .output()
+        .unwrap_or_else(|error| panic!("openssl: {error}; apt-get install -y openssl"));
+    assert!(output.status.success(), "openssl {arguments}: {output:?}");
+}
+
+/// A folder with an authority, two certificates that stand for themselves, and their keys.
+fn with_certificates() -> tempfile::TempDir {
+    let dir = app();
+    for name in ["ca", "me", "other"] {
+        let kind = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2";
+        openssl(dir.path(), &format!("{kind} -subj /CN={name} -keyout {name}.key -out {name}.pem"));
+    }
+    dir
+}
+
+const SECURE: &str =
+    "[backend.app]\nurls = [\"https://app.internal\", \"https://10.0.0.1:8443\", \"unix:/a\"]\n";
+
+#[test]
+fn what_is_printed_of_a_backend_over_tls_reads_back_to_the_same() {
+    let dir = with_certificates();
+    let file = dir.path().join("t.toml");
+    let text = format!(
+        "{SECURE}ca_file = \"ca.pem\"\nclient_certificate = \"me.pem\"\nclient_key = \"me.key\"\nserver_name = \"a.b\"\n"
+    );
+    let first = resolve(&file, &text, &env).unwrap();
+    let printed = first.to_string();
+    let folder = dir.path().display();
+    let expected = format!(
+        "urls = [\"https://app.internal:443\", \"https://10.0.0.1:8443\", \"unix:/a\"]\nca_file = \"{folder}/ca.pem\"\n\
+         client_certificate = \"{folder}/me.pem\"\nclient_key = \"{folder}/me.key\"\nserver_name = \"a.b\"\nconnect_timeout"
+    );
+    assert!(printed.contains(&expected), "{printed}");
+    let second = resolve(&file, &printed, &env).unwrap();
+    assert_eq!(first.server.backends, second.server.backends);
+    fs::copy(dir.path().join("other.pem"), dir.path().join("ca.pem")).unwrap();
+    let third = resolve(&file, &printed, &env).unwrap();
+    assert_ne!(second.server.backends, third.server.backends, "another authority is another backend");
+}
+
+#[test]
+fn faults_of_tls_to_backends_are_told_with_their_files() {
+    let dir = with_certificates();
+    fs::write(dir.path().join("empty.pem"), "").unwrap();
+    let folder = format!("{}/", dir.path().display());
+    let check = |text: &str, expected: &[&str]| {
+        let found = match resolve(&dir.path().join("t.toml"), text, &env) {
+            Ok(_) => Vec::new(),
+            Err(error) => error.faults.iter().map(|fault| fault.to_string().replace(&folder, "")).collect(),
+        };
+        assert_eq!(found, expected, "{text}");
+    };
+    let secure = |text: &str, expected: &[&str]| {
+        check(&format!("{SECURE}ca_file = \"ca.pem\"\n{text}"), expected);
+    };
+    secure("", &[]);
+    check(
+        "[backend.a]\nurls = [\"http://a\", \"unix:/a\", \"https://a\"]\nca_file = \"ca.pem\"\n",
+        &[
+            "t.toml:2:32: urls has \"https://a\" beside \"http://a:80\", allowed is https for all or for none: what is to be encrypted would go in the clear",
+        ],
+    );
+    check(
+        "[backend.a]\nurls = [\"http://a\"]\nca_file = \"ca.pem\"\nserver_name = \"b\"\n",
+        &[
+            "t.toml:3:11: ca_file in [backend.a] is for https, urls has none",
+            "t.toml:4:15: server_name in [backend.a] is for https, urls has none",
+        ],
+    );
+    let ca = |file: &str, expected: &str| {
+        check(
+            &format!("{SECURE}ca_file = \"{file}\"\n"),
+            &[&format!("t.toml:3:11: ca_file in [backend.app]{expected}")],
+        );
+    };
+    ca("missing.pem", ": missing.pem: No such file or directory (os error 2)");
+    ca("empty.pem", ": empty.pem: it holds no certificate in PEM");
+    ca("ca.key", ": ca.key: it holds no certificate in PEM");
+    ca("", " is \"\", allowed is the path of a file");
+    secure(
+        "client_certificate = \"me.pem\"\n",
+        &["t.toml:4:22: client_certificate in [backend.app] needs client_key beside it"],
+    );
+    secure(
+        "client_key = \"me.key\"\n",
+        &["t.toml:4:14: client_key in [backend.app] needs client_certificate beside it"],
+    );
+    secure(
+        "client_certificate = \"me.pem\"\nclient_key = \"other.key\"\n",
+        &[
+            "t.toml:5:14: client_key in [backend.app]: other.key is no key for the certificate of me.pem: keys may not be consistent: KeyMismatch",
+        ],
+    );
+    secure(
+        "client_certificate = \"me.key\"\nclient_key = \"me.key\"\n",
+        &["t.toml:4:22: client_certificate in [backend.app]: me.key: it holds no certificate in PEM"],
+    );
+    secure(
+        "server_name = \"a b\"\n",
+        &["t.toml:4:15: server_name in [backend.app]: \"a b\" is neither a host name nor an address"],
+    );
+    secure(
+        "client_certificate = \"me.pem\"\nclient_key = \"me.key\"\n[[route]]\npath = \"/*\"\nfiles = \".\"\n",
+        &[
+            "t.toml:1:1: client_key in [backend.app] is me.key, allowed is one that route \"/*\" does not serve: .",
+            "t.toml:1:1: dir in [log] is data/log, allowed is one that route \"/*\" does not serve: .",
+            "t.toml:1:1: spool_dir is data/spool, allowed is one that route \"/*\" does not serve: .",
+        ],
     );
 }

@@ -1,0 +1,61 @@
+//! Whether what came ends with a whole record (RFC 8446 section 5.1): half of one is the begin of something that was not
+//! asked for.
+
+/// type(1), version(2), length(2), big-endian
+const HEADER_BYTES: usize = 5;
+
+/// Where in a record the bytes that came end. Lengths are not judged: rustls does.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Boundary {
+    header: [u8; HEADER_BYTES],
+    header_bytes: usize,
+    /// Of the fragment, that have to come.
+    left: usize,
+}
+
+impl Boundary {
+    /// Counts bytes that came.
+    pub(super) fn pass(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let skipped = self.left.min(bytes.len());
+            self.left -= skipped;
+            bytes = &bytes[skipped..];
+            let taken = (HEADER_BYTES - self.header_bytes).min(bytes.len());
+            self.header[self.header_bytes..self.header_bytes + taken].copy_from_slice(&bytes[..taken]);
+            self.header_bytes += taken;
+            bytes = &bytes[taken..];
+            if self.header_bytes == HEADER_BYTES {
+                self.left = usize::from(u16::from_be_bytes([self.header[3], self.header[4]]));
+                self.header_bytes = 0;
+            }
+        }
+    }
+
+    /// Whether the last record is whole.
+    pub(super) fn is_reached(self) -> bool {
+        self.left == 0 && self.header_bytes == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_whole_with_its_last_byte_however_it_comes() {
+        let mut bytes = vec![23, 3, 3, 1, 2];
+        bytes.resize(5 + 0x102, 7);
+        bytes.extend([22, 3, 3, 0, 0]);
+        bytes.extend([21, 3, 3, 0, 2, 1, 0]);
+        let whole = [0, 5 + 0x102, 10 + 0x102, bytes.len()];
+        for step in 1..=bytes.len() {
+            let (mut boundary, mut at) = (Boundary::default(), 0);
+            for piece in bytes.chunks(step) {
+                assert_eq!(boundary.is_reached(), whole.contains(&at), "{at} by {step}");
+                boundary.pass(piece);
+                at += piece.len();
+            }
+            assert!(boundary.is_reached());
+        }
+    }
+}

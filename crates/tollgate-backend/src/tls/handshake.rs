@@ -1,0 +1,166 @@
+//! Why a handshake failed: a word to count it by, and the story with the trouble that a certificate is.
+
+use std::fmt;
+use std::io;
+
+use rustls::{CertificateError, Error};
+
+use super::TlsOptions;
+
+/// Names of a foreign certificate that are told.
+const NAMES_MAX: usize = 8;
+/// Bytes of what rustls says of it: parts may be the peer's.
+const TEXT_BYTES_MAX: usize = 600;
+
+/// What was wrong, in short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HandshakeFault {
+    /// No authority that is trusted stands behind the certificate, or it is no sound one.
+    Untrusted,
+    /// The certificate is for another name.
+    Name,
+    /// The certificate is not valid any more, or not yet.
+    Expired,
+    /// What came is no TLS.
+    NotTls,
+    /// The backend refused us by an alert.
+    Refused,
+    /// The connection ended.
+    Closed,
+    /// It took too long.
+    Timeout,
+    /// Anything else, as two sides without a version or a cipher in common.
+    Protocol,
+}
+
+impl HandshakeFault {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Untrusted,
+        Self::Name,
+        Self::Expired,
+        Self::NotTls,
+        Self::Refused,
+        Self::Closed,
+        Self::Timeout,
+        Self::Protocol,
+    ];
+
+    /// A word for it, for metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Untrusted => "untrusted",
+            Self::Name => "name",
+            Self::Expired => "expired",
+            Self::NotTls => "not_tls",
+            Self::Refused => "refused",
+            Self::Closed => "closed",
+            Self::Timeout => "timeout",
+            Self::Protocol => "protocol",
+        }
+    }
+
+    fn of(error: &Error) -> Self {
+        match error {
+            Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            ) => Self::Name,
+            Error::InvalidCertificate(
+                CertificateError::Expired
+                | CertificateError::ExpiredContext { .. }
+                | CertificateError::NotValidYet
+                | CertificateError::NotValidYetContext { .. },
+            ) => Self::Expired,
+            Error::InvalidCertificate(_) | Error::NoCertificatesPresented => Self::Untrusted,
+            Error::InvalidMessage(_) | Error::InappropriateMessage { .. } => Self::NotTls,
+            Error::AlertReceived(_) => Self::Refused,
+            _ => Self::Protocol,
+        }
+    }
+}
+
+/// A handshake that failed.
+#[derive(Debug)]
+pub struct HandshakeError {
+    /// What was wrong.
+    pub fault: HandshakeFault,
+    text: String,
+}
+
+impl HandshakeError {
+    pub(crate) fn of_tls(error: &Error, options: &TlsOptions) -> Self {
+        let fault = HandshakeFault::of(error);
+        let text = match error {
+            Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+                format!("its certificate is signed by no authority of {}", options.trusted())
+            }
+            Error::InvalidCertificate(CertificateError::NotValidForNameContext { expected, presented }) => {
+                let names =
+                    presented.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+                let more = if presented.len() > NAMES_MAX { ", ..." } else { "" };
+                format!("its certificate is for {names}{more}, not for {:?}", expected.to_str())
+            }
+            _ if fault == HandshakeFault::NotTls => format!("it does not speak TLS: {error}"),
+            _ => error.to_string(),
+        };
+        Self { fault, text: cut(text) }
+    }
+
+    pub(crate) fn of_io(error: &io::Error) -> Self {
+        let text = match error.kind() {
+            io::ErrorKind::UnexpectedEof => "it closed the connection within the handshake".to_owned(),
+            _ => format!("the connection broke within the handshake: {error}"),
+        };
+        Self { fault: HandshakeFault::Closed, text }
+    }
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+        text.push_str("...");
+    }
+    text
+}
+
+impl fmt::Display for HandshakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for HandshakeError {}
+
+#[cfg(test)]
+mod tests {
+    use rustls::pki_types::{ServerName, UnixTime};
+
+    use super::*;
+
+    #[test]
+    fn each_trouble_has_its_word() {
+        let check = |error: Error, expect| assert_eq!(HandshakeFault::of(&error).name(), expect, "{error}");
+        check(CertificateError::UnknownIssuer.into(), "untrusted");
+        check(CertificateError::BadSignature.into(), "untrusted");
+        let (time, not_after) = (UnixTime::now(), UnixTime::now());
+        check(CertificateError::ExpiredContext { time, not_after }.into(), "expired");
+        let expected = ServerName::try_from("a").unwrap();
+        check(CertificateError::NotValidForNameContext { expected, presented: vec![] }.into(), "name");
+        check(Error::AlertReceived(rustls::AlertDescription::UnknownCA), "refused");
+        check(rustls::InvalidMessage::InvalidContentType.into(), "not_tls");
+        check(Error::DecryptError, "protocol");
+    }
+
+    #[test]
+    fn what_a_certificate_says_is_told_within_bounds() {
+        let expected = ServerName::try_from("a.example").unwrap();
+        let presented = vec!["x".repeat(400); 100];
+        let error: Error = CertificateError::NotValidForNameContext { expected, presented }.into();
+        let ca = tempfile::NamedTempFile::new().unwrap();
+        assert!(cut("ü".repeat(1000)).len() <= TEXT_BYTES_MAX + 3);
+        let options =
+            TlsOptions::load(super::super::TlsFiles { ca: Some(ca.path().into()), ..Default::default() });
+        assert!(options.is_err(), "an empty file trusts nobody");
+        assert!(cut(error.to_string()).len() <= TEXT_BYTES_MAX + 3);
+    }
+}

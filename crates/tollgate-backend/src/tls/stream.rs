@@ -1,0 +1,326 @@
+//! The bytes inside TLS over a socket: rustls turns them into records and back, the worker's readiness moves them.
+//!
+//! What is held is bounded: 64 KiB of content that was encrypted and not taken, and about as much that came and was not read.
+
+use std::future::poll_fn;
+use std::io::{self, BufRead, IoSlice, Read, Write};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use rustls::ClientConnection;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::boundary::Boundary;
+use super::{HandshakeError, TlsOptions};
+
+/// Content that is encrypted ahead of what the socket takes.
+const WRITE_BYTES_MAX: usize = 64 << 10;
+/// What is read from the socket at once: a record of the largest size and a little more (RFC 8446 section 5.2).
+pub(crate) const WIRE_BYTES: usize = (16 << 10) + 512;
+/// Reads that look whether a connection is quiet. What comes then is tickets, and they are few.
+const QUIET_READS_MAX: usize = 4;
+
+pub(crate) struct TlsStream {
+    socket: TcpStream,
+    session: ClientConnection,
+    boundary: Boundary,
+    /// What came and waits until the content before it was read. Mostly nothing, and no memory.
+    ahead: Vec<u8>,
+    end: End,
+    left_bytes: u64,
+}
+
+/// How what comes ends.
+enum End {
+    /// Not yet.
+    Open,
+    /// With word of the backend that it does.
+    Told,
+    /// Otherwise. What was said of it is told once.
+    Broken(Option<io::Error>),
+}
+
+/// A socket that never waits.
+struct Wire<'a> {
+    socket: &'a TcpStream,
+    boundary: &'a mut Boundary,
+}
+
+impl Read for Wire<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.socket.try_read(buffer)?;
+        self.boundary.pass(&buffer[..bytes]);
+        Ok(bytes)
+    }
+}
+
+impl Write for Wire<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.try_write(bytes)
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.socket.try_write_vectored(slices)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl TlsStream {
+    /// Shakes hands: `Ok` means that the backend is who it should be.
+    ///
+    /// # Errors
+    /// It is not, or does not speak TLS with us.
+    ///
+    /// # Cancel safety
+    /// Dropping it closes the connection.
+    pub(crate) async fn handshake(
+        socket: TcpStream,
+        name: ServerName<'static>,
+        options: &TlsOptions,
+    ) -> Result<Self, HandshakeError> {
+        let mut session = ClientConnection::new(Arc::clone(options.config()), name)
+            .map_err(|error| HandshakeError::of_tls(&error, options))?;
+        session.set_buffer_limit(Some(WRITE_BYTES_MAX));
+        let mut stream = Self {
+            socket,
+            session,
+            boundary: Boundary::default(),
+            ahead: Vec::new(),
+            end: End::Open,
+            left_bytes: 0,
+        };
+        poll_fn(|context| stream.poll_handshake(context, options)).await?;
+        Ok(stream)
+    }
+
+    fn poll_handshake(
+        &mut self,
+        context: &mut Context<'_>,
+        options: &TlsOptions,
+    ) -> Poll<Result<(), HandshakeError>> {
+        loop {
+            // If nobody takes it, reading tells why.
+            let flushed = self.poll_flush(context);
+            if !self.session.is_handshaking() {
+                return flushed.map_err(|error| HandshakeError::of_io(&error));
+            }
+            let read = ready!(self.poll_read_wire(context)).map_err(|error| HandshakeError::of_io(&error))?;
+            let processed = self.session.process_new_packets();
+            if let Err(error) = processed {
+                // The backend is told as far as it listens.
+                let _ = self.poll_flush(context);
+                return Poll::Ready(Err(HandshakeError::of_tls(&error, options)));
+            }
+            if read == 0 {
+                return Poll::Ready(Err(HandshakeError::of_io(&io::ErrorKind::UnexpectedEof.into())));
+            }
+        }
+    }
+
+    /// Gives records from the socket to the session; 0 at the end.
+    fn poll_read_wire(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.socket.poll_read_ready(context))?;
+            let mut wire = Wire { socket: &self.socket, boundary: &mut self.boundary };
+            match self.session.read_tls(&mut wire) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return Poll::Ready(read),
+            }
+        }
+    }
+
+    /// Whether all that was written left.
+    pub(crate) fn is_flushed(&self) -> bool {
+        !self.session.wants_write()
+    }
+
+    /// Bytes of records that the socket took.
+    pub(crate) fn left_bytes(&self) -> u64 {
+        self.left_bytes
+    }
+
+    /// Sends what was encrypted and has not left.
+    pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.session.wants_write() {
+            ready!(self.socket.poll_write_ready(context))?;
+            let mut wire = Wire { socket: &self.socket, boundary: &mut self.boundary };
+            match self.session.write_tls(&mut wire) {
+                Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Ok(bytes) => self.left_bytes += bytes as u64,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Encrypts some of it, once all before it left. What is taken counts as sent: some of it may have left.
+    pub(crate) fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_flush(context))?;
+        let taken = self.session.writer().write_vectored(slices)?;
+        // A failure is that of the next call: this one has taken something.
+        let _ = self.poll_flush(context);
+        Poll::Ready(Ok(taken))
+    }
+
+    /// Reads content as far as it is there and room for it; nothing at an end that the backend told.
+    ///
+    /// # Errors
+    /// The connection broke, or ended without a word: whatever lasts until the end is cut short (RFC 8446 section 6.1).
+    pub(crate) fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        wire: &mut [u8],
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        // What is on its way goes on. If nobody takes it, reading tells why.
+        let _ = self.poll_flush(context);
+        let before = out.filled().len();
+        loop {
+            self.take(out);
+            if out.remaining() == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            if !self.ahead.is_empty() {
+                let ahead = std::mem::take(&mut self.ahead);
+                self.feed(&ahead);
+                continue;
+            }
+            if matches!(self.end, End::Open) && self.poll_receive(context, wire).is_ready() {
+                continue;
+            }
+            return match &mut self.end {
+                _ if out.filled().len() > before => Poll::Ready(Ok(())),
+                End::Open => Poll::Pending,
+                End::Told => Poll::Ready(Ok(())),
+                End::Broken(error) => {
+                    Poll::Ready(Err(error.take().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into())))
+                }
+            };
+        }
+    }
+
+    /// Ready when there is content, or an end.
+    pub(crate) fn poll_read_ready(&mut self, context: &mut Context<'_>, wire: &mut [u8]) -> Poll<()> {
+        let _ = self.poll_flush(context);
+        while !self.has_content() && self.ahead.is_empty() && matches!(self.end, End::Open) {
+            ready!(self.poll_receive(context, wire));
+        }
+        Poll::Ready(())
+    }
+
+    fn has_content(&mut self) -> bool {
+        self.session.reader().fill_buf().is_ok_and(|content| !content.is_empty())
+    }
+
+    /// Content that was decrypted, as far as there is room.
+    fn take(&mut self, out: &mut ReadBuf<'_>) {
+        while out.remaining() > 0 {
+            let mut reader = self.session.reader();
+            let Ok(content @ [_, ..]) = reader.fill_buf() else { return };
+            let bytes = content.len().min(out.remaining());
+            out.put_slice(&content[..bytes]);
+            reader.consume(bytes);
+        }
+    }
+
+    /// Reads from the socket, once.
+    fn poll_receive(&mut self, context: &mut Context<'_>, wire: &mut [u8]) -> Poll<()> {
+        let mut came = ReadBuf::new(wire);
+        match ready!(Pin::new(&mut self.socket).poll_read(context, &mut came)) {
+            Ok(()) => {
+                self.boundary.pass(came.filled());
+                self.feed(came.filled());
+            }
+            Err(error) => self.end = End::Broken(Some(error)),
+        }
+        Poll::Ready(())
+    }
+
+    /// Gives what came to the session; nothing is the end. What it does not take now waits.
+    fn feed(&mut self, mut came: &[u8]) {
+        loop {
+            match self.session.read_tls(&mut came) {
+                // It is told what came, or that nothing did.
+                Ok(bytes) => match self.session.process_new_packets() {
+                    Ok(state) if state.peer_has_closed() => self.end = End::Told,
+                    Ok(_) if bytes == 0 => {
+                        let text = "it closed the connection without a close_notify";
+                        self.end = End::Broken(Some(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
+                    }
+                    Ok(_) => {}
+                    Err(error) => {
+                        self.end = End::Broken(Some(io::Error::new(io::ErrorKind::InvalidData, error)));
+                    }
+                },
+                Err(_) if self.has_content() => self.ahead = came.to_vec(),
+                Err(error) => self.end = End::Broken(Some(error)),
+            }
+            if came.is_empty() || !self.ahead.is_empty() || !matches!(self.end, End::Open) {
+                return;
+            }
+        }
+    }
+
+    /// Whether nothing came that anybody could take for a reply, not even the begin of it or the end: tickets may (RFC 8446
+    /// section 4.6.1).
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        for _ in 0..QUIET_READS_MAX {
+            let is_still = self.session.process_new_packets().is_ok_and(|state| {
+                state.plaintext_bytes_to_read() == 0
+                    && state.tls_bytes_to_write() == 0
+                    && !state.peer_has_closed()
+            });
+            if !is_still || !self.ahead.is_empty() || !matches!(self.end, End::Open) {
+                return false;
+            }
+            let mut wire = Wire { socket: &self.socket, boundary: &mut self.boundary };
+            match self.session.read_tls(&mut wire) {
+                Ok(1..) => {}
+                Ok(0) => return false,
+                Err(error) => {
+                    return error.kind() == io::ErrorKind::WouldBlock && self.boundary.is_reached();
+                }
+            }
+        }
+        false
+    }
+}
+
+/// A stream with what it reads into, for whoever reads from any.
+pub(crate) struct Reading<'a> {
+    pub(crate) stream: &'a mut TlsStream,
+    pub(crate) wire: &'a mut [u8],
+}
+
+impl AsyncRead for Reading<'_> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Self { stream, wire } = self.get_mut();
+        stream.poll_read(context, wire, out)
+    }
+}
+
+/// The backend is told that it was the end, as far as it takes that at once.
+impl Drop for TlsStream {
+    fn drop(&mut self) {
+        if !self.session.is_handshaking() {
+            self.session.send_close_notify();
+            let mut wire = Wire { socket: &self.socket, boundary: &mut self.boundary };
+            let _ = self.session.write_tls(&mut wire);
+        }
+    }
+}

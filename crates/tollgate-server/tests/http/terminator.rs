@@ -1,0 +1,332 @@
+//! TLS in front of any backend: a real server side, with certificates that openssl makes.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use rustls::server::WebPkiClientVerifier;
+use rustls::{HandshakeKind, ProtocolVersion, ServerConfig, ServerConnection, SupportedProtocolVersion};
+use socket2::SockRef;
+use tempfile::TempDir;
+use tollgate_server::{BackendOptions, ClientIdentity, TlsFiles, TlsOptions};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const CONFIG: &str = "[ca]\ndefault_ca=d\n[d]\ndatabase=index\nnew_certs_dir=.\nrand_serial=yes\ndefault_md=sha256\n\
+                      unique_subject=no\npolicy=p\n[p]\ncommonName=supplied\n";
+const LONG: [&str; 2] = ["20200101000000Z", "20991231000000Z"];
+
+/// An authority in a folder of its own.
+pub(crate) struct Authority {
+    folder: TempDir,
+}
+
+/// What a server side is made of.
+pub(crate) struct ServerSide {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+    pub(crate) versions: Vec<&'static SupportedProtocolVersion>,
+    /// Who may ask; none for anybody.
+    pub(crate) clients: Option<PathBuf>,
+    pub(crate) ending: Ending,
+}
+
+/// What becomes of the connection when the backend closes its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// A close_notify, then the end.
+    Told,
+    /// The end.
+    Cut,
+    /// As `Told`, and behind whatever the backend sends comes the begin of a record.
+    Half,
+}
+
+/// What a client said in a handshake.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Shaken {
+    pub(crate) version: Option<ProtocolVersion>,
+    pub(crate) server_name: Option<String>,
+    pub(crate) protocol: Option<Vec<u8>>,
+    pub(crate) is_resumed: bool,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let authority = Self { folder: tempfile::tempdir().unwrap() };
+        fs::write(authority.path("ca.cnf"), CONFIG).unwrap();
+        fs::write(authority.path("index"), "").unwrap();
+        // Nobody is taken for another one for a name that both have.
+        let name = authority.folder.path().file_name().unwrap().display();
+        authority.openssl(&format!(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN={name} \
+             -addext keyUsage=critical,keyCertSign -keyout ca.key -out ca.pem"
+        ));
+        authority
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn openssl(&self, arguments: &str) {
+        let output = Command::new("openssl")
+            .args(arguments.split_whitespace())
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap_or_else(|error| panic!("openssl: {error}; apt-get install -y openssl"));
+        assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// A certificate with these names, and its key, as NAME.crt and NAME.key.
+    pub(crate) fn issue(&self, name: &str, names: &str, [from, until]: [&str; 2]) -> ServerSide {
+        self.openssl(&format!(
+            "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN={name} -keyout {name}.key -out {name}.csr"
+        ));
+        let extensions = format!("basicConstraints=CA:FALSE\nsubjectAltName={names}\n");
+        fs::write(self.path(&format!("{name}.ext")), extensions).unwrap();
+        self.openssl(&format!(
+            "ca -batch -notext -config ca.cnf -cert ca.pem -keyfile ca.key -in {name}.csr -extfile {name}.ext \
+             -startdate {from} -enddate {until} -out {name}.crt"
+        ));
+        self.side(name)
+    }
+
+    fn side(&self, name: &str) -> ServerSide {
+        ServerSide {
+            certificate: self.path(&format!("{name}.crt")),
+            key: self.path(&format!("{name}.key")),
+            versions: vec![&rustls::version::TLS13, &rustls::version::TLS12],
+            clients: None,
+            ending: Ending::Told,
+        }
+    }
+
+    /// One that is good for `localhost` and its address.
+    pub(crate) fn server(&self) -> ServerSide {
+        self.issue("server", "DNS:localhost,IP:127.0.0.1", LONG)
+    }
+
+    /// One that is good for another name.
+    pub(crate) fn other(&self, names: &str) -> ServerSide {
+        self.issue("other", names, LONG)
+    }
+
+    /// One that was good years ago.
+    pub(crate) fn expired(&self) -> ServerSide {
+        self.issue("expired", "DNS:localhost", ["20200101000000Z", "20200102000000Z"])
+    }
+
+    /// One that will be.
+    pub(crate) fn early(&self) -> ServerSide {
+        self.issue("early", "DNS:localhost", ["20980101000000Z", "20990101000000Z"])
+    }
+
+    /// One that stands for itself.
+    pub(crate) fn self_signed(&self) -> ServerSide {
+        self.openssl(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
+             -addext subjectAltName=DNS:localhost -keyout own.key -out own.crt",
+        );
+        self.side("own")
+    }
+
+    /// Who may ask, by files.
+    pub(crate) fn client(&self) -> ClientIdentity {
+        let ServerSide { certificate, key, .. } = self.issue("client", "DNS:client", LONG);
+        ClientIdentity { certificate, key }
+    }
+
+    /// What trusts this authority and no other.
+    pub(crate) fn trust(&self) -> TlsFiles {
+        TlsFiles { ca: Some(self.path("ca.pem")), ..TlsFiles::default() }
+    }
+
+    pub(crate) fn options(&self, terminator: &Terminator) -> BackendOptions {
+        options(&[terminator.url()], self.trust())
+    }
+}
+
+pub(crate) fn options(urls: &[String], files: TlsFiles) -> BackendOptions {
+    let addresses = urls.iter().map(|url| url.parse().unwrap()).collect();
+    let tls = Some(Arc::new(TlsOptions::load(files).unwrap()));
+    BackendOptions { tls, ..BackendOptions::new("app", addresses) }
+}
+
+/// A server side of TLS, with a backend behind it. Each connection has threads of its own.
+pub(crate) struct Terminator {
+    pub(crate) address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+    shaken: Receiver<Shaken>,
+}
+
+impl Terminator {
+    pub(crate) fn start(backend: SocketAddr, side: ServerSide) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, shaken) = channel();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let (count, config, ending) = (connections.clone(), side.config(), side.ending);
+        thread::spawn(move || {
+            for socket in listener.incoming() {
+                let Ok(socket) = socket else { return };
+                count.fetch_add(1, Ordering::SeqCst);
+                let (config, sender) = (config.clone(), sender.clone());
+                thread::spawn(move || terminate(socket, backend, config, ending, &sender));
+            }
+        });
+        Self { address, connections, shaken }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("https://localhost:{}", self.address.port())
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    /// The next handshake that succeeded.
+    pub(crate) fn shaken(&self) -> Shaken {
+        self.shaken.recv_timeout(PATIENCE).expect("a handshake succeeds")
+    }
+}
+
+impl ServerSide {
+    fn config(&self) -> Arc<ServerConfig> {
+        let builder = ServerConfig::builder_with_provider(tollgate_tls::provider());
+        let builder = builder.with_protocol_versions(&self.versions).unwrap();
+        let builder = match &self.clients {
+            Some(ca) => {
+                let roots = Arc::new(tollgate_tls::roots(Some(ca)).unwrap());
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, tollgate_tls::provider());
+                builder.with_client_cert_verifier(verifier.build().unwrap())
+            }
+            None => builder.with_no_client_auth(),
+        };
+        let certificates = tollgate_tls::certificates(&self.certificate).unwrap();
+        let key = tollgate_tls::private_key(&self.key).unwrap();
+        let mut config = builder.with_single_cert(certificates, key).unwrap();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Arc::new(config)
+    }
+}
+
+fn terminate(
+    socket: TcpStream,
+    backend: SocketAddr,
+    config: Arc<ServerConfig>,
+    ending: Ending,
+    shaken: &Sender<Shaken>,
+) {
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_nodelay(true).unwrap();
+    let mut session = ServerConnection::new(config).unwrap();
+    session.set_buffer_limit(None);
+    while session.is_handshaking() {
+        if session.complete_io(&mut &socket).is_err() {
+            let _ = session.write_tls(&mut &socket);
+            return;
+        }
+    }
+    let _ = shaken.send(Shaken {
+        version: session.protocol_version(),
+        server_name: session.server_name().map(str::to_owned),
+        protocol: session.alpn_protocol().map(<[u8]>::to_vec),
+        is_resumed: session.handshake_kind() == Some(HandshakeKind::Resumed),
+    });
+    let Ok(plain) = TcpStream::connect(backend) else {
+        SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap();
+        return;
+    };
+    plain.set_nodelay(true).unwrap();
+    let (session, socket, plain) = (Arc::new(Mutex::new(session)), Arc::new(socket), Arc::new(plain));
+    let down = (session.clone(), socket.clone(), plain.clone());
+    thread::spawn(move || carry_down(&down.0, &down.1, &down.2, ending));
+    // The end of the one is that of the other.
+    let _ = carry_up(&session, &socket, &plain);
+    let _ = plain.shutdown(Shutdown::Both);
+}
+
+fn send(session: &mut ServerConnection, socket: &TcpStream) -> io::Result<()> {
+    while session.wants_write() {
+        session.write_tls(&mut &*socket)?;
+    }
+    Ok(())
+}
+
+fn carry_up(
+    session: &Mutex<ServerConnection>,
+    mut socket: &TcpStream,
+    mut plain: &TcpStream,
+) -> io::Result<()> {
+    let mut buffer = vec![0; 16 << 10];
+    let mut bytes = 0;
+    loop {
+        let mut content = Vec::new();
+        {
+            let mut session = session.lock().unwrap();
+            let mut came = &buffer[..bytes];
+            loop {
+                if !came.is_empty() {
+                    session.read_tls(&mut came)?;
+                }
+                let state = session.process_new_packets().map_err(io::Error::other)?;
+                let from = content.len();
+                content.resize(from + state.plaintext_bytes_to_read(), 0);
+                session.reader().read_exact(&mut content[from..])?;
+                if came.is_empty() {
+                    break;
+                }
+            }
+            send(&mut session, socket)?;
+        }
+        plain.write_all(&content)?;
+        bytes = socket.read(&mut buffer)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+    }
+}
+
+fn carry_down(session: &Mutex<ServerConnection>, socket: &TcpStream, mut plain: &TcpStream, ending: Ending) {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let read = plain.read(&mut buffer);
+        let mut session = session.lock().unwrap();
+        match read {
+            Ok(0) => {
+                if ending != Ending::Cut {
+                    session.send_close_notify();
+                    let _ = send(&mut session, socket);
+                }
+                let _ = socket.shutdown(Shutdown::Write);
+                return;
+            }
+            Ok(bytes) => {
+                session.writer().write_all(&buffer[..bytes]).unwrap();
+                let sent = send(&mut session, socket);
+                let sent = sent.and_then(|()| match ending {
+                    Ending::Half => (&*socket).write_all(&[23, 3, 3]),
+                    Ending::Told | Ending::Cut => Ok(()),
+                });
+                if sent.is_err() {
+                    let _ = plain.shutdown(Shutdown::Both);
+                    return;
+                }
+            }
+            Err(_) => {
+                SockRef::from(socket).set_linger(Some(Duration::ZERO)).unwrap();
+                let _ = socket.shutdown(Shutdown::Read);
+                return;
+            }
+        }
+    }
+}

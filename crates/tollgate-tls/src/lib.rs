@@ -1,0 +1,54 @@
+//! What all TLS has in common: the cryptography, who is trusted, and the PEM files that say so.
+//!
+//! Who speaks TLS, over which socket and with which name, is left to the crates that do. Nothing of a key is ever part of an
+//! error.
+
+mod pem;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::crypto::CryptoProvider;
+
+pub use pem::{PemError, certificates, private_key};
+
+/// Why it is not known who is trusted.
+#[derive(Debug, thiserror::Error)]
+pub enum RootsError {
+    /// The file that should say so does not.
+    #[error("{0}")]
+    File(#[source] PemError),
+    /// Nothing of what the system trusts can be read.
+    #[error("no authority of the system can be read: {0}")]
+    Unreadable(String),
+    /// The system trusts nobody.
+    #[error("the system has no authorities")]
+    None,
+}
+
+/// The cryptography, the same wherever TLS is spoken.
+pub fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// Reads the authorities of a PEM file; without one, those that the system trusts.
+///
+/// # Errors
+/// There is not one, or the file has one that is none.
+pub fn roots(file: Option<&Path>) -> Result<RootCertStore, RootsError> {
+    let mut roots = RootCertStore::empty();
+    let Some(file) = file else {
+        let found = rustls_native_certs::load_native_certs();
+        let (added, _) = roots.add_parsable_certificates(found.certs);
+        return match (added, found.errors.first()) {
+            (0, Some(error)) => Err(RootsError::Unreadable(error.to_string())),
+            (0, None) => Err(RootsError::None),
+            _ => Ok(roots),
+        };
+    };
+    for certificate in certificates(file).map_err(RootsError::File)? {
+        roots.add(certificate).map_err(|error| RootsError::File(PemError::new(file, &error)))?;
+    }
+    Ok(roots)
+}

@@ -1,0 +1,89 @@
+//! Certificates and keys as files have them (RFC 7468).
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Far more than the authorities of any system take.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Why a file is of no use. It never says what stands in it.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {reason}", .path.display())]
+pub struct PemError {
+    path: PathBuf,
+    reason: String,
+}
+
+impl PemError {
+    pub(crate) fn new(path: &Path, reason: &dyn fmt::Display) -> Self {
+        Self { path: path.to_owned(), reason: reason.to_string() }
+    }
+}
+
+/// Reads all certificates of a file, in their order; one at least.
+///
+/// # Errors
+/// There is none, or not all of them can be read.
+pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PemError> {
+    let text = read(path)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let found = found.map_err(|_| PemError::new(path, &"not all of its certificates are PEM"))?;
+    match found.is_empty() {
+        true => Err(PemError::new(path, &"it holds no certificate in PEM")),
+        false => Ok(found),
+    }
+}
+
+/// Reads the first private key of a file: PKCS#8, PKCS#1 or SEC1, without a passphrase.
+///
+/// # Errors
+/// There is none.
+pub fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, PemError> {
+    let text = read(path)?;
+    // What is wrong with it may be a part of it.
+    PrivateKeyDer::from_pem_slice(&text)
+        .map_err(|_| PemError::new(path, &"it holds no private key in PEM, or one with a passphrase"))
+}
+
+/// A pipe would have a start wait for ever.
+fn read(path: &Path) -> Result<Vec<u8>, PemError> {
+    let about = fs::metadata(path).map_err(|error| PemError::new(path, &error))?;
+    if !about.is_file() {
+        return Err(PemError::new(path, &"it is no file"));
+    }
+    if about.len() > FILE_BYTES_MAX {
+        let reason = format!("it exceeds limit: {} bytes, limit {FILE_BYTES_MAX} bytes", about.len());
+        return Err(PemError::new(path, &reason));
+    }
+    fs::read(path).map_err(|error| PemError::new(path, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_what_it_should_hold_is_named_and_its_content_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.pem");
+        let secret = "-----BEGIN PRIVATE KEY-----\nsesame!\n-----END PRIVATE KEY-----\n";
+        let locked = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nc2VzYW1l\n-----END ENCRYPTED PRIVATE KEY-----\n";
+        for text in ["", "sesame", secret, locked, "-----BEGIN CERTIFICATE-----\nsesame"] {
+            fs::write(&file, text).unwrap();
+            let name = file.display().to_string();
+            let key = private_key(&file).unwrap_err().to_string();
+            assert_eq!(key, format!("{name}: it holds no private key in PEM, or one with a passphrase"));
+            let certificate = certificates(&file).unwrap_err().to_string();
+            assert!(certificate.starts_with(&name) && !certificate.contains("sesame"), "{certificate}");
+            assert!(crate::roots(Some(&file)).unwrap_err().to_string().starts_with(&name));
+        }
+        let missing = certificates(&folder.path().join("b.pem")).unwrap_err().to_string();
+        assert!(missing.contains("b.pem: No such file"), "{missing}");
+        let folder = private_key(folder.path()).unwrap_err().to_string();
+        assert!(folder.ends_with("it is no file"), "{folder}");
+    }
+}

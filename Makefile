@@ -3,7 +3,7 @@
 CARGO ?= cargo
 APP ?= examples/score
 
-.PHONY: run build test check fmt lint doc tools crash outage soak uploads reloads rules abuse script-abuse garbage overload downloads proxy rows freshness architectures bench bench-smoke disks where fuzz
+.PHONY: run build test check fmt lint doc tools crash outage soak uploads reloads rules abuse script-abuse garbage overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -90,6 +90,11 @@ garbage: build
 # Twice as many requests as the server can answer; a minute.
 overload: build
 	bench/overload.py
+
+# Backends that fail in twenty ways, what their clients see, and what the other routes notice; a quarter of an hour.
+faults: build
+	$(CARGO) build --release --locked -p tollgate-faults
+	bench/faults.py
 
 # Files by sendfile and by writes beside nginx, lighttpd, h2o and Yaws, and a small file beside cold ones; ten minutes (as root).
 downloads: build

@@ -53,14 +53,19 @@ outage: tools
 reloads:
 	TOLLGATE_RELOADS=$${RELOADS:-100} $(CARGO) test --locked -p tollgate --test it reload_storm -- --nocapture
 
-# Prometheus reads the rules for alarms, and what a server tells (PROMTOOL, of Debian's package prometheus).
+# Prometheus reads the rules for alarms, tries each, and reads what a server tells (promtool, of Debian's package prometheus,
+# which is installed if it is missing, as root).
 PROMTOOL ?= promtool
 rules: build
+	@which $(PROMTOOL) >/dev/null || { apt-get update && apt-get install -y --no-install-recommends prometheus; }
 	$(PROMTOOL) check rules dist/prometheus/tollgate.rules.yml
-	folder=$$(mktemp -d) && printf '[server]\nlisten = ["127.0.0.1:0"]\n[[route]]\npath = "/"\nreply = {}\n' > $$folder/tollgate.toml && \
-	{ target/release/tollgate serve $$folder >/dev/null 2>&1 & server=$$!; sleep 2; \
-	  curl -s --unix-socket $$folder/data/log/admin.sock http://localhost/metrics | $(PROMTOOL) check metrics; result=$$?; \
+	$(PROMTOOL) test rules dist/prometheus/tollgate.rules.test.yml
+	folder=$$(mktemp -d) && cp dist/prometheus/check.toml $$folder/tollgate.toml && \
+	{ target/release/tollgate serve $$folder >/dev/null 2>&1 & server=$$!; \
+	  curl -s --retry 30 --retry-delay 1 --retry-all-errors --unix-socket $$folder/data/log/admin.sock http://localhost/metrics >$$folder/metrics && \
+	  $(PROMTOOL) check metrics <$$folder/metrics; result=$$?; \
 	  kill $$server; wait $$server; rm -r $$folder; exit $$result; }
+
 # A form of 2 GiB whose file a script saves, in constant memory; needs 5 GiB of room.
 uploads:
 	TOLLGATE_UPLOAD_MIB=2048 $(CARGO) test --release --locked -p tollgate --test it a_form_is_saved -- --nocapture

@@ -3,7 +3,7 @@
 CARGO ?= cargo
 APP ?= examples/score
 
-.PHONY: run build test check fmt lint doc tools crash outage soak uploads reloads rules abuse script-abuse garbage overload downloads proxy rows freshness architectures bench bench-smoke disks where fuzz
+.PHONY: run build test check fmt lint doc tools crash outage soak uploads reloads rules abuse script-abuse garbage overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -54,14 +54,19 @@ outage: tools
 reloads:
 	TOLLGATE_RELOADS=$${RELOADS:-100} $(CARGO) test --locked -p tollgate --test it reload_storm -- --nocapture
 
-# Prometheus reads the rules for alarms, and what a server tells (PROMTOOL, of Debian's package prometheus).
+# Prometheus reads the rules for alarms, tries each, and reads what a server tells (promtool, of Debian's package prometheus,
+# which is installed if it is missing, as root).
 PROMTOOL ?= promtool
 rules: build
+	@which $(PROMTOOL) >/dev/null || { apt-get update && apt-get install -y --no-install-recommends prometheus; }
 	$(PROMTOOL) check rules dist/prometheus/tollgate.rules.yml
-	folder=$$(mktemp -d) && printf '[server]\nlisten = ["127.0.0.1:0"]\n[[route]]\npath = "/"\nreply = {}\n' > $$folder/tollgate.toml && \
-	{ target/release/tollgate serve $$folder >/dev/null 2>&1 & server=$$!; sleep 2; \
-	  curl -s --unix-socket $$folder/data/log/admin.sock http://localhost/metrics | $(PROMTOOL) check metrics; result=$$?; \
+	$(PROMTOOL) test rules dist/prometheus/tollgate.rules.test.yml
+	folder=$$(mktemp -d) && cp dist/prometheus/check.toml $$folder/tollgate.toml && \
+	{ target/release/tollgate serve $$folder >/dev/null 2>&1 & server=$$!; \
+	  curl -s --retry 30 --retry-delay 1 --retry-all-errors --unix-socket $$folder/data/log/admin.sock http://localhost/metrics >$$folder/metrics && \
+	  $(PROMTOOL) check metrics <$$folder/metrics; result=$$?; \
 	  kill $$server; wait $$server; rm -r $$folder; exit $$result; }
+
 # A form of 2 GiB whose file a script saves, in constant memory; needs 5 GiB of room.
 uploads:
 	TOLLGATE_UPLOAD_MIB=2048 $(CARGO) test --release --locked -p tollgate --test it a_form_is_saved -- --nocapture
@@ -91,6 +96,11 @@ garbage: build
 # Twice as many requests as the server can answer; a minute.
 overload: build
 	bench/overload.py
+
+# Backends that fail in twenty ways, what their clients see, and what the other routes notice; a quarter of an hour.
+faults: build
+	$(CARGO) build --release --locked -p tollgate-faults
+	bench/faults.py
 
 # Files by sendfile and by writes beside nginx, lighttpd, h2o and Yaws, and a small file beside cold ones; ten minutes (as root).
 downloads: build

@@ -1,7 +1,7 @@
 //! Mutations by a seed, for runs that have no fuzzer.
 
 /// What requests are made of, sound and not.
-pub const WORDS: [&str; 69] = [
+pub const WORDS: [&str; 70] = [
     "GET ",
     "HEAD ",
     "POST ",

@@ -96,6 +96,8 @@ pub(crate) enum Pass {
     Usual,
     /// It tries an address that was left alone, since this moment.
     Probe { since_ms: u64 },
+    /// It counted as a success already, while its content still came.
+    Counted,
 }
 
 /// How a request ended, as far as it tells something of the address.
@@ -192,13 +194,15 @@ impl Breaker {
     /// Takes what became of a request that was let through; once for each.
     pub(crate) fn conclude(&self, pass: Pass, verdict: Verdict, now_ms: u64) -> Option<Change> {
         match pass {
-            Pass::Usual => self.count(verdict, now_ms),
+            Pass::Usual => self.count(1, verdict, now_ms),
+            Pass::Counted if verdict == Verdict::Failure => self.count(0, verdict, now_ms),
+            Pass::Counted => None,
             Pass::Probe { since_ms } => self.conclude_probe(since_ms, verdict, now_ms),
         }
     }
 
-    fn count(&self, verdict: Verdict, now_ms: u64) -> Option<Change> {
-        let failures = match verdict {
+    fn count(&self, more_requests: u64, verdict: Verdict, now_ms: u64) -> Option<Change> {
+        let more_failures = match verdict {
             Verdict::None => return None,
             Verdict::Success => 0,
             Verdict::Failure => 1,
@@ -212,11 +216,12 @@ impl Breaker {
         let more = |word: u64| {
             let (of, requests, failed) = counts(word);
             let (requests, failed) = if of == epoch { (requests, failed) } else { (0, 0) };
-            Some(packed(epoch, (requests + 1).min(COUNT_MAX), (failed + failures).min(COUNT_MAX)))
+            let (requests, failed) = (requests + more_requests, failed + more_failures);
+            Some(packed(epoch, requests.min(COUNT_MAX), failed.min(COUNT_MAX)))
         };
         // It never gives none.
         let _ = bucket.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        if failures == 0 {
+        if more_failures == 0 {
             return None;
         }
         let (requests, failures) = self.sum(epoch);

@@ -1,13 +1,14 @@
 //! A reply as it comes: its content is taken out of its framing by whoever polls, at the pace of that.
 
 use std::future::poll_fn;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use tokio::sync::OwnedSemaphorePermit;
 use tollgate_http::{ChunkedDecoder, Decoded, Limits, ReplyFraming, ReplyHead};
 
+use crate::breaker::Verdict;
 use crate::exchange::late;
 use crate::link::{HEAD_READ_BYTES_MAX, READ_BYTES_MAX};
 use crate::outgoing::Trailers;
@@ -28,6 +29,8 @@ pub struct Incoming {
 pub struct Content {
     state: State,
     lease: Option<Lease>,
+    /// When its head came.
+    begun: Instant,
     /// Up to when all of it has to be there.
     end: Instant,
     /// Up to when the next bytes have to.
@@ -100,8 +103,15 @@ impl Content {
             })),
             ReplyFraming::UntilClose => State::UntilClose,
         };
-        let mut content =
-            Self { state, lease: Some(lease), end, due: None, now: Some(now), trailers: Vec::new() };
+        let mut content = Self {
+            state,
+            lease: Some(lease),
+            begun: now,
+            end,
+            due: None,
+            now: Some(now),
+            trailers: Vec::new(),
+        };
         if content.is_over() {
             content.release();
         }
@@ -157,7 +167,7 @@ impl Content {
                 return Poll::Ready(Ok(()));
             }
             if out.len() > before {
-                self.due = None;
+                self.came();
                 return Poll::Ready(Ok(()));
             }
             match self.poll_input(context, out, bytes_max) {
@@ -204,10 +214,11 @@ impl Content {
         });
         let failure = match lent {
             Poll::Ready(Ok((came_bytes @ 1.., sent_bytes))) => {
-                self.due = None;
                 self.state.count(came_bytes);
                 if self.is_over() {
                     self.release();
+                } else {
+                    self.came();
                 }
                 return Poll::Ready(Ok(Relayed { sent_bytes, is_more_there: came_bytes == READ_BYTES_MAX }));
             }
@@ -221,16 +232,43 @@ impl Content {
         Poll::Ready(Err(self.failed(failure)))
     }
 
+    /// A piece came.
+    fn came(&mut self) {
+        self.due = None;
+        if self.is_undecided() {
+            self.decide(Instant::now());
+        }
+    }
+
+    fn is_undecided(&self) -> bool {
+        self.lease.as_ref().is_some_and(|lease| lease.attempt.is_undecided())
+    }
+
+    /// What goes on for as long as the breaker would be open is held to be a success: others wait for what tries.
+    fn decide(&mut self, now: Instant) {
+        if let Some(Lease { attempt, .. }) = &mut self.lease
+            && now >= self.begun + attempt.upstream.shared.options.breaker.open
+        {
+            attempt.succeed_early(now);
+        }
+    }
+
     /// Ready when the time for all of the request is over, whoever it is that lets it wait: here it is whoever should take the
     /// content.
     pub fn poll_overdue(&mut self, context: &mut Context<'_>) -> Poll<Failure> {
-        let Some(lease) = &mut self.lease else { return Poll::Pending };
-        let limit = lease.attempt.upstream.shared.options.timeouts.total;
-        let Some(link) = &mut lease.attempt.link else { return Poll::Pending };
-        if link.poll_until(context, self.end).is_pending() {
-            return Poll::Pending;
+        loop {
+            let is_undecided = self.is_undecided();
+            let Some(lease) = &mut self.lease else { return Poll::Pending };
+            let options = &lease.attempt.upstream.shared.options;
+            let limit = options.timeouts.total;
+            let at = if is_undecided { self.end.min(self.begun + options.breaker.open) } else { self.end };
+            let Some(link) = &mut lease.attempt.link else { return Poll::Pending };
+            ready!(link.poll_until(context, at));
+            if at == self.end {
+                return Poll::Ready(self.failed(FailureKind::NotTaken { limit }));
+            }
+            self.decide(at);
         }
-        Poll::Ready(self.failed(FailureKind::NotTaken { limit }))
     }
 
     /// Ready when nothing came for too long.
@@ -335,6 +373,7 @@ impl Content {
     fn release(&mut self) {
         let now = self.now.unwrap_or_else(Instant::now);
         let Some(Lease { mut attempt, is_reusable, .. }) = self.lease.take() else { return };
+        attempt.conclude(Verdict::Success, now);
         let Some(link) = attempt.link.take() else { return };
         if !link.input.is_empty() {
             let (backend, address) = (&attempt.upstream.shared.options.name, &attempt.target.place);

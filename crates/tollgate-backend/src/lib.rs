@@ -37,6 +37,7 @@ pub use backend::Backend;
 pub use breaker::BreakerState;
 pub use failure::{Failure, FailureKind, Phase};
 pub use incoming::{Content, Gathered, Incoming, Relayed};
+pub use limit::UploadPlace;
 pub use options::{BackendOptions, BreakerOptions, PoolOptions, RetryOptions, Timeouts};
 pub use outgoing::{Outgoing, OutgoingContent, SpooledContent};
 pub use snapshot::{AddressSnapshot, BackendSnapshot};

@@ -1,4 +1,5 @@
-//! How many requests a backend has at once, of all workers, and how many wait for a place: a bulkhead.
+//! How many requests a backend has at once, of all workers, and how many wait for a place: a bulkhead. Inside it stands another:
+//! half of the places are never held by requests whose content is still coming, at the pace of whoever sends it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,10 +12,17 @@ use crate::{BackendOptions, FailureKind};
 #[derive(Debug)]
 pub(crate) struct Limit {
     places: Arc<Semaphore>,
+    uploads: Arc<Semaphore>,
     concurrency_max: usize,
     queued: AtomicUsize,
     queue_max: usize,
     queue_timeout: Duration,
+}
+
+/// Leave to begin a request whose content is still coming, until that has come.
+#[derive(Debug)]
+pub struct UploadPlace {
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Limit {
@@ -22,11 +30,18 @@ impl Limit {
         let concurrency_max = options.concurrency_max.min(Semaphore::MAX_PERMITS);
         Self {
             places: Arc::new(Semaphore::new(concurrency_max)),
+            uploads: Arc::new(Semaphore::new(concurrency_max / 2)),
             concurrency_max,
             queued: AtomicUsize::new(0),
             queue_max: options.queue_max,
             queue_timeout: options.queue_timeout,
         }
+    }
+
+    /// Takes leave for a request whose content is still coming, if few of the others are such.
+    pub(crate) fn try_upload(&self) -> Option<UploadPlace> {
+        let permit = self.uploads.clone().try_acquire_owned().ok()?;
+        Some(UploadPlace { _permit: permit })
     }
 
     /// Takes a place, if one is free.

@@ -13,6 +13,7 @@ use crate::backend::{Backend, count};
 use crate::breaker::{Pass, Verdict};
 use crate::exchange::{Answered, exchange};
 use crate::incoming::{Content, Incoming, Lease};
+use crate::limit::UploadPlace;
 use crate::link::{Link, Scratch};
 use crate::outgoing::Outgoing;
 use crate::pool::Pool;
@@ -95,6 +96,11 @@ impl Upstream {
         &self.shared.options
     }
 
+    /// Leave to send a request while its content comes: for half of `concurrency_max` at once. None: it has to come whole first.
+    pub fn try_upload(&self) -> Option<UploadPlace> {
+        self.shared.limit.try_upload()
+    }
+
     /// Sends a request and waits for the head of its reply; `timeout` bounds all of it further.
     ///
     /// # Errors
@@ -151,8 +157,10 @@ impl Upstream {
             match attempt.run(request, now, end, total).await {
                 Ok((mut attempt, Answered { head, interim, is_sent })) => {
                     now = Instant::now();
-                    let is_failure = head.status().is_some_and(is_of_a_failing_backend);
-                    attempt.conclude(if is_failure { Verdict::Failure } else { Verdict::Success }, now);
+                    // Others are successes when their content is there, too.
+                    if head.status().is_some_and(is_of_a_failing_backend) {
+                        attempt.conclude(Verdict::Failure, now);
+                    }
                     let is_reusable = is_sent && head.is_persistent();
                     let lease = Lease { attempt, is_reusable, _place: place };
                     let content =
@@ -320,7 +328,7 @@ impl Attempt {
     }
 
     /// Tells the breaker, once.
-    fn conclude(&mut self, verdict: Verdict, now: Instant) {
+    pub(crate) fn conclude(&mut self, verdict: Verdict, now: Instant) {
         let Some(pass) = self.pass.take() else { return };
         let shared = &self.upstream.shared;
         self.target.conclude(&shared.options.name, pass, verdict, shared.ms(now));
@@ -331,10 +339,22 @@ impl Attempt {
         self.upstream.failure(Some(&self.target), phase, kind)
     }
 
+    /// Whether the breaker was not told yet.
+    pub(crate) fn is_undecided(&self) -> bool {
+        matches!(self.pass, Some(Pass::Usual | Pass::Probe { .. }))
+    }
+
+    /// Tells the breaker of a success that may still become a failure.
+    pub(crate) fn succeed_early(&mut self, now: Instant) {
+        if self.is_undecided() {
+            self.conclude(Verdict::Success, now);
+            self.pass = Some(Pass::Counted);
+        }
+    }
+
     /// A reply that had begun will never be whole.
-    pub(crate) fn fail_late(mut self, phase: Phase, kind: FailureKind) -> Failure {
+    pub(crate) fn fail_late(self, phase: Phase, kind: FailureKind) -> Failure {
         count(&self.upstream.shared.counters.failures);
-        self.pass = Some(Pass::Usual);
         self.fail(phase, kind)
     }
 }

@@ -42,6 +42,16 @@ fn a_share_of_failures_below_the_limit_leaves_it_closed() {
 }
 
 #[test]
+fn a_request_counts_once_also_if_it_fails_after_it_was_a_success() {
+    let breaker = breaker();
+    run(&breaker, 20, Verdict::Success, 0);
+    let late = |now_ms| breaker.conclude(Pass::Counted, Verdict::Failure, now_ms);
+    assert!((0..9).all(|_| late(100).is_none()));
+    assert_eq!(breaker.conclude(Pass::Counted, Verdict::Success, 100), None);
+    assert_eq!(late(100), Some(Change::Opened { requests: 20, failures: 10 }));
+}
+
+#[test]
 fn what_is_older_than_the_window_does_not_count() {
     let breaker = breaker();
     run(&breaker, 9, Verdict::Failure, 500);

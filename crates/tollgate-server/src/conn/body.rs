@@ -6,6 +6,7 @@
 use std::rc::Rc;
 
 use bytes::{Buf, BytesMut};
+use tollgate_backend::UploadPlace;
 use tollgate_http::{BodyFraming, ChunkedDecoder, Decoded, RequestError};
 use tollgate_script::{Body, BodyFile};
 
@@ -139,6 +140,11 @@ impl BodyReader {
     /// Whether what is held has to be spooled before more is taken.
     pub(crate) fn is_full(&self) -> bool {
         self.is_full
+    }
+
+    /// Leave to pass the body on while it comes. None: it has to come whole, as one has whose beginning was spooled.
+    pub(super) fn upload_place(&self) -> Option<UploadPlace> {
+        if self.spooled.is_some() { None } else { self.arrived.upload_place() }
     }
 
     /// Moves what is held out of memory.

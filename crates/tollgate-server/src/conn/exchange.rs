@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use tollgate_backend::UploadPlace;
 use tollgate_http::{RequestHead, StatusCode};
 use tollgate_script::Place;
 
@@ -56,11 +57,11 @@ impl Arrived {
         own.unwrap_or(limits.body_pace)
     }
 
-    /// Whether the handler takes a content that is still coming.
-    pub(super) fn streams_content(&self) -> bool {
+    /// Leave to have the handler begin with a content that is still coming.
+    pub(super) fn upload_place(&self) -> Option<UploadPlace> {
         match &self.destination {
-            Destination::Endpoint { endpoint, .. } => endpoint.streams_content(),
-            Destination::Reply(_) => false,
+            Destination::Endpoint { endpoint, .. } => endpoint.upload_place(),
+            Destination::Reply(_) => None,
         }
     }
 

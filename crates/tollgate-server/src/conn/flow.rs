@@ -160,6 +160,21 @@ impl<S: Transport> Connection<S> {
     }
 }
 
+/// Waits for what leaves before a streamed content, whose time goes on.
+pub(super) async fn beside_flow<F: Future>(leaving: F, mut flow: Option<&mut Flow>) -> F::Output {
+    let mut leaving = pin!(leaving);
+    poll_fn(|context| {
+        let polled = leaving.as_mut().poll(context);
+        if polled.is_pending()
+            && let Some(flow) = &mut flow
+        {
+            let _ = flow.poll_overdue(context);
+        }
+        polled
+    })
+    .await
+}
+
 impl Framing {
     /// Adds a part of a content.
     fn push(self, out: &mut Vec<u8>, part: &[u8]) {

@@ -45,6 +45,7 @@ pub(crate) use client::{Origin, RequestOrigin};
 pub(crate) use deadline::Deadlines;
 use deadline::{Phase, Slot};
 pub(crate) use exchange::{Arrived, Destination};
+use flow::beside_flow;
 use outlet::Outlet;
 use queue::{Answered, Form, Queue, Source};
 pub(crate) use stream::Scratch;
@@ -416,14 +417,15 @@ impl<S: Transport> Connection<S> {
         self.replies.count_leaving(&self.worker.cells);
         let ends_with = |bytes| self.replies.slices().any(|(_, slice)| slice.len > u64::from(bytes));
         let is_end_in_files = self.reuse == Reuse::Close && ends_with(UNSENT_BYTES);
+        let mut flow = self.replies.take_flow();
         let Self { stream, slot, held, rules, worker, queue, replies, .. } = self;
         if is_end_in_files {
             stream.let_files_go_ahead()?;
         }
         let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
-        queue.beside(&worker.recorder, outlet.send(replies)).await?;
+        let sent = beside_flow(outlet.send(replies), flow.as_mut().map(|(flow, _)| flow));
+        queue.beside(&worker.recorder, sent).await?;
         self.worker.cells.count_sent(self.replies.bytes_len());
-        let flow = self.replies.take_flow();
         self.replies.clear();
         self.flight.set(self.queue.count() + usize::from(flow.is_some()));
         match flow {

@@ -65,6 +65,15 @@ struct Entry {
     bytes: usize,
 }
 
+impl Answered {
+    /// Ends the time of a content that nobody takes yet: replies before it leave slowly.
+    fn watch(&mut self, context: &mut Context<'_>) {
+        if let Some(flow) = &mut self.answer.flow {
+            let _ = flow.poll_overdue(context);
+        }
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Queue {
     /// Behind all that are answered. At most the last of them has a method that is not safe.
@@ -181,6 +190,9 @@ impl Queue {
         }
         if std::mem::take(&mut self.is_turn_over) {
             give_turn(context);
+        }
+        for answered in &mut self.answered {
+            answered.watch(context);
         }
     }
 

@@ -8,7 +8,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::time::Instant;
 
-use tollgate_backend::BrokenOff;
+use tollgate_backend::{BrokenOff, UploadPlace};
 use tollgate_http::{RequestError, StatusCode};
 use tollgate_script::Body;
 
@@ -25,6 +25,8 @@ pub(super) struct Uploading {
     pub(super) pace: BodyPace,
     pub(super) begun: Instant,
     bytes_max: u64,
+    /// Given back when the body is whole, or nobody waits for it.
+    _place: UploadPlace,
 }
 
 impl Uploading {
@@ -36,7 +38,7 @@ impl Uploading {
 
 impl<S: Transport> Connection<S> {
     /// Has the handler begin with what came of a body.
-    pub(super) fn begin_upload(&mut self) {
+    pub(super) fn begin_upload(&mut self, place: UploadPlace) {
         let Reading::Body(body) = std::mem::replace(&mut self.reading, Reading::Head) else { return };
         let BodyReader { mut arrived, framing, content, .. } = *body;
         let upload = Upload::new(arrived.head.framing().length(), content);
@@ -47,6 +49,7 @@ impl<S: Transport> Connection<S> {
             pace: arrived.body_pace(self.limits()),
             begun: arrived.begun,
             bytes_max: arrived.body_bytes_max(),
+            _place: place,
         }));
         self.feed_upload();
         self.answer(arrived, Body::default());

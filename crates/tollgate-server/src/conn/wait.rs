@@ -22,10 +22,9 @@ impl<S: Transport> Connection<S> {
         if let Reading::Body(body) = &self.reading
             && body.is_full()
         {
-            if body.arrived.streams_content() {
-                self.begin_upload();
-            } else {
-                self.spool().await;
+            match body.upload_place() {
+                Some(place) => self.begin_upload(place),
+                None => self.spool().await,
             }
             return Ok(());
         }

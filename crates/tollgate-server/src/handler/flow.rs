@@ -81,7 +81,7 @@ impl Flow {
         }
     }
 
-    /// Ready when its time is over while nobody takes what it wrote; then it is broken.
+    /// Ready, once, when its time is over while nobody takes what it wrote; from then on it is broken.
     pub(crate) fn poll_overdue(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Script(_) => Poll::Pending,

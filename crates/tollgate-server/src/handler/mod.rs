@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tollgate_backend::Client;
+use tollgate_backend::{Client, UploadPlace};
 use tollgate_http::{Method, Methods, RequestHead, StatusCode};
 use tollgate_script::{Host, LoadError, Reach, RecordFields, Request, Role};
 
@@ -221,12 +221,13 @@ impl Endpoint {
         !matches!(self.handler, Handler::Proxy(_))
     }
 
-    /// Whether the handler takes a content that is still coming: a backend does, where nobody else needs the whole.
-    pub(crate) fn streams_content(&self) -> bool {
-        matches!(self.handler, Handler::Proxy(_))
-            && self.stream.is_none()
-            && self.before.is_empty()
-            && self.after.is_empty()
+    /// Leave to begin with a content that is still coming: a backend gives it, where nobody else needs the whole.
+    pub(crate) fn upload_place(&self) -> Option<UploadPlace> {
+        let needs_whole = self.stream.is_some() || !self.before.is_empty() || !self.after.is_empty();
+        match &self.handler {
+            Handler::Proxy(proxy) if !needs_whole => proxy.upload_place(),
+            _ => None,
+        }
     }
 
     /// Why a request of this moment is not taken on, if it is not: its records would wait for a database that is away, or its

@@ -28,6 +28,7 @@ mod loaded;
 mod passing;
 mod peer;
 mod pipelining;
+mod proxied_content;
 mod proxied_uploads;
 mod proxy_faults;
 mod proxying;

@@ -8,6 +8,7 @@ use tollgate_server::{BackendOptions, ProxySpec};
 
 use crate::backend::{FakeBackend, Taken, field};
 use crate::site::{Running, Site};
+use crate::spool::wait_for_files as wait_for_spooled;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 const BODY_BYTES: usize = 700_000;
@@ -207,4 +208,44 @@ fn one_that_does_not_come_in_time_is_408_and_no_fault_of_the_backend() {
     peer.expect("408", "the request took too long\n");
     peer.expect_end();
     assert_eq!(server.backends()[0].addresses[0].breaker, tollgate_server::BreakerState::Closed);
+}
+
+#[test]
+fn slow_uploads_leave_half_of_the_places_and_further_ones_come_whole_first() {
+    let backend = FakeBackend::replying(OK);
+    let mut options = backend.options();
+    options.concurrency_max = 2;
+    options.queue_timeout = Duration::from_millis(1);
+    let server = serve(options);
+    let content = content();
+    let begin = || {
+        let mut peer = server.connect();
+        peer.send(put(content.len()) + &content[..FIRST_BYTES]);
+        peer
+    };
+    let await_upload = || {
+        while server.backends()[0].in_flight == 0 {
+            thread::yield_now();
+        }
+    };
+    let mut passed_on = begin();
+    await_upload();
+    let mut spooled = begin();
+    wait_for_spooled(&server, 1);
+    assert_eq!(server.backends()[0].in_flight, 1, "the second is not there yet");
+    server.check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", "200", "hello");
+    for peer in [&mut spooled, &mut passed_on] {
+        peer.send(&content[FIRST_BYTES..]);
+        peer.expect("200", "hello");
+    }
+    let mut lengths: Vec<_> = (0..3).map(|_| backend.request().len()).collect();
+    lengths.sort_unstable();
+    assert!(lengths[0] < BODY_BYTES && lengths[1] > BODY_BYTES, "{lengths:?}");
+    // A place is given back with the last byte of the body.
+    server.await_idle_backends();
+    let mut again = begin();
+    await_upload();
+    wait_for_spooled(&server, 0);
+    again.send(&content[FIRST_BYTES..]);
+    again.expect("200", "hello");
 }

@@ -38,7 +38,7 @@ fn spooled_files(folder: &Path) -> usize {
         .count()
 }
 
-fn wait_for_files(server: &Running, count: usize) {
+pub(crate) fn wait_for_files(server: &Running, count: usize) {
     let begun = Instant::now();
     loop {
         let found = spooled_files(&server.folder().join("spool"));

@@ -8,6 +8,7 @@ use crate::program::App;
 const DOCS: &str = include_str!("../../../../docs/metrics.md");
 const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
 const RULES: &str = include_str!("../../../../dist/prometheus/tollgate.rules.yml");
+const RULE_TESTS: &str = include_str!("../../../../dist/prometheus/tollgate.rules.test.yml");
 
 const CONFIG: &str = r#"
 workers = 2
@@ -156,13 +157,17 @@ fn check_values(families: &BTreeMap<String, Family>) {
 }
 
 #[test]
-fn what_to_do_is_written_for_every_alarm() {
+fn every_alarm_is_tried_and_what_to_do_is_written() {
     let alarms: Vec<_> = RULES.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
     assert!(alarms.len() > 10, "{alarms:?}");
     for alarm in alarms {
         assert!(
             OPERATIONS.contains(alarm),
             "{alarm} is in tollgate.rules.yml, and not in docs/operations.md"
+        );
+        assert!(
+            RULE_TESTS.contains(&format!("  - name: {alarm}\n")),
+            "{alarm} is in tollgate.rules.yml, and not in tollgate.rules.test.yml"
         );
     }
 }

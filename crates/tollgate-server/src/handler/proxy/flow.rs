@@ -29,11 +29,21 @@ pub(crate) struct BackendFlow {
     request: Rc<Request>,
     /// The request counts as long as its content comes.
     permit: Option<Permit>,
+    ending: Ending,
+}
+
+/// How the content ends.
+#[derive(PartialEq, Eq)]
+enum Ending {
+    /// As the backend ends it.
+    Whole,
+    /// It was given up: what comes of it is worth nothing.
+    Cut,
 }
 
 impl BackendFlow {
     pub(super) fn new(content: Content, came: BytesMut, proxy: Rc<Proxy>, request: Rc<Request>) -> Self {
-        Self { content, came, proxy, request, permit: None }
+        Self { content, came, proxy, request, permit: None, ending: Ending::Whole }
     }
 
     /// Keeps the place of the request to its end.
@@ -61,6 +71,9 @@ impl BackendFlow {
 
     /// Reads what there is.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Flowed> {
+        if self.ending == Ending::Cut {
+            return Poll::Ready(Flowed::Broken);
+        }
         if self.content.is_over() {
             return Poll::Ready(Flowed::Ended);
         }
@@ -100,14 +113,15 @@ impl BackendFlow {
         }
     }
 
-    /// Ready when the time of the request is over while the client takes nothing.
+    /// Ready, once, when the time of the request is over while the client takes nothing.
     pub(crate) fn poll_overdue(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.content.poll_overdue(context).map(|failure| {
             self.broken(&failure);
         })
     }
 
-    fn broken(&self, failure: &Failure) -> Flowed {
+    fn broken(&mut self, failure: &Failure) -> Flowed {
+        self.ending = Ending::Cut;
         self.proxy.tell(failure, &self.request);
         Flowed::Broken
     }

@@ -1,8 +1,8 @@
 //! Proxied routes: a request goes on to a backend, and what comes back to the client.
 //!
-//! Both are written anew from what was read ([`request`], [`reply`]), never passed on as bytes (rule 20). A request has come
-//! whole before it goes on, in memory or in the spool, so a slow client holds no place at a backend, and what is idempotent
-//! can be sent again. A short reply is gathered first, so that a backend that breaks off shows as 502; a longer one leaves
+//! Both are written anew from what was read ([`request`], [`reply`]), never passed on as bytes (rule 20). A request with a short
+//! body has come whole before it goes on, so a slow client holds no place at a backend, and what is idempotent can be sent
+//! again; a long body goes on while it comes, if others leave it one of the places for such, else through the spool. A short reply is gathered first, so that a backend that breaks off shows as 502; a longer one leaves
 //! as it comes ([`flow`]), and one side waits for the other.
 
 mod flow;
@@ -19,7 +19,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use tollgate_backend::{Failure, Incoming, Upstream};
+use tollgate_backend::{Failure, Incoming, UploadPlace, Upstream};
 use tollgate_http::{Method, Methods, StatusCode};
 use tollgate_script::Request;
 
@@ -99,6 +99,11 @@ impl Proxy {
             told: Cell::new(None),
             left_out: Cell::new(0),
         })
+    }
+
+    /// Leave to begin a request whose content is still coming.
+    pub(super) fn upload_place(&self) -> Option<UploadPlace> {
+        self.upstream.try_upload()
     }
 
     /// Begins a request; nothing is sent before it is polled.

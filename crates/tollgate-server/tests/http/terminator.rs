@@ -173,7 +173,7 @@ impl Terminator {
         let address = listener.local_addr().unwrap();
         let (sender, shaken) = channel();
         let connections = Arc::new(AtomicUsize::new(0));
-        let (count, config, ending) = (connections.clone(), side.config(), side.ending);
+        let (count, ending, config) = (connections.clone(), side.ending, side.config());
         thread::spawn(move || {
             for socket in listener.incoming() {
                 let Ok(socket) = socket else { return };
@@ -200,7 +200,7 @@ impl Terminator {
 }
 
 impl ServerSide {
-    fn config(&self) -> Arc<ServerConfig> {
+    fn config(self) -> Arc<ServerConfig> {
         let builder = ServerConfig::builder_with_provider(tollgate_tls::provider());
         let builder = builder.with_protocol_versions(&self.versions).unwrap();
         let builder = match &self.clients {

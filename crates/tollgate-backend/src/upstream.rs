@@ -239,6 +239,9 @@ fn is_of_a_failing_backend(status: StatusCode) -> bool {
     matches!(status.as_u16(), 502..=504)
 }
 
+/// A connection that is being made; without one, how far it was and why.
+type Connecting = Pin<Box<dyn Future<Output = Result<Link, (Phase, FailureKind)>>>>;
+
 /// A request at one address.
 pub(crate) struct Attempt {
     pub(crate) upstream: Rc<Upstream>,
@@ -298,11 +301,7 @@ impl Attempt {
     }
 
     /// Makes a connection, TLS and all. On the heap, so that requests on kept ones stay small.
-    fn connect(
-        &self,
-        timeouts: &crate::Timeouts,
-        end: Instant,
-    ) -> Pin<Box<dyn Future<Output = Result<Link, (Phase, FailureKind)>>>> {
+    fn connect(&self, timeouts: &crate::Timeouts, end: Instant) -> Connecting {
         let (upstream, target, timeouts) = (self.upstream.clone(), self.target.clone(), *timeouts);
         Box::pin(async move {
             let shared = &upstream.shared;

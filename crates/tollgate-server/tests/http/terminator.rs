@@ -173,7 +173,7 @@ impl Terminator {
         let address = listener.local_addr().unwrap();
         let (sender, shaken) = channel();
         let connections = Arc::new(AtomicUsize::new(0));
-        let (count, config, ending) = (connections.clone(), side.config(), side.ending);
+        let (count, ending, config) = (connections.clone(), side.ending, side.config());
         thread::spawn(move || {
             for socket in listener.incoming() {
                 let Ok(socket) = socket else { return };
@@ -200,7 +200,7 @@ impl Terminator {
 }
 
 impl ServerSide {
-    fn config(&self) -> Arc<ServerConfig> {
+    fn config(self) -> Arc<ServerConfig> {
         let builder = ServerConfig::builder_with_provider(tollgate_tls::provider());
         let builder = builder.with_protocol_versions(&self.versions).unwrap();
         let builder = match &self.clients {
@@ -312,11 +312,15 @@ fn carry_down(session: &Mutex<ServerConnection>, socket: &TcpStream, mut plain: 
             }
             Ok(bytes) => {
                 session.writer().write_all(&buffer[..bytes]).unwrap();
-                let sent = send(&mut session, socket);
-                let sent = sent.and_then(|()| match ending {
-                    Ending::Half => (&*socket).write_all(&[23, 3, 3]),
-                    Ending::Told | Ending::Cut => Ok(()),
-                });
+                // In one piece, so that both are there when the reply is.
+                let mut records = Vec::new();
+                while session.wants_write() {
+                    session.write_tls(&mut records).unwrap();
+                }
+                if ending == Ending::Half {
+                    records.extend([23, 3, 3]);
+                }
+                let sent = (&*socket).write_all(&records);
                 if sent.is_err() {
                     let _ = plain.shutdown(Shutdown::Both);
                     return;

@@ -59,9 +59,9 @@ class Work:
 
 
 WORKS = {"script": Work("/script", 0, 1, 32), "fixed": Work("/fixed", 90, 64, 8)}
-QUEUE_AGES = ["1s", "40ms"]
+QUEUE_AGES = ["1s", "20ms"]
 #: Where the queue may be older, the latency of what is taken is the operator's wish.
-QUEUE_AGE_SHORT = "40ms"
+QUEUE_AGE_SHORT = "20ms"
 STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 CONNECTIONS_MAX = 8000
 #: How late a request may be sent.
@@ -197,7 +197,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--only", choices=WORKS)
-    parser.add_argument("--queue-age", help="queue_age_max of the server; 1s, its default, and 40ms otherwise")
+    parser.add_argument("--queue-age", help="queue_age_max of the server; 1s, its default, and 20ms otherwise")
     arguments = parser.parse_args()
     os.sched_setaffinity(0, {int(LOAD_CORE)})
     failures = []

@@ -1,5 +1,7 @@
 //! The admin listener: who is answered, what, and that it answers whatever happens to the rest of the server.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -7,10 +9,10 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 
 use crate::client::Client;
-use crate::program::{App, BINARY, PATIENCE, eventually};
+use crate::program::{App, BINARY, PATIENCE, Running, eventually};
 
 const ROUTE: &str = "[[route]]\npath = \"/\"\nreply = { body = \"hello\" }\n";
 const STREAM: &str = "[stream.s]\ncolumns = [{ name = \"path\", type = \"text\", from = \"request.path\" }]\n\
@@ -187,6 +189,52 @@ fn it_answers_while_no_descriptor_is_left() {
     }
     drop(flood);
     eventually("it is over", || (!get(&app, "/readyz").content.contains("descriptors_short")).then_some(()));
+    server.stop();
+}
+
+/// Takes away every descriptor that is not open.
+fn leave_no_descriptor(server: &Running) {
+    let folder = fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap();
+    let open: BTreeSet<u64> =
+        folder.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
+    let first_free = (0..).find(|number| !open.contains(number)).unwrap();
+    let pid = Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap();
+    let limit = Rlimit { current: Some(first_free), maximum: getrlimit(Resource::Nofile).maximum };
+    prlimit(Some(pid), Resource::Nofile, limit).unwrap();
+}
+
+/// Keeps a connection that was served.
+fn served(server: &Running) -> Option<Client> {
+    let mut client = server.connect();
+    client.get("/").is_some_and(|reply| reply.is_success()).then_some(client)
+}
+
+#[test]
+fn health_is_told_by_the_last_descriptors_which_no_client_gets() {
+    let app = App::new(ROUTE, &[]);
+    let server = app.start();
+    // They fill the gaps that the start left.
+    let clients: Vec<_> = (0..40).filter_map(|_| served(&server)).collect();
+    assert_eq!(clients.len(), 40);
+    leave_no_descriptor(&server);
+    for _ in 0..20 {
+        assert!(served(&server).is_none(), "a descriptor is left");
+        for (path, said) in [("/healthz", "ok\n"), ("/readyz", "ready\n")] {
+            let answer = get(&app, path);
+            assert_eq!(answer.status, 200, "{answer:?}");
+            assert!(answer.content.starts_with(said), "{answer:?}");
+        }
+    }
+    // As many at once as are kept for it.
+    let mut askers: Vec<_> =
+        (0..4).map(|_| UnixStream::connect(app.log_dir().join("admin.sock")).unwrap()).collect();
+    for asker in &mut askers {
+        asker.set_read_timeout(Some(PATIENCE)).unwrap();
+        let answer = exchange(asker, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        assert_eq!(answer.status, 200);
+    }
+    drop(clients);
+    eventually("clients are served again", || served(&server));
     server.stop();
 }
 

@@ -252,6 +252,22 @@ impl HeadReader {
         Ok(None)
     }
 
+    /// Takes back the memory of a head that nobody needs any more, for the next one.
+    pub fn recycle(&mut self, head: RequestHead) {
+        let mut fields = head.fields;
+        fields.clear();
+        if self.fields.capacity() == 0 {
+            self.fields = fields;
+        }
+    }
+
+    /// Lets go of memory that it keeps for the next head.
+    pub fn let_go(&mut self) {
+        if self.fields.is_empty() {
+            self.fields = Vec::new();
+        }
+    }
+
     /// Tells whether bytes of a head were taken, so that its deadline runs (rule 2).
     pub fn has_started(&self) -> bool {
         self.blank_bytes > 0 || self.searched > 0

@@ -102,8 +102,14 @@ pub(crate) fn origin_form(head: &[u8], start: usize) -> Option<(TargetSpans, usi
         }
         _ => (None, path.range().end),
     };
-    let spans =
-        TargetSpans { raw: Span::new(start, end), form: Form::Resource, path, query, authority: None, is_plain };
+    let spans = TargetSpans {
+        raw: Span::new(start, end),
+        form: Form::Resource,
+        path,
+        query,
+        authority: None,
+        is_plain,
+    };
     Some((spans, end))
 }
 

@@ -70,6 +70,7 @@ impl ConnectionFields {
     }
 
     /// RFC 9110 section 10.1.1 (rule 17): none in 1.0; without content there is nothing to wait for.
+    #[inline]
     pub(crate) fn expects_continue(
         &self,
         version: Version,

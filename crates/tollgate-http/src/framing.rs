@@ -64,6 +64,7 @@ impl FramingFields {
         Ok(())
     }
 
+    #[inline]
     pub(crate) fn decide(self, version: Version) -> Result<BodyFraming, RequestError> {
         match (self.transfer_encoding, self.content_length) {
             (None, None) => Ok(BodyFraming::None),

@@ -15,6 +15,7 @@ use crate::target::{TargetSpans, origin_form, parse_target};
 use crate::{BodyFraming, Limits, Method, RequestError, Target, UnderscoreNames};
 use bytes::{Buf, Bytes, BytesMut};
 use std::fmt;
+use std::mem::take;
 
 /// The two versions that are spoken here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -445,19 +446,21 @@ impl HeadReader {
 
     /// The verdict over a whole head, which ends at `end`; the reader is fresh again afterwards.
     fn finish(&mut self, buffer: &mut BytesMut, end: usize) -> Result<RequestHead, RequestError> {
-        let reader = std::mem::take(self);
-        let Some(line) = reader.line else { return Err(malformed(b"")) };
-        let host = resolve_host(line, reader.host, buffer)?;
-        let framing = reader.framing.decide(line.version)?;
-        reader.connection.check_upgrade(line.version, framing)?;
+        let Some(line) = self.line.take() else { return Err(malformed(b"")) };
+        let host = resolve_host(line, self.host.take(), buffer)?;
+        let framing = take(&mut self.framing).decide(line.version)?;
+        let connection = take(&mut self.connection);
+        connection.check_upgrade(line.version, framing)?;
+        self.dropped = 0;
+        self.go_on_at(0);
         Ok(RequestHead {
-            expects_continue: reader.connection.expects_continue(line.version, framing)?,
-            is_persistent: reader.connection.is_persistent(line.version),
-            connection_names_fields: reader.connection.names_fields(),
+            expects_continue: connection.expects_continue(line.version, framing)?,
+            is_persistent: connection.is_persistent(line.version),
+            connection_names_fields: connection.names_fields(),
             bytes: buffer.split_to(end).freeze(),
-            blank_bytes: reader.blank_bytes,
+            blank_bytes: take(&mut self.blank_bytes),
             line,
-            fields: reader.fields,
+            fields: take(&mut self.fields),
             host,
             framing,
         })

@@ -156,6 +156,7 @@ impl Worker {
         Some(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text))
     }
 
+    #[inline]
     pub(crate) fn request_id(&self, head: &RequestHead, time_us: i64, is_taken: bool) -> RequestId {
         let made = self.ids.next(time_us);
         let came = if is_taken { head.field_bytes("x-request-id") } else { None };

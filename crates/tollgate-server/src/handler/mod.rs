@@ -242,6 +242,7 @@ impl Endpoint {
 
     /// Why a request of this moment is not taken on, if it is not: its records would wait for a database that is away, or its
     /// scripts keep too much memory.
+    #[inline]
     pub(crate) fn refusal_now(&self, head: &RequestHead, recorder: &Recorder) -> Option<(Refusal, Reply)> {
         let (refusal, text) = if self.stream.as_ref().is_some_and(|stream| recorder.is_refusing(stream.ack)) {
             (Refusal::Database, AWAY)
@@ -254,6 +255,7 @@ impl Endpoint {
     }
 
     /// Takes a request on, as far as the route's own bounds go, or answers it.
+    #[inline]
     pub(crate) fn admit(
         &self,
         head: &RequestHead,

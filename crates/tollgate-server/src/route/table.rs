@@ -73,6 +73,7 @@ impl<T> RouteTable<T> {
 
     /// Looks up a decoded, normalised path, or `*`. The host, which may have a port, is asked for only if a route names
     /// one.
+    #[inline]
     pub fn find<'t, 'h>(
         &'t self,
         host: impl FnOnce() -> Option<&'h str>,
@@ -109,6 +110,7 @@ impl<T> RouteTable<T> {
         matches.collect()
     }
 
+    #[inline]
     fn land<'h>(&self, host: impl FnOnce() -> Option<&'h str>, path: &[u8]) -> Option<Landing<'_, T>> {
         let named = if self.hosts.is_empty() { None } else { host().and_then(|host| self.site(host)) };
         match named.and_then(|site| site.find(path)) {
@@ -128,6 +130,7 @@ impl<T> RouteTable<T> {
 }
 
 impl<T> Site<T> {
+    #[inline]
     fn find(&self, path: &[u8]) -> Option<Landing<'_, T>> {
         match path {
             b"*" if self.asterisk.entries.is_empty() => None,
@@ -137,6 +140,7 @@ impl<T> Site<T> {
     }
 }
 
+#[inline]
 fn choose<T>(leaf: &Leaf<T>, path_info_bytes: usize, method: Method) -> Routed<'_, T> {
     match leaf.entry(method) {
         Some(entry) => Routed::Found(Match { entry, path_info_bytes }),

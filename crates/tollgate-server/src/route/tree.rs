@@ -85,6 +85,7 @@ impl<T> Node<T> {
     /// Finds the routes of the most exact pattern that matches `path`.
     ///
     /// A route that ends there comes before the redirect to a folder, and that before a less exact `*`.
+    #[inline]
     pub(super) fn find(&self, path: &[u8]) -> Option<Landing<'_, T>> {
         let mut is_folder = false;
         let found = self.walk(path.strip_prefix(b"/"), &mut is_folder);

@@ -233,7 +233,8 @@ impl HeadReader {
             return Ok(None);
         }
         loop {
-            if self.line.is_some() && buffer[self.line_start..].starts_with(b"\r\n") {
+            let rest = buffer.get(self.line_start..).unwrap_or_default();
+            if self.line.is_some() && rest.starts_with(b"\r\n") {
                 let end = self.line_start + 2;
                 self.check_size(buffer, end, limits)?;
                 return self.finish(buffer, end).map(Some);
@@ -241,7 +242,8 @@ impl HeadReader {
             if self.searched == self.line_start && self.take_usual_line(buffer, limits)? {
                 continue;
             }
-            let Some(line_feed) = memchr::memchr(b'\n', &buffer[self.searched..]) else { break };
+            let unsearched = buffer.get(self.searched..).unwrap_or_default();
+            let Some(line_feed) = memchr::memchr(b'\n', unsearched) else { break };
             let line_end = self.searched + line_feed + 1;
             self.check_size(buffer, line_end, limits)?;
             let content_end = self.content_end(buffer, line_end)?;

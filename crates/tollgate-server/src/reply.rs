@@ -515,6 +515,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::observe::RouteName;
 
     fn tally() -> RouteTally {
         RouteTally { status: StatusCode::OK, begun: std::time::Instant::now(), route: None }
@@ -540,6 +541,29 @@ mod tests {
         replies.push(&reply, None, None, writing(false), tally());
         assert_eq!(&replies.bytes()[head.len()..head.len() * 2], head);
         assert!(replies.bytes().ends_with(b"\r\n\r\nhello\n"));
+    }
+
+    #[test]
+    fn plain_replies_of_one_moment_are_counted_together_and_all_of_them_are() {
+        let reply = PlainReply::new(&Reply::text(StatusCode::OK, "hello"), false);
+        let worker = WorkerCells::new();
+        let name = |path: &str| RouteName { path: path.to_owned(), host: None, methods: None };
+        let routes = ["/a", "/b"].map(|path| OwnCells::new(worker.route(name(path))));
+        let (early, late) = (Instant::now(), Instant::now() + std::time::Duration::from_secs(1));
+        let mut replies = Replies::default();
+        let id = || RequestId::Made(Uuid::nil());
+        for (route, begun) in [(0, early), (0, early), (0, late), (1, late), (1, late)] {
+            replies.push_plain(&reply, writing(false).date, id, begun, &routes[route]);
+        }
+        replies.push(&Reply::text(StatusCode::OK, "hello"), None, None, writing(false), tally());
+        assert_eq!((replies.count(), replies.entries.len()), (6, 4));
+        let one = replies.bytes().len() / 6;
+        assert!(replies.bytes().chunks(one).all(|reply| reply == &replies.bytes()[..one]));
+        assert!(replies.entries.iter().map(|entry| entry.end).eq([2, 3, 5, 6].map(|count| count * one)));
+        replies.count_leaving(&worker);
+        assert_eq!(routes.map(|route| route.observed().count()), [3, 2]);
+        replies.clear();
+        assert_eq!(replies.count(), 0);
     }
 
     #[test]

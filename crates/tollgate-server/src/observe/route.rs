@@ -84,6 +84,11 @@ impl RouteCells {
         Self { name, replies, took, script_failures }
     }
 
+    #[cfg(test)]
+    pub(crate) fn observed(&self) -> Observed {
+        self.took.read()
+    }
+
     pub(crate) fn count_failure(&self, failure: ScriptFailure) {
         self.script_failures[failure as usize].add(1);
     }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Instructions of the whole process per request, by callgrind: `bench/instructions.py [--depth 16] [--proxied BYTES]`. Needs valgrind.
 
-One connection sends packets of so many requests for a fixed reply, or one by one such that a backend answers by so many bytes; the
-difference between many packets and few leaves the start out. Scripts are not counted: valgrind does not survive how they read the
-clock of their thread.
+One connection sends packets of so many requests for a fixed reply, or one by one such that a backend answers by so many bytes.
+Counting begins when a first connection was served: what a start takes depends on the clock. Scripts are not counted: valgrind does
+not survive how they read the clock of their thread.
 """
 
 import argparse
@@ -37,7 +37,7 @@ urls = ["http://127.0.0.1:@PORT@"]
 path = "/*"
 proxy = "app"
 """
-FEW, MANY = 100, 600
+FIRST, PACKETS = 100, 500
 
 
 def main():
@@ -50,8 +50,8 @@ def main():
     else:
         content = bytes(arguments.proxied)
         routes, depth, what = PROXIED.replace("@PORT@", str(answer(content))), 1, f"proxied, {len(content)} bytes"
-    few, many = (count(routes, depth, content, packets) for packets in (FEW, MANY))
-    print(f"{what}, {depth} to a packet: {(many - few) / (MANY - FEW) / depth:.0f} instructions a request")
+    instructions = count(routes, depth, content) / PACKETS / depth
+    print(f"{what}, {depth} to a packet: {instructions:.0f} instructions a request")
 
 
 def answer(content: bytes) -> int:
@@ -76,19 +76,25 @@ def answer(content: bytes) -> int:
     return listener.getsockname()[1]
 
 
-def count(routes: str, depth: int, content: bytes, packets: int) -> int:
+def count(routes: str, depth: int, content: bytes) -> int:
     with tempfile.TemporaryDirectory(prefix="tollgate-instructions-") as folder:
         Path(folder, "tollgate.toml").write_text(CONFIGURATION + routes)
         callgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out"]
         command = [*callgrind, str(PROGRAM), "serve", "--no-load", folder]
-        told = Path(folder, "told")
-        with told.open("w") as errors:
-            server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-            port = int(server.stdout.readline().split()[1].rsplit(":", 1)[1])
-            ask(port, depth, content, packets)
-            server.send_signal(signal.SIGTERM)
-            server.wait(120)
-        return int(re.search(r"Collected : (\d+)", told.read_text())[1])
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        port = int(server.stdout.readline().split()[1].rsplit(":", 1)[1])
+        ask(port, depth, content, FIRST)
+        control("--zero", server.pid)
+        ask(port, depth, content, PACKETS)
+        control("--dump", server.pid)
+        server.send_signal(signal.SIGTERM)
+        server.wait(120)
+        return int(re.search(r"^totals: (\d+)", Path(folder, "out.1").read_text(), re.MULTILINE)[1])
+
+
+def control(order: str, process: int):
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run(["callgrind_control", order, str(process)], check=True, **quiet)
 
 
 def ask(port: int, depth: int, content: bytes, packets: int):

@@ -29,6 +29,7 @@ fn ip_literal_len(bytes: &[u8]) -> Option<usize> {
 }
 
 /// An IPv4 address is a `reg-name` by its letters. The host of an http URI is not empty (RFC 9110 section 4.2.1).
+#[inline]
 fn reg_name_len(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {

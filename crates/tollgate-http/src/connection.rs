@@ -18,7 +18,7 @@ pub(crate) struct ConnectionFields {
 #[derive(Debug, Clone)]
 enum Expectation {
     Continue,
-    Unknown(RequestError),
+    Unknown(Box<RequestError>),
 }
 
 impl ConnectionFields {
@@ -58,7 +58,7 @@ impl ConnectionFields {
             && members.all(|expectation| expectation.eq_ignore_ascii_case(b"100-continue"));
         if !is_continue {
             let error = RequestError::ExpectationUnknown { found: excerpt(value) };
-            self.expectation = Some(Expectation::Unknown(error));
+            self.expectation = Some(Expectation::Unknown(error.into()));
         } else if self.expectation.is_none() {
             self.expectation = Some(Expectation::Continue);
         }
@@ -70,13 +70,14 @@ impl ConnectionFields {
     }
 
     /// RFC 9110 section 10.1.1 (rule 17): none in 1.0; without content there is nothing to wait for.
+    #[inline]
     pub(crate) fn expects_continue(
         &self,
         version: Version,
         framing: BodyFraming,
     ) -> Result<bool, RequestError> {
         match &self.expectation {
-            Some(Expectation::Unknown(error)) if version == Version::Http11 => Err(error.clone()),
+            Some(Expectation::Unknown(error)) if version == Version::Http11 => Err(*error.clone()),
             Some(Expectation::Continue) if version == Version::Http11 => Ok(framing.has_content()),
             _ => Ok(false),
         }

@@ -4,7 +4,7 @@ use crate::RequestError;
 use crate::error::excerpt;
 use crate::grammar::{
     BLANK, FIELD_NAME, TOKEN, first_outside, is, is_all_field_content, is_field_content, is_token,
-    trim_blanks,
+    run_of_field_content, trim_blanks,
 };
 use crate::span::Span;
 
@@ -40,6 +40,35 @@ impl KnownField {
         };
         name.eq_ignore_ascii_case(text).then_some(known)
     }
+}
+
+/// Reads the field line that begins at `start` in `head`, and finds its end, in one pass. None: it is not whole, or takes a
+/// closer look.
+#[inline]
+pub(crate) fn whole_field_line(head: &[u8], start: usize) -> Option<(FieldSpan, usize)> {
+    let line = head.get(start..)?;
+    let colon = first_outside(FIELD_NAME, line)?;
+    if colon == 0 || line[colon] != b':' {
+        return None;
+    }
+    // The usual blank is one.
+    let value_start = if line.get(colon + 1) == Some(&b' ') { colon + 2 } else { colon + 1 };
+    let value = line.get(value_start..)?;
+    let value_bytes = run_of_field_content(value);
+    let is_trimmed = match &value[..value_bytes] {
+        [first, .., last] => !is(BLANK, *first) && !is(BLANK, *last),
+        [byte] => !is(BLANK, *byte),
+        [] => false,
+    };
+    if !is_trimmed || !value[value_bytes..].starts_with(b"\r\n") {
+        return None;
+    }
+    let value_start = start + value_start;
+    let field = FieldSpan {
+        name: Span::new(start, start + colon),
+        value: Span::new(value_start, value_start + value_bytes),
+    };
+    Some((field, value_start + value_bytes + 2))
 }
 
 /// Reads `line`, which begins `start` bytes into its head and is without its CRLF.

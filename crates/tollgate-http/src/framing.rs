@@ -43,7 +43,7 @@ pub(crate) struct FramingFields {
 enum TransferEncoding {
     Chunked,
     /// Kept until the end of the head: with Content-Length or in HTTP/1.0 the fault is a graver one.
-    Refused(RequestError),
+    Refused(Box<RequestError>),
 }
 
 impl FramingFields {
@@ -64,6 +64,7 @@ impl FramingFields {
         Ok(())
     }
 
+    #[inline]
     pub(crate) fn decide(self, version: Version) -> Result<BodyFraming, RequestError> {
         match (self.transfer_encoding, self.content_length) {
             (None, None) => Ok(BodyFraming::None),
@@ -72,7 +73,7 @@ impl FramingFields {
             (Some(_), _) if version == Version::Http10 => Err(RequestError::TransferEncodingInHttp10),
             // RFC 9112 section 6.3 item 3: may be an attempt at smuggling.
             (Some(_), Some(_)) => Err(RequestError::LengthAndTransferEncoding),
-            (Some(TransferEncoding::Refused(error)), None) => Err(error),
+            (Some(TransferEncoding::Refused(error)), None) => Err(*error),
             (Some(TransferEncoding::Chunked), None) => Ok(BodyFraming::Chunked),
         }
     }
@@ -96,11 +97,12 @@ fn parse_transfer_encoding(value: &[u8]) -> TransferEncoding {
     let is_last_chunked = codings.next().is_some_and(is_chunked);
     let are_others_tokens =
         codings.all(|coding| is_token(coding) && !is_chunked(coding) && !is_identity(coding));
-    TransferEncoding::Refused(if is_last_chunked && are_others_tokens {
+    let error = if is_last_chunked && are_others_tokens {
         RequestError::TransferEncodingUnsupported { found: excerpt(value) }
     } else {
         RequestError::TransferEncodingInvalid { found: excerpt(value) }
-    })
+    };
+    TransferEncoding::Refused(error.into())
 }
 
 fn is_chunked(coding: &[u8]) -> bool {

@@ -83,6 +83,20 @@ pub(crate) fn first_outside(class: u8, bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|&byte| !is(class, byte))
 }
 
+/// Counts the bytes at the front that belong to `class`, and tells to which classes all of them belong.
+#[inline]
+pub(crate) fn run_of(class: u8, bytes: &[u8]) -> (usize, u8) {
+    let mut common = u8::MAX;
+    for (len, &byte) in bytes.iter().enumerate() {
+        let classes = CLASSES[usize::from(byte)];
+        if classes & class == 0 {
+            return (len, common);
+        }
+        common &= classes;
+    }
+    (bytes.len(), common)
+}
+
 /// Tells whether all bytes belong to `class`. Without an early exit: short texts are the rule.
 #[inline]
 pub(crate) fn are_all(class: u8, bytes: &[u8]) -> bool {
@@ -114,15 +128,37 @@ pub(crate) fn is_all_field_content(bytes: &[u8]) -> bool {
     !has_control || bytes.iter().all(|&byte| is_field_content(byte))
 }
 
-/// Tells whether one of eight bytes is below SP or DEL (Anderson, "Bit Twiddling Hacks", `hasless` and `hasvalue`).
+/// Counts the bytes at the front that may stand in a field value. HTAB may end the count: it is rare.
+#[inline]
+pub(crate) fn run_of_field_content(bytes: &[u8]) -> usize {
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (place, word) in words.iter().enumerate() {
+        let controls = controls(u64::from_le_bytes(*word));
+        if controls != 0 {
+            // The lowest bit is of the first one: what is carried into the bits above it does not matter.
+            return place * 8 + controls.trailing_zeros() as usize / 8;
+        }
+    }
+    let run = rest.iter().position(|&byte| !is_field_content(byte)).unwrap_or(rest.len());
+    words.len() * 8 + run
+}
+
+/// Tells whether one of eight bytes is below SP or DEL.
 #[inline]
 fn holds_control(word: u64) -> bool {
+    controls(word) != 0
+}
+
+/// Marks in eight bytes, by the highest bit of each, those below SP and DEL (Anderson, "Bit Twiddling Hacks", `hasless` and
+/// `hasvalue`). The lowest mark is right; one above it may be a carry.
+#[inline]
+fn controls(word: u64) -> u64 {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH_BITS: u64 = ONES << 7;
     let below_space = word.wrapping_sub(ONES * u64::from(b' ')) & !word;
     let differs_from_delete = word ^ (ONES * 0x7f);
     let is_delete = differs_from_delete.wrapping_sub(ONES) & !differs_from_delete;
-    (below_space | is_delete) & HIGH_BITS != 0
+    (below_space | is_delete) & HIGH_BITS
 }
 
 /// Cuts SP and HTAB, and nothing else, from both ends (RFC 9110 section 5.6.3).
@@ -191,6 +227,33 @@ mod tests {
         check(QUERY, "-._~!$&'()*+,;=:@/%?|[]\\^`{}");
         check(URI, "-._~!$&'()*+,;=:@/%?");
         assert_eq!(members(BLANK), "\t ");
+    }
+
+    #[test]
+    fn a_run_of_field_content_ends_at_the_first_control() {
+        for byte in 0..=255u8 {
+            for place in 0..20 {
+                let mut bytes = *b"a \xff~! \x80bcdefghijklmn";
+                bytes[place] = byte;
+                let expect = if is_field_content(byte) { bytes.len() } else { place };
+                let found = run_of_field_content(&bytes);
+                assert!(found == expect || (byte == b'\t' && found == place), "{byte} at {place}: {found}");
+            }
+        }
+        assert_eq!(run_of_field_content(b"12345678\r\n\x7f\0\0\0\0\0"), 8);
+    }
+
+    #[test]
+    fn a_run_tells_what_its_bytes_have_in_common() {
+        let check = |bytes: &[u8], len, is_plain| {
+            let (found, classes) = run_of(PATH, bytes);
+            assert_eq!((found, classes & PLAIN_PATH != 0), (len, is_plain), "{}", bytes.escape_ascii());
+        };
+        check(b"/a/b c", 4, true);
+        check(b"/a.b?", 4, false);
+        check(b"/%20", 4, false);
+        check(b"/a", 2, true);
+        check(b"", 0, true);
     }
 
     #[test]

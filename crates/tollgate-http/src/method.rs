@@ -34,6 +34,20 @@ impl Method {
         }
     }
 
+    /// Reads a method and the space behind it, and tells where what follows begins.
+    #[inline]
+    pub(crate) fn at_front(line: &[u8]) -> Option<(Self, usize)> {
+        let method = match line {
+            [b'G', b'E', b'T', b' ', ..] => Self::Get,
+            [b'P', b'O', b'S', b'T', b' ', ..] => Self::Post,
+            _ => {
+                let end = line.iter().take(METHOD_BYTES_MAX + 1).position(|&byte| byte == b' ')?;
+                Self::from_bytes(&line[..end])?
+            }
+        };
+        Some((method, method.as_str().len() + 1))
+    }
+
     /// Returns the method as it stands in a request line.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -63,6 +77,9 @@ impl fmt::Display for Method {
         f.write_str(self.as_str())
     }
 }
+
+/// Those of OPTIONS.
+const METHOD_BYTES_MAX: usize = 7;
 
 /// A set of methods; its text is the value of `Allow`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

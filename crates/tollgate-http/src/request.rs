@@ -7,14 +7,15 @@
 use crate::authority::is_authority;
 use crate::connection::{ConnectionFields, connection_options, is_hop_by_hop_field};
 use crate::error::excerpt;
-use crate::field::{FieldSpan, KnownField, check_underscore_line, parse_field_line};
+use crate::field::{FieldSpan, KnownField, check_underscore_line, parse_field_line, whole_field_line};
 use crate::framing::FramingFields;
 use crate::grammar::{BLANK, TOKEN, is, is_token};
 use crate::span::{HEAD_BYTES_CEILING, Span};
-use crate::target::{TargetSpans, parse_target};
+use crate::target::{TargetSpans, origin_form, parse_target};
 use crate::{BodyFraming, Limits, Method, RequestError, Target, UnderscoreNames};
 use bytes::{Buf, Bytes, BytesMut};
 use std::fmt;
+use std::mem::take;
 
 /// The two versions that are spoken here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,6 +79,17 @@ impl RequestHead {
     /// Returns the raw path: it begins with `/`, or is `*`.
     pub fn path(&self) -> &str {
         self.line.target.path(&self.bytes)
+    }
+
+    /// Returns the same as [`path`](Self::path) as bytes, which need no look at their encoding.
+    pub fn path_bytes(&self) -> &[u8] {
+        self.line.target.path_bytes(&self.bytes)
+    }
+
+    /// Tells whether the path has neither escapes nor dots: then [`normalise_path`](crate::normalise_path) gives it back as
+    /// it is.
+    pub fn has_plain_path(&self) -> bool {
+        self.line.target.has_plain_path()
     }
 
     /// Returns the raw query, without its `?`.
@@ -220,22 +232,43 @@ impl HeadReader {
         if self.line.is_none() && !self.begin(buffer)? {
             return Ok(None);
         }
-        let mut lines = buffer.get(self.searched..).unwrap_or_default();
-        while let Some(line_feed) = memchr::memchr(b'\n', lines) {
+        loop {
+            let rest = buffer.get(self.line_start..).unwrap_or_default();
+            if self.line.is_some() && rest.starts_with(b"\r\n") {
+                let end = self.line_start + 2;
+                self.check_size(buffer, end, limits)?;
+                return self.finish(buffer, end).map(Some);
+            }
+            if self.searched == self.line_start && self.take_usual_line(buffer, limits)? {
+                continue;
+            }
+            let unsearched = buffer.get(self.searched..).unwrap_or_default();
+            let Some(line_feed) = memchr::memchr(b'\n', unsearched) else { break };
             let line_end = self.searched + line_feed + 1;
             self.check_size(buffer, line_end, limits)?;
             let content_end = self.content_end(buffer, line_end)?;
-            if self.line.is_some() && content_end == self.line_start {
-                return self.finish(buffer, line_end).map(Some);
-            }
             self.take_line(buffer, content_end, limits)?;
-            self.line_start = line_end;
-            self.searched = line_end;
-            lines = &buffer[line_end..];
+            self.go_on_at(line_end);
         }
         self.searched = buffer.len();
         self.check_size(buffer, buffer.len(), limits)?;
         Ok(None)
+    }
+
+    /// Takes back the memory of a head that nobody needs any more, for the next one.
+    pub fn recycle(&mut self, head: RequestHead) {
+        let mut fields = head.fields;
+        fields.clear();
+        if self.fields.capacity() == 0 {
+            self.fields = fields;
+        }
+    }
+
+    /// Lets go of memory that it keeps for the next head.
+    pub fn let_go(&mut self) {
+        if self.fields.is_empty() {
+            self.fields = Vec::new();
+        }
     }
 
     /// Tells whether bytes of a head were taken, so that its deadline runs (rule 2).
@@ -260,21 +293,64 @@ impl HeadReader {
         }
     }
 
-    /// Rule 5. A request line over any limit is 414 for its target, all else 431; `end` bytes have come up to here.
-    fn check_size(&self, buffer: &[u8], end: usize, limits: &Limits) -> Result<(), RequestError> {
-        let bytes = self.blank_bytes + end;
-        let head_bytes_max = limits.head_bytes_max.min(HEAD_BYTES_CEILING);
-        if self.line.is_none() {
-            let limit = limits.target_bytes_max.saturating_add(LINE_BYTES_BESIDE_TARGET).min(head_bytes_max);
-            if bytes > limit {
-                let front = buffer.get(..limit.saturating_sub(self.blank_bytes)).unwrap_or(buffer);
-                return Err(line_too_long(front, bytes, limit));
+    /// Takes a line that is whole and as nearly all are, in one pass. False: it is not, and nothing is said of it.
+    ///
+    /// What is taken here is what [`take_line`](Self::take_line) would take; what is refused is for that to say.
+    #[inline]
+    fn take_usual_line(&mut self, buffer: &[u8], limits: &Limits) -> Result<bool, RequestError> {
+        let line_end = if self.line.is_none() {
+            let Some((line, line_end)) = usual_request_line(buffer) else { return Ok(false) };
+            if line.target.bytes_len() > limits.target_bytes_max || line_end > self.bytes_max(limits) {
+                return Ok(false);
             }
+            self.begin_fields(line);
+            line_end
+        } else {
+            let Some((field, line_end)) = whole_field_line(buffer, self.line_start) else { return Ok(false) };
+            if self.lines() >= limits.fields_max || line_end > self.bytes_max(limits) {
+                return Ok(false);
+            }
+            self.note(buffer, field)?;
+            self.fields.push(field);
+            line_end
+        };
+        self.go_on_at(line_end);
+        Ok(true)
+    }
+
+    fn go_on_at(&mut self, line_start: usize) {
+        self.line_start = line_start;
+        self.searched = line_start;
+    }
+
+    /// Rule 5. How far a head may go in the buffer, and while there is no request line, how far that may.
+    #[inline]
+    fn bytes_max(&self, limits: &Limits) -> usize {
+        let head_bytes_max = limits.head_bytes_max.min(HEAD_BYTES_CEILING);
+        let bytes_max = match self.line {
+            None => line_bytes_max(limits).min(head_bytes_max),
+            Some(_) => head_bytes_max,
+        };
+        bytes_max.saturating_sub(self.blank_bytes)
+    }
+
+    /// Rule 5; `end` bytes have come up to here.
+    #[inline]
+    fn check_size(&self, buffer: &[u8], end: usize, limits: &Limits) -> Result<(), RequestError> {
+        if end <= self.bytes_max(limits) { Ok(()) } else { Err(self.too_large(buffer, end, limits)) }
+    }
+
+    /// A request line over any limit is 414 for its target, all else 431.
+    #[cold]
+    fn too_large(&self, buffer: &[u8], end: usize, limits: &Limits) -> RequestError {
+        let bytes = self.blank_bytes + end;
+        let limit = limits.head_bytes_max.min(HEAD_BYTES_CEILING);
+        if self.line.is_some() {
+            return RequestError::HeadTooLarge { bytes, limit };
         }
-        if bytes > head_bytes_max {
-            return Err(RequestError::HeadTooLarge { bytes, limit: head_bytes_max });
-        }
-        Ok(())
+        let limit = line_bytes_max(limits).min(limit);
+        let front = buffer.get(..limit.saturating_sub(self.blank_bytes)).unwrap_or(buffer);
+        line_too_long(front, bytes, limit)
     }
 
     /// RFC 9112 section 2.2 allows a bare LF as line end; we do not (rule 1).
@@ -287,14 +363,18 @@ impl HeadReader {
 
     fn take_line(&mut self, buffer: &[u8], end: usize, limits: &Limits) -> Result<(), RequestError> {
         if self.line.is_some() {
-            return self.take_field(&buffer[self.line_start..end], limits);
+            return self.take_field(buffer, &buffer[self.line_start..end], limits);
         }
-        self.line = Some(parse_request_line(&buffer[..end], limits)?);
-        self.fields = Vec::with_capacity(FIELDS_USUAL);
+        self.begin_fields(parse_request_line(&buffer[..end], limits)?);
         Ok(())
     }
 
-    fn take_field(&mut self, line: &[u8], limits: &Limits) -> Result<(), RequestError> {
+    fn begin_fields(&mut self, line: RequestLine) {
+        self.line = Some(line);
+        self.fields.reserve(FIELDS_USUAL);
+    }
+
+    fn take_field(&mut self, buffer: &[u8], line: &[u8], limits: &Limits) -> Result<(), RequestError> {
         if line.first().is_some_and(|&byte| is(BLANK, byte)) {
             // RFC 9112 sections 2.2 and 5.2.
             let is_first = self.lines() == 0;
@@ -311,7 +391,7 @@ impl HeadReader {
             Ok(field) => field,
             Err(error) => return self.leave_out(line, error, limits),
         };
-        self.note(line, field)?;
+        self.note(buffer, field)?;
         self.fields.push(field);
         Ok(())
     }
@@ -333,13 +413,10 @@ impl HeadReader {
     }
 
     /// Keeps what the verdict over the head needs.
-    fn note(&mut self, line: &[u8], field: FieldSpan) -> Result<(), RequestError> {
-        let within = |span: Span| {
-            let range = span.range();
-            line.get(range.start - self.line_start..range.end - self.line_start).unwrap_or_default()
-        };
-        let value = within(field.value);
-        match KnownField::of(within(field.name)) {
+    #[inline]
+    fn note(&mut self, buffer: &[u8], field: FieldSpan) -> Result<(), RequestError> {
+        let value = field.value.bytes(buffer);
+        match KnownField::of(field.name.bytes(buffer)) {
             None => Ok(()),
             Some(KnownField::Host) => self.note_host(value, field.value),
             Some(KnownField::ContentLength) => self.framing.note_content_length(value),
@@ -371,19 +448,21 @@ impl HeadReader {
 
     /// The verdict over a whole head, which ends at `end`; the reader is fresh again afterwards.
     fn finish(&mut self, buffer: &mut BytesMut, end: usize) -> Result<RequestHead, RequestError> {
-        let reader = std::mem::take(self);
-        let Some(line) = reader.line else { return Err(malformed(b"")) };
-        let host = resolve_host(line, reader.host, buffer)?;
-        let framing = reader.framing.decide(line.version)?;
-        reader.connection.check_upgrade(line.version, framing)?;
+        let Some(line) = self.line.take() else { return Err(malformed(b"")) };
+        let host = resolve_host(line, self.host.take(), buffer)?;
+        let framing = take(&mut self.framing).decide(line.version)?;
+        let connection = take(&mut self.connection);
+        connection.check_upgrade(line.version, framing)?;
+        self.dropped = 0;
+        self.go_on_at(0);
         Ok(RequestHead {
-            expects_continue: reader.connection.expects_continue(line.version, framing)?,
-            is_persistent: reader.connection.is_persistent(line.version),
-            connection_names_fields: reader.connection.names_fields(),
+            expects_continue: connection.expects_continue(line.version, framing)?,
+            is_persistent: connection.is_persistent(line.version),
+            connection_names_fields: connection.names_fields(),
             bytes: buffer.split_to(end).freeze(),
-            blank_bytes: reader.blank_bytes,
+            blank_bytes: take(&mut self.blank_bytes),
             line,
-            fields: reader.fields,
+            fields: take(&mut self.fields),
             host,
             framing,
         })
@@ -407,6 +486,25 @@ struct RequestLine {
     method: Method,
     version: Version,
     target: TargetSpans,
+}
+
+/// Reads a request line at the front of `head` whose method is known, whose target is in origin form and which is whole, in one
+/// pass. None: it takes a closer look.
+#[inline]
+fn usual_request_line(head: &[u8]) -> Option<(RequestLine, usize)> {
+    let (method, target_start) = Method::at_front(head)?;
+    let (target, target_end) = origin_form(head, target_start)?;
+    let version = match head.get(target_end..)?.first_chunk()? {
+        b" HTTP/1.1\r\n" => Version::Http11,
+        b" HTTP/1.0\r\n" => Version::Http10,
+        _ => return None,
+    };
+    Some((RequestLine { method, version, target }, target_end + b" HTTP/1.1\r\n".len()))
+}
+
+/// How long a request line may be before its target is looked at.
+fn line_bytes_max(limits: &Limits) -> usize {
+    limits.target_bytes_max.saturating_add(LINE_BYTES_BESIDE_TARGET)
 }
 
 /// RFC 9112 section 3: exactly one SP between method, target and version. `line` is at the front of its head.

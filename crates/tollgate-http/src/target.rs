@@ -2,7 +2,7 @@
 
 use crate::authority::is_authority;
 use crate::error::excerpt;
-use crate::grammar::{PATH, QUERY, URI, first_outside, is, push_escaped};
+use crate::grammar::{PATH, PLAIN_PATH, QUERY, URI, first_outside, is, push_escaped, run_of};
 use crate::span::Span;
 use crate::{Method, RequestError};
 
@@ -28,6 +28,7 @@ pub(crate) struct TargetSpans {
     path: Span,
     query: Option<Span>,
     authority: Option<Span>,
+    is_plain: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +49,10 @@ impl TargetSpans {
         self.raw.text(head)
     }
 
+    pub(crate) fn bytes_len(self) -> usize {
+        self.raw.range().len()
+    }
+
     pub(crate) fn path(self, head: &[u8]) -> &str {
         match self.form {
             Form::Asterisk => "*",
@@ -57,6 +62,19 @@ impl TargetSpans {
         }
     }
 
+    pub(crate) fn path_bytes(self, head: &[u8]) -> &[u8] {
+        match self.form {
+            Form::Asterisk => b"*",
+            Form::Resource if self.path.is_empty() => b"/",
+            Form::Resource => self.path.bytes(head),
+        }
+    }
+
+    /// Whether the path has neither escapes nor dots, and so is as routes see it.
+    pub(crate) fn has_plain_path(self) -> bool {
+        self.is_plain
+    }
+
     pub(crate) fn query(self, head: &[u8]) -> Option<&str> {
         self.query.map(|query| query.text(head))
     }
@@ -64,6 +82,35 @@ impl TargetSpans {
     pub(crate) fn authority(self) -> Option<Span> {
         self.authority
     }
+}
+
+/// Reads a target in origin form that begins at `start`, and finds its end, in one pass. None: it takes a closer look.
+#[inline]
+pub(crate) fn origin_form(head: &[u8], start: usize) -> Option<(TargetSpans, usize)> {
+    let target = head.get(start..)?;
+    if target.first() != Some(&b'/') {
+        return None;
+    }
+    let (path_bytes, classes) = run_of(PATH, target);
+    let path = Span::new(start, start + path_bytes);
+    let is_plain = classes & PLAIN_PATH != 0;
+    let (query, end) = match target.get(path_bytes) {
+        Some(b'?') => {
+            let query_bytes = first_outside(QUERY, &target[path_bytes + 1..])?;
+            let query = Span::new(path.range().end + 1, path.range().end + 1 + query_bytes);
+            (Some(query), query.range().end)
+        }
+        _ => (None, path.range().end),
+    };
+    let spans = TargetSpans {
+        raw: Span::new(start, end),
+        form: Form::Resource,
+        path,
+        query,
+        authority: None,
+        is_plain,
+    };
+    Some((spans, end))
 }
 
 /// Reads the target at `raw` in `head`.
@@ -116,7 +163,7 @@ fn parse_resource(
 ) -> Result<TargetSpans, RequestError> {
     let end = raw.range().end;
     let rest = &head[start..end];
-    let path_bytes = first_outside(PATH, rest).unwrap_or(rest.len());
+    let (path_bytes, classes) = run_of(PATH, rest);
     let query = match rest.get(path_bytes) {
         None => None,
         Some(b'?') => {
@@ -129,11 +176,12 @@ fn parse_resource(
         Some(&byte) => return Err(RequestError::TargetByte { byte }),
     };
     let path = Span::new(start, start + path_bytes);
-    Ok(TargetSpans { raw, form: Form::Resource, path, query, authority })
+    let is_plain = classes & PLAIN_PATH != 0;
+    Ok(TargetSpans { raw, form: Form::Resource, path, query, authority, is_plain })
 }
 
 fn asterisk(raw: Span, authority: Option<Span>) -> TargetSpans {
-    TargetSpans { raw, form: Form::Asterisk, path: raw, query: None, authority }
+    TargetSpans { raw, form: Form::Asterisk, path: raw, query: None, authority, is_plain: false }
 }
 
 /// A bad byte is the better answer where there is one.

@@ -42,7 +42,7 @@ impl Histogram {
     /// Counts a duration.
     pub fn observe(&self, took: Duration) {
         let nanoseconds = nanoseconds(took);
-        self.observe_in(Self::bucket(nanoseconds), nanoseconds);
+        self.observe_in(Self::bucket(nanoseconds), nanoseconds, 1);
     }
 
     /// The bucket of a duration in nanoseconds, for [`Self::observe_in`].
@@ -51,12 +51,13 @@ impl Histogram {
         BOUNDS_NS.partition_point(|bound| *bound < nanoseconds)
     }
 
-    /// Counts a duration whose bucket is known.
+    /// Counts so many of a duration whose bucket is known.
     #[inline]
-    pub fn observe_in(&self, bucket: usize, nanoseconds: u64) {
+    pub fn observe_in(&self, bucket: usize, nanoseconds: u64, count: u64) {
         if let Some(bucket) = self.buckets.get(bucket) {
-            bucket.store(bucket.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-            let sum = self.sum_ns.load(Ordering::Relaxed).wrapping_add(nanoseconds);
+            bucket.store(bucket.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+            let more = nanoseconds.wrapping_mul(count);
+            let sum = self.sum_ns.load(Ordering::Relaxed).wrapping_add(more);
             self.sum_ns.store(sum, Ordering::Relaxed);
         }
     }

@@ -17,6 +17,8 @@ const ALL: u32 = 1 << 10;
 
 pub(crate) struct Admission {
     age_max: Cell<Duration>,
+    /// The moment of the last request: those that came together have one.
+    seen: Cell<Instant>,
     /// When the last probe was sent.
     sent: Cell<Instant>,
     /// It is in the queue.
@@ -29,9 +31,11 @@ pub(crate) struct Admission {
 
 impl Admission {
     pub(crate) fn new(age_max: Duration) -> Self {
+        let now = Instant::now();
         Self {
             age_max: Cell::new(age_max),
-            sent: Cell::new(Instant::now()),
+            seen: Cell::new(now),
+            sent: Cell::new(now),
             is_out: Cell::new(false),
             probe: Notify::new(),
             refused: Cell::new(0),
@@ -55,7 +59,18 @@ impl Admission {
     }
 
     /// Whether a request of this moment is taken on.
+    #[inline]
     pub(crate) fn admits(&self, now: Instant) -> bool {
+        if self.seen.replace(now) != now {
+            self.look(now);
+        }
+        let owed = self.owed.get() + self.refused.get();
+        self.owed.set(owed % ALL);
+        owed < ALL
+    }
+
+    /// Sends a probe, or looks how long one is out.
+    fn look(&self, now: Instant) {
         let since = now.saturating_duration_since(self.sent.get());
         if !self.is_out.get() && since >= PROBE_PAUSE {
             if since >= self.age_max.get() {
@@ -68,9 +83,6 @@ impl Admission {
         } else if self.is_out.get() && since > self.age_max.get() / 2 {
             self.learn(since);
         }
-        let owed = self.owed.get() + self.refused.get();
-        self.owed.set(owed % ALL);
-        owed < ALL
     }
 
     /// Measures the queue, for ever.

@@ -22,6 +22,7 @@ impl IdMaker {
     }
 
     /// The next id, for a moment in microseconds since 1970.
+    #[inline]
     pub(crate) fn next(&self, wall_us: i64) -> Uuid {
         let state = self.state.get().wrapping_add(GOLDEN_GAMMA);
         self.state.set(state);

@@ -32,6 +32,7 @@ mod keep;
 mod listen;
 mod observe;
 mod options;
+mod plain_reply;
 mod recorder;
 mod reload;
 mod reply;

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::rc::Rc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use tollgate_http::{
@@ -11,7 +13,8 @@ use tollgate_script::{HeaderLine, Outcome, Replied, RequestId};
 
 use crate::file_slice::FileSlice;
 use crate::handler::{Flow, allowed_methods};
-use crate::observe::{RouteTally, WorkerCells};
+use crate::observe::{OwnCells, RouteTally, WorkerCells};
+use crate::plain_reply::PlainReply;
 use crate::recorder::{Gate, Recorder, Verdict};
 
 /// The longest content that is read whole.
@@ -264,17 +267,21 @@ pub(crate) struct Writing {
 pub(crate) struct Replies {
     bytes: Vec<u8>,
     entries: Vec<Entry>,
+    /// How many there are.
+    count: usize,
     /// Parts of files, each with the place in the bytes before which it is sent.
     slices: Vec<(usize, FileSlice)>,
     /// What writes the content of the last reply, once the others left.
     flow: Option<Box<Flow>>,
-    /// Bytes and replies that left together last time: as many are expected.
+    /// Bytes and entries that left together last time: as many are expected.
     expected: (usize, usize),
 }
 
+/// A reply, or some with one tally that wait for nothing.
 #[derive(Debug)]
 struct Entry {
     end: usize,
+    count: u64,
     gate: Option<Gate>,
     writing: Writing,
     tally: RouteTally,
@@ -290,10 +297,7 @@ impl Replies {
         writing: Writing,
         tally: RouteTally,
     ) {
-        if self.entries.is_empty() {
-            self.bytes.reserve(self.expected.0.max(REPLY_BYTES_USUAL));
-            self.entries.reserve(self.expected.1);
-        }
+        self.make_room();
         write_head(&mut self.bytes, reply, id, writing);
         if !writing.is_head && reply.status.may_have_content() {
             self.bytes.extend_from_slice(&reply.content);
@@ -302,7 +306,42 @@ impl Replies {
                 self.bytes.extend_from_slice(&part.then);
             }
         }
-        self.entries.push(Entry { end: self.bytes.len(), gate, writing, tally });
+        self.count += 1;
+        self.entries.push(Entry { end: self.bytes.len(), count: 1, gate, writing, tally });
+    }
+
+    /// Appends a plain reply, which waits for nothing.
+    #[inline]
+    pub(crate) fn push_plain(
+        &mut self,
+        reply: &PlainReply,
+        date: [u8; 29],
+        id: impl FnOnce() -> RequestId,
+        begun: Instant,
+        route: &Rc<OwnCells>,
+    ) {
+        self.make_room();
+        reply.write(&mut self.bytes, &date, id);
+        self.count += 1;
+        match self.entries.last_mut() {
+            Some(last) if last.gate.is_none() && last.tally.is_as(reply.status, begun, route) => {
+                last.end = self.bytes.len();
+                last.count += 1;
+            }
+            _ => {
+                let writing = Writing { date, is_head: false, framing: Framing::Length, connection: None };
+                let tally = RouteTally { status: reply.status, begun, route: Some(route.clone()) };
+                self.entries.push(Entry { end: self.bytes.len(), count: 1, gate: None, writing, tally });
+            }
+        }
+    }
+
+    #[inline]
+    fn make_room(&mut self) {
+        if self.entries.is_empty() {
+            self.bytes.reserve(self.expected.0.max(REPLY_BYTES_USUAL));
+            self.entries.reserve(self.expected.1);
+        }
     }
 
     /// Appends interim replies, which belong to the reply that is pushed next.
@@ -326,7 +365,7 @@ impl Replies {
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.entries.len()
+        self.count
     }
 
     /// What is sent, files too.
@@ -411,7 +450,7 @@ impl Replies {
     pub(crate) fn count_leaving(&self, cells: &WorkerCells) {
         let mut leaving = cells.leaving();
         for entry in &self.entries {
-            leaving.count(&entry.tally);
+            leaving.count(&entry.tally, entry.count);
         }
     }
 
@@ -431,6 +470,7 @@ impl Replies {
     pub(crate) fn clear(&mut self) {
         self.expected = (self.bytes.len(), self.entries.len());
         self.entries.clear();
+        self.count = 0;
         self.slices = Vec::new();
         self.bytes.clear();
         if self.bytes.capacity() > KEPT_BYTES_MAX {
@@ -442,7 +482,7 @@ impl Replies {
     }
 }
 
-fn write_head(out: &mut Vec<u8>, reply: &Reply, id: Option<&RequestId>, writing: Writing) {
+pub(crate) fn write_head(out: &mut Vec<u8>, reply: &Reply, id: Option<&RequestId>, writing: Writing) {
     let body = match writing.framing {
         Framing::Length if reply.status.may_have_content() => ReplyBody::Length(reply.content_bytes()),
         Framing::Length => ReplyBody::Length(0),
@@ -475,6 +515,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::observe::RouteName;
 
     fn tally() -> RouteTally {
         RouteTally { status: StatusCode::OK, begun: std::time::Instant::now(), route: None }
@@ -500,6 +541,29 @@ mod tests {
         replies.push(&reply, None, None, writing(false), tally());
         assert_eq!(&replies.bytes()[head.len()..head.len() * 2], head);
         assert!(replies.bytes().ends_with(b"\r\n\r\nhello\n"));
+    }
+
+    #[test]
+    fn plain_replies_of_one_moment_are_counted_together_and_all_of_them_are() {
+        let reply = PlainReply::new(&Reply::text(StatusCode::OK, "hello"), false);
+        let worker = WorkerCells::new();
+        let name = |path: &str| RouteName { path: path.to_owned(), host: None, methods: None };
+        let routes = ["/a", "/b"].map(|path| OwnCells::new(worker.route(name(path))));
+        let (early, late) = (Instant::now(), Instant::now() + std::time::Duration::from_secs(1));
+        let mut replies = Replies::default();
+        let id = || RequestId::Made(Uuid::nil());
+        for (route, begun) in [(0, early), (0, early), (0, late), (1, late), (1, late)] {
+            replies.push_plain(&reply, writing(false).date, id, begun, &routes[route]);
+        }
+        replies.push(&Reply::text(StatusCode::OK, "hello"), None, None, writing(false), tally());
+        assert_eq!((replies.count(), replies.entries.len()), (6, 4));
+        let one = replies.bytes().len() / 6;
+        assert!(replies.bytes().chunks(one).all(|reply| reply == &replies.bytes()[..one]));
+        assert!(replies.entries.iter().map(|entry| entry.end).eq([2, 3, 5, 6].map(|count| count * one)));
+        replies.count_leaving(&worker);
+        assert_eq!(routes.map(|route| route.observed().count()), [3, 2]);
+        replies.clear();
+        assert_eq!(replies.count(), 0);
     }
 
     #[test]

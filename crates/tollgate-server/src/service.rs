@@ -22,7 +22,7 @@ use crate::handler::{BackendFetcher, Endpoint, Routes, allowed_methods};
 use crate::observe::{RouteCells, RouteName, WorkerCells};
 use crate::options::{ConnectionLimits, RequestIds, RouteSpec, ServerOptions, Traces};
 use crate::reply::Reply;
-use crate::route::{Resource, RouteTable, Routed};
+use crate::route::{Match, Resource, RouteTable, Routed};
 use crate::throttle::Throttle;
 use crate::transaction::StreamPlan;
 use crate::trust::TrustedProxies;
@@ -200,32 +200,35 @@ impl Service {
         self.hosts.memory_bytes()
     }
 
-    /// Finds out where a request leads.
-    pub(crate) fn find(&self, head: &RequestHead) -> Destination {
+    /// Finds the route that a request leads to; or the reply, where there is none.
+    #[inline]
+    pub(crate) fn find(&self, head: &RequestHead) -> Result<Found<'_>, Box<Reply>> {
         if let Some(reply) = self.dev.as_ref().and_then(|dev| dev.refusal(head)) {
-            return Destination::Reply(reply.into());
+            return Err(reply.into());
         }
-        let path = match normalise_path(head.path()) {
-            Ok(path) => path,
-            Err(error) => {
-                tracing::debug!("request refused: {error}");
-                return Destination::Reply(Reply::text(error.status(), error.client_text()).into());
-            }
-        };
-        if let Some(reply) = self.preflight(head, &path) {
-            return Destination::Reply(reply.into());
+        let decoded = decoded_path(head)?;
+        let path = decoded.as_deref().map_or_else(|| head.path_bytes(), str::as_bytes);
+        if let Some(reply) = self.preflight(head, path) {
+            return Err(reply.into());
         }
-        let reply = match self.routes.find(|| head.host(), &path, head.method()) {
-            Routed::Found(found) => {
-                let Some(endpoint) = found.endpoint().clone() else {
-                    return Destination::Reply(not_found().into());
-                };
-                let mut place = found.place();
-                if let Cow::Owned(path) = path {
-                    place.decoded = Some(path.into());
-                }
-                return Destination::Endpoint { endpoint, place, routes: self.routes.clone() };
-            }
+        match self.routes.find(|| head.host(), path, head.method()) {
+            Routed::Found(found) => match found.endpoint() {
+                Some(endpoint) => Ok(Found { endpoint, found, decoded, routes: &self.routes }),
+                None => Err(not_found().into()),
+            },
+            other => Err(self.no_route(head, decoded.as_deref(), other).into()),
+        }
+    }
+
+    /// Says that no route answers, or that it is another.
+    #[cold]
+    fn no_route(
+        &self,
+        head: &RequestHead,
+        decoded: Option<&str>,
+        routed: Routed<'_, Option<Rc<Endpoint>>>,
+    ) -> Reply {
+        match routed {
             Routed::MethodNotAllowed(resource) => {
                 let status = match head.method() {
                     Method::Options => StatusCode::NO_CONTENT,
@@ -237,19 +240,19 @@ impl Service {
                 }
                 reply
             }
-            Routed::MissingSlash => redirect_below(&path, head.query()),
+            Routed::MissingSlash => redirect_below(decoded.unwrap_or_else(|| head.path()), head.query()),
             // RFC 9110 section 9.3.7: the server as a whole.
-            Routed::NotFound if path == "*" => {
+            Routed::NotFound if head.path_bytes() == b"*" => {
                 allowed(StatusCode::NO_CONTENT, Method::ALL.into_iter().collect())
             }
-            Routed::NotFound => not_found(),
-        };
-        Destination::Reply(reply.into())
+            Routed::NotFound | Routed::Found(_) => not_found(),
+        }
     }
 
     /// Answers a preflight to a route with a policy: the one that takes the method which is asked for, or, if none does,
     /// the first of that path.
-    fn preflight(&self, head: &RequestHead, path: &str) -> Option<Reply> {
+    #[inline]
+    fn preflight(&self, head: &RequestHead, path: &[u8]) -> Option<Reply> {
         if !cors::is_preflight(head) {
             return None;
         }
@@ -260,6 +263,41 @@ impl Service {
             Routed::MissingSlash | Routed::NotFound => None,
         };
         cors.map(|cors| cors.preflight(head))
+    }
+}
+
+/// A route that a request leads to.
+pub(crate) struct Found<'s> {
+    pub(crate) endpoint: &'s Rc<Endpoint>,
+    found: Match<'s, Option<Rc<Endpoint>>>,
+    /// The path, if it did not come as routes see it.
+    decoded: Option<String>,
+    routes: &'s Rc<Routes>,
+}
+
+impl Found<'_> {
+    /// The same for a request with that head to keep.
+    pub(crate) fn destination(self, head: &RequestHead) -> Destination {
+        let path = self.decoded.as_deref().map_or_else(|| head.path_bytes(), str::as_bytes);
+        let mut place = self.found.place(path);
+        place.decoded = self.decoded.map(Into::into);
+        Destination::Endpoint { endpoint: self.endpoint.clone(), place, routes: self.routes.clone() }
+    }
+}
+
+/// The path as routes see it, if it did not come so; or why it has none.
+#[inline]
+fn decoded_path(head: &RequestHead) -> Result<Option<String>, Box<Reply>> {
+    if head.has_plain_path() {
+        return Ok(None);
+    }
+    match normalise_path(head.path()) {
+        Ok(Cow::Borrowed(_)) => Ok(None),
+        Ok(Cow::Owned(path)) => Ok(Some(path)),
+        Err(error) => {
+            tracing::debug!("request refused: {error}");
+            Err(Reply::text(error.status(), error.client_text()).into())
+        }
     }
 }
 

@@ -160,7 +160,11 @@ impl Bench {
         let what = format!("{} {}", asked.method, asked.target);
         let head =
             head(&asked, &self.plan.options.connection.head).map_err(|text| format!("{what}: {text}"))?;
-        let (endpoint, place, routes) = match self.service.find(&head) {
+        let destination = match self.service.find(&head) {
+            Ok(found) => found.destination(&head),
+            Err(reply) => Destination::Reply(reply),
+        };
+        let (endpoint, place, routes) = match destination {
             Destination::Reply(reply) => return Ok(told((*reply).into(), None)),
             Destination::Endpoint { endpoint, place, routes } => (endpoint, place, routes),
         };

@@ -1,6 +1,6 @@
 //! One worker: a thread with its own listeners, script host and end of the log; all it shares is what it was given.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::future::{Future, pending};
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use tollgate_script::{Body, Context, Host, Keeper, Request, RequestId, TraceRule
 use crate::accept::{self, Accepted, Acceptor};
 use crate::admission::Admission;
 use crate::app::Sources;
-use crate::clock::{Clock, Moment, TICK};
+use crate::clock::{Clock, TICK};
 use crate::conn::{Arrived, Deadlines, Destination, RequestOrigin, Scratch};
 use crate::crowd::Crowd;
 use crate::error::StartError;
@@ -31,7 +31,7 @@ use crate::recorder::{LogEnd, Recorder};
 use crate::reload::{self, Offer};
 use crate::reply::Reply;
 use crate::server::Order;
-use crate::service::{Plan, Rules, Service};
+use crate::service::{Found, Plan, Rules, Service};
 use crate::spool::Spool;
 use crate::throttle::Permit;
 
@@ -115,39 +115,35 @@ impl Worker {
         })
     }
 
-    /// Finds out where a request leads whose head is complete now.
+    /// Finds the route of a request whose head is complete now, and takes the request on; or the reply, where it does not come
+    /// to that.
     #[inline]
-    pub(crate) fn receive(
+    pub(crate) fn receive<'s>(
         &self,
-        head: RequestHead,
-        now: Moment,
-        client: impl Fn(&RequestHead) -> Option<IpAddr>,
-    ) -> Arrived {
-        let found = match self.refusal(now.at) {
-            Some(reply) => Err(reply.into()),
-            None => self.find(&head, now.at, client),
-        };
-        let (destination, permit) = found.unwrap_or_else(|reply| (Destination::Reply(reply), None));
-        Arrived { destination, begun: now.at, time_us: now.wall_us, permit, upload: None, head }
-    }
-
-    fn find(
-        &self,
+        service: &'s Service,
         head: &RequestHead,
         now: Instant,
-        client: impl Fn(&RequestHead) -> Option<IpAddr>,
-    ) -> Result<(Destination, Option<Permit>), Box<Reply>> {
-        let destination = self.service.borrow().find(head);
-        let Destination::Endpoint { endpoint, .. } = &destination else { return Ok((destination, None)) };
-        if let Some((refusal, reply)) = endpoint.refusal_now(head, &self.recorder) {
+        client: impl Fn() -> Option<IpAddr>,
+    ) -> Result<(Found<'s>, Option<Permit>), Box<Reply>> {
+        if let Some(reply) = self.refusal(now) {
+            return Err(reply.into());
+        }
+        let found = service.find(head)?;
+        if let Some((refusal, reply)) = found.endpoint.refusal_now(head, &self.recorder) {
             self.cells.count_refusal(refusal);
             return Err(reply.into());
         }
-        let permit = endpoint.admit(head, || client(head), now, &self.recorder)?;
-        Ok((destination, permit))
+        let permit = found.endpoint.admit(head, client, now, &self.recorder)?;
+        Ok((found, permit))
+    }
+
+    /// What it serves.
+    pub(crate) fn service(&self) -> Ref<'_, Service> {
+        self.service.borrow()
     }
 
     /// Says why a request of this moment is not taken on, if it is not.
+    #[inline]
     fn refusal(&self, now: Instant) -> Option<Reply> {
         let (refusal, text) = if !self.admission.admits(now) {
             (Refusal::Behind, "the server is behind: nothing was recorded")
@@ -160,6 +156,7 @@ impl Worker {
         Some(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text))
     }
 
+    #[inline]
     pub(crate) fn request_id(&self, head: &RequestHead, time_us: i64, is_taken: bool) -> RequestId {
         let made = self.ids.next(time_us);
         let came = if is_taken { head.field_bytes("x-request-id") } else { None };

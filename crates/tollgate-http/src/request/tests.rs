@@ -44,6 +44,40 @@ fn check_bytes(input: &[u8], expect: u16) {
 }
 
 #[test]
+fn a_reader_that_takes_back_memory_reads_the_next_head_as_a_fresh_one() {
+    let mut buffer =
+        BytesMut::from("GET /a HTTP/1.1\r\nHost: a\r\nX: 1\r\n\r\nGET /b HTTP/1.0\r\nY: 2\r\n\r\n");
+    let mut reader = HeadReader::default();
+    let first = reader.read(&mut buffer, &Limits::default()).unwrap().unwrap();
+    reader.recycle(first);
+    assert!(!reader.has_started());
+    let second = reader.read(&mut buffer, &Limits::default()).unwrap().unwrap();
+    assert_eq!((second.path(), second.host(), second.version()), ("/b", None, Version::Http10));
+    assert_eq!(second.fields().collect::<Vec<_>>(), [("Y", &b"2"[..])]);
+    assert!(buffer.is_empty());
+}
+
+#[test]
+fn a_plain_path_is_one_that_stays_as_it_is() {
+    let check = |target: &str, is_plain: bool| {
+        let head = head(&format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(
+            (head.has_plain_path(), head.path_bytes()),
+            (is_plain, head.path().as_bytes()),
+            "{target}"
+        );
+    };
+    check("/", true);
+    check("/a/b?c=%20.", true);
+    check("//a", true);
+    check("http://a/b", true);
+    check("http://a", true);
+    check("/a.b", false);
+    check("/a%20b", false);
+    check("/../a", false);
+}
+
+#[test]
 fn a_head_gives_its_parts() {
     let head = head(
         "POST /a/b?c=d HTTP/1.1\r\nHost: x.y:80\r\nAccept: 1\r\nACCEPT: 2\r\nContent-Length: 12\r\n\r\nrest",

@@ -28,12 +28,14 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use tollgate_http::{Connection as ConnectionOption, HeadReader, Method, RequestError, StatusCode, Version};
+use tollgate_http::{
+    Connection as ConnectionOption, HeadReader, Method, RequestError, RequestHead, StatusCode, Version,
+};
 use tollgate_script::Body;
 
 use crate::clock::Moment;
 use crate::crowd::{Held, Seat};
-use crate::handler::{Answer, Handled, Turn, Visit};
+use crate::handler::{Answer, Endpoint, Handled, Turn, Visit};
 use crate::observe::{Flight, Refusal, RouteTally};
 use crate::options::ConnectionLimits;
 use crate::reply::{Extent, Framing, Replies, Reply, Writing};
@@ -202,9 +204,9 @@ impl<S: Transport> Connection<S> {
         // Heads that are complete now were so together: one look at the clock is theirs.
         let now = self.worker.clock.now();
         while self.takes_requests() {
-            match self.next_request(now) {
-                Ok(Some((arrived, body))) => self.answer(arrived, body),
-                Ok(None) => return,
+            match self.answer_next(now) {
+                Ok(true) => {}
+                Ok(false) => return,
                 Err(error) => self.refuse(&error),
             }
         }
@@ -226,27 +228,59 @@ impl<S: Transport> Connection<S> {
         &self.rules.limits
     }
 
-    /// Takes the next complete request off the buffer. None: more bytes are needed.
-    fn next_request(&mut self, now: Moment) -> Result<Option<(Arrived, Body)>, RequestError> {
+    /// Answers the next complete request of the buffer. False: more bytes are needed.
+    #[inline]
+    fn answer_next(&mut self, now: Moment) -> Result<bool, RequestError> {
         if let Reading::Head = &self.reading {
             let limits = &self.rules.limits.head;
-            let Some(head) = self.head_reader.read(&mut self.input, limits)? else { return Ok(None) };
-            let (client, rules) = (&self.client, &self.rules);
-            let mut arrived = self.worker.receive(head, now, |head| client.address(head, rules));
-            if !arrived.head.framing().has_content() {
-                return Ok(Some((arrived, Body::default())));
-            }
-            let coding = arrived.check_content();
-            if arrived.is_answered() && arrived.head.expects_continue() {
-                // RFC 9110 section 10.1.1: the client asked before it sent, and is told.
-                self.reuse = Reuse::Linger;
-                return Ok(Some((arrived, Body::default())));
-            }
-            self.reading = Reading::Body(Box::new(BodyReader::new(arrived, coding, &self.rules.limits)));
+            let Some(head) = self.head_reader.read(&mut self.input, limits)? else { return Ok(false) };
+            let Some(arrived) = self.arrive_at_route(head, now) else { return Ok(true) };
+            return self.begin(arrived);
         }
-        let Reading::Body(body) = &mut self.reading else { return Ok(None) };
+        self.answer_body()
+    }
+
+    /// Finds out where a request leads. None: it is answered.
+    #[inline]
+    fn arrive_at_route(&mut self, head: RequestHead, now: Moment) -> Option<Arrived> {
+        let worker = self.worker.clone();
+        let service = worker.service();
+        let client = || self.client.address(&head, &self.rules);
+        let (destination, permit) = match worker.receive(&service, &head, now.at, client) {
+            Ok((found, permit)) => {
+                if self.replies_plainly(found.endpoint, &head, now) {
+                    self.head_reader.recycle(head);
+                    return None;
+                }
+                (found.destination(&head), permit)
+            }
+            Err(reply) => (Destination::Reply(reply), None),
+        };
+        Some(Arrived { destination, begun: now.at, time_us: now.wall_us, permit, upload: None, head })
+    }
+
+    /// Answers a request without content; begins to read that of another.
+    fn begin(&mut self, mut arrived: Arrived) -> Result<bool, RequestError> {
+        if !arrived.head.framing().has_content() {
+            self.answer(arrived, Body::default());
+            return Ok(true);
+        }
+        let coding = arrived.check_content();
+        if arrived.is_answered() && arrived.head.expects_continue() {
+            // RFC 9110 section 10.1.1: the client asked before it sent, and is told.
+            self.reuse = Reuse::Linger;
+            self.answer(arrived, Body::default());
+            return Ok(true);
+        }
+        self.reading = Reading::Body(Box::new(BodyReader::new(arrived, coding, &self.rules.limits)));
+        self.answer_body()
+    }
+
+    /// Answers the request whose content is being read, if that is complete.
+    fn answer_body(&mut self) -> Result<bool, RequestError> {
+        let Reading::Body(body) = &mut self.reading else { return Ok(false) };
         let content = match body.read(&mut self.input) {
-            Ok(Progress::NeedMore | Progress::Full) => return Ok(None),
+            Ok(Progress::NeedMore | Progress::Full) => return Ok(false),
             Ok(Progress::Done(content)) => content,
             // The body is not worth reading to its end, and no reason for another answer.
             Err(RequestError::BodyTooLarge { .. }) if body.arrived.is_answered() => {
@@ -256,8 +290,11 @@ impl<S: Transport> Connection<S> {
             Err(error) => return Err(error),
         };
         match std::mem::replace(&mut self.reading, Reading::Head) {
-            Reading::Body(body) => Ok(Some((body.arrived, content))),
-            Reading::Head | Reading::Upload(_) => Ok(None),
+            Reading::Body(body) => {
+                self.answer(body.arrived, content);
+                Ok(true)
+            }
+            Reading::Head | Reading::Upload(_) => Ok(false),
         }
     }
 
@@ -273,7 +310,7 @@ impl<S: Transport> Connection<S> {
             self.reuse = self.reuse.ending(Reuse::Last);
         }
         match self.client.of(&arrived.head, &self.worker, &self.rules) {
-            Ok(_) if self.replies_plainly(&arrived, form) => {}
+            Ok(_) if self.replies_without_handler(&arrived, form) => {}
             Ok(client) => self.enter(arrived, body, client, form),
             Err(too_many) => {
                 self.worker.cells.count_refusal(Refusal::ClientConnections);
@@ -282,10 +319,34 @@ impl<S: Transport> Connection<S> {
         }
     }
 
+    /// Replies to a request that takes no handler, if nothing of its connection changes by that: by bytes that are written out
+    /// already. False: it is to be answered as any other.
+    #[inline]
+    fn replies_plainly(&mut self, endpoint: &Endpoint, head: &RequestHead, now: Moment) -> bool {
+        let Some(reply) = &endpoint.plain_reply else { return false };
+        let is_usual = head.version() == Version::Http11
+            && head.is_persistent()
+            && head.method() != Method::Head
+            && !head.framing().has_content();
+        let goes_on = self.queue.is_empty()
+            && self.limits().requests_max.is_none_or(|max| self.requests + 1 < max)
+            && !self.client.is_trusted_proxy()
+            && !self.worker.deadlines.is_draining();
+        if !is_usual || !goes_on {
+            return false;
+        }
+        self.slot.set(Phase::Handling);
+        self.requests += 1;
+        let (worker, takes_id) = (&self.worker, self.taken().id);
+        let id = || worker.request_id(head, now.wall_us, takes_id);
+        self.replies.push_plain(reply, worker.clock.date(), id, now.at, &endpoint.cells);
+        true
+    }
+
     /// Replies if that takes no handler. False: it does.
-    fn replies_plainly(&mut self, arrived: &Arrived, form: Form) -> bool {
+    fn replies_without_handler(&mut self, arrived: &Arrived, form: Form) -> bool {
         let Destination::Endpoint { endpoint, .. } = &arrived.destination else { return false };
-        let Some(reply) = endpoint.plain_reply().filter(|_| self.queue.is_empty()) else { return false };
+        let Some(reply) = endpoint.reply_alone().filter(|_| self.queue.is_empty()) else { return false };
         let id = self.worker.request_id(&arrived.head, arrived.time_us, self.taken().id);
         let handled = Handled { id, route: endpoint.cells.clone() };
         self.reply(Answer::plain(reply), Some(&handled), form);

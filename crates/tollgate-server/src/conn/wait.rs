@@ -32,7 +32,10 @@ impl<S: Transport> Connection<S> {
             // As much as came already: a length that is only announced takes no memory.
             Reading::Body(body) => self.input.reserve(body.missing_bytes(&self.input).min(self.input.len())),
             // A connection that waits for a request holds no buffer.
-            Reading::Head if self.input.is_empty() => self.input = BytesMut::new(),
+            Reading::Head if self.input.is_empty() => {
+                self.input = BytesMut::new();
+                self.head_reader.let_go();
+            }
             Reading::Head | Reading::Upload(_) => {}
         }
         self.flight.set(self.queue.count());

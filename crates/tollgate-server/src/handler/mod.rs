@@ -26,6 +26,7 @@ use crate::cors::Cors;
 use crate::files::{Files, Work};
 use crate::observe::{OwnCells, Refusal, RouteCells};
 use crate::options::{BodyPace, HandlerSpec, RequestIds, RouteSpec, ScriptFile, ServerOptions};
+use crate::plain_reply::PlainReply;
 use crate::recorder::{Gate, Recorder};
 use crate::reply::Reply;
 use crate::throttle::{Permit, Throttle};
@@ -66,6 +67,8 @@ pub(crate) struct Endpoint {
     before: Vec<tollgate_script::Handler>,
     after: Vec<tollgate_script::Handler>,
     handler: Handler,
+    /// The reply to every request, written out, if it leaves no record, and nothing else of the route has a part in it.
+    pub(crate) plain_reply: Option<PlainReply>,
 }
 
 enum Handler {
@@ -180,6 +183,12 @@ impl Endpoint {
                 spec.body_bytes_max
             }
         };
+        let plain_reply = match &handler {
+            Handler::Reply(reply) if is_alone(spec) => {
+                Some(PlainReply::new(reply, options.request_ids != RequestIds::Silent))
+            }
+            _ => None,
+        };
         Ok(Self {
             path: spec.path.clone(),
             methods,
@@ -197,15 +206,16 @@ impl Endpoint {
             before: spec.before.iter().map(|file| load(file, Role::Before)).collect::<Result<_, _>>()?,
             after: spec.after.iter().map(|file| load(file, Role::After)).collect::<Result<_, _>>()?,
             handler,
+            plain_reply,
         })
     }
 
     /// The reply to every request, if it leaves no record, and nothing else of the route has a part in it.
-    #[inline]
-    pub(crate) fn plain_reply(&self) -> Option<&Reply> {
-        let Handler::Reply(reply) = &self.handler else { return None };
-        let is_alone = self.before.is_empty() && self.after.is_empty() && self.cors.is_none();
-        (is_alone && self.stream.is_none()).then_some(reply)
+    pub(crate) fn reply_alone(&self) -> Option<&Reply> {
+        match &self.handler {
+            Handler::Reply(reply) if self.plain_reply.is_some() => Some(reply),
+            _ => None,
+        }
     }
 
     /// Why a content of that kind is not taken, if it is not.
@@ -232,6 +242,7 @@ impl Endpoint {
 
     /// Why a request of this moment is not taken on, if it is not: its records would wait for a database that is away, or its
     /// scripts keep too much memory.
+    #[inline]
     pub(crate) fn refusal_now(&self, head: &RequestHead, recorder: &Recorder) -> Option<(Refusal, Reply)> {
         let (refusal, text) = if self.stream.as_ref().is_some_and(|stream| recorder.is_refusing(stream.ack)) {
             (Refusal::Database, AWAY)
@@ -244,6 +255,7 @@ impl Endpoint {
     }
 
     /// Takes a request on, as far as the route's own bounds go, or answers it.
+    #[inline]
     pub(crate) fn admit(
         &self,
         head: &RequestHead,
@@ -265,6 +277,11 @@ impl Endpoint {
         }
         reply
     }
+}
+
+/// Whether nothing but its handler has a part in the replies of a route.
+fn is_alone(spec: &RouteSpec) -> bool {
+    spec.before.is_empty() && spec.after.is_empty() && spec.cors.is_none() && spec.stream.is_none()
 }
 
 fn script_root(spec: &RouteSpec) -> Option<PathBuf> {

@@ -43,8 +43,8 @@ impl Exchange {
         let head = &self.request.head;
         let path = self.request.path().to_owned();
         let routes = self.routes.clone();
-        let all = routes.find_all(head.host(), &path, head.method());
-        let is_other = |found: &&Match<'_, '_, Option<Rc<Endpoint>>>| {
+        let all = routes.find_all(head.host(), path.as_bytes(), head.method());
+        let is_other = |found: &&Match<'_, Option<Rc<Endpoint>>>| {
             found.endpoint().as_ref().is_none_or(|endpoint| !Rc::ptr_eq(endpoint, &self.endpoint))
         };
         let next = all.iter().skip_while(is_other).nth(1);
@@ -63,7 +63,7 @@ impl Exchange {
         if let Some(refusal) = endpoint.refusal(head) {
             return Err(refusal.into());
         }
-        let mut place = next.place();
+        let mut place = next.place(path.as_bytes());
         place.decoded = self.request.place.decoded.clone();
         self.endpoint = endpoint.clone();
         self.request = self.request.clone().at(place);

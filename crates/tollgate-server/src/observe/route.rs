@@ -84,6 +84,11 @@ impl RouteCells {
         Self { name, replies, took, script_failures }
     }
 
+    #[cfg(test)]
+    pub(crate) fn observed(&self) -> Observed {
+        self.took.read()
+    }
+
     pub(crate) fn count_failure(&self, failure: ScriptFailure) {
         self.script_failures[failure as usize].add(1);
     }
@@ -121,6 +126,15 @@ pub(crate) struct RouteTally {
     pub(crate) route: Option<Rc<OwnCells>>,
 }
 
+impl RouteTally {
+    /// Whether it differs from another in nothing that is counted.
+    #[inline]
+    pub(crate) fn is_as(&self, status: StatusCode, begun: Instant, route: &Rc<OwnCells>) -> bool {
+        let is_same_route = self.route.as_ref().is_some_and(|own| Rc::ptr_eq(own, route));
+        is_same_route && self.status == status && self.begun == begun
+    }
+}
+
 /// Counts replies that leave together.
 pub(crate) struct Leaving<'a> {
     unrouted: &'a Unrouted,
@@ -136,16 +150,16 @@ impl<'a> Leaving<'a> {
     }
 
     #[inline]
-    pub(crate) fn count(&mut self, tally: &RouteTally) {
+    pub(crate) fn count(&mut self, tally: &RouteTally, replies: u64) {
         let class = class_of(tally.status);
-        let Some(route) = &tally.route else { return self.unrouted.0[class].add(1) };
+        let Some(route) = &tally.route else { return self.unrouted.0[class].add(replies) };
         if tally.begun != self.last.0 {
             let took = self.now.saturating_duration_since(tally.begun);
             let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
             self.last = (tally.begun, Histogram::bucket(nanoseconds), nanoseconds);
         }
-        route.replies[class].add(1);
-        route.took.observe_in(self.last.1, self.last.2);
+        route.replies[class].add(replies);
+        route.took.observe_in(self.last.1, self.last.2, replies);
     }
 }
 

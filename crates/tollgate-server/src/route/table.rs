@@ -23,9 +23,9 @@ struct Site<T> {
 }
 
 /// What a request's host, path and method come to.
-pub enum Routed<'t, 'p, T> {
+pub enum Routed<'t, T> {
     /// A route answers.
-    Found(Match<'t, 'p, T>),
+    Found(Match<'t, T>),
     /// Routes are there, but none for the method.
     MethodNotAllowed(Resource<'t, T>),
     /// Nothing is there, but below it, after a slash.
@@ -35,9 +35,8 @@ pub enum Routed<'t, 'p, T> {
 }
 
 /// A route that answers.
-pub struct Match<'t, 'p, T> {
+pub struct Match<'t, T> {
     entry: &'t Entry<T>,
-    path: &'p str,
     /// The bytes at the end of the path that `*` stands for.
     path_info_bytes: usize,
 }
@@ -74,33 +73,29 @@ impl<T> RouteTable<T> {
 
     /// Looks up a decoded, normalised path, or `*`. The host, which may have a port, is asked for only if a route names
     /// one.
-    pub fn find<'t, 'p, 'h>(
+    #[inline]
+    pub fn find<'t, 'h>(
         &'t self,
         host: impl FnOnce() -> Option<&'h str>,
-        path: &'p str,
+        path: &[u8],
         method: Method,
-    ) -> Routed<'t, 'p, T> {
+    ) -> Routed<'t, T> {
         match self.land(host, path) {
             None => Routed::NotFound,
             Some(Landing::Folder) => Routed::MissingSlash,
-            Some(Landing::Here(leaf)) => choose(leaf, path, 0, method),
-            Some(Landing::Rest(leaf, bytes)) => choose(leaf, path, bytes, method),
+            Some(Landing::Here(leaf)) => choose(leaf, 0, method),
+            Some(Landing::Rest(leaf, bytes)) => choose(leaf, bytes, method),
         }
     }
 
     /// Lists what answers a path and a method: the first is what [`find`](Self::find) finds, each other would be found if those
     /// before it were not there.
-    pub fn find_all<'t, 'p>(
-        &'t self,
-        host: Option<&str>,
-        path: &'p str,
-        method: Method,
-    ) -> Vec<Match<'t, 'p, T>> {
+    pub fn find_all<'t>(&'t self, host: Option<&str>, path: &[u8], method: Method) -> Vec<Match<'t, T>> {
         let named = host.and_then(|host| self.site(host));
         let mut landings = Vec::new();
         for site in named.into_iter().chain([&self.any_host]) {
             match path {
-                "*" => landings.push(Landing::Here(&site.asterisk)),
+                b"*" => landings.push(Landing::Here(&site.asterisk)),
                 _ => site.paths.find_all(path, &mut landings),
             }
         }
@@ -110,12 +105,13 @@ impl<T> RouteTable<T> {
                 Landing::Rest(leaf, bytes) => (leaf, bytes),
                 Landing::Folder => return None,
             };
-            leaf.entry(method).map(|entry| Match { entry, path, path_info_bytes })
+            leaf.entry(method).map(|entry| Match { entry, path_info_bytes })
         });
         matches.collect()
     }
 
-    fn land<'h>(&self, host: impl FnOnce() -> Option<&'h str>, path: &str) -> Option<Landing<'_, T>> {
+    #[inline]
+    fn land<'h>(&self, host: impl FnOnce() -> Option<&'h str>, path: &[u8]) -> Option<Landing<'_, T>> {
         let named = if self.hosts.is_empty() { None } else { host().and_then(|host| self.site(host)) };
         match named.and_then(|site| site.find(path)) {
             None => self.any_host.find(path),
@@ -134,40 +130,37 @@ impl<T> RouteTable<T> {
 }
 
 impl<T> Site<T> {
-    fn find(&self, path: &str) -> Option<Landing<'_, T>> {
+    #[inline]
+    fn find(&self, path: &[u8]) -> Option<Landing<'_, T>> {
         match path {
-            "*" if self.asterisk.entries.is_empty() => None,
-            "*" => Some(Landing::Here(&self.asterisk)),
+            b"*" if self.asterisk.entries.is_empty() => None,
+            b"*" => Some(Landing::Here(&self.asterisk)),
             _ => self.paths.find(path),
         }
     }
 }
 
-fn choose<'t, 'p, T>(
-    leaf: &'t Leaf<T>,
-    path: &'p str,
-    path_info_bytes: usize,
-    method: Method,
-) -> Routed<'t, 'p, T> {
+#[inline]
+fn choose<T>(leaf: &Leaf<T>, path_info_bytes: usize, method: Method) -> Routed<'_, T> {
     match leaf.entry(method) {
-        Some(entry) => Routed::Found(Match { entry, path, path_info_bytes }),
+        Some(entry) => Routed::Found(Match { entry, path_info_bytes }),
         None => Routed::MethodNotAllowed(Resource(leaf)),
     }
 }
 
-impl<'t, 'p, T> Match<'t, 'p, T> {
+impl<'t, T> Match<'t, T> {
     /// What answers.
     pub fn endpoint(&self) -> &'t T {
         &self.entry.endpoint
     }
 
-    /// What the pattern left open in the path, for a request whose head has the path as it is.
-    pub fn place(&self) -> Place {
+    /// What the pattern left open in the path that was looked up, for a request whose head has the path as it is.
+    pub fn place(&self, path: &[u8]) -> Place {
         let captures = self.entry.captures.as_ref();
         Place {
             decoded: None,
             names: captures.map(|captures| captures.names.clone()),
-            spans: captures.map(|captures| captures.spans(self.path)).unwrap_or_default(),
+            spans: captures.map(|captures| captures.spans(path)).unwrap_or_default(),
             path_info_bytes: self.path_info_bytes,
         }
     }

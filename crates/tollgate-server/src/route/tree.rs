@@ -12,7 +12,7 @@ use tollgate_http::{Method, Methods};
 
 /// What follows one beginning of a path.
 pub(super) struct Node<T> {
-    literals: HashMap<Box<str>, Node<T>, RandomState>,
+    literals: HashMap<Box<[u8]>, Node<T>, RandomState>,
     capture: Option<Box<Node<T>>>,
     /// Routes that end in `*` here.
     rest: Leaf<T>,
@@ -66,7 +66,7 @@ impl<T> Node<T> {
     pub(super) fn leaf(&mut self, pattern: &str) -> (&mut Leaf<T>, Option<Captures>) {
         let mut node = self;
         let (mut names, mut captured) = (Vec::new(), Vec::new());
-        for (index, segment) in segments(pattern).enumerate() {
+        for (index, segment) in pattern.strip_prefix('/').unwrap_or(pattern).split('/').enumerate() {
             if segment == "*" {
                 return (&mut node.rest, Captures::new(names, captured));
             }
@@ -76,7 +76,7 @@ impl<T> Node<T> {
                     captured.push(index);
                     node.capture.get_or_insert_default()
                 }
-                None => node.literals.entry(segment.into()).or_default(),
+                None => node.literals.entry(segment.as_bytes().into()).or_default(),
             };
         }
         (&mut node.here, Captures::new(names, captured))
@@ -85,18 +85,19 @@ impl<T> Node<T> {
     /// Finds the routes of the most exact pattern that matches `path`.
     ///
     /// A route that ends there comes before the redirect to a folder, and that before a less exact `*`.
-    pub(super) fn find(&self, path: &str) -> Option<Landing<'_, T>> {
+    #[inline]
+    pub(super) fn find(&self, path: &[u8]) -> Option<Landing<'_, T>> {
         let mut is_folder = false;
-        let found = self.walk(path.strip_prefix('/'), &mut is_folder);
+        let found = self.walk(path.strip_prefix(b"/"), &mut is_folder);
         found.or(is_folder.then_some(Landing::Folder))
     }
 
     /// Finds the routes of every pattern that matches `path`, the most exact first.
-    pub(super) fn find_all<'t>(&'t self, path: &str, found: &mut Vec<Landing<'t, T>>) {
-        self.walk_all(path.strip_prefix('/'), found);
+    pub(super) fn find_all<'t>(&'t self, path: &[u8], found: &mut Vec<Landing<'t, T>>) {
+        self.walk_all(path.strip_prefix(b"/"), found);
     }
 
-    fn walk_all<'t>(&'t self, left: Option<&str>, found: &mut Vec<Landing<'t, T>>) {
+    fn walk_all<'t>(&'t self, left: Option<&[u8]>, found: &mut Vec<Landing<'t, T>>) {
         let Some(left) = left else {
             found.push(Landing::Here(&self.here));
             return;
@@ -112,7 +113,7 @@ impl<T> Node<T> {
     }
 
     /// `left` is what follows the slash after this node's segment, if there is one.
-    fn walk(&self, left: Option<&str>, is_folder: &mut bool) -> Option<Landing<'_, T>> {
+    fn walk(&self, left: Option<&[u8]>, is_folder: &mut bool) -> Option<Landing<'_, T>> {
         let Some(left) = left else {
             if self.here.entries.is_empty() {
                 *is_folder |= !self.rest.entries.is_empty();
@@ -157,7 +158,7 @@ impl Captures {
     }
 
     /// The places of what was captured in `path`, which the pattern matches.
-    pub(super) fn spans(&self, path: &str) -> Vec<(usize, usize)> {
+    pub(super) fn spans(&self, path: &[u8]) -> Vec<(usize, usize)> {
         let Some(&last) = self.segments.last() else { return Vec::new() };
         let mut spans = Vec::with_capacity(self.segments.len());
         let mut wanted = self.segments.iter().peekable();
@@ -174,15 +175,15 @@ impl Captures {
 }
 
 /// Segments are short: a plain loop finds their ends sooner than a search that sets out to be fast.
-fn split(path: &str) -> (&str, Option<&str>) {
-    match path.bytes().position(|byte| byte == b'/') {
+fn split(path: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match path.iter().position(|&byte| byte == b'/') {
         Some(end) => (&path[..end], Some(&path[end + 1..])),
         None => (path, None),
     }
 }
 
-fn segments(path: &str) -> std::str::Split<'_, char> {
-    path.strip_prefix('/').unwrap_or(path).split('/')
+fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.strip_prefix(b"/").unwrap_or(path).split(|&byte| byte == b'/')
 }
 
 fn capture_name(segment: &str) -> Option<&str> {

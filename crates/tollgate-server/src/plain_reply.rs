@@ -1,0 +1,99 @@
+//! Replies that are the same for every request, but for `Date` and the request's id: written out once, with their route.
+
+use tollgate_http::StatusCode;
+use tollgate_script::RequestId;
+use uuid::Uuid;
+
+use crate::reply::{Framing, REQUEST_ID, Reply, Writing, write_head};
+
+/// A reply as it leaves on an HTTP/1.1 connection that goes on, with room for what differs.
+pub(crate) struct PlainReply {
+    pub(crate) status: StatusCode,
+    bytes: Box<[u8]>,
+    /// Where the value of `Date` stands.
+    date_at: usize,
+    /// Where the id stands, if it is told.
+    id_at: Option<usize>,
+}
+
+impl PlainReply {
+    pub(crate) fn new(reply: &Reply, tells_id: bool) -> Self {
+        let id = (tells_id && !reply.has(REQUEST_ID)).then_some(RequestId::Made(Uuid::nil()));
+        let writing =
+            Writing { date: [b' '; DATE_BYTES], is_head: false, framing: Framing::Length, connection: None };
+        let mut bytes = Vec::new();
+        write_head(&mut bytes, reply, id.as_ref(), writing);
+        let date_at = bytes.windows(DATE.len()).position(|line| line == DATE).map_or(0, |at| at + DATE.len());
+        let id_at = id.map(|_| bytes.len() - ID_BYTES - HEAD_END.len());
+        if reply.status.may_have_content() {
+            bytes.extend_from_slice(&reply.content);
+        }
+        Self { status: reply.status, bytes: bytes.into(), date_at, id_at }
+    }
+
+    /// Appends it. The id is asked for only where it is told.
+    #[inline]
+    pub(crate) fn write(&self, out: &mut Vec<u8>, date: &[u8; DATE_BYTES], id: impl FnOnce() -> RequestId) {
+        let start = out.len();
+        out.extend_from_slice(&self.bytes);
+        out[start + self.date_at..][..DATE_BYTES].copy_from_slice(date);
+        if let Some(id_at) = self.id_at {
+            let (id, mut made, at) = (id(), [0; ID_BYTES], start + id_at);
+            match id.text(&mut made) {
+                text if text.len() == ID_BYTES => out[at..][..ID_BYTES].copy_from_slice(text),
+                text => drop(out.splice(at..at + ID_BYTES, text.iter().copied())),
+            }
+        }
+    }
+}
+
+/// The status line ends, and the field begins.
+const DATE: &[u8] = b"\r\nDate: ";
+const DATE_BYTES: usize = 29;
+/// Of a UUID, as made ids are.
+const ID_BYTES: usize = 36;
+const HEAD_END: &[u8] = b"\r\n\r\n";
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    const DATE: &[u8; DATE_BYTES] = b"Sun, 06 Nov 1994 08:49:37 GMT";
+
+    /// What is written is what any other reply would be.
+    fn check(reply: &Reply, id: &RequestId, tells_id: bool) {
+        let writing = Writing { date: *DATE, is_head: false, framing: Framing::Length, connection: None };
+        let mut expect = b"before".to_vec();
+        write_head(&mut expect, reply, Some(id).filter(|_| tells_id), writing);
+        if reply.status.may_have_content() {
+            expect.extend_from_slice(&reply.content);
+        }
+        let mut found = b"before".to_vec();
+        PlainReply::new(reply, tells_id).write(&mut found, DATE, || id.clone());
+        assert_eq!(String::from_utf8(found).unwrap(), String::from_utf8(expect).unwrap());
+    }
+
+    #[test]
+    fn a_plain_reply_is_written_as_any_other() {
+        let taken = |text: &'static str| RequestId::Taken {
+            text: Bytes::from_static(text.as_bytes()),
+            uuid: Uuid::nil(),
+        };
+        let ids = [
+            RequestId::Made(Uuid::from_u128(7)),
+            taken("a"),
+            taken("a-longer-one-than-a-uuid-would-be-in-text"),
+        ];
+        for status in [200, 204, 205, 299, 304, 405, 503] {
+            let reply = Reply::text(StatusCode::new(status).unwrap(), "Date: none").with("a", "\tDate: b");
+            for id in &ids {
+                check(&reply, id, true);
+                check(&reply, id, false);
+                check(&reply.clone().with("x-request-id", "own").prepared(), id, false);
+                check(&reply.clone().with("x-request-id", "own"), id, true);
+            }
+        }
+    }
+}

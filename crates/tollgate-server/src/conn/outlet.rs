@@ -17,6 +17,13 @@ use crate::reply::Replies;
 const WRITE_BYTES_MAX: usize = 32 << 10;
 const SEND_FILE_BYTES_MAX: u64 = 256 << 10;
 
+/// How much of replies has left at once: of the bytes before the first slice, and of that.
+#[derive(Default)]
+struct Begun {
+    head_bytes: usize,
+    file_bytes: u64,
+}
+
 /// Where the replies of a connection leave.
 pub(super) struct Outlet<'a, S> {
     pub(super) stream: &'a mut S,
@@ -30,19 +37,58 @@ impl<S: Transport> Outlet<'_, S> {
     /// Sends replies, which are released. Files are sent as they are now: one that became shorter ends the connection, as what
     /// was promised of it cannot be kept.
     pub(super) async fn send(&mut self, replies: &Replies) -> Result<(), Gone> {
-        // On the heap, so that connections that send no file stay small.
-        let sent = if replies.has_slices() { Box::pin(self.send_slices(replies)).await? } else { 0 };
+        let mut sent = 0;
+        if let Some((end, slice)) = replies.slices().next() {
+            let head = &replies.bytes()[..end];
+            let begun = poll_fn(|context| Poll::Ready(self.begin(head, slice, context))).await?;
+            let is_over = begun.file_bytes == slice.len && replies.slices().nth(1).is_none();
+            // On the heap, so that connections that send no file stay small.
+            sent = if is_over { end } else { Box::pin(self.send_slices(replies, begun)).await? };
+        }
         self.write(&replies.bytes()[sent..]).await
     }
 
-    /// Sends up to the last slice, and returns the place of the bytes behind it.
-    async fn send_slices(&mut self, replies: &Replies) -> Result<usize, Gone> {
-        let mut sent = 0;
+    /// Sends what the peer takes at once of bytes and the slice behind them: mostly all, and then nobody waits for anything.
+    fn begin(
+        &mut self,
+        head: &[u8],
+        slice: &FileSlice,
+        context: &mut Context<'_>,
+    ) -> Result<Begun, Gone> {
+        let first = slice.first(SEND_FILE_BYTES_MAX);
+        if head.len() > WRITE_BYTES_MAX || !first.is_in_memory(self.slot.ticks()) {
+            return Ok(Begun::default());
+        }
+        let Poll::Ready(head_bytes) = self.stream.poll_write_more(context, head)? else {
+            return Ok(Begun::default());
+        };
+        if head_bytes < head.len() {
+            return Ok(Begun { head_bytes, file_bytes: 0 });
+        }
+        match self.poll_file(&first, 0, context)? {
+            Poll::Ready(0) => Err(Gone),
+            Poll::Ready(taken) => Ok(Begun { head_bytes, file_bytes: taken as u64 }),
+            Poll::Pending => Ok(Begun { head_bytes, file_bytes: 0 }),
+        }
+    }
+
+    /// Sends up to the last slice what has not left yet, and returns the place of the bytes behind it.
+    async fn send_slices(&mut self, replies: &Replies, begun: Begun) -> Result<usize, Gone> {
+        let Begun { head_bytes: mut sent, file_bytes: mut of_slice } = begun;
+        if of_slice > 0 {
+            tokio::task::yield_now().await;
+        }
         for (end, slice) in replies.slices() {
-            let first = slice.first(SEND_FILE_BYTES_MAX);
-            self.bring(&first).await;
-            self.write_more(&replies.bytes()[sent..end]).await?;
-            self.send_file(slice.clone(), first.len).await?;
+            let mut slice = slice.clone();
+            let mut first = slice.first(SEND_FILE_BYTES_MAX);
+            if of_slice == 0 {
+                self.bring(&first).await;
+                self.write_more(&replies.bytes()[sent..end]).await?;
+            }
+            slice.advance(of_slice);
+            first.advance(of_slice);
+            of_slice = 0;
+            self.send_file(slice, first.len).await?;
             sent = end;
         }
         Ok(sent)
@@ -68,8 +114,9 @@ impl<S: Transport> Outlet<'_, S> {
     /// Sends all of a slice, the first bytes of which were brought into memory.
     async fn send_file(&mut self, mut slice: FileSlice, mut brought: u64) -> Result<(), Gone> {
         while slice.len > 0 {
-            let part = slice.first(SEND_FILE_BYTES_MAX);
-            if brought < part.len {
+            let mut part = slice.first(brought);
+            if brought == 0 {
+                part = slice.first(SEND_FILE_BYTES_MAX);
                 self.bring(&part).await;
             }
             brought = 0;

@@ -215,10 +215,16 @@ mod tests {
 
     #[test]
     fn only_who_asks_for_less_or_more_is_selective() {
-        let check = |fields: &str, expected| assert_eq!(is_selective(&head("GET", fields)), expected, "{fields}");
+        let check =
+            |fields: &str, expected| assert_eq!(is_selective(&head("GET", fields)), expected, "{fields}");
         check("", false);
-        check("Accept: */*\r\nIf: a\r\nRanges: b\r\nWant: c\r\nReferer: d\r\nUser-Agent: if-match\r\n", false);
-        for name in ["If-Match", "if-none-match", "IF-MODIFIED-SINCE", "If-Unmodified-Since", "If-Range", "range"] {
+        check(
+            "Accept: */*\r\nIf: a\r\nRanges: b\r\nWant: c\r\nReferer: d\r\nUser-Agent: if-match\r\n",
+            false,
+        );
+        for name in
+            ["If-Match", "if-none-match", "IF-MODIFIED-SINCE", "If-Unmodified-Since", "If-Range", "range"]
+        {
             check(&format!("Accept: */*\r\n{name}: a\r\n"), true);
         }
         for name in ["Want-Repr-Digest", "want-content-digest"] {

@@ -49,12 +49,7 @@ impl<S: Transport> Outlet<'_, S> {
     }
 
     /// Sends what the peer takes at once of bytes and the slice behind them: mostly all, and then nobody waits for anything.
-    fn begin(
-        &mut self,
-        head: &[u8],
-        slice: &FileSlice,
-        context: &mut Context<'_>,
-    ) -> Result<Begun, Gone> {
+    fn begin(&mut self, head: &[u8], slice: &FileSlice, context: &mut Context<'_>) -> Result<Begun, Gone> {
         let first = slice.first(SEND_FILE_BYTES_MAX);
         if head.len() > WRITE_BYTES_MAX || !first.is_in_memory(self.slot.ticks()) {
             return Ok(Begun::default());
@@ -203,4 +198,172 @@ impl<S: Transport> Outlet<'_, S> {
 
 fn turn_of(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len().min(WRITE_BYTES_MAX)]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+    use std::rc::Rc;
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use bytes::Bytes;
+    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+    use tollgate_http::StatusCode;
+
+    use super::super::deadline::Deadlines;
+    use super::*;
+    use crate::clock::Clock;
+    use crate::crowd::Crowd;
+    use crate::file_slice::SentFile;
+    use crate::observe::RouteTally;
+    use crate::options::CrowdLimits;
+    use crate::reply::{FilePart, Framing, Reply, Writing};
+
+    /// A peer that takes so many bytes at once: no socket can be made to take just these.
+    struct Sips {
+        /// 0: it takes nothing, and is asked again.
+        sips: Box<dyn Iterator<Item = usize>>,
+        taken: Vec<u8>,
+    }
+
+    impl Sips {
+        fn sip(&mut self, context: &Context<'_>) -> Option<usize> {
+            let sip = self.sips.next().unwrap_or(usize::MAX);
+            if sip == 0 {
+                context.waker().wake_by_ref();
+                return None;
+            }
+            Some(sip)
+        }
+    }
+
+    impl Transport for Sips {
+        fn poll_send_file(
+            &mut self,
+            context: &mut Context<'_>,
+            file: &File,
+            offset: u64,
+            len: usize,
+        ) -> Option<Poll<io::Result<usize>>> {
+            let Some(sip) = self.sip(context) else { return Some(Poll::Pending) };
+            let mut part = vec![0; len.min(sip)];
+            let read = file.read_at(&mut part, offset).unwrap();
+            self.taken.extend_from_slice(&part[..read]);
+            Some(Poll::Ready(Ok(read)))
+        }
+
+        fn abort(&mut self, _: Framing) {}
+    }
+
+    impl AsyncWrite for Sips {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            let Some(sip) = self.sip(context) else { return Poll::Pending };
+            let taken = bytes.len().min(sip);
+            self.taken.extend_from_slice(&bytes[..taken]);
+            Poll::Ready(Ok(taken))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncRead for Sips {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    /// A reply for each list, with slices of these lengths, each from another place of the file.
+    fn replies(file: &Arc<SentFile>, lens: &[&[u64]]) -> Replies {
+        let mut replies = Replies::default();
+        for lens in lens {
+            let mut reply = Reply::empty(StatusCode::OK);
+            for (place, &len) in lens.iter().enumerate() {
+                let slice = FileSlice { file: file.clone(), offset: place as u64 * 1000, len };
+                reply.parts.push(FilePart { slice, then: Bytes::from_static(b"then") });
+            }
+            let (date, framing) = (*b"Thu, 01 Jan 1970 00:00:00 GMT", Framing::Length);
+            let writing = Writing { date, is_head: false, framing, connection: None };
+            let tally = RouteTally { status: reply.status, begun: Instant::now(), route: None };
+            replies.push(&reply, None, None, writing, tally);
+        }
+        replies
+    }
+
+    /// What is sent in the end, or that the peer is given up.
+    fn sent(replies: &Replies, sips: Box<dyn Iterator<Item = usize>>) -> Result<Vec<u8>, Gone> {
+        let crowd = Crowd::new(&CrowdLimits::default(), 1).unwrap().0;
+        let deadlines = Rc::new(Deadlines::new(Rc::new(Clock::new())));
+        let (slot, held) = (Deadlines::enter(&deadlines), Held::new(&crowd));
+        let (limits, scratch) = (ConnectionLimits::default(), Scratch::default());
+        let mut stream = Sips { sips, taken: Vec::new() };
+        let mut outlet =
+            Outlet { stream: &mut stream, slot: &slot, held: &held, limits: &limits, scratch: &scratch };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(outlet.send(replies))?;
+        Ok(stream.taken)
+    }
+
+    fn sent_file(len: u64, passage: Passage) -> Arc<SentFile> {
+        let file = tempfile::tempfile().unwrap();
+        let content: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+        file.write_all_at(&content, 0).unwrap();
+        Arc::new(SentFile::new(file, len, passage))
+    }
+
+    #[test]
+    fn whatever_the_peer_takes_at_once_all_leaves_in_its_order() {
+        const LONG: u64 = SEND_FILE_BYTES_MAX * 2 + 70_000;
+        for passage in [Passage::System, Passage::Copy] {
+            let file = sent_file(LONG + 10_000, passage);
+            let all: [&[&[u64]]; 5] =
+                [&[&[20_000]], &[&[LONG]], &[&[5000, 1]], &[&[], &[LONG, 9], &[]], &[&[7], &[8]]];
+            for lens in all {
+                let replies = replies(&file, lens);
+                let mut expected = Vec::new();
+                let mut from = 0;
+                for (end, slice) in replies.slices() {
+                    expected.extend_from_slice(&replies.bytes()[from..end]);
+                    let mut part = vec![0; slice.len as usize];
+                    file.file.read_exact_at(&mut part, slice.offset).unwrap();
+                    expected.append(&mut part);
+                    from = end;
+                }
+                expected.extend_from_slice(&replies.bytes()[from..]);
+                let head = replies.slices().next().map_or(0, |(end, _)| end);
+                let all_sips: [&[usize]; 8] =
+                    [&[], &[0], &[3], &[3, 0], &[head], &[head, 0], &[head, 3, 0], &[head - 1, 1, 0, 4000]];
+                for sips in all_sips {
+                    for rest in [usize::MAX, 8191] {
+                        let each = sips.to_vec().into_iter().chain(std::iter::repeat(rest));
+                        let taken = sent(&replies, Box::new(each)).ok().unwrap();
+                        assert!(taken == expected, "{lens:?} {sips:?} {rest}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_ends_too_early_ends_the_connection() {
+        for passage in [Passage::System, Passage::Copy] {
+            let file = sent_file(5000, passage);
+            for len in [5001, SEND_FILE_BYTES_MAX + 1] {
+                assert!(sent(&replies(&file, &[&[len]]), Box::new(std::iter::empty())).is_err(), "{len}");
+            }
+            file.file.set_len(0).unwrap();
+            assert!(sent(&replies(&file, &[&[5000]]), Box::new(std::iter::empty())).is_err());
+        }
+    }
 }

@@ -54,17 +54,16 @@ impl<S: Transport> Outlet<'_, S> {
         if head.len() > WRITE_BYTES_MAX || !first.is_in_memory(self.slot.ticks()) {
             return Ok(Begun::default());
         }
-        let Poll::Ready(head_bytes) = self.stream.poll_write_more(context, head)? else {
-            return Ok(Begun::default());
-        };
-        if head_bytes < head.len() {
-            return Ok(Begun { head_bytes, file_bytes: 0 });
+        let mut begun = Begun::default();
+        if let Poll::Ready(taken) = self.stream.poll_write_more(context, head)? {
+            begun.head_bytes = taken;
         }
-        match self.poll_file(&first, 0, context)? {
-            Poll::Ready(0) => Err(Gone),
-            Poll::Ready(taken) => Ok(Begun { head_bytes, file_bytes: taken as u64 }),
-            Poll::Pending => Ok(Begun { head_bytes, file_bytes: 0 }),
+        if begun.head_bytes == head.len()
+            && let Poll::Ready(taken) = self.poll_file(&first, 0, context)?
+        {
+            begun.file_bytes = taken as u64;
         }
+        Ok(begun)
     }
 
     /// Sends up to the last slice what has not left yet, and returns the place of the bytes behind it.

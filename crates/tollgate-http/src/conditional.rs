@@ -52,6 +52,20 @@ impl Precondition {
     }
 }
 
+/// Tells whether a GET may get something else than the whole of what is there, or more: it has a precondition, a range (RFC 9110
+/// sections 13.1 and 14.2) or a wish for digests (RFC 9530 section 4). One look at each field, where most requests have none of these.
+pub fn is_selective(head: &RequestHead) -> bool {
+    let starts = |name: &[u8], start: &[u8]| {
+        name.len() >= start.len() && name[..start.len()].eq_ignore_ascii_case(start)
+    };
+    head.raw_fields().any(|(name, _)| match name {
+        [b'i' | b'I', ..] => starts(name, b"if-"),
+        [b'r' | b'R', ..] => name.eq_ignore_ascii_case(b"range"),
+        [b'w' | b'W', ..] => starts(name, b"want-"),
+        _ => false,
+    })
+}
+
 /// Tells whether a range is of the representation that is selected now (RFC 9110 section 13.1.5). `now_s`, in seconds since 1970,
 /// tells whether a date is a strong validator: its second has to be over (section 8.8.2.2).
 pub fn is_range_current(head: &RequestHead, current: &Validators<'_>, now_s: u64) -> bool {
@@ -137,7 +151,8 @@ fn seconds(date: &[u8]) -> Option<u64> {
 
 /// Lists the values of all lines of a field.
 pub(crate) fn values<'a>(head: &'a RequestHead, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
-    head.fields().filter(move |(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    let is_named = move |field: &[u8]| field.eq_ignore_ascii_case(name.as_bytes());
+    head.raw_fields().filter(move |(field, _)| is_named(field)).map(|(_, value)| value)
 }
 
 #[cfg(test)]
@@ -196,6 +211,25 @@ mod tests {
             check("GET", &[("If-Unmodified-Since", no_date)], Met);
         }
         check("GET", &[("If-Modified-Since", NEW), ("If-Modified-Since", NEW)], Met);
+    }
+
+    #[test]
+    fn only_who_asks_for_less_or_more_is_selective() {
+        let check =
+            |fields: &str, expected| assert_eq!(is_selective(&head("GET", fields)), expected, "{fields}");
+        check("", false);
+        check(
+            "Accept: */*\r\nIf: a\r\nRanges: b\r\nWant: c\r\nReferer: d\r\nUser-Agent: if-match\r\n",
+            false,
+        );
+        for name in
+            ["If-Match", "if-none-match", "IF-MODIFIED-SINCE", "If-Unmodified-Since", "If-Range", "range"]
+        {
+            check(&format!("Accept: */*\r\n{name}: a\r\n"), true);
+        }
+        for name in ["Want-Repr-Digest", "want-content-digest"] {
+            check(&format!("{name}: sha-256=1\r\n"), true);
+        }
     }
 
     #[test]

@@ -36,7 +36,7 @@ mod structured;
 mod target;
 
 pub use chunked::{ChunkedDecoder, Decoded, LAST_CHUNK, write_chunk};
-pub use conditional::{Precondition, Validators, is_range_current};
+pub use conditional::{Precondition, Validators, is_range_current, is_selective};
 pub use connection::{connection_options, is_hop_by_hop_field};
 pub use cookie::cookie_pairs;
 pub use date::{http_date, parse_http_date};

@@ -454,10 +454,6 @@ impl Replies {
         }
     }
 
-    pub(crate) fn has_slices(&self) -> bool {
-        !self.slices.is_empty()
-    }
-
     /// The parts of files among [`bytes`](Self::bytes), each with its place in them, in their order.
     pub(crate) fn slices(&self) -> impl Iterator<Item = (usize, &FileSlice)> {
         self.slices.iter().map(|(place, slice)| (*place, slice))
@@ -471,13 +467,16 @@ impl Replies {
         self.expected = (self.bytes.len(), self.entries.len());
         self.entries.clear();
         self.count = 0;
-        self.slices = Vec::new();
+        self.slices.clear();
         self.bytes.clear();
         if self.bytes.capacity() > KEPT_BYTES_MAX {
             self.bytes = Vec::new();
         }
         if self.entries.capacity() > KEPT_ENTRIES_MAX {
             self.entries = Vec::new();
+        }
+        if self.slices.capacity() > KEPT_ENTRIES_MAX {
+            self.slices = Vec::new();
         }
     }
 }

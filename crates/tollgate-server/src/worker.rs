@@ -34,6 +34,7 @@ use crate::server::Order;
 use crate::service::{Found, Plan, Rules, Service};
 use crate::spool::Spool;
 use crate::throttle::Permit;
+use crate::turn;
 
 /// Threads of a worker that wait for a disk: to read files which are sent, to open them, and to digest or compress them, two at
 /// once of each of these.
@@ -261,6 +262,7 @@ pub(crate) fn run(
         .enable_io()
         .enable_time()
         .thread_name("read")
+        .on_thread_unpark(turn::begin)
         .max_blocking_threads(READERS_MAX)
         .build_local(LocalOptions::default());
     let runtime = match runtime {

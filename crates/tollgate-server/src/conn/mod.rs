@@ -51,6 +51,7 @@ use flow::beside_flow;
 use outlet::Outlet;
 use queue::{Answered, Form, Queue, Source};
 pub(crate) use stream::Scratch;
+use transport::FILE_BYTES_AT_ONCE;
 pub(crate) use transport::{Plain, Transport, UNSENT_BYTES};
 use uploading::Uploading;
 
@@ -476,8 +477,8 @@ impl<S: Transport> Connection<S> {
             self.queue.cancel(recorder);
         }
         self.replies.count_leaving(&self.worker.cells);
-        let ends_with = |bytes| self.replies.slices().any(|(_, slice)| slice.len > u64::from(bytes));
-        let is_end_in_files = self.reuse == Reuse::Close && ends_with(UNSENT_BYTES);
+        let ends_with = |bytes| self.replies.slices().any(|(_, slice)| slice.len > bytes);
+        let is_end_in_files = self.reuse == Reuse::Close && ends_with(FILE_BYTES_AT_ONCE);
         let mut flow = self.replies.take_flow();
         let Self { stream, slot, held, rules, worker, queue, replies, .. } = self;
         if is_end_in_files {

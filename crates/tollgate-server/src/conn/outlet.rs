@@ -17,6 +17,13 @@ use crate::reply::Replies;
 const WRITE_BYTES_MAX: usize = 32 << 10;
 const SEND_FILE_BYTES_MAX: u64 = 256 << 10;
 
+/// How much of replies has left at once: of the bytes before the first slice, and of that.
+#[derive(Default)]
+struct Begun {
+    head_bytes: usize,
+    file_bytes: u64,
+}
+
 /// Where the replies of a connection leave.
 pub(super) struct Outlet<'a, S> {
     pub(super) stream: &'a mut S,
@@ -30,19 +37,52 @@ impl<S: Transport> Outlet<'_, S> {
     /// Sends replies, which are released. Files are sent as they are now: one that became shorter ends the connection, as what
     /// was promised of it cannot be kept.
     pub(super) async fn send(&mut self, replies: &Replies) -> Result<(), Gone> {
-        // On the heap, so that connections that send no file stay small.
-        let sent = if replies.has_slices() { Box::pin(self.send_slices(replies)).await? } else { 0 };
+        let mut sent = 0;
+        if let Some((end, slice)) = replies.slices().next() {
+            let head = &replies.bytes()[..end];
+            let begun = poll_fn(|context| Poll::Ready(self.begin(head, slice, context))).await?;
+            let is_over = begun.file_bytes == slice.len && replies.slices().nth(1).is_none();
+            // On the heap, so that connections that send no file stay small.
+            sent = if is_over { end } else { Box::pin(self.send_slices(replies, begun)).await? };
+        }
         self.write(&replies.bytes()[sent..]).await
     }
 
-    /// Sends up to the last slice, and returns the place of the bytes behind it.
-    async fn send_slices(&mut self, replies: &Replies) -> Result<usize, Gone> {
-        let mut sent = 0;
+    /// Sends what the peer takes at once of bytes and the slice behind them: mostly all, and then nobody waits for anything.
+    fn begin(&mut self, head: &[u8], slice: &FileSlice, context: &mut Context<'_>) -> Result<Begun, Gone> {
+        let first = slice.first(SEND_FILE_BYTES_MAX);
+        if head.len() > WRITE_BYTES_MAX || !first.is_in_memory(self.slot.ticks()) {
+            return Ok(Begun::default());
+        }
+        let mut begun = Begun::default();
+        if let Poll::Ready(taken) = self.stream.poll_write_more(context, head)? {
+            begun.head_bytes = taken;
+        }
+        if begun.head_bytes == head.len()
+            && let Poll::Ready(taken) = self.poll_file(&first, 0, context)?
+        {
+            begun.file_bytes = taken as u64;
+        }
+        Ok(begun)
+    }
+
+    /// Sends up to the last slice what has not left yet, and returns the place of the bytes behind it.
+    async fn send_slices(&mut self, replies: &Replies, begun: Begun) -> Result<usize, Gone> {
+        let Begun { head_bytes: mut sent, file_bytes: mut of_slice } = begun;
+        if of_slice > 0 {
+            tokio::task::yield_now().await;
+        }
         for (end, slice) in replies.slices() {
-            let first = slice.first(SEND_FILE_BYTES_MAX);
-            self.bring(&first).await;
-            self.write_more(&replies.bytes()[sent..end]).await?;
-            self.send_file(slice.clone(), first.len).await?;
+            let mut slice = slice.clone();
+            let mut first = slice.first(SEND_FILE_BYTES_MAX);
+            if of_slice == 0 {
+                self.bring(&first).await;
+                self.write_more(&replies.bytes()[sent..end]).await?;
+            }
+            slice.advance(of_slice);
+            first.advance(of_slice);
+            of_slice = 0;
+            self.send_file(slice, first.len).await?;
             sent = end;
         }
         Ok(sent)
@@ -68,8 +108,9 @@ impl<S: Transport> Outlet<'_, S> {
     /// Sends all of a slice, the first bytes of which were brought into memory.
     async fn send_file(&mut self, mut slice: FileSlice, mut brought: u64) -> Result<(), Gone> {
         while slice.len > 0 {
-            let part = slice.first(SEND_FILE_BYTES_MAX);
-            if brought < part.len {
+            let mut part = slice.first(brought);
+            if brought == 0 {
+                part = slice.first(SEND_FILE_BYTES_MAX);
                 self.bring(&part).await;
             }
             brought = 0;
@@ -156,4 +197,180 @@ impl<S: Transport> Outlet<'_, S> {
 
 fn turn_of(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len().min(WRITE_BYTES_MAX)]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+    use std::rc::Rc;
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use bytes::Bytes;
+    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+    use tollgate_http::StatusCode;
+
+    use super::super::deadline::Deadlines;
+    use super::*;
+    use crate::clock::Clock;
+    use crate::crowd::Crowd;
+    use crate::file_slice::SentFile;
+    use crate::observe::RouteTally;
+    use crate::options::CrowdLimits;
+    use crate::reply::{FilePart, Framing, Reply, Writing};
+
+    /// A peer that takes so many bytes at once: no socket can be made to take just these.
+    struct Sips {
+        /// 0: it takes nothing, and is asked again.
+        sips: Box<dyn Iterator<Item = usize>>,
+        taken: Vec<u8>,
+    }
+
+    impl Sips {
+        fn sip(&mut self, context: &Context<'_>) -> Option<usize> {
+            let sip = self.sips.next().unwrap_or(usize::MAX);
+            if sip == 0 {
+                context.waker().wake_by_ref();
+                return None;
+            }
+            Some(sip)
+        }
+    }
+
+    impl Transport for Sips {
+        fn poll_send_file(
+            &mut self,
+            context: &mut Context<'_>,
+            file: &File,
+            offset: u64,
+            len: usize,
+        ) -> Option<Poll<io::Result<usize>>> {
+            let Some(sip) = self.sip(context) else { return Some(Poll::Pending) };
+            let mut part = vec![0; len.min(sip)];
+            let read = file.read_at(&mut part, offset).unwrap();
+            self.taken.extend_from_slice(&part[..read]);
+            Some(Poll::Ready(Ok(read)))
+        }
+
+        fn abort(&mut self, _: Framing) {}
+    }
+
+    impl AsyncWrite for Sips {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            let Some(sip) = self.sip(context) else { return Poll::Pending };
+            let taken = bytes.len().min(sip);
+            self.taken.extend_from_slice(&bytes[..taken]);
+            Poll::Ready(Ok(taken))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncRead for Sips {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    /// A reply for each list, with slices of these lengths, each from another place of the file.
+    fn replies(file: &Arc<SentFile>, lens: &[&[u64]]) -> Replies {
+        let mut replies = Replies::default();
+        for lens in lens {
+            let mut reply = Reply::empty(StatusCode::OK);
+            for (place, &len) in lens.iter().enumerate() {
+                let slice = FileSlice { file: file.clone(), offset: place as u64 * 1000, len };
+                reply.parts.push(FilePart { slice, then: Bytes::from_static(b"then") });
+            }
+            let (date, framing) = (*b"Thu, 01 Jan 1970 00:00:00 GMT", Framing::Length);
+            let writing = Writing { date, is_head: false, framing, connection: None };
+            let tally = RouteTally { status: reply.status, begun: Instant::now(), route: None };
+            replies.push(&reply, None, None, writing, tally);
+        }
+        replies
+    }
+
+    /// What is sent in the end, or that the peer is given up.
+    fn sent(replies: &Replies, sips: Box<dyn Iterator<Item = usize>>) -> Result<Vec<u8>, Gone> {
+        let crowd = Crowd::new(&CrowdLimits::default(), 1).unwrap().0;
+        let deadlines = Rc::new(Deadlines::new(Rc::new(Clock::new())));
+        let (slot, held) = (Deadlines::enter(&deadlines), Held::new(&crowd));
+        let (limits, scratch) = (ConnectionLimits::default(), Scratch::default());
+        let mut stream = Sips { sips, taken: Vec::new() };
+        let mut outlet =
+            Outlet { stream: &mut stream, slot: &slot, held: &held, limits: &limits, scratch: &scratch };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(outlet.send(replies))?;
+        Ok(stream.taken)
+    }
+
+    fn sent_file(len: u64, passage: Passage) -> Arc<SentFile> {
+        let file = tempfile::tempfile().unwrap();
+        let content: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+        file.write_all_at(&content, 0).unwrap();
+        Arc::new(SentFile::new(file, len, passage))
+    }
+
+    #[test]
+    fn whatever_the_peer_takes_at_once_all_leaves_in_its_order() {
+        const LONG: u64 = SEND_FILE_BYTES_MAX * 2 + 70_000;
+        for passage in [Passage::System, Passage::Copy] {
+            let file = sent_file(LONG + 10_000, passage);
+            let all: [&[&[u64]]; 5] =
+                [&[&[20_000]], &[&[LONG]], &[&[5000, 1]], &[&[], &[LONG, 9], &[]], &[&[7], &[8]]];
+            for lens in all {
+                let replies = replies(&file, lens);
+                let mut expected = Vec::new();
+                let mut from = 0;
+                for (end, slice) in replies.slices() {
+                    expected.extend_from_slice(&replies.bytes()[from..end]);
+                    let mut part = vec![0; slice.len as usize];
+                    file.file.read_exact_at(&mut part, slice.offset).unwrap();
+                    expected.append(&mut part);
+                    from = end;
+                }
+                expected.extend_from_slice(&replies.bytes()[from..]);
+                let head = replies.slices().next().map_or(0, |(end, _)| end);
+                let all_sips = [
+                    vec![],
+                    vec![0],
+                    vec![3],
+                    vec![3, 0],
+                    vec![head],
+                    vec![head, 0],
+                    vec![head, 3, 0],
+                    vec![head - 1, 1, 0, 4000],
+                ];
+                for sips in all_sips {
+                    for rest in [usize::MAX, 8191] {
+                        let each = sips.clone().into_iter().chain(std::iter::repeat(rest));
+                        let taken = sent(&replies, Box::new(each)).ok().unwrap();
+                        assert!(taken == expected, "{lens:?} {sips:?} {rest}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_ends_too_early_ends_the_connection() {
+        for passage in [Passage::System, Passage::Copy] {
+            let file = sent_file(5000, passage);
+            for len in [5001, SEND_FILE_BYTES_MAX + 1] {
+                assert!(sent(&replies(&file, &[&[len]]), Box::new(std::iter::empty())).is_err(), "{len}");
+            }
+            file.file.set_len(0).unwrap();
+            assert!(sent(&replies(&file, &[&[5000]]), Box::new(std::iter::empty())).is_err());
+        }
+    }
 }

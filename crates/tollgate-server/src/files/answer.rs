@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use rustix::io::Errno;
 use tollgate_http::{
     DigestAlgorithm, Method, Precondition, RequestHead, StatusCode, Validators, accepted_media, http_date,
-    push_field, wanted_digest,
+    is_selective, push_field, wanted_digest,
 };
 use tollgate_script::Request;
 
@@ -159,13 +159,20 @@ impl Files {
                 }
             },
         };
-        let mut reply = selected::reply(&one, heads, head, look.wall_s());
+        let is_selective = is_selective(head);
+        let mut reply = if is_selective {
+            selected::reply(&one, heads, head, look.wall_s())
+        } else {
+            selected::all(&one, heads)
+        };
         if let Some(fresh_s) = one.fresh_s().filter(|_| reply.status.as_u16() < 400) {
             let until = http_date(UNIX_EPOCH + Duration::from_secs(look.wall_s() + u64::from(fresh_s)));
             reply.push("Expires", String::from_utf8_lossy(&until).into_owned());
         }
         match reply.status {
-            StatusCode::OK | StatusCode::PARTIAL_CONTENT => self.with_digests(reply, &one, head, errand),
+            StatusCode::OK | StatusCode::PARTIAL_CONTENT if is_selective => {
+                self.with_digests(reply, &one, head, errand)
+            }
             status if status.as_u16() >= 400 => Ok(self.with_page(reply, look)),
             _ => Ok(reply),
         }

@@ -84,14 +84,13 @@ impl Files {
 
     /// Opens a file, or returns what is known of it. None: it is a folder.
     pub(super) fn resource(&self, path: &str, look: Look<'_>) -> Result<Option<Resource>, OpenError> {
-        let known = self.cache.get(path);
-        if let Some(Entry { resource, looked }) = &known
-            && look.at.saturating_duration_since(*looked) < self.recheck(resource)
-            && resource.is_fresh()
-        {
-            return Ok(Some(resource.clone()));
-        }
-        let before = known.map(|known| known.resource);
+        let is_current = |Entry { resource, looked }: &Entry| {
+            look.at.saturating_duration_since(*looked) < self.recheck(resource) && resource.is_fresh(look)
+        };
+        let before = match self.cache.get(path) {
+            Some(known) if is_current(&known) => return Ok(Some(known.resource)),
+            known => known.map(|known| known.resource),
+        };
         let opened = Resource::open(path, &self.root, &self.spec, &self.made, before.as_ref(), look);
         match &opened {
             Ok(Some(resource)) => {

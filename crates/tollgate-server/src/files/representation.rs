@@ -1,10 +1,10 @@
 //! One file as it is sent: its content, its validators and the lines of its head, made once and shared by all replies until
 //! the file is another.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 use std::rc::Rc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -19,6 +19,10 @@ use super::resource::Resource;
 use super::root::Stamp;
 use super::source::{CONTENT_BYTES_MAX, Content, Source};
 use super::spec::{Etag, FilesSpec};
+use crate::turn;
+
+/// A turn of a worker with much to do takes longer: then a file is looked at again in it.
+const LOOK_SHARED_MAX: Duration = Duration::from_millis(1);
 
 /// One file as it is sent.
 pub(super) struct Representation {
@@ -35,6 +39,8 @@ pub(super) struct Representation {
     common: Rc<Common>,
     /// Made when the tag is known.
     heads: OnceCell<Heads>,
+    /// The turn of the worker, and when in it, that its file was looked at last.
+    looked: Cell<Option<(u64, Instant)>>,
 }
 
 /// What its replies say.
@@ -90,6 +96,7 @@ impl Representation {
             coding,
             common: common.clone(),
             heads: OnceCell::new(),
+            looked: Cell::new(None),
         };
         match common.etag {
             Etag::Off => _ = one.tell(String::new()),
@@ -110,6 +117,7 @@ impl Representation {
             coding: Some(coding.name()),
             common: plain.common.clone(),
             heads: OnceCell::new(),
+            looked: Cell::new(None),
         };
         let etag = match one.common.etag {
             Etag::Off => String::new(),
@@ -149,6 +157,7 @@ impl Representation {
             coding: self.coding,
             common,
             heads: OnceCell::new(),
+            looked: Cell::new(None),
         };
         let mut etag = self.heads.get().map_or_else(String::new, |heads| heads.etag.clone());
         if *part != (0..self.len) && etag.ends_with('"') {
@@ -167,6 +176,20 @@ impl Representation {
     /// Whether it was made of that, and says what that says now.
     pub(super) fn is_of(&self, plain: &Self) -> bool {
         self.stamp == plain.stamp && self.modified_s == plain.modified_s && self.common == plain.common
+    }
+
+    /// Whether its file is what it was. Requests that come together are answered by one look.
+    pub(super) fn is_fresh(&self, look: Look<'_>) -> bool {
+        let Content::File(sent) = &self.content else { return true };
+        let turn = turn::number();
+        let is_of_now =
+            |(of, at): (u64, Instant)| of == turn && look.at.saturating_duration_since(at) < LOOK_SHARED_MAX;
+        if self.looked.get().is_some_and(is_of_now) {
+            return true;
+        }
+        let is_fresh = self.stamp.is_that_of(&sent.file);
+        self.looked.set(is_fresh.then_some((turn, look.at)));
+        is_fresh
     }
 
     /// None: its tag is that of its content, which is not known yet.
@@ -275,4 +298,38 @@ fn tag_of_stat(stamp: &Stamp, coding: Option<&str>) -> String {
 pub(super) fn tag_of_content(sha256: &[u8], coding: Option<&str>) -> String {
     let (dash, coding) = coding.map_or(("", ""), |coding| ("-", coding));
     format!("\"{}{dash}{coding}\"", BASE64_URL_SAFE_NO_PAD.encode(sha256))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::made::Made;
+    use super::super::root::Root;
+    use super::*;
+
+    #[test]
+    fn a_file_is_looked_at_once_in_a_turn_and_again_in_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        fs::write(&path, vec![1; 100_000]).unwrap();
+        let spec = FilesSpec::new(folder.path().to_owned());
+        let (root, made) = (Root::new(&spec), Made::new(&spec, Rc::default()));
+        let at = Instant::now();
+        let look = |at| Look { at, wall_us: 0, errand: None, is_patient: false };
+        let resource = Resource::open("a", &root, &spec, &made, None, look(at)).ok().flatten().unwrap();
+        turn::begin();
+        assert!(resource.is_fresh(look(at)));
+        fs::write(&path, vec![2; 99_999]).unwrap();
+        assert!(resource.is_fresh(look(at + LOOK_SHARED_MAX / 2)));
+        assert!(!resource.is_fresh(look(at + LOOK_SHARED_MAX)));
+        assert!(!resource.is_fresh(look(at)));
+
+        fs::write(&path, vec![1; 100_000]).unwrap();
+        let resource = Resource::open("a", &root, &spec, &made, None, look(at)).ok().flatten().unwrap();
+        assert!(resource.is_fresh(look(at)));
+        fs::write(&path, vec![2; 99_999]).unwrap();
+        turn::begin();
+        assert!(!resource.is_fresh(look(at)));
+    }
 }

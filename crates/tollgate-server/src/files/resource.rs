@@ -62,11 +62,8 @@ impl Resource {
     }
 
     /// Whether it is what it was when it was opened, as far as that is cheap to tell.
-    pub(super) fn is_fresh(&self) -> bool {
-        self.all().all(|one| match &one.content {
-            Content::Memory(_) => true,
-            Content::File(sent) => one.stamp.is_that_of(&sent.file),
-        })
+    pub(super) fn is_fresh(&self, look: Look<'_>) -> bool {
+        self.all().all(|one| one.is_fresh(look))
     }
 
     /// Whether it says something else than each later version.

@@ -19,7 +19,7 @@ pub(super) fn reply(of: &Representation, heads: &Heads, head: &RequestHead, now_
             Reply { lines: heads.lines_without_content.clone(), ..Reply::empty(StatusCode::NOT_MODIFIED) }
         }
         Precondition::Met => match ranges(of.len(), &validators, head, now_s) {
-            Ranges::Whole => Reply { lines: heads.lines.clone(), ..whole(of, StatusCode::OK) },
+            Ranges::Whole => all(of, heads),
             Ranges::Unsatisfiable => {
                 let text = "it has no such bytes";
                 let length = format!("bytes */{}", of.len());
@@ -43,6 +43,11 @@ fn ranges(len: u64, validators: &Validators<'_>, head: &RequestHead, now_s: u64)
     }
 }
 
+/// All of it: what who sets no condition gets.
+pub(super) fn all(of: &Representation, heads: &Heads) -> Reply {
+    Reply { lines: heads.lines.clone(), ..whole(of, StatusCode::OK) }
+}
+
 /// All of the content, and no field.
 pub(super) fn whole(of: &Representation, status: StatusCode) -> Reply {
     let mut reply = Reply::empty(status);
@@ -60,7 +65,7 @@ fn single(of: &Representation, heads: &Heads, part: &Range<u64>) -> Reply {
 /// RFC 9110 section 14.6. What cannot be told apart from the content by randomness is sent whole.
 fn multipart(of: &Representation, heads: &Heads, parts: &[Range<u64>]) -> Reply {
     let Ok(boundary) = getrandom::u64() else {
-        return Reply { lines: heads.lines.clone(), ..whole(of, StatusCode::OK) };
+        return all(of, heads);
     };
     let boundary = format!("{boundary:016x}");
     let mut reply =

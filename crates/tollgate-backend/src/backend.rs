@@ -149,9 +149,8 @@ impl Backend {
             refusals: read(&self.counters.refusals),
             retries: read(&self.counters.retries),
             connects: read(&self.counters.connects),
-            handshake_failures: self.options.tls.as_ref().map(|_| {
-                HandshakeFault::ALL.map(|fault| (fault.name(), read(self.counters.of_handshakes(fault))))
-            }),
+            handshake_failures: HandshakeFault::ALL
+                .map(|fault| (fault.name(), read(self.counters.of_handshakes(fault)))),
             addresses,
         }
     }

@@ -23,8 +23,8 @@ pub struct BackendSnapshot {
     pub retries: u64,
     /// Connections that were made.
     pub connects: u64,
-    /// Handshakes of TLS that failed, by why. None: it is asked without.
-    pub handshake_failures: Option<[(&'static str, u64); HandshakeFault::ALL.len()]>,
+    /// Handshakes of TLS that failed, by why; none where it is asked without.
+    pub handshake_failures: [(&'static str, u64); HandshakeFault::ALL.len()],
     /// Its addresses.
     pub addresses: Vec<AddressSnapshot>,
 }

@@ -126,7 +126,7 @@ fn backend_of(backend: &BackendSnapshot) -> Value {
         "refusals": backend.refusals,
         "retries": backend.retries,
         "connects": backend.connects,
-        "handshake_failures": backend.handshake_failures.as_ref().map(|failures| named(failures)),
+        "handshake_failures": named(&backend.handshake_failures),
         "addresses": backend.addresses.iter().map(|address| json!({
             "address": address.address,
             "breaker": address.breaker.name(),

@@ -227,7 +227,7 @@ fn backends(out: &mut Exposition, server: Option<&ServerStatus>) {
     let text = "Handshakes of TLS with the backend that failed, by what was wrong.";
     let mut family = out.family("tollgate_backend_handshake_failures_total", Counter, text);
     for backend in backends() {
-        for (reason, failures) in backend.handshake_failures.iter().flatten() {
+        for (reason, failures) in &backend.handshake_failures {
             family.count(&[("backend", &backend.name), ("reason", reason)], *failures);
         }
     }

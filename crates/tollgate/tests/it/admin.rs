@@ -1,7 +1,5 @@
 //! The admin listener: who is answered, what, and that it answers whatever happens to the rest of the server.
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -192,40 +190,57 @@ fn it_answers_while_no_descriptor_is_left() {
     server.stop();
 }
 
-/// Takes away every descriptor that is not open.
-fn leave_no_descriptor(server: &Running) {
-    let folder = fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap();
-    let open: BTreeSet<u64> =
-        folder.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
-    let first_free = (0..).find(|number| !open.contains(number)).unwrap();
-    let pid = Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap();
-    let limit = Rlimit { current: Some(first_free), maximum: getrlimit(Resource::Nofile).maximum };
-    prlimit(Some(pid), Resource::Nofile, limit).unwrap();
+/// Connections that hold the last descriptors of a server.
+struct Crowd<'a> {
+    server: &'a Running,
+    peers: Vec<TcpStream>,
 }
 
-/// Keeps a connection that was served.
-fn served(server: &Running) -> Option<Client> {
-    let mut client = server.connect();
-    client.get("/").is_some_and(|reply| reply.is_success()).then_some(client)
+const DESCRIPTORS: u64 = 100;
+
+impl<'a> Crowd<'a> {
+    fn of(server: &'a Running) -> Self {
+        let pid = Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap();
+        let limit = Rlimit { current: Some(DESCRIPTORS), maximum: getrlimit(Resource::Nofile).maximum };
+        prlimit(Some(pid), Resource::Nofile, limit).unwrap();
+        Self { server, peers: Vec::new() }
+    }
+
+    /// Comes until nobody is served any more. A descriptor that was free for a moment is taken, too.
+    fn take_all(&mut self) {
+        let mut refused = 0;
+        while refused < 5 {
+            let peer = served(self.server);
+            refused = if peer.is_some() { 0 } else { refused + 1 };
+            self.peers.extend(peer);
+        }
+        assert!(self.peers.len() < DESCRIPTORS as usize);
+    }
+}
+
+/// A connection that was answered and stays.
+fn served(server: &Running) -> Option<TcpStream> {
+    let mut peer = TcpStream::connect(server.address()).ok()?;
+    peer.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    peer.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").ok()?;
+    peer.read(&mut [0]).is_ok_and(|bytes| bytes == 1).then_some(peer)
 }
 
 #[test]
 fn health_is_told_by_the_last_descriptors_which_no_client_gets() {
     let app = App::new(ROUTE, &[]);
     let server = app.start();
-    // They fill the gaps that the start left.
-    let clients: Vec<_> = (0..40).filter_map(|_| served(&server)).collect();
-    assert_eq!(clients.len(), 40);
-    leave_no_descriptor(&server);
+    let mut crowd = Crowd::of(&server);
     for _ in 0..20 {
-        assert!(served(&server).is_none(), "a descriptor is left");
+        crowd.take_all();
         for (path, said) in [("/healthz", "ok\n"), ("/readyz", "ready\n")] {
             let answer = get(&app, path);
             assert_eq!(answer.status, 200, "{answer:?}");
             assert!(answer.content.starts_with(said), "{answer:?}");
         }
     }
-    // As many at once as are kept for it.
+    crowd.take_all();
+    // As many at once as descriptors are kept for them.
     let mut askers: Vec<_> =
         (0..4).map(|_| UnixStream::connect(app.log_dir().join("admin.sock")).unwrap()).collect();
     for asker in &mut askers {
@@ -233,9 +248,10 @@ fn health_is_told_by_the_last_descriptors_which_no_client_gets() {
         let answer = exchange(asker, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         assert_eq!(answer.status, 200);
     }
-    drop(clients);
+    drop((askers, crowd));
     eventually("clients are served again", || served(&server));
-    server.stop();
+    let (status, log) = server.stop();
+    assert!(status.success() && log.contains("no descriptor is left"), "{log}");
 }
 
 #[test]

@@ -345,7 +345,7 @@ mod tests {
                     [&[], &[0], &[3], &[3, 0], &[head], &[head, 0], &[head, 3, 0], &[head - 1, 1, 0, 4000]];
                 for sips in all_sips {
                     for rest in [usize::MAX, 8191] {
-                        let each = sips.to_vec().into_iter().chain(std::iter::repeat(rest));
+                        let each = Vec::from(sips).into_iter().chain(std::iter::repeat(rest));
                         let taken = sent(&replies, Box::new(each)).ok().unwrap();
                         assert!(taken == expected, "{lens:?} {sips:?} {rest}");
                     }

@@ -341,19 +341,11 @@ mod tests {
                 }
                 expected.extend_from_slice(&replies.bytes()[from..]);
                 let head = replies.slices().next().map_or(0, |(end, _)| end);
-                let all_sips = [
-                    vec![],
-                    vec![0],
-                    vec![3],
-                    vec![3, 0],
-                    vec![head],
-                    vec![head, 0],
-                    vec![head, 3, 0],
-                    vec![head - 1, 1, 0, 4000],
-                ];
+                let all_sips: [&[usize]; 8] =
+                    [&[], &[0], &[3], &[3, 0], &[head], &[head, 0], &[head, 3, 0], &[head - 1, 1, 0, 4000]];
                 for sips in all_sips {
                     for rest in [usize::MAX, 8191] {
-                        let each = sips.clone().into_iter().chain(std::iter::repeat(rest));
+                        let each = Vec::from(sips).into_iter().chain(std::iter::repeat(rest));
                         let taken = sent(&replies, Box::new(each)).ok().unwrap();
                         assert!(taken == expected, "{lens:?} {sips:?} {rest}");
                     }

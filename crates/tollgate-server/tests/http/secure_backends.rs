@@ -232,7 +232,7 @@ fn a_reply_that_lasts_until_the_end_is_whole_only_if_the_end_is_told() {
     server.check(GET, "200", "hello");
     let mut peer = server.connect();
     peer.send("GET /proxied HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert!(peer.through(b"0\r\n\r\n").contains("hello"));
+    assert!(peer.through(b"\r\n0\r\n\r\n").contains("hello"));
     let side = ServerSide { ending: Ending::Cut, ..authority.server() };
     let cut = Terminator::start(backend.address, side);
     let server = asking(authority.options(&cut));

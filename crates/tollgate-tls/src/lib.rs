@@ -4,6 +4,7 @@
 //! error.
 
 mod pem;
+mod verifier;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
 
 pub use pem::{PemError, certificates, private_key};
+pub use verifier::Verifier;
 
 /// Why it is not known who is trusted.
 #[derive(Debug, thiserror::Error)]

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::ClientConfig;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, TrustAnchor};
-use tollgate_tls::RootsError;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tollgate_tls::{RootsError, Verifier};
 
 /// The only protocol that is spoken (RFC 7301).
 const ALPN: &[u8] = b"http/1.1";
@@ -35,7 +35,7 @@ pub struct ClientIdentity {
 pub struct TlsOptions {
     files: TlsFiles,
     server_name: Option<ServerName<'static>>,
-    roots: Vec<TrustAnchor<'static>>,
+    verifier: Arc<Verifier>,
     client: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
     config: Arc<ClientConfig>,
 }
@@ -64,12 +64,12 @@ impl TlsOptions {
     /// One of them is of no use.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let server_name = files.server_name.as_deref().map(server_name).transpose()?;
-        let store = tollgate_tls::roots(files.ca.as_deref()).map_err(TlsError::Roots)?;
-        let roots = store.roots.clone();
+        let verifier = Arc::new(Verifier::new(files.ca.as_deref()).map_err(TlsError::Roots)?);
         let builder = ClientConfig::builder_with_provider(tollgate_tls::provider())
             .with_safe_default_protocol_versions()
             .map_err(|error| TlsError::Certificate(error.to_string()))?
-            .with_root_certificates(store);
+            .dangerous()
+            .with_custom_certificate_verifier(verifier.clone());
         let client = files.client.as_ref().map(read_client).transpose()?;
         let mut config = match (&client, &files.client) {
             (Some((certificates, key)), Some(identity)) => {
@@ -82,7 +82,7 @@ impl TlsOptions {
             _ => builder.with_no_client_auth(),
         };
         config.alpn_protocols = vec![ALPN.to_vec()];
-        Ok(Self { files, server_name, roots, client, config: Arc::new(config) })
+        Ok(Self { files, server_name, verifier, client, config: Arc::new(config) })
     }
 
     /// As they are configured.
@@ -123,7 +123,7 @@ fn read_client(
 
 impl PartialEq for TlsOptions {
     fn eq(&self, other: &Self) -> bool {
-        self.files == other.files && self.roots == other.roots && self.client == other.client
+        self.files == other.files && self.verifier.roots() == other.verifier.roots() && self.client == other.client
     }
 }
 

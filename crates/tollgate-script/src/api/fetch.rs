@@ -242,6 +242,8 @@ impl Tools {
     fn reply(&self, lua: &Lua, outcome: Outcome, memory_max: usize) -> mlua::Result<Table> {
         check_memory(lua, 0, memory_max)?;
         let table = lua.create_table()?;
+        let headers = lua.create_table()?;
+        let mut body = lua.create_string("")?;
         match outcome {
             Err(FetchError { name, text }) => {
                 table.raw_set("error", name)?;
@@ -249,18 +251,18 @@ impl Tools {
             }
             Ok(Fetched { status, fields, content }) => {
                 table.raw_set("status", status)?;
-                let headers = lua.create_table()?;
                 for (name, value) in &fields {
                     // The first, as in `req.headers`.
                     if headers.raw_get::<Value>(name.as_str())?.is_nil() {
                         headers.raw_set(name.as_str(), string_within(lua, value, memory_max)?)?;
                     }
                 }
-                headers.set_metatable(Some(self.headers_metatable.clone()))?;
-                table.raw_set("headers", headers)?;
-                table.raw_set("body", string_within(lua, &content, memory_max)?)?;
+                body = string_within(lua, &content, memory_max)?;
             }
         }
+        headers.set_metatable(Some(self.headers_metatable.clone()))?;
+        table.raw_set("headers", headers)?;
+        table.raw_set("body", body)?;
         table.set_metatable(Some(self.reply_metatable.clone()))?;
         Ok(table)
     }

@@ -113,19 +113,19 @@ fn what_is_wrong_in_a_call_is_an_error_that_says_so() {
 
 #[test]
 fn where_there_is_no_reply_there_is_an_error_and_a_message() {
-    let handler = "local r = tollgate.fetch('app', { timeout = 5 }) return tostring(r.error) .. ' ' .. tostring(r.status)";
+    let handler = "local r = tollgate.fetch('app', { timeout = 5 }) return tostring(r.error) .. ' ' .. tostring(r.status) .. ' ' .. #r.body .. tostring(r.headers['a'])";
     let garbage = FakeBackend::replying("garbage\r\n\r\n");
-    check(&site(&garbage, handler), "invalid nil");
+    check(&site(&garbage, handler), "invalid nil 0nil");
     let silent = FakeBackend::start(Taken::wait_for_end);
     let mut options = silent.options();
     options.timeouts.first_byte = Duration::from_millis(20);
-    check(&with(options, handler), "timeout nil");
+    check(&with(options, handler), "timeout nil 0nil");
     let own = "local r = tollgate.fetch('app', { timeout = 0.02 }) return r.error";
     check(&site(&silent, own), "timeout");
     let large = FakeBackend::replying(OK);
     let mut options = large.options();
     options.reply_bytes_max = 8;
-    check(&with(options, handler), "too_large nil");
+    check(&with(options, handler), "too_large nil 0nil");
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut options = BackendOptions::new("app", vec![format!("http://{closed}").parse().unwrap()]);
     options.breaker.requests_min = 2;

@@ -8,7 +8,7 @@ use tollgate_server::{BackendOptions, ClientIdentity, ProxySpec, TlsFiles};
 
 use crate::backend::{FakeBackend, Taken, field};
 use crate::site::{Running, Site};
-use crate::terminator::{Authority, Ending, ServerSide, Shaken, Terminator, options};
+use crate::terminator::{Authority, Ending, LONG, OVER, ServerSide, Shaken, Terminator, options};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -123,14 +123,33 @@ fn a_certificate_that_is_not_trusted_or_not_valid_now_is_refused() {
         assert!(text.contains(expected), "{text}");
     };
     let stranger = Authority::new();
-    let by = format!("no authority of {}", authority.path("ca.pem").display());
-    check(stranger.server(), authority.trust(), "untrusted", &by);
-    check(authority.self_signed(), authority.trust(), "untrusted", "certificate");
+    let by_us = format!("signed by no authority of {}", authority.path("ca.pem").display());
+    check(stranger.server(), authority.trust(), "untrusted", &by_us);
+    check(authority.self_signed("own", LONG), authority.trust(), "untrusted", &by_us);
     check(authority.expired(), authority.trust(), "expired", "certificate expired");
     check(authority.early(), authority.trust(), "expired", "not valid yet");
     assert_eq!(backend.connections(), 0);
     let sound = Terminator::start(backend.address, authority.server());
     asking(authority.options(&sound)).check(GET, "200", "hello");
+}
+
+#[test]
+fn a_certificate_that_stands_for_itself_is_taken_where_it_is_named_and_for_its_name_and_time_alone() {
+    let authority = Authority::new();
+    let backend = FakeBackend::replying(OK);
+    let own = Terminator::start(backend.address, authority.self_signed("own", LONG));
+    let named = |name: &str| TlsFiles { ca: Some(authority.path(name)), ..TlsFiles::default() };
+    serve(options(&[own.url()], named("own.crt"))).check(GET, "200", "hello");
+    // As openssl makes it, it says that it is an authority; another one with its name is another one.
+    authority.self_signed("twin", LONG);
+    let text = told(options(&[own.url()], named("twin.crt")), "untrusted");
+    assert!(text.contains("signed by no authority of "), "{text}");
+    let by_address = format!("https://{}", own.address);
+    let text = told(options(&[by_address], named("own.crt")), "name");
+    assert!(text.ends_with("not for \"127.0.0.1\""), "{text}");
+    let over = Terminator::start(backend.address, authority.self_signed("over", OVER));
+    let text = told(options(&[over.url()], named("over.crt")), "expired");
+    assert!(text.contains("certificate expired"), "{text}");
 }
 
 #[test]

@@ -20,7 +20,8 @@ use tollgate_server::{BackendOptions, ClientIdentity, TlsFiles, TlsOptions};
 const PATIENCE: Duration = Duration::from_secs(20);
 const CONFIG: &str = "[ca]\ndefault_ca=d\n[d]\ndatabase=index\nnew_certs_dir=.\nrand_serial=yes\ndefault_md=sha256\n\
                       unique_subject=no\npolicy=p\n[p]\ncommonName=supplied\n";
-const LONG: [&str; 2] = ["20200101000000Z", "20991231000000Z"];
+pub(crate) const LONG: [&str; 2] = ["20200101000000Z", "20991231000000Z"];
+pub(crate) const OVER: [&str; 2] = ["20200101000000Z", "20200102000000Z"];
 
 /// An authority in a folder of its own.
 pub(crate) struct Authority {
@@ -86,14 +87,17 @@ impl Authority {
     }
 
     /// A certificate with these names, and its key, as NAME.crt and NAME.key.
-    pub(crate) fn issue(&self, name: &str, names: &str, [from, until]: [&str; 2]) -> ServerSide {
+    pub(crate) fn issue(&self, name: &str, names: &str, time: [&str; 2]) -> ServerSide {
+        self.sign(name, &format!("basicConstraints=CA:FALSE\nsubjectAltName={names}\n"), "-cert ca.pem -keyfile ca.key", time)
+    }
+
+    fn sign(&self, name: &str, extensions: &str, signer: &str, [from, until]: [&str; 2]) -> ServerSide {
         self.openssl(&format!(
             "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN={name} -keyout {name}.key -out {name}.csr"
         ));
-        let extensions = format!("basicConstraints=CA:FALSE\nsubjectAltName={names}\n");
         fs::write(self.path(&format!("{name}.ext")), extensions).unwrap();
         self.openssl(&format!(
-            "ca -batch -notext -config ca.cnf -cert ca.pem -keyfile ca.key -in {name}.csr -extfile {name}.ext \
+            "ca -batch -notext -config ca.cnf {signer} -in {name}.csr -extfile {name}.ext \
              -startdate {from} -enddate {until} -out {name}.crt"
         ));
         self.side(name)
@@ -121,7 +125,7 @@ impl Authority {
 
     /// One that was good years ago.
     pub(crate) fn expired(&self) -> ServerSide {
-        self.issue("expired", "DNS:localhost", ["20200101000000Z", "20200102000000Z"])
+        self.issue("expired", "DNS:localhost", OVER)
     }
 
     /// One that will be.
@@ -129,13 +133,10 @@ impl Authority {
         self.issue("early", "DNS:localhost", ["20980101000000Z", "20990101000000Z"])
     }
 
-    /// One that stands for itself.
-    pub(crate) fn self_signed(&self) -> ServerSide {
-        self.openssl(
-            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
-             -addext subjectAltName=DNS:localhost -keyout own.key -out own.crt",
-        );
-        self.side("own")
+    /// One that stands for itself, and says that it is an authority, as `openssl req -x509` makes it.
+    pub(crate) fn self_signed(&self, name: &str, time: [&str; 2]) -> ServerSide {
+        let extensions = "basicConstraints=critical,CA:TRUE\nsubjectAltName=DNS:localhost\n";
+        self.sign(name, extensions, &format!("-selfsign -keyfile {name}.key"), time)
     }
 
     /// Who may ask, by files.

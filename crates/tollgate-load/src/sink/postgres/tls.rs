@@ -3,11 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tollgate_tls::RootsError;
 
@@ -22,10 +21,7 @@ pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect, String> 
     let verifier = match url.trust {
         Trust::Anybody => Verifier { provider: provider.clone(), inner: None, trust: url.trust },
         Trust::Authority | Trust::Host => {
-            let roots = Arc::new(roots(url.root_cert.as_deref())?);
-            let inner = WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
-                .build()
-                .map_err(|error| error.to_string())?;
+            let inner = inner(url.root_cert.as_deref())?;
             Verifier { provider: provider.clone(), inner: Some(inner), trust: url.trust }
         }
     };
@@ -38,8 +34,8 @@ pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect, String> 
     Ok(MakeRustlsConnect::new(config))
 }
 
-fn roots(file: Option<&Path>) -> Result<RootCertStore, String> {
-    tollgate_tls::roots(file).map_err(|error| match error {
+fn inner(file: Option<&Path>) -> Result<tollgate_tls::Verifier, String> {
+    tollgate_tls::Verifier::new(file).map_err(|error| match error {
         RootsError::File(error) => format!("sslrootcert {error}"),
         RootsError::None => format!("{error}, name some by sslrootcert"),
         RootsError::Unreadable(_) => error.to_string(),
@@ -50,7 +46,7 @@ fn roots(file: Option<&Path>) -> Result<RootCertStore, String> {
 #[derive(Debug)]
 struct Verifier {
     provider: Arc<CryptoProvider>,
-    inner: Option<Arc<WebPkiServerVerifier>>,
+    inner: Option<tollgate_tls::Verifier>,
     trust: Trust,
 }
 

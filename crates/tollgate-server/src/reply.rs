@@ -280,6 +280,8 @@ pub(crate) struct Replies {
 /// A reply, or some with one tally that wait for nothing.
 #[derive(Debug)]
 struct Entry {
+    /// Where the head of the last one begins.
+    head: usize,
     end: usize,
     count: u64,
     gate: Option<Gate>,
@@ -298,6 +300,7 @@ impl Replies {
         tally: RouteTally,
     ) {
         self.make_room();
+        let head = self.bytes.len();
         write_head(&mut self.bytes, reply, id, writing);
         if !writing.is_head && reply.status.may_have_content() {
             self.bytes.extend_from_slice(&reply.content);
@@ -307,7 +310,7 @@ impl Replies {
             }
         }
         self.count += 1;
-        self.entries.push(Entry { end: self.bytes.len(), count: 1, gate, writing, tally });
+        self.entries.push(Entry { head, end: self.bytes.len(), count: 1, gate, writing, tally });
     }
 
     /// Appends a plain reply, which waits for nothing.
@@ -321,17 +324,19 @@ impl Replies {
         route: &Rc<OwnCells>,
     ) {
         self.make_room();
+        let head = self.bytes.len();
         reply.write(&mut self.bytes, &date, id);
         self.count += 1;
         match self.entries.last_mut() {
             Some(last) if last.gate.is_none() && last.tally.is_as(reply.status, begun, route) => {
-                last.end = self.bytes.len();
+                (last.head, last.end) = (head, self.bytes.len());
                 last.count += 1;
             }
             _ => {
                 let writing = Writing { date, is_head: false, framing: Framing::Length, connection: None };
                 let tally = RouteTally { status: reply.status, begun, route: Some(route.clone()) };
-                self.entries.push(Entry { end: self.bytes.len(), count: 1, gate: None, writing, tally });
+                let end = self.bytes.len();
+                self.entries.push(Entry { head, end, count: 1, gate: None, writing, tally });
             }
         }
     }
@@ -392,14 +397,28 @@ impl Replies {
                 break;
             }
         }
-        if is_lost && let Some(last) = self.entries.last_mut() {
-            // The connection ends behind these replies, and the last one says so (RFC 9112 section 9.6).
-            last.writing.connection = Some(Connection::Close);
+        if is_lost {
+            self.close_behind_last();
         }
         if !are_kept {
             self.replace_untrue(recorder);
         }
         !is_lost
+    }
+
+    /// The connection ends behind these replies, and the last one says so (RFC 9112 section 9.6).
+    fn close_behind_last(&mut self) {
+        let Some(last) = self.entries.last_mut() else { return };
+        if last.writing.connection.replace(Connection::Close) == Some(Connection::Close) {
+            return;
+        }
+        let written = self.bytes.split_off(last.head);
+        write_closing(&mut self.bytes, &written);
+        let moved = |place: usize| place + self.bytes.len() - last.end;
+        for (place, _) in self.slices.iter_mut().filter(|(place, _)| *place > last.head) {
+            *place = moved(*place);
+        }
+        last.end = self.bytes.len();
     }
 
     fn replace_untrue(&mut self, recorder: &Recorder) {
@@ -500,6 +519,23 @@ pub(crate) fn write_head(out: &mut Vec<u8>, reply: &Reply, id: Option<&RequestId
     }
     end_reply_head(out);
 }
+
+/// Writes a reply that is written already as one behind which the connection ends.
+fn write_closing(out: &mut Vec<u8>, written: &[u8]) {
+    let mut rest = written;
+    while let Some(line) = rest.split_inclusive(|&byte| byte == b'\n').next().filter(|line| *line != b"\r\n")
+    {
+        if line != KEEP_ALIVE {
+            out.extend_from_slice(line);
+        }
+        rest = &rest[line.len()..];
+    }
+    out.extend_from_slice(b"Connection: close\r\n");
+    out.extend_from_slice(rest);
+}
+
+/// As it is told to clients of HTTP/1.0.
+const KEEP_ALIVE: &[u8] = b"Connection: keep-alive\r\n";
 
 /// An id needs no look at its bytes: it was made of letters and digits, or looked at when it was taken.
 fn write_id(out: &mut Vec<u8>, id: &RequestId) {

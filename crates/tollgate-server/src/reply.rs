@@ -317,7 +317,7 @@ impl Replies {
     #[inline]
     pub(crate) fn push_plain(
         &mut self,
-        reply: &PlainReply,
+        plain: &PlainReply,
         date: [u8; 29],
         id: impl FnOnce() -> RequestId,
         begun: Instant,
@@ -325,16 +325,16 @@ impl Replies {
     ) {
         self.make_room();
         let head = self.bytes.len();
-        reply.write(&mut self.bytes, &date, id);
+        plain.write(&mut self.bytes, &date, id);
         self.count += 1;
         match self.entries.last_mut() {
-            Some(last) if last.gate.is_none() && last.tally.is_as(reply.status, begun, route) => {
+            Some(last) if last.gate.is_none() && last.tally.is_as(plain.reply.status, begun, route) => {
                 (last.head, last.end) = (head, self.bytes.len());
                 last.count += 1;
             }
             _ => {
                 let writing = Writing { date, is_head: false, framing: Framing::Length, connection: None };
-                let tally = RouteTally { status: reply.status, begun, route: Some(route.clone()) };
+                let tally = RouteTally { status: plain.reply.status, begun, route: Some(route.clone()) };
                 let end = self.bytes.len();
                 self.entries.push(Entry { head, end, count: 1, gate: None, writing, tally });
             }
@@ -580,7 +580,7 @@ mod tests {
 
     #[test]
     fn plain_replies_of_one_moment_are_counted_together_and_all_of_them_are() {
-        let reply = PlainReply::new(&Reply::text(StatusCode::OK, "hello"), false);
+        let reply = PlainReply::new(Reply::text(StatusCode::OK, "hello"), false);
         let worker = WorkerCells::new();
         let name = |path: &str| RouteName { path: path.to_owned(), host: None, methods: None };
         let routes = ["/a", "/b"].map(|path| OwnCells::new(worker.route(name(path))));

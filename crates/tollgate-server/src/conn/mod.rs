@@ -324,7 +324,7 @@ impl<S: Transport> Connection<S> {
     /// already. False: it is to be answered as any other.
     #[inline]
     fn replies_plainly(&mut self, endpoint: &Endpoint, head: &RequestHead, now: Moment) -> bool {
-        let Some(reply) = &endpoint.plain_reply else { return false };
+        let Some(reply) = endpoint.plain_reply() else { return false };
         let is_usual = head.version() == Version::Http11
             && head.is_persistent()
             && head.method() != Method::Head
@@ -347,10 +347,10 @@ impl<S: Transport> Connection<S> {
     /// Replies if that takes no handler. False: it does.
     fn replies_without_handler(&mut self, arrived: &Arrived, form: Form) -> bool {
         let Destination::Endpoint { endpoint, .. } = &arrived.destination else { return false };
-        let Some(reply) = endpoint.reply_alone().filter(|_| self.queue.is_empty()) else { return false };
+        let Some(plain) = endpoint.plain_reply().filter(|_| self.queue.is_empty()) else { return false };
         let id = self.worker.request_id(&arrived.head, arrived.time_us, self.taken().id);
         let handled = Handled { id, route: endpoint.cells.clone() };
-        self.reply(Answer::plain(reply), Some(&handled), form);
+        self.reply(Answer::plain(&plain.reply), Some(&handled), form);
         true
     }
 

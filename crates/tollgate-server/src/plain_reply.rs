@@ -1,6 +1,6 @@
 //! Replies that are the same for every request, but for `Date` and the request's id: written out once, with their route.
 
-use tollgate_http::StatusCode;
+use bytes::Bytes;
 use tollgate_script::RequestId;
 use uuid::Uuid;
 
@@ -8,8 +8,9 @@ use crate::reply::{Framing, REQUEST_ID, Reply, Writing, write_head};
 
 /// A reply as it leaves on an HTTP/1.1 connection that goes on, with room for what differs.
 pub(crate) struct PlainReply {
-    pub(crate) status: StatusCode,
-    bytes: Box<[u8]>,
+    /// As a value, for connections where it leaves otherwise. Its content is that of the bytes.
+    pub(crate) reply: Reply,
+    bytes: Bytes,
     /// Where the value of `Date` stands.
     date_at: usize,
     /// Where the id stands, if it is told.
@@ -17,18 +18,25 @@ pub(crate) struct PlainReply {
 }
 
 impl PlainReply {
-    pub(crate) fn new(reply: &Reply, tells_id: bool) -> Self {
+    pub(crate) fn new(mut reply: Reply, tells_id: bool) -> Self {
         let id = (tells_id && !reply.has(REQUEST_ID)).then_some(RequestId::Made(Uuid::nil()));
         let writing =
             Writing { date: [b' '; DATE_BYTES], is_head: false, framing: Framing::Length, connection: None };
         let mut bytes = Vec::new();
-        write_head(&mut bytes, reply, id.as_ref(), writing);
-        let date_at = bytes.windows(DATE.len()).position(|line| line == DATE).map_or(0, |at| at + DATE.len());
-        let id_at = id.map(|_| bytes.len() - ID_BYTES - HEAD_END.len());
+        write_head(&mut bytes, &reply, id.as_ref(), writing);
+        let Some(date_at) = bytes.windows(DATE.len()).position(|line| line == DATE) else {
+            unreachable!("every head has a Date line")
+        };
+        let head_bytes = bytes.len();
+        let id_at = id.map(|_| head_bytes - ID_BYTES - HEAD_END.len());
         if reply.status.may_have_content() {
             bytes.extend_from_slice(&reply.content);
         }
-        Self { status: reply.status, bytes: bytes.into(), date_at, id_at }
+        let bytes = Bytes::from(bytes);
+        if reply.status.may_have_content() {
+            reply.content = bytes.slice(head_bytes..);
+        }
+        Self { reply, bytes, date_at: date_at + DATE.len(), id_at }
     }
 
     /// Appends it. The id is asked for only where it is told.
@@ -56,7 +64,7 @@ const HEAD_END: &[u8] = b"\r\n\r\n";
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
+    use tollgate_http::StatusCode;
 
     use super::*;
 
@@ -71,7 +79,9 @@ mod tests {
             expect.extend_from_slice(&reply.content);
         }
         let mut found = b"before".to_vec();
-        PlainReply::new(reply, tells_id).write(&mut found, DATE, || id.clone());
+        let plain = PlainReply::new(reply.clone(), tells_id);
+        plain.write(&mut found, DATE, || id.clone());
+        assert_eq!(plain.reply.content, reply.content);
         assert_eq!(String::from_utf8(found).unwrap(), String::from_utf8(expect).unwrap());
     }
 

@@ -1,9 +1,9 @@
-//! Replies: one as a value, and those of a connection that wait to leave, in the order of their requests.
+//! A reply as a value, and how its head is written.
+
+mod replies;
 
 use std::borrow::Cow;
 use std::io;
-use std::rc::Rc;
-use std::time::Instant;
 
 use bytes::Bytes;
 use tollgate_http::{
@@ -12,20 +12,13 @@ use tollgate_http::{
 use tollgate_script::{HeaderLine, Outcome, Replied, RequestId};
 
 use crate::file_slice::FileSlice;
-use crate::handler::{Flow, allowed_methods};
-use crate::observe::{OwnCells, RouteTally, WorkerCells};
-use crate::plain_reply::PlainReply;
-use crate::recorder::{Gate, Recorder, Verdict};
+use crate::handler::allowed_methods;
+use crate::recorder::{Gate, Verdict};
+pub(crate) use replies::Replies;
 
 /// The longest content that is read whole.
 const READ_BYTES_MAX: u64 = 64 << 20;
 pub(crate) const REQUEST_ID: &str = "X-Request-Id";
-
-/// Room for the first reply of a connection, so that it grows once.
-const REPLY_BYTES_USUAL: usize = 256;
-/// Memory for replies that an idle connection keeps.
-const KEPT_BYTES_MAX: usize = 512;
-const KEPT_ENTRIES_MAX: usize = 4;
 
 /// A whole reply.
 #[derive(Debug, Clone)]
@@ -262,225 +255,6 @@ pub(crate) struct Writing {
     pub(crate) connection: Option<Connection>,
 }
 
-/// Replies that wait to leave together.
-#[derive(Default)]
-pub(crate) struct Replies {
-    bytes: Vec<u8>,
-    entries: Vec<Entry>,
-    /// How many there are.
-    count: usize,
-    /// Parts of files, each with the place in the bytes before which it is sent.
-    slices: Vec<(usize, FileSlice)>,
-    /// What writes the content of the last reply, once the others left.
-    flow: Option<Box<Flow>>,
-    /// Bytes and entries that left together last time: as many are expected.
-    expected: (usize, usize),
-}
-
-/// A reply, or some with one tally that wait for nothing.
-#[derive(Debug)]
-struct Entry {
-    end: usize,
-    count: u64,
-    gate: Option<Gate>,
-    writing: Writing,
-    tally: RouteTally,
-}
-
-impl Replies {
-    /// Appends a reply, which leaves when `gate` is open. The reply of a handler tells the id of its request.
-    pub(crate) fn push(
-        &mut self,
-        reply: &Reply,
-        gate: Option<Gate>,
-        id: Option<&RequestId>,
-        writing: Writing,
-        tally: RouteTally,
-    ) {
-        self.make_room();
-        write_head(&mut self.bytes, reply, id, writing);
-        if !writing.is_head && reply.status.may_have_content() {
-            self.bytes.extend_from_slice(&reply.content);
-            for part in &reply.parts {
-                self.slices.push((self.bytes.len(), part.slice.clone()));
-                self.bytes.extend_from_slice(&part.then);
-            }
-        }
-        self.count += 1;
-        self.entries.push(Entry { end: self.bytes.len(), count: 1, gate, writing, tally });
-    }
-
-    /// Appends a plain reply, which waits for nothing.
-    #[inline]
-    pub(crate) fn push_plain(
-        &mut self,
-        reply: &PlainReply,
-        date: [u8; 29],
-        id: impl FnOnce() -> RequestId,
-        begun: Instant,
-        route: &Rc<OwnCells>,
-    ) {
-        self.make_room();
-        reply.write(&mut self.bytes, &date, id);
-        self.count += 1;
-        match self.entries.last_mut() {
-            Some(last) if last.gate.is_none() && last.tally.is_as(reply.status, begun, route) => {
-                last.end = self.bytes.len();
-                last.count += 1;
-            }
-            _ => {
-                let writing = Writing { date, is_head: false, framing: Framing::Length, connection: None };
-                let tally = RouteTally { status: reply.status, begun, route: Some(route.clone()) };
-                self.entries.push(Entry { end: self.bytes.len(), count: 1, gate: None, writing, tally });
-            }
-        }
-    }
-
-    #[inline]
-    fn make_room(&mut self) {
-        if self.entries.is_empty() {
-            self.bytes.reserve(self.expected.0.max(REPLY_BYTES_USUAL));
-            self.entries.reserve(self.expected.1);
-        }
-    }
-
-    /// Appends interim replies, which belong to the reply that is pushed next.
-    pub(crate) fn lead(&mut self, interim: &[u8]) {
-        self.bytes.extend_from_slice(interim);
-    }
-
-    /// Lets the content of the last reply, which is streamed, follow it. No other reply can be pushed before it did.
-    pub(crate) fn follow(&mut self, flow: Box<Flow>) {
-        self.flow = Some(flow);
-    }
-
-    pub(crate) fn is_followed(&self) -> bool {
-        self.flow.is_some()
-    }
-
-    /// Takes what follows the replies, and how its content is framed.
-    pub(crate) fn take_flow(&mut self) -> Option<(Flow, Framing)> {
-        let framing = self.entries.last()?.writing.framing;
-        self.flow.take().map(|flow| (*flow, framing))
-    }
-
-    pub(crate) fn count(&self) -> usize {
-        self.count
-    }
-
-    /// What is sent, files too.
-    pub(crate) fn bytes_len(&self) -> usize {
-        let slices = self.slices.iter().map(|(_, slice)| usize::try_from(slice.len).unwrap_or(usize::MAX));
-        slices.fold(self.bytes.len(), usize::saturating_add)
-    }
-
-    /// What is held for the replies.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + self.flow.as_ref().map_or(0, |flow| flow.memory_bytes())
-    }
-
-    /// Waits until every reply may leave. What says something that did not come true is told otherwise. False: the log
-    /// failed.
-    pub(crate) async fn release(&mut self, recorder: &Recorder) -> bool {
-        let (mut are_kept, mut is_lost) = (true, false);
-        for entry in &self.entries {
-            let Some(gate) = &entry.gate else { continue };
-            let verdict = recorder.wait(gate).await;
-            are_kept &= verdict == Verdict::Kept;
-            is_lost = verdict == Verdict::Lost;
-            if is_lost {
-                break;
-            }
-        }
-        if is_lost && let Some(last) = self.entries.last_mut() {
-            // The connection ends behind these replies, and the last one says so (RFC 9112 section 9.6).
-            last.writing.connection = Some(Connection::Close);
-        }
-        if !are_kept {
-            self.replace_untrue(recorder);
-        }
-        !is_lost
-    }
-
-    fn replace_untrue(&mut self, recorder: &Recorder) {
-        let mut bytes = Vec::with_capacity(self.bytes.len());
-        let mut slices = std::mem::take(&mut self.slices).into_iter().peekable();
-        let mut start = 0;
-        let mut is_last_replaced = false;
-        for entry in &mut self.entries {
-            let end = entry.end;
-            let written = &self.bytes[start..end];
-            let own = std::iter::from_fn(|| slices.next_if(|(place, _)| *place <= end));
-            let gate = entry.gate.take();
-            is_last_replaced = false;
-            let replacement = gate.and_then(|gate| {
-                let verdict = recorder.verdict(&gate);
-                recorder.cells().count_unconfirmed(verdict);
-                Reply::in_place(verdict, &gate)
-            });
-            match replacement {
-                None => {
-                    let moved = bytes.len();
-                    self.slices.extend(own.map(|(place, slice)| (place - start + moved, slice)));
-                    bytes.extend_from_slice(written);
-                }
-                Some(reply) => {
-                    own.for_each(drop);
-                    is_last_replaced = true;
-                    entry.writing.framing = Framing::Length;
-                    entry.tally.status = reply.status;
-                    let reply = reply.with_kept_fields(written);
-                    write_head(&mut bytes, &reply, None, entry.writing);
-                    if !entry.writing.is_head {
-                        bytes.extend_from_slice(&reply.content);
-                    }
-                }
-            }
-            start = end;
-            entry.end = bytes.len();
-        }
-        self.bytes = bytes;
-        if is_last_replaced {
-            // It may have been streamed, and another took its place.
-            self.flow = None;
-        }
-    }
-
-    /// Counts them: they may leave.
-    pub(crate) fn count_leaving(&self, cells: &WorkerCells) {
-        let mut leaving = cells.leaving();
-        for entry in &self.entries {
-            leaving.count(&entry.tally, entry.count);
-        }
-    }
-
-    /// The parts of files among [`bytes`](Self::bytes), each with its place in them, in their order.
-    pub(crate) fn slices(&self) -> impl Iterator<Item = (usize, &FileSlice)> {
-        self.slices.iter().map(|(place, slice)| (*place, slice))
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.expected = (self.bytes.len(), self.entries.len());
-        self.entries.clear();
-        self.count = 0;
-        self.slices.clear();
-        self.bytes.clear();
-        if self.bytes.capacity() > KEPT_BYTES_MAX {
-            self.bytes = Vec::new();
-        }
-        if self.entries.capacity() > KEPT_ENTRIES_MAX {
-            self.entries = Vec::new();
-        }
-        if self.slices.capacity() > KEPT_ENTRIES_MAX {
-            self.slices = Vec::new();
-        }
-    }
-}
-
 pub(crate) fn write_head(out: &mut Vec<u8>, reply: &Reply, id: Option<&RequestId>, writing: Writing) {
     let body = match writing.framing {
         Framing::Length if reply.status.may_have_content() => ReplyBody::Length(reply.content_bytes()),
@@ -501,6 +275,23 @@ pub(crate) fn write_head(out: &mut Vec<u8>, reply: &Reply, id: Option<&RequestId
     end_reply_head(out);
 }
 
+/// Writes a reply that is written already as one behind which the connection ends.
+fn write_closing(out: &mut Vec<u8>, written: &[u8]) {
+    let mut rest = written;
+    while let Some(line) = rest.split_inclusive(|&byte| byte == b'\n').next().filter(|line| *line != b"\r\n")
+    {
+        if line != KEEP_ALIVE {
+            out.extend_from_slice(line);
+        }
+        rest = &rest[line.len()..];
+    }
+    out.extend_from_slice(b"Connection: close\r\n");
+    out.extend_from_slice(rest);
+}
+
+/// As it is told to clients of HTTP/1.0.
+const KEEP_ALIVE: &[u8] = b"Connection: keep-alive\r\n";
+
 /// An id needs no look at its bytes: it was made of letters and digits, or looked at when it was taken.
 fn write_id(out: &mut Vec<u8>, id: &RequestId) {
     out.extend_from_slice(REQUEST_ID.as_bytes());
@@ -514,11 +305,6 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::observe::RouteName;
-
-    fn tally() -> RouteTally {
-        RouteTally { status: StatusCode::OK, begun: std::time::Instant::now(), route: None }
-    }
 
     fn writing(is_head: bool) -> Writing {
         Writing {
@@ -527,65 +313,6 @@ mod tests {
             framing: Framing::Length,
             connection: None,
         }
-    }
-
-    #[test]
-    fn head_announces_the_content_and_leaves_it_out() {
-        let reply = Reply::text(StatusCode::OK, "hello");
-        let mut replies = Replies::default();
-        replies.push(&reply, None, None, writing(true), tally());
-        let head = replies.bytes().to_vec();
-        assert!(String::from_utf8_lossy(&head).contains("Content-Length: 6\r\n"));
-        assert!(head.ends_with(b"\r\n\r\n"));
-        replies.push(&reply, None, None, writing(false), tally());
-        assert_eq!(&replies.bytes()[head.len()..head.len() * 2], head);
-        assert!(replies.bytes().ends_with(b"\r\n\r\nhello\n"));
-    }
-
-    #[test]
-    fn plain_replies_of_one_moment_are_counted_together_and_all_of_them_are() {
-        let reply = PlainReply::new(&Reply::text(StatusCode::OK, "hello"), false);
-        let worker = WorkerCells::new();
-        let name = |path: &str| RouteName { path: path.to_owned(), host: None, methods: None };
-        let routes = ["/a", "/b"].map(|path| OwnCells::new(worker.route(name(path))));
-        let (early, late) = (Instant::now(), Instant::now() + std::time::Duration::from_secs(1));
-        let mut replies = Replies::default();
-        let id = || RequestId::Made(Uuid::nil());
-        for (route, begun) in [(0, early), (0, early), (0, late), (1, late), (1, late)] {
-            replies.push_plain(&reply, writing(false).date, id, begun, &routes[route]);
-        }
-        replies.push(&Reply::text(StatusCode::OK, "hello"), None, None, writing(false), tally());
-        assert_eq!((replies.count(), replies.entries.len()), (6, 4));
-        let one = replies.bytes().len() / 6;
-        assert!(replies.bytes().chunks(one).all(|reply| reply == &replies.bytes()[..one]));
-        assert!(replies.entries.iter().map(|entry| entry.end).eq([2, 3, 5, 6].map(|count| count * one)));
-        replies.count_leaving(&worker);
-        assert_eq!(routes.map(|route| route.observed().count()), [3, 2]);
-        replies.clear();
-        assert_eq!(replies.count(), 0);
-    }
-
-    #[test]
-    fn a_status_without_content_has_none() {
-        let mut replies = Replies::default();
-        replies.push(&Reply::text(StatusCode::NO_CONTENT, "hidden"), None, None, writing(false), tally());
-        let text = String::from_utf8_lossy(replies.bytes());
-        assert!(text.ends_with("\r\n\r\n") && !text.contains("Content-Length"), "{text}");
-    }
-
-    #[test]
-    fn a_handlers_reply_tells_the_id_of_its_request_unless_it_says_one_itself() {
-        let check = |reply: &Reply, expect: &str| {
-            let mut replies = Replies::default();
-            replies.push(reply, None, Some(&RequestId::Made(Uuid::from_u128(1))), writing(false), tally());
-            let text = String::from_utf8(replies.bytes().to_vec()).unwrap();
-            let ids: Vec<_> =
-                text.lines().filter(|line| line.contains("-id: ") || line.contains("-Id: ")).collect();
-            assert_eq!(ids, [expect], "{text}");
-        };
-        let reply = Reply::text(StatusCode::OK, "hello");
-        check(&reply, "X-Request-Id: 00000000-0000-0000-0000-000000000001");
-        check(&reply.with("x-request-id", "mine"), "x-request-id: mine");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The turns of a worker: from one look for what came to the next. Requests that are answered in one turn came together.
+//! The turns of a worker: from one time it was idle to the next. What came while it was idle is answered in one turn. A
+//! worker that always has something to do stays in one turn, over many looks for what came.
 
 use std::cell::Cell;
 

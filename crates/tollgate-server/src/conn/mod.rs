@@ -7,6 +7,7 @@
 //!
 //! The engine knows a byte stream, not a socket, so that TLS can join. Deadlines are kept by [`deadline`].
 
+mod answering;
 mod body;
 mod client;
 mod coding;
@@ -23,25 +24,18 @@ mod uploading;
 mod wait;
 
 use std::io;
-use std::net::IpAddr;
 use std::rc::Rc;
-use std::time::Instant;
 
 use bytes::BytesMut;
-use tollgate_http::{
-    Connection as ConnectionOption, HeadReader, Method, RequestError, RequestHead, StatusCode, Version,
-};
-use tollgate_script::Body;
+use tollgate_http::{HeadReader, StatusCode};
 
-use crate::clock::Moment;
 use crate::crowd::{Held, Seat};
-use crate::handler::{Answer, Endpoint, Handled, Turn, Visit};
-use crate::observe::{Flight, Refusal, RouteTally};
+use crate::observe::Flight;
 use crate::options::ConnectionLimits;
-use crate::reply::{Extent, Framing, Replies, Reply, Writing};
+use crate::reply::{Replies, Reply};
 use crate::service::Rules;
-use crate::worker::{Taken, Worker};
-use body::{BodyReader, Progress};
+use crate::worker::Worker;
+use body::BodyReader;
 use client::Client;
 pub(crate) use client::{Origin, RequestOrigin};
 pub(crate) use deadline::Deadlines;
@@ -49,7 +43,7 @@ use deadline::{Phase, Slot};
 pub(crate) use exchange::{Arrived, Destination};
 use flow::beside_flow;
 use outlet::Outlet;
-use queue::{Answered, Form, Queue, Source};
+use queue::Queue;
 pub(crate) use stream::Scratch;
 use transport::FILE_BYTES_AT_ONCE;
 pub(crate) use transport::{Plain, Transport, UNSENT_BYTES};
@@ -190,36 +184,6 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Answers those whose handlers have returned, then the complete requests of the buffer, in their order.
-    fn answer_what_came(&mut self) {
-        self.feed_upload();
-        while !self.replies.is_followed()
-            && let Some(Answered { answer, handled, form }) = self.queue.pop()
-        {
-            self.reply(answer, handled.as_ref(), form);
-        }
-        if matches!(self.reading, Reading::Head) && !self.worker.goes_by(&self.rules) {
-            self.rules = self.worker.rules();
-            self.client.reconsider(&self.worker, &self.rules);
-        }
-        // Heads that are complete now were so together: one look at the clock is theirs.
-        let now = self.worker.clock.now();
-        while self.takes_requests() {
-            match self.answer_next(now) {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(error) => self.refuse(&error),
-            }
-        }
-    }
-
-    /// Whether a request that has come is begun now. While the server drains, none is that comes behind a running one.
-    fn takes_requests(&self) -> bool {
-        let may_join =
-            || self.queue.is_empty() || (self.queue.takes_more() && !self.worker.deadlines.is_draining());
-        self.reuse == Reuse::Open && !self.is_full() && !self.replies.is_followed() && may_join()
-    }
-
     fn is_full(&self) -> bool {
         self.replies.count() + self.queue.count() >= self.limits().pipeline_depth_max
             || self.replies.bytes_len() + self.queue.bytes() >= REPLIES_BYTES_MAX
@@ -227,235 +191,6 @@ impl<S: Transport> Connection<S> {
 
     fn limits(&self) -> &ConnectionLimits {
         &self.rules.limits
-    }
-
-    /// Answers the next complete request of the buffer. False: more bytes are needed.
-    #[inline]
-    fn answer_next(&mut self, now: Moment) -> Result<bool, RequestError> {
-        if let Reading::Head = &self.reading {
-            let limits = &self.rules.limits.head;
-            let Some(head) = self.head_reader.read(&mut self.input, limits)? else { return Ok(false) };
-            let Some(arrived) = self.arrive_at_route(head, now) else { return Ok(true) };
-            return self.begin(arrived);
-        }
-        self.answer_body()
-    }
-
-    /// Finds out where a request leads. None: it is answered.
-    #[inline]
-    fn arrive_at_route(&mut self, head: RequestHead, now: Moment) -> Option<Arrived> {
-        let worker = self.worker.clone();
-        let service = worker.service();
-        let client = || self.client.address(&head, &self.rules);
-        let (destination, permit) = match worker.receive(&service, &head, now.at, client) {
-            Ok((found, permit)) => {
-                if self.replies_plainly(found.endpoint, &head, now) {
-                    self.head_reader.recycle(head);
-                    return None;
-                }
-                (found.destination(&head), permit)
-            }
-            Err(reply) => (Destination::Reply(reply), None),
-        };
-        Some(Arrived { destination, begun: now.at, time_us: now.wall_us, permit, upload: None, head })
-    }
-
-    /// Answers a request without content; begins to read that of another.
-    fn begin(&mut self, mut arrived: Arrived) -> Result<bool, RequestError> {
-        if !arrived.head.framing().has_content() {
-            self.answer(arrived, Body::default());
-            return Ok(true);
-        }
-        let coding = arrived.check_content();
-        if arrived.is_answered() && arrived.head.expects_continue() {
-            // RFC 9110 section 10.1.1: the client asked before it sent, and is told.
-            self.reuse = Reuse::Linger;
-            self.answer(arrived, Body::default());
-            return Ok(true);
-        }
-        self.reading = Reading::Body(Box::new(BodyReader::new(arrived, coding, &self.rules.limits)));
-        self.answer_body()
-    }
-
-    /// Answers the request whose content is being read, if that is complete.
-    fn answer_body(&mut self) -> Result<bool, RequestError> {
-        let Reading::Body(body) = &mut self.reading else { return Ok(false) };
-        let content = match body.read(&mut self.input) {
-            Ok(Progress::NeedMore | Progress::Full) => return Ok(false),
-            Ok(Progress::Done(content)) => content,
-            // The body is not worth reading to its end, and no reason for another answer.
-            Err(RequestError::BodyTooLarge { .. }) if body.arrived.is_answered() => {
-                self.reuse = Reuse::Linger;
-                Body::default()
-            }
-            Err(error) => return Err(error),
-        };
-        match std::mem::replace(&mut self.reading, Reading::Head) {
-            Reading::Body(body) => {
-                self.answer(body.arrived, content);
-                Ok(true)
-            }
-            Reading::Head | Reading::Upload(_) => Ok(false),
-        }
-    }
-
-    /// Replies to a whole request if its handler returns at once, unless one before it runs.
-    #[inline]
-    fn answer(&mut self, arrived: Arrived, body: Body) {
-        let form = Form::of(&arrived);
-        self.slot.set(Phase::Handling);
-        self.requests += 1;
-        if !arrived.head.is_persistent() {
-            self.reuse = self.reuse.ending(Reuse::Close);
-        } else if self.limits().requests_max.is_some_and(|max| self.requests >= max) {
-            self.reuse = self.reuse.ending(Reuse::Last);
-        }
-        match self.client.of(&arrived.head, &self.worker, &self.rules) {
-            Ok(_) if self.replies_without_handler(&arrived, form) => {}
-            Ok(client) => self.enter(arrived, body, client, form),
-            Err(too_many) => {
-                self.worker.cells.count_refusal(Refusal::ClientConnections);
-                self.reply_by_itself(too_many.reply(), form);
-            }
-        }
-    }
-
-    /// Replies to a request that takes no handler, if nothing of its connection changes by that: by bytes that are written out
-    /// already. False: it is to be answered as any other.
-    #[inline]
-    fn replies_plainly(&mut self, endpoint: &Endpoint, head: &RequestHead, now: Moment) -> bool {
-        let Some(reply) = &endpoint.plain_reply else { return false };
-        let is_usual = head.version() == Version::Http11
-            && head.is_persistent()
-            && head.method() != Method::Head
-            && !head.framing().has_content();
-        let goes_on = self.queue.is_empty()
-            && self.limits().requests_max.is_none_or(|max| self.requests + 1 < max)
-            && !self.client.is_trusted_proxy()
-            && !self.worker.deadlines.is_draining();
-        if !is_usual || !goes_on {
-            return false;
-        }
-        self.slot.set(Phase::Handling);
-        self.requests += 1;
-        let (worker, takes_id) = (&self.worker, self.taken().id);
-        let id = || worker.request_id(head, now.wall_us, takes_id);
-        self.replies.push_plain(reply, worker.clock.date(), id, now.at, &endpoint.cells);
-        true
-    }
-
-    /// Replies if that takes no handler. False: it does.
-    fn replies_without_handler(&mut self, arrived: &Arrived, form: Form) -> bool {
-        let Destination::Endpoint { endpoint, .. } = &arrived.destination else { return false };
-        let Some(reply) = endpoint.reply_alone().filter(|_| self.queue.is_empty()) else { return false };
-        let id = self.worker.request_id(&arrived.head, arrived.time_us, self.taken().id);
-        let handled = Handled { id, route: endpoint.cells.clone() };
-        self.reply(Answer::plain(reply), Some(&handled), form);
-        true
-    }
-
-    fn enter(&mut self, arrived: Arrived, body: Body, client: Option<IpAddr>, form: Form) {
-        let origin = self.client.origin(client);
-        match self.worker.exchange(arrived, body, origin, self.taken()) {
-            Ok(exchange) => self.handle(Visit::new(exchange), form),
-            Err(reply) => self.reply_by_itself(*reply, form),
-        }
-    }
-
-    fn taken(&self) -> Taken {
-        let is_from_proxy = self.client.is_trusted_proxy();
-        Taken {
-            id: self.rules.request_ids.takes(is_from_proxy),
-            trace: self.rules.traces.rule(is_from_proxy),
-        }
-    }
-
-    fn handle(&mut self, mut visit: Visit, form: Form) {
-        if !self.queue.is_empty() {
-            return self.queue.push(Source::Handler(visit), form);
-        }
-        let turn = visit.run();
-        if turn != Turn::Over {
-            return self.queue.push_begun(visit, turn, form);
-        }
-        let handled = visit.handled();
-        if let Some(answer) = visit.answer(&self.worker.recorder) {
-            self.reply(answer, Some(&handled), form);
-        }
-    }
-
-    fn reply_by_itself(&mut self, reply: Reply, form: Form) {
-        if self.queue.is_empty() {
-            self.reply(reply.into(), None, form);
-        } else {
-            self.queue.push(Source::Reply(reply), form);
-        }
-    }
-
-    /// Writes the next reply, and in the last one that it is the last (RFC 9112 section 9.6).
-    fn reply(&mut self, answer: Answer<'_>, handled: Option<&Handled>, form: Form) {
-        let framing = match (answer.reply.extent, form.version) {
-            (Extent::Whole | Extent::Sized(_), _) => Framing::Length,
-            (Extent::Streamed, Version::Http11) => Framing::Chunked,
-            (Extent::Streamed, Version::Http10) => Framing::UntilClose,
-        };
-        if framing == Framing::UntilClose {
-            // Nothing can follow.
-            self.queue.cancel(&self.worker.recorder);
-            self.reuse = self.reuse.ending(Reuse::Close);
-        }
-        let is_last_at_hand = self.queue.is_empty();
-        if is_last_at_hand {
-            self.leave_upload();
-        }
-        if is_last_at_hand && self.reuse == Reuse::Open && self.worker.deadlines.is_draining() {
-            self.reuse = Reuse::Last;
-        }
-        let connection = match form.version {
-            _ if is_last_at_hand && self.reuse != Reuse::Open => Some(ConnectionOption::Close),
-            Version::Http10 => Some(ConnectionOption::KeepAlive),
-            Version::Http11 => None,
-        };
-        let id = handled.filter(|_| self.rules.tells_request_ids()).map(|handled| &handled.id);
-        let route = handled.map(|handled| handled.route.clone());
-        let tally = RouteTally { status: answer.reply.status, begun: form.begun, route };
-        let writing = Writing { date: self.worker.clock.date(), is_head: form.is_head, framing, connection };
-        // RFC 9110 section 15.2: HTTP/1.0 knows no interim replies.
-        if form.version == Version::Http11 {
-            self.replies.lead(&answer.reply.interim);
-        }
-        self.replies.push(&answer.reply, answer.gate, id, writing, tally);
-        if let Some(flow) = answer.flow.filter(|_| !form.is_head) {
-            self.replies.follow(flow);
-        }
-    }
-
-    /// Answers what is no request. After this nothing that comes is looked at.
-    fn refuse(&mut self, error: &RequestError) {
-        tracing::debug!(peer = ?self.client.peer, "request refused: {error}");
-        self.worker.cells.count_malformed(error.status());
-        self.end_with(Reply::text(error.status(), error.client_text()));
-    }
-
-    fn end_with(&mut self, mut reply: Reply) {
-        self.reuse = Reuse::Linger;
-        if let Reading::Body(body) = &self.reading
-            && let Some(grant) = body.arrived.grant()
-        {
-            grant.add_to(&mut reply);
-        }
-        let form = Form { is_head: self.is_head_request(), version: Version::Http11, begun: Instant::now() };
-        self.reply_by_itself(reply, form);
-    }
-
-    /// Whether the request that is being read is HEAD, as far as that is known: a refusal has no content then either
-    /// (RFC 9110 section 9.3.2).
-    fn is_head_request(&self) -> bool {
-        match &self.reading {
-            Reading::Head => self.input.starts_with(b"HEAD "),
-            Reading::Body(body) => body.arrived.head.method() == Method::Head,
-            Reading::Upload(_) => false,
-        }
     }
 
     /// Whether nothing of a request has come: a blank line asks for nothing (RFC 9112 section 2.2).

@@ -21,7 +21,7 @@ use super::source::{CONTENT_BYTES_MAX, Content, Source};
 use super::spec::{Etag, FilesSpec};
 use crate::turn;
 
-/// A turn of a worker with much to do takes longer: then a file is looked at again in it.
+/// A worker that is never idle stays in one turn: then a file is looked at again in it.
 const LOOK_SHARED_MAX: Duration = Duration::from_millis(1);
 
 /// One file as it is sent.
@@ -39,7 +39,8 @@ pub(super) struct Representation {
     common: Rc<Common>,
     /// Made when the tag is known.
     heads: OnceCell<Heads>,
-    /// The turn of the worker, and when in it, that its file was looked at last.
+    /// The turn of the worker, and when in it, that its file was looked at last: the time of the look, not of a request, which
+    /// may have waited since it began.
     looked: Cell<Option<(u64, Instant)>>,
 }
 
@@ -179,16 +180,16 @@ impl Representation {
     }
 
     /// Whether its file is what it was. Requests that come together are answered by one look.
-    pub(super) fn is_fresh(&self, look: Look<'_>) -> bool {
+    pub(super) fn is_fresh(&self, clock: impl Fn() -> Instant) -> bool {
         let Content::File(sent) = &self.content else { return true };
-        let turn = turn::number();
+        let (turn, now) = (turn::number(), clock());
         let is_of_now =
-            |(of, at): (u64, Instant)| of == turn && look.at.saturating_duration_since(at) < LOOK_SHARED_MAX;
+            |(of, at): (u64, Instant)| of == turn && now.saturating_duration_since(at) < LOOK_SHARED_MAX;
         if self.looked.get().is_some_and(is_of_now) {
             return true;
         }
         let is_fresh = self.stamp.is_that_of(&sent.file);
-        self.looked.set(is_fresh.then_some((turn, look.at)));
+        self.looked.set(is_fresh.then_some((turn, now)));
         is_fresh
     }
 
@@ -304,32 +305,55 @@ pub(super) fn tag_of_content(sha256: &[u8], coding: Option<&str>) -> String {
 mod tests {
     use std::fs;
 
+    use super::super::Files;
     use super::super::made::Made;
     use super::super::root::Root;
     use super::*;
 
     #[test]
-    fn a_file_is_looked_at_once_in_a_turn_and_again_in_the_next() {
+    fn a_file_is_looked_at_once_in_a_turn_and_again_in_the_next_or_after_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let spec = FilesSpec::new(folder.path().to_owned());
+        let (root, made) = (Root::new(&spec), Made::new(&spec, Rc::default()));
+        let begun = Instant::now();
+        let look = Look { at: begun, wall_us: 0, errand: None, is_patient: false };
+        let open = || {
+            fs::write(&path, vec![1; 100_000]).unwrap();
+            Resource::open("a", &root, &spec, &made, None, look).ok().flatten().unwrap()
+        };
+        // The requests began together, and the second waited.
+        let check = |waited: Duration, in_next_turn: bool, expect: bool| {
+            let resource = open();
+            turn::begin();
+            assert!(resource.is_fresh(|| begun));
+            fs::write(&path, vec![2; 99_999]).unwrap();
+            if in_next_turn {
+                turn::begin();
+            }
+            assert_eq!(resource.is_fresh(|| begun + waited), expect, "{waited:?}, {in_next_turn}");
+        };
+        check(LOOK_SHARED_MAX / 2, false, true);
+        check(LOOK_SHARED_MAX, false, false);
+        check(Duration::from_secs(2), false, false);
+        check(Duration::ZERO, true, false);
+    }
+
+    #[test]
+    fn a_request_that_waited_since_it_began_looks_for_itself() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         fs::write(&path, vec![1; 100_000]).unwrap();
-        let spec = FilesSpec::new(folder.path().to_owned());
-        let (root, made) = (Root::new(&spec), Made::new(&spec, Rc::default()));
-        let at = Instant::now();
-        let look = |at| Look { at, wall_us: 0, errand: None, is_patient: false };
-        let resource = Resource::open("a", &root, &spec, &made, None, look(at)).ok().flatten().unwrap();
-        turn::begin();
-        assert!(resource.is_fresh(look(at)));
+        let files = Files::new(&FilesSpec::new(folder.path().to_owned()), &Rc::default());
+        let look = Look { at: Instant::now(), wall_us: 0, errand: None, is_patient: false };
+        let len =
+            || files.resource("a", look).ok().flatten().unwrap().all().map(|one| one.len()).sum::<u64>();
+        assert_eq!((len(), len()), (100_000, 100_000));
         fs::write(&path, vec![2; 99_999]).unwrap();
-        assert!(resource.is_fresh(look(at + LOOK_SHARED_MAX / 2)));
-        assert!(!resource.is_fresh(look(at + LOOK_SHARED_MAX)));
-        assert!(!resource.is_fresh(look(at)));
-
-        fs::write(&path, vec![1; 100_000]).unwrap();
-        let resource = Resource::open("a", &root, &spec, &made, None, look(at)).ok().flatten().unwrap();
-        assert!(resource.is_fresh(look(at)));
-        fs::write(&path, vec![2; 99_999]).unwrap();
-        turn::begin();
-        assert!(!resource.is_fresh(look(at)));
+        let written = Instant::now();
+        while written.elapsed() < LOOK_SHARED_MAX {
+            std::hint::spin_loop();
+        }
+        assert_eq!(len(), 99_999);
     }
 }

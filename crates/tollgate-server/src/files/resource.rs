@@ -3,6 +3,7 @@
 
 use std::iter;
 use std::rc::Rc;
+use std::time::Instant;
 
 use tollgate_http::{RequestHead, accepted_coding};
 
@@ -62,8 +63,8 @@ impl Resource {
     }
 
     /// Whether it is what it was when it was opened, as far as that is cheap to tell.
-    pub(super) fn is_fresh(&self, look: Look<'_>) -> bool {
-        self.all().all(|one| one.is_fresh(look))
+    pub(super) fn is_fresh(&self, clock: impl Fn() -> Instant) -> bool {
+        self.all().all(|one| one.is_fresh(&clock))
     }
 
     /// Whether it says something else than each later version.

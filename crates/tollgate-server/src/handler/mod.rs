@@ -2,6 +2,7 @@
 
 mod collect;
 mod fetcher;
+mod fixed;
 mod flow;
 mod items;
 mod pass;
@@ -34,6 +35,7 @@ use crate::transaction::StreamPlan;
 use crate::upload::Upload;
 pub use collect::BODY_BYTES_MAX as COLLECT_BODY_BYTES_MAX;
 pub(crate) use fetcher::BackendFetcher;
+use fixed::FixedReply;
 pub(crate) use flow::{Flow, Flowed};
 pub(crate) use pass::Routes;
 use proxy::{Asked, OwnWord, Proxied, Proxy};
@@ -67,8 +69,6 @@ pub(crate) struct Endpoint {
     before: Vec<tollgate_script::Handler>,
     after: Vec<tollgate_script::Handler>,
     handler: Handler,
-    /// The reply to every request, written out, if it leaves no record, and nothing else of the route has a part in it.
-    pub(crate) plain_reply: Option<PlainReply>,
 }
 
 enum Handler {
@@ -76,7 +76,7 @@ enum Handler {
     Collect(Rc<StreamPlan>),
     Files(Box<Files>),
     Proxy(Rc<Proxy>),
-    Reply(Reply),
+    Reply(Box<FixedReply>),
 }
 
 /// A complete request on its way through a handler.
@@ -145,7 +145,7 @@ impl Endpoint {
             let handler = host.load(&script.file, &script.root, &fields)?;
             Ok::<_, LoadError>(handler.playing(role).reaching(reach.clone()))
         };
-        let mut handler = match (&spec.handler, &stream) {
+        let handler = match (&spec.handler, &stream) {
             (HandlerSpec::Script { file, root }, _) => {
                 Handler::Script(load(&ScriptFile { file: file.clone(), root: root.clone() }, Role::Handler)?)
             }
@@ -164,7 +164,9 @@ impl Endpoint {
                 None => unreachable!("the configuration names a backend by its place"),
             },
             (HandlerSpec::Reply { status, content_type, body }, _) => {
-                Handler::Reply(fixed_reply(*status, content_type, body))
+                let mut reply = fixed::reply(*status, content_type, body);
+                reply.say_what_is_allowed(spec.known_methods().unwrap_or(Methods::EMPTY));
+                Handler::Reply(Box::new(FixedReply::new(reply, spec, options)))
             }
         };
         let methods = match (&handler, spec.known_methods()) {
@@ -174,20 +176,11 @@ impl Endpoint {
                 Methods::EMPTY
             }
         };
-        if let Handler::Reply(reply) = &mut handler {
-            reply.say_what_is_allowed(methods);
-        }
         let body_bytes_max = match handler {
             Handler::Collect(_) => spec.body_bytes_max.min(COLLECT_BODY_BYTES_MAX),
             Handler::Script(_) | Handler::Files(_) | Handler::Proxy(_) | Handler::Reply(_) => {
                 spec.body_bytes_max
             }
-        };
-        let plain_reply = match &handler {
-            Handler::Reply(reply) if is_alone(spec) => {
-                Some(PlainReply::new(reply, options.request_ids != RequestIds::Silent))
-            }
-            _ => None,
         };
         Ok(Self {
             path: spec.path.clone(),
@@ -206,15 +199,15 @@ impl Endpoint {
             before: spec.before.iter().map(|file| load(file, Role::Before)).collect::<Result<_, _>>()?,
             after: spec.after.iter().map(|file| load(file, Role::After)).collect::<Result<_, _>>()?,
             handler,
-            plain_reply,
         })
     }
 
     /// The reply to every request, if it leaves no record, and nothing else of the route has a part in it.
-    pub(crate) fn reply_alone(&self) -> Option<&Reply> {
+    #[inline]
+    pub(crate) fn plain_reply(&self) -> Option<&PlainReply> {
         match &self.handler {
-            Handler::Reply(reply) if self.plain_reply.is_some() => Some(reply),
-            _ => None,
+            Handler::Reply(reply) => reply.plain(),
+            Handler::Script(_) | Handler::Collect(_) | Handler::Files(_) | Handler::Proxy(_) => None,
         }
     }
 
@@ -279,11 +272,6 @@ impl Endpoint {
     }
 }
 
-/// Whether nothing but its handler has a part in the replies of a route.
-fn is_alone(spec: &RouteSpec) -> bool {
-    spec.before.is_empty() && spec.after.is_empty() && spec.cors.is_none() && spec.stream.is_none()
-}
-
 fn script_root(spec: &RouteSpec) -> Option<PathBuf> {
     match &spec.handler {
         HandlerSpec::Script { root, .. } => Some(root.clone()),
@@ -312,13 +300,4 @@ pub(crate) fn allowed_methods(mut methods: Methods) -> String {
 fn script_methods(handler: &tollgate_script::Handler) -> Methods {
     let but_options = || Method::ALL.into_iter().filter(|method| *method != Method::Options).collect();
     RouteSpec::with_head(handler.methods().unwrap_or_else(but_options))
-}
-
-fn fixed_reply(status: u16, content_type: &str, body: &bytes::Bytes) -> Reply {
-    let mut reply = Reply::empty(StatusCode::new(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));
-    if !body.is_empty() {
-        reply = reply.with("Content-Type", content_type.to_owned());
-    }
-    reply.content = body.clone();
-    reply.prepared()
 }

@@ -96,7 +96,7 @@ impl Visit {
             (Stage::Returned(Some(returned)), _) => returned_answer(returned, &exchange).await,
             (_, Handler::Collect(stream)) => collect_answer(stream, &exchange)?,
             (_, Handler::Reply(reply)) => {
-                with_record(reply.clone(), Records::default(), &exchange, endpoint.stream.as_deref())
+                with_record(reply.reply().clone(), Records::default(), &exchange, endpoint.stream.as_deref())
             }
             _ => Reply::empty(StatusCode::INTERNAL_SERVER_ERROR).into(),
         };

@@ -288,7 +288,7 @@ impl Visit {
         if let Handler::Reply(reply) = &self.exchange.endpoint.handler
             && !self.exchange.endpoint.after.is_empty()
         {
-            let reply = reply.clone();
+            let reply = reply.reply().clone();
             self.return_with(Ok((reply, Records::default())));
         }
         Turn::Over
@@ -364,7 +364,7 @@ impl Visit {
             Stage::AtOnce => match &endpoint.handler {
                 Handler::Collect(stream) => collect::answer(stream, &self.exchange, recorder),
                 Handler::Reply(reply) => {
-                    let reply = Cow::Borrowed(reply);
+                    let reply = Cow::Borrowed(reply.reply());
                     endpoint.record(reply, Records::default(), took_us, request, recorder)
                 }
                 Handler::Script(_) | Handler::Files(_) | Handler::Proxy(_) => return None,

@@ -25,6 +25,7 @@ mod intermediary;
 mod limits;
 mod listening;
 mod loaded;
+mod lost_log;
 mod passing;
 mod peer;
 mod pipelining;

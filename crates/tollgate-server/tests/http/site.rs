@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tempfile::TempDir;
 use tollgate_log::{
-    ColumnType, Cursor, CursorStep, DiskStorage, Follower, Log, LogOptions, RecordBody, Storage, Value,
+    ColumnType, Cursor, CursorStep, DiskStorage, Follower, Log, LogEvent, LogOptions, RecordBody, Storage,
+    Value,
 };
 use tollgate_server::{
     Ack, BackendSnapshot, BoundAddress, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec,
@@ -27,6 +28,7 @@ pub(crate) struct Site {
     folder: TempDir,
     pub(crate) options: ServerOptions,
     log: LogOptions,
+    on_log_event: fn(&LogEvent),
 }
 
 /// A server that runs.
@@ -60,7 +62,7 @@ impl Site {
             drain_timeout: Duration::from_secs(5),
         };
         let log = LogOptions::new(&folder.path().join("log"));
-        Self { folder, options, log }
+        Self { folder, options, log, on_log_event: |event| panic!("{event:?}") }
     }
 
     /// Adds a stream; columns are `name type source`.
@@ -201,10 +203,15 @@ impl Site {
         self
     }
 
+    /// Its log may fail, and nothing else may become of it.
+    pub(crate) fn log_may_fail(mut self) -> Self {
+        self.on_log_event = |event| assert!(matches!(event, LogEvent::Failed(_)), "{event:?}");
+        self
+    }
+
     pub(crate) fn start(self) -> Running {
         let schemas = self.options.streams.iter().map(|stream| stream.schema().unwrap()).collect();
-        let (log, _) =
-            Log::open(Arc::new(DiskStorage), self.log, schemas, |event| panic!("{event:?}")).unwrap();
+        let (log, _) = Log::open(Arc::new(DiskStorage), self.log, schemas, self.on_log_event).unwrap();
         let listeners = Listeners::bind(&self.options).unwrap();
         let address = listeners.addresses()[0].clone();
         let (server, _) = Server::start(self.options, listeners, &log).unwrap();
@@ -254,6 +261,13 @@ impl Running {
     /// Where it keeps its files.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Takes the log's folder away, before any request is recorded: the first write fails.
+    pub(crate) fn take_log_folder(&self) {
+        let folder = self.folder().join("log");
+        fs::remove_dir_all(&folder).unwrap();
+        fs::write(&folder, "no folder").unwrap();
     }
 
     /// What a sink is to the log; before any request is recorded.

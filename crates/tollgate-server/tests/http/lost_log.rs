@@ -1,0 +1,85 @@
+//! What a connection is told when the log fails: the replies that waited for it are unknown, and the last one of those that
+//! leave says that the connection ends (RFC 9112 section 9.6).
+
+use std::fs;
+
+use tollgate_log::Level;
+
+use crate::asking::get;
+use crate::peer::Peer;
+use crate::site::{Running, Site};
+
+const POST: &str = "POST /kept HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n1";
+const FILE_BYTES: usize = 100_000;
+
+fn server() -> Running {
+    let site = Site::new().log_may_fail().fixed("/plain", "plain").files("/files/*", |_| {});
+    let site = site.stream("kept", Level::Synced, &["n int record.n"]);
+    let site = site.script("/kept", "return function(req) return { record = { n = 1 } } end");
+    for name in ["a", "b"] {
+        fs::write(site.folder().join("public").join(name), name.repeat(FILE_BYTES)).unwrap();
+    }
+    let server = site.start();
+    server.take_log_folder();
+    server
+}
+
+/// Sends a request whose record is lost, and others behind it that wait for nothing; returns their peer when it was told.
+fn with_lost_record(server: &Running, others: &[&str]) -> Peer {
+    let mut peer = server.connect();
+    peer.send(format!("{POST}{}", others.concat()));
+    let lost = peer.reply(false);
+    assert_eq!((lost.status, lost.field("tollgate-outcome")), (503, Some("unknown")), "{lost:?}");
+    assert_eq!(lost.field("connection"), Some("close").filter(|_| others.is_empty()), "{lost:?}");
+    peer
+}
+
+#[test]
+fn a_reply_whose_record_is_lost_says_that_the_connection_ends() {
+    with_lost_record(&server(), &[]).expect_end();
+}
+
+#[test]
+fn a_reply_behind_one_whose_record_is_lost_says_that_the_connection_ends() {
+    let mut peer = with_lost_record(&server(), &[&get("/plain")]);
+    let last = peer.expect("200", "plain");
+    assert_eq!(last.field("connection"), Some("close"), "{last:?}");
+    peer.expect_end();
+}
+
+#[test]
+fn of_replies_behind_one_whose_record_is_lost_the_last_says_that_the_connection_ends() {
+    let plain = get("/plain");
+    let mut peer = with_lost_record(&server(), &[&plain, &plain, &plain]);
+    for expect in [None, None, Some("close")] {
+        let reply = peer.expect("200", "plain");
+        assert_eq!(reply.field("connection"), expect, "{reply:?}");
+    }
+    peer.expect_end();
+}
+
+#[test]
+fn a_reply_that_said_keep_alive_says_that_the_connection_ends() {
+    let old = "GET /plain HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n";
+    let mut peer = with_lost_record(&server(), &[old]);
+    let last = peer.expect("200", "plain");
+    let lines = last.head.lines().filter(|line| line.to_ascii_lowercase().starts_with("connection:"));
+    assert_eq!(lines.collect::<Vec<_>>(), ["Connection: close"], "{last:?}");
+    peer.expect_end();
+}
+
+#[test]
+fn files_behind_a_reply_whose_record_is_lost_are_whole() {
+    let server = server();
+    // They are open by then: who waits for one to be opened waits in the queue, which is cancelled.
+    for name in ["a", "b"] {
+        server.check(&get(&format!("/files/{name}")), "200", &name.repeat(FILE_BYTES));
+    }
+    let mut peer = with_lost_record(&server, &[&get("/files/a"), &get("/files/b")]);
+    for (name, expect) in [("a", None), ("b", Some("close"))] {
+        let reply = peer.reply(false);
+        assert_eq!((reply.status, reply.field("connection")), (200, expect), "{}", reply.head);
+        assert!(reply.content == name.repeat(FILE_BYTES), "{} bytes", reply.content.len());
+    }
+    peer.expect_end();
+}

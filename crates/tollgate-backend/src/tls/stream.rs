@@ -298,12 +298,12 @@ impl TlsStream {
 }
 
 /// A stream with what it reads into, for whoever reads from any.
-pub(crate) struct Reading<'a> {
+pub(crate) struct TlsReader<'a> {
     pub(crate) stream: &'a mut TlsStream,
     pub(crate) wire: &'a mut [u8],
 }
 
-impl AsyncRead for Reading<'_> {
+impl AsyncRead for TlsReader<'_> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_server::{BackendOptions, BreakerOptions, BreakerState, ProxySpec, Timeouts};
 
-use crate::asking::PATIENCE;
+use crate::asking::{PATIENCE, ask};
 use crate::backend::{FakeBackend, Taken};
 use crate::site::{Running, Site};
 
@@ -32,8 +32,11 @@ fn tried(
         sound(taken);
     });
     let breaker = BreakerOptions { requests_min: 5, open, probes: 1, ..BreakerOptions::default() };
-    let options = BackendOptions { breaker, timeouts, ..backend.options() };
-    let server = Site::new().proxy("/*", options, |_: &mut ProxySpec| {}).start();
+    let options = BackendOptions { breaker, timeouts, reply_bytes_max: 4, ..backend.options() };
+    let server = Site::new()
+        .proxy("/*", options, |_: &mut ProxySpec| {})
+        .handler("/fetched", "return tollgate.fetch('app').error")
+        .start();
     while breaker_of(&server) == BreakerState::Closed {
         let mut peer = server.connect();
         peer.send(GET);
@@ -57,11 +60,11 @@ fn await_state(server: &Running, state: BreakerState) {
 }
 
 /// Does it again and again until the breaker closes.
-fn closes_by(server: &Running, ask: impl Fn()) {
+fn closes_by(server: &Running, request: impl Fn()) {
     let begun = Instant::now();
     while breaker_of(server) != BreakerState::Closed {
         assert!(begun.elapsed() < PATIENCE, "it stays {:?}", breaker_of(server));
-        ask();
+        request();
         server.await_idle_backends();
     }
 }
@@ -147,4 +150,15 @@ fn a_reply_whose_content_is_not_passed_on_is_a_success() {
         peer.send(GET);
         assert_eq!(peer.reply(false).status, 205);
     });
+}
+
+#[test]
+fn a_reply_that_is_larger_than_a_script_may_have_is_a_success() {
+    for head in ["Content-Length: 5", "Connection: close"] {
+        let (_backend, server) = tried(SHORT, Timeouts::default(), move |taken| {
+            taken.send(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\nhello"));
+            taken.wait_for_end();
+        });
+        closes_by(&server, || assert_eq!(ask(&server, "/fetched"), "too_large"));
+    }
 }

@@ -33,7 +33,7 @@ pub struct Content {
     begun: Instant,
     /// Up to when all of it has to be there.
     end: Instant,
-    /// Up to when the next bytes have to.
+    /// Up to when the next bytes have to; none while nobody waits for them.
     due: Option<Instant>,
     /// The time, as long as nobody waited: a look at the clock less.
     now: Option<Instant>,
@@ -273,15 +273,23 @@ impl Content {
 
     /// Ready when nothing came for too long.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<FailureKind> {
-        let Some(lease) = &mut self.lease else { return Poll::Ready(FailureKind::Closed) };
-        let timeouts = &lease.attempt.upstream.shared.options.timeouts;
-        let Some(link) = &mut lease.attempt.link else { return Poll::Ready(FailureKind::Closed) };
         self.now = None;
-        let at = *self.due.get_or_insert_with(|| self.end.min(Instant::now() + timeouts.idle));
-        if link.poll_until(context, at).is_pending() {
-            return Poll::Pending;
+        loop {
+            let is_undecided = self.is_undecided();
+            let Some(Lease { attempt, .. }) = &mut self.lease else {
+                return Poll::Ready(FailureKind::Closed);
+            };
+            let options = &attempt.upstream.shared.options;
+            let Some(link) = &mut attempt.link else { return Poll::Ready(FailureKind::Closed) };
+            let idle = options.timeouts.idle;
+            let due = *self.due.get_or_insert_with(|| self.end.min(Instant::now() + idle));
+            let at = if is_undecided { due.min(self.begun + options.breaker.open) } else { due };
+            ready!(link.poll_until(context, at));
+            if at == due {
+                return Poll::Ready(late(due, self.end, idle, &options.timeouts));
+            }
+            self.decide(at);
         }
-        Poll::Ready(late(at, self.end, timeouts.idle, timeouts))
     }
 
     /// Waits until all of it is there, up to a limit.
@@ -383,12 +391,30 @@ impl Content {
         }
     }
 
+    /// Who takes no more of it says nothing against a backend that lets nobody wait, and nothing for one that does.
+    fn leave(&mut self) {
+        if self.due.is_none()
+            && let Some(Lease { attempt, .. }) = &mut self.lease
+        {
+            attempt.conclude(Verdict::Success, Instant::now());
+        }
+    }
+
     fn failed(&mut self, kind: FailureKind) -> Failure {
         self.state = State::Over;
+        if !kind.blames_backend() {
+            self.leave();
+        }
         match self.lease.take() {
             Some(lease) => lease.attempt.fail_late(Phase::Content, kind),
             None => Failure { backend: String::new(), address: None, phase: Phase::Content, kind },
         }
+    }
+}
+
+impl Drop for Content {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 

@@ -3,7 +3,8 @@
 //! A [`Backend`] is what the workers of a process share about one: its addresses, breakers, limits and counters, all of
 //! them atomics. An [`Upstream`] is one worker's end of it, with the connections of that worker. A request goes through the
 //! files in this order: [`limit`] lets it in or has it wait, [`upstream`] picks the address, [`pool`] and [`link`] give the
-//! connection, over [`tls`] where the address is https, [`exchange`] sends it and reads the head of the reply, [`incoming`] reads the content.
+//! connection, over [`tls`] where the address is https, [`exchange`] sends it and reads the head of the reply, [`incoming`]
+//! reads the content.
 //!
 //! What a reply means as bytes is decided in `tollgate-http`; which fields are forwarded, by whoever asks.
 //!

@@ -14,7 +14,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Sleep;
 
 use crate::target::Place;
-use crate::tls::{Reading, TlsStream, WIRE_BYTES};
+use crate::tls::{TlsReader, TlsStream, WIRE_BYTES};
 use crate::{FailureKind, Phase, TlsOptions};
 
 /// What the connections of a worker read into, one at a time.
@@ -160,8 +160,8 @@ impl Link {
             Stream::Tcp(stream) => pin!(stream.read_buf(&mut out)).poll(context),
             Stream::Unix(stream) => pin!(stream.read_buf(&mut out)).poll(context),
             Stream::Tls(stream) => {
-                let mut reading = Reading { stream, wire: &mut scratch.wire() };
-                pin!(reading.read_buf(&mut out)).poll(context)
+                let mut reader = TlsReader { stream, wire: &mut scratch.wire() };
+                pin!(reader.read_buf(&mut out)).poll(context)
             }
         }
     }

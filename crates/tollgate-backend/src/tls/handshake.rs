@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use rustls::{CertificateError, Error};
+use rustls::{CertificateError, Error, ProtocolVersion};
 
 use super::TlsOptions;
 
@@ -60,7 +60,7 @@ impl HandshakeFault {
         }
     }
 
-    fn of(error: &Error) -> Self {
+    fn of(error: &Error, heard: Heard) -> Self {
         match error {
             Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
@@ -72,11 +72,22 @@ impl HandshakeFault {
                 | CertificateError::NotValidYetContext { .. },
             ) => Self::Expired,
             Error::InvalidCertificate(_) | Error::NoCertificatesPresented => Self::Untrusted,
-            Error::InvalidMessage(_) | Error::InappropriateMessage { .. } => Self::NotTls,
+            Error::InvalidMessage(_) | Error::InappropriateMessage { .. } if heard == Heard::Nothing => {
+                Self::NotTls
+            }
             Error::AlertReceived(_) => Self::Refused,
             _ => Self::Protocol,
         }
     }
+}
+
+/// How far the backend was in a handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    /// No message of it was sound yet.
+    Nothing,
+    /// It chose a version: it speaks TLS (RFC 8446 section 4.1.3).
+    Hello,
 }
 
 /// A handshake that failed.
@@ -88,8 +99,10 @@ pub struct HandshakeError {
 }
 
 impl HandshakeError {
-    pub(crate) fn of_tls(error: &Error, options: &TlsOptions) -> Self {
-        let fault = HandshakeFault::of(error);
+    /// Of a session that chose that version, if it came so far.
+    pub(crate) fn of_tls(error: &Error, chosen: Option<ProtocolVersion>, options: &TlsOptions) -> Self {
+        let heard = if chosen.is_some() { Heard::Hello } else { Heard::Nothing };
+        let fault = HandshakeFault::of(error, heard);
         let text = match error {
             Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
                 format!("its certificate is signed by no authority of {}", options.trusted())
@@ -139,7 +152,9 @@ mod tests {
 
     #[test]
     fn each_trouble_has_its_word() {
-        let check = |error: Error, expect| assert_eq!(HandshakeFault::of(&error).name(), expect, "{error}");
+        let check = |error: Error, expect| {
+            assert_eq!(HandshakeFault::of(&error, Heard::Nothing).name(), expect, "{error}");
+        };
         check(CertificateError::UnknownIssuer.into(), "untrusted");
         check(CertificateError::BadSignature.into(), "untrusted");
         let (time, not_after) = (UnixTime::now(), UnixTime::now());

@@ -11,4 +11,4 @@ mod stream;
 pub use handshake::{HandshakeError, HandshakeFault};
 pub(crate) use options::server_name;
 pub use options::{ClientIdentity, TlsError, TlsFiles, TlsOptions};
-pub(crate) use stream::{Reading, TlsStream, WIRE_BYTES};
+pub(crate) use stream::{TlsReader, TlsStream, WIRE_BYTES};

@@ -85,7 +85,7 @@ impl TlsStream {
         options: &TlsOptions,
     ) -> Result<Self, HandshakeError> {
         let mut session = ClientConnection::new(Arc::clone(options.config()), name)
-            .map_err(|error| HandshakeError::of_tls(&error, options))?;
+            .map_err(|error| HandshakeError::of_tls(&error, None, options))?;
         session.set_buffer_limit(Some(WRITE_BYTES_MAX));
         let mut stream = Self {
             socket,
@@ -113,9 +113,10 @@ impl TlsStream {
             let read = ready!(self.poll_read_wire(context)).map_err(|error| HandshakeError::of_io(&error))?;
             let processed = self.session.process_new_packets();
             if let Err(error) = processed {
+                let chosen = self.session.protocol_version();
                 // The backend is told as far as it listens.
                 let _ = self.poll_flush(context);
-                return Poll::Ready(Err(HandshakeError::of_tls(&error, options)));
+                return Poll::Ready(Err(HandshakeError::of_tls(&error, chosen, options)));
             }
             if read == 0 {
                 return Poll::Ready(Err(HandshakeError::of_io(&io::ErrorKind::UnexpectedEof.into())));
@@ -298,12 +299,12 @@ impl TlsStream {
 }
 
 /// A stream with what it reads into, for whoever reads from any.
-pub(crate) struct Reading<'a> {
+pub(crate) struct TlsReader<'a> {
     pub(crate) stream: &'a mut TlsStream,
     pub(crate) wire: &'a mut [u8],
 }
 
-impl AsyncRead for Reading<'_> {
+impl AsyncRead for TlsReader<'_> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

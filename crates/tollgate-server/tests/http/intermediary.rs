@@ -54,6 +54,16 @@ fn the_next_one_may_forward_options_once_less() {
     assert_eq!(forwarded("OPTIONS", "1").as_deref(), Some("0"));
     assert_eq!(forwarded("OPTIONS", "99999999999999999999").as_deref(), Some("18446744073709551614"));
     assert_eq!(forwarded("OPTIONS", "-1"), None);
+    // Of several the least counts, as long as it is a number.
+    server.check(
+        "OPTIONS /a HTTP/1.1\r\nHost: a\r\nMax-Forwards: 9\r\nmax-forwards: many\r\nMax-Forwards: 3\r\n\r\n",
+        "200",
+        "hello",
+    );
+    let request = backend.request().to_ascii_lowercase();
+    assert_eq!((request.matches("max-forwards").count(), field(&request, "max-forwards")), (1, Some("2")));
+    let used_up = "OPTIONS /a HTTP/1.1\r\nHost: a\r\nMax-Forwards: 9\r\nMax-Forwards: 0\r\n\r\n";
+    server.check(used_up, "204", "");
     // It means nothing for others.
     assert_eq!(forwarded("GET", "0").as_deref(), Some("0"));
     assert_eq!(forwarded("DELETE", "many").as_deref(), Some("many"));

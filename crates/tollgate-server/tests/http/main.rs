@@ -31,6 +31,7 @@ mod peer;
 mod pipelining;
 mod proxied_content;
 mod proxied_uploads;
+mod proxied_verdicts;
 mod proxy_faults;
 mod proxying;
 mod records;

@@ -1,9 +1,12 @@
 //! Backends over TLS: who is trusted, what becomes of those who are not, and that all else is as it is without.
 
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
-use rustls::ProtocolVersion;
+use rustls::{ProtocolVersion, ServerConfig, ServerConnection};
 use tollgate_server::{BackendOptions, ClientIdentity, ProxySpec, TlsFiles};
 
 use crate::backend::{FakeBackend, Taken, field};
@@ -131,6 +134,37 @@ fn a_certificate_that_is_not_trusted_or_not_valid_now_is_refused() {
     assert_eq!(backend.connections(), 0);
     let sound = Terminator::start(backend.address, authority.server());
     asking(authority.options(&sound)).check(GET, "200", "hello");
+}
+
+/// Says hello as TLS does, and goes on as no TLS does.
+fn stumble(mut socket: TcpStream, config: Arc<ServerConfig>) {
+    let mut session = ServerConnection::new(config).unwrap();
+    while !session.wants_write() {
+        session.read_tls(&mut socket).unwrap();
+        session.process_new_packets().unwrap();
+    }
+    let mut flight = Vec::new();
+    session.write_tls(&mut flight).unwrap();
+    // type(1), version(2), length(2), then the message.
+    let hello_bytes = 5 + usize::from(u16::from_be_bytes([flight[3], flight[4]]));
+    socket.write_all(&flight[..hello_bytes]).unwrap();
+    socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+    let _ = socket.read_to_end(&mut Vec::new());
+}
+
+#[test]
+fn a_backend_that_stumbles_after_a_sound_hello_speaks_tls() {
+    let authority = Authority::new();
+    let config = authority.server().config();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+    thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            stumble(socket, config.clone());
+        }
+    });
+    let text = told(options(&[url], authority.trust()), "protocol");
+    assert!(!text.contains("does not speak TLS"), "{text}");
 }
 
 #[test]

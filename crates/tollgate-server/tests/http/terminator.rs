@@ -201,7 +201,7 @@ impl Terminator {
 }
 
 impl ServerSide {
-    fn config(self) -> Arc<ServerConfig> {
+    pub(crate) fn config(self) -> Arc<ServerConfig> {
         let builder = ServerConfig::builder_with_provider(tollgate_tls::provider());
         let builder = builder.with_protocol_versions(&self.versions).unwrap();
         let builder = match &self.clients {

@@ -12,14 +12,18 @@ pub(super) fn are_counted(method: Method) -> bool {
 
 /// Whether a request may go no further, so that whoever has it answers it.
 pub(super) fn are_used_up(head: &RequestHead) -> bool {
-    are_counted(head.method()) && head.field(MAX_FORWARDS).and_then(read) == Some(0)
+    are_counted(head.method()) && least(head) == Some(0)
 }
 
-/// Writes the field for the next one on the way; what is no number is left out.
-pub(super) fn write_next(out: &mut Outgoing, value: &[u8]) {
-    if let Some(hops) = read(value) {
-        out.push_sound(MAX_FORWARDS, hops.saturating_sub(1).to_string().as_bytes());
-    }
+/// The least of what is said; what is no number says nothing.
+pub(super) fn least(head: &RequestHead) -> Option<u64> {
+    let lines = head.raw_fields().filter(|(name, _)| name.eq_ignore_ascii_case(MAX_FORWARDS.as_bytes()));
+    lines.filter_map(|(_, value)| read(value)).min()
+}
+
+/// Writes the field for the next one on the way.
+pub(super) fn write_next(out: &mut Outgoing, hops: u64) {
+    out.push_sound(MAX_FORWARDS, hops.saturating_sub(1).to_string().as_bytes());
 }
 
 /// More than can be counted is as many as can.

@@ -73,6 +73,7 @@ impl Proxy {
         // A trace goes on with our span; what is none ends here. Without traces these are fields like others.
         let ends_traces = request.trace_rule != TraceRule::Off;
         let counts_hops = hops::are_counted(head.method());
+        let mut hops = if counts_hops { hops::least(head) } else { None };
         for (name, value) in head.raw_fields() {
             let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
             // What nobody vouches for, no backend should believe.
@@ -88,7 +89,10 @@ impl Proxy {
                 continue;
             }
             if counts_hops && is(MAX_FORWARDS) {
-                hops::write_next(out, value);
+                // Once, however many lines there were.
+                if let Some(hops) = hops.take() {
+                    hops::write_next(out, hops);
+                }
             } else {
                 out.push_sound(name, value);
             }

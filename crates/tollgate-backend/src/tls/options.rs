@@ -123,7 +123,9 @@ fn read_client(
 
 impl PartialEq for TlsOptions {
     fn eq(&self, other: &Self) -> bool {
-        self.files == other.files && self.verifier.roots() == other.verifier.roots() && self.client == other.client
+        self.files == other.files
+            && self.verifier.roots() == other.verifier.roots()
+            && self.client == other.client
     }
 }
 

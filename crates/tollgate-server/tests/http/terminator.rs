@@ -88,7 +88,12 @@ impl Authority {
 
     /// A certificate with these names, and its key, as NAME.crt and NAME.key.
     pub(crate) fn issue(&self, name: &str, names: &str, time: [&str; 2]) -> ServerSide {
-        self.sign(name, &format!("basicConstraints=CA:FALSE\nsubjectAltName={names}\n"), "-cert ca.pem -keyfile ca.key", time)
+        self.sign(
+            name,
+            &format!("basicConstraints=CA:FALSE\nsubjectAltName={names}\n"),
+            "-cert ca.pem -keyfile ca.key",
+            time,
+        )
     }
 
     fn sign(&self, name: &str, extensions: &str, signer: &str, [from, until]: [&str; 2]) -> ServerSide {

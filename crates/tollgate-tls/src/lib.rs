@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateDer;
 
 pub use pem::{PemError, certificates, private_key};
-pub use verifier::Verifier;
+pub use verifier::{Trust, Verifier};
 
 /// Why it is not known who is trusted.
 #[derive(Debug, thiserror::Error)]
@@ -34,23 +35,34 @@ pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// Reads the authorities of a PEM file; without one, those that the system trusts.
-///
-/// # Errors
-/// There is not one, or the file has one that is none.
-pub fn roots(file: Option<&Path>) -> Result<RootCertStore, RootsError> {
-    let mut roots = RootCertStore::empty();
-    let Some(file) = file else {
-        let found = rustls_native_certs::load_native_certs();
-        let (added, _) = roots.add_parsable_certificates(found.certs);
-        return match (added, found.errors.first()) {
-            (0, Some(error)) => Err(RootsError::Unreadable(error.to_string())),
-            (0, None) => Err(RootsError::None),
-            _ => Ok(roots),
+/// Who is trusted.
+pub(crate) struct Authorities {
+    pub(crate) certificates: Vec<CertificateDer<'static>>,
+    /// The same, as paths begin at them.
+    pub(crate) roots: RootCertStore,
+}
+
+impl Authorities {
+    /// Reads those of a PEM file; without one, those that the system trusts.
+    ///
+    /// # Errors
+    /// There is not one, or the file has one that is none.
+    pub(crate) fn read(file: Option<&Path>) -> Result<Self, RootsError> {
+        let mut roots = RootCertStore::empty();
+        let Some(file) = file else {
+            let found = rustls_native_certs::load_native_certs();
+            let certificates = found.certs;
+            let (added, _) = roots.add_parsable_certificates(certificates.iter().cloned());
+            return match (added, found.errors.first()) {
+                (0, Some(error)) => Err(RootsError::Unreadable(error.to_string())),
+                (0, None) => Err(RootsError::None),
+                _ => Ok(Self { certificates, roots }),
+            };
         };
-    };
-    for certificate in certificates(file).map_err(RootsError::File)? {
-        roots.add(certificate).map_err(|error| RootsError::File(PemError::new(file, &error)))?;
+        let certificates = certificates(file).map_err(RootsError::File)?;
+        for certificate in &certificates {
+            roots.add(certificate.clone()).map_err(|error| RootsError::File(PemError::new(file, &error)))?;
+        }
+        Ok(Self { certificates, roots })
     }
-    Ok(roots)
 }

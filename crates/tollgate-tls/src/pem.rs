@@ -79,7 +79,8 @@ mod tests {
             assert_eq!(key, format!("{name}: it holds no private key in PEM, or one with a passphrase"));
             let certificate = certificates(&file).unwrap_err().to_string();
             assert!(certificate.starts_with(&name) && !certificate.contains("sesame"), "{certificate}");
-            assert!(crate::roots(Some(&file)).unwrap_err().to_string().starts_with(&name));
+            let untrusted = crate::Verifier::new(Some(&file), crate::Trust::Host).unwrap_err().to_string();
+            assert!(untrusted.starts_with(&name), "{untrusted}");
         }
         let missing = certificates(&folder.path().join("b.pem")).unwrap_err().to_string();
         assert!(missing.contains("b.pem: No such file"), "{missing}");

@@ -5,45 +5,86 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
-use rustls::pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
+use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-use crate::{PemError, RootsError, certificates, provider, roots};
+use crate::{Authorities, RootsError, provider};
 
-/// Verifies certificates of servers by authorities (RFC 5280 section 6); and one that stands for itself, if the file of the
-/// authorities holds that very one.
+/// Whether and how far a server has to prove who it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// No certificate is looked at: whoever is between can read along.
+    Anybody,
+    /// Its certificate comes from an authority that is trusted.
+    Authority,
+    /// And it names the host.
+    Host,
+}
+
+/// Verifies certificates of servers by authorities (RFC 5280 section 6); and one that stands for itself, if it is among the
+/// authorities itself. Signatures of the handshake are always verified.
 ///
 /// What `openssl req -x509` makes says of itself that it is an authority. Path validation takes none of those for a server; every
 /// program that people compare with does, where it was told to trust it.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Verifier {
+    /// None: anybody is trusted.
+    known: Option<Known>,
+    trust: Trust,
+}
+
+#[derive(Debug)]
+struct Known {
+    certificates: Vec<CertificateDer<'static>>,
     by_path: Arc<WebPkiServerVerifier>,
-    roots: Arc<RootCertStore>,
-    /// What the file holds.
-    named: Vec<CertificateDer<'static>>,
 }
 
 impl Verifier {
     /// Trusts the authorities of a PEM file; without one, those of the system.
     ///
     /// # Errors
-    /// As those of [`roots`].
-    pub fn new(file: Option<&Path>) -> Result<Self, RootsError> {
-        let named = file.map_or(Ok(Vec::new()), certificates).map_err(RootsError::File)?;
-        let roots = Arc::new(roots(file)?);
-        let by_path = WebPkiServerVerifier::builder_with_provider(roots.clone(), provider())
+    /// There is not one, or the file has one that is none.
+    pub fn new(file: Option<&Path>, trust: Trust) -> Result<Self, RootsError> {
+        if trust == Trust::Anybody {
+            return Ok(Self { known: None, trust });
+        }
+        let Authorities { certificates, roots } = Authorities::read(file)?;
+        let by_path = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider())
             .build()
-            .map_err(|error| match file {
-                Some(file) => RootsError::File(PemError::new(file, &error)),
-                None => RootsError::Unreadable(error.to_string()),
-            })?;
-        Ok(Self { by_path, roots, named })
+            .map_err(|error| RootsError::Unreadable(error.to_string()))?;
+        Ok(Self { known: Some(Known { certificates, by_path }), trust })
     }
+}
 
-    /// The authorities.
-    pub fn roots(&self) -> &[TrustAnchor<'static>] {
-        &self.roots.roots
+impl PartialEq for Known {
+    fn eq(&self, other: &Self) -> bool {
+        self.certificates == other.certificates
+    }
+}
+
+impl Eq for Known {}
+
+impl Known {
+    fn verify(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.by_path.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+            Err(error) if is_authority(&error) => {
+                if !self.certificates.contains(end_entity) {
+                    return Err(CertificateError::UnknownIssuer.into());
+                }
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            result => result,
+        }
     }
 }
 
@@ -62,14 +103,12 @@ impl ServerCertVerifier for Verifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match self.by_path.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-            Err(error) if is_authority(&error) => {
-                if !self.named.contains(end_entity) {
-                    return Err(CertificateError::UnknownIssuer.into());
-                }
-                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
-                Ok(ServerCertVerified::assertion())
-            }
+        let Some(known) = &self.known else { return Ok(ServerCertVerified::assertion()) };
+        match known.verify(end_entity, intermediates, server_name, ocsp_response, now) {
+            // The name is looked at last: the rest held.
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) if self.trust == Trust::Authority => Ok(ServerCertVerified::assertion()),
             result => result,
         }
     }
@@ -80,7 +119,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.by_path.verify_tls12_signature(message, certificate, signature)
+        verify_tls12_signature(message, certificate, signature, &provider().signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -89,10 +128,10 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.by_path.verify_tls13_signature(message, certificate, signature)
+        verify_tls13_signature(message, certificate, signature, &provider().signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.by_path.supported_verify_schemes()
+        provider().signature_verification_algorithms.supported_schemes()
     }
 }

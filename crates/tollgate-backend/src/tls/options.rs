@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustls::ClientConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tollgate_tls::{RootsError, Verifier};
+use tollgate_tls::{RootsError, Trust, Verifier};
 
 /// The only protocol that is spoken (RFC 7301).
 const ALPN: &[u8] = b"http/1.1";
@@ -64,7 +64,7 @@ impl TlsOptions {
     /// One of them is of no use.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let server_name = files.server_name.as_deref().map(server_name).transpose()?;
-        let verifier = Arc::new(Verifier::new(files.ca.as_deref()).map_err(TlsError::Roots)?);
+        let verifier = Arc::new(Verifier::new(files.ca.as_deref(), Trust::Host).map_err(TlsError::Roots)?);
         let builder = ClientConfig::builder_with_provider(tollgate_tls::provider())
             .with_safe_default_protocol_versions()
             .map_err(|error| TlsError::Certificate(error.to_string()))?
@@ -123,9 +123,7 @@ fn read_client(
 
 impl PartialEq for TlsOptions {
     fn eq(&self, other: &Self) -> bool {
-        self.files == other.files
-            && self.verifier.roots() == other.verifier.roots()
-            && self.client == other.client
+        self.files == other.files && self.verifier == other.verifier && self.client == other.client
     }
 }
 

@@ -543,6 +543,28 @@ fn a_reload_with_the_same_names_and_other_files_begins_anew() {
 }
 
 #[test]
+fn a_reload_takes_a_certificate_that_stands_for_itself_and_was_renewed_with_its_key() {
+    let authority = Authority::new();
+    let backend = FakeBackend::replying(OK);
+    let named = || TlsFiles { ca: Some(authority.path("own.crt")), ..TlsFiles::default() };
+    authority.self_signed("own", LONG);
+    // The backend has the new one before the file of those that are trusted does.
+    let old = std::fs::read(authority.path("own.crt")).unwrap();
+    let own = Terminator::start(backend.address, authority.renewed("own"));
+    let new = std::fs::read(authority.path("own.crt")).unwrap();
+    assert_ne!(old, new);
+    std::fs::write(authority.path("own.crt"), old).unwrap();
+    let site = Site::new().proxy("/*", options(&[own.url()], named()), plain);
+    let mut again = site.options.clone();
+    let server = site.start();
+    server.check(GET, "502", REFUSED);
+    std::fs::write(authority.path("own.crt"), new).unwrap();
+    again.backends = vec![options(&[own.url()], named())];
+    server.reload(again);
+    server.check(GET, "200", "hello");
+}
+
+#[test]
 fn an_address_that_nobody_listens_at_is_no_handshake() {
     let authority = Authority::new();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -12,7 +12,9 @@ use std::thread;
 use std::time::Duration;
 
 use rustls::server::WebPkiClientVerifier;
-use rustls::{HandshakeKind, ProtocolVersion, ServerConfig, ServerConnection, SupportedProtocolVersion};
+use rustls::{
+    HandshakeKind, ProtocolVersion, RootCertStore, ServerConfig, ServerConnection, SupportedProtocolVersion,
+};
 use socket2::SockRef;
 use tempfile::TempDir;
 use tollgate_server::{BackendOptions, ClientIdentity, TlsFiles, TlsOptions};
@@ -101,6 +103,11 @@ impl Authority {
             "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN={name} -keyout {name}.key -out {name}.csr"
         ));
         fs::write(self.path(&format!("{name}.ext")), extensions).unwrap();
+        self.sign_again(name, signer, [from, until])
+    }
+
+    /// Another certificate for the same name and key.
+    fn sign_again(&self, name: &str, signer: &str, [from, until]: [&str; 2]) -> ServerSide {
         self.openssl(&format!(
             "ca -batch -notext -config ca.cnf {signer} -in {name}.csr -extfile {name}.ext \
              -startdate {from} -enddate {until} -out {name}.crt"
@@ -142,6 +149,11 @@ impl Authority {
     pub(crate) fn self_signed(&self, name: &str, time: [&str; 2]) -> ServerSide {
         let extensions = "basicConstraints=critical,CA:TRUE\nsubjectAltName=DNS:localhost\n";
         self.sign(name, extensions, &format!("-selfsign -keyfile {name}.key"), time)
+    }
+
+    /// What was made by [`Self::self_signed`], made anew with the same key.
+    pub(crate) fn renewed(&self, name: &str) -> ServerSide {
+        self.sign_again(name, &format!("-selfsign -keyfile {name}.key"), LONG)
     }
 
     /// Who may ask, by files.
@@ -211,8 +223,10 @@ impl ServerSide {
         let builder = builder.with_protocol_versions(&self.versions).unwrap();
         let builder = match &self.clients {
             Some(ca) => {
-                let roots = Arc::new(tollgate_tls::roots(Some(ca)).unwrap());
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots, tollgate_tls::provider());
+                let mut roots = RootCertStore::empty();
+                roots.add_parsable_certificates(tollgate_tls::certificates(ca).unwrap());
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), tollgate_tls::provider());
                 builder.with_client_cert_verifier(verifier.build().unwrap())
             }
             None => builder.with_no_client_auth(),

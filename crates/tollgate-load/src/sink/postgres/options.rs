@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
+use tollgate_tls::Trust;
 
 /// What is shown in place of a password.
 const HIDDEN: &str = "***";
@@ -138,17 +139,6 @@ fn identifier(text: &str) -> Result<(String, &str), String> {
 /// A name in a statement.
 pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// Whether and how far the server has to prove who it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trust {
-    /// No certificate is looked at: whoever is between can read along.
-    Anybody,
-    /// Its certificate comes from an authority that is trusted.
-    Authority,
-    /// And it names the host.
-    Host,
 }
 
 /// Where a database is: a URL or a list of `key=value`, as libpq takes them. It never shows its password.

@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tollgate_backend::Client;
-use tollgate_http::{RequestHead, StatusCode};
+use tollgate_http::RequestHead;
 use tollgate_script::{Body, Context, Host, Keeper, Request, RequestId, TraceRule};
 
 use crate::accept::{self, Accepted, Acceptor};
@@ -22,7 +22,7 @@ use crate::clock::{Clock, TICK};
 use crate::conn::{Arrived, Deadlines, Destination, RequestOrigin, Scratch};
 use crate::crowd::Crowd;
 use crate::error::StartError;
-use crate::handler::Exchange;
+use crate::handler::{Endpoint, Exchange};
 use crate::identity::{self, IdMaker};
 use crate::keep;
 use crate::listen::Listener;
@@ -126,13 +126,10 @@ impl Worker {
         now: Instant,
         client: impl Fn() -> Option<IpAddr>,
     ) -> Result<(Found<'s>, Option<Permit>), Box<Reply>> {
-        if let Some(reply) = self.refusal(now) {
-            return Err(reply.into());
-        }
         let found = service.find(head)?;
-        if let Some((refusal, reply)) = found.endpoint.refusal_now(head, &self.recorder) {
+        if let Some((refusal, text)) = self.refusal(found.endpoint, now) {
             self.cells.count_refusal(refusal);
-            return Err(reply.into());
+            return Err(found.endpoint.unavailable(text, head).into());
         }
         let permit = found.endpoint.admit(head, client, now, &self.recorder)?;
         Ok((found, permit))
@@ -143,18 +140,17 @@ impl Worker {
         self.service.borrow()
     }
 
-    /// Says why a request of this moment is not taken on, if it is not.
+    /// Why a request of this moment is not taken on, if it is not. A reply that is fixed costs no more than to refuse it, so
+    /// it is not asked to wait for better times.
     #[inline]
-    fn refusal(&self, now: Instant) -> Option<Reply> {
-        let (refusal, text) = if !self.admission.admits(now) {
-            (Refusal::Behind, "the server is behind: nothing was recorded")
-        } else if self.crowd.is_full() {
-            (Refusal::Memory, "too much is in flight: nothing was recorded")
+    fn refusal(&self, endpoint: &Endpoint, now: Instant) -> Option<(Refusal, &'static str)> {
+        if self.crowd.is_full() {
+            Some((Refusal::Memory, "too much is in flight: nothing was recorded"))
+        } else if endpoint.plain_reply().is_none() && !self.admission.admits(now) {
+            Some((Refusal::Behind, "the server is behind: nothing was recorded"))
         } else {
-            return None;
-        };
-        self.cells.count_refusal(refusal);
-        Some(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text))
+            endpoint.refusal_now(&self.recorder)
+        }
     }
 
     #[inline]

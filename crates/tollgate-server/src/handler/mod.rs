@@ -236,15 +236,19 @@ impl Endpoint {
     /// Why a request of this moment is not taken on, if it is not: its records would wait for a database that is away, or its
     /// scripts keep too much memory.
     #[inline]
-    pub(crate) fn refusal_now(&self, head: &RequestHead, recorder: &Recorder) -> Option<(Refusal, Reply)> {
-        let (refusal, text) = if self.stream.as_ref().is_some_and(|stream| recorder.is_refusing(stream.ack)) {
-            (Refusal::Database, AWAY)
+    pub(crate) fn refusal_now(&self, recorder: &Recorder) -> Option<(Refusal, &'static str)> {
+        if self.stream.as_ref().is_some_and(|stream| recorder.is_refusing(stream.ack)) {
+            Some((Refusal::Database, AWAY))
         } else if self.scripts.as_ref().is_some_and(Host::is_full) {
-            (Refusal::ScriptMemory, FULL)
+            Some((Refusal::ScriptMemory, FULL))
         } else {
-            return None;
-        };
-        Some((refusal, self.granted(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text), head)))
+            None
+        }
+    }
+
+    /// What is told in place of a reply to a request that is not taken on.
+    pub(crate) fn unavailable(&self, text: &'static str, head: &RequestHead) -> Reply {
+        self.granted(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text), head)
     }
 
     /// Takes a request on, as far as the route's own bounds go, or answers it.

@@ -291,6 +291,36 @@ fn a_worker_that_is_behind_refuses_some_and_answers_some() {
 }
 
 #[test]
+fn a_fixed_reply_is_not_refused_because_the_worker_is_behind() {
+    let server = Site::new()
+        .handler("/", "local n = 0 while n < 100000 do n += 1 end return 'done'")
+        .fixed("/fixed", "hello")
+        .tune(|options| options.crowd.queue_age_max = Duration::from_millis(10))
+        .start();
+    const FIXED: &str = "GET /fixed HTTP/1.1\r\nHost: a\r\n\r\n";
+    // Who waits to be accepted could be refused.
+    let accepted = |mut client: Peer| {
+        client.send(FIXED);
+        assert_eq!(client.reply(false).status, 200);
+        client
+    };
+    let mut clients: Vec<_> = (0..50).map(|_| accepted(server.connect())).collect();
+    let mut neighbour = accepted(server.connect());
+    let mut refused = 0;
+    while refused < 20 {
+        for client in &mut clients {
+            client.send(REQUEST);
+        }
+        neighbour.send(FIXED.repeat(100));
+        for _ in 0..100 {
+            assert_eq!(neighbour.reply(false).status, 200);
+        }
+        let statuses = clients.iter_mut().map(|client| client.reply(false).status);
+        refused += statuses.filter(|status| *status == 503).count();
+    }
+}
+
+#[test]
 fn those_who_wait_to_be_accepted_are_refused_too_when_the_worker_is_behind() {
     let server = Site::new()
         .handler("/", "local n = 0 while n < 300000 do n += 1 end return 'done'")

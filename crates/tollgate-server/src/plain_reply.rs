@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tollgate_script::RequestId;
 use uuid::Uuid;
 
-use crate::reply::{Framing, REQUEST_ID, Reply, Writing, write_head};
+use crate::reply::{REQUEST_ID, Reply, Writing, write_head};
 
 /// A reply as it leaves on an HTTP/1.1 connection that goes on, with room for what differs.
 pub(crate) struct PlainReply {
@@ -20,8 +20,7 @@ pub(crate) struct PlainReply {
 impl PlainReply {
     pub(crate) fn new(mut reply: Reply, tells_id: bool) -> Self {
         let id = (tells_id && !reply.has(REQUEST_ID)).then_some(RequestId::Made(Uuid::nil()));
-        let writing =
-            Writing { date: [b' '; DATE_BYTES], is_head: false, framing: Framing::Length, connection: None };
+        let writing = Writing::whole([b' '; DATE_BYTES]);
         let mut bytes = Vec::new();
         write_head(&mut bytes, &reply, id.as_ref(), writing);
         let Some(date_at) = bytes.windows(DATE.len()).position(|line| line == DATE) else {
@@ -72,7 +71,7 @@ mod tests {
 
     /// What is written is what any other reply would be.
     fn check(reply: &Reply, id: &RequestId, tells_id: bool) {
-        let writing = Writing { date: *DATE, is_head: false, framing: Framing::Length, connection: None };
+        let writing = Writing::whole(*DATE);
         let mut expect = b"before".to_vec();
         write_head(&mut expect, reply, Some(id).filter(|_| tells_id), writing);
         if reply.status.may_have_content() {

@@ -255,6 +255,13 @@ pub(crate) struct Writing {
     pub(crate) connection: Option<Connection>,
 }
 
+impl Writing {
+    /// Of a whole reply to any method but HEAD, which says nothing about the connection.
+    pub(crate) const fn whole(date: [u8; 29]) -> Self {
+        Self { date, is_head: false, framing: Framing::Length, connection: None }
+    }
+}
+
 pub(crate) fn write_head(out: &mut Vec<u8>, reply: &Reply, id: Option<&RequestId>, writing: Writing) {
     let body = match writing.framing {
         Framing::Length if reply.status.may_have_content() => ReplyBody::Length(reply.content_bytes()),
@@ -306,14 +313,7 @@ mod tests {
 
     use super::*;
 
-    fn writing(is_head: bool) -> Writing {
-        Writing {
-            date: *b"Thu, 01 Jan 1970 00:00:00 GMT",
-            is_head,
-            framing: Framing::Length,
-            connection: None,
-        }
-    }
+    const DATE: &[u8; 29] = b"Thu, 01 Jan 1970 00:00:00 GMT";
 
     #[test]
     fn a_reply_in_place_of_another_keeps_what_is_about_the_request() {
@@ -322,7 +322,7 @@ mod tests {
             .with("Vary", "Origin")
             .with("ETag", "\"1\"");
         let mut written = Vec::new();
-        write_head(&mut written, &reply, Some(&RequestId::Made(Uuid::from_u128(1))), writing(false));
+        write_head(&mut written, &reply, Some(&RequestId::Made(Uuid::from_u128(1))), Writing::whole(*DATE));
         let kept = Reply::empty(StatusCode::OK).with_kept_fields(&written);
         let names: Vec<_> = kept.fields.iter().map(|(name, _)| name.as_ref()).collect();
         assert_eq!(names, ["access-control-allow-origin", "Vary", "X-Request-Id"]);

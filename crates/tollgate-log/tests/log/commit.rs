@@ -182,31 +182,28 @@ fn a_file_whose_sync_failed_is_never_synced_again() {
     assert_eq!(syncs.count(), 1);
 }
 
-#[test]
-fn a_write_that_fails_while_a_sync_runs_leaves_its_waiters_unknown() {
-    let mut site = Site::new(|_| {});
+/// A write fails while a sync runs, which ends afterwards.
+fn check_write_that_fails_beside_a_sync(mut site: Site, context: &str) {
     site.sim.pause_syncs();
     let first = site.append(Level::Synced).unwrap();
     site.sim.wait_for_paused_sync();
     site.sim.fail(Call::Write, 0, ENOSPC);
     let second = site.append(Level::Written).unwrap();
-    site.wait(second, Level::Written).unwrap_err();
+    site.wait(second, Level::Written).expect_err(context);
     site.sim.release_syncs();
-    check_stopped(site, first, "a write beside a sync");
+    check_stopped(site, first, context);
+}
+
+#[test]
+fn a_write_that_fails_while_a_sync_runs_leaves_its_waiters_unknown() {
+    check_write_that_fails_beside_a_sync(Site::new(|_| {}), "a write beside a sync");
 }
 
 #[test]
 fn two_threads_that_fail_tell_the_owner_once() {
-    let mut site = Site::new(|_| {});
-    site.sim.pause_syncs();
+    let site = Site::new(|_| {});
     site.sim.fail(Call::Sync, 0, EIO);
-    let first = site.append(Level::Synced).unwrap();
-    site.sim.wait_for_paused_sync();
-    site.sim.fail(Call::Write, 0, ENOSPC);
-    let second = site.append(Level::Written).unwrap();
-    site.wait(second, Level::Written).unwrap_err();
-    site.sim.release_syncs();
-    check_stopped(site, first, "a write, then a sync");
+    check_write_that_fails_beside_a_sync(site, "a write, then a sync");
 }
 
 #[test]

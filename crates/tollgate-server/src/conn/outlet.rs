@@ -292,8 +292,7 @@ mod tests {
                 let slice = FileSlice { file: file.clone(), offset: place as u64 * 1000, len };
                 reply.parts.push(FilePart { slice, then: Bytes::from_static(b"then") });
             }
-            let (date, framing) = (*b"Thu, 01 Jan 1970 00:00:00 GMT", Framing::Length);
-            let writing = Writing { date, is_head: false, framing, connection: None };
+            let writing = Writing::whole(*b"Thu, 01 Jan 1970 00:00:00 GMT");
             let tally = RouteTally { status: reply.status, begun: Instant::now(), route: None };
             replies.push(&reply, None, None, writing, tally);
         }

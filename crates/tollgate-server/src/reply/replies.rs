@@ -84,7 +84,7 @@ impl Replies {
                 last.count += 1;
             }
             _ => {
-                let writing = Writing { date, is_head: false, framing: Framing::Length, connection: None };
+                let writing = Writing::whole(date);
                 let tally = RouteTally { status: plain.reply.status, begun, route: Some(route.clone()) };
                 let end = self.bytes.len();
                 self.entries.push(Entry { head, end, count: 1, gate: None, writing, tally });
@@ -269,24 +269,17 @@ mod tests {
         RouteTally { status: StatusCode::OK, begun: std::time::Instant::now(), route: None }
     }
 
-    fn writing(is_head: bool) -> Writing {
-        Writing {
-            date: *b"Thu, 01 Jan 1970 00:00:00 GMT",
-            is_head,
-            framing: Framing::Length,
-            connection: None,
-        }
-    }
+    const WHOLE: Writing = Writing::whole(*b"Thu, 01 Jan 1970 00:00:00 GMT");
 
     #[test]
     fn head_announces_the_content_and_leaves_it_out() {
         let reply = Reply::text(StatusCode::OK, "hello");
         let mut replies = Replies::default();
-        replies.push(&reply, None, None, writing(true), tally());
+        replies.push(&reply, None, None, Writing { is_head: true, ..WHOLE }, tally());
         let head = replies.bytes().to_vec();
         assert!(String::from_utf8_lossy(&head).contains("Content-Length: 6\r\n"));
         assert!(head.ends_with(b"\r\n\r\n"));
-        replies.push(&reply, None, None, writing(false), tally());
+        replies.push(&reply, None, None, WHOLE, tally());
         assert_eq!(&replies.bytes()[head.len()..head.len() * 2], head);
         assert!(replies.bytes().ends_with(b"\r\n\r\nhello\n"));
     }
@@ -301,9 +294,9 @@ mod tests {
         let mut replies = Replies::default();
         let id = || RequestId::Made(Uuid::nil());
         for (route, begun) in [(0, early), (0, early), (0, late), (1, late), (1, late)] {
-            replies.push_plain(&reply, writing(false).date, id, begun, &routes[route]);
+            replies.push_plain(&reply, WHOLE.date, id, begun, &routes[route]);
         }
-        replies.push(&Reply::text(StatusCode::OK, "hello"), None, None, writing(false), tally());
+        replies.push(&Reply::text(StatusCode::OK, "hello"), None, None, WHOLE, tally());
         assert_eq!((replies.count(), replies.entries.len()), (6, 4));
         let one = replies.bytes().len() / 6;
         assert!(replies.bytes().chunks(one).all(|reply| reply == &replies.bytes()[..one]));
@@ -317,7 +310,7 @@ mod tests {
     #[test]
     fn a_status_without_content_has_none() {
         let mut replies = Replies::default();
-        replies.push(&Reply::text(StatusCode::NO_CONTENT, "hidden"), None, None, writing(false), tally());
+        replies.push(&Reply::text(StatusCode::NO_CONTENT, "hidden"), None, None, WHOLE, tally());
         let text = String::from_utf8_lossy(replies.bytes());
         assert!(text.ends_with("\r\n\r\n") && !text.contains("Content-Length"), "{text}");
     }
@@ -326,7 +319,7 @@ mod tests {
     fn a_handlers_reply_tells_the_id_of_its_request_unless_it_says_one_itself() {
         let check = |reply: &Reply, expect: &str| {
             let mut replies = Replies::default();
-            replies.push(reply, None, Some(&RequestId::Made(Uuid::from_u128(1))), writing(false), tally());
+            replies.push(reply, None, Some(&RequestId::Made(Uuid::from_u128(1))), WHOLE, tally());
             let text = String::from_utf8(replies.bytes().to_vec()).unwrap();
             let ids: Vec<_> =
                 text.lines().filter(|line| line.contains("-id: ") || line.contains("-Id: ")).collect();

@@ -61,6 +61,18 @@ impl FakeBackend {
         })
     }
 
+    /// Answers every connection by a reply without an end, and tells the test `0` once the server takes no more of it. `framing` is
+    /// the field that announces the content.
+    pub(crate) fn endless(framing: &'static str) -> Self {
+        Self::start(move |taken| {
+            taken.request();
+            taken.send(format!("HTTP/1.1 200 OK\r\n{framing}\r\n\r\n"));
+            let chunk = format!("4000\r\n{}\r\n", "x".repeat(16 << 10));
+            while taken.fill_once(chunk.as_bytes()) {}
+            taken.requests_done(0);
+        })
+    }
+
     /// The next request that came, as text.
     pub(crate) fn request(&self) -> String {
         self.requests.recv_timeout(PATIENCE).expect("the backend is asked")

@@ -148,14 +148,8 @@ fn ask_and_take_nothing(server: &Running) -> Peer {
 
 #[test]
 fn the_time_of_a_reply_goes_on_while_replies_before_it_leave() {
-    for head in ["Content-Length: 1000000000", "Transfer-Encoding: chunked"] {
-        let backend = FakeBackend::start(move |taken| {
-            taken.request();
-            taken.send(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n"));
-            let chunk = format!("4000\r\n{}\r\n", "x".repeat(16 << 10));
-            while taken.fill_once(chunk.as_bytes()) {}
-            taken.requests_done(0);
-        });
+    for framing in ["Content-Length: 1000000000", "Transfer-Encoding: chunked"] {
+        let backend = FakeBackend::endless(framing);
         let timeouts = Timeouts { total: 4 * SHORT, ..Timeouts::default() };
         let big = format!("tollgate.sleep(0.3) return string.rep('x', {BIG_BYTES})");
         let server = Site::new()

@@ -40,14 +40,8 @@ fn status(server: &Running, request: &str) -> u16 {
 
 #[test]
 fn a_client_that_reads_nothing_keeps_the_backend_no_longer_than_its_timeout() {
-    for head in ["Content-Length: 1000000000", "Transfer-Encoding: chunked"] {
-        let backend = FakeBackend::start(move |taken| {
-            taken.request();
-            taken.send(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n"));
-            let chunk = format!("4000\r\n{}\r\n", "x".repeat(16 << 10));
-            while taken.fill_once(chunk.as_bytes()) {}
-            taken.requests_done(0);
-        });
+    for framing in ["Content-Length: 1000000000", "Transfer-Encoding: chunked"] {
+        let backend = FakeBackend::endless(framing);
         let timeouts = tollgate_server::Timeouts { total: 6 * SHORT, ..tollgate_server::Timeouts::default() };
         let server = serve(BackendOptions { timeouts, ..backend.options() });
         let mut peer = server.connect();

@@ -1,6 +1,7 @@
 //! Whole heads in, verdicts out; each rule of part B that a head can break has its row.
 
 use super::*;
+use crate::{BodyFraming, Method, Target};
 use std::fmt::Write as _;
 
 fn read(input: &[u8], limits: &Limits) -> Result<Option<RequestHead>, RequestError> {

@@ -1,0 +1,88 @@
+//! The request line: exactly one SP between method, target and version (RFC 9112 section 3, rules 4 and 5).
+
+use super::Version;
+use crate::error::excerpt;
+use crate::grammar::is_token;
+use crate::span::Span;
+use crate::target::{TargetSpans, origin_form, parse_target};
+use crate::{Limits, Method, RequestError};
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RequestLine {
+    pub(super) method: Method,
+    pub(super) version: Version,
+    pub(super) target: TargetSpans,
+}
+
+/// Reads a request line at the front of `head` whose method is known, whose target is in origin form and which is whole, in one
+/// pass. None: it takes a closer look.
+#[inline]
+pub(super) fn usual_request_line(head: &[u8]) -> Option<(RequestLine, usize)> {
+    let (method, target_start) = Method::at_front(head)?;
+    let (target, target_end) = origin_form(head, target_start)?;
+    let version = match head.get(target_end..)?.first_chunk()? {
+        b" HTTP/1.1\r\n" => Version::Http11,
+        b" HTTP/1.0\r\n" => Version::Http10,
+        _ => return None,
+    };
+    Some((RequestLine { method, version, target }, target_end + b" HTTP/1.1\r\n".len()))
+}
+
+/// How long a request line may be before its target is looked at.
+pub(super) fn line_bytes_max(limits: &Limits) -> usize {
+    limits.target_bytes_max.saturating_add(LINE_BYTES_BESIDE_TARGET)
+}
+
+/// RFC 9112 section 3: exactly one SP between method, target and version. `line` is at the front of its head.
+pub(super) fn parse_request_line(line: &[u8], limits: &Limits) -> Result<RequestLine, RequestError> {
+    if line == HTTP2_PREFACE_LINE {
+        return Err(RequestError::Http2Preface);
+    }
+    let Some(method_end) = line.iter().position(|&byte| byte == b' ') else { return Err(malformed(line)) };
+    let target_start = method_end + 1;
+    let Some(target_len) = memchr::memchr(b' ', &line[target_start..]) else { return Err(malformed(line)) };
+    let target_end = target_start + target_len;
+    let method = &line[..method_end];
+    if !is_token(method) || target_len == 0 {
+        return Err(malformed(line));
+    }
+    let version = parse_version(&line[target_end + 1..]).ok_or_else(|| malformed(line))?;
+    let method =
+        Method::from_bytes(method).ok_or_else(|| RequestError::MethodUnknown { found: excerpt(method) })?;
+    let version = version.map_err(|found| RequestError::VersionUnsupported { found: excerpt(found) })?;
+    if target_len > limits.target_bytes_max {
+        return Err(RequestError::TargetTooLong { bytes: target_len, limit: limits.target_bytes_max });
+    }
+    let target = parse_target(line, Span::new(target_start, target_end), method)?;
+    Ok(RequestLine { method, version, target })
+}
+
+/// RFC 9112 section 3: a method that is longer than any known one is 501, a target that is too long is 414. `front` is
+/// what of the line is within the limit.
+pub(super) fn line_too_long(front: &[u8], bytes: usize, limit: usize) -> RequestError {
+    let method = front.split(|&byte| byte == b' ').next().unwrap_or_default();
+    match Method::from_bytes(method) {
+        Some(_) => RequestError::TargetTooLong { bytes, limit },
+        None if is_token(method) => RequestError::MethodUnknown { found: excerpt(method) },
+        None => malformed(method),
+    }
+}
+
+/// RFC 9112 section 2.3: `HTTP/` DIGIT `.` DIGIT, case matters. `None`: malformed; `Err`: well-formed, not spoken here.
+fn parse_version(bytes: &[u8]) -> Option<Result<Version, &[u8]>> {
+    match bytes {
+        b"HTTP/1.1" => Some(Ok(Version::Http11)),
+        b"HTTP/1.0" => Some(Ok(Version::Http10)),
+        [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => Some(Err(bytes)),
+        _ => None,
+    }
+}
+
+pub(super) fn malformed(line: &[u8]) -> RequestError {
+    RequestError::RequestLineMalformed { found: excerpt(line) }
+}
+
+/// RFC 9113 section 3.4, first line.
+const HTTP2_PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0";
+/// Room for method, spaces, version and line end, with some to spare so that long unknown methods are told apart.
+const LINE_BYTES_BESIDE_TARGET: usize = 64;

@@ -1,0 +1,311 @@
+//! From a read buffer to a [`RequestHead`] (RFC 9112 sections 2 and 5).
+//!
+//! The grammar of a line lives with its topic (`line`, `target`, `field`, `framing`, `connection`); here lines are found,
+//! limits are kept, and the verdict over the whole head is made. A head is read line by line, each line as soon as it
+//! is complete, so a bad head is refused at its first bad line, and a dripping peer costs linear time.
+
+use super::line::{
+    RequestLine, line_bytes_max, line_too_long, malformed, parse_request_line, usual_request_line,
+};
+use super::{RequestHead, Version};
+use crate::authority::is_authority;
+use crate::connection::ConnectionFields;
+use crate::error::excerpt;
+use crate::field::{FieldSpan, KnownField, check_underscore_line, parse_field_line, whole_field_line};
+use crate::framing::FramingFields;
+use crate::grammar::{BLANK, TOKEN, is};
+use crate::span::{HEAD_BYTES_CEILING, Span};
+use crate::{Limits, RequestError, UnderscoreNames};
+use bytes::{Buf, BytesMut};
+use std::mem::take;
+
+/// Reads heads off the front of a buffer; keeps what it has seen of a partial one.
+///
+/// Between two calls for the same head the buffer may only grow at its end.
+#[derive(Debug, Default)]
+pub struct HeadReader {
+    /// Bytes of the blank line that was dropped before the request line.
+    blank_bytes: usize,
+    /// Where the line begins that is read now.
+    line_start: usize,
+    /// Up to here there is no line end that was not handled.
+    searched: usize,
+    line: Option<RequestLine>,
+    fields: Vec<FieldSpan>,
+    /// Field lines that were checked and left out.
+    dropped: usize,
+    host: Option<Span>,
+    framing: FramingFields,
+    connection: ConnectionFields,
+}
+
+impl HeadReader {
+    /// Splits the next head off the front of `buffer`, shared and not copied. `None` asks for more bytes.
+    ///
+    /// At most one blank line before the request line is dropped; it counts towards the limit of the head. Limits are
+    /// enforced on what has come, complete or not. The outcome does not depend on how the bytes were cut.
+    ///
+    /// # Errors
+    /// Any fault of the head. The reader and the buffer are then of no further use: the connection closes.
+    pub fn read(
+        &mut self,
+        buffer: &mut BytesMut,
+        limits: &Limits,
+    ) -> Result<Option<RequestHead>, RequestError> {
+        if self.line.is_none() && !self.begin(buffer)? {
+            return Ok(None);
+        }
+        loop {
+            let rest = buffer.get(self.line_start..).unwrap_or_default();
+            if self.line.is_some() && rest.starts_with(b"\r\n") {
+                let end = self.line_start + 2;
+                self.check_size(buffer, end, limits)?;
+                return self.finish(buffer, end).map(Some);
+            }
+            if self.searched == self.line_start && self.take_usual_line(buffer, limits)? {
+                continue;
+            }
+            let unsearched = buffer.get(self.searched..).unwrap_or_default();
+            let Some(line_feed) = memchr::memchr(b'\n', unsearched) else { break };
+            let line_end = self.searched + line_feed + 1;
+            self.check_size(buffer, line_end, limits)?;
+            let content_end = self.content_end(buffer, line_end)?;
+            self.take_line(buffer, content_end, limits)?;
+            self.go_on_at(line_end);
+        }
+        self.searched = buffer.len();
+        self.check_size(buffer, buffer.len(), limits)?;
+        Ok(None)
+    }
+
+    /// Takes back the memory of a head that nobody needs any more, for the next one.
+    pub fn recycle(&mut self, head: RequestHead) {
+        let mut fields = head.fields;
+        fields.clear();
+        if self.fields.capacity() == 0 {
+            self.fields = fields;
+        }
+    }
+
+    /// Lets go of memory that it keeps for the next head.
+    pub fn let_go(&mut self) {
+        if self.fields.is_empty() {
+            self.fields = Vec::new();
+        }
+    }
+
+    /// Tells whether bytes of a head were taken, so that its deadline runs (rule 2).
+    pub fn has_started(&self) -> bool {
+        self.blank_bytes > 0 || self.searched > 0
+    }
+
+    /// RFC 9112 section 2.2: one blank line is dropped. A first byte that begins no method is refused at once, so that
+    /// a TLS hello on a plain port does not wait for a deadline.
+    fn begin(&mut self, buffer: &mut BytesMut) -> Result<bool, RequestError> {
+        match buffer.as_ref() {
+            [b'\r'] if self.blank_bytes == 0 => Ok(false),
+            [b'\r', b'\n', ..] if self.blank_bytes == 0 => {
+                buffer.advance(2);
+                self.blank_bytes = 2;
+                self.begin(buffer)
+            }
+            [] => Ok(false),
+            [b'\n', ..] => Err(RequestError::BareLineFeed),
+            [first, ..] if !is(TOKEN, *first) => Err(malformed(&[*first])),
+            _ => Ok(true),
+        }
+    }
+
+    /// Takes a line that is whole and as nearly all are, in one pass. False: it is not, and nothing is said of it.
+    ///
+    /// What is taken here is what [`take_line`](Self::take_line) would take; what is refused is for that to say.
+    #[inline]
+    fn take_usual_line(&mut self, buffer: &[u8], limits: &Limits) -> Result<bool, RequestError> {
+        let line_end = if self.line.is_none() {
+            let Some((line, line_end)) = usual_request_line(buffer) else { return Ok(false) };
+            if line.target.bytes_len() > limits.target_bytes_max || line_end > self.bytes_max(limits) {
+                return Ok(false);
+            }
+            self.begin_fields(line);
+            line_end
+        } else {
+            let Some((field, line_end)) = whole_field_line(buffer, self.line_start) else { return Ok(false) };
+            if self.lines() >= limits.fields_max || line_end > self.bytes_max(limits) {
+                return Ok(false);
+            }
+            self.note(buffer, field)?;
+            self.fields.push(field);
+            line_end
+        };
+        self.go_on_at(line_end);
+        Ok(true)
+    }
+
+    fn go_on_at(&mut self, line_start: usize) {
+        self.line_start = line_start;
+        self.searched = line_start;
+    }
+
+    /// Rule 5. How far a head may go in the buffer, and while there is no request line, how far that may.
+    #[inline]
+    fn bytes_max(&self, limits: &Limits) -> usize {
+        let head_bytes_max = limits.head_bytes_max.min(HEAD_BYTES_CEILING);
+        let bytes_max = match self.line {
+            None => line_bytes_max(limits).min(head_bytes_max),
+            Some(_) => head_bytes_max,
+        };
+        bytes_max.saturating_sub(self.blank_bytes)
+    }
+
+    /// Rule 5; `end` bytes have come up to here.
+    #[inline]
+    fn check_size(&self, buffer: &[u8], end: usize, limits: &Limits) -> Result<(), RequestError> {
+        if end <= self.bytes_max(limits) { Ok(()) } else { Err(self.too_large(buffer, end, limits)) }
+    }
+
+    /// A request line over any limit is 414 for its target, all else 431.
+    #[cold]
+    fn too_large(&self, buffer: &[u8], end: usize, limits: &Limits) -> RequestError {
+        let bytes = self.blank_bytes + end;
+        let limit = limits.head_bytes_max.min(HEAD_BYTES_CEILING);
+        if self.line.is_some() {
+            return RequestError::HeadTooLarge { bytes, limit };
+        }
+        let limit = line_bytes_max(limits).min(limit);
+        let front = buffer.get(..limit.saturating_sub(self.blank_bytes)).unwrap_or(buffer);
+        line_too_long(front, bytes, limit)
+    }
+
+    /// RFC 9112 section 2.2 allows a bare LF as line end; we do not (rule 1).
+    fn content_end(&self, buffer: &[u8], line_end: usize) -> Result<usize, RequestError> {
+        match buffer.get(self.line_start..line_end) {
+            Some([.., b'\r', b'\n']) => Ok(line_end - 2),
+            _ => Err(RequestError::BareLineFeed),
+        }
+    }
+
+    fn take_line(&mut self, buffer: &[u8], end: usize, limits: &Limits) -> Result<(), RequestError> {
+        if self.line.is_some() {
+            return self.take_field(buffer, &buffer[self.line_start..end], limits);
+        }
+        self.begin_fields(parse_request_line(&buffer[..end], limits)?);
+        Ok(())
+    }
+
+    fn begin_fields(&mut self, line: RequestLine) {
+        self.line = Some(line);
+        self.fields.reserve(FIELDS_USUAL);
+    }
+
+    fn take_field(&mut self, buffer: &[u8], line: &[u8], limits: &Limits) -> Result<(), RequestError> {
+        if line.first().is_some_and(|&byte| is(BLANK, byte)) {
+            // RFC 9112 sections 2.2 and 5.2.
+            let is_first = self.lines() == 0;
+            return Err(if is_first {
+                RequestError::WhitespaceBeforeFields
+            } else {
+                RequestError::FieldFolded
+            });
+        }
+        if self.lines() >= limits.fields_max {
+            return Err(RequestError::TooManyFields { limit: limits.fields_max });
+        }
+        let field = match parse_field_line(line, self.line_start) {
+            Ok(field) => field,
+            Err(error) => return self.leave_out(line, error, limits),
+        };
+        self.note(buffer, field)?;
+        self.fields.push(field);
+        Ok(())
+    }
+
+    /// Rule 8, where it is set so; any other fault stays one.
+    #[cold]
+    fn leave_out(&mut self, line: &[u8], error: RequestError, limits: &Limits) -> Result<(), RequestError> {
+        match (&error, limits.underscore_names) {
+            (RequestError::FieldNameUnderscore { .. }, UnderscoreNames::Drop) => {
+                self.dropped += 1;
+                check_underscore_line(line)
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn lines(&self) -> usize {
+        self.fields.len() + self.dropped
+    }
+
+    /// Keeps what the verdict over the head needs.
+    #[inline]
+    fn note(&mut self, buffer: &[u8], field: FieldSpan) -> Result<(), RequestError> {
+        let value = field.value.bytes(buffer);
+        match KnownField::of(field.name.bytes(buffer)) {
+            None => Ok(()),
+            Some(KnownField::Host) => self.note_host(value, field.value),
+            Some(KnownField::ContentLength) => self.framing.note_content_length(value),
+            Some(KnownField::TransferEncoding) => self.framing.note_transfer_encoding(value),
+            Some(KnownField::Connection) => self.connection.note_connection(value),
+            Some(KnownField::Expect) => {
+                self.connection.note_expect(value);
+                Ok(())
+            }
+            Some(KnownField::Upgrade) => {
+                self.connection.note_upgrade(value);
+                Ok(())
+            }
+        }
+    }
+
+    /// RFC 9112 section 3.2: one Host at most. An empty one names nothing: the host of an http URI is never empty
+    /// (RFC 9110 section 4.2.1).
+    fn note_host(&mut self, value: &[u8], span: Span) -> Result<(), RequestError> {
+        if self.host.is_some() {
+            return Err(RequestError::HostRepeated);
+        }
+        if !is_authority(value) {
+            return Err(RequestError::HostInvalid { found: excerpt(value) });
+        }
+        self.host = Some(span);
+        Ok(())
+    }
+
+    /// The verdict over a whole head, which ends at `end`; the reader is fresh again afterwards.
+    fn finish(&mut self, buffer: &mut BytesMut, end: usize) -> Result<RequestHead, RequestError> {
+        let Some(line) = self.line.take() else { return Err(malformed(b"")) };
+        let host = resolve_host(line, self.host.take(), buffer)?;
+        let framing = take(&mut self.framing).decide(line.version)?;
+        let connection = take(&mut self.connection);
+        connection.check_upgrade(line.version, framing)?;
+        self.dropped = 0;
+        self.go_on_at(0);
+        Ok(RequestHead {
+            expects_continue: connection.expects_continue(line.version, framing)?,
+            is_persistent: connection.is_persistent(line.version),
+            connection_names_fields: connection.names_fields(),
+            bytes: buffer.split_to(end).freeze(),
+            blank_bytes: take(&mut self.blank_bytes),
+            line,
+            fields: take(&mut self.fields),
+            host,
+            framing,
+        })
+    }
+}
+
+/// RFC 9112 section 3.2.2: the authority of an absolute target wins; here it must also agree with Host.
+fn resolve_host(line: RequestLine, host: Option<Span>, head: &[u8]) -> Result<Option<Span>, RequestError> {
+    match (line.target.authority(), host) {
+        (_, None) if line.version == Version::Http11 => Err(RequestError::HostMissing),
+        (Some(target), Some(host)) if !target.bytes(head).eq_ignore_ascii_case(host.bytes(head)) => {
+            let [host, target] = [host, target].map(|span| excerpt(span.bytes(head)));
+            Err(RequestError::HostMismatch { host, target })
+        }
+        (target, host) => Ok(target.or(host)),
+    }
+}
+
+/// Enough for what browsers send, so that the vector grows once.
+const FIELDS_USUAL: usize = 16;
+
+#[cfg(test)]
+mod tests;

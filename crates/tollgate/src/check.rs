@@ -1,23 +1,24 @@
 //! `tollgate check`: everything that a start checks, without starting.
 
+mod notes;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use crate::config::Config;
 use crate::print::to_stdout;
 
-/// Compiles the scripts of a configuration, and says what it serves or prints it.
+/// Compiles the scripts of a configuration, and says what it serves or prints it. Notes go to stderr and change nothing.
 ///
 /// `type_faults` are told beside those that are found here.
 pub(crate) fn run(config: &Config, type_faults: Vec<String>, is_printed: bool) -> anyhow::Result<ExitCode> {
     let mut faults = tollgate_server::check_scripts(&config.server);
     faults.extend(type_faults);
     if !faults.is_empty() {
-        let mut stderr = io::stderr().lock();
-        // Whoever closed stderr has the exit code.
-        drop(faults.iter().try_for_each(|fault| writeln!(stderr, "{fault}")));
+        tell(&faults);
         return Ok(ExitCode::from(2));
     }
+    tell(&notes::notes(&config.server));
     to_stdout(|out| {
         if is_printed {
             write!(out, "{config}")?;
@@ -26,6 +27,12 @@ pub(crate) fn run(config: &Config, type_faults: Vec<String>, is_printed: bool) -
         }
         Ok(ExitCode::SUCCESS)
     })
+}
+
+fn tell(lines: &[String]) {
+    let mut stderr = io::stderr().lock();
+    // Whoever closed stderr has the exit code.
+    drop(lines.iter().try_for_each(|line| writeln!(stderr, "{line}")));
 }
 
 fn summary(config: &Config) -> String {

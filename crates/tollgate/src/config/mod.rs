@@ -47,6 +47,7 @@ pub(crate) use fault::{ConfigError, Fault};
 pub(crate) use resolved::Config;
 pub(crate) use sink::{LoadedBy, Sink, UnknownSink};
 use sources::source_file;
+pub(crate) use units::show_size;
 
 /// The name of the file that a folder is looked up for.
 pub(crate) const FILE_NAME: &str = "tollgate.toml";

@@ -25,7 +25,7 @@ pub(super) fn parse_duration(text: &str) -> Option<u64> {
 }
 
 /// Writes a size with the largest unit that keeps it whole.
-pub(super) fn show_size(bytes: u64) -> String {
+pub(crate) fn show_size(bytes: u64) -> String {
     show(bytes, SIZES)
 }
 

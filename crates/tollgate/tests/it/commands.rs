@@ -157,6 +157,44 @@ fn faults_of_a_configuration_are_told_all_at_once_with_their_place() {
     assert_eq!(told[0], told[1]);
 }
 
+/// Several backends with so many places each, behind routes to which bodies may or may not stream.
+fn proxies(concurrency_max: u32) -> App {
+    let backend = |name: &str| {
+        format!("[backend.{name}]\nurls = [\"http://127.0.0.1:9\"]\nconcurrency_max = {concurrency_max}\n")
+    };
+    let route = |path: &str, backend: &str, more: &str| {
+        format!("[[route]]\npath = \"{path}\"\nproxy = \"{backend}\"\n{more}\n")
+    };
+    let config = [
+        backend("streams"),
+        backend("reads"),
+        backend("records"),
+        "[stream.all]\ncolumns = [{ name = \"n\", type = \"int\", from = \"reply.status\" }]\n".to_owned(),
+        route("/long", "streams", ""),
+        route("/put/*", "streams", "methods = [\"GET\", \"PUT\"]"),
+        route("/short", "streams", "body_bytes_max = \"256KiB\""),
+        route("/page", "reads", "methods = [\"GET\", \"HEAD\"]"),
+        route("/record", "records", "stream = \"all\""),
+    ];
+    App::new(&config.concat(), &[])
+}
+
+#[test]
+fn a_backend_with_one_place_to_which_no_body_can_stream_is_noted_and_right() {
+    let app = proxies(1);
+    for arguments in [&["check"][..], &["check", "--print"]] {
+        let output = app.run(arguments);
+        assert!(output.status.success(), "{}", told(&output));
+        assert_eq!(
+            String::from_utf8_lossy(&output.stderr),
+            "note: concurrency_max in [backend.streams] is 1: a body longer than body_memory_max (256KiB) does not stream to \
+             it, but comes whole first, through the spool; from 2 on, half of it is for bodies that stream. \
+             Routes: \"/long\", \"/put/*\"\n"
+        );
+    }
+    assert!(proxies(2).run(&["check"]).stderr.is_empty());
+}
+
 #[test]
 fn a_second_server_is_refused_on_the_same_address_and_on_the_same_log() {
     let app = App::new(CONFIG, &[("keep.luau", KEEP)]);

@@ -9,7 +9,7 @@
 //!   resumed until it is [`Step::Done`]; one that waits is polled in between. A call that streams its reply goes on behind
 //!   [`Step::Streams`], and writes into a [`Pipe`].
 //! - Time: interrupts of the VM compare a counter of the ticker thread with the call's budget, also inside pattern
-//!   matching, `pcall` and metamethods. Library functions without an interrupt are bounded in `api/guard.luau`.
+//!   matching, `pcall` and metamethods. Library functions without an interrupt are bounded in `sys/strokes.rs`.
 //! - Memory: growth during a call is limited in the allocator. See [`Call`]'s module for what that costs. A VM that keeps too much is
 //!   replaced while it serves: [`Host::relieve`].
 //!

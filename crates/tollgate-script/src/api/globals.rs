@@ -15,6 +15,7 @@ use crate::budget::Budget;
 use crate::fetch::FetcherCell;
 use crate::host::HostOptions;
 use crate::request::ActiveCell;
+use crate::sys::strokes;
 use crate::waits::Waits;
 
 /// What conversions need to know of a VM.
@@ -45,6 +46,7 @@ pub(crate) fn install(
     for name in TAKEN_AWAY {
         globals.raw_set(name, Value::Nil)?;
     }
+    strokes::guard(lua, options.cpu_budget)?;
     let store_integer = lua.load(GUARD).set_name("=guard").eval()?;
     os::install(lua, &options.clock)?;
 

@@ -50,7 +50,10 @@ fn joined(values: &[Value]) -> mlua::Result<String> {
             line.push('\t');
         }
         match value {
-            Value::String(text) => line.push_str(&text.to_string_lossy()),
+            Value::String(text) => {
+                let text = text.as_bytes();
+                line.push_str(&String::from_utf8_lossy(&text[..text.len().min(TEXT_BYTES_MAX)]));
+            }
             other => line.push_str(&other.to_string().map_err(flat)?),
         }
         if line.len() > LINE_BYTES_MAX {
@@ -73,3 +76,5 @@ fn place(lua: &Lua) -> String {
 }
 
 const LINE_BYTES_MAX: usize = 4096;
+/// Of one text: so much that the line is too long, also without a character that is cut.
+const TEXT_BYTES_MAX: usize = LINE_BYTES_MAX + 4;

@@ -11,3 +11,4 @@ pub(crate) mod interrupt;
 pub(crate) mod operation;
 pub(crate) mod seen;
 pub(crate) mod stack;
+pub(crate) mod strokes;

@@ -1,7 +1,5 @@
 //! Answers for Luau values as JSON text.
 
-use std::io::Write as _;
-
 use super::DEPTH_MAX;
 use crate::api::Marks;
 use crate::budget::Budget;
@@ -125,6 +123,7 @@ impl<'a> Encoder<'a> {
         while let Some(at) = rest.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
             self.scratch.out.extend_from_slice(&rest[..at]);
             self.escaped(rest[at]);
+            self.check_size()?;
             rest = &rest[at + 1..];
         }
         self.scratch.out.extend_from_slice(rest);
@@ -141,7 +140,8 @@ impl<'a> Encoder<'a> {
             0x08 => b'b',
             0x0c => b'f',
             _ => {
-                let _ = write!(self.scratch.out, "\\u{byte:04x}");
+                let [high, low] = [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
+                self.scratch.out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
                 return;
             }
         };
@@ -304,3 +304,4 @@ fn key_in_words(key: &Seen<'_>) -> String {
 const PATH_BYTES_MAX: usize = 200;
 const KEPT_BYTES_MAX: usize = 64 << 10;
 const KEPT_MEMBERS_MAX: usize = 1 << 10;
+const DIGITS: &[u8; 16] = b"0123456789abcdef";

@@ -1,0 +1,246 @@
+//! Answers for functions of Luau's library that work at one stroke, without an interrupt, on input whose work a script can make huge:
+//! what might take longer than two budgets is refused before it begins, or done another way.
+//!
+//! Each stays Luau's own and is called on the frame of its guard: that takes a few nanoseconds, and errors name the line of the
+//! script. Functions whose work only grows with their input are left: on 16 MiB the longest take some 40 ms.
+
+mod arguments;
+mod pattern;
+
+use std::ffi::{CStr, c_int, c_void};
+use std::time::Duration;
+
+use memchr::{memchr, memmem};
+use mlua::{Lua, ffi};
+
+use arguments::Arguments;
+use pattern::{has_specials, longest_set};
+
+/// Puts the guards in front of the functions of `string` and `os`.
+///
+/// # Errors
+/// Out of memory.
+pub(crate) fn guard(lua: &Lua, cpu_budget: Duration) -> mlua::Result<()> {
+    let budgets = (cpu_budget.as_secs_f64() / BUDGET_USUAL.as_secs_f64()).max(1.0);
+    for (library, functions) in GUARDED {
+        let library: mlua::Table = lua.globals().raw_get(*library)?;
+        // SAFETY: the library is the one value on the stack; the upvalues are those that `guarded` and `Arguments` read.
+        unsafe {
+            lua.exec_raw::<()>(library, |state| {
+                for &(name, guarded) in *functions {
+                    ffi::lua_getfield(state, 1, name.as_ptr());
+                    let original = ffi::lua_tocfunction(state, -1);
+                    ffi::lua_settop(state, 1);
+                    let original = original.map_or(std::ptr::null_mut(), |original| original as *mut c_void);
+                    ffi::lua_pushlightuserdata(state, original);
+                    ffi::lua_pushnumber(state, SET_STEPS_MAX * budgets);
+                    ffi::lua_pushcclosured(state, guarded, name.as_ptr(), 2);
+                    ffi::lua_setfield(state, 1, name.as_ptr());
+                }
+            })?;
+        }
+    }
+    Ok(())
+}
+
+type Functions = &'static [(&'static CStr, ffi::lua_CFunction)];
+
+const GUARDED: &[(&str, Functions)] = &[
+    (
+        "string",
+        &[
+            (c"find", guarded::<Find>),
+            (c"match", guarded::<Match>),
+            (c"gmatch", guarded::<Gmatch>),
+            (c"gsub", guarded::<Gsub>),
+            (c"split", guarded::<Split>),
+            (c"pack", guarded::<Pack>),
+            (c"packsize", guarded::<Packsize>),
+            (c"unpack", guarded::<Unpack>),
+        ],
+    ),
+    ("os", &[(c"date", guarded::<Date>)]),
+];
+
+/// What becomes of a call.
+enum Verdict {
+    /// Luau does it.
+    Pass,
+    /// It is done, with so many values on the stack.
+    Done(c_int),
+    Refuse(String),
+}
+
+trait Guard {
+    fn judge(arguments: &Arguments) -> Verdict;
+}
+
+unsafe extern "C-unwind" fn guarded<G: Guard>(state: *mut ffi::lua_State) -> c_int {
+    // SAFETY: Luau calls with a stack of arguments, and `guard` made the upvalues.
+    unsafe {
+        let refusal = match G::judge(&Arguments::of(state)) {
+            Verdict::Pass => {
+                let original = ffi::lua_tolightuserdata(state, ffi::lua_upvalueindex(1));
+                let original: Option<ffi::lua_CFunction> = std::mem::transmute(original);
+                return original.map_or(0, |original| original(state));
+            }
+            Verdict::Done(count) => return count,
+            Verdict::Refuse(refusal) => refusal,
+        };
+        ffi::luaL_where(state, 1);
+        ffi::lua_pushlstring_(state, refusal.as_ptr().cast(), refusal.len());
+        drop(refusal);
+        ffi::lua_concat(state, 2);
+        ffi::lua_error(state)
+    }
+}
+
+struct Find;
+struct Match;
+struct Gmatch;
+struct Gsub;
+struct Split;
+struct Pack;
+struct Packsize;
+struct Unpack;
+struct Date;
+
+impl Guard for Find {
+    /// A plain search touches each byte as often as it is misled: a long one is done in linear time.
+    fn judge(arguments: &Arguments) -> Verdict {
+        let (Some(text), Some(pattern)) = (arguments.text(1), arguments.text(2)) else {
+            return Verdict::Pass;
+        };
+        if text.len() <= TEXT_USUAL && product(text, pattern.len()) <= PRODUCT_USUAL {
+            return Verdict::Pass;
+        }
+        if !arguments.is_true(4) && has_specials(pattern) {
+            return judge_sets("string.find", arguments, text, pattern);
+        }
+        let start = arguments.position(3, text.len());
+        let found = text.get(start..).and_then(|rest| memmem::find(rest, pattern)).map(|at| start + at);
+        Verdict::Done(arguments.push_range(found.map(|at| (at + 1, at + pattern.len()))))
+    }
+}
+
+impl Guard for Match {
+    fn judge(arguments: &Arguments) -> Verdict {
+        judge_pattern("string.match", arguments)
+    }
+}
+
+impl Guard for Gmatch {
+    fn judge(arguments: &Arguments) -> Verdict {
+        judge_pattern("string.gmatch", arguments)
+    }
+}
+
+impl Guard for Gsub {
+    /// Captures of a replacement may be empty, so that they take time and no memory.
+    fn judge(arguments: &Arguments) -> Verdict {
+        match arguments.text(3) {
+            Some(replacement)
+                if replacement.len() > REPLACEMENT_BYTES_MAX && memchr(b'%', replacement).is_some() =>
+            {
+                let bytes = replacement.len();
+                Verdict::Refuse(format!(
+                    "string.gsub exceeds limit: replacement with % of {bytes} bytes, limit {REPLACEMENT_BYTES_MAX} bytes"
+                ))
+            }
+            _ => judge_pattern("string.gsub", arguments),
+        }
+    }
+}
+
+impl Guard for Split {
+    fn judge(arguments: &Arguments) -> Verdict {
+        let (Some(text), Some(separator)) = (arguments.text(1), arguments.text(2)) else {
+            return Verdict::Pass;
+        };
+        if separator.len() <= SEPARATOR_USUAL || product(text, separator.len()) <= SPLIT_PRODUCT_MAX {
+            return Verdict::Pass;
+        }
+        Verdict::Refuse(format!(
+            "string.split exceeds limit: {} bytes of text times {} of a separator, limit {SPLIT_PRODUCT_MAX}",
+            text.len(),
+            separator.len()
+        ))
+    }
+}
+
+impl Guard for Pack {
+    fn judge(arguments: &Arguments) -> Verdict {
+        judge_format("string.pack", arguments)
+    }
+}
+
+impl Guard for Packsize {
+    fn judge(arguments: &Arguments) -> Verdict {
+        judge_format("string.packsize", arguments)
+    }
+}
+
+impl Guard for Unpack {
+    fn judge(arguments: &Arguments) -> Verdict {
+        judge_format("string.unpack", arguments)
+    }
+}
+
+impl Guard for Date {
+    fn judge(arguments: &Arguments) -> Verdict {
+        judge_format("os.date", arguments)
+    }
+}
+
+fn judge_pattern(function: &str, arguments: &Arguments) -> Verdict {
+    match (arguments.text(1), arguments.text(2)) {
+        (Some(text), Some(pattern)) => judge_sets(function, arguments, text, pattern),
+        _ => Verdict::Pass,
+    }
+}
+
+/// A repetition takes all characters that it can without an interrupt, and compares each with every item of its set.
+fn judge_sets(function: &str, arguments: &Arguments, text: &[u8], pattern: &[u8]) -> Verdict {
+    if product(text, pattern.len()) <= PRODUCT_USUAL {
+        return Verdict::Pass;
+    }
+    let (items, steps_max) = (longest_set(pattern), arguments.set_steps_max());
+    if product(text, items) <= steps_max {
+        return Verdict::Pass;
+    }
+    Verdict::Refuse(format!(
+        "{function} exceeds limit: {} bytes of text times {items} items of a set, limit {steps_max}",
+        text.len()
+    ))
+}
+
+fn judge_format(function: &str, arguments: &Arguments) -> Verdict {
+    match arguments.text(1) {
+        Some(format) if format.len() > FORMAT_BYTES_MAX => Verdict::Refuse(format!(
+            "{function} exceeds limit: format of {} bytes, limit {FORMAT_BYTES_MAX} bytes",
+            format.len()
+        )),
+        _ => Verdict::Pass,
+    }
+}
+
+fn product(text: &[u8], factor: usize) -> u64 {
+    (text.len() as u64).saturating_mul(factor as u64)
+}
+
+/// The budget that goes with [`SET_STEPS_MAX`]; a larger one allows as much more.
+const BUDGET_USUAL: Duration = Duration::from_millis(50);
+/// Comparisons of characters with items of a set: some 100 ms.
+const SET_STEPS_MAX: f64 = (1 << 26) as f64;
+/// What is below is never too much.
+const PRODUCT_USUAL: u64 = 1 << 26;
+/// Bytes of text that a plain search by Luau takes a few milliseconds for.
+const TEXT_USUAL: usize = 1 << 20;
+/// Separators up to here are compared as fast as one byte.
+const SEPARATOR_USUAL: usize = 64;
+/// Bytes that a split may touch if each of them misleads it: some 100 ms.
+const SPLIT_PRODUCT_MAX: u64 = 1 << 28;
+/// Each two bytes may be a capture, of 80 ns.
+const REPLACEMENT_BYTES_MAX: usize = 1 << 20;
+/// Far more than any format; each two bytes of one may be a conversion of 300 ns.
+const FORMAT_BYTES_MAX: usize = 64 << 10;

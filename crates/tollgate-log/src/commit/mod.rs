@@ -6,34 +6,36 @@
 //! Any error of any of them stops the log for good: nothing more is acknowledged, waiters learn that their records are
 //! in an unknown state, and the owner is told through `on_event`. A start afterwards makes a new log.
 
+mod follower;
 mod seal;
+mod shared;
 mod sync;
 mod write;
 
-use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
-use crate::append::{Appender, Message, WorkerMarks};
-use crate::awaited::{Breaker, Desk, Exception, SinkPlace};
+use crate::append::{Appender, Message};
+use crate::awaited::{Breaker, Desk, SinkPlace};
 use crate::batch::BATCH_BYTES_MAX;
 use crate::error::LogError;
 use crate::event::LogEvent;
-use crate::id::{LogId, Sequence};
+use crate::id::LogId;
 use crate::meter::{LogMeter, LogWatch};
 use crate::options::{LogOptions, OpenError};
 use crate::recover::{RecoveryReport, recover};
-use crate::retain::{SealedSegment, retain_loop};
+use crate::retain::retain_loop;
 use crate::room::Room;
 use crate::schema::{Schema, SchemaId, TooManySchemas};
-use crate::segment_writer::{ClosedSegment, SegmentWriter, SyncWork};
-use crate::shelf::Loaded;
-use crate::storage::{Space, Storage, StorageLock, make_folder};
+use crate::segment_writer::SegmentWriter;
+use crate::storage::{Storage, StorageLock, make_folder};
+pub use follower::Follower;
 use seal::seal_loop;
+pub(crate) use shared::Shared;
+pub use shared::Watermark;
 use sync::sync_loop;
 use write::write_loop;
 
@@ -43,170 +45,6 @@ const QUEUE_BATCHES_MAX: usize = 1024;
 const RUNWAY_BYTES: u64 = 128 << 10;
 /// What of a segment they may be at most.
 const RUNWAY_SHARE: u64 = 8;
-/// How far the log of this run is on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Watermark {
-    /// The log.
-    pub log: LogId,
-    /// The last record that is synced.
-    pub synced: Sequence,
-}
-
-/// What the threads and the appenders share.
-pub(crate) struct Shared {
-    pub(crate) options: LogOptions,
-    /// By their numbers. Only ever longer.
-    schemas: Mutex<Vec<Arc<Schema>>>,
-    pub(crate) queued_bytes: AtomicU64,
-    pub(crate) room: Room,
-    pub(crate) meter: LogMeter,
-    pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) log: LogId,
-    synced: AtomicU64,
-    failure: OnceLock<String>,
-    on_event: Box<dyn Fn(&LogEvent) + Send + Sync>,
-    progress: Mutex<Progress>,
-    loaded: Mutex<Loaded>,
-    /// Who waits for which sink. Those of sinks that went stay, and nobody is at them.
-    desks: RwLock<Vec<Arc<Desk>>>,
-    /// There is something to sync.
-    sync_wake: Condvar,
-    /// There is something to seal, or the sealer is done with one.
-    seal_wake: Condvar,
-    /// The watermark moved.
-    watermark_wake: Condvar,
-    /// The log is closing, or room is wanted.
-    retain_wake: Condvar,
-    /// Held until the last thread is done.
-    _lock: StorageLock,
-}
-
-#[derive(Default)]
-struct Progress {
-    workers: Vec<Arc<WorkerMarks>>,
-    work: SyncWork,
-    is_sync_wanted: bool,
-    oldest_unsynced: Option<Instant>,
-    /// The same of what is being synced.
-    oldest_syncing: Option<Instant>,
-    /// Closed segments in order; the first is with the sealer as soon as it is synced.
-    closed: VecDeque<ClosedSegment>,
-    /// What was sealed since the retainer looked.
-    sealed: Vec<SealedSegment>,
-    is_writer_done: bool,
-    is_syncer_done: bool,
-    is_sealer_done: bool,
-    /// The retainer is to look for room at once.
-    is_room_wanted: bool,
-}
-
-impl Shared {
-    pub(crate) fn failure(&self) -> Option<&str> {
-        self.failure.get().map(String::as_str)
-    }
-
-    /// The schemas that are declared by now, by their numbers.
-    pub(crate) fn schemas(&self) -> Vec<Arc<Schema>> {
-        self.schemas.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn register(&self, marks: Arc<WorkerMarks>) {
-        self.progress().workers.push(marks);
-    }
-
-    /// A thread that panicked while holding the lock has already ended the process.
-    fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait<'a>(
-        &self,
-        wake: &Condvar,
-        progress: MutexGuard<'a, Progress>,
-        timeout: Duration,
-    ) -> MutexGuard<'a, Progress> {
-        wake.wait_timeout(progress, timeout).unwrap_or_else(PoisonError::into_inner).0
-    }
-
-    /// How far the log is on disk.
-    pub(crate) fn watermark(&self) -> Watermark {
-        Watermark { log: self.log, synced: self.synced() }
-    }
-
-    /// The age of the oldest record that is written and not synced, and how many segments are closed and not sealed.
-    pub(crate) fn unsynced(&self) -> (Duration, usize) {
-        let progress = self.progress();
-        let oldest = progress.oldest_syncing.or(progress.oldest_unsynced);
-        (oldest.map_or(Duration::ZERO, |since| since.elapsed()), progress.closed.len())
-    }
-
-    fn synced(&self) -> Sequence {
-        Sequence(self.synced.load(Ordering::Acquire))
-    }
-
-    /// How far the sinks are. The map is whole after every statement.
-    pub(crate) fn loaded(&self) -> MutexGuard<'_, Loaded> {
-        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// By the places of the sinks. The list is whole after every statement.
-    pub(crate) fn desks(&self) -> RwLockReadGuard<'_, Vec<Arc<Desk>>> {
-        self.desks.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn tell(&self, event: &LogEvent) {
-        (self.on_event)(event);
-    }
-
-    /// Asks the file system how much is free. None: it does not tell, and what was known stands.
-    pub(crate) fn look_for_room(&self) -> Option<Space> {
-        let space = self.storage.space(&self.options.dir).ok()?;
-        self.meter.retainer.note_space(space);
-        if let Some(state) = self.room.note(space) {
-            let reserve_bytes = self.options.reserve_bytes;
-            self.tell(&LogEvent::Room { state, space, reserve_bytes });
-        }
-        Some(space)
-    }
-
-    /// Waits, and returns what was sealed meanwhile. None: the log is closed or has failed.
-    pub(crate) fn next_sealed(&self, pause: Duration) -> Option<Vec<SealedSegment>> {
-        let progress = self.progress();
-        let is_over = |progress: &Progress| progress.is_sealer_done || self.failure().is_some();
-        let is_idle = |progress: &mut Progress| !is_over(progress) && !progress.is_room_wanted;
-        let waited = self.retain_wake.wait_timeout_while(progress, pause, is_idle);
-        let (mut progress, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        progress.is_room_wanted = false;
-        (!is_over(&progress)).then(|| std::mem::take(&mut progress.sealed))
-    }
-
-    /// Stops the log: the first reason counts.
-    pub(crate) fn fail(&self, error: &LogError) {
-        let reason = join_chain(error);
-        if self.failure.set(reason.clone()).is_err() {
-            return;
-        }
-        let workers = self.progress().workers.clone();
-        for worker in workers {
-            worker.wake();
-        }
-        for wake in [&self.sync_wake, &self.seal_wake, &self.watermark_wake, &self.retain_wake] {
-            wake.notify_all();
-        }
-        self.tell(&LogEvent::Failed(reason));
-    }
-}
-
-fn join_chain(error: &LogError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
-}
 
 /// The log that this process run writes.
 pub struct Log {
@@ -376,84 +214,6 @@ impl Log {
             }
         }
         self.shared.failure().map_or(Ok(()), |reason| Err(reason.to_owned()))
-    }
-}
-
-/// Follows the watermark of the log of this run, and says what its sink has.
-#[derive(Clone)]
-pub struct Follower {
-    shared: Arc<Shared>,
-    desk: Option<Arc<Desk>>,
-}
-
-impl Follower {
-    /// How far the log is on disk.
-    pub fn watermark(&self) -> Watermark {
-        self.shared.watermark()
-    }
-
-    /// Confirms that the sink of this handle has all records of a log up to `last`, durably: their segments may go.
-    ///
-    /// A later call may name a lower number, when the sink has less than before. A handle of no sink confirms nothing.
-    pub fn confirm(&self, log: LogId, last: Sequence) {
-        if let Some(sink) = self.place() {
-            self.shared.loaded().confirm(sink, log, last);
-        }
-    }
-
-    /// Whether replies wait until the sink has records that it lacks and could load.
-    pub fn is_awaited(&self) -> bool {
-        self.desk().is_some_and(|desk| desk.is_awaited(self.shared.synced()))
-    }
-
-    /// Waits until [`Self::is_awaited`], or the time is over; returns whether it is.
-    pub fn wait_awaited(&self, timeout: Duration) -> bool {
-        match self.desk() {
-            Some(desk) => desk.wait(|| self.shared.synced(), timeout),
-            None => {
-                thread::sleep(timeout);
-                false
-            }
-        }
-    }
-
-    /// The first record that replies wait for until the sink has it, in the batch that it is in; none if they wait for
-    /// nothing of that log up to `last`.
-    pub fn awaited_from(&self, log: LogId, last: Sequence) -> Option<Sequence> {
-        self.desk().filter(|_| log == self.shared.log)?.awaited_from(last)
-    }
-
-    /// Releases the replies that wait until the sink has records of a log up to `last`, which it has, durably: as rows or
-    /// duplicates, but for the exceptions. These are in the order of the log.
-    pub fn settle(&self, log: LogId, last: Sequence, exceptions: &[Exception]) {
-        if let Some(desk) = self.desk().filter(|_| log == self.shared.log) {
-            desk.settle(last, exceptions);
-        }
-    }
-
-    /// Says whether the sink takes records.
-    pub fn set_breaker(&self, breaker: Breaker) {
-        if let Some(desk) = self.desk() {
-            desk.set_breaker(breaker);
-        }
-    }
-
-    /// The place of its sink, if it has one.
-    pub fn place(&self) -> Option<SinkPlace> {
-        self.desk().map(Desk::sink)
-    }
-
-    fn desk(&self) -> Option<&Desk> {
-        self.desk.as_deref()
-    }
-
-    /// Waits until the log is on disk beyond `seen`, or the time is over.
-    pub fn wait_beyond(&self, seen: Sequence, timeout: Duration) -> Watermark {
-        let progress = self.shared.progress();
-        if self.shared.synced() <= seen {
-            drop(self.shared.wait(&self.shared.watermark_wake, progress, timeout));
-        }
-        self.watermark()
     }
 }
 

@@ -1,0 +1,185 @@
+//! What the threads of the log and its appenders share: under one lock what they tell each other, and how it all ends.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::time::{Duration, Instant};
+
+use crate::append::WorkerMarks;
+use crate::awaited::Desk;
+use crate::error::LogError;
+use crate::event::LogEvent;
+use crate::id::{LogId, Sequence};
+use crate::meter::LogMeter;
+use crate::options::LogOptions;
+use crate::retain::SealedSegment;
+use crate::room::Room;
+use crate::schema::Schema;
+use crate::segment_writer::{ClosedSegment, SyncWork};
+use crate::shelf::Loaded;
+use crate::storage::{Space, Storage, StorageLock};
+
+/// How far the log of this run is on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Watermark {
+    /// The log.
+    pub log: LogId,
+    /// The last record that is synced.
+    pub synced: Sequence,
+}
+
+/// What the threads and the appenders share.
+pub(crate) struct Shared {
+    pub(crate) options: LogOptions,
+    /// By their numbers. Only ever longer.
+    pub(super) schemas: Mutex<Vec<Arc<Schema>>>,
+    pub(crate) queued_bytes: AtomicU64,
+    pub(crate) room: Room,
+    pub(crate) meter: LogMeter,
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) log: LogId,
+    pub(super) synced: AtomicU64,
+    pub(super) failure: OnceLock<String>,
+    pub(super) on_event: Box<dyn Fn(&LogEvent) + Send + Sync>,
+    pub(super) progress: Mutex<Progress>,
+    pub(super) loaded: Mutex<Loaded>,
+    /// Who waits for which sink. Those of sinks that went stay, and nobody is at them.
+    pub(super) desks: RwLock<Vec<Arc<Desk>>>,
+    /// There is something to sync.
+    pub(super) sync_wake: Condvar,
+    /// There is something to seal, or the sealer is done with one.
+    pub(super) seal_wake: Condvar,
+    /// The watermark moved.
+    pub(super) watermark_wake: Condvar,
+    /// The log is closing, or room is wanted.
+    pub(super) retain_wake: Condvar,
+    /// Held until the last thread is done.
+    pub(super) _lock: StorageLock,
+}
+
+#[derive(Default)]
+pub(super) struct Progress {
+    pub(super) workers: Vec<Arc<WorkerMarks>>,
+    pub(super) work: SyncWork,
+    pub(super) is_sync_wanted: bool,
+    pub(super) oldest_unsynced: Option<Instant>,
+    /// The same of what is being synced.
+    pub(super) oldest_syncing: Option<Instant>,
+    /// Closed segments in order; the first is with the sealer as soon as it is synced.
+    pub(super) closed: VecDeque<ClosedSegment>,
+    /// What was sealed since the retainer looked.
+    pub(super) sealed: Vec<SealedSegment>,
+    pub(super) is_writer_done: bool,
+    pub(super) is_syncer_done: bool,
+    pub(super) is_sealer_done: bool,
+    /// The retainer is to look for room at once.
+    pub(super) is_room_wanted: bool,
+}
+
+impl Shared {
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+
+    /// The schemas that are declared by now, by their numbers.
+    pub(crate) fn schemas(&self) -> Vec<Arc<Schema>> {
+        self.schemas.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn register(&self, marks: Arc<WorkerMarks>) {
+        self.progress().workers.push(marks);
+    }
+
+    /// A thread that panicked while holding the lock has already ended the process.
+    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn wait<'a>(
+        &self,
+        wake: &Condvar,
+        progress: MutexGuard<'a, Progress>,
+        timeout: Duration,
+    ) -> MutexGuard<'a, Progress> {
+        wake.wait_timeout(progress, timeout).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// How far the log is on disk.
+    pub(crate) fn watermark(&self) -> Watermark {
+        Watermark { log: self.log, synced: self.synced() }
+    }
+
+    /// The age of the oldest record that is written and not synced, and how many segments are closed and not sealed.
+    pub(crate) fn unsynced(&self) -> (Duration, usize) {
+        let progress = self.progress();
+        let oldest = progress.oldest_syncing.or(progress.oldest_unsynced);
+        (oldest.map_or(Duration::ZERO, |since| since.elapsed()), progress.closed.len())
+    }
+
+    pub(super) fn synced(&self) -> Sequence {
+        Sequence(self.synced.load(Ordering::Acquire))
+    }
+
+    /// How far the sinks are. The map is whole after every statement.
+    pub(crate) fn loaded(&self) -> MutexGuard<'_, Loaded> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// By the places of the sinks. The list is whole after every statement.
+    pub(crate) fn desks(&self) -> RwLockReadGuard<'_, Vec<Arc<Desk>>> {
+        self.desks.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn tell(&self, event: &LogEvent) {
+        (self.on_event)(event);
+    }
+
+    /// Asks the file system how much is free. None: it does not tell, and what was known stands.
+    pub(crate) fn look_for_room(&self) -> Option<Space> {
+        let space = self.storage.space(&self.options.dir).ok()?;
+        self.meter.retainer.note_space(space);
+        if let Some(state) = self.room.note(space) {
+            let reserve_bytes = self.options.reserve_bytes;
+            self.tell(&LogEvent::Room { state, space, reserve_bytes });
+        }
+        Some(space)
+    }
+
+    /// Waits, and returns what was sealed meanwhile. None: the log is closed or has failed.
+    pub(crate) fn next_sealed(&self, pause: Duration) -> Option<Vec<SealedSegment>> {
+        let progress = self.progress();
+        let is_over = |progress: &Progress| progress.is_sealer_done || self.failure().is_some();
+        let is_idle = |progress: &mut Progress| !is_over(progress) && !progress.is_room_wanted;
+        let waited = self.retain_wake.wait_timeout_while(progress, pause, is_idle);
+        let (mut progress, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        progress.is_room_wanted = false;
+        (!is_over(&progress)).then(|| std::mem::take(&mut progress.sealed))
+    }
+
+    /// Stops the log: the first reason counts.
+    pub(crate) fn fail(&self, error: &LogError) {
+        let reason = join_chain(error);
+        if self.failure.set(reason.clone()).is_err() {
+            return;
+        }
+        let workers = self.progress().workers.clone();
+        for worker in workers {
+            worker.wake();
+        }
+        for wake in [&self.sync_wake, &self.seal_wake, &self.watermark_wake, &self.retain_wake] {
+            wake.notify_all();
+        }
+        self.tell(&LogEvent::Failed(reason));
+    }
+}
+
+fn join_chain(error: &LogError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,5 +1,9 @@
 //! Apps: where they may be mounted, what gets in whose way, what they may read.
 
+use std::time::Duration;
+
+use tollgate_server::HandlerSpec;
+
 use super::*;
 
 const SHOP: &str = r#"

@@ -1,5 +1,7 @@
 //! Backends, and routes that lead to them.
 
+use tollgate_server::HandlerSpec;
+
 use super::*;
 
 const APP: &str = "[backend.app]\nurls = [\"http://127.0.0.1:9000\"]\n";

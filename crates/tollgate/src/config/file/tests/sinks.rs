@@ -1,5 +1,6 @@
 //! Sinks: any number, each what its kind needs.
 
+use super::super::super::sink::Sink;
 use super::*;
 
 #[test]

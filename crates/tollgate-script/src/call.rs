@@ -131,6 +131,11 @@ impl Call {
         matches!(self.state, State::Waiting(..))
     }
 
+    /// Tells whether its slice was over, and it has only to be resumed.
+    pub fn is_sliced(&self) -> bool {
+        matches!(self.state, State::Suspended(..))
+    }
+
     /// Bytes that it holds while it is set aside, as far as they are known: by how much it let the VM grow, and itself.
     pub fn memory_bytes(&self) -> usize {
         match self.state {

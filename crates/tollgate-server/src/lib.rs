@@ -29,6 +29,7 @@ mod files;
 mod handler;
 mod identity;
 mod keep;
+mod lane;
 mod listen;
 mod observe;
 mod options;

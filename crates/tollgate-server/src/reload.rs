@@ -105,7 +105,7 @@ pub(crate) async fn follow(worker: Rc<Worker>, mut offers: mpsc::Receiver<Offer>
 }
 
 async fn build(worker: &Worker, plan: &Plan) -> Result<Service, StartError> {
-    let mut building = Building::new(plan, &worker.client(), &worker.cells)?;
+    let mut building = Building::new(plan, &worker.client(), &worker.lane, &worker.cells)?;
     for route in &plan.options.routes {
         building.add(route)?;
         tokio::task::yield_now().await;

@@ -18,7 +18,8 @@ use crate::cors::{self, Cors};
 use crate::dev::Dev;
 use crate::error::StartError;
 use crate::files::Work;
-use crate::handler::{BackendFetcher, Endpoint, Routes, allowed_methods};
+use crate::handler::{BackendFetcher, Endpoint, Routes, Scripts, allowed_methods};
+use crate::lane::Lane;
 use crate::observe::{RouteCells, RouteName, WorkerCells};
 use crate::options::{ConnectionLimits, RequestIds, RouteSpec, ServerOptions, Traces};
 use crate::reply::Reply;
@@ -119,6 +120,7 @@ pub(crate) struct Building<'a> {
     streams: Rc<[Rc<StreamPlan>]>,
     work: Rc<Work>,
     client: Rc<Client>,
+    lane: &'a Rc<Lane>,
     cells: &'a WorkerCells,
     route_cells: Vec<Arc<RouteCells>>,
     routes: Routes,
@@ -126,7 +128,12 @@ pub(crate) struct Building<'a> {
 
 impl<'a> Building<'a> {
     /// Connections to backends that are those of `before` go on.
-    pub(crate) fn new(plan: &'a Plan, before: &Client, cells: &'a WorkerCells) -> Result<Self, StartError> {
+    pub(crate) fn new(
+        plan: &'a Plan,
+        before: &Client,
+        lane: &'a Rc<Lane>,
+        cells: &'a WorkerCells,
+    ) -> Result<Self, StartError> {
         let Plan { options, schemas, backends, throttles } = plan;
         let client = Rc::new(Client::new(backends, before));
         let hosts = Hosts::new(options).map_err(|error| StartError::Script(error.to_string()))?;
@@ -137,7 +144,7 @@ impl<'a> Building<'a> {
             hosts.with_streams(options, &streams).map_err(|error| StartError::Script(error.to_string()))?;
         let (work, route_cells, routes) = (Rc::default(), Vec::new(), RouteTable::default());
         let throttles = throttles.iter();
-        Ok(Self { options, throttles, hosts, streams, work, client, cells, route_cells, routes })
+        Ok(Self { options, throttles, hosts, streams, work, client, lane, cells, route_cells, routes })
     }
 
     /// Adds the next route; loads its script.
@@ -147,9 +154,9 @@ impl<'a> Building<'a> {
     pub(crate) fn add(&mut self, spec: &RouteSpec) -> Result<(), StartError> {
         let cells = self.cells.route(RouteName::of(spec));
         self.route_cells.push(cells.clone());
-        let host = self.hosts.of(spec);
+        let scripts = Scripts { host: self.hosts.of(spec).clone(), door: self.lane.door() };
         let mut endpoint =
-            Endpoint::new(spec, &self.streams, host, &self.work, &self.client, cells, self.options)
+            Endpoint::new(spec, &self.streams, scripts, &self.work, &self.client, cells, self.options)
                 .map_err(|error| StartError::Script(error.to_string()))?;
         endpoint.throttle = self.throttles.next().cloned().flatten();
         endpoint.streams = self.hosts.streams_of(spec, &self.streams);
@@ -189,8 +196,8 @@ impl Service {
     ///
     /// # Errors
     /// A script was not taken.
-    pub(crate) fn new(plan: &Plan, cells: &WorkerCells) -> Result<Self, StartError> {
-        let mut building = Building::new(plan, &Client::default(), cells)?;
+    pub(crate) fn new(plan: &Plan, lane: &Rc<Lane>, cells: &WorkerCells) -> Result<Self, StartError> {
+        let mut building = Building::new(plan, &Client::default(), lane, cells)?;
         plan.options.routes.iter().try_for_each(|route| building.add(route))?;
         Ok(building.finish())
     }

@@ -8,7 +8,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tempfile::TempDir;
@@ -23,6 +23,7 @@ use fakes::FakeFetcher;
 
 use crate::conn::Destination;
 use crate::handler::{Exchange, Rehearsed};
+use crate::lane::Lane;
 use crate::observe::WorkerCells;
 use crate::options::ServerOptions;
 use crate::service::{Plan, Service};
@@ -115,7 +116,8 @@ impl Stage {
         let own = app.map_or(&options.script, |app| &app.script);
         let host = Host::new(own.clone()).map_err(|error| unusable(&error))?;
         let plan = Plan::unrecorded(options);
-        let service = Service::new(&plan, &WorkerCells::new()).map_err(|error| unusable(&error))?;
+        let lane = Rc::new(Lane::new(Duration::MAX));
+        let service = Service::new(&plan, &lane, &WorkerCells::new()).map_err(|error| unusable(&error))?;
         let notes = Rc::default();
         let fakes: Rc<FakeBackends> = Rc::default();
         let names = plan.options.backends.iter().map(|backend| backend.name.clone()).collect();

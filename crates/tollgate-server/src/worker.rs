@@ -25,6 +25,7 @@ use crate::error::StartError;
 use crate::handler::{Endpoint, Exchange};
 use crate::identity::{self, IdMaker};
 use crate::keep;
+use crate::lane::Lane;
 use crate::listen::Listener;
 use crate::observe::{Refusal, WorkerCells};
 use crate::recorder::{LogEnd, Recorder};
@@ -79,6 +80,7 @@ pub(crate) struct Worker {
     /// Connections that are being told that there are too many.
     pub(crate) refusals: Cell<usize>,
     pub(crate) admission: Admission,
+    pub(crate) lane: Rc<Lane>,
     /// Looks after the VMs of the scripts.
     pub(crate) keeper: Rc<Keeper>,
     service: RefCell<Service>,
@@ -95,7 +97,9 @@ impl Worker {
         log: LogEnd,
     ) -> Result<Self, StartError> {
         let clock = Rc::new(Clock::new());
-        let service = Service::new(plan, cells)?;
+        let queue_age_max = plan.options.crowd.queue_age_max;
+        let lane = Rc::new(Lane::new(queue_age_max));
+        let service = Service::new(plan, &lane, cells)?;
         let keeper = Rc::default();
         service.hosts.set_keeper(&keeper);
         cells.serve(service.route_cells.clone());
@@ -109,7 +113,8 @@ impl Worker {
             spool: spool.clone(),
             cells: cells.clone(),
             refusals: Cell::new(0),
-            admission: Admission::new(plan.options.crowd.queue_age_max),
+            admission: Admission::new(queue_age_max),
+            lane,
             keeper,
             service: RefCell::new(service),
             ids: IdMaker::new().map_err(StartError::Randomness)?,
@@ -149,7 +154,7 @@ impl Worker {
         } else if endpoint.plain_reply().is_none() && !self.admission.admits(now) {
             Some((Refusal::Behind, "the server is behind: nothing was recorded"))
         } else {
-            endpoint.refusal_now(&self.recorder)
+            endpoint.refusal_now(now, &self.recorder)
         }
     }
 
@@ -183,6 +188,7 @@ impl Worker {
     /// Serves what comes from now on by another configuration.
     pub(crate) fn adopt(&self, service: Service, queue_age_max: Duration) {
         self.admission.set_age_max(queue_age_max);
+        self.lane.set_age_max(queue_age_max);
         self.cells.serve(service.route_cells.clone());
         service.hosts.set_keeper(&self.keeper);
         // What goes here closes a VM: nobody may be looking.
@@ -198,6 +204,7 @@ impl Worker {
     fn tell(&self) {
         self.cells.beat();
         self.cells.note_refused_share(self.admission.refused_share());
+        self.cells.note_lane(self.lane.len(), self.lane.age(Instant::now()));
         self.cells.note_script_bytes(self.service.borrow().script_bytes());
     }
 
@@ -327,6 +334,7 @@ async fn tick(worker: &Worker) {
         worker.clock.tick();
         worker.deadlines.sweep(worker.hurry());
         worker.recorder.expire(worker.clock.coarse());
+        worker.lane.relax(worker.clock.coarse());
         if worker.clock.ticks().is_multiple_of(POOLS_SWEPT_TICKS) {
             worker.client().sweep(worker.clock.coarse());
         }

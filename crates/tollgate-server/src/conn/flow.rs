@@ -102,6 +102,7 @@ impl<S: Transport> Connection<S> {
         if bytes.is_empty() {
             return Ok(true);
         }
+        flow.pause();
         self.held.set(self.memory_bytes() + bytes.len() + flow.memory_bytes());
         let Self { stream, slot, held, rules, worker, queue, .. } = self;
         let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };

@@ -8,11 +8,13 @@
 //! A handler that waits is polled wherever the connection is, and runs on when what it waits for is there.
 //!
 //! Handlers run where the connection would wait otherwise, in turns: after a slice of one of them the other connections of
-//! the worker have theirs. A connection with many running handlers has no larger share of the worker than one with one.
+//! the worker have theirs. A connection with many running handlers has no larger share of the worker than one with one:
+//! for those of its scripts that go on after a slice it has one place in the lane of the worker.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -20,6 +22,7 @@ use tollgate_http::{Method, Version};
 
 use super::Arrived;
 use crate::handler::{Answer, Handled, Turn, Visit};
+use crate::lane::{Door, Ticket};
 use crate::recorder::Recorder;
 use crate::reply::Reply;
 
@@ -63,6 +66,8 @@ struct Entry {
     form: Form,
     /// What it holds, as it was counted.
     bytes: usize,
+    /// How many its script ran since it began, or waited.
+    slices: u32,
 }
 
 impl Answered {
@@ -82,6 +87,8 @@ pub(super) struct Queue {
     /// The place of the one that runs next.
     next: usize,
     bytes: usize,
+    /// Its place among the worker's scripts that go on after a slice, while it has such.
+    ticket: Option<Ticket>,
     /// A slice has run since others had their turn.
     is_turn_over: bool,
 }
@@ -107,7 +114,7 @@ impl Queue {
 
     /// Adds the last one.
     pub(super) fn push(&mut self, source: Source, form: Form) {
-        let mut entry = Entry { source, form, bytes: 0 };
+        let mut entry = Entry { source, form, bytes: 0, slices: 0 };
         self.bytes += entry.count();
         self.running.push_back(entry);
     }
@@ -116,6 +123,9 @@ impl Queue {
     pub(super) fn push_begun(&mut self, visit: Visit, turn: Turn, form: Form) {
         self.is_turn_over = turn == Turn::Sliced;
         self.push(Source::Handler(visit), form);
+        if let Some(entry) = self.running.back_mut() {
+            entry.note(turn);
+        }
     }
 
     /// Takes the first, if it is answered.
@@ -182,12 +192,18 @@ impl Queue {
             && let Some(entry) = self.next_to_run()
         {
             let before = entry.bytes;
+            let was_sliced = entry.is_sliced();
             let turn = entry.run(context);
+            let is_sliced = entry.is_sliced();
             let after = entry.count();
             self.bytes = self.bytes - before + after;
             self.is_turn_over = turn == Turn::Sliced;
+            if was_sliced {
+                self.spend_ticket(is_sliced);
+            }
             self.settle(recorder);
         }
+        self.queue_up(context);
         if std::mem::take(&mut self.is_turn_over) {
             give_turn(context);
         }
@@ -196,13 +212,34 @@ impl Queue {
         }
     }
 
+    /// A script that was first ran on: the next one takes a place of its own.
+    fn spend_ticket(&mut self, is_sliced: bool) {
+        match &mut self.ticket {
+            Some(ticket) if is_sliced => ticket.spend(),
+            _ => self.ticket = None,
+        }
+    }
+
+    /// Has a place in the lane as long as a script needs one, and is polled when it is first.
+    fn queue_up(&mut self, context: &Context<'_>) {
+        let mut sliced = self.running.iter().filter(|entry| entry.is_sliced());
+        let Some(door) = sliced.next().and_then(Entry::door) else { return self.ticket = None };
+        let ticket = self.ticket.get_or_insert_with(|| door.enter());
+        if ticket.is_first() {
+            self.is_turn_over = true;
+        } else {
+            ticket.watch(context.waker());
+        }
+    }
+
     /// In turns, so that none waits for another that does not end. One that is not safe has to be the first.
     fn next_to_run(&mut self) -> Option<&mut Entry> {
         let count = self.running.len();
         let from = self.next.min(count);
+        let is_first = self.ticket.as_ref().is_some_and(Ticket::is_first);
         let can_run = |place: &usize| {
             let entry = &self.running[*place];
-            entry.can_run() && (*place == 0 || entry.is_safe())
+            entry.can_run() && (*place == 0 || entry.is_safe()) && (is_first || !entry.is_sliced())
         };
         let place = (from..count).chain(0..from).find(can_run)?;
         self.next = place + 1;
@@ -251,7 +288,32 @@ impl Entry {
         if turn == Turn::Waiting {
             visit.poll_wait(context);
         }
-        if turn == Turn::Waiting && visit.can_run() { Turn::Sliced } else { turn }
+        let turn = if turn == Turn::Waiting && visit.can_run() { Turn::Sliced } else { turn };
+        self.note(turn);
+        turn
+    }
+
+    /// Counts the slices of a script up to a wait or its end, and then tells how many they were.
+    fn note(&mut self, turn: Turn) {
+        if turn == Turn::Sliced {
+            self.slices += 1;
+        } else if self.slices > 0
+            && let Some(door) = self.door()
+        {
+            door.learn(self.slices + 1);
+            self.slices = 0;
+        }
+    }
+
+    fn is_sliced(&self) -> bool {
+        matches!(&self.source, Source::Handler(visit) if visit.is_sliced())
+    }
+
+    fn door(&self) -> Option<&Rc<Door>> {
+        match &self.source {
+            Source::Handler(visit) => visit.door(),
+            Source::Reply(_) => None,
+        }
     }
 
     fn answer(&mut self, recorder: &Recorder) -> Option<(Answer<'static>, Option<Handled>)> {

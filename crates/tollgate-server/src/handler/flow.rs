@@ -9,6 +9,7 @@ use bytes::Bytes;
 use tollgate_script::{Call, CallError, Pipe, Request, Step};
 
 use super::{BackendFlow, Endpoint};
+use crate::lane::Ticket;
 use crate::observe::ScriptFailure;
 use crate::throttle::Permit;
 
@@ -24,6 +25,8 @@ pub(crate) struct ScriptFlow {
     pipe: Rc<Pipe>,
     endpoint: Rc<Endpoint>,
     request: Rc<Request>,
+    /// Its place among the worker's scripts that go on after a slice.
+    ticket: Option<Ticket>,
     /// The request counts as long as its content is written.
     _permit: Option<Permit>,
 }
@@ -81,6 +84,14 @@ impl Flow {
         }
     }
 
+    /// It does not run while what it wrote leaves, and lets others go first.
+    pub(crate) fn pause(&mut self) {
+        match self {
+            Self::Script(script) => script.ticket = None,
+            Self::Backend(_) => {}
+        }
+    }
+
     /// Ready, once, when its time is over while nobody takes what it wrote; from then on it is broken.
     pub(crate) fn poll_overdue(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match self {
@@ -116,14 +127,19 @@ impl ScriptFlow {
     ) -> Option<Self> {
         let pipe = call.pipe()?.clone();
         let (endpoint, request) = (endpoint.clone(), request.clone());
-        Some(Self { call, pipe, endpoint, request, _permit: permit })
+        Some(Self { call, pipe, endpoint, request, ticket: None, _permit: permit })
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Flowed> {
-        if self.call.poll_wait(context).is_pending() {
+        if self.call.poll_wait(context).is_pending() || !self.is_first(context) {
             return self.poll_written();
         }
-        match self.call.resume() {
+        let step = self.call.resume();
+        match &mut self.ticket {
+            Some(ticket) if self.call.is_sliced() => ticket.spend(),
+            ticket => *ticket = None,
+        }
+        match step {
             Step::Waiting if self.call.poll_wait(context).is_pending() => self.poll_written(),
             Step::Waiting | Step::Sliced => Poll::Ready(Flowed::Sliced),
             Step::Ended(Ok(())) => Poll::Ready(Flowed::Ended),
@@ -133,6 +149,17 @@ impl ScriptFlow {
             }
             Step::Streams(_) | Step::Done(_) | Step::Passed(_) => Poll::Ready(Flowed::Broken),
         }
+    }
+
+    /// Whether it runs now: it does unless it ran a slice, and others are before it.
+    fn is_first(&mut self, context: &Context<'_>) -> bool {
+        let Some(door) = self.endpoint.door().filter(|_| self.call.is_sliced()) else { return true };
+        let ticket = self.ticket.get_or_insert_with(|| door.enter());
+        let is_first = ticket.is_first();
+        if !is_first {
+            ticket.watch(context.waker());
+        }
+        is_first
     }
 
     fn log(&self, error: &CallError) {
@@ -148,6 +175,7 @@ impl ScriptFlow {
     }
 
     async fn abandon(mut self) {
+        self.ticket = None;
         self.pipe.close();
         while poll_fn(|context| Poll::Ready(self.runs_on(context))).await {
             tokio::task::yield_now().await;

@@ -25,6 +25,7 @@ use tollgate_script::{Host, LoadError, Reach, RecordFields, Request, Role};
 
 use crate::cors::Cors;
 use crate::files::{Files, Work};
+use crate::lane::Door;
 use crate::observe::{OwnCells, Refusal, RouteCells};
 use crate::options::{BodyPace, HandlerSpec, RequestIds, RouteSpec, ScriptFile, ServerOptions};
 use crate::plain_reply::PlainReply;
@@ -64,11 +65,16 @@ pub(crate) struct Endpoint {
     pub(crate) streams: Rc<[Rc<StreamPlan>]>,
     /// What its scripts may send.
     sent_files: Option<Box<Files>>,
-    /// Where its scripts run, if it has any.
-    scripts: Option<Host>,
+    scripts: Option<Scripts>,
     before: Vec<tollgate_script::Handler>,
     after: Vec<tollgate_script::Handler>,
     handler: Handler,
+}
+
+/// Where the scripts of a route run, if it has any.
+pub(crate) struct Scripts {
+    pub(crate) host: Host,
+    pub(crate) door: Rc<Door>,
 }
 
 enum Handler {
@@ -130,7 +136,7 @@ impl Endpoint {
     pub(crate) fn new(
         spec: &RouteSpec,
         streams: &Rc<[Rc<StreamPlan>]>,
-        host: &Host,
+        scripts: Scripts,
         work: &Rc<Work>,
         client: &Client,
         cells: Arc<RouteCells>,
@@ -142,7 +148,7 @@ impl Endpoint {
         let databases = spec.access.databases.clone();
         let reach = Reach { uploads: spec.access.uploads.clone(), awaits, databases };
         let load = |script: &ScriptFile, role| {
-            let handler = host.load(&script.file, &script.root, &fields)?;
+            let handler = scripts.host.load(&script.file, &script.root, &fields)?;
             Ok::<_, LoadError>(handler.playing(role).reaching(reach.clone()))
         };
         let handler = match (&spec.handler, &stream) {
@@ -195,9 +201,9 @@ impl Endpoint {
             stream,
             streams: streams.clone(),
             sent_files: spec.access.files.as_ref().map(|files| Box::new(Files::new(files, work))),
-            scripts: spec.scripts().next().map(|_| host.clone()),
             before: spec.before.iter().map(|file| load(file, Role::Before)).collect::<Result<_, _>>()?,
             after: spec.after.iter().map(|file| load(file, Role::After)).collect::<Result<_, _>>()?,
+            scripts: spec.scripts().next().map(|_| scripts),
             handler,
         })
     }
@@ -234,13 +240,16 @@ impl Endpoint {
     }
 
     /// Why a request of this moment is not taken on, if it is not: its records would wait for a database that is away, or its
-    /// scripts keep too much memory.
+    /// scripts keep too much memory, or are too many.
     #[inline]
-    pub(crate) fn refusal_now(&self, recorder: &Recorder) -> Option<(Refusal, &'static str)> {
+    pub(crate) fn refusal_now(&self, now: Instant, recorder: &Recorder) -> Option<(Refusal, &'static str)> {
+        let scripts = self.scripts.as_ref();
         if self.stream.as_ref().is_some_and(|stream| recorder.is_refusing(stream.ack)) {
             Some((Refusal::Database, AWAY))
-        } else if self.scripts.as_ref().is_some_and(Host::is_full) {
+        } else if scripts.is_some_and(|scripts| scripts.host.is_full()) {
             Some((Refusal::ScriptMemory, FULL))
+        } else if scripts.is_some_and(|scripts| scripts.door.refuses(now)) {
+            Some((Refusal::ScriptQueue, TOO_MANY))
         } else {
             None
         }
@@ -267,6 +276,11 @@ impl Endpoint {
         })
     }
 
+    /// Where its scripts queue up that are not done within a slice.
+    pub(crate) fn door(&self) -> Option<&Rc<Door>> {
+        self.scripts.as_ref().map(|scripts| &scripts.door)
+    }
+
     /// A reply that pages of other origins may read, where they may use the route.
     fn granted(&self, mut reply: Reply, head: &RequestHead) -> Reply {
         if let Some(cors) = &self.cors {
@@ -291,6 +305,7 @@ impl Exchange {
     }
 }
 
+const TOO_MANY: &str = "too many scripts wait: nothing was recorded";
 const FULL: &str = "the scripts keep too much memory: nothing was recorded";
 const AWAY: &str = "the database is away: nothing was recorded";
 

@@ -14,6 +14,7 @@ use super::flow::ScriptFlow;
 use super::script::{self, Records};
 use super::{Answer, Asked, BackendFlow, Exchange, Flow, Handler, Proxied, collect};
 use crate::files::{Errand, Sending};
+use crate::lane::Door;
 use crate::observe::OwnCells;
 use crate::recorder::Recorder;
 use crate::reply::{Extent, Reply};
@@ -177,6 +178,16 @@ impl Visit {
             Stage::Proxy(asked) => asked.is_none(),
             Stage::Sends(..) | Stage::AtOnce | Stage::Returned(_) => false,
         }
+    }
+
+    /// Whether it is a script whose slice was over.
+    pub(crate) fn is_sliced(&self) -> bool {
+        matches!(&self.stage, Stage::Script(call) if call.is_sliced())
+    }
+
+    /// Where its scripts queue up that are not done within a slice.
+    pub(crate) fn door(&self) -> Option<&Rc<Door>> {
+        self.exchange.endpoint.door()
     }
 
     /// Polls what the handler waits for. Files and backends return by that, scripts then can run.

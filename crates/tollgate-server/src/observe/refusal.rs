@@ -28,6 +28,8 @@ pub(crate) enum Refusal {
     Database,
     /// The scripts keep too much memory, and are not replaced yet.
     ScriptMemory,
+    /// More scripts come than the worker can run.
+    ScriptQueue,
     /// A body cannot be spooled.
     Spool,
     /// As many requests of the route run as may.
@@ -37,7 +39,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Behind,
         Self::Memory,
         Self::Connections,
@@ -48,6 +50,7 @@ impl Refusal {
         Self::TooLarge,
         Self::Database,
         Self::ScriptMemory,
+        Self::ScriptQueue,
         Self::Spool,
         Self::Concurrency,
         Self::Rate,
@@ -65,6 +68,7 @@ impl Refusal {
             Self::TooLarge => "too_large",
             Self::Database => "database",
             Self::ScriptMemory => "script_memory",
+            Self::ScriptQueue => "script_queue",
             Self::Spool => "spool",
             Self::Concurrency => "concurrency",
             Self::Rate => "rate",

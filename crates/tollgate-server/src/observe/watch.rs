@@ -72,6 +72,10 @@ pub struct WorkerStatus {
     pub script_vms_replaced: u64,
     /// The share of requests that it refuses because it is behind, up to 1.
     pub refused_share: f64,
+    /// Scripts that were not done within a slice, and run or wait for their next ones.
+    pub scripts_queued: u64,
+    /// How long the first of them has been among these.
+    pub script_queue_age: Duration,
 }
 
 impl ServerWatch {
@@ -133,6 +137,8 @@ impl ServerWatch {
             script_bytes: cells.script_bytes.get(),
             script_vms_replaced: cells.script_vms_replaced.get(),
             refused_share: cells.refused_share.get() as f64 / 1024.0,
+            scripts_queued: cells.lane_len.get(),
+            script_queue_age: Duration::from_micros(cells.lane_age_us.get()),
         }
     }
 

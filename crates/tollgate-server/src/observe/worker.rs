@@ -31,6 +31,10 @@ pub(crate) struct WorkerCells {
     pub(super) script_vms_replaced: Counter,
     /// How many of 1024 requests are refused because the worker is behind.
     pub(super) refused_share: Gauge,
+    /// Scripts that wait for their next slice.
+    pub(super) lane_len: Gauge,
+    /// How long the first of them has.
+    pub(super) lane_age_us: Gauge,
     pub(super) unrouted: Unrouted,
     /// Those of the configuration that serves. Locked by a reload and by whoever looks.
     routes: Mutex<Vec<Arc<RouteCells>>>,
@@ -52,6 +56,8 @@ impl WorkerCells {
             script_bytes: Gauge::default(),
             script_vms_replaced: Counter::default(),
             refused_share: Gauge::default(),
+            lane_len: Gauge::default(),
+            lane_age_us: Gauge::default(),
             unrouted: Unrouted::default(),
             routes: Mutex::default(),
         }
@@ -82,6 +88,11 @@ impl WorkerCells {
 
     pub(crate) fn note_refused_share(&self, share: u32) {
         self.refused_share.set(share.into());
+    }
+
+    pub(crate) fn note_lane(&self, len: usize, age: Duration) {
+        self.lane_len.set(len as u64);
+        self.lane_age_us.set(u64::try_from(age.as_micros()).unwrap_or(u64::MAX));
     }
 
     pub(crate) fn count_accepted(&self) {

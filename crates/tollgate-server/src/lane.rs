@@ -1,0 +1,233 @@
+//! The lane of a worker: scripts that were not done within their first slice wait here for the next ones, first in, first
+//! out, so that one is done when those before it are. In turns all would take as long as all of them together.
+//!
+//! Only who is first runs, a slice at a time: between two of them others have their turn. After [`ROUND_SLICES`] it goes to
+//! the back, so that a script with a large budget does not stop those behind it. Who waits for anything else leaves.
+//!
+//! A lane that is long is no harm as long as it gets shorter again, and then nobody is refused. Once those at its end would
+//! wait for a quarter of `queue_age_max` it does not: more comes than is done, and whatever may wait waits for nothing. From
+//! then on it is kept short, until for as long nobody had to be refused. As many are done a second as before.
+//!
+//! Refused are requests for routes that have a script in the lane: others do not wait here.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+/// About what a slice takes.
+const SLICE: Duration = Duration::from_millis(2);
+/// How many slices the first runs before the others are.
+const ROUND_SLICES: u32 = 8;
+/// So many in a lane are never too many: with fewer a worker would have nothing to do between two of them.
+const SHORT_LEN: usize = 4;
+/// A moving average of this many.
+const REMEMBERED: u32 = 8;
+
+pub(crate) struct Lane {
+    age_max: Cell<Duration>,
+    /// By number.
+    places: RefCell<VecDeque<Place>>,
+    next_number: Cell<u64>,
+    /// What the last scripts took, in slices, summed over [`REMEMBERED`].
+    slices: Cell<u32>,
+    state: Cell<State>,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    /// What comes is taken.
+    Open,
+    /// It is kept short.
+    Short { refused_at: Instant },
+}
+
+struct Place {
+    number: u64,
+    since: Instant,
+    /// Of whoever waits to be first.
+    waker: Option<Waker>,
+}
+
+/// Where the scripts of one route enter the lane of their worker.
+pub(crate) struct Door {
+    lane: Rc<Lane>,
+    inside: Cell<usize>,
+}
+
+/// A place in the lane. Dropping it leaves the lane.
+pub(crate) struct Ticket {
+    door: Rc<Door>,
+    number: u64,
+    /// Slices that it may run before others are first.
+    left: u32,
+}
+
+impl Lane {
+    pub(crate) fn new(age_max: Duration) -> Self {
+        Self {
+            age_max: Cell::new(age_max),
+            places: RefCell::default(),
+            next_number: Cell::new(0),
+            slices: Cell::new(2 * REMEMBERED),
+            state: Cell::new(State::Open),
+        }
+    }
+
+    /// From now on requests may wait as long as this.
+    pub(crate) fn set_age_max(&self, age_max: Duration) {
+        self.age_max.set(age_max);
+    }
+
+    /// An entrance for one more route.
+    pub(crate) fn door(self: &Rc<Self>) -> Rc<Door> {
+        Rc::new(Door { lane: self.clone(), inside: Cell::new(0) })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.places.borrow().len()
+    }
+
+    /// How long the first has been in it.
+    pub(crate) fn age(&self, now: Instant) -> Duration {
+        self.places
+            .borrow()
+            .front()
+            .map_or(Duration::ZERO, |first| now.saturating_duration_since(first.since))
+    }
+
+    /// Looks whether those who come may wait again.
+    pub(crate) fn relax(&self, now: Instant) {
+        if let State::Short { refused_at } = self.state.get()
+            && now.saturating_duration_since(refused_at) >= self.patience()
+        {
+            tracing::info!(
+                "scripts wait for each other no longer than they may: no request is refused for that"
+            );
+            self.state.set(State::Open);
+        }
+    }
+
+    /// How long one may wait before it is certain that those who come are too many.
+    fn patience(&self) -> Duration {
+        self.age_max.get() / 4
+    }
+
+    /// How long one that comes now will wait, as far as is known.
+    fn wait(&self, now: Instant) -> Duration {
+        let len = u32::try_from(self.len()).unwrap_or(u32::MAX);
+        let work = SLICE.saturating_mul(len.saturating_mul(self.slices.get())) / REMEMBERED;
+        work.max(self.age(now))
+    }
+
+    fn refuses(&self, now: Instant) -> bool {
+        if self.len() < SHORT_LEN {
+            return false;
+        }
+        if let State::Open = self.state.get() {
+            let wait = self.wait(now);
+            if wait < self.patience() {
+                return false;
+            }
+            let (waiting, wait_ms) = (self.len(), wait.as_millis() as u64);
+            tracing::warn!(
+                waiting,
+                wait_ms,
+                "more scripts come than the worker can run: requests are refused"
+            );
+        }
+        self.state.set(State::Short { refused_at: now });
+        true
+    }
+
+    /// Adds a place at the back.
+    fn enter(&self) -> u64 {
+        let number = self.next_number.get();
+        self.next_number.set(number + 1);
+        self.places.borrow_mut().push_back(Place { number, since: Instant::now(), waker: None });
+        number
+    }
+
+    fn is_first(&self, number: u64) -> bool {
+        self.places.borrow().front().is_some_and(|first| first.number == number)
+    }
+
+    fn watch(&self, number: u64, waker: &Waker) {
+        let mut places = self.places.borrow_mut();
+        let place = find(&places, number).and_then(|at| places.get_mut(at));
+        let Some(place) = place.filter(|place| !place.waker.as_ref().is_some_and(|own| own.will_wake(waker)))
+        else {
+            return;
+        };
+        let replaced = place.waker.replace(waker.clone());
+        // What a waker drops may leave the lane.
+        drop(places);
+        drop(replaced);
+    }
+
+    /// Removes a place; who is first by that is woken.
+    fn leave(&self, number: u64) {
+        let mut places = self.places.borrow_mut();
+        let Some(at) = find(&places, number) else { return };
+        let left = places.remove(at);
+        let next = if at == 0 { places.front_mut().and_then(|first| first.waker.take()) } else { None };
+        drop(places);
+        drop(left);
+        if let Some(next) = next {
+            next.wake();
+        }
+    }
+}
+
+fn find(places: &VecDeque<Place>, number: u64) -> Option<usize> {
+    places.binary_search_by_key(&number, |place| place.number).ok()
+}
+
+impl Door {
+    /// Whether a request of this moment is refused.
+    #[inline]
+    pub(crate) fn refuses(&self, now: Instant) -> bool {
+        self.inside.get() > 0 && self.lane.refuses(now)
+    }
+
+    /// Takes the last place.
+    pub(crate) fn enter(self: &Rc<Self>) -> Ticket {
+        self.inside.set(self.inside.get() + 1);
+        Ticket { door: self.clone(), number: self.lane.enter(), left: ROUND_SLICES }
+    }
+
+    /// A script that was in the lane is done, after so many slices.
+    pub(crate) fn learn(&self, slices: u32) {
+        let known = self.lane.slices.get();
+        self.lane.slices.set((known - known / REMEMBERED).saturating_add(slices));
+    }
+}
+
+impl Ticket {
+    pub(crate) fn is_first(&self) -> bool {
+        self.door.lane.is_first(self.number)
+    }
+
+    /// Has whoever waits woken when it is first.
+    pub(crate) fn watch(&self, waker: &Waker) {
+        self.door.lane.watch(self.number, waker);
+    }
+
+    /// It ran a slice. After several it is the last again.
+    pub(crate) fn spend(&mut self) {
+        self.left -= 1;
+        if self.left == 0 {
+            let number = self.door.lane.enter();
+            self.door.lane.leave(std::mem::replace(&mut self.number, number));
+            self.left = ROUND_SLICES;
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.door.inside.set(self.door.inside.get() - 1);
+        self.door.lane.leave(self.number);
+    }
+}

@@ -231,3 +231,147 @@ impl Drop for Ticket {
         self.door.lane.leave(self.number);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    /// Counts how often it is woken.
+    #[derive(Default)]
+    struct Bell(AtomicUsize);
+
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Bell {
+        fn rings(&self) -> usize {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    fn lane(age_max_ms: u64) -> (Rc<Lane>, Rc<Door>) {
+        let lane = Rc::new(Lane::new(Duration::from_millis(age_max_ms)));
+        let door = lane.door();
+        (lane, door)
+    }
+
+    fn watched(door: &Rc<Door>) -> (Ticket, Arc<Bell>) {
+        let (ticket, bell) = (door.enter(), Arc::new(Bell::default()));
+        ticket.watch(&bell.clone().into());
+        (ticket, bell)
+    }
+
+    #[test]
+    fn who_is_first_leaves_and_the_next_is_woken_and_no_other() {
+        let (lane, door) = lane(1000);
+        let (first, (second, second_bell), (third, third_bell)) =
+            (door.enter(), watched(&door), watched(&door));
+        assert!(first.is_first() && !second.is_first());
+        drop(first);
+        assert!(second.is_first() && !third.is_first());
+        assert_eq!((second_bell.rings(), third_bell.rings()), (1, 0));
+        drop(second);
+        assert!(third.is_first());
+        assert_eq!(third_bell.rings(), 1);
+        drop(third);
+        assert_eq!(lane.len(), 0);
+    }
+
+    #[test]
+    fn who_leaves_from_the_middle_wakes_nobody() {
+        let (_, door) = lane(1000);
+        let (first, second, (third, bell)) = (door.enter(), door.enter(), watched(&door));
+        drop(second);
+        assert!(first.is_first());
+        assert_eq!(bell.rings(), 0);
+        drop(first);
+        assert!(third.is_first());
+        assert_eq!(bell.rings(), 1);
+    }
+
+    #[test]
+    fn after_a_round_of_slices_the_first_is_the_last() {
+        let (_, door) = lane(1000);
+        let (mut first, (second, bell)) = (door.enter(), watched(&door));
+        (1..ROUND_SLICES).for_each(|_| first.spend());
+        assert!(first.is_first() && bell.rings() == 0);
+        first.spend();
+        assert!(second.is_first() && !first.is_first());
+        assert_eq!(bell.rings(), 1);
+        drop(second);
+        assert!(first.is_first());
+    }
+
+    #[test]
+    fn one_that_is_alone_stays_first() {
+        let (_, door) = lane(1000);
+        let mut ticket = door.enter();
+        (0..3 * ROUND_SLICES).for_each(|_| ticket.spend());
+        assert!(ticket.is_first());
+    }
+
+    #[test]
+    fn those_are_refused_who_would_wait_for_a_quarter_of_what_they_may() {
+        let (lane, door) = lane(80_000);
+        let now = Instant::now();
+        let mut tickets: Vec<_> = (0..SHORT_LEN).map(|_| door.enter()).collect();
+        door.learn(80);
+        // 11.75 slices of 2 ms each.
+        assert!(!door.refuses(now));
+        lane.set_age_max(Duration::from_millis(4 * 94));
+        assert!(door.refuses(now));
+        lane.set_age_max(Duration::from_millis(4 * 94 + 4));
+        tickets.pop();
+        assert!(!door.refuses(now), "a short lane refuses nobody");
+    }
+
+    #[test]
+    fn a_lane_that_was_too_long_is_kept_short_until_nobody_came_who_is_too_many() {
+        let (lane, door) = lane(1000);
+        let now = Instant::now();
+        let mut tickets: Vec<_> = (0..63).map(|_| door.enter()).collect();
+        assert!(door.refuses(now), "63 scripts of two slices");
+        tickets.truncate(SHORT_LEN);
+        let at = |ms| now + Duration::from_millis(ms);
+        lane.relax(at(249));
+        assert!(door.refuses(at(249)));
+        lane.relax(at(498));
+        assert!(door.refuses(at(498)), "one was refused meanwhile");
+        tickets.pop();
+        assert!(!door.refuses(at(499)));
+        lane.relax(at(749));
+        tickets.push(door.enter());
+        assert!(!door.refuses(at(0)));
+    }
+
+    #[test]
+    fn the_age_of_the_lane_counts_as_well() {
+        let (_, door) = lane(1000);
+        let _tickets: Vec<_> = (0..SHORT_LEN).map(|_| door.enter()).collect();
+        let now = Instant::now();
+        assert!(!door.refuses(now));
+        assert!(door.refuses(now + Duration::from_millis(250)));
+    }
+
+    #[test]
+    fn a_route_without_a_script_in_the_lane_hears_nothing_of_it() {
+        let (lane, long) = lane(1000);
+        let quick = lane.door();
+        let now = Instant::now() + Duration::from_secs(1);
+        let tickets: Vec<_> = (0..SHORT_LEN).map(|_| long.enter()).collect();
+        assert!(long.refuses(now) && !quick.refuses(now));
+        let own = quick.enter();
+        assert!(quick.refuses(now));
+        drop(own);
+        assert!(!quick.refuses(now));
+        drop(tickets);
+        assert!(!long.refuses(now));
+    }
+}

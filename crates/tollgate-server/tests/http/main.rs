@@ -22,6 +22,7 @@ mod framing;
 mod heads;
 mod hoards;
 mod intermediary;
+mod lane;
 mod limits;
 mod listening;
 mod loaded;

@@ -149,6 +149,8 @@ fn workers(server: &ServerStatus) -> Value {
             "script_bytes": worker.script_bytes,
             "script_vms_replaced": worker.script_vms_replaced,
             "refused_share": worker.refused_share,
+            "scripts_queued": worker.scripts_queued,
+            "script_queue_age_seconds": worker.script_queue_age.as_secs_f64(),
         })
     };
     server.workers.iter().map(worker).collect()

@@ -169,6 +169,16 @@ fn workers(out: &mut Exposition, server: Option<&ServerStatus>) {
     for (index, worker) in workers() {
         family.sample(&[("worker", &index)], worker.refused_share);
     }
+    let text = "Scripts that were not done within a slice of 2 ms, and run or wait for their next one.";
+    let mut family = out.family("tollgate_worker_scripts_queued", Gauge, text);
+    for (index, worker) in workers() {
+        family.count(&[("worker", &index)], worker.scripts_queued);
+    }
+    let text = "How long the script that is first among these has been among them.";
+    let mut family = out.family("tollgate_worker_script_queue_age_seconds", Gauge, text);
+    for (index, worker) in workers() {
+        family.sample(&[("worker", &index)], worker.script_queue_age.as_secs_f64());
+    }
     let text = "Memory of the scripts of the worker: its Luau VM.";
     let mut family = out.family("tollgate_worker_script_memory_bytes", Gauge, text);
     for (index, worker) in workers() {

@@ -131,8 +131,15 @@ impl Screen {
                 0.0 => String::new(),
                 times => format!(" (VM replaced {times:.0} times)"),
             };
+            let queued = match number(&worker["scripts_queued"]) {
+                0.0 => String::new(),
+                queued => {
+                    let age = duration(number(&worker["script_queue_age_seconds"]));
+                    format!(", {queued:.0} in their queue, the first for {age}")
+                }
+            };
             format!(
-                "{index}: {} connections, turn p99 {turn}, scripts {scripts}{replaced}{refused}",
+                "{index}: {} connections, turn p99 {turn}, scripts {scripts}{replaced}{queued}{refused}",
                 count(&worker["connections"])
             )
         };

@@ -153,6 +153,8 @@ fn check_values(families: &BTreeMap<String, Family>) {
     assert!(value("tollgate_log_sync_seconds_count") >= 1.0);
     assert!(value("tollgate_received_bytes_total") > 100.0 && value("tollgate_sent_bytes_total") > 100.0);
     assert!(value("tollgate_worker_script_memory_bytes{worker=\"1\"}") > 10_000.0);
+    assert_eq!(value("tollgate_worker_scripts_queued{worker=\"1\"}"), 0.0);
+    assert_eq!(value("tollgate_worker_script_queue_age_seconds{worker=\"1\"}"), 0.0);
     assert!(value("process_resident_memory_bytes") > 1e6 && value("process_open_fds") > 5.0);
 }
 

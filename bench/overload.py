@@ -55,7 +55,7 @@ class Work:
         return f"GET {self.path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n".encode() * self.depth
 
 
-WORKS = {"script": Work("/script", 0, 1, 32), "fixed": Work("/fixed", 90, 64, 8)}
+WORKS = {"script": Work("/script", 0, 1, 3), "fixed": Work("/fixed", 90, 64, 8)}
 QUEUE_AGES = ["1s", "20ms"]
 #: Where the queue may be older, the latency of what is taken is the operator's wish.
 QUEUE_AGE_SHORT = "20ms"

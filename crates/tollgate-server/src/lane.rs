@@ -21,7 +21,7 @@ const SLICE: Duration = Duration::from_millis(2);
 /// How many slices the first runs before the others are.
 const ROUND_SLICES: u32 = 8;
 /// So many in a lane are never too many: with fewer a worker would have nothing to do between two of them.
-const SHORT_LEN: usize = 4;
+const SHORT_LEN: usize = 3;
 /// A moving average of this many.
 const REMEMBERED: u32 = 8;
 
@@ -325,9 +325,10 @@ mod tests {
         door.learn(80);
         // 11.75 slices of 2 ms each.
         assert!(!door.refuses(now));
-        lane.set_age_max(Duration::from_millis(4 * 94));
+        lane.set_age_max(Duration::from_millis(4 * 71));
+        assert!(!door.refuses(now));
+        lane.set_age_max(Duration::from_millis(4 * 70));
         assert!(door.refuses(now));
-        lane.set_age_max(Duration::from_millis(4 * 94 + 4));
         tickets.pop();
         assert!(!door.refuses(now), "a short lane refuses nobody");
     }

@@ -93,7 +93,7 @@ abuse: build
 garbage: build
 	bench/garbage.py
 
-# Twice as many requests as the server can answer; a minute.
+# Twice as many requests as the server can answer; seven minutes.
 overload: build
 	bench/overload.py
 

@@ -5,8 +5,9 @@ A worker is asked as fast as it answers (the peak), at 70 % of that, and at twic
 independent clients ask: by a script that computes for some milliseconds, and for a fixed reply, by heads of many fields that come 64 to a connection
 at once, because one core cannot send twice as many as another one can answer otherwise. Needs gcc. Goodput is replies of 200 a second; their latency
 counts from the moment when they were to be sent. It holds if goodput stays at 0.9 of the peak, the p99 of what is taken at three times that at 70 %,
-memory within what the server is told to hold, every refusal is a 503 with Retry-After, and no connection breaks. That of the latency is asked where
-`queue_age_max` is short: a queue that may be a second old is no faster than that.
+memory within what the server is told to hold, every refusal is a 503 with Retry-After, and no connection breaks. That of the latency is asked of the
+fixed reply where `queue_age_max` is short only: a queue that may be a second old is no faster than that. Of scripts it is always: they may wait for a quarter
+of `queue_age_max` until it is certain that they are too many, which is less than one in a hundred of a minute's.
 """
 
 import argparse
@@ -57,7 +58,7 @@ class Work:
 
 WORKS = {"script": Work("/script", 0, 1, 3), "fixed": Work("/fixed", 90, 64, 8)}
 QUEUE_AGES = ["1s", "20ms"]
-#: Where the queue may be older, the latency of what is taken is the operator's wish.
+#: Where the queue may be older, the latency of fixed replies that are taken is the operator's wish.
 QUEUE_AGE_SHORT = "20ms"
 CLIENTS_MAX = 8000
 #: How late a turn of requests may be sent.
@@ -126,7 +127,7 @@ class Offer:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--seconds", type=float, default=60, help="of twice the peak; the rest takes a third of it each")
     parser.add_argument("--only", choices=WORKS)
     parser.add_argument("--queue-age", help="queue_age_max of the server; 1s, its default, and 20ms otherwise")
     arguments = parser.parse_args()
@@ -152,8 +153,8 @@ def measure(server, offer, age, seconds):
     print(f"\n{offer.work.path}, queue_age_max {age}\n")
     print("| offered | requests/s | goodput/s | refused/s | p99 of the accepted | broken | memory |")
     print(f"|{' --- |' * 7}")
-    peak = offer.run(0, seconds).in_time / seconds
-    usual = offer.row("70 % of the peak", 0.7 * peak, seconds)
+    peak = offer.run(0, seconds / 3).in_time / (seconds / 3)
+    usual = offer.row("70 % of the peak", 0.7 * peak, seconds / 3)
     twice = offer.row("twice the peak", 2 * peak, seconds)
     goodput, slower = twice.in_time / seconds / peak, twice.p99_ms / usual.p99_ms
     print(f"\npeak {peak:.0f}/s; at twice that goodput is {goodput:.2f} of it, p99 {slower:.1f}x", flush=True)
@@ -162,7 +163,7 @@ def measure(server, offer, age, seconds):
     failures = twice.failures()
     if goodput < 0.9:
         failures.append(f"goodput {goodput:.2f} of the peak")
-    if age == QUEUE_AGE_SHORT and slower > 3:
+    if slower > 3 and (offer.work == WORKS["script"] or age == QUEUE_AGE_SHORT):
         failures.append(f"p99 {slower:.1f}x that at 70 %")
     grown_mib, bound_mib = offer.memory_mib_max - before_mib, IN_FLIGHT_MIB + CLIENTS_MAX * CONNECTION_KIB / 1024
     if grown_mib > bound_mib:

@@ -108,7 +108,7 @@ async fn content(mut peer: DuplexStream) -> String {
     reply.split("\r\n\r\n").nth(1).unwrap().to_owned()
 }
 
-fn in_turns(site: Site, test: impl AsyncFnOnce(&Turning)) {
+fn in_turns(site: &Site, test: impl AsyncFnOnce(&Turning)) {
     let log = LogOptions::new(&site.folder().join("log"));
     let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |event| panic!("{event:?}")).unwrap();
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
@@ -120,7 +120,7 @@ fn in_turns(site: Site, test: impl AsyncFnOnce(&Turning)) {
 
 #[test]
 fn long_scripts_go_on_one_after_the_other() {
-    in_turns(holders(FOR_EVER), async |turning| {
+    in_turns(&holders(FOR_EVER), async |turning| {
         let mut peers = Vec::new();
         for _ in 0..4 {
             peers.push(turning.ask("/run/hold").await);
@@ -140,7 +140,7 @@ fn long_scripts_go_on_one_after_the_other() {
 
 #[test]
 fn who_is_quick_waits_for_a_slice_and_not_for_the_lane() {
-    in_turns(holders(FOR_EVER), async |turning| {
+    in_turns(&holders(FOR_EVER), async |turning| {
         let mut peers = Vec::new();
         for _ in 0..30 {
             peers.push(turning.ask("/run/hold").await);
@@ -197,7 +197,7 @@ fn a_stream_that_nobody_takes_stops_nobody() {
                 for _ = 1, 20000 do end
             end
         end }";
-    in_turns(holders(FOR_EVER).handler("/stream", script), async |turning| {
+    in_turns(&holders(FOR_EVER).handler("/stream", script), async |turning| {
         let slow = turning.send("/stream", 1000).await;
         // Until nothing more fits between it and its client.
         while turning.number("/see/written").await == 0 || turning.writes_on().await {}
@@ -211,7 +211,7 @@ fn a_stream_that_nobody_takes_stops_nobody() {
 
 #[test]
 fn requests_of_a_pipeline_have_one_place_together() {
-    in_turns(holders(FOR_EVER), async |turning| {
+    in_turns(&holders(FOR_EVER), async |turning| {
         let mut pipeline = turning.open(&get("/run/hold").repeat(20), 1 << 16).await;
         while turning.number("/see/entered").await < 20 {}
         let behind = turning.ask("/run/behind").await;

@@ -203,7 +203,9 @@ impl Queue {
             }
             self.settle(recorder);
         }
-        self.queue_up(context);
+        if !self.running.is_empty() {
+            self.queue_up(context);
+        }
         if std::mem::take(&mut self.is_turn_over) {
             give_turn(context);
         }

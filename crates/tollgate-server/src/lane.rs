@@ -97,11 +97,6 @@ impl Lane {
             .map_or(Duration::ZERO, |first| now.saturating_duration_since(first.since))
     }
 
-    /// Whether some of those who come are refused.
-    pub(crate) fn is_kept_short(&self) -> bool {
-        matches!(self.state.get(), State::Short { .. })
-    }
-
     /// Looks whether those who come may wait again.
     pub(crate) fn relax(&self, now: Instant) {
         if let State::Short { refused_at } = self.state.get()

@@ -87,7 +87,7 @@ impl Acceptor {
                 },
                 Err(error) => self.failed(&worker, &error).await,
             }
-            turns.pass(self.socket.get_ref(), worker.admission.age_max(), &worker.lane).await;
+            turns.pass(self.socket.get_ref(), worker.admission.age_max()).await;
         }
         // What is left in the queue of a socket that stays open is for whoever serves it next.
         if !self.outlives_us

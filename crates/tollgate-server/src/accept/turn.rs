@@ -3,19 +3,14 @@
 //! One connection is, then all that is ready comes first: who comes in a crowd waits in the kernel, in nobody's way. But there
 //! nobody tells them anything. So where turns take so long that those who wait will not be served in time, some of them
 //! are accepted to be refused: as many as are too many, at most as many as cost next to nothing beside the turn.
-//!
-//! While long scripts are refused anyway, some more are accepted in a turn: most of what they ask takes no time.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use crate::lane::Lane;
 use crate::sys::{self, AcceptQueue};
 
 /// In a turn of so long one connection is refused, which takes a tenth of that.
 const REFUSAL_PAUSE: Duration = Duration::from_micros(250);
-/// So many are accepted in a turn while scripts that would wait are refused.
-const AT_ONCE: u32 = 8;
 /// How many turns are looked at: a single long one tells nothing of the next.
 const TURNS: usize = 4;
 
@@ -27,8 +22,6 @@ pub(super) struct Turns {
     next: usize,
     /// What is left of those that this turn refuses.
     refusals: u32,
-    /// How many this turn accepted.
-    accepted: u32,
 }
 
 /// What becomes of a connection.
@@ -44,7 +37,7 @@ impl Turns {
     }
 
     fn among(queue_len_max: u32) -> Self {
-        Self { queue_len_max, last: [Duration::ZERO; TURNS], next: 0, refusals: 0, accepted: 0 }
+        Self { queue_len_max, last: [Duration::ZERO; TURNS], next: 0, refusals: 0 }
     }
 
     /// Decides about the connection that was accepted.
@@ -62,24 +55,13 @@ impl Turns {
     }
 
     /// Gives others their turn, if one is due. Who waits on `listener` may do so for `patience`.
-    pub(super) async fn pass(&mut self, listener: &OwnedFd, patience: Duration, lane: &Lane) {
-        let at_once = if lane.is_kept_short() { AT_ONCE } else { 1 };
-        if !self.is_over(at_once) {
+    pub(super) async fn pass(&mut self, listener: &OwnedFd, patience: Duration) {
+        if self.refusals > 0 {
             return;
         }
         let begun = Instant::now();
         tokio::task::yield_now().await;
-        self.refusals = self.note(begun.elapsed() / at_once, patience, || sys::accept_queue(listener));
-    }
-
-    /// Whether the connection that was accepted is the last of its turn.
-    fn is_over(&mut self, at_once: u32) -> bool {
-        self.accepted += 1;
-        let is_over = self.refusals == 0 && self.accepted >= at_once;
-        if is_over {
-            self.accepted = 0;
-        }
-        is_over
+        self.refusals = self.note(begun.elapsed(), patience, || sys::accept_queue(listener));
     }
 
     /// How many are refused, after a turn that took so long.
@@ -128,18 +110,6 @@ mod tests {
         assert_eq!(refused(&[1, 1, 900, 1], 500), 0);
         assert_eq!(refused(&[1, 1, 1, 900], 500), 0);
         assert_eq!(refused(&[900, 900, 900, 900], 500), 499);
-    }
-
-    #[test]
-    fn a_turn_accepts_so_many_and_those_that_it_refuses() {
-        let mut turns = Turns { refusals: 2, ..Turns::among(4096) };
-        let over = |turns: &mut Turns, at_once| {
-            turns.fate();
-            turns.is_over(at_once)
-        };
-        assert_eq!([over(&mut turns, 1), over(&mut turns, 1), over(&mut turns, 1)], [false, true, true]);
-        let ends: Vec<_> = (0..7).map(|_| over(&mut turns, 3)).collect();
-        assert_eq!(ends, [false, false, true, false, false, true, false]);
     }
 
     #[test]

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Instructions of the whole process per request, by callgrind: `bench/instructions.py [--depth 16] [--proxied BYTES]`. Needs valgrind.
+"""Instructions of the whole process per request, by callgrind: `bench/instructions.py [--depth 16] [KIND]`. Needs valgrind.
 
-One connection sends packets of so many requests for a fixed reply, or one by one such that a backend answers by so many bytes.
-Counting begins when a first connection was served: what a start takes depends on the clock. Scripts are not counted: valgrind does
-not survive how they read the clock of their thread.
+One connection sends packets of so many requests for a fixed reply, or for another kind: that of a script (`--script`), either with a
+record at `written` (`--recorded`), or one by one such that a backend answers by so many bytes (`--proxied BYTES`). Counting begins
+when a first connection was served: what a start takes depends on the clock. Of what is recorded, runs differ by the batches of the log.
 """
 
 import argparse
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,10 +16,11 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from servers import PROGRAM
+from servers import PEERS, PROGRAM
 
 CONFIGURATION = """
 [server]
@@ -37,21 +39,60 @@ urls = ["http://127.0.0.1:@PORT@"]
 path = "/*"
 proxy = "app"
 """
+SCRIPT = """
+[[route]]
+path = "/*"
+script = "recorded.luau"
+"""
+STREAM = """
+[stream.scores]
+ack = "written"
+columns = [
+  { name = "at", type = "timestamp", from = "request.time" },
+  { name = "client", type = "inet", from = "request.remote_addr" },
+  { name = "path", type = "text", from = "request.path" },
+  { name = "status", type = "int", from = "reply.status" },
+  { name = "took_us", type = "int", from = "reply.time_us" },
+  { name = "score", type = "float", from = "record.score" },
+]
+"""
+IN_STREAM = 'stream = "scores"\n'
 FIRST, PACKETS = 100, 500
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--depth", type=int, default=16, help="requests in a packet")
+    parser.add_argument("--script", action="store_true", help="a script answers")
+    parser.add_argument("--recorded", action="store_true", help="what is answered is recorded")
     parser.add_argument("--proxied", type=int, metavar="BYTES", help="a backend answers, by so many bytes")
+    parser.add_argument("--profile", type=Path, metavar="FILE", help="leave callgrind's counts by function there")
     arguments = parser.parse_args()
-    if arguments.proxied is None:
-        routes, depth, content, what = FIXED, arguments.depth, b"hello, world\n", "fixed reply"
-    else:
+    kind = kind_of(arguments)
+    instructions = count(kind, arguments.profile) / PACKETS / kind.depth
+    print(f"{kind.name}, {kind.depth} to a packet: {instructions:.0f} instructions a request")
+
+
+class Kind(NamedTuple):
+    name: str
+    routes: str
+    target: str
+    depth: int
+    #: Of a reply.
+    content: bytes
+
+
+def kind_of(arguments: argparse.Namespace) -> Kind:
+    if arguments.proxied is not None:
         content = bytes(arguments.proxied)
-        routes, depth, what = PROXIED.replace("@PORT@", str(answer(content))), 1, f"proxied, {len(content)} bytes"
-    instructions = count(routes, depth, content) / PACKETS / depth
-    print(f"{what}, {depth} to a packet: {instructions:.0f} instructions a request")
+        routes = PROXIED.replace("@PORT@", str(answer(content)))
+        return Kind(f"proxied, {len(content)} bytes", routes, "/fixed", 1, content)
+    kind = Kind("fixed reply", FIXED, "/fixed", arguments.depth, b"hello, world\n")
+    if arguments.script:
+        kind = Kind("script", SCRIPT, "/recorded?x=20", arguments.depth, b'{"score":41}')
+    if arguments.recorded:
+        kind = kind._replace(name=f"{kind.name}, recorded", routes=STREAM + kind.routes + IN_STREAM)
+    return kind
 
 
 def answer(content: bytes) -> int:
@@ -76,20 +117,24 @@ def answer(content: bytes) -> int:
     return listener.getsockname()[1]
 
 
-def count(routes: str, depth: int, content: bytes) -> int:
+def count(kind: Kind, profile: Path | None) -> int:
     with tempfile.TemporaryDirectory(prefix="tollgate-instructions-") as folder:
-        Path(folder, "tollgate.toml").write_text(CONFIGURATION + routes)
+        Path(folder, "tollgate.toml").write_text(CONFIGURATION + kind.routes)
+        shutil.copy(PEERS / "tollgate-recorded.luau", Path(folder, "recorded.luau"))
         callgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out"]
         command = [*callgrind, str(PROGRAM), "serve", "--no-load", folder]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         port = int(server.stdout.readline().split()[1].rsplit(":", 1)[1])
-        ask(port, depth, content, FIRST)
+        ask(port, kind, FIRST)
         control("--zero", server.pid)
-        ask(port, depth, content, PACKETS)
+        ask(port, kind, PACKETS)
         control("--dump", server.pid)
         server.send_signal(signal.SIGTERM)
         server.wait(120)
-        return int(re.search(r"^totals: (\d+)", Path(folder, "out.1").read_text(), re.MULTILINE)[1])
+        counts = Path(folder, "out.1").read_text()
+        if profile:
+            profile.write_text(counts)
+        return int(re.search(r"^totals: (\d+)", counts, re.MULTILINE)[1])
 
 
 def control(order: str, process: int):
@@ -97,16 +142,17 @@ def control(order: str, process: int):
     subprocess.run(["callgrind_control", order, str(process)], check=True, **quiet)
 
 
-def ask(port: int, depth: int, content: bytes, packets: int):
+def ask(port: int, kind: Kind, packets: int):
+    request = f"GET {kind.target} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
     with socket.create_connection(("127.0.0.1", port)) as peer:
         replies = peer.makefile("rb")
         for _ in range(packets):
-            peer.sendall(b"GET /fixed HTTP/1.1\r\nHost: a\r\n\r\n" * depth)
-            for _ in range(depth):
+            peer.sendall(request * kind.depth)
+            for _ in range(kind.depth):
                 assert replies.readline().startswith(b"HTTP/1.1 200")
                 while replies.readline().strip():
                     pass
-                assert replies.read(len(content)) == content
+                assert replies.read(len(kind.content)) == kind.content
 
 
 if __name__ == "__main__":

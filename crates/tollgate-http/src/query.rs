@@ -7,16 +7,16 @@ use std::borrow::Cow;
 ///
 /// A piece without `=` is a name with an empty value; empty pieces are skipped; a malformed escape stays as it is.
 pub fn query_pairs(raw: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
-    raw.split('&').filter(|piece| !piece.is_empty()).map(|piece| {
+    // One look at the whole: most have nothing to decode.
+    let is_plain = memchr::memchr2(b'+', b'%', raw.as_bytes()).is_none();
+    let decode = move |text| if is_plain { Cow::Borrowed(text) } else { decoded(text) };
+    raw.split('&').filter(|piece| !piece.is_empty()).map(move |piece| {
         let (name, value) = piece.split_once('=').unwrap_or((piece, ""));
         (decode(name), decode(value))
     })
 }
 
-fn decode(text: &str) -> Cow<'_, str> {
-    if memchr::memchr2(b'+', b'%', text.as_bytes()).is_none() {
-        return Cow::Borrowed(text);
-    }
+fn decoded(text: &str) -> Cow<'_, str> {
     let decoded = decode_bytes(text.as_bytes());
     Cow::Owned(
         String::from_utf8(decoded)

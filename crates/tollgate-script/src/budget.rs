@@ -46,6 +46,8 @@ pub(crate) struct Budget {
     running: Arc<Running>,
     slice_ticks: u64,
     cpu_budget: Duration,
+    /// The whole of it.
+    cpu_ticks: u64,
     /// The next tick at which the interrupt has something to decide.
     next: Cell<u64>,
     /// The tick before which the budget cannot be used up.
@@ -77,6 +79,7 @@ impl Budget {
             running: Running::enroll(),
             slice_ticks: in_ticks(slice),
             cpu_budget,
+            cpu_ticks: in_ticks(cpu_budget),
             next: Cell::new(NEVER),
             cpu_end: Cell::new(NEVER),
             entered: Cell::new(0),
@@ -105,8 +108,10 @@ impl Budget {
     pub(crate) fn enter(&self, spent: Duration, coroutine: Option<*const c_void>) {
         self.running.begin();
         let now = ticker::now();
+        let left_ticks =
+            if spent.is_zero() { self.cpu_ticks } else { in_ticks(self.cpu_budget.saturating_sub(spent)) };
         // One more, as the running tick is partly gone: nobody gets less than the budget.
-        let cpu_end = now + in_ticks(self.cpu_budget.saturating_sub(spent)) + 1;
+        let cpu_end = now + left_ticks + 1;
         let slice_end = if coroutine.is_some() { now + self.slice_ticks } else { NEVER };
         self.entered.set(now);
         self.spent.set(spent);

@@ -116,22 +116,25 @@ impl Reader<'_> {
 
     /// Reads what changes of a reply: header fields.
     fn change(&self, value: Seen<'_>) -> Result<Outcome> {
-        let changed = match value {
-            Seen::Table(table) => table.pick(self.parts).map_err(|key| unknown_part(&key))?,
+        let mut changed = [Seen::Nil; PARTS.len()];
+        match value {
+            Seen::Table(table) => {
+                table.pick(self.parts, &mut changed).map_err(|key| unknown_part(&key))?;
+            }
             other => {
                 return Err(reply(format!(
                     "an after script returned a {}: allowed are nothing, {{ headers = ... }}",
                     other.kind()
                 )));
             }
-        };
-        let [status, given, rest @ ..]: [Seen<'_>; PARTS.len()] = changed;
+        }
+        let [status, given, rest @ ..] = &changed;
         if !matches!(status, Seen::Nil) || rest.iter().any(|part| !matches!(part, Seen::Nil)) {
             return Err(reply(
                 "an after script changes headers alone: allowed are nothing, { headers = ... }",
             ));
         }
-        let headers = headers(given, self.budget)?;
+        let headers = headers(*given, self.budget)?;
         Ok(Outcome { headers, ..Outcome::empty(200) })
     }
 
@@ -165,34 +168,13 @@ impl Reader<'_> {
     }
 
     fn table(&self, table: Entries<'_>) -> Result<Outcome> {
-        let parts = table.pick(self.parts).map_err(|key| unknown_part(&key))?;
-        let [
-            given_status,
-            given_headers,
-            body,
-            json,
-            html,
-            record,
-            etag,
-            last_modified,
-            write,
-            events,
-            file,
-            xml,
-        ] = parts;
-        let status = if let Seen::Nil = given_status { 200 } else { status(given_status)? };
-        let mut headers = headers(given_headers, self.budget)?;
-        let validators = Validators::read(etag, last_modified, self.active)?;
+        let mut parts = [Seen::Nil; PARTS.len()];
+        table.pick(self.parts, &mut parts).map_err(|key| unknown_part(&key))?;
+        let [given_status, given_headers, record, etag, last_modified, contents @ ..] = &parts;
+        let status = if let Seen::Nil = given_status { 200 } else { status(*given_status)? };
+        let mut headers = headers(*given_headers, self.budget)?;
+        let validators = Validators::read(*etag, *last_modified, self.active)?;
         validators.push_lines(&mut headers)?;
-        let contents = [
-            ("body", body),
-            ("json", json),
-            ("html", html),
-            ("xml", xml),
-            ("write", write),
-            ("events", events),
-            ("file", file),
-        ];
         let Content { body, content_type, streamed, mut file } = self.body(contents)?;
         if let Some(file) = &mut file {
             file.take_type(&mut headers)?;
@@ -211,10 +193,11 @@ impl Reader<'_> {
         if streamed == Some(Streamed::Events) && !is_said("cache-control") {
             headers.push((Cow::Borrowed("cache-control"), Bytes::from_static(b"no-store")));
         }
-        let record = self.record(record)?;
-        let outcome =
+        let record = self.record(*record)?;
+        let mut outcome =
             Outcome { status, content_type, headers, body, streamed, file, record, emitted: Vec::new() };
-        Ok(validators.apply(outcome, self.active))
+        validators.apply(&mut outcome, self.active);
+        Ok(outcome)
     }
 }
 
@@ -239,18 +222,28 @@ fn reply(text: impl Into<String>) -> CallError {
     CallError::Reply(text.into())
 }
 
-/// The fields of a reply table.
+/// The fields of a reply table: those of [`content::CONTENTS`] behind the others.
 pub(crate) const PARTS: [&str; 12] = [
     "status",
     "headers",
-    "body",
-    "json",
-    "html",
     "record",
     "etag",
     "last_modified",
+    "body",
+    "json",
+    "html",
+    "xml",
     "write",
     "events",
     "file",
-    "xml",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_gives_a_content_are_the_last_fields() {
+        assert_eq!(PARTS[PARTS.len() - content::CONTENTS.len()..], content::CONTENTS);
+    }
+}

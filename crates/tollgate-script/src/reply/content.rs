@@ -65,9 +65,9 @@ pub(super) struct Content {
 }
 
 impl Reader<'_> {
-    pub(super) fn body(&self, kinds: [(&str, Seen<'_>); CONTENTS.len()]) -> Result<Content> {
-        let mut given = kinds.into_iter().filter(|(_, value)| !matches!(value, Seen::Nil));
-        let Some((name, value)) = given.next() else { return Ok(Content::default()) };
+    pub(super) fn body(&self, values: &[Seen<'_>; CONTENTS.len()]) -> Result<Content> {
+        let mut given = CONTENTS.into_iter().zip(values).filter(|(_, value)| !matches!(value, Seen::Nil));
+        let Some((name, &value)) = given.next() else { return Ok(Content::default()) };
         if let Some((other, _)) = given.next() {
             return Err(reply(format!(
                 "reply has both {name} and {other}: allowed is one of {}",
@@ -139,4 +139,4 @@ fn streamed(value: Seen<'_>, by: Streamed, content_type: ContentType) -> Result<
 }
 
 /// The fields that give a content.
-const CONTENTS: [&str; 7] = ["body", "json", "html", "xml", "write", "events", "file"];
+pub(super) const CONTENTS: [&str; 7] = ["body", "json", "html", "xml", "write", "events", "file"];

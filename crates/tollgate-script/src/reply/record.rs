@@ -1,5 +1,7 @@
 //! Answers for `record` of a reply: the values of a row, in the order of the columns that take them.
 
+use std::iter;
+
 use super::{Reader, Result, key_text, reply};
 use crate::sys::seen::Seen;
 
@@ -44,8 +46,9 @@ pub enum FieldValue {
 
 impl Reader<'_> {
     pub(crate) fn record(&self, value: Seen<'_>) -> Result<Record> {
-        let mut record =
-            Record { values: vec![FieldValue::Nil; self.columns.len()], whole: None, unknown: Vec::new() };
+        // Each value anew, as a clone looks at what it copies.
+        let values = iter::repeat_with(|| FieldValue::Nil).take(self.columns.len()).collect();
+        let mut record = Record { values, whole: None, unknown: Vec::new() };
         let table = match value {
             Seen::Table(table) => table,
             Seen::Nil => return Ok(record),

@@ -2,6 +2,7 @@
 //! request come to. A reply other than 200 has the lines only (RFC 9110 section 13.2.1); so has one to a method that
 //! writes, since the write is over when its reply is read.
 
+use bytes::Bytes;
 use tollgate_http::{Method, Precondition};
 
 use super::{HeaderLine, Outcome, Result, push_line, reply};
@@ -50,25 +51,25 @@ impl Validators {
     }
 
     /// Makes 304 or 412 of an outcome whose request asked for that. The record stays.
-    pub(super) fn apply(&self, outcome: Outcome, active: &ActiveCell) -> Outcome {
+    pub(super) fn apply(&self, outcome: &mut Outcome, active: &ActiveCell) {
         if self.etag.is_none() && self.modified_us.is_none() {
-            return outcome;
+            return;
         }
         let active = active.borrow();
         let head = active.as_ref().map(|active| &active.request.head);
         let Some(head) =
             head.filter(|head| outcome.status == 200 && matches!(head.method(), Method::Get | Method::Head))
         else {
-            return outcome;
+            return;
         };
-        let status = match evaluate(head, self.etag.as_deref().unwrap_or_default(), self.modified_us) {
-            Precondition::Met => return outcome,
+        outcome.status = match evaluate(head, self.etag.as_deref().unwrap_or_default(), self.modified_us) {
+            Precondition::Met => return,
             Precondition::NotModified => 304,
             Precondition::Failed => 412,
         };
-        let headers = outcome.headers.into_iter().filter(|(name, _)| !is_about_content(name)).collect();
-        let (body, record, emitted) = (bytes::Bytes::new(), outcome.record, outcome.emitted);
-        Outcome { status, content_type: None, headers, body, streamed: None, file: None, record, emitted }
+        outcome.headers.retain(|(name, _)| !is_about_content(name));
+        (outcome.content_type, outcome.streamed, outcome.file) = (None, None, None);
+        outcome.body = Bytes::new();
     }
 }
 

@@ -56,17 +56,16 @@ impl Coroutine {
             // memory limit now, so that nothing raises.
             unsafe {
                 ffi::lua_settop(state, 0);
-                if ffi::lua_checkstack(raw.state(), 1) == 0 || ffi::lua_checkstack(state, PREPARED_SLOTS) == 0
+                if ffi::lua_checkstack(raw.state(), 2) == 0 || ffi::lua_checkstack(state, PREPARED_SLOTS) == 0
                 {
                     return Err(mlua::Error::StackError);
                 }
                 ffi::lua_createtable(state, 0, KEPT_FIELDS);
+                raw.push(function)?;
                 raw.push(metatable)?;
-                ffi::lua_xmove(raw.state(), state, 1);
+                ffi::lua_xmove(raw.state(), state, 2);
                 ffi::lua_setmetatable(state, REQ);
                 ffi::lua_setreadonly(state, REQ, 1);
-                raw.push(function)?;
-                ffi::lua_xmove(raw.state(), state, 1);
                 ffi::lua_pushvalue(state, REQ);
                 Ok(ffi::lua_topointer(state, REQ))
             }
@@ -289,7 +288,7 @@ impl Coroutine {
     }
 }
 
-/// `req`, its metatable or the function, and the argument.
+/// `req`, the function, and its metatable or the argument.
 const PREPARED_SLOTS: c_int = 3;
 
 /// Room for the tables that [`super::stack::Stack::texts`] keeps in a `req`.

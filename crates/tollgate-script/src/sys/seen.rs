@@ -150,19 +150,22 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// Returns the values of known names, in their order.
+    /// Puts the values of known names at their places.
     ///
     /// # Errors
     /// The first key that is none of them.
-    pub(crate) fn pick<const N: usize>(&self, names: &Interned) -> Result<[Seen<'a>; N], Seen<'a>> {
-        let mut picked = [Seen::Nil; N];
+    pub(crate) fn pick<const N: usize>(
+        &self,
+        names: &Interned,
+        picked: &mut [Seen<'a>; N],
+    ) -> Result<(), Seen<'a>> {
         let mut at = 0;
         loop {
             // SAFETY: as in `each`, but what was picked stays on the stack, and with it in its place, until `look` ends.
             unsafe {
                 at = ffi::lua_rawiter(self.state, self.slot, at);
                 if at < 0 {
-                    return Ok(picked);
+                    return Ok(());
                 }
                 let value = ffi::lua_gettop(self.state);
                 let key = Seen::at(self.state, value - 1);

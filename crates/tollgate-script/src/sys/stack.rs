@@ -153,11 +153,9 @@ impl Stack {
         unsafe {
             ffi::lua_createtable(state, 0, c_int::try_from(expected).unwrap_or(0));
             let table = ffi::lua_gettop(state);
-            for (name, value) in pairs {
+            for (place, (name, value)) in pairs.enumerate() {
                 self.text((*name).as_ref());
-                ffi::lua_pushvalue(state, -1);
-                if ffi::lua_rawget(state, table) == ffi::LUA_TNIL {
-                    ffi::lua_settop(state, table + 1);
+                if place == 0 || self.is_new(table) {
                     self.text((*value).as_ref());
                     ffi::lua_rawset(state, table);
                 }
@@ -177,6 +175,20 @@ impl Stack {
             ffi::lua_pushvalue(state, table);
             ffi::lua_rawset(state, 1);
             ffi::lua_setreadonly(state, 1, 1);
+        }
+    }
+
+    /// Whether a table has nothing under the name on top.
+    ///
+    /// # Safety
+    /// The table is at its place, and the stack has a slot more.
+    unsafe fn is_new(&self, table: c_int) -> bool {
+        // SAFETY: the stack is as high afterwards as before.
+        unsafe {
+            ffi::lua_pushvalue(self.state, -1);
+            let found = ffi::lua_rawget(self.state, table);
+            ffi::lua_settop(self.state, -2);
+            found == ffi::LUA_TNIL
         }
     }
 }

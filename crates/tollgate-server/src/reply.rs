@@ -9,6 +9,7 @@ use bytes::Bytes;
 use tollgate_http::{
     Connection, Methods, ReplyBody, StatusCode, begin_reply_head, end_reply_head, push_field,
 };
+use tollgate_log::Level;
 use tollgate_script::{HeaderLine, Outcome, Replied, RequestId};
 
 use crate::file_slice::FileSlice;
@@ -253,12 +254,14 @@ pub(crate) struct Writing {
     pub(crate) framing: Framing,
     /// What it says about the connection.
     pub(crate) connection: Option<Connection>,
+    /// Where it says that its records are.
+    pub(crate) level: Option<Level>,
 }
 
 impl Writing {
     /// Of a whole reply to any method but HEAD, which says nothing about the connection.
     pub(crate) const fn whole(date: [u8; 29]) -> Self {
-        Self { date, is_head: false, framing: Framing::Length, connection: None }
+        Self { date, is_head: false, framing: Framing::Length, connection: None, level: None }
     }
 }
 
@@ -273,6 +276,11 @@ pub(crate) fn write_head(out: &mut Vec<u8>, reply: &Reply, id: Option<&RequestId
     out.extend_from_slice(&reply.lines);
     for (name, value) in &reply.fields {
         push_field(out, name.as_bytes(), value);
+    }
+    if let Some(level) = writing.level {
+        out.extend_from_slice(b"Tollgate-Ack: ");
+        out.extend_from_slice(level.name().as_bytes());
+        out.extend_from_slice(b"\r\n");
     }
     if let Some(id) = id
         && !reply.has(REQUEST_ID)

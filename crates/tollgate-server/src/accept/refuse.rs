@@ -12,7 +12,7 @@ use tollgate_http::StatusCode;
 use crate::conn;
 use crate::listen::Family;
 use crate::observe::{Refusal, RouteTally};
-use crate::reply::{Framing, Replies, Reply, Writing};
+use crate::reply::{Replies, Reply, Writing};
 use crate::worker::Worker;
 
 /// Connections that are told so in their own time, by worker; more are closed without a word.
@@ -59,10 +59,9 @@ pub(super) fn turn_away(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
 fn tell(worker: &Worker, socket: &OwnedFd, asked: &[u8]) {
     let reply = Reply::refused(StatusCode::SERVICE_UNAVAILABLE, "the server is behind: nothing was recorded");
     let writing = Writing {
-        framing: Framing::Length,
-        date: worker.clock.date(),
         is_head: asked.starts_with(b"HEAD "),
         connection: Some(tollgate_http::Connection::Close),
+        ..Writing::whole(worker.clock.date())
     };
     let mut replies = Replies::default();
     let tally = RouteTally { status: reply.status, begun: Instant::now(), route: None };

@@ -236,7 +236,8 @@ impl<S: Transport> Connection<S> {
         let id = handled.filter(|_| self.rules.tells_request_ids()).map(|handled| &handled.id);
         let route = handled.map(|handled| handled.route.clone());
         let tally = RouteTally { status: answer.reply.status, begun: form.begun, route };
-        let writing = Writing { date: self.worker.clock.date(), is_head: form.is_head, framing, connection };
+        let (date, level) = (self.worker.clock.date(), answer.level);
+        let writing = Writing { date, is_head: form.is_head, framing, connection, level };
         // RFC 9110 section 15.2: HTTP/1.0 knows no interim replies.
         if form.version == Version::Http11 {
             self.replies.lead(&answer.reply.interim);

@@ -9,7 +9,7 @@ use tollgate_log::{Transaction, Value, ValueError};
 use tollgate_script::BodyError;
 
 use super::items::{Item, SplitError, split};
-use super::records::{refused, with_level};
+use super::records::{level_told, refused};
 use super::{Answer, Exchange};
 use crate::recorder::Recorder;
 use crate::reply::Reply;
@@ -78,7 +78,8 @@ pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Record
             gate.iter().for_each(|gate| gate.note_rejected(&rejected));
             let told = rejected.iter().map(|(index, reason)| (*index, reason.as_str()));
             let reply = Reply::new(StatusCode::OK, "application/json", summary(items.len(), told));
-            Answer { reply: with_level(Cow::Owned(reply), stream.ack), gate, flow: None }
+            let level = level_told(&reply, stream.ack);
+            Answer { reply: Cow::Owned(reply), gate, level, flow: None }
         }
         Err(error) => refused(&error, &exchange.request.id, recorder).into(),
     }

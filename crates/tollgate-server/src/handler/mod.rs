@@ -21,6 +21,7 @@ use std::time::Instant;
 
 use tollgate_backend::{Client, UploadPlace};
 use tollgate_http::{Method, Methods, RequestHead, StatusCode};
+use tollgate_log::Level;
 use tollgate_script::{Host, LoadError, Reach, RecordFields, Request, Role};
 
 use crate::cors::Cors;
@@ -107,6 +108,8 @@ pub(crate) struct Exchange {
 pub(crate) struct Answer<'a> {
     pub(crate) reply: Cow<'a, Reply>,
     pub(crate) gate: Option<Gate>,
+    /// Where its records are by then, if it says so.
+    pub(crate) level: Option<Level>,
     /// What writes the content of a streamed reply.
     pub(crate) flow: Option<Box<Flow>>,
 }
@@ -114,17 +117,18 @@ pub(crate) struct Answer<'a> {
 impl<'a> Answer<'a> {
     /// A reply that waits for nothing.
     pub(crate) fn plain(reply: &'a Reply) -> Self {
-        Self { reply: Cow::Borrowed(reply), gate: None, flow: None }
+        Self { reply: Cow::Borrowed(reply), gate: None, level: None, flow: None }
     }
 
     pub(crate) fn into_owned(self) -> Answer<'static> {
-        Answer { reply: Cow::Owned(self.reply.into_owned()), gate: self.gate, flow: self.flow }
+        let Self { reply, gate, level, flow } = self;
+        Answer { reply: Cow::Owned(reply.into_owned()), gate, level, flow }
     }
 }
 
 impl From<Reply> for Answer<'_> {
     fn from(reply: Reply) -> Self {
-        Self { reply: Cow::Owned(reply), gate: None, flow: None }
+        Self { reply: Cow::Owned(reply), gate: None, level: None, flow: None }
     }
 }
 

@@ -24,7 +24,7 @@ impl Endpoint {
         request: &Request,
         recorder: &Recorder,
     ) -> Answer<'a> {
-        let plain = |reply| Answer { reply, gate: None, flow: None };
+        let plain = |reply| Answer { reply, gate: None, level: None, flow: None };
         let Some(took_us) = took_us else { return plain(reply) };
         let Records { own, emitted } = records;
         if emitted
@@ -41,7 +41,10 @@ impl Endpoint {
             _ => transaction.append(own, &emitted),
         };
         match appended {
-            Ok(gate) => Answer { reply: with_level(reply, self.ack(&emitted)), gate, flow: None },
+            Ok(gate) => {
+                let level = level_told(&reply, self.ack(&emitted));
+                Answer { reply, gate, level, flow: None }
+            }
             Err(AppendError::TooLarge { bytes, limit }) if !emitted.is_empty() => {
                 let id = &request.id;
                 tracing::error!(route = self.path, %id, "script failed: its records have {bytes} bytes, limit {limit} bytes");
@@ -115,14 +118,11 @@ fn append(
 }
 
 /// A success that stands on less than the disk says so.
-pub(super) fn with_level(mut reply: Cow<'_, Reply>, ack: Ack) -> Cow<'_, Reply> {
-    if let Ack::Log(level) = ack
-        && level < Level::Synced
-        && reply.status.as_u16() < 400
-    {
-        reply.to_mut().push("Tollgate-Ack", level.name());
+pub(super) fn level_told(reply: &Reply, ack: Ack) -> Option<Level> {
+    match ack {
+        Ack::Log(level) if level < Level::Synced && reply.status.as_u16() < 400 => Some(level),
+        Ack::Log(_) | Ack::Loaded { .. } => None,
     }
-    reply
 }
 
 pub(super) fn refused(error: &AppendError, id: &RequestId, recorder: &Recorder) -> Reply {

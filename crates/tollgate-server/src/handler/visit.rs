@@ -367,7 +367,6 @@ impl Visit {
     /// Makes the answer and appends the records, those of a transaction together; once. None: the handler has not
     /// returned.
     pub(crate) fn answer(&mut self, recorder: &Recorder) -> Option<Answer<'_>> {
-        let took_us = self.took_us(&Records::default());
         let endpoint = &self.exchange.endpoint;
         let request = &self.exchange.request;
         let mut answer = match &mut self.stage {
@@ -376,6 +375,7 @@ impl Visit {
                 Handler::Collect(stream) => collect::answer(stream, &self.exchange, recorder),
                 Handler::Reply(reply) => {
                     let reply = Cow::Borrowed(reply.reply());
+                    let took_us = endpoint.stream.as_ref().map(|_| self.exchange.took_us());
                     endpoint.record(reply, Records::default(), took_us, request, recorder)
                 }
                 Handler::Script(_) | Handler::Files(_) | Handler::Proxy(_) => return None,

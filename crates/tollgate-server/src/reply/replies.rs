@@ -197,7 +197,7 @@ impl Replies {
                 Some(reply) => {
                     own.for_each(drop);
                     is_last_replaced = true;
-                    entry.writing.framing = Framing::Length;
+                    (entry.writing.framing, entry.writing.level) = (Framing::Length, None);
                     entry.tally.status = reply.status;
                     let reply = reply.with_kept_fields(written);
                     write_head(&mut bytes, &reply, None, entry.writing);

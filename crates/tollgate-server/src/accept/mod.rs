@@ -18,8 +18,9 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, watch};
+use tokio::task::spawn_local;
 
-use crate::conn::{self, Origin};
+use crate::conn::{self, Origin, Socket};
 use crate::crowd::Seat;
 use crate::listen::{Family, Listener};
 use crate::server::Order;
@@ -197,15 +198,11 @@ pub(crate) async fn take_over(
 
 fn open(worker: &Rc<Worker>, accepted: Accepted) {
     let Accepted { seat, socket, family, origin } = accepted;
-    let opened = match family {
-        Family::Tcp => TcpStream::from_std(socket.into())
-            .map(|stream| drop(tokio::task::spawn_local(conn::serve(worker.clone(), stream, origin, seat)))),
-        Family::Unix => UnixStream::from_std(socket.into())
-            .map(|stream| drop(tokio::task::spawn_local(conn::serve(worker.clone(), stream, origin, seat)))),
-    };
-    if let Err(error) = opened {
-        tracing::warn!(%error, "a connection is closed that cannot be waited for");
-    }
+    let worker = worker.clone();
+    drop(match family {
+        Family::Tcp => spawn_local(conn::serve(worker, Socket::<TcpStream>::new(socket), origin, seat)),
+        Family::Unix => spawn_local(conn::serve(worker, Socket::<UnixStream>::new(socket), origin, seat)),
+    });
 }
 
 fn accept(listener: &OwnedFd) -> io::Result<(OwnedFd, Option<IpAddr>)> {

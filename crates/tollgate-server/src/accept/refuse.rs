@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::task::spawn_local;
 use tollgate_http::StatusCode;
 
-use crate::conn;
+use crate::conn::{self, Socket};
 use crate::listen::Family;
 use crate::observe::{Refusal, RouteTally};
 use crate::reply::{Replies, Reply, Writing};
@@ -30,15 +31,11 @@ fn tell_in_time(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
     if worker.refusals.get() >= REFUSALS_AT_ONCE_MAX {
         return;
     }
-    let refused = match family {
-        Family::Tcp => TcpStream::from_std(socket.into())
-            .map(|stream| drop(tokio::task::spawn_local(conn::refuse(worker.clone(), stream)))),
-        Family::Unix => UnixStream::from_std(socket.into())
-            .map(|stream| drop(tokio::task::spawn_local(conn::refuse(worker.clone(), stream)))),
-    };
-    if let Err(error) = refused {
-        tracing::debug!(%error, "a connection is closed that cannot be waited for");
-    }
+    let worker = worker.clone();
+    drop(match family {
+        Family::Tcp => spawn_local(conn::refuse(worker, Socket::<TcpStream>::new(socket))),
+        Family::Unix => spawn_local(conn::refuse(worker, Socket::<UnixStream>::new(socket))),
+    });
 }
 
 /// Tells a connection that it would wait too long. What it asked is in the socket already, and is read first: bytes that

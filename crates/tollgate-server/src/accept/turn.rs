@@ -69,10 +69,11 @@ impl Turns {
         self.last[self.next] = took;
         self.next = (self.next + 1) % TURNS;
         let in_time = count(patience, self.last.into_iter().min().unwrap_or_default());
-        if in_time >= self.queue_len_max {
+        let refusals_max = count(took, REFUSAL_PAUSE);
+        if refusals_max == 0 || in_time >= self.queue_len_max {
             return 0;
         }
-        queue().len.saturating_sub(in_time).min(count(took, REFUSAL_PAUSE))
+        queue().len.saturating_sub(in_time).min(refusals_max)
     }
 }
 
@@ -103,6 +104,15 @@ mod tests {
     #[test]
     fn a_turn_refuses_no_more_than_costs_a_tenth_of_it() {
         assert_eq!(refused(&[4; 4], 4096), 16);
+    }
+
+    #[test]
+    fn nobody_asks_who_waits_after_a_turn_that_is_too_short_to_refuse_one() {
+        let mut turns = Turns::among(4096);
+        let took = REFUSAL_PAUSE - Duration::from_nanos(1);
+        for _ in 0..TURNS {
+            assert_eq!(turns.note(took, MS, || panic!("the queue is looked at")), 0);
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncWrite, ReadBuf};
 
 use super::deadline::Phase;
 use super::stream::{Came, read};
@@ -30,11 +30,11 @@ impl<S: Transport> Connection<S> {
         if !self.input.is_empty() {
             return Ok(true);
         }
-        let (mut stream, worker) = (pin!(&mut self.stream), &self.worker);
+        let Self { stream, worker, .. } = self;
         poll_fn(|context| {
             let mut scratch = worker.scratch.0.borrow_mut();
             let mut came = ReadBuf::new(&mut scratch);
-            match stream.as_mut().poll_read(context, &mut came) {
+            match stream.poll_read_last(context, &mut came) {
                 Poll::Pending => Poll::Ready(Ok(false)),
                 Poll::Ready(Ok(())) => Poll::Ready(Ok(!came.filled().is_empty())),
                 Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),

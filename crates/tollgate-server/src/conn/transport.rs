@@ -3,15 +3,10 @@
 use std::fs::File;
 use std::future::pending;
 use std::io;
-use std::os::fd::AsFd;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::task::{Context, Poll};
 
-use rustix::net::{SendFlags, send};
-use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::reply::Framing;
 
@@ -22,7 +17,7 @@ pub(crate) const UNSENT_BYTES: u32 = 32 << 10;
 /// What leaves of a file by one call all the same, as the bound is looked at before each packet: letting more go ahead is no gain.
 pub(super) const FILE_BYTES_AT_ONCE: u64 = 64 << 10;
 /// The same at the end of a connection, for files: their pages are in memory once, however many peers wait for them.
-const UNSENT_FILE_BYTES: u32 = 1 << 20;
+pub(super) const UNSENT_FILE_BYTES: u32 = 1 << 20;
 
 /// A byte stream that replies leave by. The methods have defaults for streams that are more than a socket.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
@@ -49,95 +44,22 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
 
     /// Waits until the peer has broken the connection off; one that only ended its half has not. For who reads nothing now, and
     /// would not hear of it otherwise.
-    fn broken_off(&self) -> impl Future<Output = io::Error> {
+    fn broken_off(&mut self) -> impl Future<Output = io::Error> {
         pending()
+    }
+
+    /// Reads what has come. Who is about to close asks, and need not hear of more.
+    fn poll_read_last(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(self).poll_read(context, buffer)
     }
 
     /// Ends a reply that is not whole, so that the client sees it. Without its last chunk it shows; where the end of the
     /// connection is the end of the content, the connection has to be reset.
     fn abort(&mut self, framing: Framing);
-}
-
-macro_rules! socket_transport {
-    ($socket:ty, $go_ahead:expr) => {
-        impl Transport for $socket {
-            fn let_files_go_ahead(&mut self) -> io::Result<()> {
-                $go_ahead(self)
-            }
-
-            fn poll_write_more(
-                &mut self,
-                context: &mut Context<'_>,
-                bytes: &[u8],
-            ) -> Poll<io::Result<usize>> {
-                loop {
-                    ready!(self.poll_write_ready(context))?;
-                    let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
-                    let sent = self.try_io(Interest::WRITABLE, || Ok(send(self.as_fd(), bytes, flags)?));
-                    if !is_blocked(&sent) {
-                        return Poll::Ready(sent);
-                    }
-                }
-            }
-
-            fn poll_send_file(
-                &mut self,
-                context: &mut Context<'_>,
-                file: &File,
-                offset: u64,
-                len: usize,
-            ) -> Option<Poll<io::Result<usize>>> {
-                loop {
-                    match self.poll_write_ready(context) {
-                        Poll::Pending => return Some(Poll::Pending),
-                        Poll::Ready(Err(error)) => return Some(Poll::Ready(Err(error))),
-                        Poll::Ready(Ok(())) => {}
-                    }
-                    let mut at = offset;
-                    let send = || Ok(rustix::fs::sendfile(self.as_fd(), file, Some(&mut at), len)?);
-                    let sent = self.try_io(Interest::WRITABLE, send);
-                    match &sent {
-                        Err(error) if is_unable(error) => return None,
-                        _ if is_blocked(&sent) => {}
-                        _ => return Some(Poll::Ready(sent)),
-                    }
-                }
-            }
-
-            async fn broken_off(&self) -> io::Error {
-                match self.ready(Interest::ERROR).await {
-                    Ok(_) => {
-                        let told = self.take_error().ok().flatten();
-                        told.unwrap_or_else(|| io::ErrorKind::ConnectionReset.into())
-                    }
-                    Err(error) => error,
-                }
-            }
-
-            fn abort(&mut self, framing: Framing) {
-                if framing == Framing::UntilClose {
-                    // A system that refuses closes it as usual.
-                    let _ = SockRef::from(&*self).set_linger(Some(Duration::ZERO));
-                }
-            }
-        }
-    };
-}
-
-socket_transport!(TcpStream, |stream: &TcpStream| {
-    SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_FILE_BYTES)
-});
-socket_transport!(UnixStream, |_: &UnixStream| Ok(()));
-
-/// Readiness was a guess: the runtime asks the system anew.
-fn is_blocked(sent: &io::Result<usize>) -> bool {
-    matches!(sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
-}
-
-/// sendfile(2): errors of files that it cannot send.
-fn is_unable(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP))
 }
 
 /// Any byte stream, as what it is.

@@ -34,6 +34,26 @@ pub(crate) fn readable(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     registered.map_err(io::Error::from)
 }
 
+/// Has a listening TCP socket give a connection out when bytes have come on it, or when its peer was silent for a second (tcp(7),
+/// `TCP_DEFER_ACCEPT`).
+///
+/// # Errors
+/// It is no TCP socket.
+pub(crate) fn defer_accept(listener: BorrowedFd<'_>) -> io::Result<()> {
+    let seconds: libc::c_int = 1;
+    // SAFETY: the descriptor is open, and the kernel reads one integer from where there is one.
+    let result = unsafe {
+        libc::setsockopt(
+            listener.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw const seconds).cast(),
+            size_of_val(&seconds) as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Connections that a listening socket holds and nobody has accepted yet, and how many it can hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct AcceptQueue {

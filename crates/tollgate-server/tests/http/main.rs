@@ -3,6 +3,7 @@
 // clippy knows test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod arriving;
 mod asking;
 mod backend;
 mod bodies;

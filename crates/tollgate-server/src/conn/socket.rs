@@ -1,0 +1,392 @@
+//! A socket as a connection has it: as it was accepted at first, and told of by the runtime once it has to be waited for.
+//!
+//! Who comes with a request and is closed after its reply is never waited for, and costs the system no registration. What came is
+//! read from such a socket once: who asks for more will wait for it, as a rule.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::transport::{Transport, UNSENT_FILE_BYTES};
+use crate::reply::Framing;
+
+/// The socket of one connection.
+pub(crate) enum Socket<R> {
+    /// As it was accepted. Calls are made at once; what would have to wait has it registered.
+    Fresh(OwnedFd),
+    /// The same, and what had come was read.
+    Read(OwnedFd),
+    /// The runtime tells when it can be read from and written to.
+    Registered(R),
+    /// The system could not register it: it is closed.
+    Lost,
+}
+
+/// A socket that the runtime tells of.
+pub(crate) trait Registered: AsyncRead + AsFd + Unpin + Sized {
+    /// # Errors
+    /// The system cannot wait for it.
+    fn register(socket: OwnedFd) -> io::Result<Self>;
+
+    fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Makes a call that writes; one that blocks has the runtime ask the system anew.
+    fn try_write<T>(&self, call: impl FnOnce() -> io::Result<T>) -> io::Result<T>;
+
+    async fn broken_off(&self) -> io::Error;
+
+    fn let_files_go_ahead(socket: BorrowedFd<'_>) -> io::Result<()>;
+}
+
+impl<R: Registered> Socket<R> {
+    /// A socket that does not block.
+    pub(crate) fn new(accepted: OwnedFd) -> Self {
+        Self::Fresh(accepted)
+    }
+
+    fn as_fd(&self) -> io::Result<BorrowedFd<'_>> {
+        match self {
+            Self::Fresh(socket) | Self::Read(socket) => Ok(socket.as_fd()),
+            Self::Registered(stream) => Ok(stream.as_fd()),
+            Self::Lost => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Registers it, if it is not. What is ready by then is told by the system as it is registered, so nothing is missed.
+    fn registered(&mut self) -> io::Result<&mut R> {
+        if let Self::Fresh(_) | Self::Read(_) = self
+            && let Self::Fresh(socket) | Self::Read(socket) = std::mem::replace(self, Self::Lost)
+        {
+            let registered = R::register(socket).inspect_err(|error| {
+                tracing::warn!(%error, "a connection is closed that cannot be waited for");
+            });
+            *self = Self::Registered(registered?);
+        }
+        match self {
+            Self::Registered(stream) => Ok(stream),
+            _ => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Has `call` write, again and again until it does not block.
+    fn poll_call<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        mut call: impl FnMut(BorrowedFd<'_>) -> rustix::io::Result<T>,
+    ) -> Poll<io::Result<T>> {
+        if let Self::Fresh(socket) | Self::Read(socket) = self {
+            match call(socket.as_fd()) {
+                Err(Errno::AGAIN) => {}
+                made => return Poll::Ready(made.map_err(io::Error::from)),
+            }
+        }
+        let stream = self.registered()?;
+        loop {
+            ready!(stream.poll_writable(context))?;
+            let made = stream.try_write(|| Ok(call(stream.as_fd())?));
+            if !matches!(&made, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+                return Poll::Ready(made);
+            }
+        }
+    }
+}
+
+impl<R: Registered> Transport for Socket<R> {
+    fn poll_write_more(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_call(context, |socket| send(socket, bytes, SendFlags::MORE | SendFlags::NOSIGNAL))
+    }
+
+    fn let_files_go_ahead(&mut self) -> io::Result<()> {
+        R::let_files_go_ahead(self.as_fd()?)
+    }
+
+    fn poll_send_file(
+        &mut self,
+        context: &mut Context<'_>,
+        file: &File,
+        offset: u64,
+        len: usize,
+    ) -> Option<Poll<io::Result<usize>>> {
+        match self.poll_call(context, |socket| rustix::fs::sendfile(socket, file, Some(&mut { offset }), len))
+        {
+            Poll::Ready(Err(error)) if is_unable(&error) => None,
+            sent => Some(sent),
+        }
+    }
+
+    fn poll_read_last(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self {
+            Self::Fresh(socket) | Self::Read(socket) => read(socket, buffer),
+            _ => Pin::new(self).poll_read(context, buffer),
+        }
+    }
+
+    async fn broken_off(&mut self) -> io::Error {
+        match self.registered() {
+            Ok(stream) => stream.broken_off().await,
+            Err(error) => error,
+        }
+    }
+
+    fn abort(&mut self, framing: Framing) {
+        if framing == Framing::UntilClose
+            && let Ok(socket) = self.as_fd()
+        {
+            // A system that refuses closes it as usual.
+            let _ = SockRef::from(&socket).set_linger(Some(Duration::ZERO));
+        }
+    }
+}
+
+impl<R: Registered> AsyncRead for Socket<R> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if let Self::Fresh(socket) = this
+            && let Poll::Ready(came) = read(socket, buffer)
+        {
+            if let Self::Fresh(socket) = std::mem::replace(this, Self::Lost) {
+                *this = Self::Read(socket);
+            }
+            return Poll::Ready(came);
+        }
+        Pin::new(this.registered()?).poll_read(context, buffer)
+    }
+}
+
+impl<R: Registered> AsyncWrite for Socket<R> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.get_mut().poll_call(context, |socket| send(socket, bytes, SendFlags::NOSIGNAL))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(shutdown(self.as_fd()?, Shutdown::Write)?))
+    }
+}
+
+/// Reads what came; pending if nothing has, and nobody is told of more.
+fn read(socket: &OwnedFd, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    match recv(socket, buffer.initialize_unfilled(), RecvFlags::empty()) {
+        Ok((_, came)) => {
+            buffer.advance(came);
+            Poll::Ready(Ok(()))
+        }
+        Err(Errno::AGAIN) => Poll::Pending,
+        Err(error) => Poll::Ready(Err(error.into())),
+    }
+}
+
+/// sendfile(2): errors of files that it cannot send.
+fn is_unable(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP))
+}
+
+macro_rules! registered {
+    ($stream:ty, $go_ahead:expr) => {
+        impl Registered for $stream {
+            fn register(socket: OwnedFd) -> io::Result<Self> {
+                Self::from_std(socket.into())
+            }
+
+            fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+                self.poll_write_ready(context)
+            }
+
+            fn try_write<T>(&self, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+                self.try_io(Interest::WRITABLE, call)
+            }
+
+            async fn broken_off(&self) -> io::Error {
+                match self.ready(Interest::ERROR).await {
+                    Ok(_) => {
+                        let told = self.take_error().ok().flatten();
+                        told.unwrap_or_else(|| io::ErrorKind::ConnectionReset.into())
+                    }
+                    Err(error) => error,
+                }
+            }
+
+            fn let_files_go_ahead(socket: BorrowedFd<'_>) -> io::Result<()> {
+                $go_ahead(socket)
+            }
+        }
+    };
+}
+
+registered!(TcpStream, |socket| SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_FILE_BYTES));
+registered!(UnixStream, |_| Ok(()));
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::{Read, Write};
+    use std::net;
+    use std::os::unix::net as unix;
+    use std::pin::pin;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    fn unix_pair() -> (Socket<UnixStream>, unix::UnixStream) {
+        let (ours, peer) = unix::UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        (Socket::new(ours.into()), peer)
+    }
+
+    fn tcp_pair() -> (Socket<TcpStream>, net::TcpStream) {
+        let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (ours, _) = listener.accept().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        (Socket::new(ours.into()), peer)
+    }
+
+    fn block_on<F: Future>(task: F) -> F::Output {
+        tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap().block_on(task)
+    }
+
+    /// What a call comes to that does not wait.
+    async fn now<T>(mut call: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
+        poll_fn(|context| Poll::Ready(call(context))).await
+    }
+
+    async fn read_now<R: Registered>(socket: &mut Socket<R>) -> Option<Vec<u8>> {
+        let mut buffer = [0; 64];
+        let mut came = ReadBuf::new(&mut buffer);
+        match now(|context| Pin::new(&mut *socket).poll_read(context, &mut came)).await {
+            Poll::Ready(read) => read.map(|()| came.filled().to_vec()).ok(),
+            Poll::Pending => None,
+        }
+    }
+
+    fn is_registered<R>(socket: &Socket<R>) -> bool {
+        matches!(socket, Socket::Registered(_))
+    }
+
+    #[test]
+    fn one_request_and_its_reply_take_no_registration() {
+        block_on(async {
+            let (mut socket, mut peer) = unix_pair();
+            peer.write_all(b"request").unwrap();
+            assert_eq!(read_now(&mut socket).await.as_deref(), Some(&b"request"[..]));
+            socket.write_all(b"reply").await.unwrap();
+            let mut buffer = [0; 64];
+            let mut came = ReadBuf::new(&mut buffer);
+            assert!(now(|context| socket.poll_read_last(context, &mut came)).await.is_pending());
+            peer.write_all(b"more").unwrap();
+            assert!(now(|context| socket.poll_read_last(context, &mut came)).await.is_ready());
+            assert_eq!(came.filled(), b"more");
+            socket.shutdown().await.unwrap();
+            assert!(!is_registered(&socket));
+            let mut reply = String::new();
+            peer.read_to_string(&mut reply).unwrap();
+            assert_eq!(reply, "reply");
+        });
+    }
+
+    #[test]
+    fn a_request_that_comes_later_is_waited_for() {
+        block_on(async {
+            let (mut socket, mut peer) = tcp_pair();
+            let mut came = [0; 7];
+            let mut reading = pin!(socket.read_exact(&mut came));
+            assert!(now(|context| reading.as_mut().poll(context)).await.is_pending());
+            peer.write_all(b"request").unwrap();
+            reading.await.unwrap();
+            assert!(is_registered(&socket) && came == *b"request");
+        });
+    }
+
+    #[test]
+    fn what_comes_before_its_socket_is_registered_is_told() {
+        block_on(async {
+            let (mut socket, mut peer) = tcp_pair();
+            peer.write_all(b"one").unwrap();
+            assert!(read_now(&mut socket).await.is_some() && !is_registered(&socket));
+            peer.write_all(b"two").unwrap();
+            let mut came = [0; 3];
+            socket.read_exact(&mut came).await.unwrap();
+            assert!(is_registered(&socket) && came == *b"two");
+        });
+    }
+
+    #[test]
+    fn a_peer_that_ended_its_half_is_told_as_often_as_asked() {
+        block_on(async {
+            let (mut socket, peer) = tcp_pair();
+            peer.shutdown(net::Shutdown::Write).unwrap();
+            for _ in 0..3 {
+                assert_eq!(socket.read(&mut [0; 9]).await.unwrap(), 0);
+            }
+        });
+    }
+
+    #[test]
+    fn a_peer_that_takes_nothing_is_waited_for_and_gets_all_in_its_order() {
+        let file = tempfile::tempfile().unwrap();
+        let content: Vec<u8> = (0..1_000_000).map(|at| (at % 251) as u8).collect();
+        std::os::unix::fs::FileExt::write_all_at(&file, &content, 0).unwrap();
+        block_on(async {
+            let (mut socket, mut peer) = tcp_pair();
+            let mut sent = 0;
+            // Whatever the system takes without being waited for.
+            while !is_registered(&socket) {
+                let rest = &content[sent % content.len()..];
+                let taken = match sent % 3 {
+                    0 => now(|context| socket.poll_write_more(context, rest)).await,
+                    1 => now(|context| Pin::new(&mut socket).poll_write(context, rest)).await,
+                    _ => {
+                        let (at, len) = ((sent % content.len()) as u64, rest.len());
+                        now(|context| socket.poll_send_file(context, &file, at, len).unwrap()).await
+                    }
+                };
+                if let Poll::Ready(taken) = taken {
+                    sent += taken.unwrap();
+                }
+            }
+            let reading = std::thread::spawn(move || {
+                let mut came = Vec::new();
+                peer.read_to_end(&mut came).map(|_| came)
+            });
+            let rest = &content[sent % content.len()..];
+            socket.write_all(rest).await.unwrap();
+            drop(socket);
+            let came = reading.join().unwrap().unwrap();
+            assert_eq!(came.len(), sent + rest.len());
+            assert!(came.chunks(content.len()).all(|part| part == content));
+        });
+    }
+
+    #[test]
+    fn who_reads_nothing_hears_that_its_peer_is_gone() {
+        block_on(async {
+            let (mut socket, peer) = tcp_pair();
+            SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
+            let mut broken_off = pin!(socket.broken_off());
+            assert!(now(|context| broken_off.as_mut().poll(context)).await.is_pending());
+            drop(peer);
+            assert_eq!(broken_off.await.kind(), io::ErrorKind::ConnectionReset);
+        });
+    }
+}

@@ -1,0 +1,175 @@
+//! Connections as they come: their first request may be there already, or come in parts, or later; and what its reply then
+//! meets.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use tollgate_server::{ListenAddress, ListenSpec};
+
+use crate::peer::Peer;
+use crate::site::{Running, Site};
+
+const BIG_BYTES: usize = 4_000_000;
+
+fn get(path: &str, fields: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n")
+}
+
+fn big() -> String {
+    (0..BIG_BYTES / 8).map(|number| format!("{number:07}\n")).collect()
+}
+
+fn site() -> Site {
+    Site::new()
+        .fixed("/", "hello")
+        .handler("/echo", "return req:body()")
+        .file("public/big", big())
+        .files("/*", |_| {})
+        .tune(|options| options.workers = 1)
+}
+
+/// Connections of which the server accepts the next once it answered the one before: so those have been accepted.
+fn accepted(server: &Running, peer: Peer) -> Peer {
+    (0..3).for_each(|_| server.check(&get("/", ""), "200", "hello"));
+    peer
+}
+
+#[test]
+fn a_request_is_answered_wherever_it_is_cut() {
+    let server = site().start();
+    let request = "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello";
+    for cut in 0..=request.len() {
+        let mut peer = server.connect();
+        peer.send(&request[..cut]);
+        let mut peer = accepted(&server, peer);
+        peer.send(&request[cut..]);
+        assert_eq!(peer.expect("200", "hello").field("connection"), Some("close"));
+        peer.expect_end();
+    }
+}
+
+#[test]
+fn who_says_nothing_is_accepted_and_has_its_time() {
+    let server = site().tune(|options| options.connection.idle_timeout = Duration::from_millis(200)).start();
+    let begun = Instant::now();
+    server.connect().expect_end();
+    assert!(begun.elapsed() >= Duration::from_millis(200));
+}
+
+#[test]
+fn requests_that_came_with_the_connection_and_those_that_follow_are_answered_in_their_order() {
+    let server = site().start();
+    let mut peer = server.connect();
+    peer.send([get("/", ""), get("/nothing", ""), get("/", "")].concat());
+    for status in [200, 404, 200] {
+        assert_eq!(peer.reply(false).status, status);
+    }
+    for _ in 0..3 {
+        peer.send([get("/", ""), get("/", "")].concat());
+        peer.expect("200", "hello");
+        peer.expect("200", "hello");
+    }
+}
+
+#[test]
+fn a_client_that_sends_its_request_and_then_no_more_is_answered() {
+    let server = site().start();
+    for fields in ["", "Connection: close\r\n"] {
+        let mut peer = server.connect();
+        peer.send(get("/", fields));
+        peer.finish();
+        peer.expect("200", "hello");
+        peer.expect_end();
+    }
+    let mut silent = server.connect();
+    silent.finish();
+    silent.expect_end();
+}
+
+#[test]
+fn a_client_that_asks_whether_to_send_its_body_is_told_and_answered() {
+    let server = site().start();
+    for fields in ["", "Connection: close\r\n"] {
+        let mut peer = server.connect();
+        let head = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n";
+        peer.send([head, fields, "\r\n"].concat());
+        assert_eq!(peer.head().status, 100);
+        peer.send("hello");
+        peer.expect("200", "hello");
+    }
+}
+
+#[test]
+fn a_body_that_is_longer_than_a_read_arrives_whole() {
+    let server = site().start();
+    let body = &big()[..1_000_000];
+    let mut peer = server.connect();
+    peer.send(format!(
+        "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    ));
+    peer.send(body);
+    peer.expect("200", body);
+    peer.expect_end();
+}
+
+#[test]
+fn a_reply_that_its_client_does_not_take_at_once_arrives_whole() {
+    let server = site().start();
+    let expect = big();
+    for fields in ["", "Connection: close\r\n"] {
+        let mut peer = server.connect();
+        peer.send(get("/big", fields));
+        // The server has sent what the sockets hold, and waits.
+        let mut peer = accepted(&server, peer);
+        assert!(peer.expect("200", &expect).field("connection") == (!fields.is_empty()).then_some("close"));
+    }
+}
+
+#[test]
+fn bytes_behind_the_last_request_do_not_take_its_reply_away() {
+    let server = site().start();
+    for path in ["/", "/big"] {
+        let mut peer = server.connect();
+        peer.send([get(path, "Connection: close\r\n"), "x".repeat(100_000)].concat());
+        assert_eq!(peer.reply(false).status, 200);
+        peer.finish();
+        peer.expect_end();
+    }
+}
+
+#[test]
+fn a_client_that_is_gone_before_its_reply_hurts_nobody() {
+    let server = site().start();
+    for _ in 0..20 {
+        let mut peer = server.connect();
+        peer.send(get("/big", ""));
+        peer.reset();
+        server.connect().reset();
+    }
+    server.check(&get("/", ""), "200", "hello");
+}
+
+#[test]
+fn a_unix_socket_answers_what_is_there_and_what_comes_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let address = ListenAddress::Unix { path: path.clone(), mode: 0o600 };
+    let spec = ListenSpec { address, proxy_protocol: false };
+    let server = site().tune(|options| options.listen.push(spec)).start();
+    let expect = big();
+    for (target, content) in [("/", "hello"), ("/big", expect.as_str())] {
+        let request = get(target, "Connection: close\r\n");
+        for cut in [0, 7, request.len()] {
+            let mut stream = UnixStream::connect(&path).unwrap();
+            stream.write_all(&request.as_bytes()[..cut]).unwrap();
+            (0..3).for_each(|_| server.check(&get("/", ""), "200", "hello"));
+            stream.write_all(&request.as_bytes()[cut..]).unwrap();
+            let mut reply = String::new();
+            stream.read_to_string(&mut reply).unwrap();
+            let (head, came) = reply.split_once("\r\n\r\n").unwrap();
+            assert!(head.starts_with("HTTP/1.1 200") && came == content, "{head}");
+        }
+    }
+}

@@ -17,7 +17,7 @@ use super::listing::{self, Form, Rendered, Wanted};
 use super::look::Look;
 use super::lookup::Found;
 use super::representation::{Representation, tag_of_content};
-use super::resource::{CODINGS, Resource};
+use super::resource::CODINGS;
 use super::root::{Beneath, OpenError};
 use super::spec::Etag;
 use super::work::Work;
@@ -51,8 +51,13 @@ impl Files {
     /// What to wait for first.
     fn answer(&self, request: &Request, begun: Instant, errand: Option<&Errand>) -> Result<Reply, Wait> {
         let look = Look::of(request, begun, errand);
+        if let Some(one) = errand.and_then(Errand::digested) {
+            return self.represent(one, request, look, errand);
+        }
         match self.find(request.path_info(), look) {
-            Ok(Found::Resource(resource)) => self.represent(&resource, request, look, errand),
+            Ok(Found::Resource(resource)) => {
+                self.represent(&resource.select(&request.head, &self.made), request, look, errand)
+            }
             Ok(Found::Folder) => {
                 Ok(self.with_page(redirect_below(request.path(), request.head.query()), look))
             }
@@ -103,7 +108,7 @@ impl Files {
             News::Reply(reply) => return *reply,
             News::Listed(Ok(rendered)) => return self.listed(rendered, &request.head),
             News::Listed(Err(error)) => error,
-            News::Again | News::Failed | News::Opened(_) => OpenError::Busy(Errno::AGAIN),
+            News::Digested(_) | News::Failed | News::Opened(_) => OpenError::Busy(Errno::AGAIN),
         };
         self.with_page(refused(&error, request), Look::of(request, begun, None))
     }
@@ -139,19 +144,18 @@ impl Files {
 
     fn represent(
         &self,
-        resource: &Resource,
+        one: &Rc<Representation>,
         request: &Request,
         look: Look<'_>,
         errand: Option<&Errand>,
     ) -> Result<Reply, Wait> {
         let head = &request.head;
-        let one = resource.select(head, &self.made);
         let untagged;
         let heads = match one.heads() {
             Some(heads) => heads,
-            None => match self.digests.find(&one, DigestAlgorithm::Sha256) {
+            None => match self.digests.find(one, DigestAlgorithm::Sha256) {
                 Known::Digest(sha256) => one.tell_content(&sha256),
-                _ if may_wait(errand) => return Err(self.digests.make(&one, DigestAlgorithm::Sha256)),
+                _ if may_wait(errand) => return Err(self.digests.make(one, DigestAlgorithm::Sha256)),
                 // It is written to again and again, or cannot be read, which shows when it is sent.
                 _ => {
                     untagged = one.untagged();
@@ -161,9 +165,9 @@ impl Files {
         };
         let is_selective = is_selective(head);
         let mut reply = if is_selective {
-            selected::reply(&one, heads, head, look.wall_s())
+            selected::reply(one, heads, head, look.wall_s())
         } else {
-            selected::all(&one, heads)
+            selected::all(one, heads)
         };
         if let Some(fresh_s) = one.fresh_s().filter(|_| reply.status.as_u16() < 400) {
             let until = http_date(UNIX_EPOCH + Duration::from_secs(look.wall_s() + u64::from(fresh_s)));
@@ -171,7 +175,7 @@ impl Files {
         }
         match reply.status {
             StatusCode::OK | StatusCode::PARTIAL_CONTENT if is_selective => {
-                self.with_digests(reply, &one, head, errand)
+                self.with_digests(reply, one, head, errand)
             }
             status if status.as_u16() >= 400 => Ok(self.with_page(reply, look)),
             _ => Ok(reply),

@@ -26,6 +26,8 @@ use crate::reply::Reply;
 pub(super) const DIGESTED_BYTES_MAX: u64 = 256 << 20;
 /// Longer parts have no digest of their own: nobody remembers those, so each would be made again.
 const PART_BYTES_MAX: u64 = 16 << 20;
+/// How often a file is digested whose name changes meanwhile: to be replaced changes it once.
+const DIGESTINGS_MAX: usize = 4;
 /// What is remembered of digests.
 const KNOWN_BYTES_MAX: usize = 1 << 20;
 
@@ -81,7 +83,9 @@ impl Digests {
     /// Has a digest made. Requests for the same wait for one making of it.
     pub(super) fn make(self: &Rc<Self>, one: &Rc<Representation>, algorithm: DigestAlgorithm) -> Wait {
         let (digests, one) = (self.clone(), one.clone());
-        Box::pin(async move { if digests.bring(&one, algorithm).await { News::Again } else { News::Failed } })
+        Box::pin(async move {
+            if digests.bring(&one, algorithm).await { News::Digested(one) } else { News::Failed }
+        })
     }
 
     /// False: the content cannot be read, or changed meanwhile.
@@ -201,8 +205,15 @@ fn digest_of_file(algorithm: DigestAlgorithm, content: &Content, stamp: &Stamp) 
         Content::File(sent) => sent,
     };
     let slice = FileSlice { file: sent.clone(), offset: 0, len: stamp.len };
-    let digest = digest_of_pieces(algorithm, &[Piece::File(slice)])?;
-    if stamp.is_that_of(&sent.file) { Ok(digest) } else { Err(io::ErrorKind::Interrupted.into()) }
+    let pieces = [Piece::File(slice)];
+    for _ in 0..DIGESTINGS_MAX {
+        let Some(before) = stamp.of_this_version(&sent.file) else { break };
+        let digest = digest_of_pieces(algorithm, &pieces)?;
+        if before.is_that_of(&sent.file) {
+            return Ok(digest);
+        }
+    }
+    Err(io::ErrorKind::Interrupted.into())
 }
 
 fn digest_of_pieces(algorithm: DigestAlgorithm, pieces: &[Piece]) -> io::Result<Bytes> {

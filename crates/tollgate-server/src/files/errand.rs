@@ -1,9 +1,11 @@
 //! A request of files that waits for a thread, and what it learned by that.
 
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use super::listing::Rendered;
+use super::representation::Representation;
 use super::root::{Brought, OpenError, Opened};
 use crate::reply::Reply;
 
@@ -12,8 +14,8 @@ pub(super) type Wait = Pin<Box<dyn Future<Output = News>>>;
 
 /// What came of it.
 pub(super) enum News {
-    /// What was missing is there.
-    Again,
+    /// A digest was made of it.
+    Digested(Rc<Representation>),
     /// It is not, this time.
     Failed,
     /// What was not known of some paths.
@@ -36,6 +38,7 @@ pub(crate) struct Errand {
     /// How often it waited for nothing.
     failures: usize,
     brought: Vec<Brought>,
+    digested: Option<Rc<Representation>>,
 }
 
 impl Errand {
@@ -43,6 +46,12 @@ impl Errand {
     pub(super) fn brought(&self, path: &str) -> Option<Result<Opened, OpenError>> {
         let (_, found) = self.brought.iter().find(|(known, _)| **known == *path)?;
         Some(found.as_ref().map_err(Clone::clone).and_then(Opened::again))
+    }
+
+    /// What was digested for this request. It is answered with that, although the path may lead to another file by now: else one that
+    /// is replaced again and again would have no tag, ever.
+    pub(super) fn digested(&self) -> Option<&Rc<Representation>> {
+        self.digested.as_ref()
     }
 
     pub(super) fn begin(&mut self, wait: Wait) {
@@ -56,7 +65,10 @@ impl Errand {
         let news = ready!(wait.as_mut().poll(context));
         self.wait = None;
         match news {
-            News::Again => Poll::Ready(None),
+            News::Digested(one) => {
+                self.digested = Some(one);
+                Poll::Ready(None)
+            }
             News::Opened(brought) => {
                 self.brought.extend(brought);
                 Poll::Ready(None)
@@ -65,6 +77,7 @@ impl Errand {
                 self.failures += 1;
                 // It may be another by now than what was brought.
                 self.brought.clear();
+                self.digested = None;
                 Poll::Ready(None)
             }
             News::Reply(_) | News::Listed(_) => Poll::Ready(Some(news)),

@@ -237,6 +237,12 @@ impl Stamp {
         microseconds(self.changed.0, self.changed.1)
     }
 
+    /// Looks at an open file once more. None: it was written to. That its name or its mode changed makes it no other version.
+    pub(super) fn of_this_version(&self, file: &File) -> Option<Self> {
+        let (now, _) = Self::of(file).ok()?;
+        (Self { changed: self.changed, unsettled_s: self.unsettled_s, ..now } == *self).then_some(now)
+    }
+
     /// Whether an open file is still what it was.
     pub(super) fn is_that_of(&self, file: &File) -> bool {
         Self::of(file).is_ok_and(|(stamp, _)| stamp == Self { unsettled_s: None, ..*self })

@@ -249,3 +249,30 @@ fn who_goes_while_it_waits_is_recorded_as_cancelled_and_others_are_answered() {
         ["path=/1 outcome=complete", "path=/2 outcome=complete", "path=/3 outcome=cancelled"]
     );
 }
+
+#[test]
+fn a_file_that_is_replaced_again_and_again_has_the_tag_of_what_is_sent() {
+    let server = tagged(Etag::Content).start();
+    let path = server.folder().join("public/large");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for version in 0.. {
+                // Mostly a hole: made faster than it is digested.
+                let new = path.with_file_name("new");
+                fs::write(&new, format!("{version}\n")).unwrap();
+                File::options().write(true).open(&new).unwrap().set_len(4 * MIB as u64).unwrap();
+                fs::rename(new, &path).unwrap();
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        let replies: Vec<_> = (0..10).map(|_| get(&server, "/large")).collect();
+        is_over.store(true, Ordering::Relaxed);
+        for reply in replies {
+            let expected = tag(&reply.content);
+            assert_eq!((reply.status, reply.field("etag")), (200, Some(expected.as_str())));
+        }
+    });
+}

@@ -50,7 +50,6 @@ mod testing;
 mod throttle;
 mod transaction;
 mod trust;
-mod turn;
 mod upload;
 mod worker;
 

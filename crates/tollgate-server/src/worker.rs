@@ -35,7 +35,6 @@ use crate::server::Order;
 use crate::service::{Found, Plan, Rules, Service};
 use crate::spool::Spool;
 use crate::throttle::Permit;
-use crate::turn;
 
 /// Threads of a worker that wait for a disk: to read files which are sent, to open them, and to digest or compress them, two at
 /// once of each of these.
@@ -265,7 +264,6 @@ pub(crate) fn run(
         .enable_io()
         .enable_time()
         .thread_name("read")
-        .on_thread_unpark(turn::begin)
         .max_blocking_threads(READERS_MAX)
         .build_local(LocalOptions::default());
     let runtime = match runtime {

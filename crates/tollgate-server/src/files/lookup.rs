@@ -1,6 +1,6 @@
 //! From the path of a request to what is served.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Files;
 use super::cache::Entry;
@@ -85,8 +85,7 @@ impl Files {
     /// Opens a file, or returns what is known of it. None: it is a folder.
     pub(super) fn resource(&self, path: &str, look: Look<'_>) -> Result<Option<Resource>, OpenError> {
         let is_current = |Entry { resource, looked }: &Entry| {
-            look.at.saturating_duration_since(*looked) < self.recheck(resource)
-                && resource.is_fresh(Instant::now)
+            look.at.saturating_duration_since(*looked) < self.recheck(resource) && resource.is_fresh()
         };
         let before = match self.cache.get(path) {
             Some(known) if is_current(&known) => return Ok(Some(known.resource)),

@@ -1,10 +1,10 @@
 //! One file as it is sent: its content, its validators and the lines of its head, made once and shared by all replies until
 //! the file is another.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::OnceCell;
 use std::ops::Range;
 use std::rc::Rc;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -19,10 +19,6 @@ use super::resource::Resource;
 use super::root::Stamp;
 use super::source::{CONTENT_BYTES_MAX, Content, Source};
 use super::spec::{Etag, FilesSpec};
-use crate::turn;
-
-/// A worker that is never idle stays in one turn: then a file is looked at again in it.
-const LOOK_SHARED_MAX: Duration = Duration::from_millis(1);
 
 /// One file as it is sent.
 pub(super) struct Representation {
@@ -39,9 +35,6 @@ pub(super) struct Representation {
     common: Rc<Common>,
     /// Made when the tag is known.
     heads: OnceCell<Heads>,
-    /// The turn of the worker, and when in it, that its file was looked at last: the time of the look, not of a request, which
-    /// may have waited since it began.
-    looked: Cell<Option<(u64, Instant)>>,
 }
 
 /// What its replies say.
@@ -97,7 +90,6 @@ impl Representation {
             coding,
             common: common.clone(),
             heads: OnceCell::new(),
-            looked: Cell::new(None),
         };
         match common.etag {
             Etag::Off => _ = one.tell(String::new()),
@@ -118,7 +110,6 @@ impl Representation {
             coding: Some(coding.name()),
             common: plain.common.clone(),
             heads: OnceCell::new(),
-            looked: Cell::new(None),
         };
         let etag = match one.common.etag {
             Etag::Off => String::new(),
@@ -158,7 +149,6 @@ impl Representation {
             coding: self.coding,
             common,
             heads: OnceCell::new(),
-            looked: Cell::new(None),
         };
         let mut etag = self.heads.get().map_or_else(String::new, |heads| heads.etag.clone());
         if *part != (0..self.len) && etag.ends_with('"') {
@@ -179,18 +169,12 @@ impl Representation {
         self.stamp == plain.stamp && self.modified_s == plain.modified_s && self.common == plain.common
     }
 
-    /// Whether its file is what it was. Requests that come together are answered by one look.
-    pub(super) fn is_fresh(&self, clock: impl Fn() -> Instant) -> bool {
-        let Content::File(sent) = &self.content else { return true };
-        let (turn, now) = (turn::number(), clock());
-        let is_of_now =
-            |(of, at): (u64, Instant)| of == turn && now.saturating_duration_since(at) < LOOK_SHARED_MAX;
-        if self.looked.get().is_some_and(is_of_now) {
-            return true;
+    /// Whether its file is what it was.
+    pub(super) fn is_fresh(&self) -> bool {
+        match &self.content {
+            Content::File(sent) => self.stamp.is_that_of(&sent.file),
+            Content::Memory(_) => true,
         }
-        let is_fresh = self.stamp.is_that_of(&sent.file);
-        self.looked.set(is_fresh.then_some((turn, now)));
-        is_fresh
     }
 
     /// None: its tag is that of its content, which is not known yet.
@@ -304,56 +288,22 @@ pub(super) fn tag_of_content(sha256: &[u8], coding: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::time::Instant;
 
     use super::super::Files;
-    use super::super::made::Made;
-    use super::super::root::Root;
     use super::*;
 
     #[test]
-    fn a_file_is_looked_at_once_in_a_turn_and_again_in_the_next_or_after_a_while() {
+    fn each_request_looks_whether_a_file_was_written_in_place() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        let spec = FilesSpec::new(folder.path().to_owned());
-        let (root, made) = (Root::new(&spec), Made::new(&spec, Rc::default()));
-        let begun = Instant::now();
-        let look = Look { at: begun, wall_us: 0, errand: None, is_patient: false };
-        let open = || {
-            fs::write(&path, vec![1; 100_000]).unwrap();
-            Resource::open("a", &root, &spec, &made, None, look).ok().flatten().unwrap()
-        };
-        // The requests began together, and the second waited.
-        let check = |waited: Duration, in_next_turn: bool, expect: bool| {
-            let resource = open();
-            turn::begin();
-            assert!(resource.is_fresh(|| begun));
-            fs::write(&path, vec![2; 99_999]).unwrap();
-            if in_next_turn {
-                turn::begin();
-            }
-            assert_eq!(resource.is_fresh(|| begun + waited), expect, "{waited:?}, {in_next_turn}");
-        };
-        check(LOOK_SHARED_MAX / 2, false, true);
-        check(LOOK_SHARED_MAX, false, false);
-        check(Duration::from_secs(2), false, false);
-        check(Duration::ZERO, true, false);
-    }
-
-    #[test]
-    fn a_request_that_waited_since_it_began_looks_for_itself() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a");
-        fs::write(&path, vec![1; 100_000]).unwrap();
         let files = Files::new(&FilesSpec::new(folder.path().to_owned()), &Rc::default());
+        // The requests began together.
         let look = Look { at: Instant::now(), wall_us: 0, errand: None, is_patient: false };
-        let len =
-            || files.resource("a", look).ok().flatten().unwrap().all().map(|one| one.len()).sum::<u64>();
-        assert_eq!((len(), len()), (100_000, 100_000));
-        fs::write(&path, vec![2; 99_999]).unwrap();
-        let written = Instant::now();
-        while written.elapsed() < LOOK_SHARED_MAX {
-            std::hint::spin_loop();
+        for len in [100_000, 99_999, 100_001] {
+            fs::write(&path, vec![1; len as usize]).unwrap();
+            let resource = files.resource("a", look).ok().flatten().unwrap();
+            assert_eq!(resource.plain().len(), len);
         }
-        assert_eq!(len(), 99_999);
     }
 }

@@ -3,7 +3,6 @@
 
 use std::iter;
 use std::rc::Rc;
-use std::time::Instant;
 
 use tollgate_http::{RequestHead, accepted_coding};
 
@@ -63,8 +62,8 @@ impl Resource {
     }
 
     /// Whether it is what it was when it was opened, as far as that is cheap to tell.
-    pub(super) fn is_fresh(&self, clock: impl Fn() -> Instant) -> bool {
-        self.all().all(|one| one.is_fresh(&clock))
+    pub(super) fn is_fresh(&self) -> bool {
+        self.all().all(|one| one.is_fresh())
     }
 
     /// Whether it says something else than each later version.

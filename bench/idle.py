@@ -20,8 +20,7 @@ from usage import process_tree
 
 REQUEST = b"GET /fixed HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 REPLY_START = b"HTTP/1.1 200"
-#: Longer than a connection that says nothing waits until it is accepted.
-STEADY_S = 1.5
+STEADY_S = 0.5
 
 
 def main():

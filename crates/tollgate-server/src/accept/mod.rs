@@ -37,6 +37,7 @@ pub(crate) struct Accepted {
     pub(crate) seat: Seat,
     socket: OwnedFd,
     family: Family,
+    is_deferred: bool,
     origin: Origin,
 }
 
@@ -45,6 +46,7 @@ pub(crate) struct Acceptor {
     socket: AsyncFd<OwnedFd>,
     family: Family,
     proxy_protocol: bool,
+    is_deferred: bool,
     outlives_us: bool,
     state: State,
 }
@@ -65,6 +67,7 @@ impl Acceptor {
             socket: sys::readable(listener.socket)?,
             family: listener.family,
             proxy_protocol: listener.proxy_protocol,
+            is_deferred: listener.is_deferred,
             outlives_us: listener.outlives_us,
             state: State::Well,
         })
@@ -119,7 +122,7 @@ impl Acceptor {
         };
         self.change(State::Well, "connections are accepted again");
         let origin = Origin { peer, proxy_protocol: self.proxy_protocol };
-        let accepted = Accepted { seat, socket, family, origin };
+        let accepted = Accepted { seat, socket, family, is_deferred: self.is_deferred, origin };
         match crowd.emptier_than(worker.index) {
             Some(other) => {
                 if let Err(accepted) = crowd.hand_over(accepted, other) {
@@ -197,11 +200,14 @@ pub(crate) async fn take_over(
 }
 
 fn open(worker: &Rc<Worker>, accepted: Accepted) {
-    let Accepted { seat, socket, family, origin } = accepted;
+    let Accepted { seat, socket, family, is_deferred, origin } = accepted;
     let worker = worker.clone();
     drop(match family {
-        Family::Tcp => spawn_local(conn::serve(worker, Socket::<TcpStream>::new(socket), origin, seat)),
-        Family::Unix => spawn_local(conn::serve(worker, Socket::<UnixStream>::new(socket), origin, seat)),
+        Family::Tcp if is_deferred => {
+            spawn_local(conn::serve(worker, Socket::<TcpStream>::with_bytes(socket), origin, seat))
+        }
+        Family::Tcp => spawn_local(conn::serve(worker, Socket::<TcpStream>::awaited(socket), origin, seat)),
+        Family::Unix => spawn_local(conn::serve(worker, Socket::<UnixStream>::awaited(socket), origin, seat)),
     });
 }
 

@@ -33,8 +33,8 @@ fn tell_in_time(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
     }
     let worker = worker.clone();
     drop(match family {
-        Family::Tcp => spawn_local(conn::refuse(worker, Socket::<TcpStream>::new(socket))),
-        Family::Unix => spawn_local(conn::refuse(worker, Socket::<UnixStream>::new(socket))),
+        Family::Tcp => spawn_local(conn::refuse(worker, Socket::<TcpStream>::awaited(socket))),
+        Family::Unix => spawn_local(conn::refuse(worker, Socket::<UnixStream>::awaited(socket))),
     });
 }
 

@@ -48,9 +48,17 @@ pub(crate) trait Registered: AsyncRead + AsFd + Unpin + Sized {
 }
 
 impl<R: Registered> Socket<R> {
-    /// A socket that does not block.
-    pub(crate) fn new(accepted: OwnedFd) -> Self {
+    /// A socket that does not block, on which bytes may have come.
+    pub(crate) fn with_bytes(accepted: OwnedFd) -> Self {
         Self::Fresh(accepted)
+    }
+
+    /// A socket that does not block, and has to be waited for.
+    pub(crate) fn awaited(accepted: OwnedFd) -> Self {
+        let mut socket = Self::Fresh(accepted);
+        // What fails is told there, and found again as it is read.
+        let _ = socket.registered();
+        socket
     }
 
     fn as_fd(&self) -> io::Result<BorrowedFd<'_>> {
@@ -251,7 +259,7 @@ mod tests {
     fn unix_pair() -> (Socket<UnixStream>, unix::UnixStream) {
         let (ours, peer) = unix::UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        (Socket::new(ours.into()), peer)
+        (Socket::with_bytes(ours.into()), peer)
     }
 
     fn tcp_pair() -> (Socket<TcpStream>, net::TcpStream) {
@@ -259,7 +267,7 @@ mod tests {
         let peer = net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (ours, _) = listener.accept().unwrap();
         ours.set_nonblocking(true).unwrap();
-        (Socket::new(ours.into()), peer)
+        (Socket::with_bytes(ours.into()), peer)
     }
 
     fn block_on<F: Future>(task: F) -> F::Output {

@@ -11,11 +11,13 @@ pub struct ListenSpec {
     pub address: ListenAddress,
     /// Every connection begins with a PROXY protocol header of version 2.
     pub proxy_protocol: bool,
+    /// A connection of TCP is taken when bytes have come on it, or after a second of silence (tcp(7), `TCP_DEFER_ACCEPT`).
+    pub is_deferred: bool,
 }
 
 impl From<SocketAddr> for ListenSpec {
     fn from(address: SocketAddr) -> Self {
-        Self { address: ListenAddress::Tcp(address), proxy_protocol: false }
+        Self { address: ListenAddress::Tcp(address), proxy_protocol: false, is_deferred: false }
     }
 }
 

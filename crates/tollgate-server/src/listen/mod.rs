@@ -37,6 +37,8 @@ pub(crate) struct Listener {
     pub(crate) socket: OwnedFd,
     pub(crate) family: Family,
     pub(crate) proxy_protocol: bool,
+    /// Bytes have come on a connection, as a rule, when it can be accepted.
+    pub(crate) is_deferred: bool,
     /// It stays open when the server ends: connections in its queue are not lost then.
     pub(crate) outlives_us: bool,
 }
@@ -63,16 +65,16 @@ impl Listeners {
             let fail = |source| StartError::Listen { address: spec.address.to_string(), source };
             match &spec.address {
                 ListenAddress::Tcp(address) => {
-                    listeners.bind_tcp(*address, options.backlog, spec.proxy_protocol).map_err(fail)?;
+                    listeners.bind_tcp(*address, options.backlog, spec).map_err(fail)?;
                 }
                 ListenAddress::Unix { path, mode } => {
                     let (socket, file) = unix::bind(path, *mode, backlog(options.backlog)).map_err(fail)?;
                     listeners.files.push(file);
-                    listeners.share(&socket, spec.proxy_protocol, false).map_err(fail)?;
+                    listeners.share(&socket, spec, false).map_err(fail)?;
                 }
                 ListenAddress::Systemd(name) => {
                     for socket in inherited.take(name.as_deref())? {
-                        listeners.share(&socket, spec.proxy_protocol, true).map_err(fail)?;
+                        listeners.share(&socket, spec, true).map_err(fail)?;
                     }
                 }
             }
@@ -86,7 +88,7 @@ impl Listeners {
         &self.addresses
     }
 
-    fn bind_tcp(&mut self, address: SocketAddr, queue: u32, proxy_protocol: bool) -> io::Result<()> {
+    fn bind_tcp(&mut self, address: SocketAddr, queue: u32, spec: &ListenSpec) -> io::Result<()> {
         if address.port() != 0 {
             drop(bind_tcp(address, Sharing::Alone)?);
         }
@@ -94,11 +96,15 @@ impl Listeners {
         for listeners in &mut self.by_worker {
             let socket = bind_tcp(bound, Sharing::AmongWorkers)?;
             socket.listen(backlog(queue))?;
+            if spec.is_deferred {
+                sys::defer_accept(socket.as_fd())?;
+            }
             bound = socket.local_addr()?.as_socket().unwrap_or(bound);
             listeners.push(Listener {
                 socket: socket.into(),
                 family: Family::Tcp,
-                proxy_protocol,
+                proxy_protocol: spec.proxy_protocol,
+                is_deferred: spec.is_deferred,
                 outlives_us: false,
             });
         }
@@ -107,7 +113,7 @@ impl Listeners {
     }
 
     /// Gives each worker a descriptor of the same socket.
-    fn share(&mut self, socket: &Socket, proxy_protocol: bool, outlives_us: bool) -> io::Result<()> {
+    fn share(&mut self, socket: &Socket, spec: &ListenSpec, outlives_us: bool) -> io::Result<()> {
         let bound = bound_address(&socket.local_addr()?);
         let family = match bound {
             BoundAddress::Tcp(_) => {
@@ -116,9 +122,13 @@ impl Listeners {
             }
             BoundAddress::Unix(_) => Family::Unix,
         };
+        if spec.is_deferred {
+            sys::defer_accept(socket.as_fd())?;
+        }
+        let ListenSpec { proxy_protocol, is_deferred, .. } = *spec;
         for listeners in &mut self.by_worker {
             let socket = socket.try_clone()?.into();
-            listeners.push(Listener { socket, family, proxy_protocol, outlives_us });
+            listeners.push(Listener { socket, family, proxy_protocol, is_deferred, outlives_us });
         }
         self.addresses.push(bound);
         Ok(())
@@ -159,11 +169,7 @@ fn bind_tcp(address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
 fn tune_tcp(socket: &Socket) -> io::Result<()> {
     // A reply is one write: waiting for more to send would only delay it.
     socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
-    // A request that is there when its connection is accepted is answered without being waited for. A system that cannot defer
-    // gives connections out at once, which costs time and nothing else.
-    let _ = sys::defer_accept(socket.as_fd());
-    Ok(())
+    socket.set_tcp_notsent_lowat(UNSENT_BYTES)
 }
 
 fn backlog(backlog: u32) -> i32 {
@@ -186,19 +192,33 @@ mod tests {
         let address = listeners.addresses()[0].tcp().unwrap();
         assert_ne!(address.port(), 0);
         assert_eq!(listeners.by_worker.len(), 3);
-        let mut peer = TcpStream::connect(address).unwrap();
-        let accept = || {
-            let mut all = listeners.by_worker.iter().flatten();
-            all.find_map(|listener| rustix::net::accept(&listener.socket).ok())
-        };
-        assert!(accept().is_none(), "it has sent nothing");
-        peer.write_all(b"GET").unwrap();
-        assert!(rustix::net::sockopt::tcp_nodelay(accept().unwrap()).unwrap());
+        let _peer = TcpStream::connect(address).unwrap();
+        let accepted = listeners
+            .by_worker
+            .iter()
+            .flatten()
+            .find_map(|listener| rustix::net::accept(&listener.socket).ok());
+        assert!(rustix::net::sockopt::tcp_nodelay(accepted.unwrap()).unwrap());
         options.listen = vec![address.into()];
         let Err(StartError::Listen { address: named, source }) = Listeners::bind(&options) else { panic!() };
         assert_eq!((named, source.kind()), (address.to_string(), io::ErrorKind::AddrInUse));
         drop(listeners);
         assert!(Listeners::bind(&options).is_ok());
+    }
+
+    #[test]
+    fn a_deferred_address_gives_a_connection_out_when_bytes_have_come() {
+        let mut options = options();
+        options.listen[0].is_deferred = true;
+        let listeners = Listeners::bind(&options).unwrap();
+        let accept = || {
+            let mut all = listeners.by_worker.iter().flatten();
+            all.find_map(|listener| rustix::net::accept(&listener.socket).ok())
+        };
+        let mut peer = TcpStream::connect(listeners.addresses()[0].tcp().unwrap()).unwrap();
+        assert!(accept().is_none(), "it has sent nothing");
+        peer.write_all(b"GET").unwrap();
+        assert!(accept().is_some());
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Connections as they come: their first request may be there already, or come in parts, or later; and what its reply then
-//! meets.
+//! Connections that are taken when bytes have come on them: their first request may be there already, or come in parts, or later;
+//! and what its reply then meets.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -26,7 +26,10 @@ fn site() -> Site {
         .handler("/echo", "return req:body()")
         .file("public/big", big())
         .files("/*", |_| {})
-        .tune(|options| options.workers = 1)
+        .tune(|options| {
+            options.workers = 1;
+            options.listen[0].is_deferred = true;
+        })
 }
 
 /// Connections of which the server accepts the next once it answered the one before: so those have been accepted.
@@ -156,7 +159,7 @@ fn a_unix_socket_answers_what_is_there_and_what_comes_later() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let address = ListenAddress::Unix { path: path.clone(), mode: 0o600 };
-    let spec = ListenSpec { address, proxy_protocol: false };
+    let spec = ListenSpec { address, proxy_protocol: false, is_deferred: false };
     let server = site().tune(|options| options.listen.push(spec)).start();
     let expect = big();
     for (target, content) in [("/", "hello"), ("/big", expect.as_str())] {

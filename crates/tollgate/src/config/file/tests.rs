@@ -169,7 +169,7 @@ fn values_out_of_bounds_are_told_with_the_bounds() {
     );
     check(
         "[server]\nlisten = [\"unix:\", \"systemd:\", \"unix:a\", \"unix:a\", { address = \"1.1.1.1:1\", mode = \"0600\" },\n\
-         { address = \"unix:b\", mode = \"888\", proxy = true }, 5]\n",
+         { address = \"unix:b\", mode = \"888\", proxy = true }, 5, { address = \"unix:c\", deferred = true }]\n",
         &[
             "t.toml:2:11: listen has \"unix:\", allowed is \"ip:port\" like \"127.0.0.1:8080\", \"unix:PATH\", \
              \"systemd\" or \"systemd:NAME\"",
@@ -178,8 +178,9 @@ fn values_out_of_bounds_are_told_with_the_bounds() {
             "t.toml:2:42: listen has \"unix:a\" twice",
             "t.toml:2:84: mode in listen is that of a Unix socket, which this is not",
             "t.toml:3:30: mode in listen is \"888\", allowed is \"0\" and three octal digits",
-            "t.toml:3:37: unknown key \"proxy\" in listen of [server], allowed: address, proxy_protocol, mode",
+            "t.toml:3:37: unknown key \"proxy\" in listen of [server], allowed: address, proxy_protocol, deferred, mode",
             "t.toml:3:53: listen in [server] is the integer 5, allowed is a string",
+            "t.toml:3:89: deferred in listen is of TCP, and this is a Unix socket",
         ],
     );
     check(

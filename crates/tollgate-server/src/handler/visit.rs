@@ -12,7 +12,7 @@ use tollgate_script::{Body, Call, CallError, Emitted, Outcome, RequestId, Step};
 
 use super::flow::ScriptFlow;
 use super::script::{self, Records};
-use super::{Answer, Asked, BackendFlow, Exchange, Flow, Handler, Proxied, collect};
+use super::{Answer, Asked, BackendFlow, Endpoint, Exchange, Flow, Handler, Proxied, collect};
 use crate::files::{Errand, Sending};
 use crate::lane::Door;
 use crate::observe::OwnCells;
@@ -135,6 +135,7 @@ impl Visit {
             Handler::Proxy(_) => Stage::Proxy(None),
             Handler::Collect(_) | Handler::Reply(_) => Stage::AtOnce,
         };
+        self.tell_fixed();
     }
 
     /// Tells the reply to the next `after` script, or is done with it.
@@ -240,14 +241,9 @@ impl Visit {
                 }
                 Turn::Waiting
             }
-            Stage::AtOnce => self.return_fixed(),
-            Stage::Returned(_) => return Some(Turn::Over),
+            Stage::AtOnce | Stage::Returned(_) => return Some(Turn::Over),
         };
-        match (turn, &self.stage) {
-            (Turn::Over, Stage::AtOnce) => Some(Turn::Over),
-            (Turn::Over, _) => None,
-            (turn, _) => Some(turn),
-        }
+        (turn != Turn::Over).then_some(turn)
     }
 
     /// `Over`: the stage is another.
@@ -294,15 +290,14 @@ impl Visit {
         self.passed(outcome.emitted);
     }
 
-    /// A fixed reply waits for nobody but `after` scripts.
-    fn return_fixed(&mut self) -> Turn {
+    /// Tells a fixed reply to the `after` scripts. Without any it waits for nobody.
+    fn tell_fixed(&mut self) {
         if let Handler::Reply(reply) = &self.exchange.endpoint.handler
             && !self.exchange.endpoint.after.is_empty()
         {
             let reply = reply.reply().clone();
             self.return_with(Ok((reply, Records::default())));
         }
-        Turn::Over
     }
 
     fn poll_files(&mut self, context: &mut Context<'_>) -> Turn {
@@ -417,13 +412,15 @@ impl Visit {
     /// Ends it: nobody waits for the answer any more. A handler that was entered leaves its record: one that returned what
     /// it returned, another that it was cancelled.
     pub(crate) fn cancel(mut self, recorder: &Recorder) {
+        if matches!(&self.stage, Stage::Script(call) if !call.has_begun()) && self.is_first() {
+            return;
+        }
         if let Some(returned) = self.aside.as_mut().and_then(|aside| aside.returned.take()) {
             // An `after` script has its reply.
             let took_us = self.took_us(&returned.records);
             self.stage = Stage::Returned(Some(Returned { took_us, ..returned }));
         }
         match &self.stage {
-            Stage::Script(call) if self.is_first() && !call.has_begun() => {}
             Stage::Files(None) | Stage::Proxy(None) | Stage::AtOnce => {}
             Stage::Script(_) | Stage::Files(Some(_)) | Stage::Sends(..) | Stage::Proxy(Some(_)) => {
                 self.exchange.endpoint.record_cancelled(&self.exchange, recorder);
@@ -439,7 +436,10 @@ impl Visit {
         match self.phase {
             Phase::Before(at) => at == 0,
             Phase::Main => self.exchange.endpoint.before.is_empty(),
-            Phase::After(_) => false,
+            Phase::After(at) => {
+                let Endpoint { before, handler, .. } = &*self.exchange.endpoint;
+                at == 0 && before.is_empty() && matches!(handler, Handler::Reply(_))
+            }
         }
     }
 

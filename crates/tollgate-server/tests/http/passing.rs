@@ -178,6 +178,27 @@ fn scripts_beside_a_handler_emit_and_their_failures_are_its_own() {
 }
 
 #[test]
+fn scripts_after_see_a_fixed_reply_wherever_its_request_stands() {
+    const AFTER: &str = "return { headers = { ['x-own'] = 'after' } }";
+    let server = Site::new()
+        .handler("/slow", "tollgate.sleep(0.05) return 'slow'")
+        .fixed("/fixed", "fixed")
+        .after(AFTER)
+        .fixed("/guarded", "fixed")
+        .before("return tollgate.pass")
+        .after(AFTER)
+        .start();
+    let mut peer = server.connect();
+    let paths = ["/fixed", "/guarded", "/slow", "/fixed", "/guarded"];
+    peer.send(paths.map(|path| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).concat());
+    for path in paths {
+        let reply = peer.reply(false);
+        let expected = (path != "/slow").then_some("after");
+        assert_eq!((reply.status, reply.field("x-own")), (200, expected), "{path}");
+    }
+}
+
+#[test]
 fn an_after_script_changes_nothing_but_headers() {
     let after = |body: &str| Site::new().fixed("/", "fixed").after(body).start();
     for body in [

@@ -131,7 +131,7 @@ impl Worker {
         client: impl Fn() -> Option<IpAddr>,
     ) -> Result<(Found<'s>, Option<Permit>), Box<Reply>> {
         let found = service.find(head)?;
-        if let Some((refusal, text)) = self.refusal(found.endpoint, now) {
+        if let Some((refusal, text)) = self.refusal(found.endpoint, head, now) {
             self.cells.count_refusal(refusal);
             return Err(found.endpoint.unavailable(text, head).into());
         }
@@ -144,13 +144,18 @@ impl Worker {
         self.service.borrow()
     }
 
-    /// Why a request of this moment is not taken on, if it is not. A reply that is fixed costs no more than to refuse it, so
-    /// it is not asked to wait for better times.
+    /// Why a request of this moment is not taken on, if it is not. A fixed reply to one without content costs no more than to
+    /// refuse it, so it is not asked to wait for better times.
     #[inline]
-    fn refusal(&self, endpoint: &Endpoint, now: Instant) -> Option<(Refusal, &'static str)> {
+    fn refusal(
+        &self,
+        endpoint: &Endpoint,
+        head: &RequestHead,
+        now: Instant,
+    ) -> Option<(Refusal, &'static str)> {
         if self.crowd.is_full() {
             Some((Refusal::Memory, "too much is in flight: nothing was recorded"))
-        } else if endpoint.plain_reply().is_none() && !self.admission.admits(now) {
+        } else if !endpoint.replies_plainly_to(head) && !self.admission.admits(now) {
             Some((Refusal::Behind, "the server is behind: nothing was recorded"))
         } else {
             endpoint.refusal_now(now, &self.recorder)

@@ -221,6 +221,12 @@ impl Endpoint {
         }
     }
 
+    /// Whether all that a request takes is to copy the reply.
+    #[inline]
+    pub(crate) fn replies_plainly_to(&self, head: &RequestHead) -> bool {
+        self.plain_reply().is_some() && !head.framing().has_content()
+    }
+
     /// Why a content of that kind is not taken, if it is not.
     pub(crate) fn refusal(&self, head: &RequestHead) -> Option<Reply> {
         match &self.handler {

@@ -6,7 +6,8 @@
 //!
 //! A lane that is long is no harm as long as it gets shorter again, and then nobody is refused. Once those at its end would
 //! wait for a quarter of `queue_age_max` it does not: more comes than is done, and whatever may wait waits for nothing. From
-//! then on it is kept short, until for as long nobody had to be refused. As many are done a second as before.
+//! then on it is kept short, until for as long nobody had to be refused, or for a minute (256 times as long). As many are done a
+//! second as before.
 //!
 //! Refused are requests for routes that have a script in the lane: others do not wait here.
 
@@ -22,6 +23,9 @@ const SLICE: Duration = Duration::from_millis(2);
 const ROUND_SLICES: u32 = 8;
 /// So many in a lane are never too many: with fewer a worker would have nothing to do between two of them.
 const SHORT_LEN: usize = 3;
+/// After so many times what one may wait a short lane is tried anew, a minute by default: clients that come again as soon as they are
+/// refused could keep it short for ever, though it had room for all of them. Fewer than one in a hundred wait long for that.
+const SHORT_PATIENCES: u32 = 256;
 /// A moving average of this many.
 const REMEMBERED: u32 = 8;
 
@@ -40,7 +44,7 @@ enum State {
     /// What comes is taken.
     Open,
     /// It is kept short.
-    Short { refused_at: Instant },
+    Short { since: Instant, refused_at: Instant },
 }
 
 struct Place {
@@ -99,9 +103,9 @@ impl Lane {
 
     /// Looks whether those who come may wait again.
     pub(crate) fn relax(&self, now: Instant) {
-        if let State::Short { refused_at } = self.state.get()
-            && now.saturating_duration_since(refused_at) >= self.patience()
-        {
+        let State::Short { since, refused_at } = self.state.get() else { return };
+        let is_calm = now.saturating_duration_since(refused_at) >= self.patience();
+        if is_calm || now.saturating_duration_since(since) >= self.patience() * SHORT_PATIENCES {
             tracing::info!(
                 "scripts wait for each other no longer than they may: no request is refused for that"
             );
@@ -125,19 +129,23 @@ impl Lane {
         if self.len() < SHORT_LEN {
             return false;
         }
-        if let State::Open = self.state.get() {
-            let wait = self.wait(now);
-            if wait < self.patience() {
-                return false;
+        let since = match self.state.get() {
+            State::Short { since, .. } => since,
+            State::Open => {
+                let wait = self.wait(now);
+                if wait < self.patience() {
+                    return false;
+                }
+                let (waiting, wait_ms) = (self.len(), wait.as_millis() as u64);
+                tracing::warn!(
+                    waiting,
+                    wait_ms,
+                    "more scripts come than the worker can run: requests are refused"
+                );
+                now
             }
-            let (waiting, wait_ms) = (self.len(), wait.as_millis() as u64);
-            tracing::warn!(
-                waiting,
-                wait_ms,
-                "more scripts come than the worker can run: requests are refused"
-            );
-        }
-        self.state.set(State::Short { refused_at: now });
+        };
+        self.state.set(State::Short { since, refused_at: now });
         true
     }
 
@@ -197,10 +205,10 @@ impl Door {
         Ticket { door: self.clone(), number: self.lane.enter(), left: ROUND_SLICES }
     }
 
-    /// A script that was in the lane is done, after so many slices.
+    /// A script that was in the lane is done, after so many slices: nobody waits for more of them than it runs in a round.
     pub(crate) fn learn(&self, slices: u32) {
         let known = self.lane.slices.get();
-        self.lane.slices.set((known - known / REMEMBERED).saturating_add(slices));
+        self.lane.slices.set(known - known / REMEMBERED + slices.min(ROUND_SLICES));
     }
 }
 
@@ -322,12 +330,12 @@ mod tests {
         let (lane, door) = lane(80_000);
         let now = Instant::now();
         let mut tickets: Vec<_> = (0..SHORT_LEN).map(|_| door.enter()).collect();
-        door.learn(80);
-        // 11.75 slices of 2 ms each.
+        door.learn(8);
+        // 8.25 slices of 2 ms each.
         assert!(!door.refuses(now));
-        lane.set_age_max(Duration::from_millis(4 * 71));
+        lane.set_age_max(Duration::from_millis(4 * 17));
         assert!(!door.refuses(now));
-        lane.set_age_max(Duration::from_millis(4 * 70));
+        lane.set_age_max(Duration::from_millis(4 * 16));
         assert!(door.refuses(now));
         tickets.pop();
         assert!(!door.refuses(now), "a short lane refuses nobody");
@@ -350,6 +358,33 @@ mod tests {
         lane.relax(at(749));
         tickets.push(door.enter());
         assert!(!door.refuses(at(0)));
+    }
+
+    #[test]
+    fn a_short_lane_is_tried_anew_though_somebody_is_refused_all_the_time() {
+        let (lane, door) = lane(1000);
+        let now = Instant::now();
+        let mut tickets: Vec<_> = (0..63).map(|_| door.enter()).collect();
+        assert!(door.refuses(now));
+        tickets.truncate(7);
+        let at = |ms| now + Duration::from_millis(ms);
+        for ms in (0..64_000).step_by(100) {
+            lane.relax(at(ms));
+            assert!(door.refuses(at(ms)));
+        }
+        lane.relax(at(64_000));
+        // The seven have to be new ones, or their age counts.
+        tickets = (0..7).map(|_| door.enter()).collect();
+        assert!(!door.refuses(Instant::now()));
+        drop(tickets);
+    }
+
+    #[test]
+    fn one_long_script_is_no_longer_for_the_others_than_its_round() {
+        let (_, door) = lane(1000);
+        door.learn(100_000);
+        let _tickets: Vec<_> = (0..SHORT_LEN).map(|_| door.enter()).collect();
+        assert!(!door.refuses(Instant::now()));
     }
 
     #[test]

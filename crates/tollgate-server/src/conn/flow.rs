@@ -102,14 +102,16 @@ impl<S: Transport> Connection<S> {
         if bytes.is_empty() {
             return Ok(true);
         }
-        flow.pause();
         self.held.set(self.memory_bytes() + bytes.len() + flow.memory_bytes());
         let Self { stream, slot, held, rules, worker, queue, .. } = self;
         let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
         let mut write = pin!(outlet.write(bytes));
         let sent = poll_fn(|context| match write.as_mut().poll(context) {
             Poll::Ready(written) => Poll::Ready(written.map(|()| true)),
-            Poll::Pending => flow.poll_overdue(context).map(|()| Ok(false)),
+            Poll::Pending => {
+                flow.pause();
+                flow.poll_overdue(context).map(|()| Ok(false))
+            }
         });
         let is_sent = queue.beside(&worker.recorder, sent).await?;
         if is_sent {

@@ -124,7 +124,7 @@ impl Queue {
         self.is_turn_over = turn == Turn::Sliced;
         self.push(Source::Handler(visit), form);
         if let Some(entry) = self.running.back_mut() {
-            entry.note(turn);
+            entry.note();
         }
     }
 
@@ -291,13 +291,13 @@ impl Entry {
             visit.poll_wait(context);
         }
         let turn = if turn == Turn::Waiting && visit.can_run() { Turn::Sliced } else { turn };
-        self.note(turn);
+        self.note();
         turn
     }
 
     /// Counts the slices of a script up to a wait or its end, and then tells how many they were.
-    fn note(&mut self, turn: Turn) {
-        if turn == Turn::Sliced {
+    fn note(&mut self) {
+        if self.is_sliced() {
             self.slices += 1;
         } else if self.slices > 0
             && let Some(door) = self.door()

@@ -84,7 +84,7 @@ impl Flow {
         }
     }
 
-    /// It does not run while what it wrote leaves, and lets others go first.
+    /// It does not run while what it wrote waits for the client, and lets others go first.
     pub(crate) fn pause(&mut self) {
         match self {
             Self::Script(script) => script.ticket = None,
@@ -134,12 +134,7 @@ impl ScriptFlow {
         if self.call.poll_wait(context).is_pending() || !self.is_first(context) {
             return self.poll_written();
         }
-        let step = self.call.resume();
-        match &mut self.ticket {
-            Some(ticket) if self.call.is_sliced() => ticket.spend(),
-            ticket => *ticket = None,
-        }
-        match step {
+        match self.step() {
             Step::Waiting if self.call.poll_wait(context).is_pending() => self.poll_written(),
             Step::Waiting | Step::Sliced => Poll::Ready(Flowed::Sliced),
             Step::Ended(Ok(())) => Poll::Ready(Flowed::Ended),
@@ -175,24 +170,37 @@ impl ScriptFlow {
     }
 
     async fn abandon(mut self) {
-        self.ticket = None;
         self.pipe.close();
-        while poll_fn(|context| Poll::Ready(self.runs_on(context))).await {
+        while poll_fn(|context| self.poll_run_on(context)).await {
             tokio::task::yield_now().await;
         }
     }
 
-    fn runs_on(&mut self, context: &mut Context<'_>) -> bool {
+    /// Runs it for a slice when it is its turn. False: it is over, or would wait.
+    fn poll_run_on(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         if self.call.poll_wait(context).is_pending() {
-            return false;
+            return Poll::Ready(false);
         }
-        match self.call.resume() {
+        if !self.is_first(context) {
+            return Poll::Pending;
+        }
+        Poll::Ready(match self.step() {
             Step::Sliced => true,
             Step::Ended(Err(error)) => {
                 self.log(&error);
                 false
             }
             Step::Waiting | Step::Ended(Ok(())) | Step::Streams(_) | Step::Done(_) | Step::Passed(_) => false,
+        })
+    }
+
+    /// Runs it for a slice, which it spends of its place in the lane.
+    fn step(&mut self) -> Step {
+        let step = self.call.resume();
+        match &mut self.ticket {
+            Some(ticket) if self.call.is_sliced() => ticket.spend(),
+            ticket => *ticket = None,
         }
+        step
     }
 }

@@ -18,8 +18,9 @@ use crate::worker::Worker;
 
 /// Connections that are told so in their own time, by worker; more are closed without a word.
 const REFUSALS_AT_ONCE_MAX: usize = 64;
-/// What is read of the request of one that is turned away.
-const TURNED_AWAY_BYTES_MAX: usize = 16 << 10;
+/// What is read at once of the requests of one that is turned away, and how often.
+const TURNED_AWAY_BYTES: usize = 16 << 10;
+const TURNED_AWAY_READS_MAX: usize = 16;
 
 /// Tells a connection that there are too many, if not too many are being told so.
 pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
@@ -42,9 +43,15 @@ fn tell_in_time(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
 /// nobody read would take the reply with them (RFC 9112 section 9.6). Who has not asked yet is told in time.
 pub(super) fn turn_away(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
     worker.cells.count_refusal(Refusal::Behind);
-    let mut asked = [0; TURNED_AWAY_BYTES_MAX];
+    let mut asked = [0; TURNED_AWAY_BYTES];
     match recv(&socket, &mut asked, RecvFlags::DONTWAIT) {
-        Ok((_, bytes)) => tell(worker, &socket, &asked[..bytes]),
+        Ok((_, bytes)) => {
+            let is_head = asked[..bytes].starts_with(b"HEAD ");
+            if bytes == TURNED_AWAY_BYTES {
+                pass_over(&socket, &mut asked);
+            }
+            tell(worker, &socket, is_head);
+        }
         Err(error) if io::Error::from(error).kind() == io::ErrorKind::WouldBlock => {
             tell_in_time(worker, socket, family);
         }
@@ -53,10 +60,20 @@ pub(super) fn turn_away(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
     }
 }
 
-fn tell(worker: &Worker, socket: &OwnedFd, asked: &[u8]) {
+/// Reads what else came.
+fn pass_over(socket: &OwnedFd, buffer: &mut [u8]) {
+    for _ in 0..TURNED_AWAY_READS_MAX {
+        match recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
+            Ok((_, bytes)) if bytes == buffer.len() => {}
+            _ => return,
+        }
+    }
+}
+
+fn tell(worker: &Worker, socket: &OwnedFd, is_head: bool) {
     let reply = Reply::refused(StatusCode::SERVICE_UNAVAILABLE, "the server is behind: nothing was recorded");
     let writing = Writing {
-        is_head: asked.starts_with(b"HEAD "),
+        is_head,
         connection: Some(tollgate_http::Connection::Close),
         ..Writing::whole(worker.clock.date())
     };

@@ -320,21 +320,41 @@ fn a_fixed_reply_is_not_refused_because_the_worker_is_behind() {
     }
 }
 
-#[test]
-fn those_who_wait_to_be_accepted_are_refused_too_when_the_worker_is_behind() {
+/// Strangers who do not wait for each other: more work than one worker can do, by a script that takes so many steps.
+fn crowd(steps: u32, requests: &str) -> (Running, Vec<Peer>) {
     let server = Site::new()
-        .handler("/", "local n = 0 while n < 300000 do n += 1 end return 'done'")
+        .handler("/", &format!("local n = 0 while n < {steps} do n += 1 end return 'done'"))
         .tune(|options| options.crowd.queue_age_max = Duration::from_millis(200))
         .start();
-    // Strangers who do not wait for each other: more work than one worker can do.
     let ask = |_| {
         thread::sleep(Duration::from_millis(3));
         let mut peer = server.connect();
-        peer.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        peer.send(requests);
         peer
     };
-    let mut peers: Vec<_> = (0..500).map(ask).collect();
+    let peers = (0..500).map(ask).collect();
+    (server, peers)
+}
+
+#[test]
+fn those_who_wait_to_be_accepted_are_refused_too_when_the_worker_is_behind() {
+    let (_server, mut peers) = crowd(300_000, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     let statuses: Vec<_> = peers.iter_mut().map(|peer| peer.reply(false).status).collect();
     let served = statuses.iter().filter(|status| **status == 200).count();
     assert!((1..450).contains(&served), "{served} of {}", statuses.len());
+}
+
+#[test]
+fn those_who_wait_to_be_accepted_are_refused_without_a_reset_whatever_they_have_sent() {
+    let long = format!("GET / HTTP/1.1\r\nHost: a\r\nX-Long: {}\r\n\r\n", "x".repeat(4000));
+    let (_server, mut peers) = crowd(50_000, &long.repeat(10));
+    let mut refused = 0;
+    for peer in &mut peers {
+        let reply = peer.reply(false);
+        if reply.status == 503 && reply.field("connection") == Some("close") {
+            assert_eq!(peer.rest(), "");
+            refused += 1;
+        }
+    }
+    assert!(refused > 0);
 }

@@ -2,8 +2,9 @@
 """Instructions of the whole process per request, by callgrind: `bench/instructions.py [--depth 16] [KIND]`. Needs valgrind.
 
 One connection sends packets of so many requests for a fixed reply, or for another kind: that of a script (`--script`), either with a
-record at `written` (`--recorded`), or one by one such that a backend answers by so many bytes (`--proxied BYTES`). Counting begins
-when a first connection was served: what a start takes depends on the clock. Of what is recorded, runs differ by the batches of the log.
+record at `written` (`--recorded`), or one by one such that a backend answers by so many bytes (`--proxied BYTES`) or a file of so many is
+sent (`--file BYTES`). With `--each` each request has a connection of its own, which it ends. Counting begins when a first connection was
+served: what a start takes depends on the clock. Of what is recorded, runs differ by the batches of the log.
 """
 
 import argparse
@@ -39,6 +40,11 @@ urls = ["http://127.0.0.1:@PORT@"]
 path = "/*"
 proxy = "app"
 """
+FILES = """
+[[route]]
+path = "/*"
+files = "site"
+"""
 SCRIPT = """
 [[route]]
 path = "/*"
@@ -66,11 +72,14 @@ def main():
     parser.add_argument("--script", action="store_true", help="a script answers")
     parser.add_argument("--recorded", action="store_true", help="what is answered is recorded")
     parser.add_argument("--proxied", type=int, metavar="BYTES", help="a backend answers, by so many bytes")
+    parser.add_argument("--file", type=int, metavar="BYTES", help="a file of so many is sent")
+    parser.add_argument("--each", action="store_true", help="a connection for each request")
     parser.add_argument("--profile", type=Path, metavar="FILE", help="leave callgrind's counts by function there")
     arguments = parser.parse_args()
     kind = kind_of(arguments)
     instructions = count(kind, arguments.profile) / PACKETS / kind.depth
-    print(f"{kind.name}, {kind.depth} to a packet: {instructions:.0f} instructions a request")
+    packets = "a connection each" if kind.is_each else f"{kind.depth} to a packet"
+    print(f"{kind.name}, {packets}: {instructions:.0f} instructions a request")
 
 
 class Kind(NamedTuple):
@@ -80,9 +89,19 @@ class Kind(NamedTuple):
     depth: int
     #: Of a reply.
     content: bytes
+    #: A connection for each request.
+    is_each: bool = False
 
 
 def kind_of(arguments: argparse.Namespace) -> Kind:
+    kind = content_of(arguments)
+    return kind._replace(depth=1, is_each=True) if arguments.each else kind
+
+
+def content_of(arguments: argparse.Namespace) -> Kind:
+    if arguments.file is not None:
+        content = bytes(arguments.file)
+        return Kind(f"file, {len(content)} bytes", FILES, "/file", 1, content)
     if arguments.proxied is not None:
         content = bytes(arguments.proxied)
         routes = PROXIED.replace("@PORT@", str(answer(content)))
@@ -121,6 +140,8 @@ def count(kind: Kind, profile: Path | None) -> int:
     with tempfile.TemporaryDirectory(prefix="tollgate-instructions-") as folder:
         Path(folder, "tollgate.toml").write_text(CONFIGURATION + kind.routes)
         shutil.copy(PEERS / "tollgate-recorded.luau", Path(folder, "recorded.luau"))
+        Path(folder, "site").mkdir()
+        Path(folder, "site", "file").write_bytes(kind.content)
         callgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out"]
         command = [*callgrind, str(PROGRAM), "serve", "--no-load", folder]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -143,16 +164,23 @@ def control(order: str, process: int):
 
 
 def ask(port: int, kind: Kind, packets: int):
-    request = f"GET {kind.target} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
-    with socket.create_connection(("127.0.0.1", port)) as peer:
-        replies = peer.makefile("rb")
-        for _ in range(packets):
-            peer.sendall(request * kind.depth)
-            for _ in range(kind.depth):
-                assert replies.readline().startswith(b"HTTP/1.1 200")
-                while replies.readline().strip():
-                    pass
-                assert replies.read(len(kind.content)) == kind.content
+    connections, packets_each = (packets, 1) if kind.is_each else (1, packets)
+    for _ in range(connections):
+        with socket.create_connection(("127.0.0.1", port)) as peer:
+            exchange(peer, kind, packets_each)
+
+
+def exchange(peer: socket.socket, kind: Kind, packets: int):
+    ends = "Connection: close\r\n" if kind.is_each else ""
+    request = f"GET {kind.target} HTTP/1.1\r\nHost: a\r\n{ends}\r\n".encode()
+    replies = peer.makefile("rb")
+    for _ in range(packets):
+        peer.sendall(request * kind.depth)
+        for _ in range(kind.depth):
+            assert replies.readline().startswith(b"HTTP/1.1 200")
+            while replies.readline().strip():
+                pass
+            assert replies.read(len(kind.content)) == kind.content
 
 
 if __name__ == "__main__":

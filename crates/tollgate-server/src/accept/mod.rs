@@ -202,11 +202,14 @@ pub(crate) async fn take_over(
 fn open(worker: &Rc<Worker>, accepted: Accepted) {
     let Accepted { seat, socket, family, is_deferred, origin } = accepted;
     let worker = worker.clone();
+    // On the heap already: the runtime moves a task about as it begins and ends it.
     drop(match family {
         Family::Tcp if is_deferred => {
-            spawn_local(conn::serve(worker, Socket::<TcpStream>::with_bytes(socket), origin, seat))
+            spawn_local(Box::pin(conn::serve(worker, Socket::<TcpStream>::with_bytes(socket), origin, seat)))
         }
-        Family::Tcp => spawn_local(conn::serve(worker, Socket::<TcpStream>::awaited(socket), origin, seat)),
+        Family::Tcp => {
+            spawn_local(Box::pin(conn::serve(worker, Socket::<TcpStream>::awaited(socket), origin, seat)))
+        }
         Family::Unix => spawn_local(conn::serve(worker, Socket::<UnixStream>::awaited(socket), origin, seat)),
     });
 }

@@ -41,10 +41,12 @@ class Site(Server):
 
 class TollgateSite(Site, Tollgate):
     configuration = ("site-tollgate.toml", "tollgate.toml")
+    marks = {"@DEFERRED@": "false"}
 
 
 class NginxSite(Site, Nginx):
     configuration = ("site-nginx.conf", "nginx.conf")
+    marks = {"@DEFERRED@": ""}
     packages = ("nginx-light",)
 
 
@@ -62,17 +64,22 @@ class YawsSite(Site, Yaws):
 
 
 def variant(base: type[Site], name: str, **marks: str) -> type[Site]:
-    return type(name.replace(", ", "_").replace(" ", "_"), (base,), {"name": name, "marks": {f"@{mark.upper()}@": value for mark, value in marks.items()}})
+    return type(name.replace(", ", "_").replace(" ", "_"), (base,), {"name": name, "marks": base.marks | {f"@{mark.upper()}@": value for mark, value in marks.items()}})
 
 
 OURS = variant(TollgateSite, "tollgate", sendfile="true")
 OURS_WRITING = variant(TollgateSite, "tollgate, sendfile off", sendfile="false")
 NGINX = variant(NginxSite, "nginx", sendfile="on", nopush="on")
+#: Connections are accepted when their request is there. (h2o has it so always, and the others have no such choice.)
+OURS_DEFERRED = variant(TollgateSite, "tollgate, deferred", sendfile="true", deferred="true")
+NGINX_DEFERRED = variant(NginxSite, "nginx, deferred", sendfile="on", nopush="off", deferred=" deferred")
 SERVERS = [
     OURS,
     OURS_WRITING,
     NGINX,
     variant(NginxSite, "nginx, tcp_nopush off", sendfile="on", nopush="off"),
+    OURS_DEFERRED,
+    NGINX_DEFERRED,
     variant(NginxSite, "nginx, sendfile off", sendfile="off", nopush="off"),
     variant(LighttpdSite, "lighttpd", backend="sendfile"),
     variant(LighttpdSite, "lighttpd, writev", backend="writev"),

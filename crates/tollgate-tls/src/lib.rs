@@ -7,7 +7,7 @@ mod pem;
 mod verifier;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
@@ -32,8 +32,12 @@ pub enum RootsError {
 
 /// The cryptography, the same wherever TLS is spoken.
 pub fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
+    PROVIDER.clone()
 }
+
+/// Its lists are made once: each signature that is verified looks at them.
+static PROVIDER: LazyLock<Arc<CryptoProvider>> =
+    LazyLock::new(|| Arc::new(rustls::crypto::ring::default_provider()));
 
 /// Who is trusted.
 pub(crate) struct Authorities {

@@ -60,9 +60,14 @@ pub(crate) struct Door {
     inside: Cell<usize>,
 }
 
+/// A script that goes on after its slice, counted for the route that it is of now. Dropping it ends that.
+pub(crate) struct Guest {
+    door: Rc<Door>,
+}
+
 /// A place in the lane. Dropping it leaves the lane.
 pub(crate) struct Ticket {
-    door: Rc<Door>,
+    lane: Rc<Lane>,
     number: u64,
     /// Slices that it may run before others are first.
     left: u32,
@@ -149,8 +154,13 @@ impl Lane {
         true
     }
 
+    /// Takes the last place.
+    pub(crate) fn enter(self: &Rc<Self>) -> Ticket {
+        Ticket { lane: self.clone(), number: self.add(), left: ROUND_SLICES }
+    }
+
     /// Adds a place at the back.
-    fn enter(&self) -> u64 {
+    fn add(&self) -> u64 {
         let number = self.next_number.get();
         self.next_number.set(number + 1);
         self.places.borrow_mut().push_back(Place { number, since: Instant::now(), waker: None });
@@ -172,6 +182,11 @@ impl Lane {
         // What a waker drops may leave the lane.
         drop(places);
         drop(replaced);
+    }
+
+    fn learn(&self, slices: u32) {
+        let known = self.slices.get();
+        self.slices.set(known - known / REMEMBERED + slices.min(ROUND_SLICES));
     }
 
     /// Removes a place; who is first by that is woken.
@@ -199,35 +214,47 @@ impl Door {
         self.inside.get() > 0 && self.lane.refuses(now)
     }
 
-    /// Takes the last place.
-    pub(crate) fn enter(self: &Rc<Self>) -> Ticket {
+    /// One more script of the route goes on after its slice.
+    pub(crate) fn welcome(self: &Rc<Self>) -> Guest {
         self.inside.set(self.inside.get() + 1);
-        Ticket { door: self.clone(), number: self.lane.enter(), left: ROUND_SLICES }
+        Guest { door: self.clone() }
+    }
+}
+
+impl Guest {
+    /// Takes the last place in the lane.
+    pub(crate) fn enter(&self) -> Ticket {
+        self.door.lane.enter()
     }
 
-    /// A script that was in the lane is done, after so many slices: nobody waits for more of them than it runs in a round.
+    /// The script is done, after so many slices: nobody waits for more of them than it runs in a round.
     pub(crate) fn learn(&self, slices: u32) {
-        let known = self.lane.slices.get();
-        self.lane.slices.set(known - known / REMEMBERED + slices.min(ROUND_SLICES));
+        self.door.lane.learn(slices);
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.door.inside.set(self.door.inside.get() - 1);
     }
 }
 
 impl Ticket {
     pub(crate) fn is_first(&self) -> bool {
-        self.door.lane.is_first(self.number)
+        self.lane.is_first(self.number)
     }
 
     /// Has whoever waits woken when it is first.
     pub(crate) fn watch(&self, waker: &Waker) {
-        self.door.lane.watch(self.number, waker);
+        self.lane.watch(self.number, waker);
     }
 
     /// It ran a slice. After several it is the last again.
     pub(crate) fn spend(&mut self) {
         self.left -= 1;
         if self.left == 0 {
-            let number = self.door.lane.enter();
-            self.door.lane.leave(std::mem::replace(&mut self.number, number));
+            let number = self.lane.add();
+            self.lane.leave(std::mem::replace(&mut self.number, number));
             self.left = ROUND_SLICES;
         }
     }
@@ -235,8 +262,7 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.door.inside.set(self.door.inside.get() - 1);
-        self.door.lane.leave(self.number);
+        self.lane.leave(self.number);
     }
 }
 
@@ -264,23 +290,23 @@ mod tests {
         }
     }
 
-    fn lane(age_max_ms: u64) -> (Rc<Lane>, Rc<Door>) {
+    fn lane(age_max_ms: u64) -> (Rc<Lane>, Guest) {
         let lane = Rc::new(Lane::new(Duration::from_millis(age_max_ms)));
-        let door = lane.door();
-        (lane, door)
+        let guest = lane.door().welcome();
+        (lane, guest)
     }
 
-    fn watched(door: &Rc<Door>) -> (Ticket, Arc<Bell>) {
-        let (ticket, bell) = (door.enter(), Arc::new(Bell::default()));
+    fn watched(guest: &Guest) -> (Ticket, Arc<Bell>) {
+        let (ticket, bell) = (guest.enter(), Arc::new(Bell::default()));
         ticket.watch(&bell.clone().into());
         (ticket, bell)
     }
 
     #[test]
     fn who_is_first_leaves_and_the_next_is_woken_and_no_other() {
-        let (lane, door) = lane(1000);
+        let (lane, guest) = lane(1000);
         let (first, (second, second_bell), (third, third_bell)) =
-            (door.enter(), watched(&door), watched(&door));
+            (guest.enter(), watched(&guest), watched(&guest));
         assert!(first.is_first() && !second.is_first());
         drop(first);
         assert!(second.is_first() && !third.is_first());
@@ -294,8 +320,8 @@ mod tests {
 
     #[test]
     fn who_leaves_from_the_middle_wakes_nobody() {
-        let (_, door) = lane(1000);
-        let (first, second, (third, bell)) = (door.enter(), door.enter(), watched(&door));
+        let (_, guest) = lane(1000);
+        let (first, second, (third, bell)) = (guest.enter(), guest.enter(), watched(&guest));
         drop(second);
         assert!(first.is_first());
         assert_eq!(bell.rings(), 0);
@@ -306,8 +332,8 @@ mod tests {
 
     #[test]
     fn after_a_round_of_slices_the_first_is_the_last() {
-        let (_, door) = lane(1000);
-        let (mut first, (second, bell)) = (door.enter(), watched(&door));
+        let (_, guest) = lane(1000);
+        let (mut first, (second, bell)) = (guest.enter(), watched(&guest));
         (1..ROUND_SLICES).for_each(|_| first.spend());
         assert!(first.is_first() && bell.rings() == 0);
         first.spend();
@@ -319,95 +345,95 @@ mod tests {
 
     #[test]
     fn one_that_is_alone_stays_first() {
-        let (_, door) = lane(1000);
-        let mut ticket = door.enter();
+        let (_, guest) = lane(1000);
+        let mut ticket = guest.enter();
         (0..3 * ROUND_SLICES).for_each(|_| ticket.spend());
         assert!(ticket.is_first());
     }
 
     #[test]
     fn those_are_refused_who_would_wait_for_a_quarter_of_what_they_may() {
-        let (lane, door) = lane(80_000);
+        let (lane, guest) = lane(80_000);
         let now = Instant::now();
-        let mut tickets: Vec<_> = (0..SHORT_LEN).map(|_| door.enter()).collect();
-        door.learn(8);
+        let mut tickets: Vec<_> = (0..SHORT_LEN).map(|_| guest.enter()).collect();
+        guest.learn(8);
         // 8.25 slices of 2 ms each.
-        assert!(!door.refuses(now));
+        assert!(!guest.door.refuses(now));
         lane.set_age_max(Duration::from_millis(4 * 17));
-        assert!(!door.refuses(now));
+        assert!(!guest.door.refuses(now));
         lane.set_age_max(Duration::from_millis(4 * 16));
-        assert!(door.refuses(now));
+        assert!(guest.door.refuses(now));
         tickets.pop();
-        assert!(!door.refuses(now), "a short lane refuses nobody");
+        assert!(!guest.door.refuses(now), "a short lane refuses nobody");
     }
 
     #[test]
     fn a_lane_that_was_too_long_is_kept_short_until_nobody_came_who_is_too_many() {
-        let (lane, door) = lane(1000);
+        let (lane, guest) = lane(1000);
         let now = Instant::now();
-        let mut tickets: Vec<_> = (0..63).map(|_| door.enter()).collect();
-        assert!(door.refuses(now), "63 scripts of two slices");
+        let mut tickets: Vec<_> = (0..63).map(|_| guest.enter()).collect();
+        assert!(guest.door.refuses(now), "63 scripts of two slices");
         tickets.truncate(SHORT_LEN);
         let at = |ms| now + Duration::from_millis(ms);
         lane.relax(at(249));
-        assert!(door.refuses(at(249)));
+        assert!(guest.door.refuses(at(249)));
         lane.relax(at(498));
-        assert!(door.refuses(at(498)), "one was refused meanwhile");
+        assert!(guest.door.refuses(at(498)), "one was refused meanwhile");
         tickets.pop();
-        assert!(!door.refuses(at(499)));
+        assert!(!guest.door.refuses(at(499)));
         lane.relax(at(749));
-        tickets.push(door.enter());
-        assert!(!door.refuses(at(0)));
+        tickets.push(guest.enter());
+        assert!(!guest.door.refuses(at(0)));
     }
 
     #[test]
     fn a_short_lane_is_tried_anew_though_somebody_is_refused_all_the_time() {
-        let (lane, door) = lane(1000);
+        let (lane, guest) = lane(1000);
         let now = Instant::now();
-        let mut tickets: Vec<_> = (0..63).map(|_| door.enter()).collect();
-        assert!(door.refuses(now));
+        let mut tickets: Vec<_> = (0..63).map(|_| guest.enter()).collect();
+        assert!(guest.door.refuses(now));
         tickets.truncate(7);
         let at = |ms| now + Duration::from_millis(ms);
         for ms in (0..64_000).step_by(100) {
             lane.relax(at(ms));
-            assert!(door.refuses(at(ms)));
+            assert!(guest.door.refuses(at(ms)));
         }
         lane.relax(at(64_000));
         // The seven have to be new ones, or their age counts.
-        tickets = (0..7).map(|_| door.enter()).collect();
-        assert!(!door.refuses(Instant::now()));
+        tickets = (0..7).map(|_| guest.enter()).collect();
+        assert!(!guest.door.refuses(Instant::now()));
         drop(tickets);
     }
 
     #[test]
     fn one_long_script_is_no_longer_for_the_others_than_its_round() {
-        let (_, door) = lane(1000);
-        door.learn(100_000);
-        let _tickets: Vec<_> = (0..SHORT_LEN).map(|_| door.enter()).collect();
-        assert!(!door.refuses(Instant::now()));
+        let (_, guest) = lane(1000);
+        guest.learn(100_000);
+        let _tickets: Vec<_> = (0..SHORT_LEN).map(|_| guest.enter()).collect();
+        assert!(!guest.door.refuses(Instant::now()));
     }
 
     #[test]
     fn the_age_of_the_lane_counts_as_well() {
-        let (_, door) = lane(1000);
-        let _tickets: Vec<_> = (0..SHORT_LEN).map(|_| door.enter()).collect();
+        let (_, guest) = lane(1000);
+        let _tickets: Vec<_> = (0..SHORT_LEN).map(|_| guest.enter()).collect();
         let now = Instant::now();
-        assert!(!door.refuses(now));
-        assert!(door.refuses(now + Duration::from_millis(250)));
+        assert!(!guest.door.refuses(now));
+        assert!(guest.door.refuses(now + Duration::from_millis(250)));
     }
 
     #[test]
     fn a_route_without_a_script_in_the_lane_hears_nothing_of_it() {
-        let (lane, long) = lane(1000);
-        let quick = lane.door();
+        let (lane, guest) = lane(1000);
+        let (long, quick) = (guest.door.clone(), lane.door());
         let now = Instant::now() + Duration::from_secs(1);
-        let tickets: Vec<_> = (0..SHORT_LEN).map(|_| long.enter()).collect();
+        let _tickets: Vec<_> = (0..SHORT_LEN).map(|_| guest.enter()).collect();
         assert!(long.refuses(now) && !quick.refuses(now));
-        let own = quick.enter();
+        let own = quick.welcome();
         assert!(quick.refuses(now));
         drop(own);
         assert!(!quick.refuses(now));
-        drop(tickets);
+        drop(guest);
         assert!(!long.refuses(now));
     }
 }

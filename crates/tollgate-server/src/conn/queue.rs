@@ -14,7 +14,6 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -22,7 +21,7 @@ use tollgate_http::{Method, Version};
 
 use super::Arrived;
 use crate::handler::{Answer, Handled, Turn, Visit};
-use crate::lane::{Door, Ticket};
+use crate::lane::{Door, Guest, Ticket};
 use crate::recorder::Recorder;
 use crate::reply::Reply;
 
@@ -68,6 +67,8 @@ struct Entry {
     bytes: usize,
     /// How many its script ran since it began, or waited.
     slices: u32,
+    /// While its script goes on after a slice.
+    guest: Option<Guest>,
 }
 
 impl Answered {
@@ -114,7 +115,7 @@ impl Queue {
 
     /// Adds the last one.
     pub(super) fn push(&mut self, source: Source, form: Form) {
-        let mut entry = Entry { source, form, bytes: 0, slices: 0 };
+        let mut entry = Entry { source, form, bytes: 0, slices: 0, guest: None };
         self.bytes += entry.count();
         self.running.push_back(entry);
     }
@@ -224,9 +225,10 @@ impl Queue {
 
     /// Has a place in the lane as long as a script needs one, and is polled when it is first.
     fn queue_up(&mut self, context: &Context<'_>) {
-        let mut sliced = self.running.iter().filter(|entry| entry.is_sliced());
-        let Some(door) = sliced.next().and_then(Entry::door) else { return self.ticket = None };
-        let ticket = self.ticket.get_or_insert_with(|| door.enter());
+        let Some(guest) = self.running.iter().find_map(|entry| entry.guest.as_ref()) else {
+            return self.ticket = None;
+        };
+        let ticket = self.ticket.get_or_insert_with(|| guest.enter());
         if ticket.is_first() {
             self.is_turn_over = true;
         } else {
@@ -297,25 +299,22 @@ impl Entry {
 
     /// Counts the slices of a script up to a wait or its end, and then tells how many they were.
     fn note(&mut self) {
+        let before = self.guest.take();
+        self.guest = match &self.source {
+            // Of the route that has the request now: one before it may have passed.
+            Source::Handler(visit) => visit.sliced_at().map(Door::welcome),
+            Source::Reply(_) => None,
+        };
         if self.is_sliced() {
             self.slices += 1;
-        } else if self.slices > 0
-            && let Some(door) = self.door()
-        {
-            door.learn(self.slices + 1);
+        } else if let Some(before) = before {
+            before.learn(self.slices + 1);
             self.slices = 0;
         }
     }
 
     fn is_sliced(&self) -> bool {
-        matches!(&self.source, Source::Handler(visit) if visit.is_sliced())
-    }
-
-    fn door(&self) -> Option<&Rc<Door>> {
-        match &self.source {
-            Source::Handler(visit) => visit.door(),
-            Source::Reply(_) => None,
-        }
+        self.guest.is_some()
     }
 
     fn answer(&mut self, recorder: &Recorder) -> Option<(Answer<'static>, Option<Handled>)> {
@@ -342,3 +341,6 @@ impl Entry {
 pub(super) fn give_turn(context: &mut Context<'_>) {
     let _ = pin!(tokio::task::yield_now()).poll(context);
 }
+
+#[cfg(test)]
+mod tests;

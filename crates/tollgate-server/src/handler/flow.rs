@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tollgate_script::{Call, CallError, Pipe, Request, Step};
 
 use super::{BackendFlow, Endpoint};
-use crate::lane::Ticket;
+use crate::lane::{Guest, Ticket};
 use crate::observe::ScriptFailure;
 use crate::throttle::Permit;
 
@@ -26,7 +26,7 @@ pub(crate) struct ScriptFlow {
     endpoint: Rc<Endpoint>,
     request: Rc<Request>,
     /// Its place among the worker's scripts that go on after a slice.
-    ticket: Option<Ticket>,
+    place: Option<(Guest, Ticket)>,
     /// The request counts as long as its content is written.
     _permit: Option<Permit>,
 }
@@ -87,7 +87,7 @@ impl Flow {
     /// It does not run while what it wrote waits for the client, and lets others go first.
     pub(crate) fn pause(&mut self) {
         match self {
-            Self::Script(script) => script.ticket = None,
+            Self::Script(script) => script.place = None,
             Self::Backend(_) => {}
         }
     }
@@ -127,7 +127,7 @@ impl ScriptFlow {
     ) -> Option<Self> {
         let pipe = call.pipe()?.clone();
         let (endpoint, request) = (endpoint.clone(), request.clone());
-        Some(Self { call, pipe, endpoint, request, ticket: None, _permit: permit })
+        Some(Self { call, pipe, endpoint, request, place: None, _permit: permit })
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Flowed> {
@@ -148,8 +148,14 @@ impl ScriptFlow {
 
     /// Whether it runs now: it does unless it ran a slice, and others are before it.
     fn is_first(&mut self, context: &Context<'_>) -> bool {
-        let Some(door) = self.endpoint.door().filter(|_| self.call.is_sliced()) else { return true };
-        let ticket = self.ticket.get_or_insert_with(|| door.enter());
+        if !self.call.is_sliced() {
+            return true;
+        }
+        let (_, ticket) = self.place.get_or_insert_with(|| {
+            let guest = self.endpoint.door().welcome();
+            let ticket = guest.enter();
+            (guest, ticket)
+        });
         let is_first = ticket.is_first();
         if !is_first {
             ticket.watch(context.waker());
@@ -197,9 +203,9 @@ impl ScriptFlow {
     /// Runs it for a slice, which it spends of its place in the lane.
     fn step(&mut self) -> Step {
         let step = self.call.resume();
-        match &mut self.ticket {
-            Some(ticket) if self.call.is_sliced() => ticket.spend(),
-            ticket => *ticket = None,
+        match &mut self.place {
+            Some((_, ticket)) if self.call.is_sliced() => ticket.spend(),
+            place => *place = None,
         }
         step
     }

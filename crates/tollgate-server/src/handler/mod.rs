@@ -66,13 +66,15 @@ pub(crate) struct Endpoint {
     pub(crate) streams: Rc<[Rc<StreamPlan>]>,
     /// What its scripts may send.
     sent_files: Option<Box<Files>>,
-    scripts: Option<Scripts>,
+    /// Where its scripts run, if it has any.
+    host: Option<Host>,
+    door: Rc<Door>,
     before: Vec<tollgate_script::Handler>,
     after: Vec<tollgate_script::Handler>,
     handler: Handler,
 }
 
-/// Where the scripts of a route run, if it has any.
+/// Where the scripts of a route run, and queue up.
 pub(crate) struct Scripts {
     pub(crate) host: Host,
     pub(crate) door: Rc<Door>,
@@ -207,7 +209,8 @@ impl Endpoint {
             sent_files: spec.access.files.as_ref().map(|files| Box::new(Files::new(files, work))),
             before: spec.before.iter().map(|file| load(file, Role::Before)).collect::<Result<_, _>>()?,
             after: spec.after.iter().map(|file| load(file, Role::After)).collect::<Result<_, _>>()?,
-            scripts: spec.scripts().next().map(|_| scripts),
+            host: spec.scripts().next().map(|_| scripts.host),
+            door: scripts.door,
             handler,
         })
     }
@@ -253,12 +256,11 @@ impl Endpoint {
     /// scripts keep too much memory, or are too many.
     #[inline]
     pub(crate) fn refusal_now(&self, now: Instant, recorder: &Recorder) -> Option<(Refusal, &'static str)> {
-        let scripts = self.scripts.as_ref();
         if self.stream.as_ref().is_some_and(|stream| recorder.is_refusing(stream.ack)) {
             Some((Refusal::Database, AWAY))
-        } else if scripts.is_some_and(|scripts| scripts.host.is_full()) {
+        } else if self.host.as_ref()?.is_full() {
             Some((Refusal::ScriptMemory, FULL))
-        } else if scripts.is_some_and(|scripts| scripts.door.refuses(now)) {
+        } else if self.door.refuses(now) {
             Some((Refusal::ScriptQueue, TOO_MANY))
         } else {
             None
@@ -287,8 +289,8 @@ impl Endpoint {
     }
 
     /// Where its scripts queue up that are not done within a slice.
-    pub(crate) fn door(&self) -> Option<&Rc<Door>> {
-        self.scripts.as_ref().map(|scripts| &scripts.door)
+    pub(crate) fn door(&self) -> &Rc<Door> {
+        &self.door
     }
 
     /// A reply that pages of other origins may read, where they may use the route.

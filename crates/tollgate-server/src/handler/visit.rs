@@ -181,14 +181,10 @@ impl Visit {
         }
     }
 
-    /// Whether it is a script whose slice was over.
-    pub(crate) fn is_sliced(&self) -> bool {
-        matches!(&self.stage, Stage::Script(call) if call.is_sliced())
-    }
-
-    /// Where its scripts queue up that are not done within a slice.
-    pub(crate) fn door(&self) -> Option<&Rc<Door>> {
-        self.exchange.endpoint.door()
+    /// Where it queues up, if it is a script whose slice was over.
+    pub(crate) fn sliced_at(&self) -> Option<&Rc<Door>> {
+        let is_sliced = matches!(&self.stage, Stage::Script(call) if call.is_sliced());
+        is_sliced.then(|| self.exchange.endpoint.door())
     }
 
     /// Polls what the handler waits for. Files and backends return by that, scripts then can run.

@@ -1,0 +1,151 @@
+//! For which routes the scripts of a connection count in the lane.
+
+use std::fs;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tempfile::TempDir;
+use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::task::{spawn_local, yield_now};
+use tollgate_http::{HeadReader, Limits};
+use tollgate_log::{DiskStorage, Log, LogOptions};
+
+use super::*;
+use crate::conn::{self, Origin, Plain};
+use crate::crowd::Crowd;
+use crate::observe::WorkerCells;
+use crate::options::tests::options;
+use crate::options::{HandlerSpec, RouteLimits, RouteSpec};
+use crate::recorder::LogEnd;
+use crate::service::Plan;
+use crate::spool::Spool;
+use crate::worker::Worker;
+
+const FOR_EVER: Duration = Duration::from_secs(3600);
+/// More than anything here takes.
+const TURNS_MAX: usize = 1000;
+
+/// A worker whose turns are taken one by one.
+struct Bench {
+    worker: Rc<Worker>,
+    crowd: Arc<Crowd>,
+    _folder: TempDir,
+}
+
+impl Bench {
+    /// Routes by path, each with what its script does.
+    fn new(routes: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = options();
+        options.crowd.queue_age_max = FOR_EVER;
+        options.script.cpu_budget = FOR_EVER;
+        for (number, (path, body)) in routes.iter().enumerate() {
+            let file = folder.path().join(format!("route{number}.luau"));
+            fs::write(&file, format!("return function() {body} end")).unwrap();
+            let handler = HandlerSpec::Script { file, root: folder.path().to_owned() };
+            options.routes.push(route(path, handler));
+        }
+        let log = LogOptions::new(&folder.path().join("log"));
+        let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |_| {}).unwrap();
+        let (crowd, _) = Crowd::new(&options.crowd, 1).unwrap();
+        let spool = Arc::new(Spool::new(options.spool.clone()));
+        let plan = Plan::new(options, &log, None).unwrap();
+        let cells = Arc::new(WorkerCells::new());
+        let worker = Worker::new(&plan, 0, &crowd, &spool, &cells, LogEnd::new(&log)).unwrap();
+        Self { worker: Rc::new(worker), crowd, _folder: folder }
+    }
+
+    /// Sends requests on a connection of their own.
+    async fn send(&self, targets: &[&str]) -> DuplexStream {
+        let (mut near, far) = duplex(1 << 16);
+        let origin = Origin { peer: None, proxy_protocol: false };
+        let seat = self.crowd.enter(0).unwrap();
+        spawn_local(conn::serve(self.worker.clone(), Plain(far), origin, seat));
+        for target in targets {
+            near.write_all(head(target).as_bytes()).await.unwrap();
+        }
+        near
+    }
+
+    /// Whether a request would be refused if the lane were too long: its route has a script there.
+    fn is_inside(&self, target: &str) -> bool {
+        let Worker { lane, recorder, .. } = &*self.worker;
+        lane.set_age_max(Duration::ZERO);
+        let _others: Vec<_> = (0..3).map(|_| lane.enter()).collect();
+        let head = HeadReader::default()
+            .read(&mut BytesMut::from(head(target).as_bytes()), &Limits::default())
+            .unwrap()
+            .unwrap();
+        let service = self.worker.service();
+        let found = service.find(&head).unwrap_or_else(|_| panic!("{target} has no route"));
+        found.endpoint.refusal_now(Instant::now(), recorder).is_some()
+    }
+
+    async fn until(&self, what: &str, is_so: impl Fn() -> bool) {
+        for _ in 0..TURNS_MAX {
+            if is_so() {
+                return;
+            }
+            yield_now().await;
+        }
+        panic!("never came true: {what}");
+    }
+}
+
+fn head(target: &str) -> String {
+    format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")
+}
+
+fn route(path: &str, handler: HandlerSpec) -> RouteSpec {
+    RouteSpec {
+        path: path.to_owned(),
+        host: None,
+        methods: None,
+        handler,
+        stream: None,
+        body_bytes_max: 1 << 20,
+        body_pace: None,
+        cors: None,
+        limits: RouteLimits::default(),
+        app: None,
+        access: Default::default(),
+        before: Vec::new(),
+        after: Vec::new(),
+    }
+}
+
+fn in_turns(test: impl Future<Output = ()>) {
+    Builder::new_current_thread().build_local(LocalOptions::default()).unwrap().block_on(test);
+}
+
+#[test]
+fn a_script_that_passed_counts_for_the_route_that_runs_it_now() {
+    in_turns(async {
+        let bench = Bench::new(&[
+            ("/a/{name}", "while not tollgate.shared.get('go') do end return tollgate.pass"),
+            ("/a/*", "while true do end"),
+            ("/go", "tollgate.shared.set('go', true)"),
+        ]);
+        let _peer = bench.send(&["/a/b"]).await;
+        bench.until("the first route has a script in the lane", || bench.is_inside("/a/b")).await;
+        assert!(!bench.is_inside("/a/b/c"));
+        let _other = bench.send(&["/go"]).await;
+        bench.until("the next route has it", || bench.is_inside("/a/b/c")).await;
+        assert!(!bench.is_inside("/a/b"));
+    });
+}
+
+#[test]
+fn scripts_of_a_pipeline_count_for_their_routes_each() {
+    in_turns(async {
+        let bench = Bench::new(&[("/a", "while true do end"), ("/b", "while true do end")]);
+        let _peer = bench.send(&["/a", "/b"]).await;
+        bench
+            .until("both routes have a script in the lane", || bench.is_inside("/a") && bench.is_inside("/b"))
+            .await;
+        assert_eq!(bench.worker.lane.len(), 1);
+    });
+}

@@ -10,8 +10,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use crate::seldom::Seldom;
+
 /// How often a probe is sent, at most.
 const PROBE_PAUSE: Duration = Duration::from_millis(5);
+/// How often the log hears of it.
+const LINE_PAUSE: Duration = Duration::from_secs(10);
 /// The share of requests that is refused when all are.
 const ALL: u32 = 1 << 10;
 
@@ -27,6 +31,10 @@ pub(crate) struct Admission {
     /// How many of [`ALL`] requests are refused.
     refused: Cell<u32>,
     owed: Cell<u32>,
+    /// As it was learnt last.
+    age: Cell<Duration>,
+    /// From taking all to refusing some, and back.
+    changes: Seldom,
 }
 
 impl Admission {
@@ -40,6 +48,8 @@ impl Admission {
             probe: Notify::new(),
             refused: Cell::new(0),
             owed: Cell::new(0),
+            age: Cell::default(),
+            changes: Seldom::new(LINE_PAUSE),
         }
     }
 
@@ -105,13 +115,20 @@ impl Admission {
 
     fn refuse(&self, share: u32, age: Duration) {
         if (share > 0) != (self.refused.get() > 0) {
-            let age_ms = age.as_millis() as u64;
-            match share {
-                0 => tracing::info!(age_ms, "the worker keeps up again: no request is refused"),
-                _ => tracing::warn!(age_ms, "the worker is behind: requests are refused"),
-            }
+            self.changes.note();
         }
         self.refused.set(share);
+        self.age.set(age);
+    }
+
+    /// Tells the log whether requests are refused, if that changed: now and then, however often it does.
+    pub(crate) fn tell(&self, now: Instant) {
+        let Some(changes) = self.changes.due(now) else { return };
+        let age_ms = self.age.get().as_millis() as u64;
+        match self.refused.get() {
+            0 => tracing::info!(age_ms, changes, "the worker keeps up again: no request is refused"),
+            _ => tracing::warn!(age_ms, changes, "the worker is behind: requests are refused"),
+        }
     }
 }
 
@@ -146,6 +163,19 @@ mod tests {
         admission.learn(Duration::from_secs(2));
         assert!(admission.admits(admission.sent.get() + Duration::from_secs(1)));
         assert_eq!(admission.refused.get(), 0);
+    }
+
+    #[test]
+    fn changes_are_told_now_and_then_however_many_they_are() {
+        let admission = Admission::new(Duration::from_secs(1));
+        let begun = admission.sent.get();
+        let mut lines = Vec::new();
+        for ms in (0..30_000).step_by(250) {
+            admission.learn(Duration::from_secs(2));
+            admission.refuse(0, Duration::ZERO);
+            lines.extend(admission.changes.due(begun + Duration::from_millis(ms)));
+        }
+        assert_eq!(lines, [2, 80, 80]);
     }
 
     #[test]

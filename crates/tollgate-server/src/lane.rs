@@ -17,6 +17,8 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use crate::seldom::Seldom;
+
 /// About what a slice takes.
 const SLICE: Duration = Duration::from_millis(2);
 /// How many slices the first runs before the others are.
@@ -26,6 +28,8 @@ const SHORT_LEN: usize = 3;
 /// After so many times what one may wait a short lane is tried anew, a minute by default: clients that come again as soon as they are
 /// refused could keep it short for ever, though it had room for all of them. Fewer than one in a hundred wait long for that.
 const SHORT_PATIENCES: u32 = 256;
+/// How often the log hears of it.
+const LINE_PAUSE: Duration = Duration::from_secs(10);
 /// A moving average of this many.
 const REMEMBERED: u32 = 8;
 
@@ -37,6 +41,8 @@ pub(crate) struct Lane {
     /// What the last scripts took, in slices, summed over [`REMEMBERED`].
     slices: Cell<u32>,
     state: Cell<State>,
+    /// Of the state.
+    changes: Seldom,
 }
 
 #[derive(Clone, Copy)]
@@ -81,6 +87,7 @@ impl Lane {
             next_number: Cell::new(0),
             slices: Cell::new(2 * REMEMBERED),
             state: Cell::new(State::Open),
+            changes: Seldom::new(LINE_PAUSE),
         }
     }
 
@@ -111,10 +118,28 @@ impl Lane {
         let State::Short { since, refused_at } = self.state.get() else { return };
         let is_calm = now.saturating_duration_since(refused_at) >= self.patience();
         if is_calm || now.saturating_duration_since(since) >= self.patience() * SHORT_PATIENCES {
-            tracing::info!(
-                "scripts wait for each other no longer than they may: no request is refused for that"
-            );
+            self.changes.note();
             self.state.set(State::Open);
+        }
+    }
+
+    /// Tells the log whether it is kept short, if that changed: now and then, however often it does.
+    pub(crate) fn tell(&self, now: Instant) {
+        let Some(changes) = self.changes.due(now) else { return };
+        let (waiting, wait_ms) = (self.len(), self.wait(now).as_millis() as u64);
+        match self.state.get() {
+            State::Open => tracing::info!(
+                waiting,
+                wait_ms,
+                changes,
+                "scripts wait for each other no longer than they may: no request is refused for that"
+            ),
+            State::Short { .. } => tracing::warn!(
+                waiting,
+                wait_ms,
+                changes,
+                "more scripts come than the worker can run: requests are refused"
+            ),
         }
     }
 
@@ -137,16 +162,10 @@ impl Lane {
         let since = match self.state.get() {
             State::Short { since, .. } => since,
             State::Open => {
-                let wait = self.wait(now);
-                if wait < self.patience() {
+                if self.wait(now) < self.patience() {
                     return false;
                 }
-                let (waiting, wait_ms) = (self.len(), wait.as_millis() as u64);
-                tracing::warn!(
-                    waiting,
-                    wait_ms,
-                    "more scripts come than the worker can run: requests are refused"
-                );
+                self.changes.note();
                 now
             }
         };
@@ -267,173 +286,4 @@ impl Drop for Ticket {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
-
-    use super::*;
-
-    /// Counts how often it is woken.
-    #[derive(Default)]
-    struct Bell(AtomicUsize);
-
-    impl Wake for Bell {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    impl Bell {
-        fn rings(&self) -> usize {
-            self.0.load(Ordering::Relaxed)
-        }
-    }
-
-    fn lane(age_max_ms: u64) -> (Rc<Lane>, Guest) {
-        let lane = Rc::new(Lane::new(Duration::from_millis(age_max_ms)));
-        let guest = lane.door().welcome();
-        (lane, guest)
-    }
-
-    fn watched(guest: &Guest) -> (Ticket, Arc<Bell>) {
-        let (ticket, bell) = (guest.enter(), Arc::new(Bell::default()));
-        ticket.watch(&bell.clone().into());
-        (ticket, bell)
-    }
-
-    #[test]
-    fn who_is_first_leaves_and_the_next_is_woken_and_no_other() {
-        let (lane, guest) = lane(1000);
-        let (first, (second, second_bell), (third, third_bell)) =
-            (guest.enter(), watched(&guest), watched(&guest));
-        assert!(first.is_first() && !second.is_first());
-        drop(first);
-        assert!(second.is_first() && !third.is_first());
-        assert_eq!((second_bell.rings(), third_bell.rings()), (1, 0));
-        drop(second);
-        assert!(third.is_first());
-        assert_eq!(third_bell.rings(), 1);
-        drop(third);
-        assert_eq!(lane.len(), 0);
-    }
-
-    #[test]
-    fn who_leaves_from_the_middle_wakes_nobody() {
-        let (_, guest) = lane(1000);
-        let (first, second, (third, bell)) = (guest.enter(), guest.enter(), watched(&guest));
-        drop(second);
-        assert!(first.is_first());
-        assert_eq!(bell.rings(), 0);
-        drop(first);
-        assert!(third.is_first());
-        assert_eq!(bell.rings(), 1);
-    }
-
-    #[test]
-    fn after_a_round_of_slices_the_first_is_the_last() {
-        let (_, guest) = lane(1000);
-        let (mut first, (second, bell)) = (guest.enter(), watched(&guest));
-        (1..ROUND_SLICES).for_each(|_| first.spend());
-        assert!(first.is_first() && bell.rings() == 0);
-        first.spend();
-        assert!(second.is_first() && !first.is_first());
-        assert_eq!(bell.rings(), 1);
-        drop(second);
-        assert!(first.is_first());
-    }
-
-    #[test]
-    fn one_that_is_alone_stays_first() {
-        let (_, guest) = lane(1000);
-        let mut ticket = guest.enter();
-        (0..3 * ROUND_SLICES).for_each(|_| ticket.spend());
-        assert!(ticket.is_first());
-    }
-
-    #[test]
-    fn those_are_refused_who_would_wait_for_a_quarter_of_what_they_may() {
-        let (lane, guest) = lane(80_000);
-        let now = Instant::now();
-        let mut tickets: Vec<_> = (0..SHORT_LEN).map(|_| guest.enter()).collect();
-        guest.learn(8);
-        // 8.25 slices of 2 ms each.
-        assert!(!guest.door.refuses(now));
-        lane.set_age_max(Duration::from_millis(4 * 17));
-        assert!(!guest.door.refuses(now));
-        lane.set_age_max(Duration::from_millis(4 * 16));
-        assert!(guest.door.refuses(now));
-        tickets.pop();
-        assert!(!guest.door.refuses(now), "a short lane refuses nobody");
-    }
-
-    #[test]
-    fn a_lane_that_was_too_long_is_kept_short_until_nobody_came_who_is_too_many() {
-        let (lane, guest) = lane(1000);
-        let now = Instant::now();
-        let mut tickets: Vec<_> = (0..63).map(|_| guest.enter()).collect();
-        assert!(guest.door.refuses(now), "63 scripts of two slices");
-        tickets.truncate(SHORT_LEN);
-        let at = |ms| now + Duration::from_millis(ms);
-        lane.relax(at(249));
-        assert!(guest.door.refuses(at(249)));
-        lane.relax(at(498));
-        assert!(guest.door.refuses(at(498)), "one was refused meanwhile");
-        tickets.pop();
-        assert!(!guest.door.refuses(at(499)));
-        lane.relax(at(749));
-        tickets.push(guest.enter());
-        assert!(!guest.door.refuses(at(0)));
-    }
-
-    #[test]
-    fn a_short_lane_is_tried_anew_though_somebody_is_refused_all_the_time() {
-        let (lane, guest) = lane(1000);
-        let now = Instant::now();
-        let mut tickets: Vec<_> = (0..63).map(|_| guest.enter()).collect();
-        assert!(guest.door.refuses(now));
-        tickets.truncate(7);
-        let at = |ms| now + Duration::from_millis(ms);
-        for ms in (0..64_000).step_by(100) {
-            lane.relax(at(ms));
-            assert!(guest.door.refuses(at(ms)));
-        }
-        lane.relax(at(64_000));
-        // The seven have to be new ones, or their age counts.
-        tickets = (0..7).map(|_| guest.enter()).collect();
-        assert!(!guest.door.refuses(Instant::now()));
-        drop(tickets);
-    }
-
-    #[test]
-    fn one_long_script_is_no_longer_for_the_others_than_its_round() {
-        let (_, guest) = lane(1000);
-        guest.learn(100_000);
-        let _tickets: Vec<_> = (0..SHORT_LEN).map(|_| guest.enter()).collect();
-        assert!(!guest.door.refuses(Instant::now()));
-    }
-
-    #[test]
-    fn the_age_of_the_lane_counts_as_well() {
-        let (_, guest) = lane(1000);
-        let _tickets: Vec<_> = (0..SHORT_LEN).map(|_| guest.enter()).collect();
-        let now = Instant::now();
-        assert!(!guest.door.refuses(now));
-        assert!(guest.door.refuses(now + Duration::from_millis(250)));
-    }
-
-    #[test]
-    fn a_route_without_a_script_in_the_lane_hears_nothing_of_it() {
-        let (lane, guest) = lane(1000);
-        let (long, quick) = (guest.door.clone(), lane.door());
-        let now = Instant::now() + Duration::from_secs(1);
-        let _tickets: Vec<_> = (0..SHORT_LEN).map(|_| guest.enter()).collect();
-        assert!(long.refuses(now) && !quick.refuses(now));
-        let own = quick.welcome();
-        assert!(quick.refuses(now));
-        drop(own);
-        assert!(!quick.refuses(now));
-        drop(guest);
-        assert!(!long.refuses(now));
-    }
-}
+mod tests;

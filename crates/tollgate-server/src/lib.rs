@@ -38,6 +38,7 @@ mod recorder;
 mod reload;
 mod reply;
 mod route;
+mod seldom;
 mod server;
 mod service;
 mod spare;

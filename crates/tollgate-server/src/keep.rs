@@ -9,32 +9,22 @@ use std::time::{Duration, Instant};
 
 use tollgate_script::{Host, Relief};
 
+use crate::seldom::Seldom;
 use crate::worker::Worker;
 
 /// What was told of the host of an app, by the path of that.
 #[derive(Default)]
-struct Lines(HashMap<String, Line>);
-
-struct Line {
-    told: Instant,
-    /// What would have been told since.
-    unsaid: u64,
-}
+struct Lines(HashMap<String, Seldom>);
 
 impl Lines {
     /// How many lines were left out, if this one is not.
     fn turn(&mut self, app: &str) -> Option<u64> {
-        let now = Instant::now();
-        let Some(line) = self.0.get_mut(app) else {
-            self.0.insert(app.to_owned(), Line { told: now, unsaid: 0 });
-            return Some(0);
-        };
-        if now.duration_since(line.told) < LINE_PAUSE {
-            line.unsaid += 1;
-            return None;
+        if !self.0.contains_key(app) {
+            self.0.insert(app.to_owned(), Seldom::new(LINE_PAUSE));
         }
-        line.told = now;
-        Some(std::mem::take(&mut line.unsaid))
+        let lines = self.0.get(app)?;
+        lines.note();
+        Some(lines.due(Instant::now())? - 1)
     }
 }
 

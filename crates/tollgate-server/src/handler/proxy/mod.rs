@@ -12,7 +12,6 @@ mod reply;
 mod request;
 mod spec;
 
-use std::cell::Cell;
 use std::future::{poll_fn, ready};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -26,6 +25,7 @@ use tollgate_script::Request;
 
 use super::{Exchange, allowed_methods};
 use crate::reply::{Extent, Reply};
+use crate::seldom::Seldom;
 pub(crate) use flow::{BackendFlow, Passed};
 pub(crate) use reply::OwnWord;
 pub use spec::{HostSent, ProxySpec};
@@ -47,8 +47,7 @@ pub(crate) struct Proxy {
     route: String,
     /// What it says of them where a request may go no further.
     methods: Methods,
-    told: Cell<Option<Instant>>,
-    left_out: Cell<u64>,
+    refusals: Seldom,
 }
 
 /// A request on its way to a backend and back.
@@ -97,8 +96,7 @@ impl Proxy {
             stripped,
             route: route.to_owned(),
             methods,
-            told: Cell::new(None),
-            left_out: Cell::new(0),
+            refusals: Seldom::new(TOLD_EACH),
         })
     }
 
@@ -185,12 +183,9 @@ impl Proxy {
             tracing::warn!(route, %id, backend, address, %phase, "no reply of the backend: {failure}");
             return;
         }
-        let now = Instant::now();
-        if self.told.get().is_some_and(|told| now.duration_since(told) < TOLD_EACH) {
-            return self.left_out.set(self.left_out.get() + 1);
-        }
-        self.told.set(Some(now));
-        let left_out = self.left_out.take();
+        self.refusals.note();
+        let Some(count) = self.refusals.due(Instant::now()) else { return };
+        let left_out = count - 1;
         tracing::warn!(route, %id, backend, %phase, left_out, "request refused: {failure}");
     }
 }

@@ -3,10 +3,12 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tollgate_server::{ListenAddress, ListenSpec};
 
+use crate::asking::PATIENCE;
 use crate::peer::Peer;
 use crate::site::{Running, Site};
 
@@ -54,10 +56,12 @@ fn a_request_is_answered_wherever_it_is_cut() {
 
 #[test]
 fn who_says_nothing_is_accepted_and_has_its_time() {
-    let server = site().tune(|options| options.connection.idle_timeout = Duration::from_millis(200)).start();
+    // Longer than it takes until such a connection is accepted, which is a second.
+    let idle_timeout = Duration::from_secs(2);
+    let server = site().tune(|options| options.connection.idle_timeout = idle_timeout).start();
     let begun = Instant::now();
     server.connect().expect_end();
-    assert!(begun.elapsed() >= Duration::from_millis(200));
+    assert!(begun.elapsed() >= idle_timeout);
 }
 
 #[test]
@@ -150,8 +154,18 @@ fn a_client_that_is_gone_before_its_reply_hurts_nobody() {
         peer.send(get("/big", ""));
         peer.reset();
         server.connect().reset();
+        // The rest of the reply waits for it.
+        let mut taker = server.connect();
+        taker.send(get("/big", ""));
+        assert_eq!(taker.head().status, 200);
+        taker.reset();
     }
     server.check(&get("/", ""), "200", "hello");
+    let begun = Instant::now();
+    while server.connections() > 0 {
+        assert!(begun.elapsed() < PATIENCE, "{} are still there", server.connections());
+        thread::yield_now();
+    }
 }
 
 #[test]

@@ -228,6 +228,11 @@ impl Running {
         Peer::connect(self.address())
     }
 
+    /// How many connections it has.
+    pub(crate) fn connections(&self) -> usize {
+        self.server.watch().status().connections
+    }
+
     /// How often requests were refused for this reason.
     pub(crate) fn refusals(&self, reason: &str) -> u64 {
         let status = self.server.watch().status();

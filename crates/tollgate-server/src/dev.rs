@@ -13,6 +13,7 @@ use tollgate_http::{RequestHead, StatusCode, accepted_media};
 use tollgate_script::{CallError, LoadError};
 
 use crate::handler::Exchange;
+use crate::html::escaped;
 use crate::reply::Reply;
 
 /// Lines that are shown before and behind the one that is meant.
@@ -243,21 +244,6 @@ impl Problem {
         out.push_str("<p class=\"note\">Shown by <code>serve --dev</code> only.</p>\n</html>\n");
         out
     }
-}
-
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
-        }
-    }
-    out
 }
 
 const STYLE: &str = "body{font:16px/1.4 sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem}\

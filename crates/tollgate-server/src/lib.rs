@@ -27,6 +27,7 @@ mod error;
 mod file_slice;
 mod files;
 mod handler;
+mod html;
 mod identity;
 mod keep;
 mod lane;

@@ -9,6 +9,7 @@ use tollgate_http::{DigestAlgorithm, write_path};
 
 use super::digests::digest_of;
 use super::root::{Beneath, OpenError, Opened, Stamp};
+use crate::html::escaped;
 
 /// What one listing shows.
 pub(super) const ENTRIES_MAX: usize = 2000;
@@ -189,19 +190,4 @@ impl Entry {
 
 fn shown_time(modified_s: i64) -> String {
     Timestamp::from_second(modified_s).map(|time| time.to_string()).unwrap_or_default()
-}
-
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            character => escaped.push(character),
-        }
-    }
-    escaped
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::process::Signal;
 
 use crate::client::{get, post};
-use crate::program::{App, told};
+use crate::program::{App, KEEP, told};
 
 const CONFIG: &str = r#"
 [stream.all]
@@ -17,8 +17,6 @@ path = "/keep"
 script = "keep.luau"
 stream = "all"
 "#;
-
-const KEEP: &str = "return function(req) return { record = { n = tonumber(req.query.n) } } end";
 
 /// An app whose log holds three sealed segments of ten records.
 fn app_with_log() -> App {

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use tollgate_log::{Cursor, CursorStep, DiskStorage, LogId, RecordBody, Sequence, Value, log_ids};
 
 use crate::client::{Client, Reply, get, post};
-use crate::program::{App, Running, eventually, in_lanes};
+use crate::program::{App, KEEP, Running, eventually, in_lanes};
 
 const KILLS: u64 = 20;
 const CLIENTS: u64 = 6;
@@ -54,8 +54,6 @@ path = "/collect"
 collect = true
 stream = "synced"
 "#;
-
-pub(crate) const KEEP: &str = "return function(req) return { record = { n = tonumber(req.query.n) } } end";
 
 /// SplitMix64: all that a crash point needs of randomness, and replayable.
 pub(crate) struct Random(pub(crate) u64);

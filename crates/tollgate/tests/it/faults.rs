@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use tollgate_log::{DiskStorage, scan_segment};
 
 use crate::client::{Client, Reply, get};
-use crate::program::{App, Running, eventually, in_lanes};
+use crate::program::{App, KEEP, Running, eventually, in_lanes};
 
 const DELAY: Duration = Duration::from_millis(300);
 /// A reply that waits for nothing.
@@ -52,8 +52,6 @@ reply = { status = 200, body = "fixed" }
 
 /// So that faults meet rolls and seals too.
 const SMALL_SEGMENTS: &str = "[log]\nsegment_bytes_max = \"4KiB\"\n";
-
-const KEEP: &str = "return function(req) return { record = { n = tonumber(req.query.n) } } end";
 
 fn app(log: &str) -> App {
     App::new(&format!("{CONFIG}{log}"), &[("keep.luau", KEEP)])

@@ -12,9 +12,7 @@ use rustix::process::Signal;
 use tollgate_log::{DiskStorage, scan_segment};
 
 use crate::forger::{forge, forge_and_solve};
-use crate::program::{App, BINARY, Following, Running, told};
-
-const KEEP: &str = "return function(req) return { record = { n = tonumber(req.query.n) } } end";
+use crate::program::{App, BINARY, Following, KEEP, Running, told};
 
 /// Streams `a` and `b`; `log` is what stands in `[log]`, `stream` in both streams.
 fn app(log: &str, stream: &str) -> App {

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::client::Reply;
-use crate::crash::{CONFIG, Counted, KEEP, Load, Random, check_kept, drive_and_kill, drive_until, seed};
+use crate::crash::{CONFIG, Counted, Load, Random, check_kept, drive_and_kill, drive_until, seed};
 use crate::disk::Disk;
-use crate::program::{App, Running};
+use crate::program::{App, KEEP, Running};
 
 /// `make crash` cuts more often, and on XFS too.
 const CUTS: u64 = 10;

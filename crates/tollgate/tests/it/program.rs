@@ -19,6 +19,9 @@ use crate::client::Client;
 /// Longer than anything here takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A script that records the item `n` of the query.
+pub(crate) const KEEP: &str = "return function(req) return { record = { n = tonumber(req.query.n) } } end";
+
 const POLL_PAUSE: Duration = Duration::from_millis(1);
 
 /// A folder with a configuration and scripts.

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use rustix::process::Signal;
 
 use crate::client::Client;
-use crate::program::{App, eventually, in_lanes};
+use crate::program::{App, KEEP, eventually, in_lanes};
 
 /// Chosen calls at which runs are killed at the same time.
 const LANES: usize = 4;
@@ -24,8 +24,6 @@ path = "/keep"
 script = "keep.luau"
 stream = "all"
 "#;
-
-const KEEP: &str = "return function(req) return { record = { n = tonumber(req.query.n) } } end";
 
 fn app(retain: &str) -> App {
     App::new(&CONFIG.replace("RETAIN", retain), &[("keep.luau", KEEP)])

@@ -65,7 +65,7 @@ fn options(folder: &std::path::Path, bounds: &Bounds) -> ServerOptions {
         body_memory_max: if bounds.body < 100 { 8 } else { 1 << 20 },
         ..ConnectionLimits::default()
     };
-    let route = RouteSpec { body_bytes_max: bounds.body, ..engine::route("/*", handler) };
+    let route = RouteSpec { body_bytes_max: bounds.body, ..RouteSpec::new("/*", handler) };
     engine::options(folder, connection, vec![route])
 }
 

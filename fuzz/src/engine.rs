@@ -13,32 +13,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_log::{DiskStorage, Log, LogOptions};
 use tollgate_server::{
-    ConnectionLimits, CrowdLimits, HandlerSpec, HostOptions, RequestIds, RouteLimits, RouteSpec,
-    ServerOptions, SpoolOptions, StreamServer, Traces, TrustedProxies,
+    ConnectionLimits, CrowdLimits, HostOptions, RequestIds, RouteSpec, ServerOptions, SpoolOptions,
+    StreamServer, Traces, TrustedProxies,
 };
 
 /// A log that nothing is recorded in.
 pub fn log(folder: &Path) -> Log {
     let options = LogOptions::new(&folder.join("log"));
     Log::open(Arc::new(DiskStorage), options, Vec::new(), |_| {}).expect("a log").0
-}
-
-pub fn route(path: &str, handler: HandlerSpec) -> RouteSpec {
-    RouteSpec {
-        path: path.to_owned(),
-        host: None,
-        methods: None,
-        handler,
-        stream: None,
-        body_bytes_max: 1 << 20,
-        body_pace: None,
-        cors: None,
-        limits: RouteLimits::default(),
-        app: None,
-        access: Default::default(),
-        before: Vec::new(),
-        after: Vec::new(),
-    }
 }
 
 pub fn options(folder: &Path, connection: ConnectionLimits, routes: Vec<RouteSpec>) -> ServerOptions {

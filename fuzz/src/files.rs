@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tollgate_log::Log;
-use tollgate_server::{ConnectionLimits, FilesSpec, HandlerSpec, StreamServer, Symlinks, TryPath};
+use tollgate_server::{ConnectionLimits, FilesSpec, HandlerSpec, RouteSpec, StreamServer, Symlinks, TryPath};
 
 use super::engine::{self, Peer};
 use super::reference::{self, Verdict};
@@ -72,10 +72,10 @@ impl Site {
         let content_type = "text/plain".to_owned();
         let other =
             HandlerSpec::Reply { status: 200, content_type, body: Bytes::from_static(OTHER.1.as_bytes()) };
-        let mut routes = vec![engine::route(&format!("{}*", OTHER.0), other)];
+        let mut routes = vec![RouteSpec::new(&format!("{}*", OTHER.0), other)];
         for mount in &MOUNTS {
             let spec = mount.spec(folder.path().join("public"));
-            routes.push(engine::route(&format!("{}*", mount.path), HandlerSpec::Files(spec.into())));
+            routes.push(RouteSpec::new(&format!("{}*", mount.path), HandlerSpec::Files(spec.into())));
         }
         let options = engine::options(folder.path(), ConnectionLimits::default(), routes);
         let server = StreamServer::new(&options, &log).expect("a server");

@@ -323,6 +323,27 @@ pub enum RateKey {
 impl RouteSpec {
     /// The path of the server as a whole: `OPTIONS *`.
     pub const ASTERISK: &'static str = "*";
+    /// Bytes of a request body, of routes that say nothing else.
+    pub const BODY_BYTES_MAX: u64 = 1 << 20;
+
+    /// A route of any host that does nothing beside its handler: no stream, no bounds of its own but that of bodies.
+    pub fn new(path: &str, handler: HandlerSpec) -> Self {
+        Self {
+            path: path.to_owned(),
+            host: None,
+            methods: None,
+            handler,
+            stream: None,
+            body_bytes_max: Self::BODY_BYTES_MAX,
+            body_pace: None,
+            cors: None,
+            limits: RouteLimits::default(),
+            app: None,
+            access: ScriptAccess::default(),
+            before: Vec::new(),
+            after: Vec::new(),
+        }
+    }
 
     /// The scripts that have a part in it, each with the folder of its modules.
     pub fn scripts(&self) -> impl Iterator<Item = (&Path, &Path)> {

@@ -15,21 +15,8 @@ fn rate(count: u32, by: RateKey) -> RateSpec {
 
 fn route(path: &str, concurrency_max: Option<u32>, rates: Vec<RateSpec>) -> RouteSpec {
     let (content_type, body) = (String::new(), Bytes::new());
-    RouteSpec {
-        path: path.to_owned(),
-        host: None,
-        methods: None,
-        handler: HandlerSpec::Reply { status: 200, content_type, body },
-        stream: None,
-        body_bytes_max: 0,
-        body_pace: None,
-        cors: None,
-        limits: RouteLimits { concurrency_max, rates },
-        app: None,
-        access: Default::default(),
-        before: Vec::new(),
-        after: Vec::new(),
-    }
+    let handler = HandlerSpec::Reply { status: 200, content_type, body };
+    RouteSpec { limits: RouteLimits { concurrency_max, rates }, ..RouteSpec::new(path, handler) }
 }
 
 fn head(fields: &str) -> RequestHead {

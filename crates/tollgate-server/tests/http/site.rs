@@ -14,8 +14,8 @@ use tollgate_log::{
 };
 use tollgate_server::{
     Ack, BackendSnapshot, BoundAddress, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec,
-    HandlerSpec, HostOptions, KeySpec, Listeners, RequestIds, RouteLimits, RouteSpec, ScriptFile, Server,
-    ServerOptions, Source, SpoolOptions, StreamSpec, Traces, TrustedProxies, UnknownFields,
+    HandlerSpec, HostOptions, KeySpec, Listeners, RequestIds, RouteSpec, ScriptFile, Server, ServerOptions,
+    Source, SpoolOptions, StreamSpec, Traces, TrustedProxies, UnknownFields,
 };
 
 use crate::peer::Peer;
@@ -167,23 +167,7 @@ impl Site {
     }
 
     pub(crate) fn route(mut self, path: &str, handler: HandlerSpec, stream: Option<usize>) -> Self {
-        let path = path.to_owned();
-        let spec = RouteSpec {
-            path,
-            host: None,
-            methods: None,
-            handler,
-            stream,
-            body_bytes_max: 1 << 20,
-            body_pace: None,
-            cors: None,
-            limits: RouteLimits::default(),
-            app: None,
-            access: Default::default(),
-            before: Vec::new(),
-            after: Vec::new(),
-        };
-        self.options.routes.push(spec);
+        self.options.routes.push(RouteSpec { stream, ..RouteSpec::new(path, handler) });
         self
     }
 

@@ -27,7 +27,7 @@ use super::units::{show_duration, show_size};
 /// A bound that is not there.
 pub(super) const OFF: &str = "off";
 pub(super) const BACKLOG: u32 = 4096;
-pub(super) const BODY_BYTES_MAX: u64 = 1 << 20;
+pub(super) const BODY_BYTES_MAX: u64 = RouteSpec::BODY_BYTES_MAX;
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const CONTENT_TYPE: &str = "text/plain; charset=utf-8";
 pub(super) const REQUEST_IDS: [(&str, RequestIds); 4] = [

@@ -102,7 +102,7 @@ fn shape(path: &str) -> String {
 mod tests {
     use super::*;
     use std::path::PathBuf;
-    use tollgate_server::{HandlerSpec, Method, Methods, RouteLimits};
+    use tollgate_server::{HandlerSpec, Method, Methods};
 
     #[test]
     fn paths_are_literals_captures_and_a_star_at_the_end() {
@@ -143,20 +143,11 @@ mod tests {
     }
 
     fn route(path: &str, host: Option<&str>, methods: &[Method]) -> RouteSpec {
+        let handler = HandlerSpec::Script { file: PathBuf::new(), root: PathBuf::new() };
         RouteSpec {
-            path: path.to_owned(),
             host: host.map(str::to_owned),
             methods: (!methods.is_empty()).then(|| methods.iter().copied().collect::<Methods>()),
-            handler: HandlerSpec::Script { file: PathBuf::new(), root: PathBuf::new() },
-            stream: None,
-            body_bytes_max: 1,
-            body_pace: None,
-            cors: None,
-            limits: RouteLimits::default(),
-            app: None,
-            access: Default::default(),
-            before: Vec::new(),
-            after: Vec::new(),
+            ..RouteSpec::new(path, handler)
         }
     }
 

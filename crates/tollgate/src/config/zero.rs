@@ -8,8 +8,8 @@ use std::time::Duration;
 use tollgate_log::{ColumnType, Level, LogOptions};
 use tollgate_server::{
     BodyPace, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec, HandlerSpec, HostOptions,
-    RequestIds, RouteLimits, RouteSpec, ScriptAccess, ServerOptions, Source, SpoolOptions, StreamSpec,
-    Traces, TrustedProxies, UnknownFields,
+    RequestIds, RouteSpec, ScriptAccess, ServerOptions, Source, SpoolOptions, StreamSpec, Traces,
+    TrustedProxies, UnknownFields,
 };
 
 use super::FILE_NAME;
@@ -148,19 +148,8 @@ fn collect_scripts(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, faults
 fn public(folder: &Path) -> Option<RouteSpec> {
     let root = folder.join("public");
     root.is_dir().then(|| RouteSpec {
-        path: "/*".to_owned(),
-        host: None,
-        methods: None,
-        handler: HandlerSpec::Files(Box::new(FilesSpec::new(root))),
-        stream: None,
-        body_bytes_max: resolved::BODY_BYTES_MAX,
         body_pace: Some(BodyPace::default()),
-        cors: None,
-        limits: RouteLimits::default(),
-        app: None,
-        access: ScriptAccess::default(),
-        before: Vec::new(),
-        after: Vec::new(),
+        ..RouteSpec::new("/*", HandlerSpec::Files(Box::new(FilesSpec::new(root))))
     })
 }
 
@@ -187,20 +176,12 @@ fn routes(
         if let Some(problem) = path_problem(&path) {
             faults.push(Fault::of_file(file, format!("{problem}: the path comes from the name of the file")));
         }
+        let handler = HandlerSpec::Script { file: file.clone(), root: folder.to_owned() };
         routes.push(RouteSpec {
-            path,
-            host: None,
-            methods: None,
-            handler: HandlerSpec::Script { file: file.clone(), root: folder.to_owned() },
             stream: Some(0),
-            body_bytes_max: resolved::BODY_BYTES_MAX,
             body_pace: Some(BodyPace::default()),
-            cors: None,
-            limits: RouteLimits::default(),
-            app: None,
             access: access.clone(),
-            before: Vec::new(),
-            after: Vec::new(),
+            ..RouteSpec::new(&path, handler)
         });
     }
     for (earlier, later) in conflicts(&routes) {

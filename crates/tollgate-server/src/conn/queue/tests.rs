@@ -18,7 +18,7 @@ use crate::conn::{self, Origin, Plain};
 use crate::crowd::Crowd;
 use crate::observe::WorkerCells;
 use crate::options::tests::options;
-use crate::options::{HandlerSpec, RouteLimits, RouteSpec};
+use crate::options::{HandlerSpec, RouteSpec};
 use crate::recorder::LogEnd;
 use crate::service::Plan;
 use crate::spool::Spool;
@@ -46,7 +46,7 @@ impl Bench {
             let file = folder.path().join(format!("route{number}.luau"));
             fs::write(&file, format!("return function() {body} end")).unwrap();
             let handler = HandlerSpec::Script { file, root: folder.path().to_owned() };
-            options.routes.push(route(path, handler));
+            options.routes.push(RouteSpec::new(path, handler));
         }
         let log = LogOptions::new(&folder.path().join("log"));
         let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |_| {}).unwrap();
@@ -97,24 +97,6 @@ impl Bench {
 
 fn head(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")
-}
-
-fn route(path: &str, handler: HandlerSpec) -> RouteSpec {
-    RouteSpec {
-        path: path.to_owned(),
-        host: None,
-        methods: None,
-        handler,
-        stream: None,
-        body_bytes_max: 1 << 20,
-        body_pace: None,
-        cors: None,
-        limits: RouteLimits::default(),
-        app: None,
-        access: Default::default(),
-        before: Vec::new(),
-        after: Vec::new(),
-    }
 }
 
 fn in_turns(test: impl Future<Output = ()>) {

@@ -16,7 +16,7 @@ pub(crate) const HANDLERS: [&str; 8] = [
 ];
 
 /// Statements. Those before `;;` are made once.
-pub(crate) const FUNCTIONS: [&str; 59] = [
+pub(crate) const FUNCTIONS: [&str; 67] = [
     "local v = req.method",
     "local v = req.path",
     "local v = req.path_info",
@@ -76,6 +76,14 @@ pub(crate) const FUNCTIONS: [&str; 59] = [
     "tollgate.app.below('/orders/7')",
     "tollgate.log.debug('nothing')",
     "local v = pcall(string.len, 'a')",
+    "local s = string.rep('x', 64);; s:find('y', 1, true)",
+    "local s = string.rep('x', 64);; s:find('%d')",
+    "local s = string.rep('x', 64);; s:match('^x+')",
+    "local s = 'a b c';; s:gsub(' ', '+')",
+    "local s = 'a,b,c';; s:split(',')",
+    "string.format('%s %d', 'a', 7)",
+    "string.pack('<I4', 7)",
+    "string.unpack('<I4', 'abcd')",
 ];
 
 /// The body of a handler that repeats a statement so often.

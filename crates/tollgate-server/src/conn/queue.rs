@@ -199,9 +199,7 @@ impl Queue {
             let after = entry.count();
             self.bytes = self.bytes - before + after;
             self.is_turn_over = turn == Turn::Sliced;
-            if was_sliced {
-                self.spend_ticket(is_sliced);
-            }
+            self.spend_ticket(was_sliced && !is_sliced);
             self.settle(recorder);
         }
         if !self.running.is_empty() {
@@ -215,11 +213,15 @@ impl Queue {
         }
     }
 
-    /// A script that was first ran on: the next one takes a place of its own.
-    fn spend_ticket(&mut self, is_sliced: bool) {
-        match &mut self.ticket {
-            Some(ticket) if is_sliced => ticket.spend(),
-            _ => self.ticket = None,
+    /// Whichever script ran a slice, others in the lane waited for it. Behind one that left the lane the next one takes a place
+    /// of its own.
+    fn spend_ticket(&mut self, has_left: bool) {
+        if has_left {
+            self.ticket = None;
+        } else if self.is_turn_over
+            && let Some(ticket) = self.ticket.as_mut().filter(|ticket| ticket.is_first())
+        {
+            ticket.spend();
         }
     }
 

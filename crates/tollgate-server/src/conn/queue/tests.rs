@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tempfile::TempDir;
-use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::{spawn_local, yield_now};
 use tollgate_http::{HeadReader, Limits};
@@ -60,14 +60,30 @@ impl Bench {
 
     /// Sends requests on a connection of their own.
     async fn send(&self, targets: &[&str]) -> DuplexStream {
-        let (mut near, far) = duplex(1 << 16);
+        let (near, far) = duplex(1 << 16);
         let origin = Origin { peer: None, proxy_protocol: false };
         let seat = self.crowd.enter(0).unwrap();
         spawn_local(conn::serve(self.worker.clone(), Plain(far), origin, seat));
+        self.send_more(near, targets).await
+    }
+
+    async fn send_more(&self, mut peer: DuplexStream, targets: &[&str]) -> DuplexStream {
         for target in targets {
-            near.write_all(head(target).as_bytes()).await.unwrap();
+            peer.write_all(head(target).as_bytes()).await.unwrap();
         }
-        near
+        peer
+    }
+
+    /// What comes back on it, up to its end.
+    async fn reply(&self, mut peer: DuplexStream) -> String {
+        peer.shutdown().await.unwrap();
+        let reading = spawn_local(async move {
+            let mut reply = String::new();
+            peer.read_to_string(&mut reply).await.unwrap();
+            reply
+        });
+        self.until("the reply is there", || reading.is_finished()).await;
+        reading.await.unwrap()
     }
 
     /// Whether a request would be refused if the lane were too long: its route has a script there.
@@ -129,5 +145,28 @@ fn scripts_of_a_pipeline_count_for_their_routes_each() {
             .until("both routes have a script in the lane", || bench.is_inside("/a") && bench.is_inside("/b"))
             .await;
         assert_eq!(bench.worker.lane.len(), 1);
+    });
+}
+
+#[test]
+fn slices_of_a_pipeline_count_whichever_of_its_scripts_runs_them() {
+    in_turns(async {
+        let bench = Bench::new(&[
+            ("/first", "while true do end"),
+            ("/entered", "tollgate.shared.incr('entered', 1, 0) while true do end"),
+            (
+                "/behind",
+                "while not tollgate.shared.get('entered') do end return tostring(tollgate.shared.get('entered'))",
+            ),
+        ]);
+        let first = bench.send(&["/first"]).await;
+        bench.until("it is first", || bench.worker.lane.len() == 1).await;
+        let behind = bench.send(&["/behind"]).await;
+        bench.until("the other is behind it", || bench.worker.lane.len() == 2).await;
+        let _first = bench.send_more(first, &["/entered"; 30]).await;
+        let reply = bench.reply(behind).await;
+        let entered: usize = reply.split("\r\n\r\n").nth(1).unwrap().parse().unwrap();
+        // A round, and what the pipeline runs until the other has its turn.
+        assert!(entered <= 10, "{entered} slices");
     });
 }

@@ -8,8 +8,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
+use std::time::{Duration, Instant};
 
 use crate::awaited::{Awaited, Breaker, Inbox, Settled, SinkPlace};
+use crate::backlog::Moment;
 use crate::batch::BATCH_BYTES_MAX;
 use crate::commit::Shared;
 use crate::record::{RowEncoder, ValueError, encode_reject};
@@ -78,6 +80,14 @@ pub enum AppendError {
         /// What is allowed.
         limit: u64,
     },
+    /// The disk is behind; retry later.
+    #[error("the oldest record waits {} ms for the disk, limit {} ms", age.as_millis(), limit.as_millis())]
+    Slow {
+        /// How long a record has waited that this one would wait behind.
+        age: Duration,
+        /// What is allowed.
+        limit: Duration,
+    },
     /// The disk is nearly full; retry later.
     #[error("the disk is nearly full")]
     NoRoom,
@@ -139,6 +149,8 @@ pub(crate) enum Message {
 pub(crate) struct WorkerBatch {
     pub(crate) marks: Arc<WorkerMarks>,
     pub(crate) ticket: u64,
+    /// When it was handed over, or that was first tried.
+    pub(crate) since: Moment,
     pub(crate) batch: Handover,
     pub(crate) is_written_wanted: bool,
     pub(crate) is_sync_wanted: bool,
@@ -160,6 +172,10 @@ pub struct Appender {
     /// Records that replies wait for until a sink has them.
     awaited: Vec<Awaited>,
     ticket: u64,
+    /// The first append of the batch at hand, or the last time that it could not be handed over.
+    now: Moment,
+    /// Since when the batch at hand waits for a place in the writer's queue.
+    stuck_since: Option<Moment>,
 }
 
 impl Appender {
@@ -177,7 +193,7 @@ impl Appender {
             wake,
         });
         shared.register(marks.clone());
-        let schemas = shared.schemas();
+        let (schemas, now) = (shared.schemas(), shared.backlog.now());
         Self {
             shared,
             sender,
@@ -190,6 +206,8 @@ impl Appender {
             is_sync_wanted: false,
             awaited: Vec::new(),
             ticket: 1,
+            now,
+            stuck_since: None,
         }
     }
 
@@ -199,13 +217,13 @@ impl Appender {
     /// call [`Self::hand_over`] before waiting.
     ///
     /// # Errors
-    /// `TooLarge`: never retry. `Busy`, `NoRoom`: retry later. `Stopped`: the process ends. Nothing was recorded.
+    /// `TooLarge`: never retry. `Busy`, `Slow`, `NoRoom`: retry later. `Stopped`: the process ends. Nothing was recorded.
     pub fn append<R>(
         &mut self,
         level: Level,
         fill: impl FnOnce(&mut Transaction<'_>) -> R,
     ) -> Result<(Option<Ticket>, R), AppendError> {
-        self.append_with(fill, |appender, _| match level {
+        self.append_with(level, fill, |appender, _| match level {
             Level::Received => {}
             Level::Written => appender.is_written_wanted = true,
             Level::Synced => appender.is_sync_wanted = true,
@@ -221,16 +239,22 @@ impl Appender {
         sink: SinkPlace,
         fill: impl FnOnce(&mut Transaction<'_>) -> R,
     ) -> Result<(Option<Ticket>, R), AppendError> {
-        self.append_with(fill, |appender, places| Awaited::add(&mut appender.awaited, sink, places))
+        self.append_with(Level::Synced, fill, |appender, places| {
+            Awaited::add(&mut appender.awaited, sink, places);
+        })
     }
 
     /// Notes with `want` what the records at these places of the batch are waited for.
     fn append_with<R>(
         &mut self,
+        level: Level,
         fill: impl FnOnce(&mut Transaction<'_>) -> R,
         want: impl FnOnce(&mut Self, Range<u32>),
     ) -> Result<(Option<Ticket>, R), AppendError> {
-        self.check_admission()?;
+        if self.count == 0 {
+            self.now = self.shared.backlog.now();
+        }
+        self.check_admission(level, self.now)?;
         let (start, count, mask) = (self.pending.len(), self.count, self.schema_mask);
         let result = fill(&mut Transaction { appender: self, start });
         let bytes = self.pending.len() - start;
@@ -251,7 +275,16 @@ impl Appender {
         Ok((Some(ticket), result))
     }
 
-    fn check_admission(&self) -> Result<(), AppendError> {
+    /// Whether a transaction of that level would be taken at this moment: to ask costs less than to make its records.
+    ///
+    /// # Errors
+    /// As [`Self::append`], but for `TooLarge`.
+    pub fn check(&self, level: Level, now: Instant) -> Result<(), AppendError> {
+        self.check_admission(level, self.shared.backlog.moment(now))
+    }
+
+    #[inline]
+    fn check_admission(&self, level: Level, now: Moment) -> Result<(), AppendError> {
         if let Some(reason) = self.shared.failure() {
             return Err(AppendError::Stopped(reason.to_owned()));
         }
@@ -261,9 +294,22 @@ impl Appender {
             return Err(AppendError::NoRoom);
         }
         if queued > limit || self.pending.len() > BATCH_BYTES_MAX / 2 {
+            self.shared.note_refusal(now);
             return Err(AppendError::Busy { queued, limit });
         }
+        let (age, limit) =
+            (self.shared.backlog.age_with(level, self.stuck_since, now), self.shared.options.queue_age_max);
+        if age > limit {
+            self.shared.note_refusal(now);
+            return Err(AppendError::Slow { age, limit });
+        }
         Ok(())
+    }
+
+    /// Tells the owner of the log when records are taken again that were refused because the disk was behind. To be called
+    /// now and then by whoever may be refused.
+    pub fn look(&self, now: Instant) {
+        self.shared.look_at_queue(self.shared.backlog.moment(now));
     }
 
     /// How many records wait to be handed over.
@@ -281,6 +327,7 @@ impl Appender {
         let batch = WorkerBatch {
             marks: self.marks.clone(),
             ticket: self.ticket,
+            since: *self.stuck_since.get_or_insert(self.now),
             batch: Handover {
                 payload_checksum: crc32c::crc32c(&payload),
                 payload,
@@ -295,6 +342,7 @@ impl Appender {
         match self.sender.try_send(Message::Batch(batch)) {
             Ok(()) => {
                 self.ticket += 1;
+                self.stuck_since = None;
                 (self.count, self.schema_mask) = (0, 0);
                 (self.is_written_wanted, self.is_sync_wanted) = (false, false);
                 true
@@ -302,6 +350,7 @@ impl Appender {
             // A writer that is gone has left its reason in `shared`: the waiters learn it from `reached`.
             Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) => {
                 self.shared.queued_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+                self.now = self.shared.backlog.now();
                 if let Message::Batch(batch) = message {
                     (self.pending, self.awaited) = (batch.batch.payload, batch.awaited);
                 }

@@ -1,5 +1,8 @@
 //! What the owner of a log is told: the log itself writes no log lines.
 
+use std::time::Duration;
+
+use crate::backlog::QueueState;
 use crate::error::LogError;
 use crate::id::LogId;
 use crate::recover::RecoveryReport;
@@ -20,6 +23,19 @@ pub enum LogEvent {
         space: Space,
         /// What is to stay free. Bytes.
         reserve_bytes: u64,
+    },
+    /// Records are refused from now on, because too many or too old ones wait for the disk, or taken again.
+    Queue {
+        /// What is so now.
+        state: QueueState,
+        /// How long the oldest has waited whose reply waits.
+        age: Duration,
+        /// How long it may.
+        age_max: Duration,
+        /// Bytes that wait for the writer.
+        queued_bytes: u64,
+        /// How many may.
+        queue_bytes_max: u64,
     },
     /// Logs that the start had to leave alone were looked at again, once there was room.
     Mended(RecoveryReport),

@@ -5,12 +5,13 @@
 //! and seal through [`segment_writer`], [`batch`] and [`segment`] are the bytes, [`digest`] what seals them. [`mod@recover`] mends what a dead run
 //! left, [`mod@repair`] does it by hand, [`cursor`] reads a log in order, [`verify`] checks a whole one,
 //! [`inspect`] takes one file apart for a person. [`retain`] deletes what every sink has, as [`shelf`] decides, [`mod@deleted`] remembers that, and
-//! [`room`] refuses records before the disk is full; [`meter`] tells how it all does; [`awaited`] tells replies when a sink has their records. [`storage`] is the file system, as a trait.
+//! [`room`] refuses records before the disk is full, [`backlog`] knows how old the queue for it is; [`meter`] tells how it all does; [`awaited`] tells replies when a sink has their records. [`storage`] is the file system, as a trait.
 //!
 //! The contract is `docs/log-format.md`. Absent here: HTTP, scripts, sinks, any async runtime.
 
 mod append;
 mod awaited;
+mod backlog;
 mod batch;
 mod commit;
 mod cursor;
@@ -39,6 +40,7 @@ mod verify;
 
 pub use append::{AppendError, Appender, Level, Ticket, Transaction};
 pub use awaited::{Breaker, Exception, Mishap, Settled, SinkPlace};
+pub use backlog::QueueState;
 pub use batch::{BATCH_BYTES_MAX, BATCH_HEADER_BYTES, BatchHeader, BatchKind};
 pub use commit::{Follower, Log, Watermark};
 pub use cursor::{Cursor, CursorStep, Gap, Position, RecordBatch};

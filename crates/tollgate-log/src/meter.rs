@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use tollgate_meter::{Counter, Gauge, Histogram, Observed};
 
+use crate::append::Level;
+use crate::backlog::QueueState;
 use crate::commit::{Shared, Watermark};
 use crate::room::RoomState;
 use crate::storage::Space;
@@ -105,6 +107,12 @@ pub struct LogStatus {
     pub queued_bytes: u64,
     /// See `queued_bytes`.
     pub queue_bytes_max: u64,
+    /// How long the oldest record has waited whose reply waits for the disk, and how long it may.
+    pub queue_age: Duration,
+    /// See `queue_age`.
+    pub queue_age_max: Duration,
+    /// Whether records are refused because too many or too old ones wait for the disk.
+    pub queue: QueueState,
     /// How old the oldest record is that was written, or is being written, and is not synced.
     pub unsynced_age: Duration,
     /// Records written.
@@ -146,6 +154,9 @@ impl LogWatch {
             reserve_bytes: shared.options.reserve_bytes,
             queued_bytes: shared.queued_bytes.load(std::sync::atomic::Ordering::Relaxed),
             queue_bytes_max: shared.options.queue_bytes_max,
+            queue_age: shared.backlog.age(Level::Synced, shared.backlog.now()),
+            queue_age_max: shared.options.queue_age_max,
+            queue: shared.backlog.state(),
             unsynced_age: unsynced_age.max(meter.writing_for()),
             records: meter.writer.records.get(),
             batches: meter.writer.batches.get(),

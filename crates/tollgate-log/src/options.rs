@@ -19,6 +19,8 @@ pub struct LogOptions {
     pub sync_age_max: Duration,
     /// Bytes that may wait for the disk before appends are refused.
     pub queue_bytes_max: u64,
+    /// How long a record may wait for the disk whose reply waits, before appends are refused that would wait too.
+    pub queue_age_max: Duration,
     /// Bytes of the records of one transaction.
     pub transaction_bytes_max: usize,
     /// The digest that seals segments.
@@ -42,6 +44,7 @@ impl LogOptions {
             segment_age_max: Duration::from_mins(1),
             sync_age_max: Duration::from_millis(200),
             queue_bytes_max: 64 << 20,
+            queue_age_max: Duration::from_secs(5),
             transaction_bytes_max: 4 << 20,
             digest: DigestAlgorithm::default(),
             node: String::new(),

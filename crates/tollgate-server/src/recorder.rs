@@ -148,6 +148,24 @@ impl Recorder {
         }
     }
 
+    /// Whether the log takes records at this moment: what it would refuse need not be made.
+    ///
+    /// # Errors
+    /// Nothing can be recorded now.
+    #[inline]
+    pub(crate) fn check(&self, ack: Ack, now: Instant) -> Result<(), AppendError> {
+        let level = match ack {
+            Ack::Log(level) => level,
+            Ack::Loaded { .. } => Level::Synced,
+        };
+        self.appender.borrow().check(level, now)
+    }
+
+    /// Has it told when records are taken again that were refused because the disk was behind.
+    pub(crate) fn look(&self, now: Instant) {
+        self.appender.borrow().look(now);
+    }
+
     fn breaker(&self, sink: SinkPlace) -> Breaker {
         self.appender.borrow().breaker(sink)
     }

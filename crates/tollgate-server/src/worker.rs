@@ -204,11 +204,13 @@ impl Worker {
         self.service.borrow().hosts.all().cloned().collect()
     }
 
-    /// Tells whoever watches that it turns, and what it would have to ask for.
+    /// Tells whoever watches that it turns, what it would have to ask for, and that the disk keeps up again.
     fn tell(&self) {
+        let now = Instant::now();
         self.cells.beat();
         self.cells.note_refused_share(self.admission.refused_share());
-        self.cells.note_lane(self.lane.len(), self.lane.age(Instant::now()));
+        self.cells.note_lane(self.lane.len(), self.lane.age(now));
+        self.recorder.look(now);
         self.cells.note_script_bytes(self.service.borrow().script_bytes());
     }
 

@@ -10,7 +10,9 @@ use anyhow::Context;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use tollgate_log::{DiskStorage, Log, LogError, LogEvent, RecoveryReport, RoomState, Space, Storage};
+use tollgate_log::{
+    DiskStorage, Log, LogError, LogEvent, QueueState, RecoveryReport, RoomState, Space, Storage,
+};
 use tollgate_server::{BoundAddress, HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts};
 
 use crate::admin::AdminServer;
@@ -256,6 +258,9 @@ fn report_event(event: &LogEvent, observer: &Observer) {
             tracing::error!(reason, "the log failed: nothing more is recorded, the server stops");
         }
         LogEvent::Room { state, space, reserve_bytes } => report_room(*state, *space, *reserve_bytes),
+        LogEvent::Queue { state, age, age_max, queued_bytes, queue_bytes_max } => {
+            report_queue(*state, [*age, *age_max], [*queued_bytes, *queue_bytes_max]);
+        }
         LogEvent::Mended(report) => report_recovery(report, observer),
         LogEvent::Deleted { log, segment, bytes, reason } => {
             tracing::debug!(%log, %segment, bytes, due = reason.name(), "segment deleted");
@@ -282,6 +287,22 @@ fn report_room(state: RoomState, space: Space, reserve_bytes: u64) {
             reserve_bytes,
             "there is room on the disk again: requests are recorded"
         ),
+    }
+}
+
+fn report_queue(state: QueueState, [age, age_max]: [Duration; 2], [queued_bytes, queue_bytes_max]: [u64; 2]) {
+    let (age_ms, queue_age_max_ms) = (age.as_millis() as u64, age_max.as_millis() as u64);
+    match state {
+        QueueState::Behind => tracing::warn!(
+            age_ms,
+            queue_age_max_ms,
+            queued_bytes,
+            queue_bytes_max,
+            "the disk is behind: requests whose records would wait for it are refused"
+        ),
+        QueueState::KeepsUp => {
+            tracing::info!(age_ms, queued_bytes, "the disk keeps up again: no request is refused for it");
+        }
     }
 }
 

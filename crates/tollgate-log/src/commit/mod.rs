@@ -20,6 +20,7 @@ use std::thread::{self, JoinHandle};
 
 use crate::append::{Appender, Message};
 use crate::awaited::{Breaker, Desk, SinkPlace};
+use crate::backlog::Backlog;
 use crate::batch::BATCH_BYTES_MAX;
 use crate::error::LogError;
 use crate::event::LogEvent;
@@ -90,6 +91,7 @@ impl Log {
             schemas: Mutex::new(schemas),
             queued_bytes: AtomicU64::new(0),
             room,
+            backlog: Backlog::new(),
             meter: LogMeter::new(),
             storage,
             log: writer.log(),

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use crate::append::WorkerMarks;
+use crate::append::{Level, WorkerMarks};
 use crate::awaited::Desk;
+use crate::backlog::{Backlog, Moment, QueueState, Wanted};
 use crate::error::LogError;
 use crate::event::LogEvent;
 use crate::id::{LogId, Sequence};
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(super) schemas: Mutex<Vec<Arc<Schema>>>,
     pub(crate) queued_bytes: AtomicU64,
     pub(crate) room: Room,
+    pub(crate) backlog: Backlog,
     pub(crate) meter: LogMeter,
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) log: LogId,
@@ -62,6 +64,8 @@ pub(super) struct Progress {
     pub(super) workers: Vec<Arc<WorkerMarks>>,
     pub(super) work: SyncWork,
     pub(super) is_sync_wanted: bool,
+    /// Since when it is.
+    pub(super) wanted: Wanted,
     pub(super) oldest_unsynced: Option<Instant>,
     /// The same of what is being synced.
     pub(super) oldest_syncing: Option<Instant>,
@@ -132,6 +136,31 @@ impl Shared {
 
     pub(crate) fn tell(&self, event: &LogEvent) {
         (self.on_event)(event);
+    }
+
+    /// Notes that records were refused because the disk is behind; the first time it is told.
+    #[cold]
+    pub(crate) fn note_refusal(&self, now: Moment) {
+        if self.backlog.note_refusal(now) {
+            self.tell_queue(QueueState::Behind, now);
+        }
+    }
+
+    /// Tells when that is over.
+    pub(crate) fn look_at_queue(&self, now: Moment) {
+        let queued_bytes = self.queued_bytes.load(Ordering::Relaxed);
+        let keeps_up = queued_bytes <= self.options.queue_bytes_max
+            && self.backlog.age(Level::Synced, now) <= self.options.queue_age_max;
+        if keeps_up && self.backlog.calm_down(now) {
+            self.tell_queue(QueueState::KeepsUp, now);
+        }
+    }
+
+    fn tell_queue(&self, state: QueueState, now: Moment) {
+        let (age_max, queue_bytes_max) = (self.options.queue_age_max, self.options.queue_bytes_max);
+        let queued_bytes = self.queued_bytes.load(Ordering::Relaxed);
+        let age = self.backlog.age(Level::Synced, now);
+        self.tell(&LogEvent::Queue { state, age, age_max, queued_bytes, queue_bytes_max });
     }
 
     /// Asks the file system how much is free. None: it does not tell, and what was known stands.

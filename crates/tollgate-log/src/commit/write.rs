@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::Shared;
 use crate::append::{Message, WorkerBatch, WorkerMarks};
 use crate::awaited::{Awaited, AwaitedBatch};
+use crate::backlog::earlier;
 use crate::error::LogError;
 use crate::id::Sequence;
 use crate::schema::{Schema, SchemaId};
@@ -49,7 +50,7 @@ fn write_until_closed(
         if age_left.is_zero() || is_full || shared.room.is_short() {
             close_segment(shared, writer);
         }
-        let first = match receiver.recv_timeout(age_left.min(Duration::from_secs(1))) {
+        let first = match next_message(shared, receiver, age_left.min(Duration::from_secs(1))) {
             Ok(message) => message,
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
@@ -65,6 +66,28 @@ fn write_until_closed(
         }
     }
     Ok(())
+}
+
+/// Waits for a message, and publishes since when it waits: until the next one is taken, that stands.
+fn next_message(
+    shared: &Shared,
+    receiver: &Receiver<Message>,
+    timeout: Duration,
+) -> Result<Message, RecvTimeoutError> {
+    let unwritten_since = &shared.backlog.unwritten_since;
+    let message = match receiver.try_recv() {
+        Err(TryRecvError::Empty) => {
+            unwritten_since.set(None);
+            receiver.recv_timeout(timeout)?
+        }
+        Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
+        Ok(message) => message,
+    };
+    unwritten_since.set(Some(match &message {
+        Message::Batch(batch) => batch.since,
+        Message::Schemas(_) => shared.backlog.now(),
+    }));
+    Ok(message)
 }
 
 fn declare(
@@ -87,10 +110,15 @@ fn write_gathered(
     let mut bytes = 0;
     let mut awaited = Vec::new();
     let mut declared = Vec::new();
+    let (mut oldest, mut wanted_since) = (None, None);
     for message in std::iter::once(Message::Batch(first)).chain(receiver.try_iter()).take(WRITE_BATCHES_MAX) {
         match message {
             Message::Batch(one) => {
                 bytes += one.batch.payload.len() as u64;
+                oldest = earlier(oldest, Some(one.since));
+                if one.is_sync_wanted || !one.awaited.is_empty() {
+                    wanted_since = earlier(wanted_since, Some(one.since));
+                }
                 if !one.awaited.is_empty() {
                     awaited.push((batches.len(), one.marks.clone(), one.ticket, one.awaited));
                 }
@@ -103,11 +131,12 @@ fn write_gathered(
             }
         }
     }
+    shared.backlog.unwritten_since.set(oldest);
     let begun = shared.meter.write_begins();
     let last = writer.write(&batches, shared.synced(), wall_clock_us())?;
     let records = batches.iter().map(|batch| u64::from(batch.count)).sum();
     shared.meter.write_ends(begun, batches.len(), records, bytes);
-    let mut is_sync_wanted = !awaited.is_empty();
+    let mut is_sync_wanted = wanted_since.is_some();
     // Before they can be synced, and so before a loader can come past them.
     put_down(shared, awaited, &batches, last);
     let is_room_wanted = shared.room.take(bytes);
@@ -117,8 +146,9 @@ fn write_gathered(
         let mut progress = shared.progress();
         for (marks, ticket, _, is_wanted) in &tickets {
             marks.set_written(*ticket, *is_wanted);
-            is_sync_wanted |= is_wanted;
         }
+        progress.wanted.add(wanted_since);
+        shared.backlog.unsynced_since.set(progress.wanted.oldest());
         progress.work.merge(writer.take_sync_work());
         progress.is_sync_wanted |= is_sync_wanted;
         progress.is_room_wanted |= is_room_wanted;

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod awaited;
+mod backlog;
 mod commit;
 mod crash;
 mod digest;

@@ -57,6 +57,7 @@ fn told(event: &LogEvent) -> String {
         LogEvent::Failed(reason) => format!("failed: {reason}"),
         LogEvent::Deleted { segment, reason, .. } => format!("{segment} by {}", reason.name()),
         LogEvent::Room { state, .. } => format!("room: {state:?}"),
+        LogEvent::Queue { state, .. } => format!("queue: {state:?}"),
         LogEvent::Mended(report) => format!("mended: {}", report.logs.len()),
         LogEvent::NotDeleted(error) => format!("not deleted: {error}"),
     }

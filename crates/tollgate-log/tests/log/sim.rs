@@ -172,6 +172,8 @@ struct State {
     /// Paused syncs that may end.
     permits: usize,
     syncs_waiting: usize,
+    is_write_paused: bool,
+    writes_waiting: usize,
     /// Bytes that all files together may have; none: no bound.
     capacity: Option<u64>,
     is_copy_on_write: bool,
@@ -235,6 +237,16 @@ impl Sim {
         self.0.1.notify_all();
     }
 
+    /// From now on writes begin and do not end.
+    pub(crate) fn pause_writes(&self) {
+        self.state().is_write_paused = true;
+    }
+
+    pub(crate) fn release_writes(&self) {
+        self.state().is_write_paused = false;
+        self.0.1.notify_all();
+    }
+
     /// Looks until something is so that has to come to be.
     pub(crate) fn wait_until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let began = Instant::now();
@@ -276,6 +288,11 @@ impl Sim {
         let (state, _) =
             self.0.1.wait_timeout_while(state, PATIENCE, |state| state.syncs_waiting == 0).unwrap();
         assert!(state.syncs_waiting > 0, "no sync began");
+    }
+
+    /// Waits until a write has begun and is held.
+    pub(crate) fn wait_for_paused_write(&self) {
+        self.wait_until("a write is held", || self.state().writes_waiting > 0);
     }
 
     /// The disk after the power came back. Seed 0 lost all that was not synced.
@@ -637,6 +654,11 @@ impl StorageFile for SimFile {
         let is_full = state.capacity.is_some_and(|most| state.bytes() + grows > most);
         let no_space = || io::Error::from_raw_os_error(ENOSPC);
         let fault = state.fault(Call::Write).or_else(|| is_full.then(no_space));
+        state.writes_waiting += 1;
+        let held = |state: &mut State| state.is_write_paused && !state.is_frozen;
+        let mut state = self.sim.0.1.wait_while(state, held).unwrap();
+        state.writes_waiting -= 1;
+        state.check_alive()?;
         if fault.is_some() {
             bytes.truncate(bytes.len() / 2);
         }

@@ -252,13 +252,19 @@ impl Endpoint {
         }
     }
 
-    /// Why a request of this moment is not taken on, if it is not: its records would wait for a database that is away, or its
-    /// scripts keep too much memory, or are too many.
+    /// Why a request of this moment is not taken on, if it is not: its records would wait for a database that is away, or the
+    /// log would refuse them, or its scripts keep too much memory, or are too many.
     #[inline]
     pub(crate) fn refusal_now(&self, now: Instant, recorder: &Recorder) -> Option<(Refusal, &'static str)> {
-        if self.stream.as_ref().is_some_and(|stream| recorder.is_refusing(stream.ack)) {
-            Some((Refusal::Database, AWAY))
-        } else if self.host.as_ref()?.is_full() {
+        if let Some(stream) = &self.stream {
+            if recorder.is_refusing(stream.ack) {
+                return Some((Refusal::Database, AWAY));
+            }
+            if let Err(error) = recorder.check(stream.ack, now) {
+                return Some((Refusal::from(&error), records::told(&error)));
+            }
+        }
+        if self.host.as_ref()?.is_full() {
             Some((Refusal::ScriptMemory, FULL))
         } else if self.door.refuses(now) {
             Some((Refusal::ScriptQueue, TOO_MANY))

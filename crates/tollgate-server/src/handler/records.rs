@@ -127,28 +127,20 @@ pub(super) fn level_told(reply: &Reply, ack: Ack) -> Option<Level> {
 
 pub(super) fn refused(error: &AppendError, id: &RequestId, recorder: &Recorder) -> Reply {
     recorder.cells().count_refusal(Refusal::from(error));
-    let (status, text) = match error {
-        AppendError::Busy { .. } => {
-            (StatusCode::SERVICE_UNAVAILABLE, "the disk is behind: nothing was recorded")
-        }
-        AppendError::NoRoom => {
-            // The log tells when this begins and ends.
-            tracing::debug!(%error, %id, "request refused");
-            let text = "the disk is nearly full: nothing was recorded";
-            return Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text);
-        }
-        AppendError::Stopped(_) => (StatusCode::SERVICE_UNAVAILABLE, "the log stopped: nothing was recorded"),
-        AppendError::TooLarge { .. } => {
-            return Reply::text(
-                StatusCode::CONTENT_TOO_LARGE,
-                "the records are too large: nothing was recorded",
-            );
-        }
-    };
-    // That the log stopped was told once, when it did.
-    match error {
-        AppendError::Stopped(_) => tracing::debug!(%error, %id, "request refused"),
-        _ => tracing::warn!(%error, %id, "request refused"),
+    if matches!(error, AppendError::TooLarge { .. }) {
+        return Reply::text(StatusCode::CONTENT_TOO_LARGE, told(error));
     }
-    Reply::refused(status, text)
+    // When this begins and ends is told by the log.
+    tracing::debug!(%error, %id, "request refused");
+    Reply::refused(StatusCode::SERVICE_UNAVAILABLE, told(error))
+}
+
+/// What the client is told.
+pub(super) fn told(error: &AppendError) -> &'static str {
+    match error {
+        AppendError::Busy { .. } | AppendError::Slow { .. } => "the disk is behind: nothing was recorded",
+        AppendError::NoRoom => "the disk is nearly full: nothing was recorded",
+        AppendError::Stopped(_) => "the log stopped: nothing was recorded",
+        AppendError::TooLarge { .. } => "the records are too large: nothing was recorded",
+    }
 }

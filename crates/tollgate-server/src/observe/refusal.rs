@@ -16,7 +16,7 @@ pub(crate) enum Refusal {
     Connections,
     /// One client has as many as it may have.
     ClientConnections,
-    /// Too much waits for the disk.
+    /// Too much, or too old a record, waits for the disk.
     LogQueue,
     /// The disk of the log is nearly full.
     Disk,
@@ -80,7 +80,7 @@ impl From<&AppendError> for Refusal {
     fn from(error: &AppendError) -> Self {
         match error {
             AppendError::TooLarge { .. } => Self::TooLarge,
-            AppendError::Busy { .. } => Self::LogQueue,
+            AppendError::Busy { .. } | AppendError::Slow { .. } => Self::LogQueue,
             AppendError::NoRoom => Self::Disk,
             AppendError::Stopped(_) => Self::LogStopped,
         }

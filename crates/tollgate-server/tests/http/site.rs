@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tempfile::TempDir;
 use tollgate_log::{
-    ColumnType, Cursor, CursorStep, DiskStorage, Follower, Log, LogEvent, LogOptions, RecordBody, Storage,
-    Value,
+    ColumnType, Cursor, CursorStep, DiskStorage, Follower, Log, LogEvent, LogOptions, LogStatus, RecordBody,
+    Storage, Value,
 };
 use tollgate_server::{
     Ack, BackendSnapshot, BoundAddress, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec,
@@ -28,6 +28,7 @@ pub(crate) struct Site {
     folder: TempDir,
     pub(crate) options: ServerOptions,
     log: LogOptions,
+    storage: Arc<dyn Storage>,
     on_log_event: fn(&LogEvent),
 }
 
@@ -62,7 +63,8 @@ impl Site {
             drain_timeout: Duration::from_secs(5),
         };
         let log = LogOptions::new(&folder.path().join("log"));
-        Self { folder, options, log, on_log_event: |event| panic!("{event:?}") }
+        let storage = Arc::new(DiskStorage);
+        Self { folder, options, log, storage, on_log_event: |event| panic!("{event:?}") }
     }
 
     /// Adds a stream; columns are `name type source`.
@@ -193,9 +195,16 @@ impl Site {
         self
     }
 
+    /// Its log is written to this disk, which may be behind.
+    pub(crate) fn disk(mut self, storage: Arc<dyn Storage>) -> Self {
+        self.storage = storage;
+        self.on_log_event = |event| assert!(matches!(event, LogEvent::Queue { .. }), "{event:?}");
+        self
+    }
+
     pub(crate) fn start(self) -> Running {
         let schemas = self.options.streams.iter().map(|stream| stream.schema().unwrap()).collect();
-        let (log, _) = Log::open(Arc::new(DiskStorage), self.log, schemas, self.on_log_event).unwrap();
+        let (log, _) = Log::open(self.storage, self.log, schemas, self.on_log_event).unwrap();
         let listeners = Listeners::bind(&self.options).unwrap();
         let address = listeners.addresses()[0].clone();
         let (server, _) = Server::start(self.options, listeners, &log).unwrap();
@@ -262,6 +271,11 @@ impl Running {
     /// What a sink is to the log; before any request is recorded.
     pub(crate) fn sink_follower(&self) -> Follower {
         self.log.sink_followers(1).remove(0)
+    }
+
+    /// How its log does.
+    pub(crate) fn log_status(&self) -> LogStatus {
+        self.log.watch().status()
     }
 
     /// Has it serve by other options.

@@ -26,6 +26,7 @@ pub(super) fn log(mut section: Section<'_>, folder: &Path) -> LogOptions {
     let wanted = section.size("reserve", 0..=RETAIN_BYTES_MAX, resolved::reserve_wanted(&log));
     log.reserve_bytes = resolved::reserve_bytes(&log, wanted);
     log.queue_bytes_max = section.size("queue_bytes_max", 64 * KIB..=16 * GIB, log.queue_bytes_max);
+    log.queue_age_max = section.duration("queue_age_max", 10..=HOUR_MS, log.queue_age_max);
     log.transaction_bytes_max =
         section.size("transaction_bytes_max", KIB..=8 * MIB, log.transaction_bytes_max);
     let (transaction, queue) = (log.transaction_bytes_max as u64, log.queue_bytes_max);

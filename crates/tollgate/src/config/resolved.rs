@@ -333,6 +333,7 @@ fn write_log(log: &LogOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "retain_bytes_max = \"{}\"", show_size(log.retain_bytes_max))?;
     writeln!(f, "reserve = \"{}\"", show_size(log.reserve_bytes))?;
     writeln!(f, "queue_bytes_max = \"{}\"", show_size(log.queue_bytes_max))?;
+    writeln!(f, "queue_age_max = \"{}\"", show_duration(log.queue_age_max))?;
     writeln!(f, "transaction_bytes_max = \"{}\"", show_size(log.transaction_bytes_max as u64))?;
     writeln!(f, "digest = \"{}\"", log.digest.name())?;
     writeln!(f, "node = {}", quoted(&log.node))

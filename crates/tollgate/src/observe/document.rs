@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tollgate_log::{LogStatus, RoomState};
+use tollgate_log::{LogStatus, QueueState, RoomState};
 use tollgate_meter::Observed;
 use tollgate_server::{BackendSnapshot, RouteStatus, ServerStatus};
 
@@ -185,6 +185,9 @@ fn log_of(log: &LogStatus, seen: &Seen) -> Value {
         "unsynced_seconds": log.unsynced_age.as_secs_f64(),
         "queued_bytes": log.queued_bytes,
         "queue_bytes_max": log.queue_bytes_max,
+        "queue_age_seconds": log.queue_age.as_secs_f64(),
+        "queue_age_max_seconds": log.queue_age_max.as_secs_f64(),
+        "is_behind": log.queue == QueueState::Behind,
         "is_short_of_room": log.room == RoomState::Short,
         "free_bytes": log.free_bytes,
         "reserve_bytes": log.reserve_bytes,

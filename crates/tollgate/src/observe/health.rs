@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tollgate_log::{LogStatus, RoomState};
+use tollgate_log::{LogStatus, QueueState, RoomState};
 use tollgate_server::{BreakerState, ServerStatus};
 
 use super::{Observer, Phase, Seen};
@@ -34,6 +34,7 @@ pub(crate) enum Code {
     Draining,
     LogFailed,
     LogStalled,
+    LogBehind,
     DiskFull,
     WorkerStalled,
     Behind,
@@ -53,12 +54,13 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 20] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::BackendDown,
         Self::Starting,
         Self::Draining,
         Self::LogFailed,
         Self::LogStalled,
+        Self::LogBehind,
         Self::DiskFull,
         Self::WorkerStalled,
         Self::Behind,
@@ -82,6 +84,7 @@ impl Code {
             Self::Draining => "draining",
             Self::LogFailed => "log_failed",
             Self::LogStalled => "log_stalled",
+            Self::LogBehind => "log_behind",
             Self::DiskFull => "disk_full",
             Self::WorkerStalled => "worker_stalled",
             Self::Behind => "behind",
@@ -107,6 +110,7 @@ impl Code {
             | Self::Draining
             | Self::LogFailed
             | Self::LogStalled
+            | Self::LogBehind
             | Self::DiskFull
             | Self::WorkerStalled
             | Self::Behind
@@ -135,6 +139,7 @@ impl Code {
                 "look at the disk (dmesg), then restart: all that was acknowledged as synced is kept"
             }
             Self::LogStalled => "look at the disk: it takes no writes (dmesg, iostat -x 1)",
+            Self::LogBehind => "look at the disk: more is recorded than it takes (dmesg, iostat -x 1)",
             Self::DiskFull => {
                 "free or add disk space under log.dir, or mend the sink that holds segments back"
             }
@@ -247,6 +252,9 @@ fn look_at_log(health: &mut Health, log: &LogStatus, records: bool) {
         health
             .add(Code::LogStalled, format!("the oldest record waits {age} s for the disk, limit {limit} s"));
     }
+    if log.queue == QueueState::Behind && log.failure.is_none() {
+        health.add(Code::LogBehind, queue_text(log));
+    }
     let (free, reserve) = (size(log.free_bytes), size(log.reserve_bytes));
     match log.room {
         RoomState::Short if records => {
@@ -258,6 +266,14 @@ fn look_at_log(health: &mut Health, log: &LogStatus, records: bool) {
         }
         RoomState::Short | RoomState::Enough => {}
     }
+}
+
+fn queue_text(log: &LogStatus) -> String {
+    let (age, age_max) = (log.queue_age.as_millis(), log.queue_age_max.as_millis());
+    let (bytes, bytes_max) = (size(log.queued_bytes), size(log.queue_bytes_max));
+    format!(
+        "records are refused that would wait for the disk: the oldest waits {age} ms, limit {age_max} ms; {bytes} wait, limit {bytes_max}"
+    )
 }
 
 fn look_at_server(health: &mut Health, server: &ServerStatus, stall_max: Duration) {

@@ -4,6 +4,8 @@
 //! Labels have as many values as the configuration has routes, sinks and workers, or as the code has reasons: never a
 //! path, a client or a text of an error.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use tollgate_log::{LogStatus, RoomState};
 use tollgate_meter::{Exposition, Kind};
@@ -303,10 +305,24 @@ fn log(out: &mut Exposition, log: Option<&LogStatus>, damaged: u64) {
     }
     let text = "Segments that the start set aside because they are damaged.";
     out.family("tollgate_log_damaged_segments", Gauge, text).count(&[], damaged);
-    let text = "Age of the oldest record that was written, or is being written, and is not on disk.";
-    let mut family = out.family("tollgate_log_unsynced_seconds", Gauge, text);
-    if let Some(log) = log {
-        family.sample(&[], log.unsynced_age.as_secs_f64());
+    let seconds: [(&str, &str, fn(&LogStatus) -> Duration); 3] = [
+        (
+            "tollgate_log_unsynced_seconds",
+            "Age of the oldest record that was written, or is being written, and is not on disk.",
+            |log| log.unsynced_age,
+        ),
+        (
+            "tollgate_log_queue_age_seconds",
+            "How long the oldest record has waited whose reply waits for the disk.",
+            |log| log.queue_age,
+        ),
+        ("tollgate_log_queue_age_max_seconds", "How long it may: queue_age_max.", |log| log.queue_age_max),
+    ];
+    for (name, text, value) in seconds {
+        let mut family = out.family(name, Gauge, text);
+        if let Some(log) = log {
+            family.sample(&[], value(log).as_secs_f64());
+        }
     }
     let mut family = out.family("tollgate_log_write_seconds", Histogram, "How long writes took.");
     if let Some(log) = log {

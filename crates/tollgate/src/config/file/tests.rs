@@ -64,7 +64,7 @@ fn unknown_keys_are_faults_with_the_nearest_known_one() {
         "[log]\ncompress = true\n",
         &[
             "t.toml:2:1: unknown key \"compress\" in [log], allowed: dir, segment_bytes_max, segment_age_max, \
-           sync_age_max, retain, retain_bytes_max, reserve, queue_bytes_max, transaction_bytes_max, digest, node",
+           sync_age_max, retain, retain_bytes_max, reserve, queue_bytes_max, queue_age_max, transaction_bytes_max, digest, node",
         ],
     );
     check(

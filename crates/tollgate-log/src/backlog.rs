@@ -1,0 +1,203 @@
+//! How old the queue for the disk is, and since when records are refused for it.
+//!
+//! Two moments, each published by the thread that knows it, in one number that appenders read without a lock: since when
+//! the oldest batch waits to be written, and since when the oldest one waits to be synced of those that somebody wants
+//! synced. What nobody waits for may lie unsynced as long as it likes: it makes no queue old. A batch counts from when it
+//! was first handed over, even if the writer's queue had no place for it then.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::append::Level;
+
+/// Refusing is over when nothing was refused for so long: who refuses now and then does not tell it each time.
+const CALM_NS: u64 = 1_000_000_000;
+
+/// Whether records are refused because too many, or too old ones, wait for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueState {
+    /// They are taken.
+    KeepsUp,
+    /// Some were refused a moment ago, or would be.
+    Behind,
+}
+
+/// Nanoseconds from the begin of the log, at least one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(u64);
+
+/// The earlier one of two, of those there are.
+pub(crate) fn earlier(one: Option<Moment>, other: Option<Moment>) -> Option<Moment> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// A moment that one thread publishes.
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct Published(AtomicU64);
+
+impl Published {
+    pub(crate) fn set(&self, moment: Option<Moment>) {
+        self.0.store(moment.map_or(0, |Moment(ns)| ns), Ordering::Relaxed);
+    }
+
+    fn read(&self) -> Option<Moment> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            ns => Some(Moment(ns)),
+        }
+    }
+}
+
+pub(crate) struct Backlog {
+    begun: Instant,
+    /// Of the oldest batch that is handed over and not written; the writer's.
+    pub(crate) unwritten_since: Published,
+    /// Of the oldest batch that somebody wants synced and that is not; under the lock of [`crate::commit`].
+    pub(crate) unsynced_since: Published,
+    refused_at: AtomicU64,
+    /// Whoever owns the log knows that records are refused.
+    is_told: AtomicBool,
+}
+
+impl Backlog {
+    pub(crate) fn new() -> Self {
+        Self {
+            begun: Instant::now(),
+            unwritten_since: Published::default(),
+            unsynced_since: Published::default(),
+            refused_at: AtomicU64::new(0),
+            is_told: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn moment(&self, at: Instant) -> Moment {
+        let ns = at.saturating_duration_since(self.begun).as_nanos();
+        Moment(u64::try_from(ns).unwrap_or(u64::MAX).max(1))
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.moment(Instant::now())
+    }
+
+    /// How long the oldest of those has waited that a record of this level would wait behind.
+    pub(crate) fn age(&self, level: Level, now: Moment) -> Duration {
+        self.age_with(level, None, now)
+    }
+
+    /// The same, where a batch waits since `stuck` that the writer has not seen.
+    pub(crate) fn age_with(&self, level: Level, stuck: Option<Moment>, now: Moment) -> Duration {
+        let unwritten = || earlier(stuck, self.unwritten_since.read());
+        let since = match level {
+            Level::Received => None,
+            Level::Written => unwritten(),
+            Level::Synced => earlier(unwritten(), self.unsynced_since.read()),
+        };
+        since.map_or(Duration::ZERO, |Moment(since)| Duration::from_nanos(now.0.saturating_sub(since)))
+    }
+
+    /// Notes a refusal; returns whether refusing begins.
+    pub(crate) fn note_refusal(&self, now: Moment) -> bool {
+        self.refused_at.fetch_max(now.0, Ordering::Relaxed);
+        !self.is_told.load(Ordering::Relaxed) && !self.is_told.swap(true, Ordering::Relaxed)
+    }
+
+    /// Ends refusing, if nothing was refused for a while; returns whether that is so, once.
+    pub(crate) fn calm_down(&self, now: Moment) -> bool {
+        let is_calm = now.0.saturating_sub(self.refused_at.load(Ordering::Relaxed)) >= CALM_NS;
+        is_calm && self.is_told.swap(false, Ordering::Relaxed)
+    }
+
+    pub(crate) fn state(&self) -> QueueState {
+        if self.is_told.load(Ordering::Relaxed) { QueueState::Behind } else { QueueState::KeepsUp }
+    }
+}
+
+/// Since when somebody waits for a sync: of what is to be synced, and of what is being synced.
+#[derive(Default)]
+pub(crate) struct Wanted {
+    waiting: Option<Moment>,
+    syncing: Option<Moment>,
+}
+
+impl Wanted {
+    /// Batches were written, one of which is waited for since then.
+    pub(crate) fn add(&mut self, since: Option<Moment>) {
+        self.waiting = earlier(self.waiting, since);
+    }
+
+    pub(crate) fn sync_begins(&mut self) {
+        self.syncing = self.waiting.take();
+    }
+
+    pub(crate) fn sync_ends(&mut self) {
+        self.syncing = None;
+    }
+
+    pub(crate) fn oldest(&self) -> Option<Moment> {
+        earlier(self.syncing, self.waiting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn at(ms: u64) -> Moment {
+        Moment(ms * MS)
+    }
+
+    fn ages(backlog: &Backlog, stuck: Option<Moment>) -> [u128; 3] {
+        Level::ALL.map(|level| backlog.age_with(level, stuck, at(100)).as_millis())
+    }
+
+    #[test]
+    fn each_level_waits_behind_what_is_before_it() {
+        let backlog = Backlog::new();
+        assert_eq!(ages(&backlog, None), [0, 0, 0]);
+        backlog.unsynced_since.set(Some(at(30)));
+        assert_eq!(ages(&backlog, None), [0, 0, 70]);
+        backlog.unwritten_since.set(Some(at(60)));
+        assert_eq!(ages(&backlog, None), [0, 40, 70]);
+        backlog.unwritten_since.set(Some(at(20)));
+        assert_eq!(ages(&backlog, None), [0, 80, 80]);
+        assert_eq!(ages(&backlog, Some(at(10))), [0, 90, 90]);
+        backlog.unwritten_since.set(None);
+        assert_eq!(ages(&backlog, None), [0, 0, 70]);
+        backlog.unsynced_since.set(None);
+        assert_eq!(ages(&backlog, Some(at(200))), [0, 0, 0]);
+    }
+
+    #[test]
+    fn what_came_while_a_sync_runs_is_the_oldest_when_that_ends() {
+        let mut wanted = Wanted::default();
+        wanted.add(Some(at(3)));
+        wanted.add(Some(at(2)));
+        wanted.add(None);
+        wanted.sync_begins();
+        wanted.add(Some(at(5)));
+        assert_eq!(wanted.oldest(), Some(at(2)));
+        wanted.sync_ends();
+        assert_eq!(wanted.oldest(), Some(at(5)));
+        wanted.sync_begins();
+        wanted.sync_ends();
+        assert_eq!(wanted.oldest(), None);
+    }
+
+    #[test]
+    fn refusing_is_told_when_it_begins_and_when_nothing_was_refused_for_a_second() {
+        let backlog = Backlog::new();
+        assert!(!backlog.calm_down(at(5000)));
+        assert!(backlog.note_refusal(at(5000)) && !backlog.note_refusal(at(5900)));
+        assert!(!backlog.calm_down(at(6800)));
+        assert_eq!(backlog.state(), QueueState::Behind);
+        assert!(backlog.calm_down(at(6900)) && !backlog.calm_down(at(6900)));
+        assert_eq!(backlog.state(), QueueState::KeepsUp);
+        assert!(backlog.note_refusal(at(9000)));
+    }
+}

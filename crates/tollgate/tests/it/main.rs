@@ -31,6 +31,7 @@ mod keys;
 mod listen;
 mod loaded;
 mod log;
+mod log_queue;
 mod mending;
 mod metrics;
 mod new;

@@ -22,6 +22,9 @@ const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 /// One of several numbers of a thing: its name, its kind, what it says, and where it is found.
 type Number<T> = (&'static str, Kind, &'static str, fn(&T) -> u64);
 
+/// A gauge in seconds: its name, its help, its value.
+type Seconds<T> = (&'static str, &'static str, fn(&T) -> Duration);
+
 /// Tells everything that is known at a moment.
 pub(crate) fn expose(seen: &Seen, health: &Health) -> String {
     let mut out = Exposition::default();
@@ -305,7 +308,7 @@ fn log(out: &mut Exposition, log: Option<&LogStatus>, damaged: u64) {
     }
     let text = "Segments that the start set aside because they are damaged.";
     out.family("tollgate_log_damaged_segments", Gauge, text).count(&[], damaged);
-    let seconds: [(&str, &str, fn(&LogStatus) -> Duration); 3] = [
+    let seconds: [Seconds<LogStatus>; 3] = [
         (
             "tollgate_log_unsynced_seconds",
             "Age of the oldest record that was written, or is being written, and is not on disk.",

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use crate::seldom::Seldom;
+use crate::seldom::{News, Spell};
 
 /// How often a probe is sent, at most.
 const PROBE_PAUSE: Duration = Duration::from_millis(5);
@@ -33,8 +33,7 @@ pub(crate) struct Admission {
     owed: Cell<u32>,
     /// As it was learnt last.
     age: Cell<Duration>,
-    /// From taking all to refusing some, and back.
-    changes: Seldom,
+    refusals: Spell,
 }
 
 impl Admission {
@@ -49,7 +48,7 @@ impl Admission {
             refused: Cell::new(0),
             owed: Cell::new(0),
             age: Cell::default(),
-            changes: Seldom::new(LINE_PAUSE),
+            refusals: Spell::new(LINE_PAUSE),
         }
     }
 
@@ -76,6 +75,9 @@ impl Admission {
         }
         let owed = self.owed.get() + self.refused.get();
         self.owed.set(owed % ALL);
+        if owed >= ALL {
+            self.refusals.note();
+        }
         owed < ALL
     }
 
@@ -114,20 +116,21 @@ impl Admission {
     }
 
     fn refuse(&self, share: u32, age: Duration) {
-        if (share > 0) != (self.refused.get() > 0) {
-            self.changes.note();
-        }
         self.refused.set(share);
         self.age.set(age);
     }
 
-    /// Tells the log whether requests are refused, if that changed: now and then, however often it does.
-    pub(crate) fn tell(&self, now: Instant) {
-        let Some(changes) = self.changes.due(now) else { return };
+    /// Tells the log whether requests are refused: now and then, however many they are.
+    pub(crate) fn tell(&self, now: Instant, worker: usize) {
         let age_ms = self.age.get().as_millis() as u64;
-        match self.refused.get() {
-            0 => tracing::info!(age_ms, changes, "the worker keeps up again: no request is refused"),
-            _ => tracing::warn!(age_ms, changes, "the worker is behind: requests are refused"),
+        match self.refusals.news(now) {
+            Some(News::Happened(refused)) => {
+                tracing::warn!(worker, refused, age_ms, "the worker is behind: requests are refused");
+            }
+            Some(News::Over) => {
+                tracing::info!(worker, age_ms, "the worker keeps up again: no request is refused");
+            }
+            None => {}
         }
     }
 }
@@ -166,16 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_told_now_and_then_however_many_they_are() {
+    fn who_is_refused_is_counted_for_the_log() {
         let admission = Admission::new(Duration::from_secs(1));
-        let begun = admission.sent.get();
-        let mut lines = Vec::new();
-        for ms in (0..30_000).step_by(250) {
-            admission.learn(Duration::from_secs(2));
-            admission.refuse(0, Duration::ZERO);
-            lines.extend(admission.changes.due(begun + Duration::from_millis(ms)));
-        }
-        assert_eq!(lines, [2, 80, 80]);
+        admission.learn(Duration::from_millis(625));
+        let now = admission.sent.get();
+        (0..100).for_each(|_| drop(admission.admits(now)));
+        admission.refuse(0, Duration::ZERO);
+        assert_eq!(admission.refusals.news(now), Some(News::Happened(25)));
+        assert_eq!(admission.refusals.news(now + LINE_PAUSE), Some(News::Over));
     }
 
     #[test]

@@ -17,32 +17,31 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use crate::seldom::Seldom;
+use crate::seldom::{News, Spell};
 
 /// About what a slice takes.
 const SLICE: Duration = Duration::from_millis(2);
 /// How many slices the first runs before the others are.
 const ROUND_SLICES: u32 = 8;
 /// So many in a lane are never too many: with fewer a worker would have nothing to do between two of them.
-const SHORT_LEN: usize = 3;
+const SHORT_LEN: usize = 2;
 /// After so many times what one may wait a short lane is tried anew, a minute by default: clients that come again as soon as they are
 /// refused could keep it short for ever, though it had room for all of them. Fewer than one in a hundred wait long for that.
 const SHORT_PATIENCES: u32 = 256;
 /// How often the log hears of it.
 const LINE_PAUSE: Duration = Duration::from_secs(10);
-/// A moving average of this many.
-const REMEMBERED: u32 = 8;
+/// The share of the last one in what is known of all.
+const LAST: f64 = 1.0 / 8.0;
 
 pub(crate) struct Lane {
     age_max: Cell<Duration>,
     /// By number.
     places: RefCell<VecDeque<Place>>,
     next_number: Cell<u64>,
-    /// What the last scripts took, in slices, summed over [`REMEMBERED`].
-    slices: Cell<u32>,
+    /// What the last scripts took, in slices: a moving average.
+    slices: Cell<f64>,
     state: Cell<State>,
-    /// Of the state.
-    changes: Seldom,
+    refusals: Spell,
 }
 
 #[derive(Clone, Copy)]
@@ -85,9 +84,9 @@ impl Lane {
             age_max: Cell::new(age_max),
             places: RefCell::default(),
             next_number: Cell::new(0),
-            slices: Cell::new(2 * REMEMBERED),
+            slices: Cell::new(2.0),
             state: Cell::new(State::Open),
-            changes: Seldom::new(LINE_PAUSE),
+            refusals: Spell::new(LINE_PAUSE),
         }
     }
 
@@ -118,28 +117,28 @@ impl Lane {
         let State::Short { since, refused_at } = self.state.get() else { return };
         let is_calm = now.saturating_duration_since(refused_at) >= self.patience();
         if is_calm || now.saturating_duration_since(since) >= self.patience() * SHORT_PATIENCES {
-            self.changes.note();
             self.state.set(State::Open);
         }
     }
 
-    /// Tells the log whether it is kept short, if that changed: now and then, however often it does.
-    pub(crate) fn tell(&self, now: Instant) {
-        let Some(changes) = self.changes.due(now) else { return };
+    /// Tells the log whether requests are refused: now and then, however many they are.
+    pub(crate) fn tell(&self, now: Instant, worker: usize) {
         let (waiting, wait_ms) = (self.len(), self.wait(now).as_millis() as u64);
-        match self.state.get() {
-            State::Open => tracing::info!(
+        match self.refusals.news(now) {
+            Some(News::Happened(refused)) => tracing::warn!(
+                worker,
+                refused,
                 waiting,
                 wait_ms,
-                changes,
-                "scripts wait for each other no longer than they may: no request is refused for that"
-            ),
-            State::Short { .. } => tracing::warn!(
-                waiting,
-                wait_ms,
-                changes,
                 "more scripts come than the worker can run: requests are refused"
             ),
+            Some(News::Over) => tracing::info!(
+                worker,
+                waiting,
+                wait_ms,
+                "scripts wait for each other no longer than they may: no request is refused for that"
+            ),
+            None => {}
         }
     }
 
@@ -150,9 +149,8 @@ impl Lane {
 
     /// How long one that comes now will wait, as far as is known.
     fn wait(&self, now: Instant) -> Duration {
-        let len = u32::try_from(self.len()).unwrap_or(u32::MAX);
-        let work = SLICE.saturating_mul(len.saturating_mul(self.slices.get())) / REMEMBERED;
-        work.max(self.age(now))
+        let slices = self.len() as f64 * self.slices.get();
+        SLICE.mul_f64(slices).max(self.age(now))
     }
 
     fn refuses(&self, now: Instant) -> bool {
@@ -165,11 +163,11 @@ impl Lane {
                 if self.wait(now) < self.patience() {
                     return false;
                 }
-                self.changes.note();
                 now
             }
         };
         self.state.set(State::Short { since, refused_at: now });
+        self.refusals.note();
         true
     }
 
@@ -204,8 +202,8 @@ impl Lane {
     }
 
     fn learn(&self, slices: u32) {
-        let known = self.slices.get();
-        self.slices.set(known - known / REMEMBERED + slices.min(ROUND_SLICES));
+        let (known, last) = (self.slices.get(), f64::from(slices.min(ROUND_SLICES)));
+        self.slices.set(known + (last - known) * LAST);
     }
 
     /// Removes a place; who is first by that is woken.

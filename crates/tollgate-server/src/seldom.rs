@@ -21,18 +21,81 @@ impl Seldom {
 
     /// How many came since the last line, if it is time for one: it counts as told.
     pub(crate) fn due(&self, now: Instant) -> Option<u64> {
-        let is_pause = self.told.get().is_some_and(|told| now.saturating_duration_since(told) < self.pause);
-        if is_pause || self.untold.get() == 0 {
+        if !self.is_time(now) || self.untold.get() == 0 {
             return None;
         }
         self.told.set(Some(now));
         Some(self.untold.take())
+    }
+
+    fn is_time(&self, now: Instant) -> bool {
+        self.told.get().is_none_or(|told| now.saturating_duration_since(told) >= self.pause)
+    }
+}
+
+/// What happens for a while, often: told when it begins, at each pause with how often it did, and when for a pause it did not.
+pub(crate) struct Spell {
+    happened: Seldom,
+    is_on: Cell<bool>,
+}
+
+/// What the log should hear of a spell.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// So often since the last line.
+    Happened(u64),
+    Over,
+}
+
+impl Spell {
+    pub(crate) fn new(pause: Duration) -> Self {
+        Self { happened: Seldom::new(pause), is_on: Cell::new(false) }
+    }
+
+    /// It happened once more.
+    #[inline]
+    pub(crate) fn note(&self) {
+        self.happened.note();
+    }
+
+    /// What there is to tell, which counts as told.
+    pub(crate) fn news(&self, now: Instant) -> Option<News> {
+        if let Some(count) = self.happened.due(now) {
+            self.is_on.set(true);
+            return Some(News::Happened(count));
+        }
+        let is_over = self.happened.is_time(now) && self.is_on.take();
+        is_over.then_some(News::Over)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_spell_is_told_when_it_begins_while_it_lasts_and_when_it_is_over() {
+        let spell = Spell::new(Duration::from_secs(10));
+        let begun = Instant::now();
+        let mut told = Vec::new();
+        for ms in (0..60_000).step_by(250) {
+            if ms < 25_000 {
+                spell.note();
+            }
+            told.extend(spell.news(begun + Duration::from_millis(ms)).map(|news| (ms, news)));
+        }
+        let happened = |ms, count| (ms, News::Happened(count));
+        assert_eq!(
+            told,
+            [
+                happened(0, 1),
+                happened(10_000, 40),
+                happened(20_000, 40),
+                happened(30_000, 19),
+                (40_000, News::Over)
+            ]
+        );
+    }
 
     #[test]
     fn the_first_is_told_at_once_and_what_follows_after_a_pause_together() {

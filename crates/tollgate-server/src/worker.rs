@@ -340,8 +340,8 @@ async fn tick(worker: &Worker) {
         worker.deadlines.sweep(worker.hurry());
         worker.recorder.expire(worker.clock.coarse());
         worker.lane.relax(worker.clock.coarse());
-        worker.lane.tell(worker.clock.coarse());
-        worker.admission.tell(worker.clock.coarse());
+        worker.lane.tell(worker.clock.coarse(), worker.index);
+        worker.admission.tell(worker.clock.coarse(), worker.index);
         if worker.clock.ticks().is_multiple_of(POOLS_SWEPT_TICKS) {
             worker.client().sweep(worker.clock.coarse());
         }

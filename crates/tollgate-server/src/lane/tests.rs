@@ -87,7 +87,7 @@ fn one_that_is_alone_stays_first() {
 fn those_are_refused_who_would_wait_for_a_quarter_of_what_they_may() {
     let (lane, guest) = lane(80_000);
     let now = Instant::now();
-    let mut tickets: Vec<_> = (0..SHORT_LEN).map(|_| guest.enter()).collect();
+    let mut tickets: Vec<_> = (0..3).map(|_| guest.enter()).collect();
     guest.learn(8);
     // 8.25 slices of 2 ms each.
     assert!(!guest.door.refuses(now));
@@ -95,7 +95,7 @@ fn those_are_refused_who_would_wait_for_a_quarter_of_what_they_may() {
     assert!(!guest.door.refuses(now));
     lane.set_age_max(Duration::from_millis(4 * 16));
     assert!(guest.door.refuses(now));
-    tickets.pop();
+    tickets.truncate(SHORT_LEN - 1);
     assert!(!guest.door.refuses(now), "a short lane refuses nobody");
 }
 
@@ -110,15 +110,33 @@ fn a_lane_that_was_too_long_is_kept_short_until_nobody_came_who_is_too_many() {
     lane.relax(at(249));
     assert!(guest.door.refuses(at(249)));
     lane.relax(at(498));
-    assert_eq!(lane.changes.due(at(498)), Some(1));
     assert!(guest.door.refuses(at(498)), "one was refused meanwhile");
+    lane.relax(at(748));
     tickets.pop();
     assert!(!guest.door.refuses(at(499)));
-    lane.relax(at(749));
-    assert_eq!(lane.changes.due(at(749)), None, "the log heard of it a moment ago");
-    assert_eq!(lane.changes.due(at(10_498)), Some(1));
     tickets.push(guest.enter());
     assert!(!guest.door.refuses(at(0)));
+}
+
+#[test]
+fn the_log_hears_how_many_were_refused_though_none_is_any_more() {
+    let (lane, guest) = lane(1000);
+    let now = Instant::now();
+    let mut tickets: Vec<_> = (0..63).map(|_| guest.enter()).collect();
+    assert!((0..5).all(|_| guest.door.refuses(now)));
+    tickets.clear();
+    lane.relax(now + Duration::from_millis(250));
+    assert_eq!(lane.refusals.news(now), Some(News::Happened(5)));
+    assert_eq!(lane.refusals.news(now + LINE_PAUSE), Some(News::Over));
+}
+
+#[test]
+fn what_scripts_take_is_learnt_and_forgotten() {
+    let (lane, guest) = lane(1000);
+    (0..100).for_each(|_| guest.learn(8));
+    assert_eq!(lane.slices.get().round(), 8.0);
+    (0..100).for_each(|_| guest.learn(3));
+    assert_eq!(lane.slices.get().round(), 3.0);
 }
 
 #[test]

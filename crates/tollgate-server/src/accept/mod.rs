@@ -210,7 +210,9 @@ fn open(worker: &Rc<Worker>, accepted: Accepted) {
         Family::Tcp => {
             spawn_local(Box::pin(conn::serve(worker, Socket::<TcpStream>::awaited(socket), origin, seat)))
         }
-        Family::Unix => spawn_local(conn::serve(worker, Socket::<UnixStream>::awaited(socket), origin, seat)),
+        Family::Unix => {
+            spawn_local(Box::pin(conn::serve(worker, Socket::<UnixStream>::awaited(socket), origin, seat)))
+        }
     });
 }
 

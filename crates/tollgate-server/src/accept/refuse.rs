@@ -16,26 +16,27 @@ use crate::observe::{Refusal, RouteTally};
 use crate::reply::{Replies, Reply, Writing};
 use crate::worker::Worker;
 
-/// Connections that are told so in their own time, by worker; more are closed without a word.
+/// Connections that are told so in their own time, by worker; more are told at once, and closed before they ask.
 const REFUSALS_AT_ONCE_MAX: usize = 64;
 /// What is read at once of the requests of one that is turned away, and how often.
 const TURNED_AWAY_BYTES: usize = 16 << 10;
 const TURNED_AWAY_READS_MAX: usize = 16;
+const BEHIND: &str = "the server is behind: nothing was recorded";
 
 /// Tells a connection that there are too many, if not too many are being told so.
 pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
     worker.cells.count_refusal(Refusal::Connections);
-    tell_in_time(worker, socket, family);
+    tell_in_time(worker, socket, family, "too many connections: nothing was recorded");
 }
 
-fn tell_in_time(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
+fn tell_in_time(worker: &Rc<Worker>, socket: OwnedFd, family: Family, text: &'static str) {
     if worker.refusals.get() >= REFUSALS_AT_ONCE_MAX {
-        return;
+        return tell(worker, &socket, text, false);
     }
     let worker = worker.clone();
     drop(match family {
-        Family::Tcp => spawn_local(conn::refuse(worker, Socket::<TcpStream>::awaited(socket))),
-        Family::Unix => spawn_local(conn::refuse(worker, Socket::<UnixStream>::awaited(socket))),
+        Family::Tcp => spawn_local(conn::refuse(worker, Socket::<TcpStream>::awaited(socket), text)),
+        Family::Unix => spawn_local(conn::refuse(worker, Socket::<UnixStream>::awaited(socket), text)),
     });
 }
 
@@ -50,10 +51,10 @@ pub(super) fn turn_away(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
             if bytes == TURNED_AWAY_BYTES {
                 pass_over(&socket, &mut asked);
             }
-            tell(worker, &socket, is_head);
+            tell(worker, &socket, BEHIND, is_head);
         }
         Err(error) if io::Error::from(error).kind() == io::ErrorKind::WouldBlock => {
-            tell_in_time(worker, socket, family);
+            tell_in_time(worker, socket, family, BEHIND);
         }
         // It is gone.
         Err(_) => {}
@@ -70,8 +71,8 @@ fn pass_over(socket: &OwnedFd, buffer: &mut [u8]) {
     }
 }
 
-fn tell(worker: &Worker, socket: &OwnedFd, is_head: bool) {
-    let reply = Reply::refused(StatusCode::SERVICE_UNAVAILABLE, "the server is behind: nothing was recorded");
+fn tell(worker: &Worker, socket: &OwnedFd, text: &'static str, is_head: bool) {
+    let reply = Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text);
     let writing = Writing {
         is_head,
         connection: Some(tollgate_http::Connection::Close),

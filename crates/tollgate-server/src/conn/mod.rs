@@ -75,11 +75,14 @@ pub(crate) fn serve<S: Transport>(
     }
 }
 
-/// Tells a connection that there are too many, whatever it came for.
-pub(crate) fn refuse<S: Transport>(worker: Rc<Worker>, stream: S) -> impl Future<Output = ()> {
+/// Tells a connection why it is not served, whatever it came for.
+pub(crate) fn refuse<S: Transport>(
+    worker: Rc<Worker>,
+    stream: S,
+    text: &'static str,
+) -> impl Future<Output = ()> {
     worker.refusals.set(worker.refusals.get() + 1);
     let mut connection = Connection::new(worker, stream);
-    let text = "too many connections: nothing was recorded";
     connection.end_with(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text));
     async move {
         let _gone = connection.run().await;

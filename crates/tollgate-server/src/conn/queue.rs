@@ -9,7 +9,8 @@
 //!
 //! Handlers run where the connection would wait otherwise, in turns: after a slice of one of them the other connections of
 //! the worker have theirs. A connection with many running handlers has no larger share of the worker than one with one:
-//! for those of its scripts that go on after a slice it has one place in the lane of the worker.
+//! for those of its scripts that go on after a slice it has one place in the lane of the worker. (A reply that a script streams
+//! has a place of its own.)
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -85,12 +86,12 @@ pub(super) struct Queue {
     /// Behind all that are answered. At most the last of them has a method that is not safe.
     running: VecDeque<Entry>,
     answered: VecDeque<Answered>,
-    /// The place of the one that runs next.
-    next: usize,
+    /// Of the one that runs next.
+    next_index: usize,
     bytes: usize,
     /// Its place among the worker's scripts that go on after a slice, while it has such.
     ticket: Option<Ticket>,
-    /// A slice has run since others had their turn.
+    /// Others are to have their turn: a slice has run, or one can.
     is_turn_over: bool,
 }
 
@@ -199,7 +200,12 @@ impl Queue {
             let after = entry.count();
             self.bytes = self.bytes - before + after;
             self.is_turn_over = turn == Turn::Sliced;
-            self.spend_ticket(was_sliced && !is_sliced);
+            if was_sliced && !is_sliced {
+                // Behind one that left the lane the next one takes a place of its own.
+                self.ticket = None;
+            } else if self.is_turn_over {
+                self.spend_ticket();
+            }
             self.settle(recorder);
         }
         if !self.running.is_empty() {
@@ -213,14 +219,9 @@ impl Queue {
         }
     }
 
-    /// Whichever script ran a slice, others in the lane waited for it. Behind one that left the lane the next one takes a place
-    /// of its own.
-    fn spend_ticket(&mut self, has_left: bool) {
-        if has_left {
-            self.ticket = None;
-        } else if self.is_turn_over
-            && let Some(ticket) = self.ticket.as_mut().filter(|ticket| ticket.is_first())
-        {
+    /// Whichever script ran a slice, others in the lane waited for it.
+    fn spend_ticket(&mut self) {
+        if let Some(ticket) = self.ticket.as_mut().filter(|ticket| ticket.is_first()) {
             ticket.spend();
         }
     }
@@ -241,15 +242,15 @@ impl Queue {
     /// In turns, so that none waits for another that does not end. One that is not safe has to be the first.
     fn next_to_run(&mut self) -> Option<&mut Entry> {
         let count = self.running.len();
-        let from = self.next.min(count);
+        let from = self.next_index.min(count);
         let is_first = self.ticket.as_ref().is_some_and(Ticket::is_first);
-        let can_run = |place: &usize| {
-            let entry = &self.running[*place];
-            entry.can_run() && (*place == 0 || entry.is_safe()) && (is_first || !entry.is_sliced())
+        let may_run = |index: &usize| {
+            let entry = &self.running[*index];
+            entry.can_run() && (*index == 0 || entry.is_safe()) && (is_first || !entry.is_sliced())
         };
-        let place = (from..count).chain(0..from).find(can_run)?;
-        self.next = place + 1;
-        self.running.get_mut(place)
+        let index = (from..count).chain(0..from).find(may_run)?;
+        self.next_index = index + 1;
+        self.running.get_mut(index)
     }
 
     /// Answers those at the front whose handlers have returned.
@@ -261,7 +262,7 @@ impl Queue {
             let form = first.form;
             self.answered.push_back(Answered { answer, handled, form });
             self.running.pop_front();
-            self.next = self.next.saturating_sub(1);
+            self.next_index = self.next_index.saturating_sub(1);
         }
     }
 }

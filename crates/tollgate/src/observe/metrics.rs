@@ -174,7 +174,7 @@ fn workers(out: &mut Exposition, server: Option<&ServerStatus>) {
     for (index, worker) in workers() {
         family.sample(&[("worker", &index)], worker.refused_share);
     }
-    let text = "Scripts that were not done within a slice of 2 ms, and run or wait for their next one.";
+    let text = "Connections and streams with scripts that were not done within a slice of 2 ms, and run or wait for their next one.";
     let mut family = out.family("tollgate_worker_scripts_queued", Gauge, text);
     for (index, worker) in workers() {
         family.count(&[("worker", &index)], worker.scripts_queued);

@@ -173,8 +173,9 @@ mod tests {
         let admission = Admission::new(Duration::from_secs(1));
         admission.learn(Duration::from_millis(625));
         let now = admission.sent.get();
-        (0..100).for_each(|_| drop(admission.admits(now)));
+        let refused = (0..100).filter(|_| !admission.admits(now)).count();
         admission.refuse(0, Duration::ZERO);
+        assert_eq!(refused, 25);
         assert_eq!(admission.refusals.news(now), Some(News::Happened(25)));
         assert_eq!(admission.refusals.news(now + LINE_PAUSE), Some(News::Over));
     }

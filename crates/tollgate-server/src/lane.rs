@@ -25,8 +25,9 @@ const SLICE: Duration = Duration::from_millis(2);
 const ROUND_SLICES: u32 = 8;
 /// So many in a lane are never too many: with fewer a worker would have nothing to do between two of them.
 const SHORT_LEN: usize = 2;
-/// After so many times what one may wait a short lane is tried anew, a minute by default: clients that come again as soon as they are
-/// refused could keep it short for ever, though it had room for all of them. Fewer than one in a hundred wait long for that.
+/// After so many patiences (a quarter of `queue_age_max` each) a short lane is tried anew, a minute by default: clients that
+/// come again as soon as they are refused could keep it short for ever, though it had room for all of them. Fewer than one in a
+/// hundred wait long for that.
 const SHORT_PATIENCES: u32 = 256;
 /// How often the log hears of it.
 const LINE_PAUSE: Duration = Duration::from_secs(10);
@@ -62,10 +63,12 @@ struct Place {
 /// Where the scripts of one route enter the lane of their worker.
 pub(crate) struct Door {
     lane: Rc<Lane>,
-    inside: Cell<usize>,
+    /// How many there are.
+    guests: Cell<usize>,
 }
 
-/// A script that goes on after its slice, counted for the route that it is of now. Dropping it ends that.
+/// A script that goes on after its slice, counted for the route that it is of now, whether it has a place of its own or shares
+/// that of its connection. Dropping it ends that.
 pub(crate) struct Guest {
     door: Rc<Door>,
 }
@@ -97,7 +100,7 @@ impl Lane {
 
     /// An entrance for one more route.
     pub(crate) fn door(self: &Rc<Self>) -> Rc<Door> {
-        Rc::new(Door { lane: self.clone(), inside: Cell::new(0) })
+        Rc::new(Door { lane: self.clone(), guests: Cell::new(0) })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -228,12 +231,12 @@ impl Door {
     /// Whether a request of this moment is refused.
     #[inline]
     pub(crate) fn refuses(&self, now: Instant) -> bool {
-        self.inside.get() > 0 && self.lane.refuses(now)
+        self.guests.get() > 0 && self.lane.refuses(now)
     }
 
     /// One more script of the route goes on after its slice.
     pub(crate) fn welcome(self: &Rc<Self>) -> Guest {
-        self.inside.set(self.inside.get() + 1);
+        self.guests.set(self.guests.get() + 1);
         Guest { door: self.clone() }
     }
 }
@@ -252,7 +255,7 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        self.door.inside.set(self.door.inside.get() - 1);
+        self.door.guests.set(self.door.guests.get() - 1);
     }
 }
 

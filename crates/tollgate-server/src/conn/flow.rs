@@ -42,7 +42,10 @@ impl<S: Transport> Connection<S> {
         let poured = self.pour_all(&mut flow, framing).await;
         match poured {
             Ok(Flowed::Broken) => {
-                self.stream.abort(framing);
+                // It shows by the chunk or the bytes that are missing, unless the end of the connection is that of the content.
+                if framing == Framing::UntilClose {
+                    self.stream.reset_when_dropped();
+                }
                 Err(Gone)
             }
             Ok(Flowed::Ended) => Ok(()),

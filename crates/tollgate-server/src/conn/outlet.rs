@@ -171,12 +171,12 @@ impl<S: Transport> Outlet<'_, S> {
         self.slot.arm(Phase::Writing, self.limits.write_timeout);
         poll_fn(|context| {
             if self.slot.is_over() {
-                return Poll::Ready(Err(Gone));
+                return Poll::Ready(Err(self.give_up()));
             }
             self.slot.watch(context.waker());
             let written = turn(self, sent, context);
             if written.is_pending() && self.held.is_too_much() {
-                return Poll::Ready(Err(Gone));
+                return Poll::Ready(Err(self.give_up()));
             }
             let taken = ready!(written)?;
             if taken == 0 {
@@ -192,6 +192,13 @@ impl<S: Transport> Outlet<'_, S> {
             Poll::Pending
         })
         .await
+    }
+
+    /// The peer does not take what is due to it. Else the system would go on to hold it, in nobody's account, and to ask the peer for
+    /// room (RFC 9293 section 3.8.6.1), for as long as that answers.
+    fn give_up(&mut self) -> Gone {
+        self.stream.reset_when_dropped();
+        Gone
     }
 }
 
@@ -218,7 +225,7 @@ mod tests {
     use crate::file_slice::SentFile;
     use crate::observe::RouteTally;
     use crate::options::CrowdLimits;
-    use crate::reply::{FilePart, Framing, Reply, Writing};
+    use crate::reply::{FilePart, Reply, Writing};
 
     /// A peer that takes so many bytes at once: no socket can be made to take just these.
     struct Sips {
@@ -253,7 +260,7 @@ mod tests {
             Some(Poll::Ready(Ok(read)))
         }
 
-        fn abort(&mut self, _: Framing) {}
+        fn reset_when_dropped(&mut self) {}
     }
 
     impl AsyncWrite for Sips {

@@ -17,7 +17,6 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::transport::{Transport, UNSENT_FILE_BYTES};
-use crate::reply::Framing;
 
 /// The socket of one connection.
 pub(crate) enum Socket<R> {
@@ -149,10 +148,8 @@ impl<R: Registered> Transport for Socket<R> {
         }
     }
 
-    fn abort(&mut self, framing: Framing) {
-        if framing == Framing::UntilClose
-            && let Ok(socket) = self.as_fd()
-        {
+    fn reset_when_dropped(&mut self) {
+        if let Ok(socket) = self.as_fd() {
             // A system that refuses closes it as usual.
             let _ = SockRef::from(&socket).set_linger(Some(Duration::ZERO));
         }

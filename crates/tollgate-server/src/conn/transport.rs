@@ -5,10 +5,9 @@ use std::future::pending;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-use crate::reply::Framing;
 
 /// What the system takes of a reply ahead of what it may send: enough to keep a fast peer busy until we are asked for more. What a peer
 /// does not take stays with us, where it is counted and bounded, and not in the system. Half of the longest packet: with more, a second
@@ -18,6 +17,10 @@ pub(crate) const UNSENT_BYTES: u32 = 32 << 10;
 pub(super) const FILE_BYTES_AT_ONCE: u64 = 64 << 10;
 /// The same at the end of a connection, for files: their pages are in memory once, however many peers wait for them.
 pub(super) const UNSENT_FILE_BYTES: u32 = 1 << 20;
+
+/// How long the system goes on with a peer that neither confirms what was sent nor has room for more, once that is all with the system:
+/// the connection may be closed by then, so nobody else would end it (RFC 5482, tcp(7)). One that takes something has as long again.
+pub(crate) const UNTAKEN_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A byte stream that replies leave by. The methods have defaults for streams that are more than a socket.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
@@ -57,9 +60,9 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
         Pin::new(self).poll_read(context, buffer)
     }
 
-    /// Ends a reply that is not whole, so that the client sees it. Without its last chunk it shows; where the end of the
-    /// connection is the end of the content, the connection has to be reset.
-    fn abort(&mut self, framing: Framing);
+    /// Has the connection reset when it is dropped: what the system holds for the peer goes at once, and the peer sees that what it
+    /// has is not all.
+    fn reset_when_dropped(&mut self);
 }
 
 /// Any byte stream, as what it is.
@@ -67,7 +70,7 @@ pub(crate) struct Plain<S>(pub(crate) S);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Transport for Plain<S> {
     /// A byte stream has one way to end.
-    fn abort(&mut self, _: Framing) {}
+    fn reset_when_dropped(&mut self) {}
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Plain<S> {

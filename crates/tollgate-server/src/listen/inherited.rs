@@ -8,6 +8,7 @@ use std::os::fd::RawFd;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use socket2::Socket;
 
+use super::tune_tcp;
 use crate::error::StartError;
 use crate::sys;
 
@@ -88,13 +89,17 @@ fn listening(number: RawFd) -> io::Result<Socket> {
     let socket = Socket::from(socket);
     socket.set_nonblocking(true)?;
     if family != AddressFamily::UNIX {
-        socket.set_tcp_nodelay(true)?;
+        tune_tcp(&socket)?;
     }
     Ok(socket)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    use super::super::tests::expect_tuned;
     use super::*;
 
     fn found(count: &str, names: Option<&str>) -> Vec<(RawFd, String)> {
@@ -110,6 +115,14 @@ mod tests {
         for count in ["", "-1", "x", "65536"] {
             assert!(Inherited::parse(count, None).is_err(), "{count}");
         }
+    }
+
+    #[test]
+    fn connections_of_a_socket_that_was_handed_in_are_as_those_of_our_own() {
+        let handed_in = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = listening(handed_in.as_raw_fd()).unwrap();
+        let _peer = TcpStream::connect(handed_in.local_addr().unwrap()).unwrap();
+        expect_tuned(rustix::net::accept(&listener).unwrap());
     }
 
     #[test]

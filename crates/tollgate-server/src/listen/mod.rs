@@ -20,7 +20,7 @@ pub use address::{BoundAddress, ListenAddress, ListenSpec};
 use inherited::Inherited;
 pub(crate) use unix::SocketFile;
 
-use crate::conn::UNSENT_BYTES;
+use crate::conn::{UNSENT_BYTES, UNTAKEN_TIME_MAX};
 use crate::error::StartError;
 use crate::options::ServerOptions;
 use crate::sys;
@@ -169,7 +169,8 @@ fn bind_tcp(address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
 fn tune_tcp(socket: &Socket) -> io::Result<()> {
     // A reply is one write: waiting for more to send would only delay it.
     socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_notsent_lowat(UNSENT_BYTES)
+    socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
+    socket.set_tcp_user_timeout(Some(UNTAKEN_TIME_MAX))
 }
 
 fn backlog(backlog: u32) -> i32 {
@@ -183,6 +184,14 @@ mod tests {
 
     use super::*;
     use crate::options::tests::options;
+
+    /// Checks that an accepted connection has what its listener was to leave to it.
+    pub(super) fn expect_tuned(accepted: OwnedFd) {
+        let accepted = Socket::from(accepted);
+        assert!(accepted.tcp_nodelay().unwrap());
+        assert_eq!(accepted.tcp_notsent_lowat().unwrap(), UNSENT_BYTES);
+        assert_eq!(accepted.tcp_user_timeout().unwrap(), Some(UNTAKEN_TIME_MAX));
+    }
 
     #[test]
     fn workers_share_an_address_and_a_second_server_does_not() {
@@ -198,7 +207,7 @@ mod tests {
             .iter()
             .flatten()
             .find_map(|listener| rustix::net::accept(&listener.socket).ok());
-        assert!(rustix::net::sockopt::tcp_nodelay(accepted.unwrap()).unwrap());
+        expect_tuned(accepted.unwrap());
         options.listen = vec![address.into()];
         let Err(StartError::Listen { address: named, source }) = Listeners::bind(&options) else { panic!() };
         assert_eq!((named, source.kind()), (address.to_string(), io::ErrorKind::AddrInUse));

@@ -223,7 +223,7 @@ fn what_a_peer_does_not_take_of_a_reply_does_not_wait_in_the_kernel() {
     // Until it stays the same: the server cannot send on.
     let (begun, mut queued, mut looks) = (Instant::now(), 0, 0);
     while looks < 10 {
-        let before = std::mem::replace(&mut queued, bytes_queued_by(server.address()));
+        let before = std::mem::replace(&mut queued, bytes_queued_by(server.address(), ESTABLISHED));
         looks = if queued > 0 && queued == before { looks + 1 } else { 0 };
         assert!(begun.elapsed() < LONG);
         thread::sleep(Duration::from_millis(20));
@@ -232,14 +232,18 @@ fn what_a_peer_does_not_take_of_a_reply_does_not_wait_in_the_kernel() {
     assert_eq!(peer.reply(false).content.len(), REPLY_BYTES);
 }
 
-/// What the kernel has of replies from an address that was not acknowledged (proc_pid_net(5), `tx_queue`).
-fn bytes_queued_by(address: SocketAddr) -> usize {
+/// States of connections in `/proc/net/tcp`.
+const ESTABLISHED: &str = "01";
+const CLOSED_WITH_BYTES_UNSENT: &str = "04";
+
+/// What the kernel has of replies from an address that was not acknowledged, of connections in that state (proc_pid_net(5), `tx_queue`).
+fn bytes_queued_by(address: SocketAddr, state: &str) -> usize {
     let port = format!(":{:04X}", address.port());
     let connections = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
     let queued = connections.lines().filter_map(|line| {
         let words: Vec<_> = line.split_whitespace().collect();
         let queue = words.get(4)?.split_once(':')?.0;
-        (words[1].ends_with(&port) && words[3] == "01").then(|| usize::from_str_radix(queue, 16).unwrap())
+        (words[1].ends_with(&port) && words[3] == state).then(|| usize::from_str_radix(queue, 16).unwrap())
     });
     queued.sum()
 }
@@ -265,6 +269,7 @@ fn readers_that_take_nothing_are_cut_once_they_hold_too_much_together() {
         }
         assert!(begun.elapsed() < LONG);
     }
+    assert_eq!(bytes_queued_by(server.address(), CLOSED_WITH_BYTES_UNSENT), 0);
     let whole =
         peers.into_iter().map(|mut peer| peer.sip(1 << 20, Duration::ZERO)).filter(|came| *came > 8_000_000);
     let whole = whole.count();

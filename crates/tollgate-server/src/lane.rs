@@ -19,8 +19,6 @@ use std::time::{Duration, Instant};
 
 use crate::seldom::{News, Spell};
 
-/// About what a slice takes.
-const SLICE: Duration = Duration::from_millis(2);
 /// How many slices the first runs before the others are.
 const ROUND_SLICES: u32 = 8;
 /// So many in a lane are never too many: with fewer a worker would have nothing to do between two of them.
@@ -35,6 +33,8 @@ const LINE_PAUSE: Duration = Duration::from_secs(10);
 const LAST: f64 = 1.0 / 8.0;
 
 pub(crate) struct Lane {
+    /// About what a slice takes.
+    slice: Duration,
     age_max: Cell<Duration>,
     /// By number.
     places: RefCell<VecDeque<Place>>,
@@ -82,8 +82,9 @@ pub(crate) struct Ticket {
 }
 
 impl Lane {
-    pub(crate) fn new(age_max: Duration) -> Self {
+    pub(crate) fn new(slice: Duration, age_max: Duration) -> Self {
         Self {
+            slice,
             age_max: Cell::new(age_max),
             places: RefCell::default(),
             next_number: Cell::new(0),
@@ -153,7 +154,7 @@ impl Lane {
     /// How long one that comes now will wait, as far as is known.
     fn wait(&self, now: Instant) -> Duration {
         let slices = self.len() as f64 * self.slices.get();
-        SLICE.mul_f64(slices).max(self.age(now))
+        self.slice.mul_f64(slices).max(self.age(now))
     }
 
     fn refuses(&self, now: Instant) -> bool {

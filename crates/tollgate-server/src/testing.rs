@@ -14,8 +14,8 @@ use bytes::BytesMut;
 use tempfile::TempDir;
 use tollgate_http::{HeadReader, Limits, RequestHead};
 use tollgate_script::{
-    Ask, Asked, CallError, Clock, Context, FakeBackends, Host, Request, RequestId, Step, Test, Told,
-    TraceRule,
+    Ask, Asked, CallError, Clock, Context, FakeBackends, Host, HostOptions, Request, RequestId, Step, Test,
+    Told, TraceRule,
 };
 use uuid::Uuid;
 
@@ -116,7 +116,7 @@ impl Stage {
         let own = app.map_or(&options.script, |app| &app.script);
         let host = Host::new(own.clone()).map_err(|error| unusable(&error))?;
         let plan = Plan::unrecorded(options);
-        let lane = Rc::new(Lane::new(Duration::MAX));
+        let lane = Rc::new(Lane::new(HostOptions::default().slice, Duration::MAX));
         let service = Service::new(&plan, &lane, &WorkerCells::new()).map_err(|error| unusable(&error))?;
         let notes = Rc::default();
         let fakes: Rc<FakeBackends> = Rc::default();

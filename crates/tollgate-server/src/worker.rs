@@ -97,7 +97,7 @@ impl Worker {
     ) -> Result<Self, StartError> {
         let clock = Rc::new(Clock::new());
         let queue_age_max = plan.options.crowd.queue_age_max;
-        let lane = Rc::new(Lane::new(queue_age_max));
+        let lane = Rc::new(Lane::new(plan.options.script.slice, queue_age_max));
         let service = Service::new(plan, &lane, cells)?;
         let keeper = Rc::default();
         service.hosts.set_keeper(&keeper);

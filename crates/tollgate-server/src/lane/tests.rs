@@ -6,6 +6,8 @@ use std::task::Wake;
 
 use super::*;
 
+const SLICE: Duration = Duration::from_millis(2);
+
 /// Counts how often it is woken.
 #[derive(Default)]
 struct Bell(AtomicUsize);
@@ -23,7 +25,7 @@ impl Bell {
 }
 
 fn lane(age_max_ms: u64) -> (Rc<Lane>, Guest) {
-    let lane = Rc::new(Lane::new(Duration::from_millis(age_max_ms)));
+    let lane = Rc::new(Lane::new(SLICE, Duration::from_millis(age_max_ms)));
     let guest = lane.door().welcome();
     (lane, guest)
 }

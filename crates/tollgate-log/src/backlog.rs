@@ -174,6 +174,14 @@ mod tests {
     }
 
     #[test]
+    fn a_moment_at_which_the_log_began_is_one_all_the_same() {
+        let backlog = Backlog::new();
+        let moment = backlog.moment(backlog.begun);
+        backlog.unwritten_since.set(Some(moment));
+        assert_eq!(backlog.unwritten_since.read(), Some(moment));
+    }
+
+    #[test]
     fn what_came_while_a_sync_runs_is_the_oldest_when_that_ends() {
         let mut wanted = Wanted::default();
         wanted.add(Some(at(3)));

@@ -176,8 +176,10 @@ fn a_batch_that_found_no_place_in_the_queue_is_as_old_as_its_first_try() {
         append(&mut site.appender, Level::Received, site.taken..=site.taken).unwrap();
         site.appender.hand_over()
     } {}
-    assert_eq!(site.late(), [Level::Written, Level::Synced]);
     site.sim.release_writes();
+    let watch = site.log.watch();
+    site.sim.wait_until("those before it are written", || watch.status().queue_age == Duration::ZERO);
+    assert_eq!(site.late(), [Level::Written, Level::Synced]);
     site.sim.wait_until("there is a place", || site.appender.hand_over());
     site.wait_until_late(&[]);
     site.check_log();

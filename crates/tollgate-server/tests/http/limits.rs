@@ -269,7 +269,11 @@ fn readers_that_take_nothing_are_cut_once_they_hold_too_much_together() {
         }
         assert!(begun.elapsed() < LONG);
     }
-    assert_eq!(bytes_queued_by(server.address(), CLOSED_WITH_BYTES_UNSENT), 0);
+    // What was sent to those who were refused is taken in a moment, what was sent to those who take nothing never is.
+    while bytes_queued_by(server.address(), CLOSED_WITH_BYTES_UNSENT) > 0 {
+        assert!(begun.elapsed() < LONG / 2);
+        thread::yield_now();
+    }
     let whole =
         peers.into_iter().map(|mut peer| peer.sip(1 << 20, Duration::ZERO)).filter(|came| *came > 8_000_000);
     let whole = whole.count();

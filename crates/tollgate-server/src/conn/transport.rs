@@ -5,7 +5,6 @@ use std::future::pending;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -17,10 +16,6 @@ pub(crate) const UNSENT_BYTES: u32 = 32 << 10;
 pub(super) const FILE_BYTES_AT_ONCE: u64 = 64 << 10;
 /// The same at the end of a connection, for files: their pages are in memory once, however many peers wait for them.
 pub(super) const UNSENT_FILE_BYTES: u32 = 1 << 20;
-
-/// How long the system goes on with a peer that neither confirms what was sent nor has room for more, once that is all with the system:
-/// the connection may be closed by then, so nobody else would end it (RFC 5482, tcp(7)). One that takes something has as long again.
-pub(crate) const UNTAKEN_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A byte stream that replies leave by. The methods have defaults for streams that are more than a socket.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {

@@ -20,7 +20,7 @@ pub use address::{BoundAddress, ListenAddress, ListenSpec};
 use inherited::Inherited;
 pub(crate) use unix::SocketFile;
 
-use crate::conn::{UNSENT_BYTES, UNTAKEN_TIME_MAX};
+use crate::conn::UNSENT_BYTES;
 use crate::error::StartError;
 use crate::options::ServerOptions;
 use crate::sys;
@@ -169,8 +169,7 @@ fn bind_tcp(address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
 fn tune_tcp(socket: &Socket) -> io::Result<()> {
     // A reply is one write: waiting for more to send would only delay it.
     socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
-    socket.set_tcp_user_timeout(Some(UNTAKEN_TIME_MAX))
+    socket.set_tcp_notsent_lowat(UNSENT_BYTES)
 }
 
 fn backlog(backlog: u32) -> i32 {
@@ -190,7 +189,6 @@ mod tests {
         let accepted = Socket::from(accepted);
         assert!(accepted.tcp_nodelay().unwrap());
         assert_eq!(accepted.tcp_notsent_lowat().unwrap(), UNSENT_BYTES);
-        assert_eq!(accepted.tcp_user_timeout().unwrap(), Some(UNTAKEN_TIME_MAX));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tollgate_http::{LAST_CHUNK, write_chunk};
 
 use super::deadline::Phase;
 use super::stream::{Came, read};
-use super::{Connection, Gone, Outlet, Transport};
+use super::{Connection, Ending, Gone, Outlet, Transport};
 use crate::handler::{Flow, Flowed};
 use crate::reply::Framing;
 
@@ -39,15 +39,17 @@ pub(super) enum PeerHalf {
 impl<S: Transport> Connection<S> {
     /// Sends the content of a reply whose head has left.
     pub(super) async fn pour(&mut self, mut flow: Flow, framing: Framing) -> Result<(), Gone> {
+        // That it is not whole shows by the chunk or the bytes that are missing, unless the end of the connection is that of the
+        // content: then whatever ends it before, a drain among it, has to show.
+        if framing == Framing::UntilClose {
+            self.stream.when_dropped(Ending::Reset);
+        }
         let poured = self.pour_all(&mut flow, framing).await;
+        if framing == Framing::UntilClose && matches!(poured, Ok(Flowed::Ended | Flowed::Sliced)) {
+            self.stream.when_dropped(Ending::Close);
+        }
         match poured {
-            Ok(Flowed::Broken) => {
-                // It shows by the chunk or the bytes that are missing, unless the end of the connection is that of the content.
-                if framing == Framing::UntilClose {
-                    self.stream.reset_when_dropped();
-                }
-                Err(Gone)
-            }
+            Ok(Flowed::Broken) => Err(Gone),
             Ok(Flowed::Ended) => Ok(()),
             Ok(Flowed::Written | Flowed::Sliced) | Err(Gone) => {
                 self.queue.beside(&self.worker.recorder, flow.abandon()).await;

@@ -48,7 +48,7 @@ use queue::Queue;
 pub(crate) use socket::Socket;
 pub(crate) use stream::Scratch;
 use transport::FILE_BYTES_AT_ONCE;
-pub(crate) use transport::{Plain, Transport, UNSENT_BYTES};
+pub(crate) use transport::{Ending, Plain, Transport, UNSENT_BYTES};
 use uploading::Uploading;
 
 /// Replies that wait are sent when they are this large, even if more requests are there.

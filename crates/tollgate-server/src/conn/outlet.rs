@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use super::deadline::{Phase, Slot};
 use super::queue::give_turn;
-use super::{Gone, Scratch, Transport};
+use super::{Ending, Gone, Scratch, Transport};
 use crate::crowd::Held;
 use crate::file_slice::{FileSlice, Passage};
 use crate::options::ConnectionLimits;
@@ -197,7 +197,7 @@ impl<S: Transport> Outlet<'_, S> {
     /// The peer does not take what is due to it. Else the system would go on to hold it, in nobody's account, and to ask the peer for
     /// room (RFC 9293 section 3.8.6.1), for as long as that answers.
     fn give_up(&mut self) -> Gone {
-        self.stream.reset_when_dropped();
+        self.stream.when_dropped(Ending::Reset);
         Gone
     }
 }
@@ -260,7 +260,7 @@ mod tests {
             Some(Poll::Ready(Ok(read)))
         }
 
-        fn reset_when_dropped(&mut self) {}
+        fn when_dropped(&mut self, _: Ending) {}
     }
 
     impl AsyncWrite for Sips {

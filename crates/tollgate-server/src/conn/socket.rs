@@ -16,7 +16,7 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::transport::{Transport, UNSENT_FILE_BYTES};
+use super::transport::{Ending, Transport, UNSENT_FILE_BYTES};
 
 /// The socket of one connection.
 pub(crate) enum Socket<R> {
@@ -148,10 +148,11 @@ impl<R: Registered> Transport for Socket<R> {
         }
     }
 
-    fn reset_when_dropped(&mut self) {
+    fn when_dropped(&mut self, ending: Ending) {
         if let Ok(socket) = self.as_fd() {
+            let linger = (ending == Ending::Reset).then_some(Duration::ZERO);
             // A system that refuses closes it as usual.
-            let _ = SockRef::from(&socket).set_linger(Some(Duration::ZERO));
+            let _ = SockRef::from(&socket).set_linger(linger);
         }
     }
 }

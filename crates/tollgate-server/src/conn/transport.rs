@@ -17,6 +17,15 @@ pub(super) const FILE_BYTES_AT_ONCE: u64 = 64 << 10;
 /// The same at the end of a connection, for files: their pages are in memory once, however many peers wait for them.
 pub(super) const UNSENT_FILE_BYTES: u32 = 1 << 20;
 
+/// How a connection ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// What the system holds for the peer is still delivered.
+    Close,
+    /// It goes at once, and the peer sees that what it has is not all.
+    Reset,
+}
+
 /// A byte stream that replies leave by. The methods have defaults for streams that are more than a socket.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
     /// Sends bytes that others follow at once, with which they may share a packet.
@@ -55,9 +64,8 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
         Pin::new(self).poll_read(context, buffer)
     }
 
-    /// Has the connection reset when it is dropped: what the system holds for the peer goes at once, and the peer sees that what it
-    /// has is not all.
-    fn reset_when_dropped(&mut self);
+    /// What becomes of the connection when it is dropped.
+    fn when_dropped(&mut self, ending: Ending);
 }
 
 /// Any byte stream, as what it is.
@@ -65,7 +73,7 @@ pub(crate) struct Plain<S>(pub(crate) S);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Transport for Plain<S> {
     /// A byte stream has one way to end.
-    fn reset_when_dropped(&mut self) {}
+    fn when_dropped(&mut self, _: Ending) {}
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Plain<S> {

@@ -121,6 +121,19 @@ fn for_http_1_0_the_content_ends_with_the_connection() {
 }
 
 #[test]
+fn for_http_1_0_a_content_that_a_drain_cuts_does_not_look_whole() {
+    let short =
+        |options: &mut tollgate_server::ServerOptions| options.drain_timeout = Duration::from_millis(200);
+    let server = Site::new().script("/{what}", PARTS).tune(short).start();
+    let mut peer = server.connect();
+    peer.send("GET /parts HTTP/1.0\r\n\r\n");
+    assert_eq!(peer.head().status, 201);
+    peer.expect_bytes(b"first none");
+    drop(server.drain());
+    peer.expect_reset();
+}
+
+#[test]
 fn head_gets_the_head_alone_and_nothing_is_written() {
     let server = Site::new().script("/{what}", PARTS).start();
     let mut peer = server.connect();

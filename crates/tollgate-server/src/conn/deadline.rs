@@ -153,7 +153,13 @@ impl Slot {
         self.cells.due.set(self.within(timeout));
     }
 
-    /// The same, up to an instant.
+    /// Goes on in a phase whose time was over.
+    pub(super) fn prolong(&self, time: Duration) {
+        self.cells.is_over.set(false);
+        self.extend(time);
+    }
+
+    /// The same as [`Self::extend`], up to an instant.
     pub(super) fn extend_until(&self, timeout: Duration, most: Instant) {
         self.cells.due.set(self.within(timeout).into_iter().chain([most]).min());
     }

@@ -21,6 +21,7 @@ mod relay;
 mod socket;
 mod stream;
 mod transport;
+mod trial;
 mod uploading;
 mod wait;
 

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use super::deadline::{Phase, Slot};
 use super::queue::give_turn;
+use super::trial::Trial;
 use super::{Ending, Gone, Scratch, Transport};
 use crate::crowd::Held;
 use crate::file_slice::{FileSlice, Passage};
@@ -165,13 +166,18 @@ impl<S: Transport> Outlet<'_, S> {
         mut turn: impl FnMut(&mut Self, usize, &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Result<(), Gone> {
         let mut sent = 0;
+        let mut trial = Trial::default();
         if len == 0 {
             return Ok(());
         }
         self.slot.arm(Phase::Writing, self.limits.write_timeout);
         poll_fn(|context| {
             if self.slot.is_over() {
-                return Poll::Ready(Err(self.give_up()));
+                let untaken = self.stream.untaken_bytes();
+                match untaken.and_then(|untaken| trial.more_time(untaken, self.limits)) {
+                    Some(time) => self.slot.prolong(time),
+                    None => return Poll::Ready(Err(self.give_up())),
+                }
             }
             self.slot.watch(context.waker());
             let written = turn(self, sent, context);
@@ -183,6 +189,7 @@ impl<S: Transport> Outlet<'_, S> {
                 return Poll::Ready(Err(Gone));
             }
             sent += taken;
+            trial.add(taken);
             let most = self.slot.within(self.limits.write_timeout);
             self.slot.earn(taken, self.limits.write_rate_min, most);
             if sent == len {
@@ -208,11 +215,13 @@ fn turn_of(bytes: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::fs::File;
     use std::os::unix::fs::FileExt;
     use std::rc::Rc;
     use std::sync::Arc;
-    use std::time::Instant;
+    use std::task::Waker;
+    use std::time::{Duration, Instant};
 
     use bytes::Bytes;
     use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -220,7 +229,7 @@ mod tests {
 
     use super::super::deadline::Deadlines;
     use super::*;
-    use crate::clock::Clock;
+    use crate::clock::{Clock, TICK};
     use crate::crowd::Crowd;
     use crate::file_slice::SentFile;
     use crate::observe::RouteTally;
@@ -232,6 +241,17 @@ mod tests {
         /// 0: it takes nothing, and is asked again.
         sips: Box<dyn Iterator<Item = usize>>,
         taken: Vec<u8>,
+        /// What the system holds for it, of which it takes a step between two looks.
+        untaken: Cell<usize>,
+        ending: Ending,
+    }
+
+    const STEP: usize = 1000;
+
+    impl From<Box<dyn Iterator<Item = usize>>> for Sips {
+        fn from(sips: Box<dyn Iterator<Item = usize>>) -> Self {
+            Self { sips, taken: Vec::new(), untaken: Cell::new(0), ending: Ending::Close }
+        }
     }
 
     impl Sips {
@@ -260,7 +280,13 @@ mod tests {
             Some(Poll::Ready(Ok(read)))
         }
 
-        fn when_dropped(&mut self, _: Ending) {}
+        fn untaken_bytes(&self) -> Option<usize> {
+            Some(self.untaken.replace(self.untaken.get().saturating_sub(STEP)))
+        }
+
+        fn when_dropped(&mut self, ending: Ending) {
+            self.ending = ending;
+        }
     }
 
     impl AsyncWrite for Sips {
@@ -312,7 +338,7 @@ mod tests {
         let deadlines = Rc::new(Deadlines::new(Rc::new(Clock::new())));
         let (slot, held) = (Deadlines::enter(&deadlines), Held::new(&crowd));
         let (limits, scratch) = (ConnectionLimits::default(), Scratch::default());
-        let mut stream = Sips { sips, taken: Vec::new() };
+        let mut stream = Sips::from(sips);
         let mut outlet =
             Outlet { stream: &mut stream, slot: &slot, held: &held, limits: &limits, scratch: &scratch };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -358,6 +384,33 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn who_takes_what_the_system_holds_is_given_up_when_that_is_all() {
+        let crowd = Crowd::new(&CrowdLimits::default(), 1).unwrap().0;
+        let clock = Rc::new(Clock::new());
+        let deadlines = Rc::new(Deadlines::new(clock.clone()));
+        let (slot, held) = (Deadlines::enter(&deadlines), Held::new(&crowd));
+        let limits =
+            ConnectionLimits { write_timeout: Duration::from_millis(100), ..ConnectionLimits::default() };
+        let scratch = Scratch::default();
+        let mut stream = Sips::from(Box::new(std::iter::repeat(0_usize)) as Box<dyn Iterator<Item = usize>>);
+        stream.untaken.set(3 * STEP);
+        let mut outlet =
+            Outlet { stream: &mut stream, slot: &slot, held: &held, limits: &limits, scratch: &scratch };
+        let mut context = Context::from_waker(Waker::noop());
+        let begun = clock.coarse();
+        let mut write = Box::pin(outlet.write(b"more"));
+        while write.as_mut().poll(&mut context).is_pending() {
+            std::thread::sleep(Duration::from_millis(1));
+            clock.tick();
+            deadlines.sweep(Duration::ZERO);
+        }
+        drop(write);
+        // A deadline, and one more for each look at which it had taken a step.
+        assert!(clock.coarse() - begun >= TICK * 5);
+        assert_eq!((stream.untaken.get(), stream.ending), (0, Ending::Reset));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::transport::{Ending, Transport, UNSENT_FILE_BYTES};
+use crate::sys;
 
 /// The socket of one connection.
 pub(crate) enum Socket<R> {
@@ -139,6 +140,10 @@ impl<R: Registered> Transport for Socket<R> {
             Self::Fresh(socket) | Self::Read(socket) => read(socket, buffer),
             _ => Pin::new(self).poll_read(context, buffer),
         }
+    }
+
+    fn untaken_bytes(&self) -> Option<usize> {
+        sys::unconfirmed_bytes(self.as_fd().ok()?)
     }
 
     async fn broken_off(&mut self) -> io::Error {

@@ -49,6 +49,11 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
         None
     }
 
+    /// How many bytes the system holds that the peer has not confirmed. None: nobody knows.
+    fn untaken_bytes(&self) -> Option<usize> {
+        None
+    }
+
     /// Waits until the peer has broken the connection off; one that only ended its half has not. For who reads nothing now, and
     /// would not hear of it otherwise.
     fn broken_off(&mut self) -> impl Future<Output = io::Error> {

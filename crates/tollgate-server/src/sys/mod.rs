@@ -1,6 +1,6 @@
 //! What needs `unsafe`, and nothing else.
 
-#![expect(unsafe_code, reason = "descriptors by number, their readiness, and what TCP tells of them")]
+#![expect(unsafe_code, reason = "descriptors by number, their readiness, and what the kernel tells of them")]
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -83,6 +83,14 @@ pub(crate) fn accept_queue(listener: &OwnedFd) -> AcceptQueue {
     // SAFETY: it is made of integers, all of which were zero before the kernel wrote some.
     let info = unsafe { info.assume_init() };
     AcceptQueue { len: info.tcpi_unacked, len_max: info.tcpi_sacked }
+}
+
+/// Bytes that a connected socket holds and its peer has not confirmed (tcp(7), `SIOCOUTQ`); of a Unix socket, that nobody has read.
+pub(crate) fn unconfirmed_bytes(socket: BorrowedFd<'_>) -> Option<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the descriptor is open, and the kernel writes one integer.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    (result == 0).then(|| usize::try_from(bytes).unwrap_or(0))
 }
 
 /// Duplicates are numbered from here: behind the standard streams.

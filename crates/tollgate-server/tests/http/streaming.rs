@@ -77,7 +77,11 @@ fn settled(server: &Running, what: &str) -> u64 {
 
 #[test]
 fn parts_leave_as_chunks_when_they_are_written_and_the_connection_goes_on() {
-    let server = Site::new().script("/{what}", PARTS).start();
+    // What is written without a wait or the end of a slice between leaves together.
+    let long = |options: &mut tollgate_server::ServerOptions| {
+        (options.script.slice, options.script.cpu_budget) = (PATIENCE, PATIENCE);
+    };
+    let server = Site::new().script("/{what}", PARTS).tune(long).start();
     let mut peer = server.connect();
     peer.send([get("/parts?q=here"), get("/plain")].concat());
     let head = peer.head();

@@ -12,6 +12,10 @@ use tokio::sync::Notify;
 use super::ending::LINGER_TIME_DRAINING;
 use crate::clock::{Clock, TICK};
 
+/// How long a connection that is idle when a drain begins may still ask, one to two ticks: its client may be sending, or just
+/// have been answered. Who is answered meanwhile is told that it was the last.
+const IDLE_GRACE: Duration = Duration::from_millis(TICK.as_millis() as u64 * 3 / 2);
+
 /// What a connection is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -70,12 +74,16 @@ impl Deadlines {
     /// Wakes the connections whose time is over; that of idle ones is over by `hurry` earlier.
     pub(crate) fn sweep(&self, hurry: Duration) {
         let now = self.clock.coarse();
-        let is_draining = self.is_draining();
+        let drained = self.draining_since().map(|since| now - since);
         let is_due = |cells: &&Rc<Cells>| {
             let phase = cells.phase.get();
             let limit = if phase == Phase::Idle { now + hurry } else { now };
-            let ends_by_drain = matches!(phase, Phase::Idle | Phase::Events);
-            cells.due.get().is_some_and(|due| due <= limit) || (is_draining && ends_by_drain)
+            let is_drained = match phase {
+                Phase::Idle => drained >= Some(IDLE_GRACE),
+                Phase::Events => drained.is_some(),
+                _ => false,
+            };
+            is_drained || cells.due.get().is_some_and(|due| due <= limit)
         };
         let due: Vec<_> = self.cells.borrow().iter().filter(is_due).cloned().collect();
         due.iter().for_each(|cells| cells.end());
@@ -89,7 +97,8 @@ impl Deadlines {
         self.draining_since.get()
     }
 
-    /// From now on idle connections are closed, events end, and others are closed after their replies. Those that linger have theirs.
+    /// From now on connections are closed after their replies, idle ones after a grace, and events end. Those that linger have
+    /// their replies.
     pub(crate) fn drain(&self) {
         let now = self.clock.coarse();
         self.draining_since.set(Some(now));
@@ -276,12 +285,24 @@ mod tests {
     }
 
     #[test]
-    fn draining_ends_the_idle_and_places_stay_true() {
-        let (_, deadlines) = deadlines();
+    fn draining_ends_the_idle_a_tick_later_and_places_stay_true() {
+        let (clock, deadlines) = deadlines();
         let slots: Vec<_> = (0..4).map(|_| Deadlines::enter(&deadlines)).collect();
         slots[1].arm(Phase::Body, Duration::from_secs(60));
+        slots[2].set(Phase::Events);
         deadlines.drain();
-        assert_eq!(slots.iter().map(Slot::is_over).collect::<Vec<_>>(), [true, false, true, true]);
+        let over = || slots.iter().map(Slot::is_over).collect::<Vec<_>>();
+        let begun = clock.coarse();
+        while clock.coarse() - begun <= TICK {
+            assert_eq!(over(), [false, false, true, false]);
+            clock.tick();
+            deadlines.sweep(Duration::ZERO);
+        }
+        while clock.coarse() - begun < 2 * TICK {
+            clock.tick();
+        }
+        deadlines.sweep(Duration::ZERO);
+        assert_eq!(over(), [true, false, true, true]);
         drop(slots);
         assert!(deadlines.cells.borrow().is_empty());
     }

@@ -6,6 +6,7 @@ use std::thread;
 
 use tollgate_log::Level;
 
+use crate::peer::Peer;
 use crate::site::Site;
 
 fn request(path: &str) -> String {
@@ -118,6 +119,32 @@ fn draining_answers_what_came_and_closes_what_is_idle() {
     assert_eq!(halfway.expect("200", "2").field("connection"), Some("close"));
     halfway.expect_end();
     assert_eq!(draining.join().unwrap(), ["n=1", "n=2"]);
+}
+
+#[test]
+fn clients_that_ask_again_as_a_drain_begins_are_answered_and_told_that_it_was_the_last() {
+    let server = numbers().start();
+    let mut silent = server.connect();
+    let mut asking: Vec<_> = (0..20).map(|_| server.connect()).collect();
+    let mut numbers = 1..;
+    let mut ask = |peer: &mut Peer| {
+        let n = numbers.next().unwrap();
+        peer.send(request(&format!("/n/{n}")));
+        let reply = peer.expect("200", &n.to_string());
+        reply.field("connection") == Some("close")
+    };
+    assert!(asking.iter_mut().all(|peer| !ask(peer)));
+    let draining = thread::spawn(move || server.records());
+    while !asking.is_empty() {
+        asking.retain_mut(|peer| !ask(peer));
+    }
+    silent.expect_end();
+    let count = numbers.start - 1;
+    let mut records = draining.join().unwrap();
+    records.sort_unstable();
+    let mut expected: Vec<_> = (1..=count).map(|n| format!("n={n}")).collect();
+    expected.sort_unstable();
+    assert_eq!(records, expected);
 }
 
 #[test]

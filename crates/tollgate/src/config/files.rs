@@ -3,6 +3,8 @@
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
+use rustix::io::Errno;
 use tollgate_server::{Etag, FilesSpec, Symlinks, TryPath, is_framing_field};
 
 use super::cors::header_problem;
@@ -60,8 +62,22 @@ pub(super) fn checked_dir(
     if !path.is_dir() {
         let text = format!("{what} is {:?}, which is no folder: looked for {}", dir.value, path.display());
         section.fault_at(&dir.span, text);
+    } else if let Err(error @ (Errno::NOSYS | Errno::PERM)) = open_beneath(&path) {
+        let text = format!(
+            "{what} is {:?}, but no file can be opened beneath it: that takes openat2 of Linux 5.6, which this system, or what \
+             confines this process, refuses: {error}",
+            dir.value
+        );
+        section.fault_at(&dir.span, text);
     }
     Some(path)
+}
+
+/// Opens a folder the way in which every file below it will be opened.
+fn open_beneath(folder: &Path) -> Result<(), Errno> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let folder = open(folder, flags, Mode::empty())?;
+    openat2(folder, ".", flags, Mode::empty(), ResolveFlags::BENEATH).map(drop)
 }
 
 fn spec(mut table: Section<'_>, mut spec: FilesSpec) -> FilesSpec {

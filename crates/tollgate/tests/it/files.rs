@@ -81,6 +81,18 @@ fn a_file_that_cannot_be_opened_says_why() {
 }
 
 #[test]
+fn a_system_that_cannot_open_beneath_a_folder_is_told_of_before_the_start() {
+    for error in ["ENOSYS", "EPERM"] {
+        let app = App::new(ROUTE, &[("public/a", "a")]);
+        let begun = app.begin_with_fault("openat2", &format!("error={error}")).serving();
+        let (status, log) = begun.map(|_| error).unwrap_err();
+        assert_eq!(status.code(), Some(2), "{log}");
+        assert!(log.contains("tollgate.toml:6:9: files is \"public\", but no file can be opened"), "{log}");
+        assert!(log.contains("openat2 of Linux 5.6"), "{log}");
+    }
+}
+
+#[test]
 fn a_worker_opens_nothing_that_the_system_does_not_know_without_the_disk() {
     let app = App::new(ROUTE, &[("public/a", "a"), ("public/folder/b", "b")]);
     // A delay too short to matter, for the report alone.
@@ -92,9 +104,10 @@ fn a_worker_opens_nothing_that_the_system_does_not_know_without_the_disk() {
     drop(client);
     server.stop();
     let calls = app.calls();
+    // Before the start the main thread looks whether the system has the call.
     let (known, waited): (Vec<_>, Vec<_>) = calls
         .iter()
-        .filter(|(_, call)| call.starts_with("openat2("))
+        .filter(|(thread, call)| thread != "tollgate" && call.starts_with("openat2("))
         .partition(|(_, call)| call.contains("RESOLVE_CACHED"));
     assert!(known.len() >= 5 && !waited.is_empty(), "{calls:?}");
     assert!(known.iter().all(|(thread, _)| thread.starts_with("worker")), "{known:?}");

@@ -87,7 +87,11 @@ impl Acceptor {
             match accepted {
                 Ok((socket, peer)) => match turns.fate() {
                     Fate::Served => self.place(&worker, socket, peer),
-                    Fate::Refused => turn_away(&worker, socket, self.family),
+                    Fate::Refused => {
+                        if let Some(unasked) = turn_away(&worker, socket) {
+                            self.place(&worker, unasked, peer);
+                        }
+                    }
                 },
                 Err(error) => self.failed(&worker, &error).await,
             }

@@ -1,10 +1,10 @@
 //! Connections that are not served, and are told so.
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Instant;
 
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::spawn_local;
@@ -21,15 +21,11 @@ const REFUSALS_AT_ONCE_MAX: usize = 64;
 /// What is read at once of the requests of one that is turned away, and how often.
 const TURNED_AWAY_BYTES: usize = 16 << 10;
 const TURNED_AWAY_READS_MAX: usize = 16;
-const BEHIND: &str = "the server is behind: nothing was recorded";
 
-/// Tells a connection that there are too many, if not too many are being told so.
+/// Tells a connection that there are too many, in its own time if not too many are being told so.
 pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
     worker.cells.count_refusal(Refusal::Connections);
-    tell_in_time(worker, socket, family, "too many connections: nothing was recorded");
-}
-
-fn tell_in_time(worker: &Rc<Worker>, socket: OwnedFd, family: Family, text: &'static str) {
+    let text = "too many connections: nothing was recorded";
     if worker.refusals.get() >= REFUSALS_AT_ONCE_MAX {
         return tell(worker, &socket, text, false);
     }
@@ -41,23 +37,22 @@ fn tell_in_time(worker: &Rc<Worker>, socket: OwnedFd, family: Family, text: &'st
 }
 
 /// Tells a connection that it would wait too long. What it asked is in the socket already, and is read first: bytes that
-/// nobody read would take the reply with them (RFC 9112 section 9.6). Who has not asked yet is told in time.
-pub(super) fn turn_away(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
-    worker.cells.count_refusal(Refusal::Behind);
+/// nobody read would take the reply with them (RFC 9112 section 9.6). Given back is one that has not asked yet, and so waits for nothing.
+pub(super) fn turn_away(worker: &Worker, socket: OwnedFd) -> Option<OwnedFd> {
     let mut asked = [0; TURNED_AWAY_BYTES];
     match recv(&socket, &mut asked, RecvFlags::DONTWAIT) {
         Ok((_, bytes)) => {
+            worker.cells.count_refusal(Refusal::Behind);
             let is_head = asked[..bytes].starts_with(b"HEAD ");
             if bytes == TURNED_AWAY_BYTES {
                 pass_over(&socket, &mut asked);
             }
-            tell(worker, &socket, BEHIND, is_head);
+            tell(worker, &socket, "the server is behind: nothing was recorded", is_head);
+            None
         }
-        Err(error) if io::Error::from(error).kind() == io::ErrorKind::WouldBlock => {
-            tell_in_time(worker, socket, family, BEHIND);
-        }
+        Err(Errno::AGAIN) => Some(socket),
         // It is gone.
-        Err(_) => {}
+        Err(_) => None,
     }
 }
 

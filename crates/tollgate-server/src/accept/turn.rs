@@ -1,8 +1,9 @@
 //! What is accepted before others have their turn.
 //!
-//! One connection is, then all that is ready comes first: who comes in a crowd waits in the kernel, in nobody's way. But there
-//! nobody tells them anything. So where turns take so long that those who wait will not be served in time, some of them
-//! are accepted to be refused: as many as are too many, at most as many as cost next to nothing beside the turn.
+//! One connection is, then all that is ready comes first: who comes in a crowd waits in the kernel, in nobody's way. After a long
+//! turn it is some, as many as cost next to nothing beside it, for in the kernel nobody tells them anything, and where its queue is
+//! full they are reset in the end. Where turns take so long that those who wait will not be served in time all the same, some of
+//! them are accepted to be refused: as many as are too many, and again at most as many as cost next to nothing.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -11,6 +12,8 @@ use crate::sys::{self, AcceptQueue};
 
 /// In a turn of so long one connection is refused, which takes a tenth of that.
 const REFUSAL_PAUSE: Duration = Duration::from_micros(250);
+/// For so long a turn one connection is accepted after it, which takes a fiftieth of that; after a shorter one as well.
+const ARRIVAL_PAUSE: Duration = Duration::from_millis(1);
 /// How many turns are looked at: a single long one tells nothing of the next.
 const TURNS: usize = 4;
 
@@ -20,8 +23,9 @@ pub(super) struct Turns {
     /// What the last ones took, the shortest of which the next are believed to take.
     last: [Duration; TURNS],
     next: usize,
-    /// What is left of those that this turn refuses.
+    /// What is left of those that are refused before the next turn, and then of those that are served.
     refusals: u32,
+    arrivals: u32,
 }
 
 /// What becomes of a connection.
@@ -37,12 +41,13 @@ impl Turns {
     }
 
     fn among(queue_len_max: u32) -> Self {
-        Self { queue_len_max, last: [Duration::ZERO; TURNS], next: 0, refusals: 0 }
+        Self { queue_len_max, last: [Duration::ZERO; TURNS], next: 0, refusals: 0, arrivals: 0 }
     }
 
     /// Decides about the connection that was accepted.
     pub(super) fn fate(&mut self) -> Fate {
         if self.refusals == 0 {
+            self.arrivals = self.arrivals.saturating_sub(1);
             return Fate::Served;
         }
         self.refusals -= 1;
@@ -51,12 +56,12 @@ impl Turns {
 
     /// Nobody waits any more.
     pub(super) fn forgive(&mut self) {
-        self.refusals = 0;
+        (self.refusals, self.arrivals) = (0, 0);
     }
 
     /// Gives others their turn, if one is due. Who waits on `listener` may do so for `patience`.
     pub(super) async fn pass(&mut self, listener: &OwnedFd, patience: Duration) {
-        if self.refusals > 0 {
+        if !self.is_others_turn() {
             return;
         }
         let begun = Instant::now();
@@ -64,11 +69,17 @@ impl Turns {
         self.refusals = self.note(begun.elapsed(), patience, || sys::accept_queue(listener));
     }
 
+    fn is_others_turn(&self) -> bool {
+        self.refusals == 0 && self.arrivals == 0
+    }
+
     /// How many are refused, after a turn that took so long.
     fn note(&mut self, took: Duration, patience: Duration, queue: impl FnOnce() -> AcceptQueue) -> u32 {
         self.last[self.next] = took;
         self.next = (self.next + 1) % TURNS;
-        let in_time = count(patience, self.last.into_iter().min().unwrap_or_default());
+        let shortest = self.last.into_iter().min().unwrap_or_default();
+        self.arrivals = count(shortest, ARRIVAL_PAUSE).max(1);
+        let in_time = count(patience, shortest).saturating_mul(self.arrivals);
         let refusals_max = count(took, REFUSAL_PAUSE);
         if refusals_max == 0 || in_time >= self.queue_len_max {
             return 0;
@@ -96,9 +107,20 @@ mod tests {
 
     #[test]
     fn those_are_refused_who_would_not_be_served_in_time() {
-        assert_eq!(refused(&[10; 4], 100), 0);
-        assert_eq!(refused(&[10; 4], 101), 1);
-        assert_eq!(refused(&[10; 4], 120), 20);
+        assert_eq!(refused(&[10; 4], 1000), 0);
+        assert_eq!(refused(&[10; 4], 1001), 1);
+        assert_eq!(refused(&[10; 4], 1020), 20);
+    }
+
+    #[test]
+    fn the_longer_turns_take_the_more_are_served_after_each() {
+        for (turns, served) in [([0; 4], 1), ([1; 4], 1), ([5; 4], 5), ([900, 900, 3, 900], 3)] {
+            let mut noted = Turns::among(4096);
+            for ms in turns {
+                noted.note(MS * ms, 1000 * MS, || AcceptQueue { len: 0, len_max: 4096 });
+            }
+            assert_eq!(noted.arrivals, served, "{turns:?}");
+        }
     }
 
     #[test]
@@ -119,13 +141,26 @@ mod tests {
     fn a_single_long_turn_refuses_nobody() {
         assert_eq!(refused(&[1, 1, 900, 1], 500), 0);
         assert_eq!(refused(&[1, 1, 1, 900], 500), 0);
-        assert_eq!(refused(&[900, 900, 900, 900], 500), 499);
+        assert_eq!(refused(&[900, 900, 900, 900], 1500), 600);
     }
 
     #[test]
-    fn what_a_turn_may_refuse_is_refused_before_the_next_is_served() {
-        let mut turns = Turns { refusals: 2, ..Turns::among(4096) };
-        let fates: Vec<_> = (0..3).map(|_| turns.fate()).collect();
-        assert_eq!(fates, [Fate::Refused, Fate::Refused, Fate::Served]);
+    fn who_is_refused_after_a_turn_is_so_before_others_are_served() {
+        let mut turns = Turns { refusals: 2, arrivals: 2, ..Turns::among(4096) };
+        let mut fates = || {
+            let fate = turns.fate();
+            (fate, turns.is_others_turn())
+        };
+        assert_eq!(fates(), (Fate::Refused, false));
+        assert_eq!(fates(), (Fate::Refused, false));
+        assert_eq!(fates(), (Fate::Served, false));
+        assert_eq!(fates(), (Fate::Served, true));
+    }
+
+    #[test]
+    fn when_nobody_waits_it_is_the_turn_of_others() {
+        let mut turns = Turns { refusals: 2, arrivals: 2, ..Turns::among(4096) };
+        turns.forgive();
+        assert!(turns.is_others_turn());
     }
 }

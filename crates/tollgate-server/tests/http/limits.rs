@@ -342,27 +342,49 @@ fn a_fixed_reply_is_not_refused_because_the_worker_is_behind() {
 }
 
 /// Strangers who do not wait for each other: more work than one worker can do, by a script.
-fn crowd(script: &str, requests: &str) -> (Running, Vec<Peer>) {
+fn crowd(script: &str, requests: &[&str]) -> (Running, Vec<Peer>) {
     let server = Site::new()
         .handler("/", script)
-        .tune(|options| options.crowd.queue_age_max = Duration::from_millis(200))
+        .tune(|options| {
+            options.crowd.queue_age_max = Duration::from_millis(200);
+            options.backlog = 1024;
+        })
         .start();
-    let ask = |_| {
+    let ask = |requests: &&str| {
         let mut peer = server.connect();
         peer.send(requests);
         peer
     };
-    let peers = (0..250).map(ask).collect();
+    let peers = requests.iter().cycle().take(400).map(ask).collect();
     (server, peers)
+}
+
+/// Whether it is that of a connection that was refused as it was accepted: one whose request is refused goes on.
+fn is_of_one_turned_away(reply: &Reply) -> bool {
+    reply.status == 503 && reply.field("connection") == Some("close")
 }
 
 #[test]
 fn those_who_wait_to_be_accepted_are_refused_too_when_the_worker_is_behind() {
     let script = "local n = 0 while n < 600000 do n += 1 end return 'done'";
-    let (_server, mut peers) = crowd(script, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    let statuses: Vec<_> = peers.iter_mut().map(|peer| peer.reply(false).status).collect();
-    let served = statuses.iter().filter(|status| **status == 200).count();
-    assert!((1..200).contains(&served), "{served} of {}", statuses.len());
+    let (_server, mut peers) = crowd(script, &[REQUEST]);
+    let replies: Vec<_> = peers.iter_mut().map(|peer| peer.reply(false)).collect();
+    let served = replies.iter().filter(|reply| reply.status == 200).count();
+    let turned_away = replies.iter().filter(|reply| is_of_one_turned_away(reply)).count();
+    assert!(served > 0 && turned_away > 0, "{served} served, {turned_away} turned away");
+}
+
+#[test]
+fn who_waits_to_be_accepted_and_has_not_asked_yet_is_not_refused() {
+    let script = "local n = 0 while n < 600000 do n += 1 end return 'done'";
+    let (_server, mut peers) = crowd(script, &[REQUEST, REQUEST, ""]);
+    let mut silent: Vec<_> = (0..peers.len() / 3).map(|n| peers.remove(2 * n + 2)).collect();
+    let replies: Vec<_> = peers.iter_mut().map(|peer| peer.reply(false)).collect();
+    assert!(replies.iter().any(is_of_one_turned_away));
+    for peer in &mut silent {
+        peer.send(REQUEST);
+        peer.expect("200", "done");
+    }
 }
 
 #[test]
@@ -370,11 +392,11 @@ fn what_those_have_sent_who_are_refused_before_they_are_accepted_does_not_reset_
     // Less than a slice, so that it does not wait in the lane.
     let script = "local over = os.clock() + 0.001 while os.clock() < over do end return 'done'";
     let long = format!("GET / HTTP/1.1\r\nHost: a\r\nX-Long: {}\r\n\r\n", "x".repeat(4000));
-    let (_server, mut peers) = crowd(script, &long.repeat(10));
+    let (_server, mut peers) = crowd(script, &[&long.repeat(10)]);
     let mut refused = 0;
     for peer in &mut peers {
         let reply = peer.reply(false);
-        if reply.status == 503 && reply.field("connection") == Some("close") {
+        if is_of_one_turned_away(&reply) {
             assert_eq!(peer.rest(), "");
             refused += 1;
         }

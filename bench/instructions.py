@@ -3,8 +3,9 @@
 
 One connection sends packets of so many requests for a fixed reply, or for another kind: that of a script (`--script`), either with a
 record at `written` (`--recorded`), or one by one such that a backend answers by so many bytes (`--proxied BYTES`) or a file of so many is
-sent (`--file BYTES`). With `--each` each request has a connection of its own, which it ends. Counting begins when a first connection was
-served: what a start takes depends on the clock. Of what is recorded, runs differ by the batches of the log.
+sent (`--file BYTES`, with a valgrind that knows openat2, which 3.19 of Debian 12 does not). With `--each` each request has a connection
+of its own, which it ends. Counting begins when a first connection was served: what a start takes depends on the clock. Of what is
+recorded, runs differ by the batches of the log.
 """
 
 import argparse

@@ -16,6 +16,7 @@ mod batch;
 mod commit;
 mod cursor;
 mod deleted;
+mod descriptors;
 mod digest;
 mod error;
 mod event;

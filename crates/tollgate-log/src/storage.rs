@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::descriptors::{Refill, keep, opened};
 use crate::error::LogError;
 
 /// Held as long as the lock is to be held.
@@ -85,22 +86,22 @@ impl Storage for DiskStorage {
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
-        let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        let _refill = Refill;
+        let names = opened(|| fs::read_dir(folder))?
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
         names.collect()
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
-        Ok(Arc::new(DiskFile(file)))
+        DiskFile::opened(path, OpenOptions::new().read(true).write(true).create_new(true))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
-        Ok(Arc::new(DiskFile(file)))
+        DiskFile::opened(path, OpenOptions::new().read(true).write(true))
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
-        Ok(Arc::new(DiskFile(File::open(path)?)))
+        DiskFile::opened(path, OpenOptions::new().read(true))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -116,11 +117,15 @@ impl Storage for DiskStorage {
     }
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        File::open(path)?.sync_all()
+        let _refill = Refill;
+        opened(|| File::open(path))?.sync_all()
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Option<StorageLock>> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        keep();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = opened(|| options.open(path))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Box::new(file))),
             Err(TryLockError::WouldBlock) => Ok(None),
@@ -177,12 +182,23 @@ fn sync_name(storage: &dyn Storage, folder: &Path) -> Result<(), LogError> {
     storage.sync_folder(above).map_err(LogError::io("sync", above))
 }
 
-struct DiskFile(File);
+struct DiskFile {
+    file: File,
+    /// Behind the file, which is closed first.
+    _refill: Refill,
+}
+
+impl DiskFile {
+    fn opened(path: &Path, options: &OpenOptions) -> io::Result<Arc<dyn StorageFile>> {
+        let file = opened(|| options.open(path))?;
+        Ok(Arc::new(Self { file, _refill: Refill }))
+    }
+}
 
 impl StorageFile for DiskFile {
     fn write_at(&self, mut offset: u64, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
         while slices.iter().any(|slice| !slice.is_empty()) {
-            match rustix::io::pwritev(&self.0, &slices[..slices.len().min(IO_SLICES_MAX)], offset) {
+            match rustix::io::pwritev(&self.file, &slices[..slices.len().min(IO_SLICES_MAX)], offset) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => {
                     offset += written as u64;
@@ -198,7 +214,7 @@ impl StorageFile for DiskFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let mut read = 0;
         while read < buffer.len() {
-            match self.0.read_at(&mut buffer[read..], offset + read as u64) {
+            match self.file.read_at(&mut buffer[read..], offset + read as u64) {
                 Ok(0) => break,
                 Ok(count) => read += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -209,19 +225,19 @@ impl StorageFile for DiskFile {
     }
 
     fn size(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn truncate(&self, size: u64) -> io::Result<()> {
-        self.0.set_len(size)
+        self.file.set_len(size)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 
     fn drop_cache(&self) -> io::Result<()> {
-        rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed).map_err(io::Error::from)
+        rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed).map_err(io::Error::from)
     }
 }
 

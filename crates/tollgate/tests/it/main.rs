@@ -16,6 +16,7 @@ mod client;
 mod cluster;
 mod commands;
 mod crash;
+mod descriptors;
 mod dev;
 mod disk;
 mod downloads;

@@ -294,6 +294,7 @@ pub(crate) fn run(
     drop(runtime);
     if let Some(worker) = worker {
         worker.recorder.hand_over_last();
+        worker.cells.rest();
     }
 }
 

@@ -60,7 +60,7 @@ pub struct ServerStatus {
 /// How one worker does.
 #[derive(Debug, Clone)]
 pub struct WorkerStatus {
-    /// How long it has not told that it turns; up to a quarter of a second is as it should be.
+    /// How long it has not told that it turns; up to a quarter of a second is as it should be. None, once it has ended.
     pub silence: Duration,
     /// How long what is ready waits for its turn, four times a second.
     pub turn: Observed,

@@ -68,6 +68,11 @@ impl WorkerCells {
         self.beat_ns.set(u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
     }
 
+    /// The worker has ended, and turns no more.
+    pub(crate) fn rest(&self) {
+        self.beat_ns.set(u64::MAX);
+    }
+
     /// How long it has not told that it turns.
     pub(super) fn silence(&self) -> Duration {
         self.begun.elapsed().saturating_sub(Duration::from_nanos(self.beat_ns.get()))

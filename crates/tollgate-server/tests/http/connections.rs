@@ -148,6 +148,15 @@ fn clients_that_ask_again_as_a_drain_begins_are_answered_and_told_that_it_was_th
 }
 
 #[test]
+fn a_worker_that_has_drained_is_not_taken_for_one_that_hangs() {
+    let server = numbers().start();
+    let watch = server.watch();
+    server.check("GET /n/1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "200", "1");
+    drop(server.drain());
+    assert!(watch.status().workers.iter().all(|worker| worker.silence.is_zero()));
+}
+
+#[test]
 fn connections_come_and_go() {
     let server = Site::new().fixed("/", "hello").tune(|options| options.workers = 2).start();
     let mut log = String::new();

@@ -15,7 +15,7 @@ use tollgate_log::{
 use tollgate_server::{
     Ack, BackendSnapshot, BoundAddress, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec,
     HandlerSpec, HostOptions, KeySpec, Listeners, RequestIds, RouteSpec, ScriptFile, Server, ServerOptions,
-    Source, SpoolOptions, StreamSpec, Traces, TrustedProxies, UnknownFields,
+    ServerWatch, Source, SpoolOptions, StreamSpec, Traces, TrustedProxies, UnknownFields,
 };
 
 use crate::peer::Peer;
@@ -286,6 +286,10 @@ impl Running {
     /// How its backends do.
     pub(crate) fn backends(&self) -> Vec<BackendSnapshot> {
         self.server.backends()
+    }
+
+    pub(crate) fn watch(&self) -> ServerWatch {
+        self.server.watch()
     }
 
     pub(crate) fn drain(self) -> TempDir {

@@ -371,7 +371,7 @@ fn those_who_wait_to_be_accepted_are_refused_too_when_the_worker_is_behind() {
     let replies: Vec<_> = peers.iter_mut().map(|peer| peer.reply(false)).collect();
     let served = replies.iter().filter(|reply| reply.status == 200).count();
     let turned_away = replies.iter().filter(|reply| is_of_one_turned_away(reply)).count();
-    assert!(served > 0 && turned_away > 0, "{served} served, {turned_away} turned away");
+    assert!((1..200).contains(&served) && turned_away > 0, "{served} served, {turned_away} turned away");
 }
 
 #[test]

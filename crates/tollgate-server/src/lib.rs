@@ -52,6 +52,7 @@ mod testing;
 mod throttle;
 mod transaction;
 mod trust;
+mod turn;
 mod upload;
 mod worker;
 

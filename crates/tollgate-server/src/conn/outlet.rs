@@ -6,13 +6,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use super::deadline::{Phase, Slot};
-use super::queue::give_turn;
 use super::trial::Trial;
 use super::{Ending, Gone, Scratch, Transport};
 use crate::crowd::Held;
 use crate::file_slice::{FileSlice, Passage};
 use crate::options::ConnectionLimits;
 use crate::reply::Replies;
+use crate::turn::give_turn;
 
 /// What one connection sends before others have their turn: from memory, and of a file by the system, which is cheaper.
 const WRITE_BYTES_MAX: usize = 32 << 10;

@@ -25,6 +25,7 @@ use crate::handler::{Answer, Handled, Turn, Visit};
 use crate::lane::{Door, Guest, Ticket};
 use crate::recorder::Recorder;
 use crate::reply::Reply;
+use crate::turn::give_turn;
 
 /// What the form of a reply depends on.
 #[derive(Debug, Clone, Copy)]
@@ -338,11 +339,6 @@ impl Entry {
         };
         self.bytes
     }
-}
-
-/// Has the task polled again when all others that are ready had their turn.
-pub(super) fn give_turn(context: &mut Context<'_>) {
-    let _ = pin!(tokio::task::yield_now()).poll(context);
 }
 
 #[cfg(test)]

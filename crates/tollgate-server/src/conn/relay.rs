@@ -8,9 +8,9 @@ use std::task::{Context, Poll, ready};
 
 use super::deadline::Phase;
 use super::flow::PeerHalf;
-use super::queue::give_turn;
 use super::{Connection, Gone, Transport};
 use crate::handler::{BackendFlow, Flowed, Passed};
+use crate::turn::give_turn;
 
 impl<S: Transport> Connection<S> {
     /// Relays until the content is over, or the client does not take a piece at once: then the rest of it has to be sent.

@@ -3,7 +3,7 @@
 CARGO ?= cargo
 APP ?= examples/score
 
-.PHONY: run build test check fmt lint doc tools crash outage soak uploads reloads rules abuse script-abuse garbage overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz
+.PHONY: run build test check fmt lint doc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -84,6 +84,10 @@ fuzz:
 # Scripts that do what no script should, and what a neighbour in the same VM sees meanwhile; three minutes.
 script-abuse: build
 	bench/script_abuse.py
+
+# Crowds that ask for scripts which compute for a while, and what others see meanwhile; a minute.
+crowd: build
+	bench/crowd.py
 
 # Ten thousand clients of each kind that means no good, and what a normal one sees meanwhile; two minutes.
 abuse: build

@@ -1,7 +1,10 @@
 //! The lane of a worker: scripts that were not done within their first slice wait here for the next ones, first in, first
 //! out, so that one is done when those before it are. In turns all would take as long as all of them together.
 //!
-//! Only who is first runs, a slice at a time: between two of them others have their turn. After [`ROUND_SLICES`] it goes to
+//! Where the scripts of a route are known to be long, they wait here for their first slice too, if others are before them or a
+//! slice of scripts ran in this turn: a crowd of them would have a turn of as many slices, and all that is short waits for turns.
+//!
+//! Only who is first runs, and scripts run a slice in a turn: then others have theirs. After [`ROUND_SLICES`] it goes to
 //! the back, so that a script with a large budget does not stop those behind it. Who waits for anything else leaves.
 //!
 //! A lane that is long is no harm as long as it gets shorter again, and then nobody is refused. Once those at its end would
@@ -11,18 +14,23 @@
 //!
 //! Refused are requests for routes that have a script in the lane: others do not wait here.
 
+mod door;
+
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+pub(crate) use self::door::{Door, Guest};
 use crate::seldom::{News, Spell};
 
 /// How many slices the first runs before the others are.
 const ROUND_SLICES: u32 = 8;
 /// So many in a lane are never too many: with fewer a worker would have nothing to do between two of them.
 const SHORT_LEN: usize = 2;
+/// As little is a wait of so many slices, however many have them together.
+const SHORT_SLICES: u32 = 2;
 /// After so many patiences (a quarter of `queue_age_max` each) a short lane is tried anew, a minute by default: clients that
 /// come again as soon as they are refused could keep it short for ever, though it had room for all of them. Fewer than one in a
 /// hundred wait long for that.
@@ -30,17 +38,21 @@ const SHORT_PATIENCES: u32 = 256;
 /// How often the log hears of it.
 const LINE_PAUSE: Duration = Duration::from_secs(10);
 /// The share of the last one in what is known of all.
-const LAST: f64 = 1.0 / 8.0;
+const LAST_DIVISOR: u32 = 8;
 
 pub(crate) struct Lane {
     /// About what a slice takes.
     slice: Duration,
+    /// How long scripts of the worker ran, altogether.
+    ran: Cell<Duration>,
+    /// What that was when the turn began.
+    ran_before: Cell<Duration>,
     age_max: Cell<Duration>,
     /// By number.
     places: RefCell<VecDeque<Place>>,
     next_number: Cell<u64>,
-    /// What the last scripts took, in slices: a moving average.
-    slices: Cell<f64>,
+    /// What the last scripts took: a moving average.
+    script: Cell<Duration>,
     state: Cell<State>,
     refusals: Spell,
 }
@@ -60,35 +72,26 @@ struct Place {
     waker: Option<Waker>,
 }
 
-/// Where the scripts of one route enter the lane of their worker.
-pub(crate) struct Door {
-    lane: Rc<Lane>,
-    /// How many there are.
-    guests: Cell<usize>,
-}
-
-/// A script that goes on after its slice, counted for the route that it is of now, whether it has a place of its own or shares
-/// that of its connection. Dropping it ends that.
-pub(crate) struct Guest {
-    door: Rc<Door>,
-}
-
 /// A place in the lane. Dropping it leaves the lane.
 pub(crate) struct Ticket {
     lane: Rc<Lane>,
     number: u64,
     /// Slices that it may run before others are first.
     left: u32,
+    /// Others that are ready have their turn before it is asked again.
+    gave_turn: bool,
 }
 
 impl Lane {
     pub(crate) fn new(slice: Duration, age_max: Duration) -> Self {
         Self {
             slice,
+            ran: Cell::default(),
+            ran_before: Cell::default(),
             age_max: Cell::new(age_max),
             places: RefCell::default(),
             next_number: Cell::new(0),
-            slices: Cell::new(2.0),
+            script: Cell::new(slice * 2),
             state: Cell::new(State::Open),
             refusals: Spell::new(LINE_PAUSE),
         }
@@ -101,11 +104,20 @@ impl Lane {
 
     /// An entrance for one more route.
     pub(crate) fn door(self: &Rc<Self>) -> Rc<Door> {
-        Rc::new(Door { lane: self.clone(), guests: Cell::new(0) })
+        Rc::new(Door::new(self))
     }
 
     pub(crate) fn len(&self) -> usize {
         self.places.borrow().len()
+    }
+
+    /// Whether scripts had a slice of this turn, whoever of them.
+    fn is_turn_used_up(&self) -> bool {
+        self.ran.get() - self.ran_before.get() >= self.slice
+    }
+
+    fn begin_turn(&self) {
+        self.ran_before.set(self.ran.get());
     }
 
     /// How long the first has been in it.
@@ -153,18 +165,19 @@ impl Lane {
 
     /// How long one that comes now will wait, as far as is known.
     fn wait(&self, now: Instant) -> Duration {
-        let slices = self.len() as f64 * self.slices.get();
-        self.slice.mul_f64(slices).max(self.age(now))
+        let places = u32::try_from(self.len()).unwrap_or(u32::MAX);
+        self.script.get().saturating_mul(places).max(self.age(now))
     }
 
     fn refuses(&self, now: Instant) -> bool {
-        if self.len() < SHORT_LEN {
+        let wait = self.wait(now);
+        if self.len() < SHORT_LEN || wait < self.slice * SHORT_SLICES {
             return false;
         }
         let since = match self.state.get() {
             State::Short { since, .. } => since,
             State::Open => {
-                if self.wait(now) < self.patience() {
+                if wait < self.patience() {
                     return false;
                 }
                 now
@@ -177,7 +190,7 @@ impl Lane {
 
     /// Takes the last place.
     pub(crate) fn enter(self: &Rc<Self>) -> Ticket {
-        Ticket { lane: self.clone(), number: self.add(), left: ROUND_SLICES }
+        Ticket { lane: self.clone(), number: self.add(), left: ROUND_SLICES, gave_turn: false }
     }
 
     /// Adds a place at the back.
@@ -205,9 +218,9 @@ impl Lane {
         drop(replaced);
     }
 
-    fn learn(&self, slices: u32) {
-        let (known, last) = (self.slices.get(), f64::from(slices.min(ROUND_SLICES)));
-        self.slices.set(known + (last - known) * LAST);
+    fn learn(&self, ran: Duration) {
+        let (known, last) = (self.script.get(), ran.min(self.slice * ROUND_SLICES));
+        self.script.set(known - known / LAST_DIVISOR + last / LAST_DIVISOR);
     }
 
     /// Removes a place; who is first by that is woken.
@@ -228,41 +241,25 @@ fn find(places: &VecDeque<Place>, number: u64) -> Option<usize> {
     places.binary_search_by_key(&number, |place| place.number).ok()
 }
 
-impl Door {
-    /// Whether a request of this moment is refused.
-    #[inline]
-    pub(crate) fn refuses(&self, now: Instant) -> bool {
-        self.guests.get() > 0 && self.lane.refuses(now)
-    }
-
-    /// One more script of the route goes on after its slice.
-    pub(crate) fn welcome(self: &Rc<Self>) -> Guest {
-        self.guests.set(self.guests.get() + 1);
-        Guest { door: self.clone() }
-    }
-}
-
-impl Guest {
-    /// Takes the last place in the lane.
-    pub(crate) fn enter(&self) -> Ticket {
-        self.door.lane.enter()
-    }
-
-    /// The script is done, after so many slices: nobody waits for more of them than it runs in a round.
-    pub(crate) fn learn(&self, slices: u32) {
-        self.door.lane.learn(slices);
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        self.door.guests.set(self.door.guests.get() - 1);
-    }
-}
-
 impl Ticket {
     pub(crate) fn is_first(&self) -> bool {
         self.lane.is_first(self.number)
+    }
+
+    /// Whether it runs now: those before it are done, and scripts did not have all that they may of this turn.
+    pub(crate) fn may_run(&mut self) -> bool {
+        if !self.is_first() || (self.lane.is_turn_used_up() && !self.gave_turn) {
+            return false;
+        }
+        if std::mem::take(&mut self.gave_turn) {
+            self.lane.begin_turn();
+        }
+        true
+    }
+
+    /// Whoever has it is polled when all others that are ready had their turn.
+    pub(crate) fn give_turn(&mut self) {
+        self.gave_turn = true;
     }
 
     /// Has whoever waits woken when it is first.
@@ -270,8 +267,9 @@ impl Ticket {
         self.lane.watch(self.number, waker);
     }
 
-    /// It ran a slice. After several it is the last again.
+    /// It ran a slice, and gives others their turn. After several it is the last again.
     pub(crate) fn spend(&mut self) {
+        self.give_turn();
         self.left -= 1;
         if self.left == 0 {
             let number = self.lane.add();

@@ -188,12 +188,12 @@ impl<S: Transport> Connection<S> {
     }
 
     fn handle(&mut self, mut visit: Visit, form: Form) {
-        if !self.queue.is_empty() {
+        if !self.queue.is_empty() || visit.held_back_at().is_some() {
             return self.queue.push(Source::Handler(visit), form);
         }
-        let turn = visit.run();
+        let (turn, ran) = visit.run();
         if turn != Turn::Over {
-            return self.queue.push_begun(visit, turn, form);
+            return self.queue.push_begun(visit, turn, ran, form);
         }
         let handled = visit.handled();
         if let Some(answer) = visit.answer(&self.worker.recorder) {

@@ -9,14 +9,14 @@
 //!
 //! Handlers run where the connection would wait otherwise, in turns: after a slice of one of them the other connections of
 //! the worker have theirs. A connection with many running handlers has no larger share of the worker than one with one:
-//! for those of its scripts that go on after a slice it has one place in the lane of the worker. (A reply that a script streams
-//! has a place of its own.)
+//! for those of its scripts that go on after a slice, or may not begin at once, it has one place in the lane of the worker. (A
+//! reply that a script streams has a place of its own.)
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tollgate_http::{Method, Version};
 
@@ -67,9 +67,9 @@ struct Entry {
     form: Form,
     /// What it holds, as it was counted.
     bytes: usize,
-    /// How many its script ran since it began, or waited.
-    slices: u32,
-    /// While its script goes on after a slice.
+    /// How long its script ran since it began, or waited.
+    ran: Duration,
+    /// While its script waits for its turn in the lane.
     guest: Option<Guest>,
 }
 
@@ -117,17 +117,17 @@ impl Queue {
 
     /// Adds the last one.
     pub(super) fn push(&mut self, source: Source, form: Form) {
-        let mut entry = Entry { source, form, bytes: 0, slices: 0, guest: None };
+        let mut entry = Entry { source, form, bytes: 0, ran: Duration::ZERO, guest: None };
         self.bytes += entry.count();
         self.running.push_back(entry);
     }
 
-    /// Adds one that had its first turn.
-    pub(super) fn push_begun(&mut self, visit: Visit, turn: Turn, form: Form) {
+    /// Adds one that had its first turn, in which it ran so long.
+    pub(super) fn push_begun(&mut self, visit: Visit, turn: Turn, ran: Duration, form: Form) {
         self.is_turn_over = turn == Turn::Sliced;
         self.push(Source::Handler(visit), form);
         if let Some(entry) = self.running.back_mut() {
-            entry.note();
+            entry.note(ran);
         }
     }
 
@@ -195,13 +195,16 @@ impl Queue {
             && let Some(entry) = self.next_to_run()
         {
             let before = entry.bytes;
-            let was_sliced = entry.is_sliced();
+            if entry.queues_up_first() {
+                continue;
+            }
+            let was_in_lane = entry.is_in_lane();
             let turn = entry.run(context);
-            let is_sliced = entry.is_sliced();
+            let is_in_lane = entry.is_in_lane();
             let after = entry.count();
             self.bytes = self.bytes - before + after;
             self.is_turn_over = turn == Turn::Sliced;
-            if was_sliced && !is_sliced {
+            if was_in_lane && !is_in_lane {
                 // Behind one that left the lane the next one takes a place of its own.
                 self.ticket = None;
             } else if self.is_turn_over {
@@ -234,6 +237,7 @@ impl Queue {
         };
         let ticket = self.ticket.get_or_insert_with(|| guest.enter());
         if ticket.is_first() {
+            ticket.give_turn();
             self.is_turn_over = true;
         } else {
             ticket.watch(context.waker());
@@ -244,10 +248,10 @@ impl Queue {
     fn next_to_run(&mut self) -> Option<&mut Entry> {
         let count = self.running.len();
         let from = self.next_index.min(count);
-        let is_first = self.ticket.as_ref().is_some_and(Ticket::is_first);
+        let is_its_turn = self.ticket.as_mut().is_some_and(Ticket::may_run);
         let may_run = |index: &usize| {
             let entry = &self.running[*index];
-            entry.can_run() && (*index == 0 || entry.is_safe()) && (is_first || !entry.is_sliced())
+            entry.can_run() && (*index == 0 || entry.is_safe()) && (is_its_turn || !entry.is_in_lane())
         };
         let index = (from..count).chain(0..from).find(may_run)?;
         self.next_index = index + 1;
@@ -289,35 +293,47 @@ impl Entry {
         }
     }
 
+    /// Whether it comes to the lane by this, before it has run.
+    fn queues_up_first(&mut self) -> bool {
+        if let Source::Handler(visit) = &self.source
+            && !self.is_in_lane()
+        {
+            self.guest = visit.held_back_at().map(Door::welcome);
+            return self.is_in_lane();
+        }
+        false
+    }
+
     /// A wait that is over at once is a turn too: whoever waits for nothing, again and again, is not alone.
     fn run(&mut self, context: &mut Context<'_>) -> Turn {
         let Source::Handler(visit) = &mut self.source else { return Turn::Over };
-        let turn = visit.run();
+        let (turn, ran) = visit.run();
         if turn == Turn::Waiting {
             visit.poll_wait(context);
         }
         let turn = if turn == Turn::Waiting && visit.can_run() { Turn::Sliced } else { turn };
-        self.note();
+        self.note(ran);
         turn
     }
 
-    /// Counts the slices of a script up to a wait or its end, and then tells how many they were.
-    fn note(&mut self) {
+    /// Counts what a script runs up to a wait or its end, and then tells how long it was.
+    fn note(&mut self, ran: Duration) {
         let before = self.guest.take();
         self.guest = match &self.source {
             // Of the route that has the request now: one before it may have passed.
             Source::Handler(visit) => visit.sliced_at().map(Door::welcome),
             Source::Reply(_) => None,
         };
-        if self.is_sliced() {
-            self.slices += 1;
-        } else if let Some(before) = before {
-            before.learn(self.slices + 1);
-            self.slices = 0;
+        self.ran += ran;
+        if !self.is_in_lane() {
+            let ran = std::mem::take(&mut self.ran);
+            if let Some(before) = before {
+                before.learn(ran);
+            }
         }
     }
 
-    fn is_sliced(&self) -> bool {
+    fn is_in_lane(&self) -> bool {
         self.guest.is_some()
     }
 

@@ -12,6 +12,7 @@ use super::{BackendFlow, Endpoint};
 use crate::lane::{Guest, Ticket};
 use crate::observe::ScriptFailure;
 use crate::throttle::Permit;
+use crate::turn::give_turn;
 
 /// What writes the content of a streamed reply.
 pub(crate) enum Flow {
@@ -131,7 +132,7 @@ impl ScriptFlow {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Flowed> {
-        if self.call.poll_wait(context).is_pending() || !self.is_first(context) {
+        if self.call.poll_wait(context).is_pending() || !self.may_run(context) {
             return self.poll_written();
         }
         match self.step() {
@@ -146,8 +147,8 @@ impl ScriptFlow {
         }
     }
 
-    /// Whether it runs now: it does unless it ran a slice, and others are before it.
-    fn is_first(&mut self, context: &Context<'_>) -> bool {
+    /// Whether it runs now: it does unless it ran a slice, and others are before it, or have their turn.
+    fn may_run(&mut self, context: &mut Context<'_>) -> bool {
         if !self.call.is_sliced() {
             return true;
         }
@@ -156,11 +157,14 @@ impl ScriptFlow {
             let ticket = guest.enter();
             (guest, ticket)
         });
-        let is_first = ticket.is_first();
-        if !is_first {
+        let may_run = ticket.may_run();
+        if !ticket.is_first() {
             ticket.watch(context.waker());
+        } else if !may_run {
+            ticket.give_turn();
+            give_turn(context);
         }
-        is_first
+        may_run
     }
 
     fn log(&self, error: &CallError) {
@@ -187,7 +191,7 @@ impl ScriptFlow {
         if self.call.poll_wait(context).is_pending() {
             return Poll::Ready(false);
         }
-        if !self.is_first(context) {
+        if !self.may_run(context) {
             return Poll::Pending;
         }
         Poll::Ready(match self.step() {
@@ -202,7 +206,10 @@ impl ScriptFlow {
 
     /// Runs it for a slice, which it spends of its place in the lane.
     fn step(&mut self) -> Step {
+        let door = self.endpoint.door();
+        let begun = door.begin();
         let step = self.call.resume();
+        door.end(begun, matches!(step, Step::Sliced));
         match &mut self.place {
             Some((_, ticket)) if self.call.is_sliced() => ticket.spend(),
             place => *place = None,

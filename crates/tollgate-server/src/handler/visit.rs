@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use tollgate_script::{Body, Call, CallError, Emitted, Outcome, RequestId, Step};
 
@@ -181,6 +182,14 @@ impl Visit {
         }
     }
 
+    /// Where it queues up before it runs, if it has to: a script that nothing has run of.
+    #[inline]
+    pub(crate) fn held_back_at(&self) -> Option<&Rc<Door>> {
+        let has_to_begin = matches!(&self.stage, Stage::Script(call) if !call.has_begun());
+        let door = self.exchange.endpoint.door();
+        (has_to_begin && door.holds_back()).then_some(door)
+    }
+
     /// Where it queues up, if it is a script whose slice was over.
     pub(crate) fn sliced_at(&self) -> Option<&Rc<Door>> {
         let is_sliced = matches!(&self.stage, Stage::Script(call) if call.is_sliced());
@@ -209,11 +218,12 @@ impl Visit {
         }
     }
 
-    /// Lets the handler run for a slice.
-    pub(crate) fn run(&mut self) -> Turn {
+    /// Lets the handler run for a slice, and tells how long scripts ran in it.
+    pub(crate) fn run(&mut self) -> (Turn, Duration) {
+        let before = self.exchange.endpoint.door().ran();
         loop {
             if let Some(turn) = self.advance() {
-                return turn;
+                return (turn, self.exchange.endpoint.door().ran() - before);
             }
         }
     }
@@ -224,7 +234,10 @@ impl Visit {
         let mut context = Context::from_waker(Waker::noop());
         let turn = match &mut self.stage {
             Stage::Script(call) => {
+                let door = self.exchange.endpoint.door();
+                let begun = door.begin();
                 let step = call.resume();
+                door.end(begun, matches!(step, Step::Sliced));
                 self.take_step(step)
             }
             Stage::Files(_) => self.poll_files(&mut context),

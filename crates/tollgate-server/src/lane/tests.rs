@@ -85,12 +85,48 @@ fn one_that_is_alone_stays_first() {
     assert!(ticket.is_first());
 }
 
+/// Scripts run for as long.
+fn run(lane: &Lane, time: Duration) {
+    lane.ran.set(lane.ran.get() + time);
+}
+
+#[test]
+fn who_is_first_gives_others_their_turn_when_scripts_had_theirs() {
+    let (lane, guest) = lane(1000);
+    let (mut first, mut second) = (guest.enter(), guest.enter());
+    assert!(first.may_run() && !second.may_run());
+    run(&lane, SLICE / 2);
+    assert!(first.may_run());
+    run(&lane, SLICE / 2);
+    assert!(!first.may_run());
+    drop(first);
+    assert!(second.is_first() && !second.may_run());
+    second.give_turn();
+    assert!(second.may_run());
+    run(&lane, SLICE);
+    assert!(!second.may_run());
+    second.spend();
+    assert!(second.may_run(), "who ran a slice gave others their turn");
+}
+
+#[test]
+fn a_lane_of_many_that_take_next_to_nothing_is_short() {
+    let (lane, guest) = lane(1000);
+    (0..100).for_each(|_| guest.learn(SLICE / 20));
+    let now = Instant::now();
+    lane.state.set(State::Short { since: now, refused_at: now });
+    let mut tickets: Vec<_> = (0..30).map(|_| guest.enter()).collect();
+    assert!(!guest.door.refuses(now));
+    tickets.extend((0..15).map(|_| guest.enter()));
+    assert!(guest.door.refuses(now));
+}
+
 #[test]
 fn those_are_refused_who_would_wait_for_a_quarter_of_what_they_may() {
     let (lane, guest) = lane(80_000);
     let now = Instant::now();
     let mut tickets: Vec<_> = (0..3).map(|_| guest.enter()).collect();
-    guest.learn(8);
+    guest.learn(8 * SLICE);
     // 8.25 slices of 2 ms each.
     assert!(!guest.door.refuses(now));
     lane.set_age_max(Duration::from_millis(4 * 17));
@@ -135,10 +171,11 @@ fn the_log_hears_how_many_were_refused_though_none_is_any_more() {
 #[test]
 fn what_scripts_take_is_learnt_and_forgotten() {
     let (lane, guest) = lane(1000);
-    (0..100).for_each(|_| guest.learn(8));
-    assert_eq!(lane.slices.get().round(), 8.0);
-    (0..100).for_each(|_| guest.learn(3));
-    assert_eq!(lane.slices.get().round(), 3.0);
+    let known_ms = || (lane.script.get().as_secs_f64() * 1000.0).round();
+    (0..100).for_each(|_| guest.learn(8 * SLICE));
+    assert_eq!(known_ms(), 16.0);
+    (0..100).for_each(|_| guest.learn(3 * SLICE));
+    assert_eq!(known_ms(), 6.0);
 }
 
 #[test]
@@ -163,7 +200,7 @@ fn a_short_lane_is_tried_anew_though_somebody_is_refused_all_the_time() {
 #[test]
 fn one_long_script_is_no_longer_for_the_others_than_its_round() {
     let (_, guest) = lane(1000);
-    guest.learn(100_000);
+    guest.learn(100_000 * SLICE);
     let _tickets: Vec<_> = (0..SHORT_LEN).map(|_| guest.enter()).collect();
     assert!(!guest.door.refuses(Instant::now()));
 }

@@ -170,3 +170,47 @@ fn slices_of_a_pipeline_count_whichever_of_its_scripts_runs_them() {
         assert!(entered <= 10, "{entered} slices");
     });
 }
+
+#[test]
+fn of_a_crowd_with_long_scripts_one_runs_and_the_others_wait_for_their_turn() {
+    in_turns(async {
+        let bench = Bench::new(&[
+            (
+                "/long",
+                "tollgate.shared.incr('begun', 1, 0) while not tollgate.shared.get('go') do end return 204",
+            ),
+            ("/begun", "return tostring(tollgate.shared.get('begun'))"),
+            ("/go", "tollgate.shared.set('go', true)"),
+        ]);
+        let mut crowd = Vec::new();
+        for _ in 0..20 {
+            crowd.push(bench.send(&["/long"]).await);
+        }
+        let short = bench.send(&["/begun"]).await;
+        bench.until("all are in the lane", || bench.worker.lane.len() == 20).await;
+        let reply = bench.reply(short).await;
+        assert!(reply.ends_with("\r\n\r\n1"), "{reply}");
+        let _opener = bench.send(&["/go"]).await;
+        for peer in crowd {
+            let reply = bench.reply(peer).await;
+            assert!(reply.starts_with("HTTP/1.1 204"), "{reply}");
+        }
+        assert_eq!(bench.worker.lane.len(), 0);
+    });
+}
+
+#[test]
+fn long_scripts_of_one_pipeline_wait_for_their_turn_too() {
+    in_turns(async {
+        let bench = Bench::new(&[
+            ("/long", "tollgate.shared.incr('begun', 1, 0) while true do end"),
+            ("/begun", "return tostring(tollgate.shared.get('begun'))"),
+        ]);
+        let _first = bench.send(&["/long"]).await;
+        bench.until("it is in the lane", || bench.worker.lane.len() == 1).await;
+        let _pipeline = bench.send(&["/long"; 5]).await;
+        bench.until("they are as well", || bench.worker.lane.len() == 2).await;
+        let reply = bench.reply(bench.send(&["/begun"]).await).await;
+        assert!(reply.ends_with("\r\n\r\n1"), "{reply}");
+    });
+}

@@ -1,0 +1,113 @@
+//! Where the scripts of a route enter the lane, and what is known of them.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use super::{LAST_DIVISOR, Lane, Ticket};
+
+/// Scripts that take this part of a slice are long.
+const LONG_DIVISOR: u32 = 16;
+/// Of scripts that are not long each sixteenth is timed: to read the clock twice costs a short one some percent.
+const UNTIMED: u32 = 15;
+
+pub(crate) struct Door {
+    lane: Rc<Lane>,
+    /// How many there are.
+    guests: Cell<usize>,
+    /// What a script runs up to its end, a wait, or the end of its slice: a moving average.
+    stretch: Cell<Duration>,
+    /// How many are not timed before the next one is.
+    untimed: Cell<u32>,
+}
+
+/// A script that waits for its turn in the lane, counted for the route that it is of now, whether it has a place of its own or
+/// shares that of its connection. Dropping it ends that.
+pub(crate) struct Guest {
+    pub(super) door: Rc<Door>,
+}
+
+impl Door {
+    pub(super) fn new(lane: &Rc<Lane>) -> Self {
+        Self { lane: lane.clone(), guests: Cell::new(0), stretch: Cell::default(), untimed: Cell::new(0) }
+    }
+
+    /// Whether a request of this moment is refused.
+    #[inline]
+    pub(crate) fn refuses(&self, now: Instant) -> bool {
+        self.guests.get() > 0 && self.lane.refuses(now)
+    }
+
+    /// Whether a script waits in the lane before it begins: those of the route are long, and others are before it, or had the
+    /// turn.
+    #[inline]
+    pub(crate) fn holds_back(&self) -> bool {
+        self.is_long() && (self.lane.len() > 0 || self.lane.is_turn_used_up())
+    }
+
+    /// One more script of the route waits for its turn.
+    pub(crate) fn welcome(self: &Rc<Self>) -> Guest {
+        self.guests.set(self.guests.get() + 1);
+        Guest { door: self.clone() }
+    }
+
+    /// A script of the route begins to run, or to run on. Some: when.
+    #[inline]
+    pub(crate) fn begin(&self) -> Option<Instant> {
+        let untimed = self.untimed.get();
+        if untimed > 0 && !self.is_long() {
+            self.untimed.set(untimed - 1);
+            return None;
+        }
+        self.untimed.set(UNTIMED);
+        Some(Instant::now())
+    }
+
+    /// It has stopped, or was stopped at the end of its slice.
+    #[inline]
+    pub(crate) fn end(&self, begun: Option<Instant>, was_sliced: bool) {
+        let ran = match begun {
+            Some(begun) => begun.elapsed(),
+            None if was_sliced => self.lane.slice,
+            None => return self.count(self.stretch.get()),
+        };
+        let known = self.stretch.get();
+        self.stretch.set(known - known / LAST_DIVISOR + ran / LAST_DIVISOR);
+        self.count(ran);
+    }
+
+    fn count(&self, ran: Duration) {
+        self.lane.ran.set(self.lane.ran.get() + ran);
+    }
+
+    /// How long scripts of the worker ran, altogether.
+    #[inline]
+    pub(crate) fn ran(&self) -> Duration {
+        self.lane.ran.get()
+    }
+
+    fn is_long(&self) -> bool {
+        self.stretch.get() >= self.lane.slice / LONG_DIVISOR
+    }
+}
+
+impl Guest {
+    /// Takes the last place in the lane.
+    pub(crate) fn enter(&self) -> Ticket {
+        self.door.lane.enter()
+    }
+
+    /// The script is done, after so long: nobody waits for more of it than it runs in a round.
+    pub(crate) fn learn(&self, ran: Duration) {
+        self.door.lane.learn(ran);
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.door.guests.set(self.door.guests.get() - 1);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! Which scripts are long, and who is held back.
+
+use super::*;
+
+const SLICE: Duration = Duration::from_secs(2);
+
+fn lane() -> Rc<Lane> {
+    Rc::new(Lane::new(SLICE, Duration::from_secs(3600)))
+}
+
+/// A script of the route ran its slice.
+fn slice(door: &Door) {
+    door.end(None, true);
+}
+
+/// One was done at once, as far as a clock sees.
+fn moment(door: &Door) {
+    let begun = door.begin();
+    door.end(begun, false);
+}
+
+#[test]
+fn a_long_script_is_held_back_while_another_is_in_the_lane() {
+    let lane = lane();
+    let (long, short) = (lane.door(), lane.door());
+    slice(&long);
+    moment(&short);
+    lane.begin_turn();
+    assert!(!long.holds_back());
+    let ticket = short.welcome().enter();
+    assert!(long.holds_back() && !short.holds_back());
+    drop(ticket);
+    assert!(!long.holds_back());
+}
+
+#[test]
+fn a_turn_has_one_slice_of_scripts_whoever_ran_it() {
+    let lane = lane();
+    let (long, other) = (lane.door(), lane.door());
+    slice(&long);
+    lane.begin_turn();
+    assert!(!long.holds_back());
+    slice(&other);
+    assert!(long.holds_back());
+    lane.begin_turn();
+    assert!(!long.holds_back());
+}
+
+#[test]
+fn scripts_that_became_short_are_held_back_no_longer() {
+    let lane = lane();
+    let door = lane.door();
+    (0..100).for_each(|_| slice(&door));
+    assert!(door.is_long());
+    (0..40).for_each(|_| moment(&door));
+    assert!(!door.is_long());
+}
+
+#[test]
+fn scripts_that_became_long_are_found_out_though_the_most_are_not_timed() {
+    let lane = lane();
+    let door = lane.door();
+    let mut timed = 0;
+    for _ in 0..160 {
+        let begun = door.begin();
+        timed += usize::from(begun.is_some());
+        door.end(begun, false);
+    }
+    assert_eq!(timed, 10);
+    for _ in 0..=UNTIMED {
+        let begun = door.begin();
+        door.end(begun.map(|begun| begun - SLICE), false);
+    }
+    assert!(door.is_long());
+}

@@ -12,8 +12,8 @@ use crate::sys::{self, AcceptQueue};
 
 /// In a turn of so long one connection is refused, which takes a tenth of that.
 const REFUSAL_PAUSE: Duration = Duration::from_micros(250);
-/// For so long a turn one connection is accepted after it, which takes a fiftieth of that; after a shorter one as well.
-const ARRIVAL_PAUSE: Duration = Duration::from_millis(1);
+/// For so long a turn one connection is accepted after it, which takes a tenth of that; after a shorter one as well.
+const ARRIVAL_PAUSE: Duration = Duration::from_micros(250);
 /// How many turns are looked at: a single long one tells nothing of the next.
 const TURNS: usize = 4;
 
@@ -78,14 +78,19 @@ impl Turns {
         self.last[self.next] = took;
         self.next = (self.next + 1) % TURNS;
         let shortest = self.last.into_iter().min().unwrap_or_default();
-        self.arrivals = count(shortest, ARRIVAL_PAUSE).max(1);
-        let in_time = count(patience, shortest).saturating_mul(self.arrivals);
+        self.arrivals = arrivals(took);
+        let in_time = count(patience, shortest).saturating_mul(arrivals(shortest));
         let refusals_max = count(took, REFUSAL_PAUSE);
         if refusals_max == 0 || in_time >= self.queue_len_max {
             return 0;
         }
         queue().len.saturating_sub(in_time).min(refusals_max)
     }
+}
+
+/// How many are accepted after a turn.
+fn arrivals(took: Duration) -> u32 {
+    count(took, ARRIVAL_PAUSE).max(1)
 }
 
 fn count(whole: Duration, part: Duration) -> u32 {
@@ -107,14 +112,14 @@ mod tests {
 
     #[test]
     fn those_are_refused_who_would_not_be_served_in_time() {
-        assert_eq!(refused(&[10; 4], 1000), 0);
-        assert_eq!(refused(&[10; 4], 1001), 1);
-        assert_eq!(refused(&[10; 4], 1020), 20);
+        assert_eq!(refused(&[10; 4], 4000), 0);
+        assert_eq!(refused(&[10; 4], 4001), 1);
+        assert_eq!(refused(&[10; 4], 4020), 20);
     }
 
     #[test]
     fn the_longer_turns_take_the_more_are_served_after_each() {
-        for (turns, served) in [([0; 4], 1), ([1; 4], 1), ([5; 4], 5), ([900, 900, 3, 900], 3)] {
+        for (turns, served) in [([0; 4], 1), ([1; 4], 4), ([5; 4], 20), ([900, 900, 900, 3], 12)] {
             let mut noted = Turns::among(4096);
             for ms in turns {
                 noted.note(MS * ms, 1000 * MS, || AcceptQueue { len: 0, len_max: 4096 });
@@ -139,9 +144,9 @@ mod tests {
 
     #[test]
     fn a_single_long_turn_refuses_nobody() {
-        assert_eq!(refused(&[1, 1, 900, 1], 500), 0);
-        assert_eq!(refused(&[1, 1, 1, 900], 500), 0);
-        assert_eq!(refused(&[900, 900, 900, 900], 1500), 600);
+        assert_eq!(refused(&[0, 0, 900, 0], 4096), 0);
+        assert_eq!(refused(&[0, 0, 0, 900], 4096), 0);
+        assert_eq!(refused(&[900, 900, 900, 900], 4096), 496);
     }
 
     #[test]

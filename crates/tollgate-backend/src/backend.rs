@@ -34,6 +34,7 @@ pub(crate) struct Counters {
     pub(crate) failures: AtomicU64,
     pub(crate) refusals: AtomicU64,
     pub(crate) retries: AtomicU64,
+    pub(crate) resends: AtomicU64,
     pub(crate) connects: AtomicU64,
     /// In the order of [`HandshakeFault::ALL`].
     handshakes: [AtomicU64; HandshakeFault::ALL.len()],
@@ -148,6 +149,7 @@ impl Backend {
             failures: read(&self.counters.failures),
             refusals: read(&self.counters.refusals),
             retries: read(&self.counters.retries),
+            resends: read(&self.counters.resends),
             connects: read(&self.counters.connects),
             handshake_failures: HandshakeFault::ALL
                 .map(|fault| (fault.name(), read(self.counters.of_handshakes(fault)))),

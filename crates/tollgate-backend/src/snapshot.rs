@@ -19,13 +19,15 @@ pub struct BackendSnapshot {
     pub failures: u64,
     /// Of these, those that asked nobody: no place, no address, breakers open.
     pub refusals: u64,
-    /// How often a request was sent again.
+    /// How often a request that had failed was sent to another address.
     pub retries: u64,
+    /// How often one was sent on a new connection, because a kept one turned out to be closed.
+    pub resends: u64,
     /// Connections that were made.
     pub connects: u64,
     /// Handshakes of TLS that failed, by why; none where it is asked without.
     pub handshake_failures: [(&'static str, u64); HandshakeFault::ALL.len()],
-    /// Its addresses.
+    /// Its addresses; none while no name of it is known.
     pub addresses: Vec<AddressSnapshot>,
 }
 

@@ -141,6 +141,7 @@ impl Upstream {
         let place = entered.map_err(|kind| self.failure(None, Phase::Admission, kind))?;
         self.shared.budget.deposit();
         let mut tried: Vec<Arc<Target>> = Vec::new();
+        let mut kept = Kept::MayServe;
         let mut last = None;
         loop {
             let attempt = match (self.pick(&tried, now), last) {
@@ -154,7 +155,7 @@ impl Upstream {
                 (Err(kind), None) => return Err(self.failure(None, Phase::Admission, kind)),
             };
             let target = attempt.target.clone();
-            match attempt.run(request, now, end, total).await {
+            match attempt.run(request, &mut kept, now, end, total).await {
                 Ok((mut attempt, Answered { head, interim, is_sent })) => {
                     now = Instant::now();
                     // Others are successes when their content is there, too.
@@ -239,6 +240,15 @@ fn is_of_a_failing_backend(status: StatusCode) -> bool {
     matches!(status.as_u16(), 502..=504)
 }
 
+/// Whether a request may go on a connection that was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// One that turns out to be closed costs it nothing.
+    MayServe,
+    /// One was closed: others may be, too.
+    WasClosed,
+}
+
 /// A connection that is being made; without one, how far it was and why.
 type Connecting = Pin<Box<dyn Future<Output = Result<Link, (Phase, FailureKind)>>>>;
 
@@ -257,20 +267,24 @@ impl Attempt {
         Self { upstream: upstream.clone(), target: target.clone(), link: None, pass: Some(pass) }
     }
 
-    /// Sends the request on a kept connection, or a new one; on a new one also if a kept one turned out to be closed. With
-    /// a failure comes whether nothing of the request was sent.
+    /// Sends the request on a kept connection, or a new one; on a new one also if a kept one turned out to be closed, once to
+    /// a request. With a failure comes whether nothing of the request was sent.
     async fn run(
         mut self,
         request: &Outgoing,
+        kept: &mut Kept,
         now: Instant,
         end: Instant,
         total: Duration,
     ) -> Result<(Self, Answered), (Failure, bool)> {
         let upstream = self.upstream.clone();
         let timeouts = crate::Timeouts { total, ..upstream.shared.options.timeouts };
-        let kept = upstream.pool.borrow_mut().take(&self.target, now);
-        let mut is_kept = kept.is_some();
-        let mut link = match kept {
+        let pooled = match kept {
+            Kept::MayServe => upstream.pool.borrow_mut().take(&self.target, now),
+            Kept::WasClosed => None,
+        };
+        let mut is_kept = pooled.is_some();
+        let mut link = match pooled {
             Some(link) => link,
             None => match self.connect(&timeouts, end).await {
                 Ok(link) => link,
@@ -292,7 +306,8 @@ impl Attempt {
                 return Err((self.fail(broken.phase, broken.kind), broken.sent_bytes == 0));
             }
             tracing::debug!(backend = upstream.shared.options.name, "a kept connection was closed");
-            is_kept = false;
+            count(&upstream.shared.counters.resends);
+            (*kept, is_kept) = (Kept::WasClosed, false);
             link = match self.connect(&timeouts, end).await {
                 Ok(link) => link,
                 Err((phase, kind)) => return Err((self.fail(phase, kind), true)),

@@ -181,6 +181,37 @@ fn a_kept_connection_that_was_closed_costs_an_idempotent_request_nothing() {
 }
 
 #[test]
+fn closed_connections_of_all_addresses_cost_a_request_one_resend_and_its_retries() {
+    const PUT: &str = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx";
+    for (request, retries_max, sent) in [(GET, 1, 3), (PUT, 1, 3), (GET, 0, 2), (POST, 1, 1)] {
+        let later = Arc::new(AtomicUsize::new(0));
+        let backend = || {
+            let later = later.clone();
+            // Each answers one request, on its first connection.
+            FakeBackend::start(move |taken| {
+                if taken.number == 0 {
+                    taken.request();
+                    taken.send(OK);
+                }
+                taken.head();
+                later.fetch_add(1, Ordering::SeqCst);
+            })
+        };
+        let (first, second) = (backend(), backend());
+        let mut options = both(&first, &second);
+        options.retries.max = retries_max;
+        let server = serve(options);
+        assert_eq!((status(&server, GET), status(&server, GET)), (200, 200));
+        assert_eq!((first.connections(), second.connections()), (1, 1), "both have one that is kept");
+        assert_eq!(status(&server, request), 502);
+        assert_eq!(later.load(Ordering::SeqCst), sent, "{request} with {retries_max}");
+        let counted = &server.backends()[0];
+        let again = sent as u64 - 1;
+        assert_eq!((counted.resends, counted.retries), (again.min(1), again.saturating_sub(1)));
+    }
+}
+
+#[test]
 fn an_idempotent_request_that_failed_goes_to_another_address_once() {
     let failing = FakeBackend::start(|taken| {
         taken.request();

@@ -128,6 +128,11 @@ impl Lane {
             .map_or(Duration::ZERO, |first| now.saturating_duration_since(first.since))
     }
 
+    /// Whether those who come are refused where it is no longer short.
+    pub(crate) fn is_kept_short(&self) -> bool {
+        matches!(self.state.get(), State::Short { .. })
+    }
+
     /// Looks whether those who come may wait again.
     pub(crate) fn relax(&self, now: Instant) {
         let State::Short { since, refused_at } = self.state.get() else { return };

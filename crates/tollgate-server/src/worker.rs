@@ -133,6 +133,7 @@ impl Worker {
         let found = service.find(head)?;
         if let Some((refusal, text)) = self.refusal(found.endpoint, head, now) {
             self.cells.count_refusal(refusal);
+            found.endpoint.cells.count_refusal(refusal);
             return Err(found.endpoint.unavailable(text, head).into());
         }
         let permit = found.endpoint.admit(head, client, now, &self.recorder)?;
@@ -209,7 +210,7 @@ impl Worker {
         let now = Instant::now();
         self.cells.beat();
         self.cells.note_refused_share(self.admission.refused_share());
-        self.cells.note_lane(self.lane.len(), self.lane.age(now));
+        self.cells.note_lane(self.lane.len(), self.lane.age(now), self.lane.is_kept_short());
         self.recorder.look(now);
         self.cells.note_script_bytes(self.service.borrow().script_bytes());
     }

@@ -19,10 +19,13 @@ use crate::watch::Watched;
 /// `tollgate reload`: has the server of a configuration reload, and tells what became of it.
 pub(crate) fn run(path: &std::path::Path) -> anyhow::Result<ExitCode> {
     let dir = log_folder(path);
-    let Some(Reloaded { code, text }) = ask_reload(&dir) else {
-        // Without a sound configuration the folder is only a guess.
-        Config::load(path)?;
-        bail!("no server answers at {}/control.sock", dir.display());
+    let Reloaded { code, text } = match ask_reload(&dir) {
+        Ok(reloaded) => reloaded,
+        Err(silence) => {
+            // Without a sound configuration the folder is only a guess.
+            Config::load(path)?;
+            bail!(silence.told(&dir));
+        }
     };
     if code == 0 {
         return to_stdout(|out| {

@@ -372,10 +372,18 @@ fn wait(
 /// A failed log leaves routes without a stream served for as long as draining may take; a signal ends this early.
 fn wait_failed(events: &Receiver<Event>, drain_timeout: Duration) {
     let end = Instant::now() + drain_timeout;
-    while let Ok(Event::Reload(_) | Event::Changed(_)) =
+    while let Ok(event @ (Event::Reload(_) | Event::Changed(_))) =
         events.recv_timeout(end.saturating_duration_since(Instant::now()))
     {
-        tracing::warn!("not reloaded: the log failed, the server stops");
+        refuse_reload(event, "not reloaded: the log failed, the server stops");
+    }
+}
+
+/// Tells the log, and whoever asked, that a server which stops does not reload.
+fn refuse_reload(event: Event, text: &str) {
+    tracing::warn!("{text}");
+    if let Event::Reload(Some(asker)) = event {
+        asker.tell(&Reloaded { code: 1, text: text.to_owned() });
     }
 }
 
@@ -406,7 +414,7 @@ fn delay_drain(stop: &Stop, config: &Config, told: &Told, events: &Receiver<Even
     let end = Instant::now() + delay;
     while let Ok(event) = events.recv_timeout(end.saturating_duration_since(Instant::now())) {
         match event {
-            Event::Reload(_) | Event::Changed(_) => tracing::warn!("not reloaded: the server stops"),
+            Event::Reload(_) | Event::Changed(_) => refuse_reload(event, "not reloaded: the server stops"),
             // The log failed meanwhile: nothing is gained by waiting.
             Event::Stop(_) => return,
         }

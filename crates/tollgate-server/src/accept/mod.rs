@@ -119,7 +119,9 @@ impl Acceptor {
     fn place(&mut self, worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>) {
         let (family, crowd) = (self.family, &worker.crowd);
         worker.cells.count_accepted();
-        let Some(socket) = crowd.spares.unless_lacking(socket) else { return };
+        let Some(socket) = crowd.spares.unless_lacking(socket) else {
+            return worker.cells.count_closed();
+        };
         let Some(seat) = crowd.enter(worker.index) else {
             self.change(State::Full, "there are as many connections as may be: further ones are refused");
             return refuse(worker, socket, family);
@@ -157,7 +159,10 @@ impl Acceptor {
                 self.change(State::Failing, "no descriptor is left: connections are closed as they come");
                 let accept = || accept(self.socket.get_ref()).map(|(socket, _)| socket);
                 match worker.crowd.spares.close_one(accept) {
-                    Ok(()) => tokio::task::yield_now().await,
+                    Ok(()) => {
+                        worker.cells.count_closed();
+                        tokio::task::yield_now().await;
+                    }
                     // Without a descriptor accepting fails the same way when nobody waits.
                     Err(_) => tokio::time::sleep(PAUSE).await,
                 }

@@ -32,7 +32,7 @@ use crate::options::{BodyPace, HandlerSpec, RequestIds, RouteSpec, ScriptFile, S
 use crate::plain_reply::PlainReply;
 use crate::recorder::{Gate, Recorder};
 use crate::reply::Reply;
-use crate::throttle::{Permit, Throttle};
+use crate::throttle::{Complaint, Permit, Throttle};
 use crate::transaction::StreamPlan;
 use crate::upload::Upload;
 pub use collect::BODY_BYTES_MAX as COLLECT_BODY_BYTES_MAX;
@@ -57,6 +57,7 @@ pub(crate) struct Endpoint {
     pub(crate) cells: Rc<OwnCells>,
     /// How many requests it takes, if that is bounded.
     pub(crate) throttle: Option<Arc<Throttle>>,
+    complaint: Complaint,
     /// The version of the configuration that it is of.
     pub(crate) version: u64,
     /// In development: the folder of the script, for what shows why it failed.
@@ -202,6 +203,7 @@ impl Endpoint {
             cors: spec.cors.as_ref().map(|cors| Cors::new(cors, methods)),
             cells: OwnCells::new(cells),
             throttle: None,
+            complaint: Complaint::new(),
             version: options.version,
             dev_root: options.dev.as_ref().and_then(|_| script_root(spec)),
             stream,
@@ -290,6 +292,8 @@ impl Endpoint {
         let Some(throttle) = &self.throttle else { return Ok(None) };
         throttle.admit(head, client, now).map(Some).map_err(|excess| {
             recorder.cells().count_refusal(excess.refusal());
+            self.cells.count_refusal(excess.refusal());
+            self.complaint.note(&self.path, throttle, excess, now);
             Box::new(self.granted(excess.reply(), head))
         })
     }

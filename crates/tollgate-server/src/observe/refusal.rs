@@ -14,6 +14,8 @@ pub(crate) enum Refusal {
     Memory,
     /// There are as many connections as may be.
     Connections,
+    /// The process has no descriptor left.
+    Descriptors,
     /// One client has as many as it may have.
     ClientConnections,
     /// Too much, or too old a record, waits for the disk.
@@ -39,10 +41,11 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Behind,
         Self::Memory,
         Self::Connections,
+        Self::Descriptors,
         Self::ClientConnections,
         Self::LogQueue,
         Self::Disk,
@@ -61,6 +64,7 @@ impl Refusal {
             Self::Behind => "behind",
             Self::Memory => "memory",
             Self::Connections => "connections",
+            Self::Descriptors => "descriptors",
             Self::ClientConnections => "client_connections",
             Self::LogQueue => "log_queue",
             Self::Disk => "disk",

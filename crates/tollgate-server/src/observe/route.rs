@@ -9,6 +9,7 @@ use tollgate_http::StatusCode;
 use tollgate_meter::{Counter, Histogram, Observed};
 use tollgate_script::CallError;
 
+use super::refusal::Refusal;
 use crate::options::RouteSpec;
 
 /// Which route: as it is configured, so that there are as many names as routes.
@@ -76,12 +77,13 @@ pub(crate) struct RouteCells {
     replies: [Counter; CLASSES.len()],
     took: Histogram,
     script_failures: [Counter; ScriptFailure::ALL.len()],
+    refusals: [Counter; Refusal::ALL.len()],
 }
 
 impl RouteCells {
     pub(super) fn new(name: RouteName) -> Self {
-        let (replies, took, script_failures) = Default::default();
-        Self { name, replies, took, script_failures }
+        let (replies, took, script_failures, refusals) = Default::default();
+        Self { name, replies, took, script_failures, refusals }
     }
 
     #[cfg(test)]
@@ -91,6 +93,11 @@ impl RouteCells {
 
     pub(crate) fn count_failure(&self, failure: ScriptFailure) {
         self.script_failures[failure as usize].add(1);
+    }
+
+    /// A request that leads here was not taken on.
+    pub(crate) fn count_refusal(&self, refusal: Refusal) {
+        self.refusals[refusal as usize].add(1);
     }
 }
 
@@ -178,6 +185,8 @@ pub struct RouteStatus {
     pub took: Observed,
     /// Calls of its script that failed, by reason.
     pub script_failures: Vec<(&'static str, u64)>,
+    /// Requests that lead here and were not taken on as their head was there, by reason. The server replied to them by itself.
+    pub refusals: Vec<(&'static str, u64)>,
 }
 
 impl RouteStatus {
@@ -187,6 +196,7 @@ impl RouteStatus {
             replies: [0; CLASSES.len()],
             took: Observed::default(),
             script_failures: ScriptFailure::ALL.iter().map(|(_, name)| (*name, 0)).collect(),
+            refusals: Refusal::ALL.iter().map(|refusal| (refusal.name(), 0)).collect(),
         };
         status.add(cells);
         status
@@ -198,6 +208,9 @@ impl RouteStatus {
         }
         self.took.add(&cells.took.read());
         for ((_, all), more) in self.script_failures.iter_mut().zip(&cells.script_failures) {
+            *all += more.get();
+        }
+        for ((_, all), more) in self.refusals.iter_mut().zip(&cells.refusals) {
             *all += more.get();
         }
     }

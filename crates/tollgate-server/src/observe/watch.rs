@@ -51,6 +51,8 @@ pub struct ServerStatus {
     pub in_flight: u64,
     /// Requests and connections that were not taken on, by reason.
     pub refusals: Vec<(&'static str, u64)>,
+    /// How long ago a connection was closed as it came, because the process had no descriptor left; none if that never was.
+    pub closed_ago: Option<Duration>,
     /// What came and was no request, or came too slowly, by the status that it was answered with; 0 for any other.
     pub malformed: Vec<(u16, u64)>,
     /// Replies whose records did not get where they should be, by what became of them.
@@ -72,10 +74,12 @@ pub struct WorkerStatus {
     pub script_vms_replaced: u64,
     /// The share of requests that it refuses because it is behind, up to 1.
     pub refused_share: f64,
-    /// Scripts that were not done within a slice, and run or wait for their next ones.
+    /// Scripts that were not done within a slice, or may not begin before others, and run or wait for their next ones.
     pub scripts_queued: u64,
     /// How long the first of them has been among these.
     pub script_queue_age: Duration,
+    /// Whether requests are refused because more of these come than it can run.
+    pub refuses_scripts: bool,
 }
 
 impl ServerWatch {
@@ -123,6 +127,7 @@ impl ServerWatch {
             sent_bytes: sum(|cells| cells.sent_bytes.get()),
             in_flight: sum(|cells| cells.in_flight.get()),
             refusals: self.named(Refusal::ALL.map(Refusal::name), |cells, place| cells.refusals[place].get()),
+            closed_ago: self.workers.iter().filter_map(|cells| cells.closed_ago()).min(),
             malformed: self.named(MALFORMED, |cells, place| cells.malformed[place].get()),
             unconfirmed: self
                 .named(UNCONFIRMED.map(|(_, name)| name), |cells, place| cells.unconfirmed[place].get()),
@@ -139,6 +144,7 @@ impl ServerWatch {
             refused_share: cells.refused_share.get() as f64 / 1024.0,
             scripts_queued: cells.lane_len.get(),
             script_queue_age: Duration::from_micros(cells.lane_age_us.get()),
+            refuses_scripts: cells.lane_refuses.get() > 0,
         }
     }
 

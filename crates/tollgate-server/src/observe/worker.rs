@@ -25,6 +25,8 @@ pub(crate) struct WorkerCells {
     pub(super) sent_bytes: Counter,
     pub(super) in_flight: Gauge,
     pub(super) refusals: [Counter; Refusal::ALL.len()],
+    /// Nanoseconds from `begun` to the moment when a connection was closed for want of a descriptor; 0: none was.
+    closed_ns: Gauge,
     pub(super) malformed: [Counter; MALFORMED.len()],
     pub(super) unconfirmed: [Counter; UNCONFIRMED.len()],
     pub(super) script_bytes: Gauge,
@@ -35,6 +37,8 @@ pub(crate) struct WorkerCells {
     pub(super) lane_len: Gauge,
     /// How long the first of them has.
     pub(super) lane_age_us: Gauge,
+    /// 1 while requests are refused because they are too many.
+    pub(super) lane_refuses: Gauge,
     pub(super) unrouted: Unrouted,
     /// Those of the configuration that serves. Locked by a reload and by whoever looks.
     routes: Mutex<Vec<Arc<RouteCells>>>,
@@ -51,6 +55,7 @@ impl WorkerCells {
             sent_bytes: Counter::default(),
             in_flight: Gauge::default(),
             refusals: Default::default(),
+            closed_ns: Gauge::default(),
             malformed: Default::default(),
             unconfirmed: Default::default(),
             script_bytes: Gauge::default(),
@@ -58,6 +63,7 @@ impl WorkerCells {
             refused_share: Gauge::default(),
             lane_len: Gauge::default(),
             lane_age_us: Gauge::default(),
+            lane_refuses: Gauge::default(),
             unrouted: Unrouted::default(),
             routes: Mutex::default(),
         }
@@ -95,7 +101,8 @@ impl WorkerCells {
         self.refused_share.set(share.into());
     }
 
-    pub(crate) fn note_lane(&self, len: usize, age: Duration) {
+    pub(crate) fn note_lane(&self, len: usize, age: Duration, is_refusing: bool) {
+        self.lane_refuses.set(is_refusing.into());
         self.lane_len.set(len as u64);
         self.lane_age_us.set(u64::try_from(age.as_micros()).unwrap_or(u64::MAX));
     }
@@ -114,6 +121,18 @@ impl WorkerCells {
 
     pub(crate) fn count_refusal(&self, refusal: Refusal) {
         self.refusals[refusal as usize].add(1);
+    }
+
+    /// A connection was closed as it came, because the process has no descriptor left.
+    pub(crate) fn count_closed(&self) {
+        self.count_refusal(Refusal::Descriptors);
+        self.closed_ns.set(u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// How long ago the last one was, if any.
+    pub(super) fn closed_ago(&self) -> Option<Duration> {
+        let closed = Some(self.closed_ns.get()).filter(|closed| *closed > 0)?;
+        Some(self.begun.elapsed().saturating_sub(Duration::from_nanos(closed)))
     }
 
     pub(crate) fn count_malformed(&self, status: StatusCode) {

@@ -10,7 +10,7 @@ mod keys;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tollgate_http::{RequestHead, StatusCode};
@@ -18,6 +18,7 @@ use tollgate_http::{RequestHead, StatusCode};
 use crate::observe::{Refusal, RouteName};
 use crate::options::{RateKey, RateSpec, RouteLimits, RouteSpec};
 use crate::reply::Reply;
+use crate::seldom::Seldom;
 use crate::transaction::named;
 use bucket::Bucket;
 use keys::Keys;
@@ -57,6 +58,32 @@ pub(crate) enum Excess {
     Concurrency,
     /// Too many came; the next may come in so many seconds.
     Rate { wait_s: u64 },
+}
+
+/// How often the log hears of one route that takes no more.
+const LINE_PAUSE: Duration = Duration::from_secs(10);
+
+/// Tells the log which route takes no more, now and then.
+pub(crate) struct Complaint(Seldom);
+
+impl Complaint {
+    pub(crate) fn new() -> Self {
+        Self(Seldom::new(LINE_PAUSE))
+    }
+
+    pub(crate) fn note(&self, route: &str, throttle: &Throttle, excess: Excess, now: Instant) {
+        self.0.note();
+        if let Some(refused) = self.0.due(now) {
+            let (reason, limit) = (excess.refusal().name(), throttle.limit(excess));
+            tracing::warn!(
+                route,
+                reason,
+                limit,
+                refused,
+                "more requests come than the route takes: they are refused"
+            );
+        }
+    }
 }
 
 impl Excess {
@@ -101,6 +128,18 @@ impl Throttle {
             rates: rates.iter().map(rate).collect(),
             name,
         }))
+    }
+
+    /// What the route takes at most, for people.
+    fn limit(&self, excess: Excess) -> String {
+        match excess {
+            Excess::Concurrency => format!("{} at once", self.concurrency_max),
+            Excess::Rate { .. } => {
+                let one =
+                    |rate: &Arc<Rate>| format!("{} in {} s", rate.spec.count, rate.spec.period.as_secs());
+                self.rates.iter().map(one).collect::<Vec<_>>().join(", ")
+            }
+        }
     }
 
     /// Takes a request on, or tells why not. A rule counts what a later one refuses.

@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::{spawn_local, yield_now};
 use tokio::time::timeout;
 use tollgate_log::{DiskStorage, Log, LogOptions};
-use tollgate_server::StreamServer;
+use tollgate_server::{RouteStatus, StreamServer};
 
 use crate::asking::{PATIENCE, ask, get, until};
 use crate::peer::Peer;
@@ -252,12 +252,28 @@ fn when_too_many_wait_scripts_that_would_wait_too_are_refused_and_nobody_else() 
     assert!(peers.len() >= 3, "{} are enough", peers.len());
     server.check(&get("/quick/script"), "200", "quick");
     server.check(&get("/quick/fixed"), "200", "fixed");
+    until_told(&server, true);
+    let routes = server.watch().status().routes;
+    let refused_of = |route: &RouteStatus| route.refusals.iter().map(|(_, count)| count).sum::<u64>();
+    let refusing: Vec<_> = routes.iter().filter(|route| refused_of(route) > 0).collect();
+    assert_eq!(refusing.len(), 1);
+    assert_eq!((refusing[0].name.path.as_str(), refused_of(refusing[0])), ("/run/{what}", 1));
     ask(&server, "/release");
     for mut peer in peers {
         peer.expect("200", "held");
     }
     // Nobody waits any more, and those who come are taken.
     ask(&server, "/run/hold");
+    until_told(&server, false);
+}
+
+/// Waits until whoever watches is told whether scripts are refused.
+fn until_told(server: &Running, refuses: bool) {
+    let begun = Instant::now();
+    while server.watch().status().workers[0].refuses_scripts != refuses {
+        assert!(begun.elapsed() < PATIENCE, "nobody is told: {refuses}");
+        std::thread::yield_now();
+    }
 }
 
 /// Waits until so many were entered or refused.

@@ -1,13 +1,14 @@
 //! One question, one answer.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::net::sockopt::socket_peercred;
 use tollgate_log::Watermark;
 
-use super::{RELOAD, Reloaded, STATUS, TIMEOUT, WATERMARK, read_watermark, through_folder};
+use super::{NAME, RELOAD, Reloaded, STATUS, TIMEOUT, WATERMARK, read_watermark, through_folder};
 
 /// How long a reload may take: longer than the server lets it.
 const RELOAD_TIMEOUT: Duration = Duration::from_mins(3);
@@ -15,30 +16,79 @@ const RELOAD_TIMEOUT: Duration = Duration::from_mins(3);
 const WATERMARK_BYTES_MAX: u64 = 64;
 const LINES_BYTES_MAX: u64 = 1 << 20;
 
+/// Why there is no answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Silence {
+    /// Nobody listens.
+    Absent,
+    /// Somebody does, and has said nothing for so long.
+    Mute { process: Option<i32>, waited: Duration },
+    /// It hung up: it ends, or has too many to answer.
+    Closed,
+}
+
+impl Silence {
+    /// As a line for people.
+    pub(crate) fn told(&self, dir: &Path) -> String {
+        let socket = dir.join(NAME);
+        let socket = socket.display();
+        match self {
+            Self::Absent => format!("no server answers at {socket}"),
+            Self::Mute { process, waited } => {
+                let process = process.map_or_else(String::new, |process| format!(", process {process},"));
+                let waited = waited.as_secs();
+                format!(
+                    "the server at {socket}{process} says nothing for {waited} s: it hangs, or is stopped (SIGCONT)"
+                )
+            }
+            Self::Closed => format!("the server at {socket} hung up: it ends, or has too many to answer"),
+        }
+    }
+
+    fn of(error: &io::Error, stream: &UnixStream, waited: Duration) -> Self {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                let process = socket_peercred(stream).ok().map(|peer| peer.pid.as_raw_nonzero().get());
+                Self::Mute { process, waited }
+            }
+            _ => Self::Closed,
+        }
+    }
+}
+
 /// Asks the server of a log folder how far its log is synced. None: no server answers.
 pub(crate) fn ask(dir: &Path) -> Option<Watermark> {
-    read_watermark(&exchange(dir, WATERMARK, TIMEOUT, WATERMARK_BYTES_MAX)?)
+    read_watermark(&exchange(dir, WATERMARK, TIMEOUT, WATERMARK_BYTES_MAX).ok()?)
 }
 
-/// Asks the server of a log folder how it does: a line of JSON. None: no server answers.
-pub(crate) fn ask_status(dir: &Path) -> Option<String> {
+/// Asks the server of a log folder how it does: a line of JSON.
+pub(crate) fn ask_status(dir: &Path) -> Result<String, Silence> {
+    let answer = exchange(dir, STATUS, TIMEOUT, LINES_BYTES_MAX)?;
     // The empty line tells an end from a connection that was closed unheard.
-    exchange(dir, STATUS, TIMEOUT, LINES_BYTES_MAX)?.strip_suffix('\n').map(str::to_owned)
+    answer.strip_suffix('\n').map(str::to_owned).ok_or(Silence::Closed)
 }
 
-/// Has the server of a log folder reload, and waits until it did or refused to. None: no server answers.
-pub(crate) fn ask_reload(dir: &Path) -> Option<Reloaded> {
+/// Has the server of a log folder reload, and waits until it did or refused to.
+pub(crate) fn ask_reload(dir: &Path) -> Result<Reloaded, Silence> {
     let answer = exchange(dir, RELOAD, RELOAD_TIMEOUT, LINES_BYTES_MAX)?;
-    let (code, text) = answer.split_once('\n')?;
-    Some(Reloaded { code: code.parse().ok()?, text: text.to_owned() })
+    let reloaded = answer
+        .split_once('\n')
+        .and_then(|(code, text)| Some(Reloaded { code: code.parse().ok()?, text: text.to_owned() }));
+    reloaded.ok_or(Silence::Closed)
 }
 
-pub(super) fn exchange(dir: &Path, request: &str, timeout: Duration, bytes_max: u64) -> Option<String> {
-    let mut stream = through_folder(dir, |path| UnixStream::connect(path)).ok()?;
-    stream.set_write_timeout(Some(TIMEOUT)).ok()?;
-    stream.set_read_timeout(Some(timeout)).ok()?;
-    stream.write_all(format!("{request}\n").as_bytes()).ok()?;
+pub(super) fn exchange(
+    dir: &Path,
+    request: &str,
+    timeout: Duration,
+    bytes_max: u64,
+) -> Result<String, Silence> {
+    let mut stream = through_folder(dir, |path| UnixStream::connect(path)).map_err(|_| Silence::Absent)?;
     let mut answer = String::new();
-    stream.take(bytes_max).read_to_string(&mut answer).ok()?;
-    Some(answer)
+    let told = stream
+        .set_write_timeout(Some(TIMEOUT))
+        .and_then(|()| stream.set_read_timeout(Some(timeout)))
+        .and_then(|()| stream.write_all(format!("{request}\n").as_bytes()))
+        .and_then(|()| (&stream).take(bytes_max).read_to_string(&mut answer));
+    told.map(|_| answer).map_err(|error| Silence::of(&error, &stream, timeout))
 }

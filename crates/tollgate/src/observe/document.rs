@@ -125,6 +125,7 @@ fn backend_of(backend: &BackendSnapshot) -> Value {
         "failures": backend.failures,
         "refusals": backend.refusals,
         "retries": backend.retries,
+        "resends": backend.resends,
         "connects": backend.connects,
         "handshake_failures": named(&backend.handshake_failures),
         "addresses": backend.addresses.iter().map(|address| json!({
@@ -173,6 +174,7 @@ fn route_of(rate: f64, took: &Observed, route: &RouteStatus) -> Value {
     for (class, count) in ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().zip(route.replies) {
         told[class] = count.into();
     }
+    told["refused"] = route.refusals.iter().map(|(_, count)| count).sum::<u64>().into();
     told["script_failures"] = route.script_failures.iter().map(|(_, count)| count).sum::<u64>().into();
     told
 }

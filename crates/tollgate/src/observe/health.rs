@@ -17,6 +17,10 @@ use crate::print::counted;
 const SYNC_STALL_MAX: Duration = Duration::from_secs(10);
 /// What is left of descriptors when that is told: one in ten.
 const DESCRIPTORS_SHARE: u64 = 10;
+/// With fewer left a connection is closed as it comes, or what it asks for is not opened.
+const DESCRIPTORS_LEFT_MIN: u64 = 4;
+/// When for so long no connection was closed for want of a descriptor, and some are left, there are enough.
+const DESCRIPTORS_CALM: Duration = Duration::from_secs(5);
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +44,7 @@ pub(crate) enum Code {
     Behind,
     MemoryFull,
     ConnectionsFull,
+    DescriptorsFull,
     SinkStopped,
     SinkFailing,
     SinkUnattended,
@@ -51,11 +56,16 @@ pub(crate) enum Code {
     DescriptorsShort,
     ReloadRefused,
     BackendDown,
+    BackendUnresolved,
+    ScriptsBehind,
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::BackendDown,
+        Self::BackendUnresolved,
+        Self::ScriptsBehind,
+        Self::DescriptorsFull,
         Self::Starting,
         Self::Draining,
         Self::LogFailed,
@@ -90,6 +100,8 @@ impl Code {
             Self::Behind => "behind",
             Self::MemoryFull => "memory_full",
             Self::ConnectionsFull => "connections_full",
+            Self::DescriptorsFull => "descriptors_full",
+            Self::ScriptsBehind => "scripts_behind",
             Self::SinkStopped => "sink_stopped",
             Self::SinkFailing => "sink_failing",
             Self::SinkUnattended => "sink_unattended",
@@ -101,6 +113,7 @@ impl Code {
             Self::DescriptorsShort => "descriptors_short",
             Self::ReloadRefused => "reload_refused",
             Self::BackendDown => "backend_down",
+            Self::BackendUnresolved => "backend_unresolved",
         }
     }
 
@@ -115,7 +128,8 @@ impl Code {
             | Self::WorkerStalled
             | Self::Behind
             | Self::MemoryFull
-            | Self::ConnectionsFull => Severity::Reason,
+            | Self::ConnectionsFull
+            | Self::DescriptorsFull => Severity::Reason,
             Self::SinkStopped
             | Self::SinkFailing
             | Self::SinkUnattended
@@ -126,12 +140,14 @@ impl Code {
             | Self::DiskTight
             | Self::DescriptorsShort
             | Self::ReloadRefused
-            | Self::BackendDown => Severity::Warning,
+            | Self::BackendDown
+            | Self::BackendUnresolved
+            | Self::ScriptsBehind => Severity::Warning,
         }
     }
 
     /// What to do about it, in a sentence.
-    const fn advice(self) -> &'static str {
+    pub(crate) const fn advice(self) -> &'static str {
         match self {
             Self::Starting => "wait: what an earlier run left is mended first",
             Self::Draining => "nothing: it ends when the requests in flight do",
@@ -164,8 +180,15 @@ impl Code {
                 "see `tollgate log verify`: bring the segment back from a copy, if there is one"
             }
             Self::DiskTight => "free disk space under log.dir before records are refused",
+            Self::DescriptorsFull => {
+                "raise LimitNOFILE (ulimit -n), or lower server.connections_max and server.idle_timeout"
+            }
+            Self::ScriptsBehind => "add workers or machines, or find the slow route below",
             Self::DescriptorsShort => "raise LimitNOFILE (ulimit -n), or lower server.connections_max",
             Self::BackendDown => "look at the backend; its routes are refused at once until it answers again",
+            Self::BackendUnresolved => {
+                "look at the name in its urls and at the name server; its routes are refused until it is known"
+            }
             Self::ReloadRefused => "mend the configuration, then `tollgate reload`; the one before serves on",
         }
     }
@@ -231,7 +254,13 @@ impl Observer {
             health.add(Code::SegmentsDamaged, text);
         }
         let (open, max) = (seen.process.descriptors, seen.process.descriptors_max);
-        if max > 0 && open > max - max / DESCRIPTORS_SHARE {
+        let closed_ago = seen.server.as_ref().and_then(|server| server.closed_ago);
+        let is_closing = closed_ago.is_some_and(|ago| ago < DESCRIPTORS_CALM);
+        if is_closing || (max > 0 && open + DESCRIPTORS_LEFT_MIN > max) {
+            let text =
+                format!("{open} descriptors are open, limit {max}: connections are closed as they come");
+            health.add(Code::DescriptorsFull, text);
+        } else if max > 0 && open > max - max / DESCRIPTORS_SHARE {
             health.add(Code::DescriptorsShort, format!("{open} descriptors are open, limit {max}"));
         }
         if let Some((at, reason)) = &seen.reloads.refusal {
@@ -287,8 +316,21 @@ fn look_at_server(health: &mut Health, server: &ServerStatus, stall_max: Duratio
     if !server.workers.is_empty() && server.workers.iter().all(|worker| worker.refused_share >= 1.0) {
         health.add(Code::Behind, "every worker is so far behind that all requests are refused");
     }
+    let refusing = server.workers.iter().filter(|worker| worker.refuses_scripts).count();
+    if refusing > 0 {
+        let of = counted(server.workers.len() as u64, "worker");
+        let text =
+            format!("{refusing} of {of} refuse requests for long scripts: more come than they can run");
+        health.add(Code::ScriptsBehind, text);
+    }
     for backend in server.backends.iter().filter(|backend| backend.breaker == BreakerState::Open) {
         health.add(Code::BackendDown, format!("the breaker of backend {} is open", backend.name));
+    }
+    for backend in server.backends.iter().filter(|backend| backend.addresses.is_empty()) {
+        health.add(
+            Code::BackendUnresolved,
+            format!("backend {} has no address: no name of it is known", backend.name),
+        );
     }
     let (held, max) = (server.in_flight_bytes, server.in_flight_bytes_max);
     if held > max {

@@ -90,6 +90,16 @@ fn requests(out: &mut Exposition, server: Option<&ServerStatus>) {
             family.count(&labels, *count);
         }
     }
+    let text =
+        "Requests that lead to a route and were not taken on, by route and reason, once there was one.";
+    let mut family = out.family("tollgate_http_refused_total", Counter, text);
+    for route in routes() {
+        for (reason, count) in route.refusals.iter().filter(|(_, count)| *count > 0) {
+            let mut labels = labels_of(&route.name);
+            labels.push(("reason", reason));
+            family.count(&labels, *count);
+        }
+    }
     let text = "Requests and connections that were not taken on, by reason: nothing of them was recorded.";
     let mut family = out.family("tollgate_refusals_total", Counter, text);
     for (reason, count) in server.into_iter().flat_map(|server| &server.refusals) {
@@ -198,7 +208,7 @@ fn workers(out: &mut Exposition, server: Option<&ServerStatus>) {
 
 fn backends(out: &mut Exposition, server: Option<&ServerStatus>) {
     let backends = || server.into_iter().flat_map(|server| &server.backends);
-    let of_backend: [Number<BackendSnapshot>; 7] = [
+    let of_backend: [Number<BackendSnapshot>; 9] = [
         ("tollgate_backend_requests_total", Counter, "Requests that came for the backend.", |backend| {
             backend.requests
         }),
@@ -214,9 +224,24 @@ fn backends(out: &mut Exposition, server: Option<&ServerStatus>) {
             "Of these, those that asked nobody: no place, no address, breakers open.",
             |backend| backend.refusals,
         ),
-        ("tollgate_backend_retries_total", Counter, "How often a request was sent again.", |backend| {
-            backend.retries
-        }),
+        (
+            "tollgate_backend_retries_total",
+            Counter,
+            "How often a request that had failed was sent to another address.",
+            |backend| backend.retries,
+        ),
+        (
+            "tollgate_backend_resends_total",
+            Counter,
+            "How often one was sent on a new connection, because a kept one turned out to be closed.",
+            |backend| backend.resends,
+        ),
+        (
+            "tollgate_backend_addresses",
+            Gauge,
+            "Addresses that the backend is asked at; 0 while no name of it is known.",
+            |backend| backend.addresses.len() as u64,
+        ),
         ("tollgate_backend_connects_total", Counter, "Connections that were made.", |backend| {
             backend.connects
         }),

@@ -89,13 +89,13 @@ impl Watching {
         let mut codes: Vec<_> = health.0.iter().map(|finding| finding.code).collect();
         codes.dedup();
         for finding in health.0.iter().filter(|finding| !self.known.contains(&finding.code)) {
-            let (code, advice) = (finding.code.name(), finding.json()["advice"].clone());
+            let (code, advice) = (finding.code.name(), finding.code.advice());
             if is_told_elsewhere(finding.code) {
                 continue;
             }
             match finding.code.severity() {
-                Severity::Reason => tracing::error!(code, %advice, "not ready: {}", finding.text),
-                Severity::Warning => tracing::warn!(code, %advice, "{}", finding.text),
+                Severity::Reason => tracing::error!(code, advice, "not ready: {}", finding.text),
+                Severity::Warning => tracing::warn!(code, advice, "{}", finding.text),
             }
         }
         for code in self.known.iter().filter(|code| !codes.contains(code) && !is_told_elsewhere(**code)) {

@@ -32,10 +32,13 @@ pub(crate) enum Shown {
 /// Asks the server of a configuration, or of a log folder, and prints what it says.
 pub(crate) fn run(path: &Path, shown: Shown) -> anyhow::Result<ExitCode> {
     let dir = log_folder(path);
-    let Some(line) = ask_status(&dir) else {
-        // Without a sound configuration the folder is only a guess.
-        Config::load(path)?;
-        bail!("no server answers at {}/control.sock", dir.display());
+    let line = match ask_status(&dir) {
+        Ok(line) => line,
+        Err(silence) => {
+            // Without a sound configuration the folder is only a guess.
+            Config::load(path)?;
+            bail!(silence.told(&dir));
+        }
     };
     let document: Value = line.parse()?;
     if document["sinks"].as_array().is_some_and(Vec::is_empty) {
@@ -55,10 +58,9 @@ pub(crate) fn run(path: &Path, shown: Shown) -> anyhow::Result<ExitCode> {
 pub(crate) fn watch(path: &Path) -> anyhow::Result<ExitCode> {
     let dir = log_folder(path);
     loop {
-        let document = ask_status(&dir).and_then(|line| line.parse::<Value>().ok());
-        let lines: Vec<_> = match &document {
-            Some(document) => Screen::of(document).lines().collect(),
-            None => vec![format!("no server answers at {}/control.sock: trying again", dir.display())],
+        let lines: Vec<_> = match ask_status(&dir) {
+            Ok(line) => Screen::of(&line.parse::<Value>()?).lines().collect(),
+            Err(silence) => vec![silence.told(&dir) + ": trying again"],
         };
         let stdout = io::stdout();
         let text = if stdout.is_terminal() { in_place(&lines, size_of(&stdout)) } else { in_a_row(&lines) };

@@ -14,7 +14,7 @@ const ROUTES_SHOWN: usize = 10;
 const SINKS: [&str; 10] =
     ["sink", "state", "lag", "records", "segments", "bytes", "rows", "rejects", "duplicates", "missing"];
 const BACKENDS: [&str; 7] = ["backend", "breaker", "in flight", "queued", "requests", "failures", "retries"];
-const ROUTES: [&str; 7] = ["route", "requests/s", "p50", "p99", "2xx, 3xx", "4xx", "5xx"];
+const ROUTES: [&str; 8] = ["route", "requests/s", "p50", "p99", "2xx, 3xx", "4xx", "5xx", "refused"];
 
 /// What a server says of itself, in lines.
 pub(super) struct Screen(Vec<String>);
@@ -178,12 +178,14 @@ impl Screen {
         if backends.is_empty() {
             return;
         }
-        backends.sort_by_key(|backend| backend["breaker"] == "closed");
+        backends.sort_by_key(|backend| backend["breaker"] == "closed" && !has_no_address(backend));
         let mut rows = table(&BACKENDS);
         for backend in backends.iter().take(BACKENDS_SHOWN) {
             let [in_flight, queued, requests, failures, retries] =
                 ["in_flight", "queued", "requests", "failures", "retries"].map(|name| count(&backend[name]));
-            let (name, breaker) = (text(&backend["backend"]), text(&backend["breaker"]));
+            let name = text(&backend["backend"]);
+            let breaker =
+                if has_no_address(backend) { "no address".to_owned() } else { text(&backend["breaker"]) };
             rows.add_row([name, breaker, in_flight, queued, requests, failures, retries]);
         }
         self.table(&mut rows);
@@ -231,6 +233,11 @@ impl Screen {
     }
 }
 
+/// Whether no name of a backend is known.
+fn has_no_address(backend: &Value) -> bool {
+    backend["addresses"].as_array().is_some_and(Vec::is_empty)
+}
+
 fn headline(document: &Value) -> String {
     let word = match (document["ready"].as_bool(), document["warnings"].as_array()) {
         (Some(true), Some(warnings)) if warnings.is_empty() => "ALL WELL",
@@ -266,7 +273,7 @@ fn sink_cells(sink: &Value) -> [String; 10] {
     [text(&sink["sink"]), state, lag, records, segments, behind, rows, rejects, duplicates, missing]
 }
 
-fn route_cells(route: &Value) -> [String; 7] {
+fn route_cells(route: &Value) -> [String; 8] {
     let quantile = |name: &str| route[name].as_f64().map_or_else(String::new, duration);
     let name = ["methods", "host", "path"].map(|part| text(&route[part])).join(" ");
     let well = number(&route["2xx"]) + number(&route["3xx"]);
@@ -278,6 +285,7 @@ fn route_cells(route: &Value) -> [String; 7] {
         count(&Value::from(well)),
         count(&route["4xx"]),
         count(&route["5xx"]),
+        count(&route["refused"]),
     ]
 }
 

@@ -45,6 +45,12 @@ pub(crate) fn get(app: &App, path: &str) -> Answer {
     ask(app, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).expect("an answer")
 }
 
+/// The number of a series in an exposition.
+pub(crate) fn sample(exposition: &str, series: &str) -> u64 {
+    let line = exposition.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {series}")).parse().unwrap()
+}
+
 /// Asks again and again until the answer is as expected.
 pub(crate) fn get_until(app: &App, path: &str, status: u16, part: &str) -> Answer {
     eventually(&format!("{path} says {status} with {part:?}"), || {
@@ -180,13 +186,15 @@ fn it_answers_while_no_descriptor_is_left() {
     shell.args(["-c", "ulimit -n 100; exec \"$@\"", "sh", BINARY]);
     let server = app.begin_as(shell).serving().unwrap();
     let flood: Vec<_> = (0..200).filter_map(|_| TcpStream::connect(server.address()).ok()).collect();
-    let answer = get_until(&app, "/readyz", 200, "descriptors_short");
-    assert!(answer.content.contains("descriptors are open, limit 100"), "{answer:?}");
+    let answer = get_until(&app, "/readyz", 503, "not ready\nreason: descriptors_full: ");
+    assert!(answer.content.contains("descriptors are open, limit 100: connections are closed"), "{answer:?}");
     for _ in 0..20 {
         assert_eq!(get(&app, "/metrics").status, 200);
     }
+    let closed = || sample(&get(&app, "/metrics").content, "tollgate_refusals_total{reason=\"descriptors\"}");
+    eventually("more than half are closed", || (closed() > 100).then_some(()));
     drop(flood);
-    eventually("it is over", || (!get(&app, "/readyz").content.contains("descriptors_short")).then_some(()));
+    get_until(&app, "/readyz", 200, "ready");
     server.stop();
 }
 
@@ -233,9 +241,10 @@ fn health_is_told_by_the_last_descriptors_which_no_client_gets() {
     let mut crowd = Crowd::of(&server);
     for _ in 0..20 {
         crowd.take_all();
-        for (path, said) in [("/healthz", "ok\n"), ("/readyz", "ready\n")] {
+        let unready = "not ready\nreason: descriptors_full: ";
+        for (path, status, said) in [("/healthz", 200, "ok\n"), ("/readyz", 503, unready)] {
             let answer = get(&app, path);
-            assert_eq!(answer.status, 200, "{answer:?}");
+            assert_eq!(answer.status, status, "{answer:?}");
             assert!(answer.content.starts_with(said), "{answer:?}");
         }
     }
@@ -250,6 +259,7 @@ fn health_is_told_by_the_last_descriptors_which_no_client_gets() {
     }
     drop((askers, crowd));
     eventually("clients are served again", || served(&server));
+    get_until(&app, "/readyz", 200, "ready");
     let (status, log) = server.stop();
     assert!(status.success() && log.contains("no descriptor is left"), "{log}");
 }
@@ -267,7 +277,8 @@ fn a_worker_that_does_not_turn_is_named_and_readiness_comes_back_with_it() {
     get_until(&app, "/healthz", 200, "ok");
     get_until(&app, "/readyz", 200, "ready");
     let (_, log) = server.stop();
-    assert!(log.contains("not ready: worker ") && log.contains("\"code\":\"worker_stalled\""), "{log}");
+    let told = log.lines().find(|line| line.contains("not ready: worker ")).expect(&log);
+    assert!(told.contains("\"code\":\"worker_stalled\",\"advice\":\"look what it does"), "{told}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn a_log_goes_on_from_segment_to_segment_though_connections_have_every_descripto
     let mut client = server.connect();
     assert!(client.get("/kept?n=0").unwrap().is_success());
     let flood: Vec<_> = (0..200).filter_map(|_| TcpStream::connect(server.address()).ok()).collect();
-    get_until(&app, "/readyz", 200, "descriptors_short");
+    get_until(&app, "/readyz", 503, "descriptors_full");
     let begun_with = app.segments().len();
     let mut recorded = 1;
     while app.segments().len() < begun_with + 30 {

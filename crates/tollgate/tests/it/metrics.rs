@@ -28,6 +28,10 @@ proxy = "away"
 [[route]]
 path = "/bad"
 script = "bad.luau"
+[[route]]
+path = "/seldom"
+reply = { body = "once" }
+rate_limit = { rate = "1/h" }
 "#;
 
 /// A family: its type, and its samples by name and labels.
@@ -102,7 +106,7 @@ fn every_metric_is_in_the_docs_and_every_one_of_the_docs_is_told() {
     let app = App::new(CONFIG, &[("bad.luau", "return function() error('bad') end")]);
     let server = app.start();
     let mut client = server.connect();
-    for path in ["/kept/1", "/kept/2", "/bad", "/nothing"] {
+    for path in ["/kept/1", "/kept/2", "/bad", "/nothing", "/seldom", "/seldom"] {
         client.get(path).unwrap();
     }
     client.send("BAD\r\n\r\n");
@@ -128,7 +132,15 @@ fn every_metric_is_in_the_docs_and_every_one_of_the_docs_is_told() {
     );
     assert!(!requests.keys().any(|series| series.contains("/bad")), "{requests:?}");
     assert_eq!(families["tollgate_config_version"].samples["tollgate_config_version"], 2.0);
-    server.stop();
+    let screen = app.succeed(&["status"]);
+    let row = screen.lines().find(|line| line.starts_with("/seldom ")).expect(&screen);
+    assert_eq!(row.split_whitespace().last(), Some("1"), "{screen}");
+    let (_, log) = server.stop();
+    let line = log.lines().find(|line| line.contains("more requests come than the route takes")).expect(&log);
+    assert!(
+        line.contains("\"route\":\"/seldom\",\"reason\":\"rate\",\"limit\":\"1 in 3600 s\",\"refused\":1"),
+        "{line}"
+    );
 }
 
 fn check_values(families: &BTreeMap<String, Family>) {
@@ -143,8 +155,10 @@ fn check_values(families: &BTreeMap<String, Family>) {
     assert_eq!(value("tollgate_http_requests_total{route=\"/bad\",class=\"5xx\"}"), 1.0);
     assert_eq!(value("tollgate_script_failures_total{route=\"/bad\",reason=\"error\"}"), 1.0);
     assert_eq!(value("tollgate_http_malformed_total{status=\"400\"}"), 1.0);
-    // 404, and 400.
-    assert_eq!(value("tollgate_http_unrouted_total{class=\"4xx\"}"), 2.0);
+    // 404, 400, and 429.
+    assert_eq!(value("tollgate_http_unrouted_total{class=\"4xx\"}"), 3.0);
+    assert_eq!(value("tollgate_http_refused_total{route=\"/seldom\",reason=\"rate\"}"), 1.0);
+    assert_eq!(value("tollgate_refusals_total{reason=\"rate\"}"), 1.0);
     assert_eq!(value("tollgate_log_records_total"), 2.0);
     assert_eq!(value("tollgate_log_synced_records_total"), 2.0);
     assert_eq!(value("tollgate_load_lag_records{sink=\"main\"}"), 0.0);

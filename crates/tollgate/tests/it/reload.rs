@@ -179,6 +179,22 @@ fn all_faults_of_a_configuration_are_told_and_it_serves_on() {
 }
 
 #[test]
+fn a_server_that_stops_says_so_to_whoever_asks_for_a_reload() {
+    let app = App::new(
+        &format!("drain_delay = \"1h\"\n{SCRIPT_ROUTE}"),
+        &[("a.luau", "return function() return 'a' end")],
+    );
+    let server = app.start();
+    server.signal(Signal::TERM);
+    let said = eventually("it stops", || {
+        let output = app.run(&["reload"]);
+        (output.status.code() == Some(1)).then(|| told(&output))
+    });
+    assert!(said.contains("not reloaded: the server stops"), "{said}");
+    server.kill();
+}
+
+#[test]
 fn what_takes_a_restart_is_named_and_the_rest_is_served() {
     let app = App::new(SCRIPT_ROUTE, &[("a.luau", "return function() return 'a' end")]);
     let server = app.start();

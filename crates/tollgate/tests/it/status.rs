@@ -3,6 +3,7 @@
 use rusqlite::Connection;
 use rustix::process::Signal;
 
+use crate::admin::{get, sample};
 use crate::program::{App, eventually, told};
 use crate::sinks::{OTHERS_LOAD, app, record};
 
@@ -92,6 +93,43 @@ fn a_loader_in_another_process_is_in_the_status_of_the_server_while_it_lives() {
     let output = app.run(&["status"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(told(&output).contains("no server answers at "), "{}", told(&output));
+}
+
+#[test]
+fn a_server_that_hangs_is_not_taken_for_one_that_is_not_there() {
+    let app = app("");
+    let server = app.start();
+    server.signal(Signal::STOP);
+    let output = app.run(&["status"]);
+    assert_eq!(output.status.code(), Some(1));
+    let expected = format!("process {}, says nothing for 1 s", server.id());
+    assert!(told(&output).contains(&expected), "{}", told(&output));
+    server.signal(Signal::CONT);
+    assert!(app.succeed(&["status"]).starts_with("ALL WELL"));
+    server.stop();
+}
+
+#[test]
+fn a_backend_without_an_address_is_told_as_one_that_is_down() {
+    let backend = "[backend.lost]\nurls = [\"http://no-such-host.invalid:80\"]\n[[route]]\npath = \"/lost\"\nproxy = \"lost\"\n";
+    let app = app(backend);
+    let server = app.start();
+    let reply = server.connect().get("/lost").unwrap();
+    assert_eq!(reply.status, 503, "{reply:?}");
+    let screen = app.succeed(&["status"]);
+    assert!(screen.starts_with("READY, WITH WARNINGS   tollgate "), "{screen}");
+    assert!(
+        screen.contains(
+            "\nWARNING: backend lost has no address: no name of it is known\n  -> look at the name"
+        ),
+        "{screen}"
+    );
+    assert!(screen.contains("\nlost     no address  "), "{screen}");
+    assert!(
+        get(&app, "/readyz").content.contains("warning: backend_unresolved: backend lost has no address")
+    );
+    assert_eq!(sample(&get(&app, "/metrics").content, "tollgate_backend_addresses{backend=\"lost\"}"), 0);
+    server.stop();
 }
 
 #[test]

@@ -22,7 +22,7 @@ use crate::clock::{Clock, TICK};
 use crate::conn::{Arrived, Deadlines, Destination, RequestOrigin, Scratch};
 use crate::crowd::Crowd;
 use crate::error::StartError;
-use crate::handler::{Endpoint, Exchange};
+use crate::handler::{Endpoint, Exchange, Visit};
 use crate::identity::{self, IdMaker};
 use crate::keep;
 use crate::lane::Lane;
@@ -39,6 +39,8 @@ use crate::throttle::Permit;
 /// Threads of a worker that wait for a disk: to read files which are sent, to open them, and to digest or compress them, two at
 /// once of each of these.
 const READERS_MAX: usize = 8;
+
+const FULL: &str = "too much is in flight: nothing was recorded";
 
 /// Connections to backends are looked through each second.
 const POOLS_SWEPT_TICKS: u32 = 4;
@@ -140,6 +142,13 @@ impl Worker {
         Ok((found, permit))
     }
 
+    /// Refuses a request that was taken on and has not begun, because too much is in flight by now.
+    pub(crate) fn refuse_late(&self, visit: &Visit) -> Reply {
+        self.cells.count_refusal(Refusal::Memory);
+        visit.handled().route.count_refusal(Refusal::Memory);
+        visit.unavailable(FULL)
+    }
+
     /// What it serves.
     pub(crate) fn service(&self) -> Ref<'_, Service> {
         self.service.borrow()
@@ -155,7 +164,7 @@ impl Worker {
         now: Instant,
     ) -> Option<(Refusal, &'static str)> {
         if self.crowd.is_full() {
-            Some((Refusal::Memory, "too much is in flight: nothing was recorded"))
+            Some((Refusal::Memory, FULL))
         } else if !endpoint.replies_plainly_to(head) && !self.admission.admits(now) {
             Some((Refusal::Behind, "the server is behind: nothing was recorded"))
         } else {

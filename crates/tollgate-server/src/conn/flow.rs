@@ -52,7 +52,7 @@ impl<S: Transport> Connection<S> {
             Ok(Flowed::Broken) => Err(Gone),
             Ok(Flowed::Ended) => Ok(()),
             Ok(Flowed::Written | Flowed::Sliced) | Err(Gone) => {
-                self.queue.beside(&self.worker.recorder, flow.abandon()).await;
+                self.queue.beside(&self.worker, flow.abandon()).await;
                 poured.map(drop)
             }
         }
@@ -97,7 +97,7 @@ impl<S: Transport> Connection<S> {
                 return Ok(ending);
             }
             if let Next::Flowed(Flowed::Sliced) = next {
-                self.queue.beside(&self.worker.recorder, tokio::task::yield_now()).await;
+                self.queue.beside(&self.worker, tokio::task::yield_now()).await;
             }
         }
     }
@@ -118,7 +118,7 @@ impl<S: Transport> Connection<S> {
                 flow.poll_overdue(context).map(|()| Ok(false))
             }
         });
-        let is_sent = queue.beside(&worker.recorder, sent).await?;
+        let is_sent = queue.beside(worker, sent).await?;
         if is_sent {
             worker.cells.count_sent(bytes.len());
         }
@@ -164,7 +164,7 @@ impl<S: Transport> Connection<S> {
             slot.watch(context.waker());
             pause.as_mut().poll(context).map(|()| Ok(Next::Pause))
         });
-        queue.beside(&worker.recorder, next).await
+        queue.beside(worker, next).await
     }
 }
 

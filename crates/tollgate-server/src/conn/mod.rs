@@ -213,7 +213,7 @@ impl<S: Transport> Connection<S> {
         self.held.set(self.memory_bytes());
         self.flight.set(self.replies.count() + self.queue.count());
         let recorder = &self.worker.recorder;
-        if !self.queue.beside(recorder, self.replies.release(recorder)).await {
+        if !self.queue.beside(&self.worker, self.replies.release(recorder)).await {
             self.reuse = Reuse::Linger;
             self.queue.cancel(recorder);
         }
@@ -227,7 +227,7 @@ impl<S: Transport> Connection<S> {
         }
         let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
         let sent = beside_flow(outlet.send(replies), flow.as_mut().map(|(flow, _)| flow));
-        queue.beside(&worker.recorder, sent).await?;
+        queue.beside(worker, sent).await?;
         self.worker.cells.count_sent(self.replies.bytes_len());
         self.replies.clear();
         self.flight.set(self.queue.count() + usize::from(flow.is_some()));

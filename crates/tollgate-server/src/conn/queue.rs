@@ -26,6 +26,7 @@ use crate::lane::{Door, Guest, Ticket};
 use crate::recorder::Recorder;
 use crate::reply::Reply;
 use crate::turn::give_turn;
+use crate::worker::Worker;
 
 /// What the form of a reply depends on.
 #[derive(Debug, Clone, Copy)]
@@ -142,12 +143,12 @@ impl Queue {
     }
 
     /// Waits for `future`, and runs the handlers meanwhile.
-    pub(super) async fn beside<F: Future>(&mut self, recorder: &Recorder, future: F) -> F::Output {
+    pub(super) async fn beside<F: Future>(&mut self, worker: &Worker, future: F) -> F::Output {
         let mut future = pin!(future);
         poll_fn(|context| {
             let polled = future.as_mut().poll(context);
             if polled.is_pending() {
-                self.run(recorder, context);
+                self.run(worker, context);
             }
             polled
         })
@@ -158,7 +159,7 @@ impl Queue {
     ///
     /// # Cancel safety
     /// Of `future`: the answer cancels it.
-    pub(super) async fn race<F: Future>(&mut self, recorder: &Recorder, future: F) -> Option<F::Output> {
+    pub(super) async fn race<F: Future>(&mut self, worker: &Worker, future: F) -> Option<F::Output> {
         let mut future = pin!(future);
         poll_fn(|context| {
             if !self.answered.is_empty() {
@@ -167,7 +168,7 @@ impl Queue {
             if let Poll::Ready(output) = future.as_mut().poll(context) {
                 return Poll::Ready(Some(output));
             }
-            self.run(recorder, context);
+            self.run(worker, context);
             if self.answered.is_empty() { Poll::Pending } else { Poll::Ready(None) }
         })
         .await
@@ -184,7 +185,8 @@ impl Queue {
     }
 
     /// Runs handlers until one has run its slice, or none can go on: those that wait are asked once.
-    fn run(&mut self, recorder: &Recorder, context: &mut Context<'_>) {
+    fn run(&mut self, worker: &Worker, context: &mut Context<'_>) {
+        let recorder = &worker.recorder;
         for entry in &mut self.running {
             let before = entry.bytes;
             entry.poll_wait(context);
@@ -199,7 +201,12 @@ impl Queue {
                 continue;
             }
             let was_in_lane = entry.is_in_lane();
-            let turn = entry.run(context);
+            // It was taken on before others in the lane made what is in flight now.
+            let turn = if was_in_lane && entry.has_to_begin() && worker.crowd.is_full() {
+                entry.refuse(worker)
+            } else {
+                entry.run(context)
+            };
             let is_in_lane = entry.is_in_lane();
             let after = entry.count();
             self.bytes = self.bytes - before + after;
@@ -232,7 +239,9 @@ impl Queue {
 
     /// Has a place in the lane as long as a script needs one, and is polled when it is first.
     fn queue_up(&mut self, context: &Context<'_>) {
-        let Some(guest) = self.running.iter().find_map(|entry| entry.guest.as_ref()) else {
+        let may_begin = self.answered.is_empty();
+        let mut in_turn = self.running.iter().filter(|entry| may_begin || !entry.has_to_begin());
+        let Some(guest) = in_turn.find_map(|entry| entry.guest.as_ref()) else {
             return self.ticket = None;
         };
         let ticket = self.ticket.get_or_insert_with(|| guest.enter());
@@ -249,9 +258,13 @@ impl Queue {
         let count = self.running.len();
         let from = self.next_index.min(count);
         let is_its_turn = self.ticket.as_mut().is_some_and(Ticket::may_run);
+        // One that waits to begin adds nothing to what the client has not taken yet.
+        let may_begin = self.answered.is_empty();
+        let is_in_turn =
+            |entry: &Entry| !entry.is_in_lane() || (is_its_turn && (may_begin || !entry.has_to_begin()));
         let may_run = |index: &usize| {
             let entry = &self.running[*index];
-            entry.can_run() && (*index == 0 || entry.is_safe()) && (is_its_turn || !entry.is_in_lane())
+            entry.can_run() && (*index == 0 || entry.is_safe()) && is_in_turn(entry)
         };
         let index = (from..count).chain(0..from).find(may_run)?;
         self.next_index = index + 1;
@@ -302,6 +315,20 @@ impl Entry {
             return self.is_in_lane();
         }
         false
+    }
+
+    /// Whether nothing of its script ran.
+    fn has_to_begin(&self) -> bool {
+        matches!(&self.source, Source::Handler(visit) if visit.has_to_begin())
+    }
+
+    /// Answers in place of its handler, which has not begun: too much is in flight.
+    fn refuse(&mut self, worker: &Worker) -> Turn {
+        if let Source::Handler(visit) = &self.source {
+            self.source = Source::Reply(worker.refuse_late(visit));
+            self.guest = None;
+        }
+        Turn::Over
     }
 
     /// A wait that is over at once is a turn too: whoever waits for nothing, again and again, is not alone.

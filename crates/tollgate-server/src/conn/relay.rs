@@ -51,6 +51,6 @@ impl<S: Transport> Connection<S> {
             }
             Poll::Pending
         });
-        queue.beside(&worker.recorder, relay).await.map_err(|error: io::Error| error.into())
+        queue.beside(worker, relay).await.map_err(|error: io::Error| error.into())
     }
 }

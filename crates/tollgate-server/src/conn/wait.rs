@@ -78,7 +78,7 @@ impl<S: Transport> Connection<S> {
                 _ => Err(stream.broken_off().await),
             }
         };
-        queue.race(&worker.recorder, came).await.transpose()
+        queue.race(worker, came).await.transpose()
     }
 
     /// Moves what came of a body out of memory. The peer waits meanwhile: nothing is read.
@@ -86,7 +86,7 @@ impl<S: Transport> Connection<S> {
         self.held.set(self.memory_bytes());
         let Reading::Body(body) = &mut self.reading else { return };
         let spooled = body.spool(&self.worker.spool);
-        if let Err(error) = self.queue.beside(&self.worker.recorder, spooled).await {
+        if let Err(error) = self.queue.beside(&self.worker, spooled).await {
             tracing::warn!(peer = ?self.client.peer, "request refused: {error}");
             self.worker.cells.count_refusal(Refusal::from(&error));
             self.let_go(error.reply());

@@ -182,12 +182,22 @@ impl Visit {
         }
     }
 
-    /// Where it queues up before it runs, if it has to: a script that nothing has run of.
+    /// Whether it is a script that nothing has run of.
+    #[inline]
+    pub(crate) fn has_to_begin(&self) -> bool {
+        matches!(&self.stage, Stage::Script(call) if !call.has_begun())
+    }
+
+    /// Where it queues up before it runs, if it has to.
     #[inline]
     pub(crate) fn held_back_at(&self) -> Option<&Rc<Door>> {
-        let has_to_begin = matches!(&self.stage, Stage::Script(call) if !call.has_begun());
         let door = self.exchange.endpoint.door();
-        (has_to_begin && door.holds_back()).then_some(door)
+        (self.has_to_begin() && door.holds_back()).then_some(door)
+    }
+
+    /// What is told in place of a reply if it is not taken on after all.
+    pub(crate) fn unavailable(&self, text: &'static str) -> Reply {
+        self.exchange.endpoint.unavailable(text, &self.exchange.request.head)
     }
 
     /// Where it queues up, if it is a script whose slice was over.

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | less than the reserve and a slack | segments that every sink has are deleted, whatever `retain` says |
 //! | less than the reserve | records are refused, the active segment is closed |
-//! | the reserve and half the slack again | records are taken again |
+//! | the reserve and the slack again | records are taken again |
 //!
 //! A worker reads one atomic. Between two looks at the file system it falls by what the log itself writes, so the log
 //! never takes more than was free above the reserve; the reserve is for what others write meanwhile, the sink above all.
@@ -70,7 +70,7 @@ impl Room {
 
     /// Notes what the file system says; returns the state if it changed.
     pub(crate) fn note(&self, space: Space) -> Option<RoomState> {
-        let slack = if self.is_short() { self.slack_bytes / 2 } else { 0 };
+        let slack = if self.is_short() { self.slack_bytes } else { 0 };
         let is_short = space.free_bytes < self.reserve_bytes.saturating_add(slack)
             || space.free_inodes < FREE_INODES_MIN;
         let left = if is_short { 0 } else { space.free_bytes - self.reserve_bytes };
@@ -122,8 +122,8 @@ mod tests {
         check(400, None, false);
         check(399, Some(RoomState::Short), false);
         check(0, None, false);
-        check(449, None, false);
-        check(450, Some(RoomState::Enough), true);
+        check(499, None, false);
+        check(500, Some(RoomState::Enough), true);
         check(401, None, true);
     }
 

@@ -167,7 +167,7 @@ impl Code {
             }
             Self::SinkStopped => "mend what the error says; what is recorded waits in the log",
             Self::SinkFailing => {
-                "look at the database; what is recorded waits in the log and is loaded later"
+                "look at what the error names, mostly the database; what is recorded waits in the log and is loaded later"
             }
             Self::SinkUnattended => "start `tollgate load` for it: what it lacks is kept on disk",
             Self::SinkBehind => "look at the load of the database; nothing is lost meanwhile",
@@ -287,7 +287,9 @@ fn look_at_log(health: &mut Health, log: &LogStatus, records: bool) {
     let (free, reserve) = (size(log.free_bytes), size(log.reserve_bytes));
     match log.room {
         RoomState::Short if records => {
-            let text = format!("{free} are free for the log, {reserve} are reserved: records are refused");
+            let text = format!(
+                "{free} are free for the log, {reserve} are reserved: records are refused until a quarter more is free"
+            );
             health.add(Code::DiskFull, text);
         }
         RoomState::Enough if log.free_bytes < log.reserve_bytes.saturating_mul(2) => {

@@ -40,7 +40,7 @@ fn a_sink_that_is_behind_is_told_by_status_and_by_the_log_until_it_caught_up() {
     assert!(screen.starts_with("READY, WITH WARNINGS   tollgate "), "{screen}");
     assert!(screen.contains("\nsink  state") && screen.contains("\nmain  retrying, each "), "{screen}");
     assert!(screen.contains("\nWARNING: sink main takes no rows: database "), "{screen}");
-    assert!(screen.contains("\n  -> look at the database"), "{screen}");
+    assert!(screen.contains("\n  -> look at what the error names, mostly the database"), "{screen}");
     // The loader looks at its backlog once a second.
     eventually("it is behind for longer than that", || {
         status_with(&app, &behind).filter(|line| lag_of(line) > 1.5)

@@ -108,8 +108,12 @@ impl HandshakeError {
                 format!("its certificate is signed by no authority of {}", options.trusted())
             }
             Error::InvalidCertificate(CertificateError::NotValidForNameContext { expected, presented }) => {
-                let names =
-                    presented.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+                let names = presented
+                    .iter()
+                    .take(NAMES_MAX)
+                    .map(|name| bare_name(name))
+                    .collect::<Vec<_>>()
+                    .join(", ");
                 let more = if presented.len() > NAMES_MAX { ", ..." } else { "" };
                 format!("its certificate is for {names}{more}, not for {:?}", expected.to_str())
             }
@@ -126,6 +130,11 @@ impl HandshakeError {
         };
         Self { fault: HandshakeFault::Closed, text }
     }
+}
+
+/// A name as rustls shows it, `DnsName("a.test")` or `IpAddress(192.0.2.1)`, without its kind.
+fn bare_name(shown: &str) -> &str {
+    shown.split_once('(').and_then(|(_, name)| name.strip_suffix(')')).unwrap_or(shown)
 }
 
 fn cut(mut text: String) -> String {

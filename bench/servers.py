@@ -9,7 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from usage import cpu_s_of
+from usage import cpu_s_of, memory_mib_of
 
 BENCH = Path(__file__).parent
 ROOT = BENCH.parent
@@ -92,6 +92,9 @@ class Server:
             except subprocess.TimeoutExpired:
                 os.killpg(self.process.pid, signal.SIGKILL)
                 self.process.wait()
+
+    def memory_mib(self) -> float:
+        return memory_mib_of(self.process.pid)
 
     def cpu_s(self) -> float:
         """Processor time of the server and its children so far, user and system."""
@@ -181,8 +184,7 @@ class Instance:
         self.port = int(line.split()[1].rsplit(":", 1)[1])
 
     def memory_mib(self) -> float:
-        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+        return memory_mib_of(self.process.pid)
 
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))

@@ -1,4 +1,4 @@
-"""What processes and a disk did so far: processor time of whole trees of processes, bytes that reached a disk."""
+"""What processes and a disk did so far: processor time of whole trees of processes, memory, bytes that reached a disk."""
 
 import os
 from pathlib import Path
@@ -34,6 +34,12 @@ def times_of_process(pid: int) -> tuple[float, float]:
     # utime, stime, cutime, cstime: proc(5).
     user, system, user_of_children, system_of_children = (int(field) / TICKS_PER_S for field in fields[11:15])
     return user + user_of_children, system + system_of_children
+
+
+def memory_mib_of(pid: int) -> float:
+    """Resident memory of a process."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
 
 
 def disk_bytes_written(folder: Path) -> int:

@@ -202,7 +202,7 @@ impl Queue {
             }
             let was_in_lane = entry.is_in_lane();
             // It was taken on before others in the lane made what is in flight now.
-            let turn = if was_in_lane && entry.has_to_begin() && worker.crowd.is_full() {
+            let turn = if was_in_lane && entry.is_untouched() && worker.crowd.is_full() {
                 entry.refuse(worker)
             } else {
                 entry.run(context)
@@ -322,7 +322,12 @@ impl Entry {
         matches!(&self.source, Source::Handler(visit) if visit.has_to_begin())
     }
 
-    /// Answers in place of its handler, which has not begun: too much is in flight.
+    /// Whether it can be refused still.
+    fn is_untouched(&self) -> bool {
+        matches!(&self.source, Source::Handler(visit) if visit.is_untouched())
+    }
+
+    /// Answers in place of its handler, of which nothing ran: too much is in flight.
     fn refuse(&mut self, worker: &Worker) -> Turn {
         if let Source::Handler(visit) = &self.source {
             self.source = Source::Reply(worker.refuse_late(visit));

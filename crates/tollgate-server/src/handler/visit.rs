@@ -188,6 +188,11 @@ impl Visit {
         matches!(&self.stage, Stage::Script(call) if !call.has_begun())
     }
 
+    /// Whether nothing of its route ran: it can be refused still, and leaves no record.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.has_to_begin() && self.is_first()
+    }
+
     /// Where it queues up before it runs, if it has to.
     #[inline]
     pub(crate) fn held_back_at(&self) -> Option<&Rc<Door>> {
@@ -431,7 +436,7 @@ impl Visit {
     /// Ends it: nobody waits for the answer any more. A handler that was entered leaves its record: one that returned what
     /// it returned, another that it was cancelled.
     pub(crate) fn cancel(mut self, recorder: &Recorder) {
-        if matches!(&self.stage, Stage::Script(call) if !call.has_begun()) && self.is_first() {
+        if self.is_untouched() {
             return;
         }
         if let Some(returned) = self.aside.as_mut().and_then(|aside| aside.returned.take()) {

@@ -15,10 +15,11 @@ use tollgate_log::{DiskStorage, Log, LogOptions};
 
 use super::*;
 use crate::conn::{self, Origin, Plain};
-use crate::crowd::Crowd;
+use crate::crowd::{Crowd, Held};
+use crate::files::FilesSpec;
 use crate::observe::WorkerCells;
 use crate::options::tests::options;
-use crate::options::{HandlerSpec, RouteSpec};
+use crate::options::{HandlerSpec, RouteSpec, ScriptFile};
 use crate::recorder::LogEnd;
 use crate::service::Plan;
 use crate::spool::Spool;
@@ -26,7 +27,7 @@ use crate::worker::Worker;
 
 const FOR_EVER: Duration = Duration::from_secs(3600);
 /// More than anything here takes.
-const TURNS_MAX: usize = 1000;
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A worker whose turns are taken one by one.
 struct Bench {
@@ -38,6 +39,11 @@ struct Bench {
 impl Bench {
     /// Routes by path, each with what its script does.
     fn new(routes: &[(&str, &str)]) -> Self {
+        Self::with_after(routes, None)
+    }
+
+    /// The same, and each reply is told to a script that does this.
+    fn with_after(routes: &[(&str, &str)], after: Option<&str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut options = options();
         options.crowd.queue_age_max = FOR_EVER;
@@ -46,8 +52,16 @@ impl Bench {
             let file = folder.path().join(format!("route{number}.luau"));
             fs::write(&file, format!("return function() {body} end")).unwrap();
             let handler = HandlerSpec::Script { file, root: folder.path().to_owned() };
-            options.routes.push(RouteSpec::new(path, handler));
+            let mut route = RouteSpec::new(path, handler);
+            route.access.files = Some(Box::new(FilesSpec::new(folder.path().to_owned())));
+            route.after.extend(after.map(|body| {
+                let file = folder.path().join("after.luau");
+                fs::write(&file, format!("return function() {body} end")).unwrap();
+                ScriptFile { file, root: folder.path().to_owned() }
+            }));
+            options.routes.push(route);
         }
+        fs::write(folder.path().join("file"), "of a file").unwrap();
         let log = LogOptions::new(&folder.path().join("log"));
         let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |_| {}).unwrap();
         let (crowd, _) = Crowd::new(&options.crowd, 1).unwrap();
@@ -101,13 +115,11 @@ impl Bench {
     }
 
     async fn until(&self, what: &str, is_so: impl Fn() -> bool) {
-        for _ in 0..TURNS_MAX {
-            if is_so() {
-                return;
-            }
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < PATIENCE, "never came true: {what}");
             yield_now().await;
         }
-        panic!("never came true: {what}");
     }
 }
 
@@ -212,5 +224,38 @@ fn long_scripts_of_one_pipeline_wait_for_their_turn_too() {
         bench.until("they are as well", || bench.worker.lane.len() == 2).await;
         let reply = bench.reply(bench.send(&["/begun"]).await).await;
         assert!(reply.ends_with("\r\n\r\n1"), "{reply}");
+    });
+}
+
+#[test]
+fn with_too_much_in_flight_those_are_refused_who_wait_to_begin_and_not_who_ran_already() {
+    in_turns(async {
+        let bench = Bench::with_after(
+            &[
+                ("/long", "while tollgate.shared.incr('long', 1, 0) < 2000000 do end return 204"),
+                (
+                    "/ran",
+                    "local t = tollgate.time.monotonic_us() + 1300
+                     while tollgate.time.monotonic_us() < t do end
+                     return { file = 'file' }",
+                ),
+            ],
+            Some("return { headers = { ['x-after'] = 'told' } }"),
+        );
+        let first = bench.send(&["/long"]).await;
+        bench.until("the first is in the lane", || bench.worker.lane.len() == 1).await;
+        let ran = bench.send(&["/ran"]).await;
+        bench.until("a reply waits to be told to `after`", || bench.worker.lane.len() == 2).await;
+        let waiting = bench.send(&["/long"]).await;
+        bench.until("another waits to begin", || bench.worker.lane.len() == 3).await;
+        let mut held = Held::new(&bench.crowd);
+        held.set(usize::MAX >> 1);
+        assert!(bench.crowd.is_full() && bench.worker.lane.len() == 3);
+        for (peer, expected) in [(first, "HTTP/1.1 204 "), (ran, "HTTP/1.1 200 "), (waiting, "HTTP/1.1 503 ")]
+        {
+            let reply = bench.reply(peer).await;
+            assert!(reply.starts_with(expected), "{expected}: {reply}");
+            assert_eq!(reply.contains("\r\nx-after: told\r\n"), !expected.contains("503"), "{reply}");
+        }
     });
 }

@@ -72,7 +72,9 @@ impl Door {
             None => return self.count(self.stretch.get()),
         };
         let known = self.stretch.get();
-        self.stretch.set(known - known / LAST_DIVISOR + ran / LAST_DIVISOR);
+        let is_first = known.is_zero();
+        let stretch = if is_first { ran } else { known - known / LAST_DIVISOR + ran / LAST_DIVISOR };
+        self.stretch.set(stretch);
         self.count(ran);
     }
 

@@ -47,6 +47,15 @@ fn a_turn_has_one_slice_of_scripts_whoever_ran_it() {
 }
 
 #[test]
+fn the_first_of_a_route_tells_by_itself_whether_they_are_long() {
+    let lane = lane();
+    let (long, short) = (lane.door(), lane.door());
+    long.end(long.begin().map(|begun| begun - SLICE / LONG_DIVISOR), false);
+    short.end(short.begin().map(|begun| begun - SLICE / (2 * LONG_DIVISOR)), false);
+    assert!(long.is_long() && !short.is_long());
+}
+
+#[test]
 fn scripts_that_became_short_are_held_back_no_longer() {
     let lane = lane();
     let door = lane.door();

@@ -15,7 +15,7 @@ use tollgate_backend::Client;
 use tollgate_http::RequestHead;
 use tollgate_script::{Body, Context, Host, Keeper, Request, RequestId, TraceRule};
 
-use crate::accept::{self, Accepted, Acceptor};
+use crate::accept::{self, Accepted, Acceptor, Arrivals};
 use crate::admission::Admission;
 use crate::app::Sources;
 use crate::clock::{Clock, TICK};
@@ -81,6 +81,7 @@ pub(crate) struct Worker {
     /// Connections that are being told that there are too many.
     pub(crate) refusals: Cell<usize>,
     pub(crate) admission: Admission,
+    pub(crate) arrivals: Arrivals,
     pub(crate) lane: Rc<Lane>,
     /// Looks after the VMs of the scripts.
     pub(crate) keeper: Rc<Keeper>,
@@ -115,6 +116,7 @@ impl Worker {
             cells: cells.clone(),
             refusals: Cell::new(0),
             admission: Admission::new(queue_age_max),
+            arrivals: Arrivals::new(),
             lane,
             keeper,
             service: RefCell::new(service),
@@ -353,6 +355,7 @@ async fn tick(worker: &Worker) {
         worker.lane.relax(worker.clock.coarse());
         worker.lane.tell(worker.clock.coarse(), worker.index);
         worker.admission.tell(worker.clock.coarse(), worker.index);
+        worker.arrivals.tell(worker.clock.coarse(), worker.index);
         if worker.clock.ticks().is_multiple_of(POOLS_SWEPT_TICKS) {
             worker.client().sweep(worker.clock.coarse());
         }

@@ -3,6 +3,7 @@
 //! Without a descriptor for a connection it could neither be served nor refused, and its client would wait: then a
 //! spare descriptor is given up for a moment, to accept and to close.
 
+mod arrivals;
 mod refuse;
 mod turn;
 
@@ -23,9 +24,11 @@ use tokio::task::spawn_local;
 use crate::conn::{self, Origin, Socket};
 use crate::crowd::Seat;
 use crate::listen::{Family, Listener};
+use crate::seldom::Spell;
 use crate::server::Order;
 use crate::sys;
 use crate::worker::Worker;
+pub(crate) use arrivals::Arrivals;
 use refuse::{refuse, turn_away};
 use turn::{Fate, Turns};
 
@@ -48,15 +51,6 @@ pub(crate) struct Acceptor {
     proxy_protocol: bool,
     is_deferred: bool,
     outlives_us: bool,
-    state: State,
-}
-
-/// Whether connections can be accepted: a change is told, once.
-#[derive(PartialEq, Eq)]
-enum State {
-    Well,
-    Full,
-    Failing,
 }
 
 impl Acceptor {
@@ -69,7 +63,6 @@ impl Acceptor {
             proxy_protocol: listener.proxy_protocol,
             is_deferred: listener.is_deferred,
             outlives_us: listener.outlives_us,
-            state: State::Well,
         })
     }
 
@@ -120,13 +113,13 @@ impl Acceptor {
         let (family, crowd) = (self.family, &worker.crowd);
         worker.cells.count_accepted();
         let Some(socket) = crowd.spares.unless_lacking(socket) else {
+            unserved(worker, &worker.arrivals.descriptors);
             return worker.cells.count_closed();
         };
         let Some(seat) = crowd.enter(worker.index) else {
-            self.change(State::Full, "there are as many connections as may be: further ones are refused");
+            unserved(worker, &worker.arrivals.connections);
             return refuse(worker, socket, family);
         };
-        self.change(State::Well, "connections are accepted again");
         let origin = Origin { peer, proxy_protocol: self.proxy_protocol };
         let accepted = Accepted { seat, socket, family, is_deferred: self.is_deferred, origin };
         match crowd.emptier_than(worker.index) {
@@ -156,7 +149,7 @@ impl Acceptor {
                 | Errno::NETUNREACH,
             ) => {}
             Some(Errno::MFILE | Errno::NFILE) => {
-                self.change(State::Failing, "no descriptor is left: connections are closed as they come");
+                unserved(worker, &worker.arrivals.descriptors);
                 let accept = || accept(self.socket.get_ref()).map(|(socket, _)| socket);
                 match worker.crowd.spares.close_one(accept) {
                     Ok(()) => {
@@ -169,23 +162,17 @@ impl Acceptor {
             }
             _ => {
                 tracing::debug!(%error, "cannot accept");
-                self.change(State::Failing, "cannot accept connections, trying again");
+                unserved(worker, &worker.arrivals.failures);
                 tokio::time::sleep(PAUSE).await;
             }
         }
     }
+}
 
-    fn change(&mut self, state: State, text: &str) {
-        if self.state == state {
-            return;
-        }
-        match state {
-            State::Well => tracing::info!("{text}"),
-            State::Full => tracing::warn!("{text}"),
-            State::Failing => tracing::error!("{text}"),
-        }
-        self.state = state;
-    }
+/// Has the log hear of one that is not served, at once if it is the first.
+fn unserved(worker: &Worker, reason: &Spell) {
+    reason.note();
+    worker.arrivals.tell(worker.clock.coarse(), worker.index);
 }
 
 /// Serves the connections that other workers hand over, until the worker drains and there are none left.

@@ -160,7 +160,9 @@ impl Code {
                 "free or add disk space under log.dir, or mend the sink that holds segments back"
             }
             Self::WorkerStalled => "look what it does (perf top, gdb -p), then restart",
-            Self::Behind => "add workers or machines, or find the slow route below",
+            Self::Behind | Self::ScriptsBehind => {
+                "add workers or machines, or find the slow route in `tollgate status`"
+            }
             Self::MemoryFull => "look for slow clients or a slow disk; raise server.in_flight_bytes_max",
             Self::ConnectionsFull => {
                 "raise server.connections_max and LimitNOFILE, or lower server.idle_timeout"
@@ -183,7 +185,6 @@ impl Code {
             Self::DescriptorsFull => {
                 "raise LimitNOFILE (ulimit -n), or lower server.connections_max and server.idle_timeout"
             }
-            Self::ScriptsBehind => "add workers or machines, or find the slow route below",
             Self::DescriptorsShort => "raise LimitNOFILE (ulimit -n), or lower server.connections_max",
             Self::BackendDown => "look at the backend; its routes are refused at once until it answers again",
             Self::BackendUnresolved => {

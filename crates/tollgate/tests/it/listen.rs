@@ -1,5 +1,6 @@
 //! Sockets as a system hands them out: from systemd, from a dead server, from a system that has no descriptors left.
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
+use crate::client::{Client, get};
 use crate::program::{App, BINARY, Running, eventually};
 
 const ROUTE: &str = "[[route]]\npath = \"/\"\nreply = { body = \"hello\" }\n";
@@ -149,9 +151,26 @@ fn without_any_descriptor_accepting_costs_no_processor_and_goes_on_later() {
     assert!(used < span / 5, "{used:?} of {span:?}");
     limit(1024);
     eventually("a connection is served again", || is_served(&mut connect(&server)).then_some(()));
+    eventually("that is told", || server.has_logged("connections are accepted again").then_some(()));
     let (status, log) = server.stop();
     assert!(status.success() && log.contains("no descriptor is left"), "{log}");
-    assert!(log.contains("connections are accepted again"), "{log}");
+}
+
+#[test]
+fn however_often_connections_come_and_go_at_the_bound_a_line_tells_of_it() {
+    let app = App::new(&format!("workers = 1\nconnections_max = 4\n{ROUTE}"), &[]);
+    let server = app.start();
+    let mut kept: VecDeque<_> = (0..4).map(|_| taken_on(&server).expect("there is a place")).collect();
+    for _ in 0..20 {
+        assert!(taken_on(&server).is_none());
+        kept.pop_front();
+        kept.push_back(eventually("another takes the place", || taken_on(&server)));
+    }
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log}");
+    let lines = log.lines().filter(|line| line.contains("connections as may be")).count();
+    assert!((1..=3).contains(&lines), "{log}");
+    assert!(!log.contains("accepted again"), "{log}");
 }
 
 /// What the process had of all processors so far, in steps of 10 ms.
@@ -167,6 +186,15 @@ fn connect(server: &Running) -> TcpStream {
     let stream = TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     stream
+}
+
+/// A client that was answered; none if it is one too many.
+fn taken_on(server: &Running) -> Option<Client> {
+    let mut client = server.connect();
+    assert!(client.send(&get("/")));
+    let status = client.reply().expect("a reply").status;
+    assert!([200, 503].contains(&status), "{status}");
+    (status == 200).then_some(client)
 }
 
 /// Asks and keeps the connection; a server that says nothing in time is a failure.

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -132,9 +133,9 @@ impl App {
         let mut command = Command::new(BINARY);
         command.args(arguments).current_dir(self.path());
         let mut process = Process::spawn(&mut command);
-        let stdout = read_whole(process.child.stdout.take().unwrap());
+        let stdout = Told::by(process.child.stdout.take().unwrap());
         let (status, stderr) = process.wait();
-        Output { status, stdout: stdout.join().unwrap().into_bytes(), stderr: stderr.into_bytes() }
+        Output { status, stdout: stdout.whole().into_bytes(), stderr: stderr.into_bytes() }
     }
 
     /// Runs a command that prints until it is told to end.
@@ -196,7 +197,7 @@ impl App {
 /// A child of this test. It is killed when dropped, whatever happens.
 struct Process {
     child: Child,
-    stderr: Option<JoinHandle<String>>,
+    stderr: Option<Told>,
 }
 
 impl Process {
@@ -205,7 +206,7 @@ impl Process {
         let mut child = spawned.unwrap_or_else(|error| {
             panic!("cannot run {}: {error}: `make tools` installs strace", command.get_program().display())
         });
-        let stderr = read_whole(child.stderr.take().unwrap());
+        let stderr = Told::by(child.stderr.take().unwrap());
         Self { child, stderr: Some(stderr) }
     }
 
@@ -225,7 +226,7 @@ impl Process {
     /// Waits for the end; returns it and all that came on stderr.
     fn wait(mut self) -> (ExitStatus, String) {
         let status = eventually("the program ends", || self.child.try_wait().unwrap());
-        (status, self.stderr.take().unwrap().join().unwrap())
+        (status, self.stderr.take().unwrap().whole())
     }
 }
 
@@ -313,6 +314,11 @@ impl Running {
         Client::connect(self.address)
     }
 
+    /// Whether it logged that already.
+    pub(crate) fn has_logged(&self, text: &str) -> bool {
+        self.process.stderr.as_ref().is_some_and(|told| told.text.lock().unwrap().contains(text))
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         self.process.signal(signal);
     }
@@ -370,12 +376,31 @@ pub(crate) fn told(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-fn read_whole(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
-    thread::spawn(move || {
-        let mut text = String::new();
-        pipe.read_to_string(&mut text).unwrap();
-        text
-    })
+/// What came through a pipe so far.
+struct Told {
+    text: Arc<Mutex<String>>,
+    reading: JoinHandle<()>,
+}
+
+impl Told {
+    fn by(pipe: impl Read + Send + 'static) -> Self {
+        let text = Arc::<Mutex<String>>::default();
+        let told = text.clone();
+        let reading = thread::spawn(move || {
+            let (mut pipe, mut line) = (BufReader::new(pipe), String::new());
+            while pipe.read_line(&mut line).unwrap() > 0 {
+                told.lock().unwrap().push_str(&line);
+                line.clear();
+            }
+        });
+        Self { text, reading }
+    }
+
+    /// All of it, once the other end is closed.
+    fn whole(self) -> String {
+        self.reading.join().unwrap();
+        std::mem::take(&mut *self.text.lock().unwrap())
+    }
 }
 
 /// Gives the first line as soon as it is there, and reads the rest so that the program is never stopped by a full pipe.

@@ -1,0 +1,45 @@
+//! Why connections of a worker are not served, as the log hears of it: clients do not decide how often.
+
+use std::time::{Duration, Instant};
+
+use crate::seldom::{News, Spell};
+
+const LINE_PAUSE: Duration = Duration::from_secs(10);
+
+/// What connections met that were not served.
+pub(crate) struct Arrivals {
+    /// There were as many as may be.
+    pub(super) connections: Spell,
+    /// No descriptor was left for them.
+    pub(super) descriptors: Spell,
+    /// The system had another reason.
+    pub(super) failures: Spell,
+}
+
+impl Arrivals {
+    pub(crate) fn new() -> Self {
+        let spell = || Spell::new(LINE_PAUSE);
+        Self { connections: spell(), descriptors: spell(), failures: spell() }
+    }
+
+    /// Tells the log what there is to tell.
+    pub(crate) fn tell(&self, now: Instant, worker: usize) {
+        let news = [&self.connections, &self.descriptors, &self.failures].map(|spell| spell.news(now));
+        if let [Some(News::Happened(refused)), ..] = news {
+            tracing::warn!(
+                worker,
+                refused,
+                "there are as many connections as may be: further ones are refused"
+            );
+        }
+        if let [_, Some(News::Happened(closed)), _] = news {
+            tracing::error!(worker, closed, "no descriptor is left: connections are closed as they come");
+        }
+        if let [.., Some(News::Happened(failures))] = news {
+            tracing::error!(worker, failures, "cannot accept connections, trying again");
+        }
+        if news.contains(&Some(News::Over)) {
+            tracing::info!(worker, "connections are accepted again");
+        }
+    }
+}

@@ -155,6 +155,8 @@ impl Acceptor {
                 | Errno::OPNOTSUPP
                 | Errno::NETUNREACH,
             ) => {}
+            // What was only kept makes room for who comes.
+            Some(Errno::MFILE | Errno::NFILE) if worker.service().shelf.clear() => {}
             Some(Errno::MFILE | Errno::NFILE) => {
                 self.change(State::Failing, "no descriptor is left: connections are closed as they come");
                 let accept = || accept(self.socket.get_ref()).map(|(socket, _)| socket);

@@ -290,14 +290,14 @@ mod tests {
     use std::fs;
     use std::time::Instant;
 
-    use super::super::Files;
+    use super::super::{Files, Means};
     use super::*;
 
     #[test]
     fn each_request_looks_whether_a_file_was_written_in_place() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        let files = Files::new(&FilesSpec::new(folder.path().to_owned()), &Rc::default());
+        let files = Files::new(&FilesSpec::new(folder.path().to_owned()), &Means::default());
         // The requests began together.
         let look = Look { at: Instant::now(), wall_us: 0, errand: None, is_patient: false };
         for len in [100_000, 99_999, 100_001] {

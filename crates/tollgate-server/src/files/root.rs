@@ -274,6 +274,12 @@ impl From<Errno> for OpenError {
     }
 }
 
+impl OpenError {
+    pub(super) fn is_for_want_of_descriptors(&self) -> bool {
+        matches!(self, Self::Busy(Errno::MFILE | Errno::NFILE))
+    }
+}
+
 impl From<OpenError> for io::Error {
     fn from(error: OpenError) -> Self {
         Self::other(error)

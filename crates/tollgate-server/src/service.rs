@@ -248,6 +248,9 @@ impl Service {
                 if let Some(cors) = policy(&resource) {
                     cors.grant(head).add_to(&mut reply);
                 }
+                if let Some(lines) = resource.endpoints().flatten().find_map(|endpoint| endpoint.lines()) {
+                    reply.lines = lines;
+                }
                 reply
             }
             Routed::MissingSlash => redirect_below(decoded.unwrap_or_else(|| head.path()), head.query()),

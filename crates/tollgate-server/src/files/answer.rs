@@ -220,11 +220,11 @@ impl Files {
         let status = reply.status.as_u16();
         let page = self.spec.error_pages.iter().find(|(of, _)| *of == status);
         let page = page.and_then(|(_, path)| self.resource(path, look.at_once()).ok()?);
-        let mut lines = Vec::new();
-        self.spec.push_headers(&mut lines);
+        let lines = self.lines();
         match page {
-            None => Reply { lines: lines.into(), ..reply },
+            None => Reply { lines, ..reply },
             Some(page) => {
+                let mut lines = Vec::from(lines);
                 push_field(&mut lines, b"Content-Type", page.plain().content_type().as_bytes());
                 let fields = reply.fields.into_iter().filter(|(name, _)| name != "Content-Type").collect();
                 let whole = selected::whole(page.plain(), reply.status);

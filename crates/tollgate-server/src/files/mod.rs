@@ -34,6 +34,8 @@ mod work;
 
 use std::rc::Rc;
 
+use bytes::Bytes;
+
 use cache::Cache;
 use digests::Digests;
 pub(crate) use errand::Errand;
@@ -82,5 +84,12 @@ impl Files {
             digests: Rc::new(Digests::new(work.clone())),
             work: work.clone(),
         }
+    }
+
+    /// The field lines of every reply.
+    pub(crate) fn lines(&self) -> Bytes {
+        let mut lines = Vec::new();
+        self.spec.push_headers(&mut lines);
+        lines.into()
     }
 }

@@ -19,6 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use tollgate_backend::{Client, UploadPlace};
 use tollgate_http::{Method, Methods, RequestHead, StatusCode};
 use tollgate_log::Level;
@@ -237,6 +238,14 @@ impl Endpoint {
         match &self.handler {
             Handler::Collect(_) => collect::refusal(head),
             Handler::Script(_) | Handler::Files(_) | Handler::Proxy(_) | Handler::Reply(_) => None,
+        }
+    }
+
+    /// The field lines of every reply, also where no method of its path is the one that is asked for.
+    pub(crate) fn lines(&self) -> Option<Bytes> {
+        match &self.handler {
+            Handler::Files(files) => Some(files.lines()),
+            Handler::Script(_) | Handler::Collect(_) | Handler::Proxy(_) | Handler::Reply(_) => None,
         }
     }
 

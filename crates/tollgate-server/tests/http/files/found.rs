@@ -211,6 +211,19 @@ fn only_get_and_head_are_taken() {
 }
 
 #[test]
+fn a_method_that_is_not_taken_is_told_with_the_fields_of_the_route() {
+    let server = site()
+        .tune(|options| options.routes.clear())
+        .files("/*", |spec| spec.headers = vec![("X-Frame-Options".to_owned(), "DENY".to_owned())])
+        .start();
+    for (method, status) in [("POST", 405), ("OPTIONS", 204)] {
+        let reply = ask(&server, method, "/a.txt", "Content-Length: 0\r\n");
+        assert_eq!((reply.status, reply.field("x-frame-options")), (status, Some("DENY")), "{method}");
+        assert_eq!(reply.field("x-content-type-options"), Some("nosniff"));
+    }
+}
+
+#[test]
 fn a_client_gets_the_coding_it_likes_and_others_are_told_that_there_are_some() {
     let server = site().file("public/a.txt.gz", "GZ").file("public/a.txt.br", "BR").start();
     let ask = |accept: &str| ask(&server, "GET", "/a.txt", &format!("Accept-Encoding: {accept}\r\n"));

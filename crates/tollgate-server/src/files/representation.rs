@@ -197,7 +197,7 @@ impl Representation {
     }
 
     pub(super) fn validators<'a>(&self, heads: &'a Heads) -> Validators<'a> {
-        Validators { etag: heads.etag.as_bytes(), modified_s: self.modified_s }
+        Validators { etag: heads.etag(), modified_s: self.modified_s }
     }
 
     pub(super) fn coding(&self) -> Option<&'static str> {
@@ -219,6 +219,11 @@ impl Representation {
 }
 
 impl Heads {
+    /// Empty: there is none.
+    pub(super) fn etag(&self) -> &[u8] {
+        self.etag.as_bytes()
+    }
+
     fn new(etag: String, of: &Representation) -> Self {
         let mut lines = Vec::new();
         if !etag.is_empty() {

@@ -4,7 +4,7 @@
 use std::iter;
 use std::rc::Rc;
 
-use tollgate_http::{RequestHead, accepted_coding};
+use tollgate_http::{RequestHead, accepted_coding, accepts_identity, is_selective, names_tag};
 
 use super::compress::Coding;
 use super::look::Look;
@@ -74,6 +74,14 @@ impl Resource {
     /// The representation for a client: of codings that it likes as much, what lies beside the file goes before what is made.
     pub(super) fn select(&self, head: &RequestHead, made: &Rc<Made>) -> Rc<Representation> {
         if self.coded.is_empty() && !self.is_compressed {
+            return self.plain.clone();
+        }
+        // What is made goes and comes: who has the plain one has what is current.
+        if self.is_compressed
+            && is_selective(head)
+            && self.plain.heads().is_some_and(|heads| names_tag(head, heads.etag()))
+            && accepts_identity(head)
+        {
             return self.plain.clone();
         }
         let beside: Vec<_> = self.coded.iter().filter_map(|coded| coded.coding()).collect();

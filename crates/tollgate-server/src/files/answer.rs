@@ -104,17 +104,18 @@ impl Files {
 
     /// The reply that waited for this alone.
     fn settled(&self, news: News, request: &Request, begun: Instant) -> Reply {
+        let look = Look::of(request, begun, None);
         let error = match news {
             News::Reply(reply) => return *reply,
-            News::Listed(Ok(rendered)) => return self.listed(rendered, &request.head),
+            News::Listed(Ok(rendered)) => return self.listed(rendered, &request.head, look),
             News::Listed(Err(error)) => error,
             News::Digested(_) | News::Failed | News::Opened(_) => OpenError::Busy(Errno::AGAIN),
         };
-        self.with_page(refused(&error, request), Look::of(request, begun, None))
+        self.with_page(refused(&error, request), look)
     }
 
     /// A listing is what its bytes say: so its tag is strong, whatever those of files are made of.
-    fn listed(&self, rendered: Rendered, head: &RequestHead) -> Reply {
+    fn listed(&self, rendered: Rendered, head: &RequestHead, look: Look<'_>) -> Reply {
         let form = form_for(head);
         let mut lines = Vec::new();
         let etag = match self.spec.etag {
@@ -130,7 +131,10 @@ impl Files {
         let validators = Validators { etag: etag.as_bytes(), modified_s: None };
         let reply = match Precondition::evaluate(head, &validators) {
             Precondition::NotModified => Reply::empty(StatusCode::NOT_MODIFIED),
-            Precondition::Failed => Reply::text(StatusCode::PRECONDITION_FAILED, "it is not what you have"),
+            Precondition::Failed => {
+                let reply = Reply::text(StatusCode::PRECONDITION_FAILED, "it is not what you have");
+                return self.with_page(reply, look);
+            }
             Precondition::Met => {
                 let mut reply = Reply::new(StatusCode::OK, form.content_type(), rendered.content);
                 if let Some((algorithm, digest)) = rendered.digest {

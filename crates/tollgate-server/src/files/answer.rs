@@ -26,19 +26,21 @@ use crate::reply::Reply;
 use crate::service::redirect_below;
 
 impl Files {
-    /// Answers a request that came when `begun` says. Pending: a thread looks for what is missing.
+    /// Answers a request that came when `begun` says. Pending: a thread looks for what is missing, or has to be asked to by another
+    /// call, where there is no context.
     pub(crate) fn poll_answer(
         &self,
         request: &Request,
         begun: Instant,
         errand: &mut Option<Box<Errand>>,
-        context: &mut Context<'_>,
+        mut context: Option<&mut Context<'_>>,
     ) -> Poll<Reply> {
         loop {
-            if let Some(errand) = errand
-                && let Some(news) = ready!(errand.poll(context))
-            {
-                return Poll::Ready(self.settled(news, request, begun));
+            if let Some(errand) = errand {
+                let Some(context) = context.as_deref_mut() else { return Poll::Pending };
+                if let Some(news) = ready!(errand.poll(context)) {
+                    return Poll::Ready(self.settled(news, request, begun));
+                }
             }
             match self.answer(request, begun, errand.as_deref()) {
                 Ok(reply) => return Poll::Ready(reply),

@@ -63,6 +63,9 @@ impl Files {
             Ok(Found::Folder) => {
                 Ok(self.with_page(redirect_below(request.path(), request.head.query()), look))
             }
+            Ok(Found::Listing) if !look.is_patient() => {
+                Ok(self.with_page(refused(&OpenError::Busy(Errno::BUSY), request), look))
+            }
             Ok(Found::Listing) => match self.root.beneath(look.at) {
                 Ok(beneath) => Err(self.list(beneath, request)),
                 Err(error) => Ok(self.with_page(refused(&error, request), look)),
@@ -92,6 +95,7 @@ impl Files {
             below: path_info.strip_prefix('/').unwrap_or(path_info).to_owned(),
             path: request.path().to_owned(),
             is_top: matches!(path_info, "" | "/"),
+            index: self.spec.index.clone(),
             dotfiles: self.spec.dotfiles,
             form: form_for(head),
             algorithm: wanted_digest(head, "want-repr-digest"),
@@ -100,7 +104,10 @@ impl Files {
         Box::pin(async move {
             let place = work.wait().await;
             let listed = Work::run(place, move || listing::list(&beneath, &wanted)).await;
-            News::Listed(listed.unwrap_or(Err(OpenError::Busy(Errno::CANCELED))))
+            match listed.unwrap_or(Err(OpenError::Busy(Errno::CANCELED))).transpose() {
+                Some(listed) => News::Listed(listed),
+                None => News::Failed,
+            }
         })
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
 use rustix::io::Errno;
 
 use super::look::Look;
@@ -166,6 +166,16 @@ impl Beneath {
             }
             _ => Err(Errno::NXIO),
         }
+    }
+
+    /// The same rule for what lies beneath a folder in it.
+    pub(super) fn at(&self, folder: OwnedFd) -> Self {
+        Self { folder: Arc::new(folder), resolve: self.resolve }
+    }
+
+    /// What the folder holds.
+    pub(super) fn entries(&self) -> Result<Dir, OpenError> {
+        Ok(Dir::read_from(&*self.folder)?)
     }
 
     /// Opens what is at a path below, which does not begin with a slash.

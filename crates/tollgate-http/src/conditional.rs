@@ -52,6 +52,13 @@ impl Precondition {
     }
 }
 
+/// Tells whether a condition names an entity tag itself, not by `*`.
+pub fn names_tag(head: &RequestHead, etag: &[u8]) -> bool {
+    let is_named =
+        |name| values(head, name).any(|value| tags(value).any(|tag| is_same(tag, etag, Comparison::Weak)));
+    !etag.is_empty() && ["if-match", "if-none-match", "if-range"].into_iter().any(is_named)
+}
+
 /// Tells whether a GET may get something else than the whole of what is there, or more: it has a precondition, a range (RFC 9110
 /// sections 13.1 and 14.2) or a wish for digests (RFC 9530 section 4). One look at each field, where most requests have none of these.
 pub fn is_selective(head: &RequestHead) -> bool {
@@ -230,6 +237,22 @@ mod tests {
         for name in ["Want-Repr-Digest", "want-content-digest"] {
             check(&format!("{name}: sha-256=1\r\n"), true);
         }
+    }
+
+    #[test]
+    fn a_tag_is_named_by_each_condition_and_not_by_a_star() {
+        let check = |fields: &str, expected| {
+            assert_eq!(names_tag(&head("GET", fields), b"\"a\""), expected, "{fields}");
+        };
+        for name in ["If-Match", "if-none-match", "If-Range"] {
+            check(&format!("{name}: \"a\"\r\n"), true);
+            check(&format!("{name}: W/\"a\"\r\n"), true);
+            check(&format!("{name}: \"b\"\r\n"), false);
+            check(&format!("{name}: *\r\n"), false);
+        }
+        check("If-None-Match: \"b\", \"a\"\r\n", true);
+        check("ETag: \"a\"\r\n", false);
+        assert!(!names_tag(&head("GET", "If-None-Match: \"\"\r\n"), b""));
     }
 
     #[test]

@@ -36,7 +36,7 @@ mod structured;
 mod target;
 
 pub use chunked::{ChunkedDecoder, Decoded, LAST_CHUNK, write_chunk};
-pub use conditional::{Precondition, Validators, is_range_current, is_selective};
+pub use conditional::{Precondition, Validators, is_range_current, is_selective, names_tag};
 pub use connection::{connection_options, is_hop_by_hop_field};
 pub use cookie::cookie_pairs;
 pub use date::{http_date, parse_http_date};
@@ -47,7 +47,7 @@ pub use form_data::{FormError, FormEvent, FormPart, FormPartHead, FormParts, For
 pub use framing::BodyFraming;
 pub use limits::{Limits, UnderscoreNames};
 pub use method::{Method, Methods};
-pub use negotiate::{acceptable_media, accepted_coding, accepted_media};
+pub use negotiate::{acceptable_media, accepted_coding, accepted_media, accepts_identity};
 pub use path::{normalise_path, write_origin_path, write_path};
 pub use query::query_pairs;
 pub use range::{RANGES_MAX, Ranges};

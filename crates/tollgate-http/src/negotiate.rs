@@ -18,6 +18,11 @@ pub fn accepted_coding(head: &RequestHead, offered: &[&str]) -> Option<usize> {
     (identity.unwrap_or_default() <= best).then_some(place)
 }
 
+/// Tells whether no coding at all is acceptable (RFC 9110 section 12.5.3).
+pub fn accepts_identity(head: &RequestHead) -> bool {
+    quality(head, "identity").or_else(|| quality(head, "*")) != Some(0)
+}
+
 /// Returns the place in `offered`, best first, of the media type that the client likes most. A client that accepts none of them gets
 /// the first, rather than nothing.
 pub fn accepted_media(head: &RequestHead, offered: &[&str]) -> usize {

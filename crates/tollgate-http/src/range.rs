@@ -10,7 +10,7 @@ pub const RANGES_MAX: usize = 16;
 /// What a `Range` field comes to for a representation of some length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ranges {
-    /// The field does not count: another unit, no range at all, too many of them, or more bytes than the whole has.
+    /// The field does not count: another unit, no range at all, too many of them, or some last bytes of nothing.
     Whole,
     /// These, each with at least one byte and within the length; none overlaps another.
     Parts(Vec<Range<u64>>),
@@ -24,17 +24,18 @@ impl Ranges {
     pub fn select(value: &[u8], length: u64) -> Self {
         let Some(set) = range_set(value) else { return Self::Whole };
         let mut parts = Vec::new();
-        let mut count = 0;
+        let (mut count, mut is_satisfiable) = (0, false);
         for spec in connection_options(set) {
             let Some(spec) = Spec::parse(spec) else { return Self::Whole };
             count += 1;
+            is_satisfiable |= spec.is_satisfiable(length);
             parts.extend(spec.within(length));
         }
         match count {
             0 => Self::Whole,
             _ if count > RANGES_MAX => Self::Whole,
-            _ if parts.is_empty() && length == 0 && set.starts_with(b"-") => Self::Whole,
-            _ if parts.is_empty() => Self::Unsatisfiable,
+            _ if !is_satisfiable => Self::Unsatisfiable,
+            _ if parts.is_empty() => Self::Whole,
             _ => Self::Parts(joined(parts)),
         }
     }
@@ -63,6 +64,14 @@ impl Spec {
                 let (first, last) = (number(first)?, number(last)?);
                 (first <= last).then_some(Self::From(first, last))
             }
+        }
+    }
+
+    /// RFC 9110 section 14.1.2: some last bytes of nothing are satisfiable, too.
+    fn is_satisfiable(&self, length: u64) -> bool {
+        match *self {
+            Self::From(first, _) => first < length,
+            Self::Last(bytes) => bytes > 0,
         }
     }
 
@@ -161,6 +170,10 @@ mod tests {
         check("bytes=0-", 0, Ranges::Unsatisfiable);
         // Nothing of nothing is all of it, and no Content-Range can say so.
         check("bytes=-5", 0, Ranges::Whole);
+        check("bytes=0-5,-5", 0, Ranges::Whole);
+        // RFC 9110 section 14.1.2: a suffix of nothing is not satisfiable.
+        check("bytes=-0", 0, Ranges::Unsatisfiable);
+        check("bytes=0-5,-0", 0, Ranges::Unsatisfiable);
     }
 
     proptest! {

@@ -17,7 +17,7 @@ use crate::conn::Destination;
 use crate::cors::{self, Cors};
 use crate::dev::Dev;
 use crate::error::StartError;
-use crate::files::Work;
+use crate::files::{Means, Shelf};
 use crate::handler::{BackendFetcher, Endpoint, Routes, Scripts, allowed_methods};
 use crate::lane::Lane;
 use crate::observe::{RouteCells, RouteName, WorkerCells};
@@ -104,6 +104,8 @@ pub(crate) struct Service {
     /// What it is made of.
     pub(crate) sources: Sources,
     pub(crate) client: Rc<Client>,
+    /// What its files are kept open on.
+    pub(crate) shelf: Rc<Shelf>,
     /// What is counted of its routes.
     pub(crate) route_cells: Vec<Arc<RouteCells>>,
     routes: Rc<Routes>,
@@ -118,7 +120,7 @@ pub(crate) struct Building<'a> {
     throttles: std::slice::Iter<'a, Option<Arc<Throttle>>>,
     hosts: Hosts,
     streams: Rc<[Rc<StreamPlan>]>,
-    work: Rc<Work>,
+    means: Means,
     client: Rc<Client>,
     lane: &'a Rc<Lane>,
     cells: &'a WorkerCells,
@@ -142,9 +144,9 @@ impl<'a> Building<'a> {
         let streams: Rc<[_]> = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
         let hosts =
             hosts.with_streams(options, &streams).map_err(|error| StartError::Script(error.to_string()))?;
-        let (work, route_cells, routes) = (Rc::default(), Vec::new(), RouteTable::default());
+        let (means, route_cells, routes) = (Means::new(options), Vec::new(), RouteTable::default());
         let throttles = throttles.iter();
-        Ok(Self { options, throttles, hosts, streams, work, client, lane, cells, route_cells, routes })
+        Ok(Self { options, throttles, hosts, streams, means, client, lane, cells, route_cells, routes })
     }
 
     /// Adds the next route; loads its script.
@@ -156,7 +158,7 @@ impl<'a> Building<'a> {
         self.route_cells.push(cells.clone());
         let scripts = Scripts { host: self.hosts.of(spec).clone(), door: self.lane.door() };
         let mut endpoint =
-            Endpoint::new(spec, &self.streams, scripts, &self.work, &self.client, cells, self.options)
+            Endpoint::new(spec, &self.streams, scripts, &self.means, &self.client, cells, self.options)
                 .map_err(|error| StartError::Script(error.to_string()))?;
         endpoint.throttle = self.throttles.next().cloned().flatten();
         endpoint.streams = self.hosts.streams_of(spec, &self.streams);
@@ -170,6 +172,7 @@ impl<'a> Building<'a> {
         Service {
             sources: self.hosts.sources(),
             client: self.client,
+            shelf: self.means.shelf,
             rules: Rc::new(Rules::new(self.options)),
             route_cells: self.route_cells,
             hosts: self.hosts,
@@ -244,6 +247,9 @@ impl Service {
                 let mut reply = allowed(status, resource.methods());
                 if let Some(cors) = policy(&resource) {
                     cors.grant(head).add_to(&mut reply);
+                }
+                if let Some(lines) = resource.endpoints().flatten().find_map(|endpoint| endpoint.lines()) {
+                    reply.lines = lines;
                 }
                 reply
             }

@@ -44,6 +44,8 @@ const FULL: &str = "too much is in flight: nothing was recorded";
 
 /// Connections to backends are looked through each second.
 const POOLS_SWEPT_TICKS: u32 = 4;
+/// What nobody asked for in the last five seconds is closed after five more.
+const SHELF_TURNED_TICKS: u32 = 20;
 
 /// Where connections come to a worker.
 pub(crate) struct Entrance {
@@ -207,8 +209,11 @@ impl Worker {
         self.lane.set_age_max(queue_age_max);
         self.cells.serve(service.route_cells.clone());
         service.hosts.set_keeper(&self.keeper);
+        let before = self.service.replace(service);
+        // Its last requests need no more than what they hold.
+        before.shelf.clear();
         // What goes here closes a VM: nobody may be looking.
-        drop(self.service.replace(service));
+        drop(before);
     }
 
     /// The script hosts of this moment.
@@ -358,6 +363,9 @@ async fn tick(worker: &Worker) {
         worker.arrivals.tell(worker.clock.coarse(), worker.index);
         if worker.clock.ticks().is_multiple_of(POOLS_SWEPT_TICKS) {
             worker.client().sweep(worker.clock.coarse());
+        }
+        if worker.clock.ticks().is_multiple_of(SHELF_TURNED_TICKS) {
+            worker.service().shelf.turn();
         }
         worker.tell();
         let begun = Instant::now();

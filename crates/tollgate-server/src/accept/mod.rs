@@ -148,6 +148,8 @@ impl Acceptor {
                 | Errno::OPNOTSUPP
                 | Errno::NETUNREACH,
             ) => {}
+            // What was only kept makes room for who comes.
+            Some(Errno::MFILE | Errno::NFILE) if worker.service().shelf.clear() => {}
             Some(Errno::MFILE | Errno::NFILE) => {
                 unserved(worker, &worker.arrivals.descriptors);
                 let accept = || accept(self.socket.get_ref()).map(|(socket, _)| socket);

@@ -10,7 +10,8 @@
 //! Handlers run where the connection would wait otherwise, in turns: after a slice of one of them the other connections of
 //! the worker have theirs. A connection with many running handlers has no larger share of the worker than one with one:
 //! for those of its scripts that go on after a slice, or may not begin at once, it has one place in the lane of the worker. (A
-//! reply that a script streams has a place of its own.)
+//! reply that a script streams has a place of its own.) And a thread of the worker looks at files for one of its handlers at a time,
+//! not before the client has taken the replies to those before it.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -187,7 +188,7 @@ impl Queue {
     /// Runs handlers until one has run its slice, or none can go on: those that wait are asked once.
     fn run(&mut self, worker: &Worker, context: &mut Context<'_>) {
         let recorder = &worker.recorder;
-        for entry in &mut self.running {
+        for entry in self.running.iter_mut().filter(|entry| !entry.has_errand()) {
             let before = entry.bytes;
             entry.poll_wait(context);
             self.bytes = self.bytes - before + entry.count();
@@ -221,6 +222,7 @@ impl Queue {
         }
         if !self.running.is_empty() {
             self.queue_up(context);
+            self.send_on_errand(context);
         }
         if std::mem::take(&mut self.is_turn_over) {
             give_turn(context);
@@ -250,6 +252,20 @@ impl Queue {
             self.is_turn_over = true;
         } else {
             ticket.watch(context.waker());
+        }
+    }
+
+    /// Asks a thread to look at files for the next one that needs it. What is not taken yet is not added to.
+    fn send_on_errand(&mut self, context: &mut Context<'_>) {
+        if !self.answered.is_empty() || self.running.iter().any(Entry::is_on_errand) {
+            return;
+        }
+        if let Some(entry) = self.running.iter_mut().find(|entry| entry.has_errand()) {
+            let before = entry.bytes;
+            entry.poll_wait(context);
+            self.bytes = self.bytes - before + entry.count();
+            // A wait that is over at once is a turn, too.
+            self.is_turn_over |= !entry.is_on_errand();
         }
     }
 
@@ -300,6 +316,14 @@ impl Entry {
         }
     }
 
+    fn has_errand(&self) -> bool {
+        matches!(&self.source, Source::Handler(visit) if visit.has_errand())
+    }
+
+    fn is_on_errand(&self) -> bool {
+        matches!(&self.source, Source::Handler(visit) if visit.is_on_errand())
+    }
+
     fn poll_wait(&mut self, context: &mut Context<'_>) {
         if let Source::Handler(visit) = &mut self.source {
             visit.poll_wait(context);
@@ -340,7 +364,7 @@ impl Entry {
     fn run(&mut self, context: &mut Context<'_>) -> Turn {
         let Source::Handler(visit) = &mut self.source else { return Turn::Over };
         let (turn, ran) = visit.run();
-        if turn == Turn::Waiting {
+        if turn == Turn::Waiting && !visit.has_errand() {
             visit.poll_wait(context);
         }
         let turn = if turn == Turn::Waiting && visit.can_run() { Turn::Sliced } else { turn };

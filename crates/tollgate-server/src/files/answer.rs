@@ -26,19 +26,21 @@ use crate::reply::Reply;
 use crate::service::redirect_below;
 
 impl Files {
-    /// Answers a request that came when `begun` says. Pending: a thread looks for what is missing.
+    /// Answers a request that came when `begun` says. Pending: a thread looks for what is missing, or has to be asked to by another
+    /// call, where there is no context.
     pub(crate) fn poll_answer(
         &self,
         request: &Request,
         begun: Instant,
         errand: &mut Option<Box<Errand>>,
-        context: &mut Context<'_>,
+        mut context: Option<&mut Context<'_>>,
     ) -> Poll<Reply> {
         loop {
-            if let Some(errand) = errand
-                && let Some(news) = ready!(errand.poll(context))
-            {
-                return Poll::Ready(self.settled(news, request, begun));
+            if let Some(errand) = errand {
+                let Some(context) = context.as_deref_mut() else { return Poll::Pending };
+                if let Some(news) = ready!(errand.poll(context)) {
+                    return Poll::Ready(self.settled(news, request, begun));
+                }
             }
             match self.answer(request, begun, errand.as_deref()) {
                 Ok(reply) => return Poll::Ready(reply),
@@ -60,6 +62,9 @@ impl Files {
             }
             Ok(Found::Folder) => {
                 Ok(self.with_page(redirect_below(request.path(), request.head.query()), look))
+            }
+            Ok(Found::Listing) if !look.is_patient() => {
+                Ok(self.with_page(refused(&OpenError::Busy(Errno::BUSY), request), look))
             }
             Ok(Found::Listing) => match self.root.beneath(look.at) {
                 Ok(beneath) => Err(self.list(beneath, request)),
@@ -90,6 +95,7 @@ impl Files {
             below: path_info.strip_prefix('/').unwrap_or(path_info).to_owned(),
             path: request.path().to_owned(),
             is_top: matches!(path_info, "" | "/"),
+            index: self.spec.index.clone(),
             dotfiles: self.spec.dotfiles,
             form: form_for(head),
             algorithm: wanted_digest(head, "want-repr-digest"),
@@ -98,23 +104,27 @@ impl Files {
         Box::pin(async move {
             let place = work.wait().await;
             let listed = Work::run(place, move || listing::list(&beneath, &wanted)).await;
-            News::Listed(listed.unwrap_or(Err(OpenError::Busy(Errno::CANCELED))))
+            match listed.unwrap_or(Err(OpenError::Busy(Errno::CANCELED))).transpose() {
+                Some(listed) => News::Listed(listed),
+                None => News::Failed,
+            }
         })
     }
 
     /// The reply that waited for this alone.
     fn settled(&self, news: News, request: &Request, begun: Instant) -> Reply {
+        let look = Look::of(request, begun, None);
         let error = match news {
             News::Reply(reply) => return *reply,
-            News::Listed(Ok(rendered)) => return self.listed(rendered, &request.head),
+            News::Listed(Ok(rendered)) => return self.listed(rendered, &request.head, look),
             News::Listed(Err(error)) => error,
             News::Digested(_) | News::Failed | News::Opened(_) => OpenError::Busy(Errno::AGAIN),
         };
-        self.with_page(refused(&error, request), Look::of(request, begun, None))
+        self.with_page(refused(&error, request), look)
     }
 
     /// A listing is what its bytes say: so its tag is strong, whatever those of files are made of.
-    fn listed(&self, rendered: Rendered, head: &RequestHead) -> Reply {
+    fn listed(&self, rendered: Rendered, head: &RequestHead, look: Look<'_>) -> Reply {
         let form = form_for(head);
         let mut lines = Vec::new();
         let etag = match self.spec.etag {
@@ -130,7 +140,10 @@ impl Files {
         let validators = Validators { etag: etag.as_bytes(), modified_s: None };
         let reply = match Precondition::evaluate(head, &validators) {
             Precondition::NotModified => Reply::empty(StatusCode::NOT_MODIFIED),
-            Precondition::Failed => Reply::text(StatusCode::PRECONDITION_FAILED, "it is not what you have"),
+            Precondition::Failed => {
+                let reply = Reply::text(StatusCode::PRECONDITION_FAILED, "it is not what you have");
+                return self.with_page(reply, look);
+            }
             Precondition::Met => {
                 let mut reply = Reply::new(StatusCode::OK, form.content_type(), rendered.content);
                 if let Some((algorithm, digest)) = rendered.digest {
@@ -220,11 +233,11 @@ impl Files {
         let status = reply.status.as_u16();
         let page = self.spec.error_pages.iter().find(|(of, _)| *of == status);
         let page = page.and_then(|(_, path)| self.resource(path, look.at_once()).ok()?);
-        let mut lines = Vec::new();
-        self.spec.push_headers(&mut lines);
+        let lines = self.lines();
         match page {
-            None => Reply { lines: lines.into(), ..reply },
+            None => Reply { lines, ..reply },
             Some(page) => {
+                let mut lines = Vec::from(lines);
                 push_field(&mut lines, b"Content-Type", page.plain().content_type().as_bytes());
                 let fields = reply.fields.into_iter().filter(|(name, _)| name != "Content-Type").collect();
                 let whole = selected::whole(page.plain(), reply.status);

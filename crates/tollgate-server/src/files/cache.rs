@@ -1,33 +1,33 @@
-//! What a worker knows of files, by path: two generations, of which the older is dropped when the younger is full. What is asked
-//! for moves to the younger, so what nobody asks for goes.
+//! What a worker knows of the files of a route, by path: two generations, of which the older is dropped when the younger is full. What
+//! is asked for moves to the younger, so what nobody asks for goes. What holds descriptors goes by the turns of the shelf, too.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::time::Instant;
 
 use foldhash::fast::RandomState;
 
 use super::resource::Resource;
+use super::shelf::Tally;
 
-/// Bounds of one generation: paths, bytes of content, descriptors.
+/// Bounds of one generation: paths, bytes of content.
 const PATHS_MAX: usize = 512;
 const CONTENT_BYTES_MAX: usize = 8 << 20;
-const DESCRIPTORS_MAX: usize = 64;
 
-#[derive(Default)]
 pub(super) struct Cache(RefCell<Generations>);
 
-#[derive(Default)]
 struct Generations {
     young: Generation,
     old: HashMap<Box<str>, Entry, RandomState>,
+    /// Shared with the caches of other routes.
+    descriptors: Rc<Tally>,
 }
 
 #[derive(Default)]
 struct Generation {
     entries: HashMap<Box<str>, Entry, RandomState>,
     content_bytes: usize,
-    descriptors: usize,
 }
 
 /// A resource, and when it was looked at.
@@ -38,6 +38,11 @@ pub(super) struct Entry {
 }
 
 impl Cache {
+    pub(super) fn new(descriptors: &Rc<Tally>) -> Self {
+        let (young, old, descriptors) = (Generation::default(), HashMap::default(), descriptors.clone());
+        Self(RefCell::new(Generations { young, old, descriptors }))
+    }
+
     pub(super) fn get(&self, path: &str) -> Option<Entry> {
         let mut generations = self.0.borrow_mut();
         if let Some(entry) = generations.young.entries.get(path) {
@@ -57,6 +62,24 @@ impl Cache {
     pub(super) fn remove(&self, path: &str) {
         self.0.borrow_mut().remove(path);
     }
+
+    /// Drops what holds descriptors and was not asked for since the last turn, and tells how many those were.
+    pub(super) fn turn(&self) -> usize {
+        let Generations { young, old, .. } = &mut *self.0.borrow_mut();
+        let dropped = old.extract_if(|_, entry| entry.descriptors() > 0);
+        let dropped = dropped.map(|(_, entry)| entry.descriptors()).sum();
+        for (path, entry) in young.entries.extract_if(|_, entry| entry.descriptors() > 0) {
+            young.content_bytes -= entry.resource.holds().0;
+            old.insert(path, entry);
+        }
+        dropped
+    }
+}
+
+impl Entry {
+    fn descriptors(&self) -> usize {
+        self.resource.holds().1
+    }
 }
 
 impl Generations {
@@ -66,7 +89,7 @@ impl Generations {
         }
         let (content_bytes, descriptors) = entry.resource.holds();
         self.young.content_bytes += content_bytes;
-        self.young.descriptors += descriptors;
+        self.descriptors.add(descriptors);
         self.young.entries.insert(path, entry);
     }
 
@@ -75,15 +98,13 @@ impl Generations {
         if let Some(entry) = self.young.entries.remove(path) {
             let (content_bytes, descriptors) = entry.resource.holds();
             self.young.content_bytes -= content_bytes;
-            self.young.descriptors -= descriptors;
+            self.descriptors.subtract(descriptors);
         }
     }
 }
 
 impl Generation {
     fn is_full(&self) -> bool {
-        self.entries.len() >= PATHS_MAX
-            || self.content_bytes >= CONTENT_BYTES_MAX
-            || self.descriptors >= DESCRIPTORS_MAX
+        self.entries.len() >= PATHS_MAX || self.content_bytes >= CONTENT_BYTES_MAX
     }
 }

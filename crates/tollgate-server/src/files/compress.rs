@@ -74,7 +74,7 @@ pub(super) fn is_compressible(content_type: &str) -> bool {
     }
 }
 
-const UNPACKED: [&str; 15] = [
+const UNPACKED: [&str; 16] = [
     "dart",
     "ecmascript",
     "geo+json-seq",
@@ -86,6 +86,7 @@ const UNPACKED: [&str; 15] = [
     "ndjson",
     "rtf",
     "sql",
+    "toml",
     "wasm",
     "x-ndjson",
     "xml",
@@ -112,6 +113,10 @@ mod tests {
             "image/svg+xml",
             "image/x-icon",
             "font/ttf",
+            "font/otf",
+            "application/yaml",
+            "application/toml",
+            "application/sql",
         ] {
             assert!(is_compressible(kind), "{kind}");
         }
@@ -120,6 +125,7 @@ mod tests {
             "image/webp",
             "video/mp4",
             "audio/mpeg",
+            "font/woff",
             "font/woff2",
             "application/zip",
             "application/gzip",

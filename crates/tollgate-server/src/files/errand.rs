@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use super::listing::Rendered;
 use super::representation::Representation;
@@ -33,7 +33,7 @@ const FAILURES_MAX: usize = 3;
 /// A request of files that had to wait.
 #[derive(Default)]
 pub(crate) struct Errand {
-    wait: Option<Wait>,
+    work: Work,
     waits: usize,
     /// How often it waited for nothing.
     failures: usize,
@@ -41,7 +41,27 @@ pub(crate) struct Errand {
     digested: Option<Rc<Representation>>,
 }
 
+/// What a thread is to do for it.
+#[derive(Default)]
+enum Work {
+    #[default]
+    None,
+    /// It is not asked for yet, and has no place in a queue.
+    Due(Wait),
+    UnderWay(Wait),
+}
+
 impl Errand {
+    /// Whether a thread is to do something for it that it was not asked for.
+    pub(crate) fn is_due(&self) -> bool {
+        matches!(self.work, Work::Due(_))
+    }
+
+    /// Whether a thread works for it, or will when it gets to it.
+    pub(crate) fn is_under_way(&self) -> bool {
+        matches!(self.work, Work::UnderWay(_))
+    }
+
     /// What a thread found at a path, for this request.
     pub(super) fn brought(&self, path: &str) -> Option<Result<Opened, OpenError>> {
         let (_, found) = self.brought.iter().find(|(known, _)| **known == *path)?;
@@ -56,14 +76,19 @@ impl Errand {
 
     pub(super) fn begin(&mut self, wait: Wait) {
         self.waits += 1;
-        self.wait = Some(wait);
+        self.work = Work::Due(wait);
     }
 
     /// Waits for what was begun, and returns what settles the request. None: nothing does yet, and there is nothing to wait for.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<News>> {
-        let Some(wait) = &mut self.wait else { return Poll::Ready(None) };
-        let news = ready!(wait.as_mut().poll(context));
-        self.wait = None;
+        let mut wait = match std::mem::take(&mut self.work) {
+            Work::None => return Poll::Ready(None),
+            Work::Due(wait) | Work::UnderWay(wait) => wait,
+        };
+        let Poll::Ready(news) = wait.as_mut().poll(context) else {
+            self.work = Work::UnderWay(wait);
+            return Poll::Pending;
+        };
         match news {
             News::Digested(one) => {
                 self.digested = Some(one);

@@ -43,6 +43,8 @@ pub(super) struct Wanted {
     /// The path of the request.
     pub(super) path: String,
     pub(super) is_top: bool,
+    /// Names of what stands for a folder: one that has such is not shown.
+    pub(super) index: Vec<String>,
     pub(super) dotfiles: bool,
     pub(super) form: Form,
     /// A digest that the client wants.
@@ -81,28 +83,37 @@ enum Kind {
     File,
 }
 
-/// Reads a folder and writes it down; for threads that may wait.
+/// Reads a folder and writes it down; for threads that may wait. None: it has an index by now, or another folder is there that has one.
 ///
 /// # Errors
 /// It is no folder any more, or cannot be read.
-pub(super) fn list(beneath: &Beneath, wanted: &Wanted) -> Result<Rendered, OpenError> {
-    let listing = Listing::read(beneath, wanted)?;
+pub(super) fn list(beneath: &Beneath, wanted: &Wanted) -> Result<Option<Rendered>, OpenError> {
+    let Opened::Folder(folder) = beneath.open(&wanted.below)? else { return Err(OpenError::Absent) };
+    let folder = beneath.at(folder);
+    if wanted.index.iter().any(|name| is_there(&folder.open(name))) {
+        return Ok(None);
+    }
+    let listing = Listing::read(folder.entries()?, beneath, wanted)?;
     let content: Bytes = match wanted.form {
         Form::Html => listing.html(wanted.is_top).into(),
         Form::Json => listing.json().into(),
     };
-    Ok(Rendered {
+    Ok(Some(Rendered {
         sha256: digest_of(DigestAlgorithm::Sha256, &content),
         digest: wanted.algorithm.map(|algorithm| (algorithm, digest_of(algorithm, &content))),
         content,
-    })
+    }))
+}
+
+/// Whether that is an index, also one that cannot be read.
+fn is_there(index: &Result<Opened, OpenError>) -> bool {
+    !matches!(index, Ok(Opened::Folder(_)) | Err(OpenError::Absent))
 }
 
 impl<'a> Listing<'a> {
-    fn read(beneath: &Beneath, wanted: &'a Wanted) -> Result<Self, OpenError> {
-        let Opened::Folder(folder) = beneath.open(&wanted.below)? else { return Err(OpenError::Absent) };
+    fn read(folder: Dir, beneath: &Beneath, wanted: &'a Wanted) -> Result<Self, OpenError> {
         let (mut entries, mut is_complete) = (Vec::new(), true);
-        for (count, found) in Dir::new(folder)?.enumerate() {
+        for (count, found) in folder.enumerate() {
             let found = found?;
             let is_one_too_many = count >= NAMES_MAX;
             let name = found.file_name().to_str().ok().filter(|name| is_shown(name, wanted.dotfiles));
@@ -190,4 +201,38 @@ impl Entry {
 
 fn shown_time(modified_s: i64) -> String {
     Timestamp::from_second(modified_s).map(|time| time.to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Instant;
+
+    use super::super::root::Root;
+    use super::super::spec::FilesSpec;
+    use super::*;
+
+    #[test]
+    fn a_folder_that_has_an_index_by_now_is_not_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("a")).unwrap();
+        let spec = FilesSpec::new(folder.path().to_owned());
+        let beneath = Root::new(&spec).beneath(Instant::now()).ok().unwrap();
+        let wanted = Wanted {
+            below: "a/".to_owned(),
+            path: "/a/".to_owned(),
+            is_top: false,
+            index: spec.index,
+            dotfiles: false,
+            form: Form::Json,
+            algorithm: None,
+        };
+        let is_shown = || list(&beneath, &wanted).ok().unwrap().is_some();
+        assert!(is_shown());
+        fs::create_dir(folder.path().join("a/index.html")).unwrap();
+        assert!(is_shown());
+        fs::remove_dir(folder.path().join("a/index.html")).unwrap();
+        fs::write(folder.path().join("a/index.html"), "index").unwrap();
+        assert!(!is_shown());
+    }
 }

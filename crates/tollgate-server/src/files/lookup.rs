@@ -91,7 +91,12 @@ impl Files {
             Some(known) if is_current(&known) => return Ok(Some(known.resource)),
             known => known.map(|known| known.resource),
         };
-        let opened = Resource::open(path, &self.root, &self.spec, &self.made, before.as_ref(), look);
+        let open = |look| Resource::open(path, &self.root, &self.spec, &self.made, before.as_ref(), look);
+        self.shelf.make_room();
+        let opened = match open(look) {
+            Err(error) if error.is_for_want_of_descriptors() && self.shelf.clear() => open(look.anew()),
+            opened => opened,
+        };
         match &opened {
             Ok(Some(resource)) => {
                 self.cache.insert(path, Entry { resource: resource.clone(), looked: look.at });

@@ -17,10 +17,18 @@ use super::spec::FilesSpec;
 use super::work::Work;
 
 pub(super) struct Made {
-    known: RefCell<Bounded<(Stamp, Coding), State>>,
+    known: RefCell<Bounded<Key, State>>,
     /// Of files that are compressed. None: none are.
     source_bytes_max: Option<u64>,
     work: Rc<Work>,
+}
+
+/// A version of a file as it is sent: names of one file may have types of their own.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    stamp: Stamp,
+    coding: Coding,
+    content_type: Box<str>,
 }
 
 #[derive(Clone)]
@@ -58,7 +66,7 @@ impl Made {
         plain: &Rc<Representation>,
         coding: Coding,
     ) -> Option<Rc<Representation>> {
-        let known = self.known.borrow_mut().get(&(plain.stamp, coding));
+        let known = self.known.borrow_mut().get(&Key::of(plain, coding));
         match known {
             Some(State::Ready(one)) if one.is_of(plain) => Some(one),
             Some(State::UnderWay | State::Useless) => None,
@@ -71,8 +79,8 @@ impl Made {
 
     fn begin(self: &Rc<Self>, plain: Rc<Representation>, coding: Coding) {
         let Some(place) = self.work.place() else { return };
-        let key = (plain.stamp, coding);
-        self.known.borrow_mut().insert(key, State::UnderWay, 0);
+        let key = Key::of(&plain, coding);
+        self.known.borrow_mut().insert(key.clone(), State::UnderWay, 0);
         let (content, stamp) = (plain.content.clone(), plain.stamp);
         let made = self.clone();
         tokio::task::spawn_local(async move {
@@ -92,6 +100,12 @@ impl Made {
                 None => known.remove(&key),
             }
         });
+    }
+}
+
+impl Key {
+    fn of(plain: &Representation, coding: Coding) -> Self {
+        Self { stamp: plain.stamp, coding, content_type: plain.content_type().into() }
     }
 }
 

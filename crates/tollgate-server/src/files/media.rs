@@ -24,12 +24,37 @@ fn media_type(path: &str, spec: &FilesSpec) -> String {
 }
 
 fn known_type(extension: &str) -> &'static str {
-    match mime_guess::from_ext(extension).first_raw() {
-        // RFC 9239 section 6.
-        Some("application/javascript") => "text/javascript",
-        known => known.unwrap_or(UNKNOWN),
+    let renewed = RENEWED.iter().find(|(known, _)| known.eq_ignore_ascii_case(extension));
+    match renewed {
+        Some((_, media)) => media,
+        None => mime_guess::from_ext(extension).first_raw().unwrap_or(UNKNOWN),
     }
 }
+
+/// Types that `mime_guess` does not know, or by an older name.
+const RENEWED: [(&str, &str); 14] = [
+    // RFC 9239 section 6.
+    ("mjs", "text/javascript"),
+    ("cjs", "text/javascript"),
+    // RFC 8081 section 4.4.
+    ("woff", "font/woff"),
+    ("otf", "font/otf"),
+    // RFC 9512 section 2.1.
+    ("yaml", "application/yaml"),
+    ("yml", "application/yaml"),
+    ("toml", "application/toml"),
+    // RFC 6922.
+    ("sql", "application/sql"),
+    // RFC 8216 section 4.
+    ("m3u8", "application/vnd.apple.mpegurl"),
+    ("ts", "video/mp2t"),
+    // RFC 8878 section 7.1.
+    ("zst", "application/zstd"),
+    // As it is: a coding that the client did not ask for is not told.
+    ("svgz", "application/gzip"),
+    ("rpm", "application/x-rpm"),
+    ("usdz", "model/vnd.usdz+zip"),
+];
 
 /// Kinds whose charset is not told by themselves or by their definition.
 fn is_text(media: &str) -> bool {
@@ -70,6 +95,20 @@ mod tests {
         check("a.webp", "image/webp");
         check("a.avif", "image/avif");
         check("a.woff2", "font/woff2");
+        check("a.woff", "font/woff");
+        check("a.OTF", "font/otf");
+        check("a.ttf", "font/ttf");
+        check("a.cjs", "text/javascript; charset=utf-8");
+        check("a.ts", "video/mp2t");
+        check("a.m3u8", "application/vnd.apple.mpegurl");
+        check("a.yaml", "application/yaml");
+        check("a.yml", "application/yaml");
+        check("a.toml", "application/toml");
+        check("a.sql", "application/sql");
+        check("a.zst", "application/zstd");
+        check("a.svgz", "application/gzip");
+        check("a.rpm", "application/x-rpm");
+        check("a.usdz", "model/vnd.usdz+zip");
         check("a.wasm", "application/wasm");
         check("a.tar.gz", "application/gzip");
         check("a.mp4", "video/mp4");

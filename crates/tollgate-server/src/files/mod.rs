@@ -1,7 +1,7 @@
 //! Files of a folder, with what HTTP says about representations: validators, conditions, ranges, codings.
 //!
 //! A request goes through the files in this order: [`answer`] has it answered, [`lookup`] finds out which file is meant, [`root`] opens it, [`resource`] makes
-//! of it what is sent, [`cache`] keeps that for the next request, [`made`] has it compressed, [`digests`] has it digested, [`selected`] decides how much of it a
+//! of it what is sent, [`cache`] keeps that for the next request, as far as [`shelf`] lets it, [`made`] has it compressed, [`digests`] has it digested, [`selected`] decides how much of it a
 //! request gets. What is not small leaves as slices of the open file, by `conn/outlet.rs`.
 //!
 //! Invariants:
@@ -27,11 +27,14 @@ mod resource;
 mod root;
 mod selected;
 mod sent;
+mod shelf;
 mod source;
 mod spec;
 mod work;
 
 use std::rc::Rc;
+
+use bytes::Bytes;
 
 use cache::Cache;
 use digests::Digests;
@@ -39,28 +42,54 @@ pub(crate) use errand::Errand;
 use made::Made;
 use root::Root;
 pub(crate) use sent::Sending;
+pub(crate) use shelf::Shelf;
 pub use spec::{Etag, FilesSpec, Symlinks, TryPath};
-pub(crate) use work::Work;
+use work::Work;
+
+use crate::options::ServerOptions;
+
+/// What the routes of a worker share.
+#[derive(Default)]
+pub(crate) struct Means {
+    work: Rc<Work>,
+    pub(crate) shelf: Rc<Shelf>,
+}
 
 /// What answers on a route of files, in one worker.
 pub(crate) struct Files {
     spec: FilesSpec,
     root: Root,
-    cache: Cache,
+    cache: Rc<Cache>,
+    shelf: Rc<Shelf>,
     made: Rc<Made>,
     digests: Rc<Digests>,
     work: Rc<Work>,
 }
 
+impl Means {
+    pub(crate) fn new(options: &ServerOptions) -> Self {
+        Self { work: Rc::default(), shelf: Rc::new(Shelf::new(options)) }
+    }
+}
+
 impl Files {
-    pub(crate) fn new(spec: &FilesSpec, work: &Rc<Work>) -> Self {
+    pub(crate) fn new(spec: &FilesSpec, means: &Means) -> Self {
+        let Means { work, shelf } = means;
         Self {
             root: Root::new(spec),
             spec: spec.clone(),
-            cache: Cache::default(),
+            cache: shelf.cache(),
+            shelf: shelf.clone(),
             made: Rc::new(Made::new(spec, work.clone())),
             digests: Rc::new(Digests::new(work.clone())),
             work: work.clone(),
         }
+    }
+
+    /// The field lines of every reply.
+    pub(crate) fn lines(&self) -> Bytes {
+        let mut lines = Vec::new();
+        self.spec.push_headers(&mut lines);
+        lines.into()
     }
 }

@@ -197,7 +197,7 @@ impl Representation {
     }
 
     pub(super) fn validators<'a>(&self, heads: &'a Heads) -> Validators<'a> {
-        Validators { etag: heads.etag.as_bytes(), modified_s: self.modified_s }
+        Validators { etag: heads.etag(), modified_s: self.modified_s }
     }
 
     pub(super) fn coding(&self) -> Option<&'static str> {
@@ -219,6 +219,11 @@ impl Representation {
 }
 
 impl Heads {
+    /// Empty: there is none.
+    pub(super) fn etag(&self) -> &[u8] {
+        self.etag.as_bytes()
+    }
+
     fn new(etag: String, of: &Representation) -> Self {
         let mut lines = Vec::new();
         if !etag.is_empty() {
@@ -290,14 +295,14 @@ mod tests {
     use std::fs;
     use std::time::Instant;
 
-    use super::super::Files;
+    use super::super::{Files, Means};
     use super::*;
 
     #[test]
     fn each_request_looks_whether_a_file_was_written_in_place() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        let files = Files::new(&FilesSpec::new(folder.path().to_owned()), &Rc::default());
+        let files = Files::new(&FilesSpec::new(folder.path().to_owned()), &Means::default());
         // The requests began together.
         let look = Look { at: Instant::now(), wall_us: 0, errand: None, is_patient: false };
         for len in [100_000, 99_999, 100_001] {

@@ -4,7 +4,7 @@
 use std::iter;
 use std::rc::Rc;
 
-use tollgate_http::{RequestHead, accepted_coding};
+use tollgate_http::{RequestHead, accepted_coding, accepts_identity, is_selective, names_tag};
 
 use super::compress::Coding;
 use super::look::Look;
@@ -76,6 +76,14 @@ impl Resource {
         if self.coded.is_empty() && !self.is_compressed {
             return self.plain.clone();
         }
+        // What is made goes and comes: who has the plain one has what is current.
+        if self.is_compressed
+            && is_selective(head)
+            && self.plain.heads().is_some_and(|heads| names_tag(head, heads.etag()))
+            && accepts_identity(head)
+        {
+            return self.plain.clone();
+        }
         let beside: Vec<_> = self.coded.iter().filter_map(|coded| coded.coding()).collect();
         if self.is_compressed
             && let Some(coding) = coding_to_make(head, &beside)
@@ -130,7 +138,7 @@ fn beside_of(
         Err(OpenError::Cold(_)) => Err(OpenError::Cold(path.into())),
         beside => {
             let beside = beside.ok().flatten();
-            Ok(beside.filter(|beside| beside.stamp.modified_s >= plain.stamp.modified_s))
+            Ok(beside.filter(|beside| !beside.stamp.is_older_than(&plain.stamp)))
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
 use rustix::io::Errno;
 
 use super::look::Look;
@@ -168,6 +168,16 @@ impl Beneath {
         }
     }
 
+    /// The same rule for what lies beneath a folder in it.
+    pub(super) fn at(&self, folder: OwnedFd) -> Self {
+        Self { folder: Arc::new(folder), resolve: self.resolve }
+    }
+
+    /// What the folder holds.
+    pub(super) fn entries(&self) -> Result<Dir, OpenError> {
+        Ok(Dir::read_from(&*self.folder)?)
+    }
+
     /// Opens what is at a path below, which does not begin with a slash.
     pub(super) fn open(&self, below: &str) -> Result<Opened, OpenError> {
         for _ in 0..RACES_MAX {
@@ -232,6 +242,13 @@ impl Stamp {
         self.unsettled_s.is_none()
     }
 
+    /// Whether it was modified before another. A time without a fraction may be of a tool that keeps seconds alone: it is older by
+    /// those.
+    pub(super) fn is_older_than(&self, other: &Self) -> bool {
+        let fraction = |stamp: &Self| if self.modified_ns == 0 { 0 } else { stamp.modified_ns };
+        (self.modified_s, fraction(self)) < (other.modified_s, fraction(other))
+    }
+
     /// Of the last change of whatever is known of the file. Only the system sets this time.
     fn changed_us(&self) -> i64 {
         microseconds(self.changed.0, self.changed.1)
@@ -274,6 +291,12 @@ impl From<Errno> for OpenError {
     }
 }
 
+impl OpenError {
+    pub(super) fn is_for_want_of_descriptors(&self) -> bool {
+        matches!(self, Self::Busy(Errno::MFILE | Errno::NFILE))
+    }
+}
+
 impl From<OpenError> for io::Error {
     fn from(error: OpenError) -> Self {
         Self::other(error)
@@ -311,6 +334,16 @@ mod tests {
         // Within one second it does, so that a request finds what it waited for.
         assert_eq!(at(0), at(90_000));
         assert_ne!(at(-600_000), at(0));
+    }
+
+    #[test]
+    fn what_was_modified_before_by_less_than_a_second_is_older_unless_it_keeps_seconds_alone() {
+        let is_older = |one_us, other_us| stamp(one_us, 0).is_older_than(&stamp(other_us, 0));
+        assert!(is_older(5_300_000, 5_800_000));
+        assert!(!is_older(5_800_000, 5_300_000));
+        assert!(!is_older(5_800_000, 5_800_000));
+        assert!(!is_older(5_000_000, 5_800_000));
+        assert!(is_older(5_000_000, 6_000_000));
     }
 
     #[test]

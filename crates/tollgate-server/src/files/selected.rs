@@ -33,10 +33,13 @@ pub(super) fn reply(of: &Representation, heads: &Heads, head: &RequestHead, now_
     }
 }
 
-/// RFC 9110 section 14.2: only GET has ranges.
+/// RFC 9110 section 14.2: only GET has ranges. Of two lines neither counts.
 fn ranges(len: u64, validators: &Validators<'_>, head: &RequestHead, now_s: u64) -> Ranges {
-    match head.field("range") {
-        Some(range) if head.method() == Method::Get && is_range_current(head, validators, now_s) => {
+    let mut lines = head.raw_fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"range"));
+    match (lines.next(), lines.next()) {
+        (Some((_, range)), None)
+            if head.method() == Method::Get && is_range_current(head, validators, now_s) =>
+        {
             Ranges::select(range, len)
         }
         _ => Ranges::Whole,

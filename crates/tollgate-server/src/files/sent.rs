@@ -25,7 +25,13 @@ use crate::reply::Reply;
 pub(crate) struct Sending(Option<Box<Errand>>);
 
 impl Sending {
-    /// Makes the reply of an outcome with a file. Pending: a thread looks for what is missing.
+    /// What it waits for, if it does.
+    pub(crate) fn errand(&self) -> Option<&Errand> {
+        self.0.as_deref()
+    }
+
+    /// Makes the reply of an outcome with a file. Pending: a thread looks for what is missing, or has to be asked to by another call,
+    /// where there is no context.
     ///
     /// # Errors
     /// The script is at fault: the route names no folder, or the slice begins behind the end of the file.
@@ -35,18 +41,19 @@ impl Sending {
         outcome: &Outcome,
         request: &Request,
         begun: Instant,
-        context: &mut Context<'_>,
+        mut context: Option<&mut Context<'_>>,
     ) -> Poll<Result<Reply, CallError>> {
         let (Some(files), Some(sent)) = (files, &outcome.file) else {
             let text = "reply.file: the route has no folder of files, name one by file_dir";
             return Poll::Ready(Err(CallError::Reply(text.to_owned())));
         };
         loop {
-            if let Some(errand) = &mut self.0
-                && let Some(News::Reply(mut reply)) = ready!(errand.poll(context))
-            {
-                reply.overwrite(&fields(sent, outcome, reply.status));
-                return Poll::Ready(Ok(*reply));
+            if let Some(errand) = &mut self.0 {
+                let Some(context) = context.as_deref_mut() else { return Poll::Pending };
+                if let Some(News::Reply(mut reply)) = ready!(errand.poll(context)) {
+                    reply.overwrite(&fields(sent, outcome, reply.status));
+                    return Poll::Ready(Ok(*reply));
+                }
             }
             match files.send(sent, outcome, request, begun, self.0.as_deref()) {
                 Ok(reply) => return Poll::Ready(reply),

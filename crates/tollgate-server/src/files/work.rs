@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const AT_ONCE_MAX: usize = 2;
 
 /// Where the routes of a worker have work done.
-pub(crate) struct Work {
+pub(super) struct Work {
     places: Arc<Semaphore>,
     /// For who only looks what is at a path: not behind who reads a file to its end.
     places_to_look: Arc<Semaphore>,

@@ -19,13 +19,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use tollgate_backend::{Client, UploadPlace};
 use tollgate_http::{Method, Methods, RequestHead, StatusCode};
 use tollgate_log::Level;
 use tollgate_script::{Host, LoadError, Reach, RecordFields, Request, Role};
 
 use crate::cors::Cors;
-use crate::files::{Files, Work};
+use crate::files::{Files, Means};
 use crate::lane::Door;
 use crate::observe::{OwnCells, Refusal, RouteCells};
 use crate::options::{BodyPace, HandlerSpec, RequestIds, RouteSpec, ScriptFile, ServerOptions};
@@ -144,7 +145,7 @@ impl Endpoint {
         spec: &RouteSpec,
         streams: &Rc<[Rc<StreamPlan>]>,
         scripts: Scripts,
-        work: &Rc<Work>,
+        means: &Means,
         client: &Client,
         cells: Arc<RouteCells>,
         options: &ServerOptions,
@@ -164,7 +165,7 @@ impl Endpoint {
             }
             (HandlerSpec::Collect, Some(stream)) => Handler::Collect(stream.clone()),
             (HandlerSpec::Collect, None) => unreachable!("the configuration gives collect a stream"),
-            (HandlerSpec::Files(spec), _) => Handler::Files(Box::new(Files::new(spec, work))),
+            (HandlerSpec::Files(spec), _) => Handler::Files(Box::new(Files::new(spec, means))),
             (HandlerSpec::Proxy(proxy), _) => match client.at(proxy.backend) {
                 Some(upstream) => {
                     let says = OwnWord {
@@ -208,7 +209,7 @@ impl Endpoint {
             dev_root: options.dev.as_ref().and_then(|_| script_root(spec)),
             stream,
             streams: streams.clone(),
-            sent_files: spec.access.files.as_ref().map(|files| Box::new(Files::new(files, work))),
+            sent_files: spec.access.files.as_ref().map(|files| Box::new(Files::new(files, means))),
             before: spec.before.iter().map(|file| load(file, Role::Before)).collect::<Result<_, _>>()?,
             after: spec.after.iter().map(|file| load(file, Role::After)).collect::<Result<_, _>>()?,
             host: spec.scripts().next().map(|_| scripts.host),
@@ -237,6 +238,14 @@ impl Endpoint {
         match &self.handler {
             Handler::Collect(_) => collect::refusal(head),
             Handler::Script(_) | Handler::Files(_) | Handler::Proxy(_) | Handler::Reply(_) => None,
+        }
+    }
+
+    /// The field lines of every reply, also where no method of its path is the one that is asked for.
+    pub(crate) fn lines(&self) -> Option<Bytes> {
+        match &self.handler {
+            Handler::Files(files) => Some(files.lines()),
+            Handler::Script(_) | Handler::Collect(_) | Handler::Proxy(_) | Handler::Reply(_) => None,
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tollgate_script::{Body, Call, CallError, Emitted, Outcome, RequestId, Step};
@@ -211,6 +211,24 @@ impl Visit {
         is_sliced.then(|| self.exchange.endpoint.door())
     }
 
+    /// Whether a thread is to look at files for it, and was not asked to.
+    pub(crate) fn has_errand(&self) -> bool {
+        self.errand().is_some_and(Errand::is_due)
+    }
+
+    /// Whether a thread looks at files for it, or will when it gets to it.
+    pub(crate) fn is_on_errand(&self) -> bool {
+        self.errand().is_some_and(Errand::is_under_way)
+    }
+
+    fn errand(&self) -> Option<&Errand> {
+        match &self.stage {
+            Stage::Files(errand) => errand.as_deref(),
+            Stage::Sends(_, sending) => sending.errand(),
+            Stage::Script(_) | Stage::Proxy(_) | Stage::AtOnce | Stage::Returned(_) => None,
+        }
+    }
+
     /// Polls what the handler waits for. Files and backends return by that, scripts then can run.
     pub(crate) fn poll_wait(&mut self, context: &mut Context<'_>) {
         match &mut self.stage {
@@ -219,10 +237,10 @@ impl Visit {
                 let _ = call.poll_wait(context);
             }
             Stage::Files(Some(_)) => {
-                self.poll_files(context);
+                self.poll_files(Some(context));
             }
             Stage::Sends(..) => {
-                self.poll_sent(context);
+                self.poll_sent(Some(context));
             }
             Stage::Proxy(Some(asked)) => {
                 if let Poll::Ready(proxied) = asked.poll(context) {
@@ -245,8 +263,6 @@ impl Visit {
 
     /// Goes on by one stage. None: the next one is there.
     pub(super) fn advance(&mut self) -> Option<Turn> {
-        // Who waits is polled by the queue, which knows whom to wake.
-        let mut context = Context::from_waker(Waker::noop());
         let turn = match &mut self.stage {
             Stage::Script(call) => {
                 let door = self.exchange.endpoint.door();
@@ -255,8 +271,9 @@ impl Visit {
                 door.end(begun, matches!(step, Step::Sliced));
                 self.take_step(step)
             }
-            Stage::Files(_) => self.poll_files(&mut context),
-            Stage::Sends(..) => self.poll_sent(&mut context),
+            // Who waits is polled by the queue, which knows whom to wake.
+            Stage::Files(_) => self.poll_files(None),
+            Stage::Sends(..) => self.poll_sent(None),
             Stage::Proxy(asked) => {
                 if let Handler::Proxy(proxy) = &self.exchange.endpoint.handler
                     && asked.is_none()
@@ -324,7 +341,7 @@ impl Visit {
         }
     }
 
-    fn poll_files(&mut self, context: &mut Context<'_>) -> Turn {
+    fn poll_files(&mut self, context: Option<&mut Context<'_>>) -> Turn {
         let (Stage::Files(errand), Handler::Files(files)) =
             (&mut self.stage, &self.exchange.endpoint.handler)
         else {
@@ -343,7 +360,7 @@ impl Visit {
         self.return_reply(reply, Records::default(), flow.map(Tail::Backend));
     }
 
-    fn poll_sent(&mut self, context: &mut Context<'_>) -> Turn {
+    fn poll_sent(&mut self, context: Option<&mut Context<'_>>) -> Turn {
         let Stage::Sends(outcome, sending) = &mut self.stage else { return Turn::Over };
         let Exchange { request, begun, endpoint, .. } = &self.exchange;
         let files = endpoint.sent_files.as_deref();

@@ -4,7 +4,8 @@ use std::net::TcpStream;
 use std::process::Command;
 
 use crate::admin::get_until;
-use crate::program::{App, BINARY};
+use crate::client::Client;
+use crate::program::{App, BINARY, Running};
 
 /// One segment for each of some records.
 const CONFIG: &str = r#"
@@ -21,12 +22,74 @@ stream = "kept"
 "#;
 const KEEP: &str = "return function(req) return { record = { n = tonumber(req.query.n) } } end";
 
+/// A server that may have so many descriptors.
+fn limited(app: &App, descriptors: u32) -> Running {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("ulimit -n {descriptors}; exec \"$@\""), "sh", BINARY]);
+    app.begin_as(shell).serving().unwrap()
+}
+
+/// Three routes of a hundred files that are not held in memory.
+fn site(options: &str) -> App {
+    let route = |name| format!("[[route]]\npath = \"/{name}/*\"\nfiles = \"public\"\n");
+    let app =
+        App::new(&format!("{options}\n{}", ["a", "b", "c"].map(route).concat()), &[("public/small", "s")]);
+    let content = "x".repeat(20_000);
+    (0..100).for_each(|number| app.write(&format!("public/{number}"), &content));
+    app
+}
+
+fn ask_for_all(clients: &mut [Client]) {
+    let paths = ["a", "b", "c"].iter().flat_map(|route| (0..100).map(move |file| format!("/{route}/{file}")));
+    for (turn, path) in paths.enumerate() {
+        let client = turn % clients.len();
+        let reply = clients[client].get(&path).unwrap();
+        assert!(reply.is_success(), "{path}: {reply:?}");
+    }
+}
+
+/// How many connections are answered, one beside the other, up to the first that is not.
+fn answered(server: &Running, connections_max: usize) -> usize {
+    let mut kept = Vec::new();
+    while kept.len() < connections_max
+        && let Some(mut client) = Client::try_connect(server.address())
+        && client.get("/a/small").is_some_and(|reply| reply.is_success())
+    {
+        kept.push(client);
+    }
+    kept.len()
+}
+
+#[test]
+fn files_that_are_kept_open_leave_descriptors_for_every_connection() {
+    let app = site("workers = 2\nconnections_max = 100");
+    let server = limited(&app, 200);
+    let mut clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
+    ask_for_all(&mut clients);
+    drop(clients);
+    assert_eq!(answered(&server, 90), 90);
+    server.kill();
+}
+
+#[test]
+fn files_that_are_kept_open_yield_to_connections() {
+    let app = site("workers = 1");
+    let answered_after = |prepare: fn(&mut [Client])| {
+        let server = limited(&app, 100);
+        prepare(&mut [server.connect()]);
+        let answered = answered(&server, 100);
+        server.kill();
+        answered
+    };
+    let at_first = answered_after(|_| {});
+    let after_files = answered_after(ask_for_all);
+    assert!(after_files + 4 >= at_first, "{after_files} connections, {at_first} before files were asked for");
+}
+
 #[test]
 fn a_log_goes_on_from_segment_to_segment_though_connections_have_every_descriptor() {
     let app = App::new(CONFIG, &[("keep.luau", KEEP)]);
-    let mut shell = Command::new("sh");
-    shell.args(["-c", "ulimit -n 100; exec \"$@\"", "sh", BINARY]);
-    let server = app.begin_as(shell).serving().unwrap();
+    let server = limited(&app, 100);
     let mut client = server.connect();
     assert!(client.get("/kept?n=0").unwrap().is_success());
     let flood: Vec<_> = (0..200).filter_map(|_| TcpStream::connect(server.address()).ok()).collect();

@@ -114,6 +114,42 @@ fn a_range_is_of_the_representation_that_its_reply_names() {
 }
 
 #[test]
+fn who_names_the_tag_of_the_plain_file_is_answered_by_that() {
+    let whole = text("a", 500);
+    let server = compressing(site().file("public/t.txt", &whole), |_| {}).start();
+    let (plain, _) = ask(&server, "/t.txt", "");
+    let (coded, _) = ask_until_coded(&server, "/t.txt", "gzip");
+    let etag = plain.field("etag").unwrap();
+    let check = |fields: &str, status: u16, of: &Reply| {
+        let (reply, _) = ask(&server, "/t.txt", &format!("Accept-Encoding: gzip\r\n{fields}"));
+        assert_eq!((reply.status, reply.field("etag")), (status, of.field("etag")), "{fields}");
+    };
+    check(&format!("If-None-Match: {etag}\r\n"), 304, &plain);
+    check(&format!("If-Match: {etag}\r\n"), 200, &plain);
+    check(&format!("If-Range: {etag}\r\nRange: bytes=0-9\r\n"), 206, &plain);
+    check("If-Match: *\r\n", 200, &coded);
+    check(&format!("Accept-Encoding: identity;q=0\r\nIf-None-Match: {etag}\r\n"), 200, &coded);
+}
+
+#[test]
+fn names_of_one_file_are_compressed_each_as_its_type() {
+    let site = site().file("public/t.txt", text("a", 500));
+    let public = site.folder().join("public");
+    fs::hard_link(public.join("t.txt"), public.join("t.css")).unwrap();
+    let server = compressing(site, |_| {}).start();
+    for _ in 0..3 {
+        for (target, kind) in [("/t.txt", "text/plain; charset=utf-8"), ("/t.css", "text/css; charset=utf-8")]
+        {
+            let (reply, _) = ask_until_coded(&server, target, "gzip");
+            assert_eq!(reply.field("content-type"), Some(kind));
+        }
+    }
+    let is_kept =
+        |target| ask(&server, target, "Accept-Encoding: gzip\r\n").0.field("content-encoding").is_some();
+    assert!(is_kept("/t.txt") && is_kept("/t.css"));
+}
+
+#[test]
 fn what_lies_beside_a_file_goes_before_what_is_made() {
     let site = site().file("public/t.txt", text("a", 500)).file("public/t.txt.gz", "GZ");
     let server = compressing(site, |_| {}).start();

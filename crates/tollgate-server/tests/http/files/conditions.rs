@@ -157,3 +157,10 @@ fn soon<T>(mut look: impl FnMut() -> Option<T>) -> T {
     }
     panic!("not seen within {PATIENCE:?}");
 }
+
+#[test]
+fn of_two_lines_of_ranges_neither_counts() {
+    let server = site().start();
+    let reply = ask(&server, "GET", "/a.txt", "Range: bytes=0-0\r\nRange: bytes=1-1\r\n");
+    assert_eq!((reply.status, reply.content.as_str()), (200, "alpha"));
+}

@@ -251,6 +251,30 @@ fn who_goes_while_it_waits_is_recorded_as_cancelled_and_others_are_answered() {
 }
 
 #[test]
+fn pipelines_of_digests_that_nobody_reads_keep_nobody_else_waiting() {
+    let site =
+        site().file("public/long", "").file("public/folder/a.txt", "alpha").file("public/large", large("a"));
+    File::options().write(true).open(site.folder().join("public/long")).unwrap().set_len(256 << 20).unwrap();
+    let tuned = |spec: &mut FilesSpec| (spec.etag, spec.listing) = (Etag::Content, true);
+    let server = site.files("/tagged/*", tuned).start();
+    let request = |from: usize| {
+        let to = from + 16 * MIB - 1;
+        format!(
+            "GET /long HTTP/1.1\r\nHost: a\r\nRange: bytes={from}-{to}\r\nWant-Content-Digest: sha-512=1\r\n\r\n"
+        )
+    };
+    let requests: String = (0..200).map(request).collect();
+    let pipelines = [0; 8].map(|_| {
+        let mut peer = server.connect();
+        peer.send(&requests);
+        peer
+    });
+    assert_eq!(get(&server, "/tagged/folder/").status, 200);
+    assert_eq!(get(&server, "/tagged/large").field("etag"), Some(tag(large("a")).as_str()));
+    drop(pipelines);
+}
+
+#[test]
 fn a_file_that_is_replaced_again_and_again_has_the_tag_of_what_is_sent() {
     let server = tagged(Etag::Content).start();
     let path = server.folder().join("public/large");

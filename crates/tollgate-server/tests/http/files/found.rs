@@ -211,6 +211,19 @@ fn only_get_and_head_are_taken() {
 }
 
 #[test]
+fn a_method_that_is_not_taken_is_told_with_the_fields_of_the_route() {
+    let server = site()
+        .tune(|options| options.routes.clear())
+        .files("/*", |spec| spec.headers = vec![("X-Frame-Options".to_owned(), "DENY".to_owned())])
+        .start();
+    for (method, status) in [("POST", 405), ("OPTIONS", 204)] {
+        let reply = ask(&server, method, "/a.txt", "Content-Length: 0\r\n");
+        assert_eq!((reply.status, reply.field("x-frame-options")), (status, Some("DENY")), "{method}");
+        assert_eq!(reply.field("x-content-type-options"), Some("nosniff"));
+    }
+}
+
+#[test]
 fn a_client_gets_the_coding_it_likes_and_others_are_told_that_there_are_some() {
     let server = site().file("public/a.txt.gz", "GZ").file("public/a.txt.br", "BR").start();
     let ask = |accept: &str| ask(&server, "GET", "/a.txt", &format!("Accept-Encoding: {accept}\r\n"));
@@ -242,6 +255,21 @@ fn a_variant_that_is_older_than_its_file_is_not_of_that_file() {
     let path = site.folder().join("public/a.txt.gz");
     let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     fs::File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
+    let server = site.start();
+    let reply = ask(&server, "GET", "/a.txt", "Accept-Encoding: gzip\r\n");
+    assert_eq!((reply.content.as_str(), reply.field("vary")), ("alpha", None));
+}
+
+#[test]
+fn a_variant_that_is_older_by_less_than_a_second_is_of_what_the_file_was() {
+    let site = site().file("public/a.txt.gz", "GZ");
+    let set = |name: &str, ms| {
+        let path = site.folder().join("public").join(name);
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000) + Duration::from_millis(ms);
+        fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    };
+    set("a.txt", 800);
+    set("a.txt.gz", 300);
     let server = site.start();
     let reply = ask(&server, "GET", "/a.txt", "Accept-Encoding: gzip\r\n");
     assert_eq!((reply.content.as_str(), reply.field("vary")), ("alpha", None));

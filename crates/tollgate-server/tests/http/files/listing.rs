@@ -83,6 +83,16 @@ fn a_program_gets_json_and_each_form_has_its_tag() {
 }
 
 #[test]
+fn a_listing_that_is_not_what_the_client_has_is_told_by_the_page_of_that() {
+    let site = Site::new().file("public/412.html", "<p>another").file("public/b.txt", "beta");
+    let server = listing(site, |spec| spec.error_pages = vec![(412, "412.html".to_owned())]).start();
+    let reply = ask(&server, "GET", "/files/", "If-Match: \"other\"\r\n");
+    assert_eq!((reply.status, reply.content.as_str()), (412, "<p>another"));
+    assert_eq!(reply.field("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!((reply.field("etag"), reply.field("x-content-type-options")), (None, Some("nosniff")));
+}
+
+#[test]
 fn every_link_leads_to_its_file_whatever_it_is_called() {
     let odd = [
         "<script>alert(1)</script>".replace('/', "|"),

@@ -5,6 +5,7 @@ mod conditions;
 mod digests;
 mod fairness;
 mod found;
+mod kept;
 mod listing;
 mod root;
 mod sending;

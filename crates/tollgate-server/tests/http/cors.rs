@@ -5,6 +5,7 @@ use std::time::Duration;
 use tollgate_log::Level;
 use tollgate_server::{AnyOr, CorsSpec, Method, Methods, RouteSpec};
 
+use crate::backend::FakeBackend;
 use crate::peer::Reply;
 use crate::site::{Running, Site};
 
@@ -239,4 +240,58 @@ fn the_policy_takes_the_place_of_what_a_script_says() {
     check(&reply, "200 | Allow-Origin=*");
     assert!(!reply.head.contains("evil"), "{reply:?}");
     assert_eq!(reply.field("vary"), Some("accept"));
+}
+
+/// A policy of its own for everything, as a backend or the fields of a route would say it.
+const FOREIGN: [(&str, &str); 5] = [
+    ("access-control-allow-origin", "https://evil.example"),
+    ("Access-Control-Allow-Credentials", "true"),
+    ("Access-Control-Expose-Headers", "*"),
+    ("Access-Control-Max-Age", "9"),
+    ("Vary", "Accept"),
+];
+
+fn check_policy_alone(server: &Running, path: &str) {
+    let granted = format!(
+        "200 | Vary=Accept | Allow-Origin={APP} | Allow-Credentials=true | Vary=Origin | Expose-Headers=ETag, X-Left"
+    );
+    let reply = ask(server, &format!("GET {path}"), &[("Origin", APP)]);
+    check(&reply, &granted);
+    assert!(!reply.head.contains("evil"), "{reply:?}");
+    let reply = ask(server, &format!("GET {path}"), &[("Origin", "https://evil.example")]);
+    check(&reply, "200 | Vary=Accept | Vary=Origin");
+    assert!(!reply.head.contains("evil"), "{reply:?}");
+}
+
+#[test]
+fn the_policy_takes_the_place_of_what_a_backend_says_gathered_or_streamed() {
+    let fields: String = FOREIGN.map(|(name, value)| format!("{name}: {value}\r\n")).concat();
+    for framing in ["Content-Length: 5\r\n\r\nhello".to_owned(), chunked("hello"), long(30_000)] {
+        let backend = FakeBackend::replying(format!("HTTP/1.1 200 OK\r\n{fields}{framing}"));
+        let server = Site::new().proxy("/*", backend.options(), |_| {}).tune_route(with(app_only())).start();
+        check_policy_alone(&server, "/a");
+    }
+}
+
+#[test]
+fn the_policy_takes_the_place_of_fields_that_a_route_sets() {
+    let fields = || FOREIGN.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let backend = FakeBackend::replying("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+    let server = Site::new()
+        .proxy("/proxied/*", backend.options(), |proxy| proxy.set_reply_headers = fields())
+        .tune_route(with(app_only()))
+        .files("/files/*", |files| (files.headers, files.precompressed) = (fields(), false))
+        .tune_route(with(app_only()))
+        .file("public/a.txt", "hello")
+        .start();
+    check_policy_alone(&server, "/proxied/a");
+    check_policy_alone(&server, "/files/a.txt");
+}
+
+fn chunked(content: &str) -> String {
+    format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{content}\r\n0\r\n\r\n", content.len())
+}
+
+fn long(bytes: usize) -> String {
+    format!("Content-Length: {bytes}\r\n\r\n{}", "a".repeat(bytes))
 }

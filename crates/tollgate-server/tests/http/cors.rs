@@ -42,12 +42,16 @@ fn with(cors: CorsSpec) -> impl FnOnce(&mut RouteSpec) {
 }
 
 fn ask(server: &Running, line: &str, fields: &[(&str, &str)]) -> Reply {
+    ask_with(server, line, fields, "")
+}
+
+fn ask_with(server: &Running, line: &str, fields: &[(&str, &str)], body: &str) -> Reply {
     let mut request = format!("{line} HTTP/1.1\r\nHost: a\r\n");
     for (name, value) in fields {
         request.push_str(&format!("{name}: {value}\r\n"));
     }
     let mut peer = server.connect();
-    peer.send(request + "\r\n");
+    peer.send(request + "\r\n" + body);
     peer.reply(line.starts_with("HEAD"))
 }
 
@@ -191,6 +195,33 @@ fn errors_of_the_route_can_be_read_by_the_page_too() {
     let reply = ask(&server, "OPTIONS /a", &[("Origin", APP)]);
     check(&reply, &granted(204));
     assert_eq!(reply.field("allow"), Some("POST, OPTIONS"));
+}
+
+#[test]
+fn a_content_that_is_not_taken_is_told_to_the_page_too() {
+    let server = Site::new()
+        .stream("events", Level::Synced, &["n int record.n"])
+        .handler("/script", "return 'x'")
+        .tune_route(with(app_only()))
+        .collect("/collect")
+        .tune_route(with(app_only()))
+        .start();
+    let granted = format!(
+        "415 | Allow-Origin={APP} | Allow-Credentials=true | Vary=Origin | Expose-Headers=ETag, X-Left"
+    );
+    for (path, field) in [
+        ("/script", ("Content-Encoding", "br")),
+        ("/collect", ("Content-Encoding", "br")),
+        ("/collect", ("Content-Type", "text/html")),
+    ] {
+        let line = format!("POST {path}");
+        let waits = [field, ("Content-Length", "2"), ("Expect", "100-continue")];
+        for fields in [&[field, ("Transfer-Encoding", "chunked")][..], &waits] {
+            let page = [fields, &[("Origin", APP)]].concat();
+            check(&ask_with(&server, &line, &page, "0\r\n\r\n"), &granted);
+            check(&ask_with(&server, &line, fields, "0\r\n\r\n"), "415 | Vary=Origin");
+        }
+    }
 }
 
 #[test]

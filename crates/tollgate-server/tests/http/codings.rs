@@ -143,6 +143,42 @@ fn content_that_expands_beyond_reason_is_413_below_the_limit_of_the_route_too() 
     assert_eq!(post_coded(&server, "gzip", &gzip(&vec![0; 64 << 20])).0, 200);
 }
 
+/// A gzip file of one member without content, of so many blocks with the fixed codes (RFC 1951 section 3.2.6).
+fn gzip_of_empty_blocks(blocks: usize) -> Vec<u8> {
+    // The header of a block is 010, or 011 of the last, and the end of its data seven zeros.
+    let mut data = vec![0; (blocks * 10).div_ceil(8)];
+    let mut set = |bit: usize| data[bit / 8] |= 1 << (bit % 8);
+    (0..blocks).for_each(|block| set(block * 10 + 1));
+    set((blocks - 1) * 10);
+    [&gzip(b"")[..10], &data, &[0; 8]].concat()
+}
+
+#[test]
+fn a_coding_that_takes_more_than_its_share_of_the_content_is_400() {
+    let server = site();
+    for (coding, body) in [
+        ("gzip", gzip(b"").repeat(500)),
+        ("zstd", zstd(b"").repeat(500)),
+        ("gzip", gzip_of_empty_blocks(10_000)),
+    ] {
+        assert_eq!(post_coded(&server, coding, &body), (200, String::new()), "{coding}");
+    }
+    let refused = (400, "content coding takes too much for its content\n".to_owned());
+    for (coding, body) in [
+        ("gzip", gzip(b"").repeat(501)),
+        ("zstd", zstd(b"").repeat(501)),
+        ("gzip", gzip(b"0123456789").repeat(1000)),
+        ("zstd", zstd(b"0123456789").repeat(1000)),
+        ("gzip", gzip_of_empty_blocks(20_000)),
+    ] {
+        assert_eq!(post_coded(&server, coding, &body), refused, "{coding}");
+    }
+    let line = "0123456789".repeat(7);
+    for (coding, part) in [("gzip", gzip(line.as_bytes())), ("zstd", zstd(line.as_bytes()))] {
+        assert_eq!(post_coded(&server, coding, &part.repeat(5000)), (200, line.repeat(5000)), "{coding}");
+    }
+}
+
 #[test]
 fn a_zstd_window_above_8_mib_is_refused() {
     // A frame without its size, with a window descriptor: exponent 13 is 8 MiB, 14 is 16 MiB; then an empty last block.

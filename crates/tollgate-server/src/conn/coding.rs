@@ -174,7 +174,10 @@ impl Decoder {
 pub(super) struct Gzip {
     part: Part,
     flags: u8,
+    /// Of the header so far.
+    header: Crc,
     inflate: Box<Decompress>,
+    /// Of the data so far.
     checksum: Crc,
     room: Room,
     members: u64,
@@ -191,7 +194,7 @@ enum Part {
     Extra(u16),
     Name,
     Comment,
-    HeaderChecksum(u8),
+    HeaderChecksum(Option<u8>),
     Data,
     /// The bytes of the trailer so far.
     Trailer([u8; 8], usize),
@@ -208,6 +211,7 @@ impl Gzip {
         Self {
             part: Part::Start,
             flags: 0,
+            header: Crc::new(),
             inflate: Box::new(Decompress::new(false)),
             checksum: Crc::new(),
             room: Room::new(),
@@ -219,6 +223,9 @@ impl Gzip {
         while !matches!(self.part, Part::Data) {
             let Some(&byte) = input.first() else { return Ok(Step::NeedMore) };
             input.advance(1);
+            if !matches!(self.part, Part::HeaderChecksum(_) | Part::Trailer(..)) {
+                self.header.update(&[byte]);
+            }
             self.part = self.frame(byte)?;
         }
         self.inflate(input, content)
@@ -268,8 +275,8 @@ impl Gzip {
             Part::Extra(left) => Part::Extra(left - 1),
             Part::Name if byte == 0 => self.behind(FLAG_NAME),
             Part::Comment if byte == 0 => self.behind(FLAG_COMMENT),
-            Part::HeaderChecksum(0) => Part::HeaderChecksum(1),
-            Part::HeaderChecksum(_) => Part::Data,
+            Part::HeaderChecksum(None) => Part::HeaderChecksum(Some(byte)),
+            Part::HeaderChecksum(Some(low)) => self.end_header([low, byte])?,
             Part::Name | Part::Comment | Part::Data => self.part,
             Part::Trailer(mut bytes, at) => {
                 bytes[at] = byte;
@@ -288,9 +295,19 @@ impl Gzip {
         } else if flag < FLAG_COMMENT && is_next(FLAG_COMMENT) {
             Part::Comment
         } else if is_next(FLAG_HEADER_CHECKSUM) {
-            Part::HeaderChecksum(0)
+            Part::HeaderChecksum(None)
         } else {
             Part::Data
+        }
+    }
+
+    /// RFC 1952 section 2.3.1: the lower half of the checksum of all that stands before it.
+    fn end_header(&self, checksum: [u8; 2]) -> Result<Part, &'static str> {
+        let found = self.header.sum() & u32::from(u16::MAX);
+        if u32::from(u16::from_le_bytes(checksum)) == found {
+            Ok(Part::Data)
+        } else {
+            Err("the checksum of its header is wrong")
         }
     }
 
@@ -301,6 +318,7 @@ impl Gzip {
         }
         self.members += 1;
         self.inflate.reset(false);
+        self.header.reset();
         self.checksum.reset();
         Ok(Part::Start)
     }

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use flate2::Compression;
 use flate2::write::GzEncoder;
+use flate2::{Compression, Crc};
 use tollgate_log::Level;
 
 use crate::peer::Reply;
@@ -73,18 +73,32 @@ fn members_and_frames_may_follow_each_other_and_come_byte_by_byte() {
     }
 }
 
+/// A member with every optional field.
+fn gzip_with_all_fields(text: &[u8]) -> Vec<u8> {
+    let header = [&[0x1f, 0x8b, 8, 0b1_1110, 0, 0, 0, 0, 0, 255][..], b"\x03\0abc", b"name\0", b"comment\0"];
+    let header = header.concat();
+    let mut checksum = Crc::new();
+    checksum.update(&header);
+    [&header, &checksum.sum().to_le_bytes()[..2], &gzip(text)[10..]].concat()
+}
+
 #[test]
 fn gzip_with_every_optional_field_is_decoded() {
-    let plain = gzip(b"hello");
-    let header = [
-        &[0x1f, 0x8b, 8, 0b1_1110, 0, 0, 0, 0, 0, 255][..],
-        b"\x03\0abc",
-        b"name\0",
-        b"comment\0",
-        b"\x12\x34",
-    ];
-    let body = [&header.concat(), &plain[10..]].concat();
-    assert_eq!(post_coded(&site(), "gzip", &body), (200, "hello".to_owned()));
+    let body = gzip_with_all_fields(b"hello").repeat(2);
+    assert_eq!(post_coded(&site(), "gzip", &body), (200, "hellohello".to_owned()));
+}
+
+#[test]
+fn a_gzip_header_that_differs_from_its_checksum_is_400() {
+    let server = site();
+    let sound = gzip_with_all_fields(b"hello");
+    let header_bytes = sound.len() - (gzip(b"hello").len() - 10);
+    // Its times, the system, its fields and the checksum itself: whatever else is another would not be taken at all.
+    for at in (4..10).chain(12..header_bytes) {
+        let mut flipped = sound.clone();
+        flipped[at] ^= 0x40;
+        assert_eq!(post_coded(&server, "gzip", &flipped).0, 400, "byte {at}");
+    }
 }
 
 #[test]

@@ -84,6 +84,30 @@ fn what_the_server_says_of_a_request_and_its_record_is_no_backends_word() {
 }
 
 #[test]
+fn what_a_route_sets_stands_in_place_of_what_the_server_would_say() {
+    let backend = FakeBackend::replying("HTTP/1.1 405 No\r\nAllow: PUT\r\nContent-Length: 5\r\n\r\nhello");
+    let pairs = |fields: &[(&str, &str)]| -> Vec<(String, String)> {
+        fields.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()
+    };
+    let tune = |proxy: &mut ProxySpec| {
+        proxy.set_headers = pairs(&[("x-request-id", "mine")]);
+        proxy.set_reply_headers = pairs(&[("x-request-id", "ours"), ("allow", "GET")]);
+    };
+    let server = Site::new().proxy("/*", backend.options(), tune).start();
+    let mut peer = server.connect();
+    peer.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let reply = peer.expect("405", "hello");
+    let values = |head: &str, name: &str| -> Vec<String> {
+        let lines = head.lines().filter_map(|line| line.split_once(": "));
+        let found = lines.filter(|(found, _)| found.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.to_owned()).collect()
+    };
+    assert_eq!(values(&reply.head, "x-request-id"), ["ours"]);
+    assert_eq!(values(&reply.head, "allow"), ["GET"]);
+    assert_eq!(values(&backend.request(), "x-request-id"), ["mine"]);
+}
+
+#[test]
 fn one_connection_serves_request_after_request() {
     let backend = FakeBackend::replying(OK);
     let server = serve(&backend);

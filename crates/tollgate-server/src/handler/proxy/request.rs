@@ -35,7 +35,9 @@ impl Proxy {
             Version::Http10 => b"1.0 tollgate",
         };
         out.push_sound("Via", via);
-        out.push_sound("X-Request-Id", request.id.text(&mut [0; 36]));
+        if !self.sets("X-Request-Id") {
+            out.push_sound("X-Request-Id", request.id.text(&mut [0; 36]));
+        }
         request.each_trace_field(|name, value| {
             if !self.is_set(name) {
                 out.push_sound(name, value);
@@ -136,10 +138,13 @@ impl Proxy {
         }
     }
 
+    fn sets(&self, name: &str) -> bool {
+        self.spec.set_headers.iter().any(|(set, _)| set.eq_ignore_ascii_case(name))
+    }
+
     /// Whether the route decides about a field, by setting or removing it.
     fn is_set(&self, name: &str) -> bool {
-        self.spec.set_headers.iter().any(|(set, _)| set.eq_ignore_ascii_case(name))
-            || self.spec.remove_headers.iter().any(|removed| removed.eq_ignore_ascii_case(name))
+        self.sets(name) || self.spec.remove_headers.iter().any(|removed| removed.eq_ignore_ascii_case(name))
     }
 }
 

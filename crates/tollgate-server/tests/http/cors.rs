@@ -225,6 +225,28 @@ fn a_content_that_is_not_taken_is_told_to_the_page_too() {
 }
 
 #[test]
+fn the_redirect_to_a_path_below_is_told_to_the_pages_that_may_use_it() {
+    let server = Site::new()
+        .handler("/a/*", "return 'x'")
+        .tune_route(with(app_only()))
+        .handler("/a/b/c", "return 'x'")
+        .handler("/plain/*", "return 'x'")
+        .start();
+    let preflight =
+        |path: &str| ask(&server, path, &[("Origin", APP), ("Access-Control-Request-Method", "PUT")]);
+    let granted = format!(
+        "204 | Allow-Origin={APP} | Allow-Credentials=true | Allow-Methods=GET, PUT | Max-Age=3600 | {PREFLIGHT_VARY}"
+    );
+    check(&preflight("OPTIONS /a"), &granted);
+    let told = "Allow-Credentials=true | Vary=Origin | Expose-Headers=ETag, X-Left";
+    let reply = ask(&server, "PUT /a", &[("Origin", APP)]);
+    check(&reply, &format!("308 | Allow-Origin={APP} | {told}"));
+    assert_eq!(reply.field("location"), Some("/a/"));
+    check(&ask(&server, "PUT /a", &[("Origin", "https://evil.example")]), "308 | Vary=Origin");
+    check(&preflight("OPTIONS /plain"), "308");
+}
+
+#[test]
 fn what_was_granted_to_one_request_is_not_said_to_the_next() {
     let server =
         Site::new().handler("/a", "return 'x'").tune_route(with(app_only())).fixed("/b", "plain").start();

@@ -252,6 +252,30 @@ fn a_route_sets_and_removes_fields_both_ways() {
 }
 
 #[test]
+fn an_empty_line_of_a_trusted_proxy_makes_no_empty_member_of_a_list() {
+    let backend = FakeBackend::replying(OK);
+    let trusted =
+        TrustedProxies { networks: vec!["127.0.0.0/8".parse().unwrap()], ..TrustedProxies::default() };
+    let server = Site::new()
+        .proxy("/*", backend.options(), plain)
+        .tune(|options| options.trusted_proxies = trusted)
+        .start();
+    let told = |fields: &str| {
+        server.check(&format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"), "200", "hello");
+        let got = backend.request();
+        ["forwarded", "x-forwarded-for"].map(|name| field(&got, name).map(str::to_owned))
+    };
+    let ours = "for=127.0.0.1;host=\"a\";proto=http";
+    let expect = |forwarded: &str, addresses: &str| {
+        [Some(format!("{forwarded}{ours}")), Some(format!("{addresses}127.0.0.1"))]
+    };
+    assert_eq!(told("Forwarded:\r\nX-Forwarded-For: \r\n"), expect("", ""));
+    let between = "Forwarded: for=x\r\nForwarded:\r\nForwarded: for=y\r\n\
+                   X-Forwarded-For:\r\nX-Forwarded-For: 10.1.1.1\r\nX-Forwarded-For:\r\n";
+    assert_eq!(told(between), expect("for=x, for=y, ", "10.1.1.1, "));
+}
+
+#[test]
 fn nobody_but_a_trusted_proxy_says_where_a_request_came_from() {
     let request = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 10.9.9.9\r\nForwarded: for=10.9.9.9\r\n\
                    X-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\nX-Forwarded-Port: 1\r\nX-Real-IP: 1\r\nVia: 1.1 first\r\n\r\n";

@@ -240,6 +240,18 @@ pub enum RequestError {
         /// How many times as much it may be.
         ratio: u64,
     },
+    /// Far more coding than content, as in a long run of empty members; the server says so.
+    #[error(
+        "content coding exceeds its share: {encoded} bytes, {parts} members or frames for {decoded} bytes of content"
+    )]
+    ContentCodingOverhead {
+        /// Bytes that came.
+        encoded: u64,
+        /// Members or frames so far.
+        parts: u64,
+        /// Bytes decoded.
+        decoded: u64,
+    },
     /// The peer ended before its body did (rule 15); the server says so at the end of the stream.
     #[error("body is incomplete: {bytes} bytes came")]
     BodyIncomplete {
@@ -350,6 +362,9 @@ impl RequestError {
             Self::TrailerTooLarge { .. } => (large, Close, "trailer fields too large"),
             Self::BodyTooLarge { .. } => (StatusCode::CONTENT_TOO_LARGE, Close, "content too large"),
             Self::ContentCoding { .. } => (bad, Close, "content is not what its Content-Encoding says"),
+            Self::ContentCodingOverhead { .. } => {
+                (bad, Close, "content coding takes too much for its content")
+            }
             Self::ContentExpands { .. } => {
                 (StatusCode::CONTENT_TOO_LARGE, Close, "content expands too much when it is decoded")
             }

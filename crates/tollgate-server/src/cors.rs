@@ -10,6 +10,8 @@ use tollgate_http::{Method, Methods, RequestHead, StatusCode, is_field_name};
 use crate::options::{AnyOr, CorsSpec};
 use crate::reply::Reply;
 
+/// What the names of all fields of the protocol begin with.
+const FRONT: &[u8] = b"Access-Control-";
 const ALLOW_ORIGIN: &str = "Access-Control-Allow-Origin";
 const ALLOW_CREDENTIALS: &str = "Access-Control-Allow-Credentials";
 const EXPOSE_HEADERS: &str = "Access-Control-Expose-Headers";
@@ -137,9 +139,10 @@ impl Cors {
 }
 
 impl Grant {
-    /// Adds to a reply what the policy says, in place of what a script said about it.
+    /// Adds to a reply what the policy says, in place of what a script, a backend or the fields of a route said about it: a
+    /// browser goes by any line that it finds, and takes two for none.
     pub(crate) fn add_to(&self, reply: &mut Reply) {
-        reply.fields.retain(|(name, _)| !is_ours(name));
+        reply.remove(is_policy_field);
         self.push_origin(reply);
         // With a list the reply differs by origin, also the one to a request that names none (Fetch section 3.3.5).
         if !matches!(self.origin, Granted::Everybody) {
@@ -187,6 +190,7 @@ fn requested_headers(head: &RequestHead) -> impl Iterator<Item = &[u8]> {
     names.map(<[u8]>::trim_ascii).filter(|name| !name.is_empty())
 }
 
-fn is_ours(name: &str) -> bool {
-    [ALLOW_ORIGIN, ALLOW_CREDENTIALS, EXPOSE_HEADERS].iter().any(|ours| ours.eq_ignore_ascii_case(name))
+/// Whether a field of a reply speaks to pages of other origins.
+pub(crate) fn is_policy_field(name: &[u8]) -> bool {
+    name.get(..FRONT.len()).is_some_and(|front| front.eq_ignore_ascii_case(FRONT))
 }

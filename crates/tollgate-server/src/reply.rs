@@ -12,6 +12,7 @@ use tollgate_http::{
 use tollgate_log::Level;
 use tollgate_script::{HeaderLine, Outcome, Replied, RequestId};
 
+use crate::cors::is_policy_field;
 use crate::file_slice::FileSlice;
 use crate::handler::allowed_methods;
 use crate::recorder::{Gate, Verdict};
@@ -139,16 +140,19 @@ impl Reply {
 
     /// Adds fields; what was there of these names goes.
     pub(crate) fn overwrite(&mut self, fields: &[HeaderLine]) {
-        let is_new =
-            |known: &[u8]| fields.iter().any(|(name, _)| name.as_bytes().eq_ignore_ascii_case(known));
+        self.remove(|known| fields.iter().any(|(name, _)| name.as_bytes().eq_ignore_ascii_case(known)));
+        self.fields.extend_from_slice(fields);
+    }
+
+    /// Removes the fields whose names are so, those of its lines too.
+    pub(crate) fn remove(&mut self, goes: impl Fn(&[u8]) -> bool) {
         let lines = self.lines.split_inclusive(|&byte| byte == b'\n');
         let name_of = |line: &[u8]| line.iter().position(|&byte| byte == b':').unwrap_or_default();
-        if lines.clone().any(|line| is_new(&line[..name_of(line)])) {
+        if lines.clone().any(|line| goes(&line[..name_of(line)])) {
             self.lines =
-                lines.filter(|line| !is_new(&line[..name_of(line)])).collect::<Vec<_>>().concat().into();
+                lines.filter(|line| !goes(&line[..name_of(line)])).collect::<Vec<_>>().concat().into();
         }
-        self.fields.retain(|(name, _)| !is_new(name.as_bytes()));
-        self.fields.extend_from_slice(fields);
+        self.fields.retain(|(name, _)| !goes(name.as_bytes()));
     }
 
     /// Reads what is in files into the content, and waits for the disk: for who has no connection to send them by.
@@ -213,8 +217,9 @@ impl Reply {
 
 /// Fields that a reply keeps when another takes its place: they are about the request.
 fn is_kept(name: &str) -> bool {
-    let is_cors = name.get(..15).is_some_and(|front| front.eq_ignore_ascii_case("access-control-"));
-    is_cors || name.eq_ignore_ascii_case(REQUEST_ID) || name.eq_ignore_ascii_case("vary")
+    is_policy_field(name.as_bytes())
+        || name.eq_ignore_ascii_case(REQUEST_ID)
+        || name.eq_ignore_ascii_case("vary")
 }
 
 impl From<Outcome> for Reply {

@@ -253,7 +253,14 @@ impl Service {
                 }
                 reply
             }
-            Routed::MissingSlash => redirect_below(decoded.unwrap_or_else(|| head.path()), head.query()),
+            Routed::MissingSlash => {
+                let path = decoded.unwrap_or_else(|| head.path());
+                let mut reply = redirect_below(path, head.query());
+                if let Some(cors) = self.policy_at(head, path.as_bytes(), head.method()) {
+                    cors.grant(head).add_to(&mut reply);
+                }
+                reply
+            }
             // RFC 9110 section 9.3.7: the server as a whole.
             Routed::NotFound if head.path_bytes() == b"*" => {
                 allowed(StatusCode::NO_CONTENT, Method::ALL.into_iter().collect())
@@ -270,12 +277,17 @@ impl Service {
             return None;
         }
         let method = cors::requested_method(head).unwrap_or(Method::Options);
-        let cors = match self.routes.find(|| head.host(), path, method) {
+        self.policy_at(head, path, method).map(|cors| cors.preflight(head))
+    }
+
+    /// The policy of the route that a request with that method is led to, by a redirect too.
+    fn policy_at(&self, head: &RequestHead, path: &[u8], method: Method) -> Option<&Cors> {
+        match self.routes.find(|| head.host(), path, method) {
             Routed::Found(found) => found.endpoint().as_ref().and_then(|endpoint| endpoint.cors.as_ref()),
             Routed::MethodNotAllowed(resource) => policy(&resource),
-            Routed::MissingSlash | Routed::NotFound => None,
-        };
-        cors.map(|cors| cors.preflight(head))
+            Routed::MissingSlash => self.policy_at(head, &[path, b"/"].concat(), method),
+            Routed::NotFound => None,
+        }
     }
 }
 

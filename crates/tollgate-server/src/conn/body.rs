@@ -19,6 +19,13 @@ use crate::spool::{Spool, SpoolError, SpooledBody};
 /// itself.
 const EXPANSION_MAX: u64 = 1100;
 const EXPANDED_BYTES_FREE: u64 = 1 << 20;
+/// How many times as long as its content what came may be, beyond the first [`ENCODED_BYTES_FREE`]: as with the framing of chunks.
+const ENCODED_PER_CONTENT_BYTE: u64 = 4;
+const ENCODED_BYTES_FREE: u64 = 16 << 10;
+/// There may be a member or a frame for so many bytes of content, beyond the first [`PARTS_FREE`]. To begin one takes as long as
+/// to decode kilobytes.
+const CONTENT_BYTES_PER_PART: u64 = 64;
+const PARTS_FREE: u64 = 500;
 
 /// A request whose body comes.
 pub(crate) struct BodyReader {
@@ -44,6 +51,9 @@ pub(super) enum Framing {
     TooLong(u64),
     Chunked(Box<ChunkedDecoder>),
 }
+
+/// What is decoded in one turn: some of it takes a hundred times as long as its length lets expect.
+const ENCODED_BYTES_PER_TURN: usize = 8 << 10;
 
 struct Decoding {
     decoder: Decoder,
@@ -89,7 +99,7 @@ impl BodyReader {
         }
     }
 
-    /// Takes of the body what the buffer has of it.
+    /// Takes of the body what the buffer has of it; of one that is decoded, as much as has a place in a turn.
     ///
     /// # Errors
     /// Any fault of the chunks or the coding, or too many bytes.
@@ -140,6 +150,11 @@ impl BodyReader {
     /// Whether what is held has to be spooled before more is taken.
     pub(crate) fn is_full(&self) -> bool {
         self.is_full
+    }
+
+    /// Whether a content coding is undone: that takes time.
+    pub(super) fn is_decoding(&self) -> bool {
+        self.decoding.is_some()
     }
 
     /// Leave to pass the body on while it comes. None: it has to come whole, as one has whose beginning was spooled.
@@ -220,7 +235,7 @@ impl Decoding {
         Self { decoder: Decoder::new(coding), encoded: BytesMut::new(), encoded_bytes: 0, decoded_bytes: 0 }
     }
 
-    /// Takes encoded content out of its framing. True: it is whole.
+    /// Takes encoded content out of its framing, as much as has a place in a turn. True: it is whole.
     fn take(
         &mut self,
         framing: &mut Framing,
@@ -228,7 +243,9 @@ impl Decoding {
         limit: u64,
     ) -> Result<bool, RequestError> {
         let before = self.encoded.len();
+        let rest = input.split_off(input.len().min(ENCODED_BYTES_PER_TURN));
         let is_whole = framing.take(input, &mut self.encoded, limit)?;
+        input.unsplit(rest);
         self.encoded_bytes += (self.encoded.len() - before) as u64;
         Ok(is_whole)
     }
@@ -244,6 +261,12 @@ impl Decoding {
         if decoded > EXPANDED_BYTES_FREE && decoded / EXPANSION_MAX > encoded {
             return Err(RequestError::ContentExpands { encoded, decoded, ratio: EXPANSION_MAX });
         }
+        let parts = self.decoder.parts();
+        if encoded > ENCODED_BYTES_FREE + decoded * ENCODED_PER_CONTENT_BYTE
+            || parts > PARTS_FREE + decoded / CONTENT_BYTES_PER_PART
+        {
+            return Err(RequestError::ContentCodingOverhead { encoded, parts, decoded });
+        }
         Ok(step)
     }
 
@@ -254,5 +277,58 @@ impl Decoding {
 
     fn memory_bytes(&self) -> usize {
         self.encoded.capacity() + self.decoder.memory_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::time::Instant;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use tollgate_http::{HeadReader, StatusCode};
+
+    use super::*;
+    use crate::conn::exchange::Destination;
+    use crate::reply::Reply;
+
+    fn reader(head: &str, coding: Coding) -> BodyReader {
+        let limits = ConnectionLimits::default();
+        let head = HeadReader::default().read(&mut head.into(), &limits.head).unwrap().unwrap();
+        let arrived = Arrived {
+            head,
+            destination: Destination::Reply(Reply::empty(StatusCode::OK).into()),
+            begun: Instant::now(),
+            time_us: 0,
+            permit: None,
+            upload: None,
+        };
+        BodyReader::new(arrived, Some(coding), &limits)
+    }
+
+    #[test]
+    fn a_turn_decodes_so_much_and_leaves_the_rest_and_what_comes_behind() {
+        let content: Vec<u8> = (0..20_000_u64).map(|at| ((at * at * 2_654_435_761) >> 13) as u8).collect();
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::none());
+        encoder.write_all(&content).unwrap();
+        let encoded = encoder.finish().unwrap();
+        let chunked = [format!("{:x}\r\n", encoded.len()).as_bytes(), &encoded, b"\r\n0\r\n\r\n"].concat();
+        for (framing, body) in [
+            (format!("Content-Length: {}", encoded.len()), encoded),
+            ("Transfer-Encoding: chunked".to_owned(), chunked),
+        ] {
+            let mut body_reader =
+                reader(&format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n"), Coding::Gzip);
+            let mut input = BytesMut::from(&[&body, &b"GET"[..]].concat()[..]);
+            for turn in 1..=body.len() / ENCODED_BYTES_PER_TURN {
+                assert!(matches!(body_reader.read(&mut input), Ok(Progress::NeedMore)), "{framing}");
+                assert_eq!(input.len(), body.len() + 3 - turn * ENCODED_BYTES_PER_TURN, "{framing}");
+            }
+            let Ok(Progress::Done(Body::Memory(decoded))) = body_reader.read(&mut input) else {
+                panic!("{framing}: it is whole")
+            };
+            assert!(decoded == content && input == "GET", "{framing}");
+        }
     }
 }

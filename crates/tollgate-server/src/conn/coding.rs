@@ -11,6 +11,8 @@ use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
 /// Content that one step makes, at most.
 const STEP_BYTES: usize = 64 << 10;
+/// Room for the content of a first step.
+const FIRST_ROOM_BYTES: usize = 1 << 10;
 /// RFC 9659: 8 MiB.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 /// The state of an inflater and its history.
@@ -68,10 +70,42 @@ pub(super) enum Step {
     Again,
 }
 
-impl Step {
-    /// An output that is full may have more behind it.
-    fn after(input: &BytesMut, made: usize) -> Self {
-        if input.is_empty() && made < STEP_BYTES { Self::NeedMore } else { Self::Again }
+/// What a coding made of some of its input.
+struct Made<T> {
+    used: usize,
+    bytes: usize,
+    end: T,
+}
+
+/// Where the content of a step is made: zeros, as many as the steps before let expect. All of [`STEP_BYTES`] would take longer
+/// than the decoding where a content is made of many short pieces.
+struct Room {
+    bytes: usize,
+}
+
+impl Room {
+    const fn new() -> Self {
+        Self { bytes: FIRST_ROOM_BYTES }
+    }
+
+    /// Appends to `content` what `decode` makes of some of `input`.
+    fn step<T>(
+        &mut self,
+        input: &mut BytesMut,
+        content: &mut BytesMut,
+        decode: impl FnOnce(&[u8], &mut [u8]) -> Result<Made<T>, &'static str>,
+    ) -> Result<(Made<T>, Step), &'static str> {
+        let before = content.len();
+        content.resize(before + self.bytes, 0);
+        let made = decode(input, &mut content[before..]);
+        content.truncate(before + made.as_ref().map_or(0, |made| made.bytes));
+        let made = made?;
+        input.advance(made.used);
+        // One that is full may have more behind it.
+        let is_full = made.bytes == self.bytes;
+        self.bytes = (made.bytes * 2).clamp(FIRST_ROOM_BYTES, STEP_BYTES);
+        let step = if input.is_empty() && !is_full { Step::NeedMore } else { Step::Again };
+        Ok((made, step))
     }
 }
 
@@ -111,6 +145,14 @@ impl Decoder {
         if is_complete { Ok(()) } else { Err(self.error("it is cut short")) }
     }
 
+    /// How many members or frames are behind it.
+    pub(super) fn parts(&self) -> u64 {
+        match self {
+            Self::Gzip(gzip) => gzip.members,
+            Self::Zstd(zstd) => zstd.frames,
+        }
+    }
+
     /// What it holds.
     pub(super) fn memory_bytes(&self) -> usize {
         match self {
@@ -132,8 +174,13 @@ impl Decoder {
 pub(super) struct Gzip {
     part: Part,
     flags: u8,
+    /// Of the header so far.
+    header: Crc,
     inflate: Box<Decompress>,
+    /// Of the data so far.
     checksum: Crc,
+    room: Room,
+    members: u64,
 }
 
 /// Where in a member the next byte is (RFC 1952 section 2.3).
@@ -147,7 +194,7 @@ enum Part {
     Extra(u16),
     Name,
     Comment,
-    HeaderChecksum(u8),
+    HeaderChecksum(Option<u8>),
     Data,
     /// The bytes of the trailer so far.
     Trailer([u8; 8], usize),
@@ -161,36 +208,46 @@ const FLAGS_RESERVED: u8 = 0b1110_0000;
 
 impl Gzip {
     fn new() -> Self {
-        Self { part: Part::Start, flags: 0, inflate: Box::new(Decompress::new(false)), checksum: Crc::new() }
+        Self {
+            part: Part::Start,
+            flags: 0,
+            header: Crc::new(),
+            inflate: Box::new(Decompress::new(false)),
+            checksum: Crc::new(),
+            room: Room::new(),
+            members: 0,
+        }
     }
 
     fn step(&mut self, input: &mut BytesMut, content: &mut BytesMut) -> Result<Step, &'static str> {
         while !matches!(self.part, Part::Data) {
             let Some(&byte) = input.first() else { return Ok(Step::NeedMore) };
             input.advance(1);
+            if !matches!(self.part, Part::HeaderChecksum(_) | Part::Trailer(..)) {
+                self.header.update(&[byte]);
+            }
             self.part = self.frame(byte)?;
         }
         self.inflate(input, content)
     }
 
     fn inflate(&mut self, input: &mut BytesMut, content: &mut BytesMut) -> Result<Step, &'static str> {
-        let before = content.len();
-        content.resize(before + STEP_BYTES, 0);
-        let (used, made) = (self.inflate.total_in(), self.inflate.total_out());
-        let status = self.inflate.decompress(input, &mut content[before..], FlushDecompress::None);
-        let used = self.inflate.total_in() - used;
-        let made = (self.inflate.total_out() - made) as usize;
-        content.truncate(before + made);
-        let status = status.map_err(|_| "its data is corrupt")?;
-        self.checksum.update(&content[before..]);
-        input.advance(used as usize);
-        match status {
+        let Self { inflate, checksum, room, .. } = self;
+        let (made, step) = room.step(input, content, |input, output| {
+            let (used, bytes) = (inflate.total_in(), inflate.total_out());
+            let end = inflate.decompress(input, output, FlushDecompress::None);
+            let end = end.map_err(|_| "its data is corrupt")?;
+            let (used, bytes) = (inflate.total_in() - used, inflate.total_out() - bytes);
+            checksum.update(&output[..bytes as usize]);
+            Ok(Made { used: used as usize, bytes: bytes as usize, end })
+        })?;
+        match made.end {
             Status::StreamEnd => {
                 self.part = Part::Trailer([0; 8], 0);
                 Ok(Step::Again)
             }
-            _ if used == 0 && made == 0 && !input.is_empty() => Err("its data is corrupt"),
-            _ => Ok(Step::after(input, made)),
+            _ if made.used == 0 && made.bytes == 0 && !input.is_empty() => Err("its data is corrupt"),
+            _ => Ok(step),
         }
     }
 
@@ -218,8 +275,8 @@ impl Gzip {
             Part::Extra(left) => Part::Extra(left - 1),
             Part::Name if byte == 0 => self.behind(FLAG_NAME),
             Part::Comment if byte == 0 => self.behind(FLAG_COMMENT),
-            Part::HeaderChecksum(0) => Part::HeaderChecksum(1),
-            Part::HeaderChecksum(_) => Part::Data,
+            Part::HeaderChecksum(None) => Part::HeaderChecksum(Some(byte)),
+            Part::HeaderChecksum(Some(low)) => self.end_header([low, byte])?,
             Part::Name | Part::Comment | Part::Data => self.part,
             Part::Trailer(mut bytes, at) => {
                 bytes[at] = byte;
@@ -238,9 +295,19 @@ impl Gzip {
         } else if flag < FLAG_COMMENT && is_next(FLAG_COMMENT) {
             Part::Comment
         } else if is_next(FLAG_HEADER_CHECKSUM) {
-            Part::HeaderChecksum(0)
+            Part::HeaderChecksum(None)
         } else {
             Part::Data
+        }
+    }
+
+    /// RFC 1952 section 2.3.1: the lower half of the checksum of all that stands before it.
+    fn end_header(&self, checksum: [u8; 2]) -> Result<Part, &'static str> {
+        let found = self.header.sum() & u32::from(u16::MAX);
+        if u32::from(u16::from_le_bytes(checksum)) == found {
+            Ok(Part::Data)
+        } else {
+            Err("the checksum of its header is wrong")
         }
     }
 
@@ -249,7 +316,9 @@ impl Gzip {
         if (checksum, length) != (self.checksum.sum(), self.checksum.amount()) {
             return Err("its checksum or length is wrong");
         }
+        self.members += 1;
         self.inflate.reset(false);
+        self.header.reset();
         self.checksum.reset();
         Ok(Part::Start)
     }
@@ -259,6 +328,8 @@ impl Gzip {
 pub(super) struct Zstd {
     context: DCtx<'static>,
     is_between_frames: bool,
+    room: Room,
+    frames: u64,
 }
 
 impl Zstd {
@@ -266,26 +337,25 @@ impl Zstd {
         let mut context = DCtx::create();
         let bound = context.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX));
         assert!(bound.is_ok(), "zstd takes a window of {ZSTD_WINDOW_LOG_MAX} bits");
-        Self { context, is_between_frames: true }
+        Self { context, is_between_frames: true, room: Room::new(), frames: 0 }
     }
 
     fn step(&mut self, input: &mut BytesMut, content: &mut BytesMut) -> Result<Step, &'static str> {
         if input.is_empty() && self.is_between_frames {
             return Ok(Step::NeedMore);
         }
-        let before = content.len();
-        content.resize(before + STEP_BYTES, 0);
-        let mut from = InBuffer::around(input);
-        let mut to = OutBuffer::around(&mut content[before..]);
-        let result = self.context.decompress_stream(&mut to, &mut from);
-        let (used, made) = (from.pos(), to.pos());
-        content.truncate(before + made);
-        let expected = result.map_err(zstd_safe::get_error_name)?;
-        input.advance(used);
-        self.is_between_frames = expected == 0;
-        if used == 0 && made == 0 && !input.is_empty() {
+        let Self { context, room, .. } = self;
+        let (made, step) = room.step(input, content, |input, output| {
+            let (mut from, mut to) = (InBuffer::around(input), OutBuffer::around(output));
+            let expected = context.decompress_stream(&mut to, &mut from);
+            let end = expected.map_err(zstd_safe::get_error_name)?;
+            Ok(Made { used: from.pos(), bytes: to.pos(), end })
+        })?;
+        self.is_between_frames = made.end == 0;
+        self.frames += u64::from(self.is_between_frames);
+        if made.used == 0 && made.bytes == 0 && !input.is_empty() {
             return Err("it makes no progress");
         }
-        Ok(Step::after(input, made))
+        Ok(step)
     }
 }

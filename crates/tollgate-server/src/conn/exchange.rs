@@ -84,6 +84,7 @@ impl Arrived {
             None if !endpoint.decodes_content() => return None,
             None => Coding::of(&self.head).map_err(|Unsupported| unsupported_coding()),
         };
+        let checked = checked.map_err(|reply| endpoint.granted(reply, &self.head));
         checked.unwrap_or_else(|reply| {
             self.destination = Destination::Reply(reply.into());
             None

@@ -28,6 +28,12 @@ impl<S: Transport> Connection<S> {
             }
             return Ok(());
         }
+        if self.is_decoding() && self.takes_requests() {
+            self.give_turn().await;
+            if !self.input.is_empty() {
+                return Ok(());
+            }
+        }
         match &self.reading {
             // As much as came already: a length that is only announced takes no memory.
             Reading::Body(body) => self.input.reserve(body.missing_bytes(&self.input).min(self.input.len())),
@@ -79,6 +85,16 @@ impl<S: Transport> Connection<S> {
             }
         };
         queue.race(worker, came).await.transpose()
+    }
+
+    fn is_decoding(&self) -> bool {
+        matches!(&self.reading, Reading::Body(body) if body.is_decoding())
+    }
+
+    /// Lets the other connections of the worker have their turn.
+    async fn give_turn(&mut self) {
+        self.held.set(self.memory_bytes());
+        self.queue.beside(&self.worker, tokio::task::yield_now()).await;
     }
 
     /// Moves what came of a body out of memory. The peer waits meanwhile: nothing is read.

@@ -313,7 +313,7 @@ impl Endpoint {
     }
 
     /// A reply that pages of other origins may read, where they may use the route.
-    fn granted(&self, mut reply: Reply, head: &RequestHead) -> Reply {
+    pub(crate) fn granted(&self, mut reply: Reply, head: &RequestHead) -> Reply {
         if let Some(cors) = &self.cors {
             cors.grant(head).add_to(&mut reply);
         }

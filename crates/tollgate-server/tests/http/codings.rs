@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use flate2::Compression;
 use flate2::write::GzEncoder;
+use flate2::{Compression, Crc};
 use tollgate_log::Level;
 
 use crate::peer::Reply;
@@ -73,18 +73,32 @@ fn members_and_frames_may_follow_each_other_and_come_byte_by_byte() {
     }
 }
 
+/// A member with every optional field.
+fn gzip_with_all_fields(text: &[u8]) -> Vec<u8> {
+    let header = [&[0x1f, 0x8b, 8, 0b1_1110, 0, 0, 0, 0, 0, 255][..], b"\x03\0abc", b"name\0", b"comment\0"];
+    let header = header.concat();
+    let mut checksum = Crc::new();
+    checksum.update(&header);
+    [&header, &checksum.sum().to_le_bytes()[..2], &gzip(text)[10..]].concat()
+}
+
 #[test]
 fn gzip_with_every_optional_field_is_decoded() {
-    let plain = gzip(b"hello");
-    let header = [
-        &[0x1f, 0x8b, 8, 0b1_1110, 0, 0, 0, 0, 0, 255][..],
-        b"\x03\0abc",
-        b"name\0",
-        b"comment\0",
-        b"\x12\x34",
-    ];
-    let body = [&header.concat(), &plain[10..]].concat();
-    assert_eq!(post_coded(&site(), "gzip", &body), (200, "hello".to_owned()));
+    let body = gzip_with_all_fields(b"hello").repeat(2);
+    assert_eq!(post_coded(&site(), "gzip", &body), (200, "hellohello".to_owned()));
+}
+
+#[test]
+fn a_gzip_header_that_differs_from_its_checksum_is_400() {
+    let server = site();
+    let sound = gzip_with_all_fields(b"hello");
+    let header_bytes = sound.len() - (gzip(b"hello").len() - 10);
+    // Its times, the system, its fields and the checksum itself: whatever else is another would not be taken at all.
+    for at in (4..10).chain(12..header_bytes) {
+        let mut flipped = sound.clone();
+        flipped[at] ^= 0x40;
+        assert_eq!(post_coded(&server, "gzip", &flipped).0, 400, "byte {at}");
+    }
 }
 
 #[test]
@@ -141,6 +155,42 @@ fn content_that_expands_beyond_reason_is_413_below_the_limit_of_the_route_too() 
     let (status, text) = post_coded(&server, "zstd", &zstd(&vec![0; 64 << 20]));
     assert_eq!((status, text.as_str()), (413, "content expands too much when it is decoded\n"));
     assert_eq!(post_coded(&server, "gzip", &gzip(&vec![0; 64 << 20])).0, 200);
+}
+
+/// A gzip file of one member without content, of so many blocks with the fixed codes (RFC 1951 section 3.2.6).
+fn gzip_of_empty_blocks(blocks: usize) -> Vec<u8> {
+    // The header of a block is 010, or 011 of the last, and the end of its data seven zeros.
+    let mut data = vec![0; (blocks * 10).div_ceil(8)];
+    let mut set = |bit: usize| data[bit / 8] |= 1 << (bit % 8);
+    (0..blocks).for_each(|block| set(block * 10 + 1));
+    set((blocks - 1) * 10);
+    [&gzip(b"")[..10], &data, &[0; 8]].concat()
+}
+
+#[test]
+fn a_coding_that_takes_more_than_its_share_of_the_content_is_400() {
+    let server = site();
+    for (coding, body) in [
+        ("gzip", gzip(b"").repeat(500)),
+        ("zstd", zstd(b"").repeat(500)),
+        ("gzip", gzip_of_empty_blocks(10_000)),
+    ] {
+        assert_eq!(post_coded(&server, coding, &body), (200, String::new()), "{coding}");
+    }
+    let refused = (400, "content coding takes too much for its content\n".to_owned());
+    for (coding, body) in [
+        ("gzip", gzip(b"").repeat(501)),
+        ("zstd", zstd(b"").repeat(501)),
+        ("gzip", gzip(b"0123456789").repeat(1000)),
+        ("zstd", zstd(b"0123456789").repeat(1000)),
+        ("gzip", gzip_of_empty_blocks(20_000)),
+    ] {
+        assert_eq!(post_coded(&server, coding, &body), refused, "{coding}");
+    }
+    let line = "0123456789".repeat(7);
+    for (coding, part) in [("gzip", gzip(line.as_bytes())), ("zstd", zstd(line.as_bytes()))] {
+        assert_eq!(post_coded(&server, coding, &part.repeat(5000)), (200, line.repeat(5000)), "{coding}");
+    }
 }
 
 #[test]

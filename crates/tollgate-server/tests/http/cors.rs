@@ -5,6 +5,7 @@ use std::time::Duration;
 use tollgate_log::Level;
 use tollgate_server::{AnyOr, CorsSpec, Method, Methods, RouteSpec};
 
+use crate::backend::FakeBackend;
 use crate::peer::Reply;
 use crate::site::{Running, Site};
 
@@ -41,12 +42,16 @@ fn with(cors: CorsSpec) -> impl FnOnce(&mut RouteSpec) {
 }
 
 fn ask(server: &Running, line: &str, fields: &[(&str, &str)]) -> Reply {
+    ask_with(server, line, fields, "")
+}
+
+fn ask_with(server: &Running, line: &str, fields: &[(&str, &str)], body: &str) -> Reply {
     let mut request = format!("{line} HTTP/1.1\r\nHost: a\r\n");
     for (name, value) in fields {
         request.push_str(&format!("{name}: {value}\r\n"));
     }
     let mut peer = server.connect();
-    peer.send(request + "\r\n");
+    peer.send(request + "\r\n" + body);
     peer.reply(line.starts_with("HEAD"))
 }
 
@@ -193,6 +198,55 @@ fn errors_of_the_route_can_be_read_by_the_page_too() {
 }
 
 #[test]
+fn a_content_that_is_not_taken_is_told_to_the_page_too() {
+    let server = Site::new()
+        .stream("events", Level::Synced, &["n int record.n"])
+        .handler("/script", "return 'x'")
+        .tune_route(with(app_only()))
+        .collect("/collect")
+        .tune_route(with(app_only()))
+        .start();
+    let granted = format!(
+        "415 | Allow-Origin={APP} | Allow-Credentials=true | Vary=Origin | Expose-Headers=ETag, X-Left"
+    );
+    for (path, field) in [
+        ("/script", ("Content-Encoding", "br")),
+        ("/collect", ("Content-Encoding", "br")),
+        ("/collect", ("Content-Type", "text/html")),
+    ] {
+        let line = format!("POST {path}");
+        let waits = [field, ("Content-Length", "2"), ("Expect", "100-continue")];
+        for fields in [&[field, ("Transfer-Encoding", "chunked")][..], &waits] {
+            let page = [fields, &[("Origin", APP)]].concat();
+            check(&ask_with(&server, &line, &page, "0\r\n\r\n"), &granted);
+            check(&ask_with(&server, &line, fields, "0\r\n\r\n"), "415 | Vary=Origin");
+        }
+    }
+}
+
+#[test]
+fn the_redirect_to_a_path_below_is_told_to_the_pages_that_may_use_it() {
+    let server = Site::new()
+        .handler("/a/*", "return 'x'")
+        .tune_route(with(app_only()))
+        .handler("/a/b/c", "return 'x'")
+        .handler("/plain/*", "return 'x'")
+        .start();
+    let preflight =
+        |path: &str| ask(&server, path, &[("Origin", APP), ("Access-Control-Request-Method", "PUT")]);
+    let granted = format!(
+        "204 | Allow-Origin={APP} | Allow-Credentials=true | Allow-Methods=GET, PUT | Max-Age=3600 | {PREFLIGHT_VARY}"
+    );
+    check(&preflight("OPTIONS /a"), &granted);
+    let told = "Allow-Credentials=true | Vary=Origin | Expose-Headers=ETag, X-Left";
+    let reply = ask(&server, "PUT /a", &[("Origin", APP)]);
+    check(&reply, &format!("308 | Allow-Origin={APP} | {told}"));
+    assert_eq!(reply.field("location"), Some("/a/"));
+    check(&ask(&server, "PUT /a", &[("Origin", "https://evil.example")]), "308 | Vary=Origin");
+    check(&preflight("OPTIONS /plain"), "308");
+}
+
+#[test]
 fn what_was_granted_to_one_request_is_not_said_to_the_next() {
     let server =
         Site::new().handler("/a", "return 'x'").tune_route(with(app_only())).fixed("/b", "plain").start();
@@ -239,4 +293,58 @@ fn the_policy_takes_the_place_of_what_a_script_says() {
     check(&reply, "200 | Allow-Origin=*");
     assert!(!reply.head.contains("evil"), "{reply:?}");
     assert_eq!(reply.field("vary"), Some("accept"));
+}
+
+/// A policy of its own for everything, as a backend or the fields of a route would say it.
+const FOREIGN: [(&str, &str); 5] = [
+    ("access-control-allow-origin", "https://evil.example"),
+    ("Access-Control-Allow-Credentials", "true"),
+    ("Access-Control-Expose-Headers", "*"),
+    ("Access-Control-Max-Age", "9"),
+    ("Vary", "Accept"),
+];
+
+fn check_policy_alone(server: &Running, path: &str) {
+    let granted = format!(
+        "200 | Vary=Accept | Allow-Origin={APP} | Allow-Credentials=true | Vary=Origin | Expose-Headers=ETag, X-Left"
+    );
+    let reply = ask(server, &format!("GET {path}"), &[("Origin", APP)]);
+    check(&reply, &granted);
+    assert!(!reply.head.contains("evil"), "{reply:?}");
+    let reply = ask(server, &format!("GET {path}"), &[("Origin", "https://evil.example")]);
+    check(&reply, "200 | Vary=Accept | Vary=Origin");
+    assert!(!reply.head.contains("evil"), "{reply:?}");
+}
+
+#[test]
+fn the_policy_takes_the_place_of_what_a_backend_says_gathered_or_streamed() {
+    let fields: String = FOREIGN.map(|(name, value)| format!("{name}: {value}\r\n")).concat();
+    for framing in ["Content-Length: 5\r\n\r\nhello".to_owned(), chunked("hello"), long(30_000)] {
+        let backend = FakeBackend::replying(format!("HTTP/1.1 200 OK\r\n{fields}{framing}"));
+        let server = Site::new().proxy("/*", backend.options(), |_| {}).tune_route(with(app_only())).start();
+        check_policy_alone(&server, "/a");
+    }
+}
+
+#[test]
+fn the_policy_takes_the_place_of_fields_that_a_route_sets() {
+    let fields = || FOREIGN.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let backend = FakeBackend::replying("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+    let server = Site::new()
+        .proxy("/proxied/*", backend.options(), |proxy| proxy.set_reply_headers = fields())
+        .tune_route(with(app_only()))
+        .files("/files/*", |files| (files.headers, files.precompressed) = (fields(), false))
+        .tune_route(with(app_only()))
+        .file("public/a.txt", "hello")
+        .start();
+    check_policy_alone(&server, "/proxied/a");
+    check_policy_alone(&server, "/files/a.txt");
+}
+
+fn chunked(content: &str) -> String {
+    format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{content}\r\n0\r\n\r\n", content.len())
+}
+
+fn long(bytes: usize) -> String {
+    format!("Content-Length: {bytes}\r\n\r\n{}", "a".repeat(bytes))
 }

@@ -84,6 +84,30 @@ fn what_the_server_says_of_a_request_and_its_record_is_no_backends_word() {
 }
 
 #[test]
+fn what_a_route_sets_stands_in_place_of_what_the_server_would_say() {
+    let backend = FakeBackend::replying("HTTP/1.1 405 No\r\nAllow: PUT\r\nContent-Length: 5\r\n\r\nhello");
+    let pairs = |fields: &[(&str, &str)]| -> Vec<(String, String)> {
+        fields.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()
+    };
+    let tune = |proxy: &mut ProxySpec| {
+        proxy.set_headers = pairs(&[("x-request-id", "mine")]);
+        proxy.set_reply_headers = pairs(&[("x-request-id", "ours"), ("allow", "GET")]);
+    };
+    let server = Site::new().proxy("/*", backend.options(), tune).start();
+    let mut peer = server.connect();
+    peer.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let reply = peer.expect("405", "hello");
+    let values = |head: &str, name: &str| -> Vec<String> {
+        let lines = head.lines().filter_map(|line| line.split_once(": "));
+        let found = lines.filter(|(found, _)| found.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.to_owned()).collect()
+    };
+    assert_eq!(values(&reply.head, "x-request-id"), ["ours"]);
+    assert_eq!(values(&reply.head, "allow"), ["GET"]);
+    assert_eq!(values(&backend.request(), "x-request-id"), ["mine"]);
+}
+
+#[test]
 fn one_connection_serves_request_after_request() {
     let backend = FakeBackend::replying(OK);
     let server = serve(&backend);
@@ -225,6 +249,30 @@ fn a_route_sets_and_removes_fields_both_ways() {
     assert_eq!((field(&got, "x-key"), field(&got, "cookie")), (Some("secret"), None));
     assert_eq!((field(&got, "x-forwarded-for"), got.contains("forged")), (None, false));
     assert_eq!((reply.field("x-old"), reply.field("x-powered-by")), (Some("2"), None));
+}
+
+#[test]
+fn an_empty_line_of_a_trusted_proxy_makes_no_empty_member_of_a_list() {
+    let backend = FakeBackend::replying(OK);
+    let trusted =
+        TrustedProxies { networks: vec!["127.0.0.0/8".parse().unwrap()], ..TrustedProxies::default() };
+    let server = Site::new()
+        .proxy("/*", backend.options(), plain)
+        .tune(|options| options.trusted_proxies = trusted)
+        .start();
+    let told = |fields: &str| {
+        server.check(&format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"), "200", "hello");
+        let got = backend.request();
+        ["forwarded", "x-forwarded-for"].map(|name| field(&got, name).map(str::to_owned))
+    };
+    let ours = "for=127.0.0.1;host=\"a\";proto=http";
+    let expect = |forwarded: &str, addresses: &str| {
+        [Some(format!("{forwarded}{ours}")), Some(format!("{addresses}127.0.0.1"))]
+    };
+    assert_eq!(told("Forwarded:\r\nX-Forwarded-For: \r\n"), expect("", ""));
+    let between = "Forwarded: for=x\r\nForwarded:\r\nForwarded: for=y\r\n\
+                   X-Forwarded-For:\r\nX-Forwarded-For: 10.1.1.1\r\nX-Forwarded-For:\r\n";
+    assert_eq!(told(between), expect("for=x, for=y, ", "10.1.1.1, "));
 }
 
 #[test]

@@ -127,6 +127,11 @@ pub(super) fn header_problem(name: &str) -> Option<&'static str> {
     (!is_name).then_some("allowed is the name of a header, or \"*\" alone")
 }
 
+/// Whether a field of a reply tells what became of a record, which is the server's word.
+pub(super) fn is_own_field(name: &str) -> bool {
+    name.get(..9).is_some_and(|front| front.eq_ignore_ascii_case("tollgate-"))
+}
+
 fn max_age(section: &mut Section<'_>) -> Duration {
     let found = section.duration("max_age", MAX_AGE_MS, MAX_AGE);
     if found.subsec_nanos() != 0 {

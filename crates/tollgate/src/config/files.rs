@@ -7,7 +7,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
 use rustix::io::Errno;
 use tollgate_server::{Etag, FilesSpec, Symlinks, TryPath, is_framing_field};
 
-use super::cors::header_problem;
+use super::cors::{header_problem, is_own_field};
 use super::path::{PathTo, check_path};
 use super::resolved::{OFF, quoted, quoted_path};
 use super::section::{Section, TextOrTable, Written};
@@ -20,8 +20,8 @@ const RECHECK_MS: RangeInclusive<u64> = 0..=24 * HOUR_MS;
 const PATH: &str = "{path}";
 /// The statuses of replies that a page may take the place of.
 const ERRORS: [u16; 6] = [403, 404, 412, 416, 500, 503];
-/// Fields that are made from the file or by other keys.
-const MADE_FIELDS: [&str; 12] = [
+/// Fields that are made from the file, the request or by other keys.
+const MADE_FIELDS: [&str; 13] = [
     "accept-ranges",
     "cache-control",
     "content-digest",
@@ -34,6 +34,7 @@ const MADE_FIELDS: [&str; 12] = [
     "repr-digest",
     "vary",
     "x-content-type-options",
+    "x-request-id",
 ];
 
 /// Takes the files of a route, if it has some. Their folder is relative to `folder`.
@@ -206,7 +207,8 @@ fn pattern_problem(pattern: &str) -> Option<&'static str> {
 }
 
 fn field_problem(name: &str) -> Option<&'static str> {
-    if is_framing_field(name) || MADE_FIELDS.iter().any(|made| made.eq_ignore_ascii_case(name)) {
+    let is_made = MADE_FIELDS.iter().any(|made| made.eq_ignore_ascii_case(name));
+    if is_made || is_framing_field(name) || is_own_field(name) {
         return Some("which the server makes itself");
     }
     header_problem(name).map(|_| "allowed is the name of a header")
@@ -318,6 +320,9 @@ mod tests {
         for wrong in ["Content-Length", "transfer-encoding", "Date", "ETAG", "Content-Type", "a b", "", "X:"]
         {
             assert!(field_problem(wrong).is_some(), "{wrong}");
+        }
+        for wrong in ["x-request-id", "Tollgate-Ack", "tollgate-"] {
+            assert_eq!(field_problem(wrong), Some("which the server makes itself"), "{wrong}");
         }
     }
 

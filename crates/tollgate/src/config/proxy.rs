@@ -2,7 +2,7 @@
 
 use tollgate_server::{BackendOptions, HostSent, ProxySpec, is_framing_field};
 
-use super::cors::header_problem;
+use super::cors::{header_problem, is_own_field};
 use super::fault::did_you_mean;
 use super::resolved::quoted;
 use super::section::{Section, TextOrTable, Written};
@@ -33,9 +33,9 @@ fn detailed(mut section: Section<'_>, backends: &[BackendOptions]) -> ProxySpec 
     }
     let hosts = HostSent::ALL.map(|host| (host.name(), host));
     spec.host = section.choice("host", &hosts).unwrap_or_default();
-    spec.set_headers = set(&mut section, "set_headers");
+    spec.set_headers = set(&mut section, "set_headers", to_backend_problem);
     spec.remove_headers = removed(&mut section, "remove_headers");
-    spec.set_reply_headers = set(&mut section, "set_reply_headers");
+    spec.set_reply_headers = set(&mut section, "set_reply_headers", to_client_problem);
     spec.remove_reply_headers = removed(&mut section, "remove_reply_headers");
     section.finish();
     spec
@@ -58,12 +58,19 @@ fn is_prefix(text: &str) -> bool {
     text.starts_with('/') && !text.ends_with('/') && text.bytes().all(is_sound)
 }
 
-fn set(section: &mut Section<'_>, key: &'static str) -> Vec<(String, String)> {
+fn set(
+    section: &mut Section<'_>,
+    key: &'static str,
+    problem: fn(&str) -> Option<&'static str>,
+) -> Vec<(String, String)> {
     let Some(table) = section.take_table(key, key.to_owned()) else { return Vec::new() };
     let span = table.span().clone();
     let mut fields: Vec<(String, String)> = Vec::new();
     for (name, value) in table.named_texts() {
         check(section, key, &name, &value.span);
+        if let Some(problem) = problem(&name) {
+            section.fault_at(&value.span, format!("{key} has {name:?}{problem}"));
+        }
         let is_value = value.value.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f));
         if !is_value || value.value.trim_matches([' ', '\t']) != value.value {
             let text = format!("{key} has {name:?} with a value that no header can have");
@@ -75,6 +82,14 @@ fn set(section: &mut Section<'_>, key: &'static str) -> Vec<(String, String)> {
         fields.push((name, value.value));
     }
     fields
+}
+
+fn to_backend_problem(name: &str) -> Option<&'static str> {
+    name.eq_ignore_ascii_case("via").then_some(", which the server writes itself, behind what came")
+}
+
+fn to_client_problem(name: &str) -> Option<&'static str> {
+    is_own_field(name).then_some(": the server's own are all that begin with Tollgate-, take another name")
 }
 
 fn removed(section: &mut Section<'_>, key: &'static str) -> Vec<String> {

@@ -34,10 +34,9 @@ impl Proxy {
         let head = &incoming.head;
         let mut reply = Reply::empty(head.status().unwrap_or(StatusCode::BAD_GATEWAY));
         let mut lines = Vec::with_capacity(head.bytes_len());
-        for (name, value) in head.forwarded_fields() {
-            if self.ends_here(name) {
-                continue;
-            }
+        let passed = head.forwarded_fields().filter(|(name, _)| !self.ends_here(name));
+        let set = self.spec.set_reply_headers.iter();
+        for (name, value) in passed.chain(set.map(|(name, value)| (name.as_bytes(), value.as_bytes()))) {
             let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
             if is("x-request-id") || is("allow") {
                 // Those that the server writes where a reply has none.
@@ -46,9 +45,6 @@ impl Proxy {
             } else {
                 push_line(&mut lines, name, value);
             }
-        }
-        for (name, value) in &self.spec.set_reply_headers {
-            push_line(&mut lines, name.as_bytes(), value.as_bytes());
         }
         reply.lines = lines.into();
         reply.interim = self.interim(&incoming.interim);

@@ -35,7 +35,9 @@ impl Proxy {
             Version::Http10 => b"1.0 tollgate",
         };
         out.push_sound("Via", via);
-        out.push_sound("X-Request-Id", request.id.text(&mut [0; 36]));
+        if !self.sets("X-Request-Id") {
+            out.push_sound("X-Request-Id", request.id.text(&mut [0; 36]));
+        }
         request.each_trace_field(|name, value| {
             if !self.is_set(name) {
                 out.push_sound(name, value);
@@ -103,7 +105,7 @@ impl Proxy {
     /// what anybody else said is replaced.
     fn push_origin(&self, out: &mut Outgoing, exchange: &Exchange) {
         let head = &exchange.request.head;
-        let is_told = |name: &str| exchange.is_from_proxy && head.field(name).is_some();
+        let is_told = |name: &str| exchange.is_from_proxy && values(head, name).next().is_some();
         // With a comma behind it, if it says something.
         let write_told = |line: &mut Vec<u8>, name: &str, is_followed: bool| {
             let start = line.len();
@@ -136,10 +138,13 @@ impl Proxy {
         }
     }
 
+    fn sets(&self, name: &str) -> bool {
+        self.spec.set_headers.iter().any(|(set, _)| set.eq_ignore_ascii_case(name))
+    }
+
     /// Whether the route decides about a field, by setting or removing it.
     fn is_set(&self, name: &str) -> bool {
-        self.spec.set_headers.iter().any(|(set, _)| set.eq_ignore_ascii_case(name))
-            || self.spec.remove_headers.iter().any(|removed| removed.eq_ignore_ascii_case(name))
+        self.sets(name) || self.spec.remove_headers.iter().any(|removed| removed.eq_ignore_ascii_case(name))
     }
 }
 
@@ -169,10 +174,16 @@ fn is_named_by_connection(head: &RequestHead, name: &[u8]) -> bool {
     lines.flat_map(|(_, value)| connection_options(value)).any(|option| option.eq_ignore_ascii_case(name))
 }
 
+/// The lines of a field that say something: an empty one would make an empty member of a list, which nobody may send (RFC 9110
+/// section 5.6.1.1).
+fn values<'h>(head: &'h RequestHead, name: &str) -> impl Iterator<Item = &'h [u8]> {
+    let lines = head.raw_fields().filter(|(field, _)| field.eq_ignore_ascii_case(name.as_bytes()));
+    lines.map(|(_, value)| value).filter(|value| !value.is_empty())
+}
+
 /// Appends the values of a list that may be on several lines (RFC 9110 section 5.3).
 fn write_joined(out: &mut Vec<u8>, head: &RequestHead, name: &str) {
-    let lines = head.raw_fields().filter(|(field, _)| field.eq_ignore_ascii_case(name.as_bytes()));
-    for (place, (_, value)) in lines.enumerate() {
+    for (place, value) in values(head, name).enumerate() {
         write_list_comma(out, place > 0);
         out.extend_from_slice(value);
     }

@@ -140,6 +140,15 @@ fn faults_of_proxied_routes_are_told() {
         ],
     );
     check(
+        &route(
+            "proxy = { backend = \"app\", set_headers = { via = \"a\", \"X-Request-Id\" = \"b\" }, set_reply_headers = { \"tollgate-ack\" = \"c\", Via = \"d\", \"X-Request-Id\" = \"e\" } }\n",
+        ),
+        &[
+            "t.toml:5:50: set_headers has \"via\", which the server writes itself, behind what came",
+            "t.toml:5:118: set_reply_headers has \"tollgate-ack\": the server's own are all that begin with Tollgate-, take another name",
+        ],
+    );
+    check(
         &format!("{APP}[[route]]\npath = \"*\"\nproxy = \"app\"\n"),
         &["t.toml:3:1: path \"*\" has proxy, allowed are script and reply: it is for OPTIONS alone"],
     );

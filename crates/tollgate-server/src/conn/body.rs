@@ -19,7 +19,7 @@ use crate::spool::{Spool, SpoolError, SpooledBody};
 /// itself.
 const EXPANSION_MAX: u64 = 1100;
 const EXPANDED_BYTES_FREE: u64 = 1 << 20;
-/// How many times as long as its content what came may be, beyond the first [`ENCODED_BYTES_FREE`]: as with the framing of chunks.
+/// How many times as long as its content what came may be, beyond the first [`ENCODED_BYTES_FREE`] and a block: as with the framing of chunks.
 const ENCODED_PER_CONTENT_BYTE: u64 = 4;
 const ENCODED_BYTES_FREE: u64 = 16 << 10;
 /// There may be a member or a frame for so many bytes of content, beyond the first [`PARTS_FREE`]. To begin one takes as long as
@@ -262,7 +262,8 @@ impl Decoding {
             return Err(RequestError::ContentExpands { encoded, decoded, ratio: EXPANSION_MAX });
         }
         let parts = self.decoder.parts();
-        if encoded > ENCODED_BYTES_FREE + decoded * ENCODED_PER_CONTENT_BYTE
+        let bytes_free = ENCODED_BYTES_FREE + self.decoder.block_bytes_max();
+        if encoded > bytes_free + decoded * ENCODED_PER_CONTENT_BYTE
             || parts > PARTS_FREE + decoded / CONTENT_BYTES_PER_PART
         {
             return Err(RequestError::ContentCodingOverhead { encoded, parts, decoded });

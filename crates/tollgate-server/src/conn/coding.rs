@@ -13,6 +13,8 @@ use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 const STEP_BYTES: usize = 64 << 10;
 /// Room for the content of a first step.
 const FIRST_ROOM_BYTES: usize = 1 << 10;
+/// RFC 8878 section 3.1.1.2.4.
+const ZSTD_BLOCK_BYTES_MAX: u64 = 128 << 10;
 /// RFC 9659: 8 MiB.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 /// The state of an inflater and its history.
@@ -150,6 +152,14 @@ impl Decoder {
         match self {
             Self::Gzip(gzip) => gzip.members,
             Self::Zstd(zstd) => zstd.frames,
+        }
+    }
+
+    /// How much it takes before there is content of that: a block of zstd has to be whole (RFC 8878 section 3.1.1.2).
+    pub(super) fn block_bytes_max(&self) -> u64 {
+        match self {
+            Self::Gzip(_) => 0,
+            Self::Zstd(_) => ZSTD_BLOCK_BYTES_MAX,
         }
     }
 

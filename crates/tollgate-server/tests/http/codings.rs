@@ -54,6 +54,21 @@ fn gzip_and_zstd_are_decoded_for_a_script() {
 }
 
 #[test]
+fn a_content_that_hardly_shrinks_is_decoded_although_its_blocks_have_to_come_whole() {
+    let server = site();
+    let mut state = 1_u64;
+    let text = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        char::from(b' ' + (state >> 58) as u8)
+    });
+    let text: String = text.take(700_000).collect();
+    for (coding, body) in [("gzip", gzip(text.as_bytes())), ("zstd", zstd(text.as_bytes()))] {
+        assert!(body.len() > text.len() / 2, "{coding}");
+        assert!(post_coded(&server, coding, &body) == (200, text.clone()), "{coding}");
+    }
+}
+
+#[test]
 fn members_and_frames_may_follow_each_other_and_come_byte_by_byte() {
     let server = site();
     for (coding, parts) in [

@@ -22,8 +22,8 @@ const EXPANDED_BYTES_FREE: u64 = 1 << 20;
 /// How many times as long as its content what came may be, beyond the first [`ENCODED_BYTES_FREE`] and a block: as with the framing of chunks.
 const ENCODED_PER_CONTENT_BYTE: u64 = 4;
 const ENCODED_BYTES_FREE: u64 = 16 << 10;
-/// There may be a member or a frame for so many bytes of content, beyond the first [`PARTS_FREE`]. To begin one takes as long as
-/// to decode kilobytes.
+/// There may be a member or a frame for so many bytes of content, beyond the first [`PARTS_FREE`]: to begin one is work that no
+/// content pays for.
 const CONTENT_BYTES_PER_PART: u64 = 64;
 const PARTS_FREE: u64 = 500;
 

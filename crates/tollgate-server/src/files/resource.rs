@@ -138,7 +138,7 @@ fn beside_of(
         Err(OpenError::Cold(_)) => Err(OpenError::Cold(path.into())),
         beside => {
             let beside = beside.ok().flatten();
-            Ok(beside.filter(|beside| !beside.stamp.is_older_than(&plain.stamp)))
+            Ok(beside.filter(|beside| beside.stamp.modified_s >= plain.stamp.modified_s))
         }
     }
 }

@@ -242,13 +242,6 @@ impl Stamp {
         self.unsettled_s.is_none()
     }
 
-    /// Whether it was modified before another. A time without a fraction may be of a tool that keeps seconds alone: it is older by
-    /// those.
-    pub(super) fn is_older_than(&self, other: &Self) -> bool {
-        let fraction = |stamp: &Self| if self.modified_ns == 0 { 0 } else { stamp.modified_ns };
-        (self.modified_s, fraction(self)) < (other.modified_s, fraction(other))
-    }
-
     /// Of the last change of whatever is known of the file. Only the system sets this time.
     fn changed_us(&self) -> i64 {
         microseconds(self.changed.0, self.changed.1)
@@ -334,16 +327,6 @@ mod tests {
         // Within one second it does, so that a request finds what it waited for.
         assert_eq!(at(0), at(90_000));
         assert_ne!(at(-600_000), at(0));
-    }
-
-    #[test]
-    fn what_was_modified_before_by_less_than_a_second_is_older_unless_it_keeps_seconds_alone() {
-        let is_older = |one_us, other_us| stamp(one_us, 0).is_older_than(&stamp(other_us, 0));
-        assert!(is_older(5_300_000, 5_800_000));
-        assert!(!is_older(5_800_000, 5_300_000));
-        assert!(!is_older(5_800_000, 5_800_000));
-        assert!(!is_older(5_000_000, 5_800_000));
-        assert!(is_older(5_000_000, 6_000_000));
     }
 
     #[test]

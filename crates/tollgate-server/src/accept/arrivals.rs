@@ -12,6 +12,8 @@ pub(crate) struct Arrivals {
     pub(super) connections: Spell,
     /// No descriptor was left for them.
     pub(super) descriptors: Spell,
+    /// Not even one to close them by.
+    pub(super) spares: Spell,
     /// The system had another reason.
     pub(super) failures: Spell,
 }
@@ -19,12 +21,13 @@ pub(crate) struct Arrivals {
 impl Arrivals {
     pub(crate) fn new() -> Self {
         let spell = || Spell::new(LINE_PAUSE);
-        Self { connections: spell(), descriptors: spell(), failures: spell() }
+        Self { connections: spell(), descriptors: spell(), spares: spell(), failures: spell() }
     }
 
     /// Tells the log what there is to tell.
     pub(crate) fn tell(&self, now: Instant, worker: usize) {
-        let news = [&self.connections, &self.descriptors, &self.failures].map(|spell| spell.news(now));
+        let spells = [&self.connections, &self.descriptors, &self.spares, &self.failures];
+        let news = spells.map(|spell| spell.news(now));
         if let [Some(News::Happened(refused)), ..] = news {
             tracing::warn!(
                 worker,
@@ -32,8 +35,15 @@ impl Arrivals {
                 "there are as many connections as may be: further ones are refused"
             );
         }
-        if let [_, Some(News::Happened(closed)), _] = news {
+        if let [_, Some(News::Happened(closed)), ..] = news {
             tracing::error!(worker, closed, "no descriptor is left: connections are closed as they come");
+        }
+        if let [.., Some(News::Happened(failures)), _] = news {
+            tracing::error!(
+                worker,
+                failures,
+                "no descriptor is left, not even to close connections: they wait"
+            );
         }
         if let [.., Some(News::Happened(failures))] = news {
             tracing::error!(worker, failures, "cannot accept connections, trying again");

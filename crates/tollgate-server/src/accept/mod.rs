@@ -151,15 +151,20 @@ impl Acceptor {
             // What was only kept makes room for who comes.
             Some(Errno::MFILE | Errno::NFILE) if worker.service().shelf.clear() => {}
             Some(Errno::MFILE | Errno::NFILE) => {
-                unserved(worker, &worker.arrivals.descriptors);
                 let accept = || accept(self.socket.get_ref()).map(|(socket, _)| socket);
                 match worker.crowd.spares.close_one(accept) {
                     Ok(()) => {
+                        unserved(worker, &worker.arrivals.descriptors);
                         worker.cells.count_closed();
                         tokio::task::yield_now().await;
                     }
                     // Without a descriptor accepting fails the same way when nobody waits.
-                    Err(_) => tokio::time::sleep(PAUSE).await,
+                    Err(error) => {
+                        if error.kind() != io::ErrorKind::WouldBlock {
+                            unserved(worker, &worker.arrivals.spares);
+                        }
+                        tokio::time::sleep(PAUSE).await;
+                    }
                 }
             }
             _ => {

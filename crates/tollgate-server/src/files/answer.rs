@@ -100,11 +100,13 @@ impl Files {
             form: form_for(head),
             algorithm: wanted_digest(head, "want-repr-digest"),
         };
-        let work = self.work.clone();
+        let (work, shelf) = (self.work.clone(), self.shelf.clone());
         Box::pin(async move {
             let place = work.wait().await;
             let listed = Work::run(place, move || listing::list(&beneath, &wanted)).await;
             match listed.unwrap_or(Err(OpenError::Busy(Errno::CANCELED))).transpose() {
+                // With what it needs it is tried again.
+                Some(Err(error)) if error.is_for_want_of_descriptors() && shelf.clear() => News::Failed,
                 Some(listed) => News::Listed(listed),
                 None => News::Failed,
             }

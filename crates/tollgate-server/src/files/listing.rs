@@ -90,10 +90,12 @@ enum Kind {
 pub(super) fn list(beneath: &Beneath, wanted: &Wanted) -> Result<Option<Rendered>, OpenError> {
     let Opened::Folder(folder) = beneath.open(&wanted.below)? else { return Err(OpenError::Absent) };
     let folder = beneath.at(folder);
-    if wanted.index.iter().any(|name| is_there(&folder.open(name))) {
-        return Ok(None);
+    for name in &wanted.index {
+        if is_there(folder.open(name))? {
+            return Ok(None);
+        }
     }
-    let listing = Listing::read(folder.entries()?, beneath, wanted)?;
+    let listing = Listing::read(folder.into_entries()?, beneath, wanted)?;
     let content: Bytes = match wanted.form {
         Form::Html => listing.html(wanted.is_top).into(),
         Form::Json => listing.json().into(),
@@ -106,8 +108,15 @@ pub(super) fn list(beneath: &Beneath, wanted: &Wanted) -> Result<Option<Rendered
 }
 
 /// Whether that is an index, also one that cannot be read.
-fn is_there(index: &Result<Opened, OpenError>) -> bool {
-    !matches!(index, Ok(Opened::Folder(_)) | Err(OpenError::Absent))
+///
+/// # Errors
+/// It could not be looked for.
+fn is_there(index: Result<Opened, OpenError>) -> Result<bool, OpenError> {
+    match index {
+        Ok(Opened::Folder(_)) | Err(OpenError::Absent) => Ok(false),
+        Err(error) if error.is_for_want_of_descriptors() => Err(error),
+        Ok(_) | Err(_) => Ok(true),
+    }
 }
 
 impl<'a> Listing<'a> {
@@ -208,9 +217,18 @@ mod tests {
     use std::fs;
     use std::time::Instant;
 
+    use rustix::io::Errno;
+
     use super::super::root::Root;
     use super::super::spec::FilesSpec;
     use super::*;
+
+    #[test]
+    fn without_descriptors_nobody_knows_whether_there_is_an_index() {
+        assert!(is_there(Err(OpenError::Busy(Errno::MFILE))).is_err());
+        assert!(is_there(Err(OpenError::Forbidden)).is_ok_and(|is_there| is_there));
+        assert!(is_there(Err(OpenError::Absent)).is_ok_and(|is_there| !is_there));
+    }
 
     #[test]
     fn a_folder_that_has_an_index_by_now_is_not_shown() {

@@ -174,8 +174,11 @@ impl Beneath {
     }
 
     /// What the folder holds.
-    pub(super) fn entries(&self) -> Result<Dir, OpenError> {
-        Ok(Dir::read_from(&*self.folder)?)
+    pub(super) fn into_entries(self) -> Result<Dir, OpenError> {
+        Ok(match Arc::try_unwrap(self.folder) {
+            Ok(folder) => Dir::new(folder)?,
+            Err(shared) => Dir::read_from(&*shared)?,
+        })
     }
 
     /// Opens what is at a path below, which does not begin with a slash.

@@ -24,7 +24,7 @@ const ENCODED_PER_CONTENT_BYTE: u64 = 4;
 const ENCODED_BYTES_FREE: u64 = 16 << 10;
 /// There may be a member or a frame for so many bytes of content, beyond the first [`PARTS_FREE`]: to begin one is work that no
 /// content pays for.
-const CONTENT_BYTES_PER_PART: u64 = 64;
+const CONTENT_BYTES_PER_PART: u64 = 16;
 const PARTS_FREE: u64 = 500;
 
 /// A request whose body comes.

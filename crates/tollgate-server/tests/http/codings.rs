@@ -196,13 +196,13 @@ fn a_coding_that_takes_more_than_its_share_of_the_content_is_400() {
     for (coding, body) in [
         ("gzip", gzip(b"").repeat(501)),
         ("zstd", zstd(b"").repeat(501)),
-        ("gzip", gzip(b"0123456789").repeat(1000)),
-        ("zstd", zstd(b"0123456789").repeat(1000)),
+        ("gzip", gzip(b"0123456789").repeat(2000)),
+        ("zstd", zstd(b"0123456789").repeat(2000)),
         ("gzip", gzip_of_empty_blocks(20_000)),
     ] {
         assert_eq!(post_coded(&server, coding, &body), refused, "{coding}");
     }
-    let line = "0123456789".repeat(7);
+    let line = "0123456789".repeat(2);
     for (coding, part) in [("gzip", gzip(line.as_bytes())), ("zstd", zstd(line.as_bytes()))] {
         assert_eq!(post_coded(&server, coding, &part.repeat(5000)), (200, line.repeat(5000)), "{coding}");
     }

@@ -180,28 +180,23 @@ impl<S: Transport> Outlet<'_, S> {
                 }
             }
             self.slot.watch(context.waker());
-            loop {
-                let written = turn(self, sent, context);
-                if written.is_pending() && self.held.is_too_much() {
-                    return Poll::Ready(Err(self.give_up()));
-                }
-                let taken = ready!(written)?;
-                if taken == 0 {
-                    return Poll::Ready(Err(Gone));
-                }
-                sent += taken;
-                trial.add(taken);
-                let most = self.slot.within(self.limits.write_timeout);
-                self.slot.earn(taken, self.limits.write_rate_min, most);
-                if sent == len {
-                    return Poll::Ready(Ok(()));
-                }
-                // With too much held, whatever else is ready would add to it before this one is done or cut off.
-                if !self.held.is_too_much() {
-                    give_turn(context);
-                    return Poll::Pending;
-                }
+            let written = turn(self, sent, context);
+            if written.is_pending() && self.held.is_too_much() {
+                return Poll::Ready(Err(self.give_up()));
             }
+            let taken = ready!(written)?;
+            if taken == 0 {
+                return Poll::Ready(Err(Gone));
+            }
+            sent += taken;
+            trial.add(taken);
+            let most = self.slot.within(self.limits.write_timeout);
+            self.slot.earn(taken, self.limits.write_rate_min, most);
+            if sent == len {
+                return Poll::Ready(Ok(()));
+            }
+            give_turn(context);
+            Poll::Pending
         })
         .await
     }

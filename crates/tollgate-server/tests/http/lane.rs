@@ -210,21 +210,6 @@ fn a_stream_that_nobody_takes_stops_nobody() {
 }
 
 #[test]
-fn who_asks_in_the_same_turn_as_many_who_take_little_of_long_replies_is_not_refused() {
-    let site = Site::new()
-        .handler("/long", "return string.rep('x', 200000)")
-        .fixed("/fixed", "fixed")
-        .tune(|options| options.crowd.in_flight_bytes_max = 8 << 20);
-    in_turns(&site, async |turning| {
-        let mut crowd = Vec::new();
-        for _ in 0..100 {
-            crowd.push(turning.send("/long", 1 << 17).await);
-        }
-        assert_eq!(content(turning.ask("/fixed").await).await, "fixed");
-    });
-}
-
-#[test]
 fn requests_of_a_pipeline_have_one_place_together() {
     in_turns(&holders(FOR_EVER), async |turning| {
         let mut pipeline = turning.open(&get("/run/hold").repeat(20), 1 << 16).await;

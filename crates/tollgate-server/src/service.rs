@@ -245,11 +245,11 @@ impl Service {
                     _ => StatusCode::METHOD_NOT_ALLOWED,
                 };
                 let mut reply = allowed(status, resource.methods());
-                if let Some(cors) = policy(&resource) {
-                    cors.grant(head).add_to(&mut reply);
-                }
                 if let Some(lines) = resource.endpoints().flatten().find_map(|endpoint| endpoint.lines()) {
                     reply.lines = lines;
+                }
+                if let Some(cors) = policy(&resource) {
+                    cors.grant(head).add_to(&mut reply);
                 }
                 reply
             }

@@ -72,9 +72,8 @@ impl Door {
             None => return self.count(self.stretch.get()),
         };
         let known = self.stretch.get();
-        let is_first = known.is_zero();
-        let stretch = if is_first { ran } else { known - known / LAST_DIVISOR + ran / LAST_DIVISOR };
-        self.stretch.set(stretch);
+        let before = if known.is_zero() { ran } else { known };
+        self.stretch.set(before - before / LAST_DIVISOR + ran / LAST_DIVISOR);
         self.count(ran);
     }
 

@@ -21,6 +21,14 @@ fn serve(backend: &FakeBackend) -> Running {
     Site::new().proxy("/*", backend.options(), plain).start()
 }
 
+/// The same behind proxies of this machine that are trusted.
+fn serve_trusted(backend: &FakeBackend) -> Running {
+    let trusted =
+        TrustedProxies { networks: vec!["127.0.0.0/8".parse().unwrap()], ..TrustedProxies::default() };
+    let site = Site::new().proxy("/*", backend.options(), plain);
+    site.tune(|options| options.trusted_proxies = trusted).start()
+}
+
 /// What the backend gets of a request.
 fn forwarded(request: &str, tune: impl FnOnce(&mut ProxySpec)) -> String {
     let backend = FakeBackend::replying(OK);
@@ -254,12 +262,7 @@ fn a_route_sets_and_removes_fields_both_ways() {
 #[test]
 fn an_empty_line_of_a_trusted_proxy_makes_no_empty_member_of_a_list() {
     let backend = FakeBackend::replying(OK);
-    let trusted =
-        TrustedProxies { networks: vec!["127.0.0.0/8".parse().unwrap()], ..TrustedProxies::default() };
-    let server = Site::new()
-        .proxy("/*", backend.options(), plain)
-        .tune(|options| options.trusted_proxies = trusted)
-        .start();
+    let server = serve_trusted(&backend);
     let told = |fields: &str| {
         server.check(&format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"), "200", "hello");
         let got = backend.request();
@@ -288,12 +291,7 @@ fn nobody_but_a_trusted_proxy_says_where_a_request_came_from() {
         (field(&got, "x-forwarded-for"), field(&got, "x-forwarded-proto")),
         (Some("127.0.0.1"), Some("http"))
     );
-    let trusted =
-        TrustedProxies { networks: vec!["127.0.0.0/8".parse().unwrap()], ..TrustedProxies::default() };
-    let server = Site::new()
-        .proxy("/*", backend.options(), plain)
-        .tune(|options| options.trusted_proxies = trusted)
-        .start();
+    let server = serve_trusted(&backend);
     let mut peer = crate::peer::Peer::connect_from(Ipv4Addr::new(127, 0, 0, 9), server.address());
     peer.send(request);
     peer.expect("200", "hello");

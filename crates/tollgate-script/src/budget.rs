@@ -203,7 +203,8 @@ impl Budget {
 }
 
 /// The processor time of the calling thread.
-fn thread_time() -> Duration {
+#[must_use]
+pub fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }

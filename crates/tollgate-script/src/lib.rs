@@ -48,6 +48,7 @@ mod waits;
 
 pub use api::{Database, EmitStream, Emitted, SqlAnswer, SqlReply, SqlResult, SqlRow, SqlValue};
 pub use body::{Body, BodyError, BodyFile};
+pub use budget::thread_time;
 pub use call::{Call, Step};
 pub use clock::{Clock, TestClock};
 pub use collector::Collector;

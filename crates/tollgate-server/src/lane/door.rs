@@ -4,18 +4,21 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use tollgate_script::thread_time;
+
 use super::{LAST_DIVISOR, Lane, Ticket};
 
 /// Scripts that take this part of a slice are long.
 const LONG_DIVISOR: u32 = 16;
-/// Of scripts that are not long each sixteenth is timed: to read the clock twice costs a short one some percent.
+/// Of scripts that are not long each sixteenth is timed: to read the clock twice costs a short one a tenth.
 const UNTIMED: u32 = 15;
 
 pub(crate) struct Door {
     lane: Rc<Lane>,
     /// How many there are.
     guests: Cell<usize>,
-    /// What a script runs up to its end, a wait, or the end of its slice: a moving average.
+    /// The processor time of a script up to its end, a wait, or the end of its slice: a moving average. By the clock of the wall a
+    /// short one would be long where the system had others run meanwhile.
     stretch: Cell<Duration>,
     /// How many are not timed before the next one is.
     untimed: Cell<u32>,
@@ -51,26 +54,30 @@ impl Door {
         Guest { door: self.clone() }
     }
 
-    /// A script of the route begins to run, or to run on. Some: when.
+    /// A script of the route begins to run, or to run on. Some: the processor time of the thread.
     #[inline]
-    pub(crate) fn begin(&self) -> Option<Instant> {
+    pub(crate) fn begin(&self) -> Option<Duration> {
         let untimed = self.untimed.get();
         if untimed > 0 && !self.is_long() {
             self.untimed.set(untimed - 1);
             return None;
         }
         self.untimed.set(UNTIMED);
-        Some(Instant::now())
+        Some(thread_time())
     }
 
     /// It has stopped, or was stopped at the end of its slice.
     #[inline]
-    pub(crate) fn end(&self, begun: Option<Instant>, was_sliced: bool) {
-        let ran = match begun {
-            Some(begun) => begun.elapsed(),
-            None if was_sliced => self.lane.slice,
-            None => return self.count(self.stretch.get()),
-        };
+    pub(crate) fn end(&self, begun: Option<Duration>, was_sliced: bool) {
+        match begun {
+            Some(begun) => self.learn(thread_time().saturating_sub(begun)),
+            None if was_sliced => self.learn(self.lane.slice),
+            None => self.count(self.stretch.get()),
+        }
+    }
+
+    /// One ran for as long.
+    fn learn(&self, ran: Duration) {
         let known = self.stretch.get();
         let before = if known.is_zero() { ran } else { known };
         self.stretch.set(before - before / LAST_DIVISOR + ran / LAST_DIVISOR);

@@ -50,8 +50,8 @@ fn a_turn_has_one_slice_of_scripts_whoever_ran_it() {
 fn the_first_of_a_route_tells_by_itself_whether_they_are_long() {
     let lane = lane();
     let (long, short) = (lane.door(), lane.door());
-    long.end(long.begin().map(|begun| begun - SLICE / LONG_DIVISOR), false);
-    short.end(short.begin().map(|begun| begun - SLICE / (2 * LONG_DIVISOR)), false);
+    long.learn(SLICE / LONG_DIVISOR);
+    short.learn(SLICE / (2 * LONG_DIVISOR));
     assert!(long.is_long() && !short.is_long());
 }
 
@@ -77,8 +77,10 @@ fn scripts_that_became_long_are_found_out_though_the_most_are_not_timed() {
     }
     assert_eq!(timed, 10);
     for _ in 0..=UNTIMED {
-        let begun = door.begin();
-        door.end(begun.map(|begun| begun - SLICE), false);
+        match door.begin() {
+            Some(_) => door.learn(SLICE),
+            None => door.end(None, false),
+        }
     }
     assert!(door.is_long());
 }

@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use luau_analysis::diagnostics::TypeError;
+use luau_analysis::diagnostics::{TypeError, TypeErrorData};
 use luau_analysis::{
     AnalysisError, DefinitionEnvironment, FileResolver, Frontend, FrontendOptions, ModuleName,
     NullConfigResolver, SemanticModel,
@@ -115,7 +115,7 @@ impl Checker {
         let shown = |module: &ModuleName| modules.shown(module);
         let model = self.frontend.semantic_model(&name);
         let model = model.ok_or_else(|| CheckError::Checker(format!("{} is not known", file.display())))?;
-        faults.extend(result.errors.iter().map(|error| TypeFault {
+        faults.extend(result.errors.iter().filter(|error| !is_same_type(error)).map(|error| TypeFault {
             file: shown(&error.module_name),
             line: error.location.begin.line + 1,
             column: error.location.begin.column + 1,
@@ -127,6 +127,12 @@ impl Checker {
         }));
         Ok(())
     }
+}
+
+/// Whether an argument is told off for being what it has to be: where it is not strict, the library takes `integer` for
+/// something else than `integer`.
+fn is_same_type(error: &TypeError) -> bool {
+    matches!(&error.data, TypeErrorData::CheckedFunctionCallError(call) if call.expected == call.passed)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]

@@ -65,6 +65,16 @@ fn a_file_says_how_strictly_it_is_checked() {
 }
 
 #[test]
+fn integers_are_what_their_library_takes_however_strict_a_file_is() {
+    let sum = "return integer.add(integer.create(1), integer.create(1))\n";
+    for head in ["", "--!nonstrict\n", "--!strict\n"] {
+        assert_eq!(faults(&[("a.luau", &format!("{head}{sum}"))], &["a.luau"]), [""; 0]);
+    }
+    let found = faults(&[("a.luau", "return integer.add(integer.create(1), 1)\n")], &["a.luau"]);
+    assert!(found.len() == 1 && found[0].contains("'integer.add' expects to get a integer"), "{found:?}");
+}
+
+#[test]
 fn modules_are_found_below_the_root_and_have_their_types() {
     let files = [
         ("lib/tax.luau", "--!strict\nreturn { rate = 0.19, name = nil :: string? }"),

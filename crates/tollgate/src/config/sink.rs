@@ -13,7 +13,7 @@ use tollgate_load::{
 use tollgate_server::StreamSpec;
 
 use super::Config;
-use super::fault::did_you_mean;
+use super::fault::{Span, did_you_mean};
 use super::path::{PathTo, path};
 use super::resolved::{quoted, quoted_path};
 use super::route::is_name;
@@ -154,7 +154,7 @@ pub(super) fn sinks(root: &mut Section<'_>, folder: &Path, streams: &[StreamSpec
     let mut sinks: Vec<Sink> = Vec::new();
     for (name, mut section) in root.named_tables("sink") {
         check_name(&name, &section);
-        check_kind(&name.value, &mut section);
+        check_kind(&name.value, &mut section, streams);
         let sqlite = path(&mut section, "sqlite", PathTo::File);
         let file = sqlite.as_ref().map(|written| folder.join(&written.value));
         if let (Some(written), Some(file)) = (&sqlite, &file)
@@ -166,7 +166,7 @@ pub(super) fn sinks(root: &mut Section<'_>, folder: &Path, streams: &[StreamSpec
             );
             section.fault_at(&written.span, text);
         }
-        let mut sink = read(&mut section, name.value, file, folder);
+        let mut sink = read(&mut section, name.value, file, folder, streams);
         sink.options.taken = taken(&mut section, &sink.options.name, streams);
         sink.options.from = section.choice("from", &LoadFrom::ALL).unwrap_or_default();
         sink.options.after_load = after_load(&mut section, folder);
@@ -184,7 +184,7 @@ fn check_name(name: &Written<String>, section: &Section<'_>) {
     }
 }
 
-fn check_kind(sink: &str, section: &mut Section<'_>) {
+fn check_kind(sink: &str, section: &mut Section<'_>, streams: &[StreamSpec]) {
     let given: Vec<_> = KINDS.into_iter().filter(|kind| section.has(kind)).collect();
     if given.len() != 1 {
         let found = if given.is_empty() { "none".to_owned() } else { given.join(" and ") };
@@ -193,29 +193,35 @@ fn check_kind(sink: &str, section: &mut Section<'_>) {
             .fault(format!("[sink.{sink}] needs one database, found {found}, allowed is one of {allowed}"));
     }
     if given.is_empty() {
-        postgres_keys(section);
+        postgres_keys(section, streams);
     }
 }
 
 /// Reads which database it is. Where none is, the file is refused anyhow.
-fn read(section: &mut Section<'_>, name: String, sqlite: Option<PathBuf>, folder: &Path) -> Sink {
+fn read(
+    section: &mut Section<'_>,
+    name: String,
+    sqlite: Option<PathBuf>,
+    folder: &Path,
+    streams: &[StreamSpec],
+) -> Sink {
     let written = section.as_written("postgres").map(hide_password).unwrap_or_default();
     let file = sqlite.unwrap_or_else(|| folder.join(SQLITE));
-    let postgres = postgres_at(section, &name);
+    let postgres = postgres_at(section, &name, streams);
     let kind =
         postgres.map_or(SinkKind::Sqlite { path: file }, |options| SinkKind::Postgres(Box::new(options)));
     Sink { written, ..Sink::new(name, kind) }
 }
 
 /// Reads a PostgreSQL. None: there is none, or its address is refused.
-fn postgres_at(section: &mut Section<'_>, sink: &str) -> Option<PostgresOptions> {
+fn postgres_at(section: &mut Section<'_>, sink: &str, streams: &[StreamSpec]) -> Option<PostgresOptions> {
     let url = section.text("postgres")?;
     match PostgresUrl::parse(&url.value) {
-        Ok(server) => Some(postgres(section, server)),
+        Ok(server) => Some(postgres(section, server, streams)),
         Err(reason) => {
             section.fault_at(&url.span, format!("postgres in [sink.{sink}]: {reason}"));
             // What else is wrong is told with it.
-            postgres_keys(section);
+            postgres_keys(section, streams);
             None
         }
     }
@@ -230,13 +236,16 @@ fn taken(section: &mut Section<'_>, sink: &str, streams: &[StreamSpec]) -> Taken
     }
     let mut taken = BTreeSet::new();
     for name in written {
-        if !streams.iter().any(|stream| stream.name == name.value) {
-            let hint = stream_hint(&name.value, streams);
-            section.fault_at(&name.span, format!("unknown stream {:?} in [sink.{sink}]{hint}", name.value));
-        }
+        check_stream(&name.value, &format!("[sink.{sink}]"), &name.span, section, streams);
         taken.insert(name.value);
     }
     Taken::Only(taken)
+}
+
+fn check_stream(name: &str, place: &str, span: &Span, section: &Section<'_>, streams: &[StreamSpec]) {
+    if !streams.iter().any(|stream| stream.name == name) {
+        section.fault_at(span, format!("unknown stream {name:?} in {place}{}", stream_hint(name, streams)));
+    }
 }
 
 fn after_load(section: &mut Section<'_>, folder: &Path) -> Option<PathBuf> {
@@ -250,13 +259,13 @@ fn after_load(section: &mut Section<'_>, folder: &Path) -> Option<PathBuf> {
 }
 
 /// Takes the keys where there is no database that they belong to.
-fn postgres_keys(section: &mut Section<'_>) {
+fn postgres_keys(section: &mut Section<'_>, streams: &[StreamSpec]) {
     if let Ok(url) = PostgresUrl::parse("host=nowhere user=nobody") {
-        postgres(section, url);
+        postgres(section, url, streams);
     }
 }
 
-fn postgres(section: &mut Section<'_>, server: PostgresUrl) -> PostgresOptions {
+fn postgres(section: &mut Section<'_>, server: PostgresUrl, streams: &[StreamSpec]) -> PostgresOptions {
     let mut options = PostgresOptions::new(server);
     for (key, schema) in [("schema", &mut options.schema), ("table_schema", &mut options.table_schema)] {
         let Some(found) = section.text(key) else { continue };
@@ -266,19 +275,20 @@ fn postgres(section: &mut Section<'_>, server: PostgresUrl) -> PostgresOptions {
         }
         *schema = found.value;
     }
-    options.tables = tables(section, &options.table_schema);
+    options.tables = tables(section, &options.table_schema, streams);
     options.connect_timeout = section.duration("connect_timeout", TIMEOUT_MS, options.connect_timeout);
     options.statement_timeout = section.duration("statement_timeout", TIMEOUT_MS, options.statement_timeout);
     options.lock_timeout = section.duration("lock_timeout", TIMEOUT_MS, options.lock_timeout);
     options
 }
 
-fn tables(section: &mut Section<'_>, schema: &str) -> BTreeMap<String, TableName> {
+fn tables(section: &mut Section<'_>, schema: &str, streams: &[StreamSpec]) -> BTreeMap<String, TableName> {
     let Some(tables) = section.take_table("tables", "tables of a sink".to_owned()) else {
         return BTreeMap::new();
     };
     let mut named = BTreeMap::new();
     for (stream, table) in tables.named_texts() {
+        check_stream(&stream, "tables of a sink", &table.span, section, streams);
         match TableName::parse(&table.value, schema) {
             Ok(name) => drop(named.insert(stream, name)),
             Err(reason) => {

@@ -72,11 +72,15 @@ fn faults_of_a_postgresql_sink_show_no_password() {
         ],
     );
     check(
-        "[sink.main]\npostgres = \"postgres://u:sec@ret@h/d?port=x\"\nlock_timeout = \"0s\"\ntables = { v = \"a..b\" }\n",
+        &format!(
+            "{SCORES}[sink.main]\npostgres = \"postgres://u:sec@ret@h/d?port=x\"\nlock_timeout = \"0s\"\n\
+             tables = {{ scores = \"a..b\", score = \"a.b\" }}\n"
+        ),
         &[
-            "t.toml:2:12: postgres in [sink.main]: invalid connection string: invalid value for option `port`",
-            "t.toml:3:16: lock_timeout in [sink.main] is \"0s\", allowed is a duration from 1ms to 24h like \"10s\", units ms, s, m, h",
-            "t.toml:4:16: table of stream \"v\" is \"a..b\": name \"\" has 0 bytes, allowed are 1 to 63 without U+0000",
+            "t.toml:4:12: postgres in [sink.main]: invalid connection string: invalid value for option `port`",
+            "t.toml:5:16: lock_timeout in [sink.main] is \"0s\", allowed is a duration from 1ms to 24h like \"10s\", units ms, s, m, h",
+            "t.toml:6:21: table of stream \"scores\" is \"a..b\": name \"\" has 0 bytes, allowed are 1 to 63 without U+0000",
+            "t.toml:6:37: unknown stream \"score\" in tables of a sink, did you mean \"scores\"?",
         ],
     );
     check(
@@ -93,8 +97,9 @@ fn a_postgresql_sink_prints_without_its_password_and_reads_back() {
         "DATABASE_URL" => Some("postgres://me:secret@db:5433/app".to_owned()),
         _ => None,
     };
-    let text =
-        |url: &str| format!("[sink.main]\npostgres = \"{url}\"\ntables = {{ visits = '\"My Web\".v' }}\n");
+    let text = |url: &str| {
+        format!("{SCORES}[sink.main]\npostgres = \"{url}\"\ntables = {{ scores = '\"My Web\".v' }}\n")
+    };
     for (url, shown) in [
         ("${DATABASE_URL}", "postgres = \"${DATABASE_URL}\"\n"),
         ("postgres://me:secret@db:5433/app", "postgres = \"postgres://me:***@db:5433/app\"\n"),

@@ -428,6 +428,7 @@ fn announce(
 ) -> anyhow::Result<ExitCode> {
     let url = addresses.iter().find(|address| address.tcp().is_some()).map(ToString::to_string);
     let example = config.server.routes.iter().find(|route| route.stream.is_some());
+    let is_sqlite = config.sinks.first().is_some_and(|sink| sink.sqlite().is_some());
     to_stdout(|out| {
         for address in addresses {
             writeln!(out, "serving {address}  ({})", config.source.display())?;
@@ -435,7 +436,8 @@ fn announce(
         if let Some(line) = example.and_then(|route| try_line(route, url.as_deref()?)) {
             writeln!(out, "  try     {line}")?;
         }
-        if let Some(stream) = example.and_then(|route| config.server.streams.get(route.stream?)) {
+        if is_sqlite && let Some(stream) = example.and_then(|route| config.server.streams.get(route.stream?))
+        {
             let (program, source) = (program(), config.source.display());
             let (statement, rows) = ("SELECT * FROM", &stream.name);
             writeln!(out, "  rows    {program} sql --config {source} \"{statement} {rows} LIMIT 10\"")?;

@@ -73,6 +73,11 @@ pub(crate) fn log_folder(path: &Path) -> PathBuf {
     folder.join("data/log")
 }
 
+/// Whether a path is a log folder.
+pub(crate) fn has_logs(path: &Path) -> bool {
+    log_ids(&DiskStorage, path).is_ok_and(|ids| !ids.is_empty())
+}
+
 /// The logs in a folder; says so if there is none.
 fn logs_in(dir: &Path) -> Result<Vec<LogId>, LogError> {
     let ids = log_ids(&DiskStorage, dir)?;

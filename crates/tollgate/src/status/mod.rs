@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::config::Config;
 use crate::control::ask_status;
-use crate::log::log_folder;
+use crate::log::{has_logs, log_folder};
 use crate::print::{note, to_stdout};
 use screen::Screen;
 
@@ -36,7 +36,9 @@ pub(crate) fn run(path: &Path, shown: Shown) -> anyhow::Result<ExitCode> {
         Ok(line) => line,
         Err(silence) => {
             // Without a sound configuration the folder is only a guess.
-            Config::load(path)?;
+            if !has_logs(path) {
+                Config::load(path)?;
+            }
             bail!(silence.told(&dir));
         }
     };

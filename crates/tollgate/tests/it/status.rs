@@ -90,9 +90,11 @@ fn a_loader_in_another_process_is_in_the_status_of_the_server_while_it_lives() {
         told(&output)
     );
     server.stop();
-    let output = app.run(&["status"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(told(&output).contains("no server answers at "), "{}", told(&output));
+    for path in [".", "data/log"] {
+        let output = app.run(&["status", path]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(told(&output).contains("no server answers at "), "{}", told(&output));
+    }
 }
 
 #[test]

@@ -26,7 +26,8 @@ use super::script::script;
 use super::section::{Context, Section};
 use super::server::server;
 use super::sink::{load_rules, sinks};
-use super::stream::Streams;
+use super::stream::{self, Streams};
+use super::zero;
 
 /// Resolves the text of a configuration file. Paths in it are relative to the file's folder.
 ///
@@ -84,6 +85,8 @@ pub(super) fn parse<'t>(text: &'t str, faults: &Faults<'_>) -> Option<Spanned<De
 
 fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     let Origin { file, folder, .. } = *origin;
+    // A file that says nothing is none that somebody wrote.
+    let names_routes = root.is_empty() || root.has("route") || root.has("app");
     let written = server(root.table("server"), folder);
     let log = log(root.table("log"), folder);
     let admin = admin(root.table("admin"), folder, &log.dir);
@@ -105,6 +108,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         reachable: Reachable { access, ..reachable },
         is_app: false,
     };
+    let access = defaults.reachable.access.clone();
     let mut routes = Routes::read(&mut root, &defaults);
     let defaults = AppDefaults {
         file,
@@ -121,6 +125,13 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     };
     let apps = apps(&mut root, &defaults, &mut streams);
     routes.extend(apps.routes);
+    if !names_routes {
+        routes = implied(&root, folder, &zero::access(access, folder, &log), &mut streams);
+        for route in &mut routes.specs {
+            route.body_bytes_max = written.body_bytes_max;
+            route.body_pace = Some(written.connection.body_pace);
+        }
+    }
     routes.check(&root);
     for (app, route) in intruders(&apps.specs, &routes.specs) {
         let (place, path) = (&routes.places[route], &routes.specs[route].path);
@@ -177,6 +188,20 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         mounts: apps.mounts,
         text: None,
     }
+}
+
+/// What the folder serves where the file names no route, as it would without the file.
+fn implied(root: &Section<'_>, folder: &Path, access: &ScriptAccess, streams: &mut Streams) -> Routes {
+    let place = root.spot(&(0..0));
+    let named = streams.specs.iter().position(|stream| stream.name == zero::REQUESTS);
+    let mut faults = Vec::new();
+    let specs = zero::routes(folder, named.unwrap_or(streams.specs.len()), access, &mut faults);
+    root.add_faults(faults);
+    if named.is_none() && specs.iter().any(|route| route.stream.is_some()) {
+        streams.specs.push(zero::requests());
+        streams.origins.push(stream::Origin { place: place.clone(), span: 0..0 });
+    }
+    Routes { places: vec![place; specs.len()], specs }
 }
 
 #[cfg(test)]

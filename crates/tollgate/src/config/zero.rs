@@ -1,5 +1,5 @@
-//! Zero configuration: a folder without a file of ours. `DIR/routes/**/*.luau` are routes by their path, each request
-//! is recorded in the stream `requests`; `DIR/public/` is served as it is.
+//! Zero configuration: a folder without a file of ours, or with one that names no route. `DIR/routes/**/*.luau` are routes by
+//! their path, each request is recorded in the stream `requests`; `DIR/public/` is served as it is.
 
 use std::fs;
 use std::path::{Path, PathBuf, absolute};
@@ -31,14 +31,10 @@ const DEPTH_MAX: usize = 32;
 pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     let folder = absolute(dir).map_err(|error| unreadable(dir, &error))?;
     let mut faults = Vec::new();
-    let mut files = Vec::new();
-    collect_scripts(&folder.join("routes"), 0, &mut files, &mut faults);
-    files.sort();
     let mut log = LogOptions::new(&folder.join(resolved::LOG_DIR));
     log.node = resolved::host_name();
     log.reserve_bytes = resolved::reserve_bytes(&log, resolved::reserve_wanted(&log));
-    let mut routes = routes(&folder, &files, &access(&folder, &log), &mut faults);
-    routes.extend(public(&folder));
+    let routes = routes(&folder, 0, &access(ScriptAccess::default(), &folder, &log), &mut faults);
     if routes.is_empty() && faults.is_empty() {
         let text = format!(
             "neither {FILE_NAME} nor {APP_FILE} nor routes/*.luau nor public/ in this folder: nothing to serve"
@@ -86,8 +82,11 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     })
 }
 
-/// The stream that every request goes to.
-fn requests() -> StreamSpec {
+/// The name of the stream that every request goes to.
+pub(super) const REQUESTS: &str = "requests";
+
+/// That stream, where nobody says otherwise.
+pub(super) fn requests() -> StreamSpec {
     let columns = [
         ("at", ColumnType::Timestamp, Source::RequestTime),
         ("method", ColumnType::Text, Source::RequestMethod),
@@ -105,7 +104,7 @@ fn requests() -> StreamSpec {
         rules: ColumnRules::default(),
     });
     StreamSpec {
-        name: "requests".to_owned(),
+        name: REQUESTS.to_owned(),
         ack: Level::Synced.into(),
         columns: columns.into(),
         unknown: UnknownFields::default(),
@@ -153,24 +152,28 @@ fn public(folder: &Path) -> Option<RouteSpec> {
     })
 }
 
-/// Scripts send the files of `files/` and save into `uploads/`, if these are there.
-fn access(folder: &Path, log: &LogOptions) -> ScriptAccess {
+/// What was said, or else: scripts send the files of `files/` and save into `uploads/`, if these are there.
+pub(super) fn access(said: ScriptAccess, folder: &Path, log: &LogOptions) -> ScriptAccess {
     let there = |name| Some(folder.join(name)).filter(|folder| folder.is_dir());
     ScriptAccess {
-        files: there("files").map(|root| Box::new(FilesSpec::new(root))),
-        uploads: there("uploads").map(|dir| uploads(dir, log)),
-        databases: Vec::new(),
+        files: said.files.or_else(|| there("files").map(|root| Box::new(FilesSpec::new(root)))),
+        uploads: said.uploads.or_else(|| there("uploads").map(|dir| uploads(dir, log))),
+        databases: said.databases,
     }
 }
 
-fn routes(
+/// The routes that a folder means, `stream` being the place of theirs.
+pub(super) fn routes(
     folder: &Path,
-    files: &[PathBuf],
+    stream: usize,
     access: &ScriptAccess,
     faults: &mut Vec<Fault>,
 ) -> Vec<RouteSpec> {
+    let mut files = Vec::new();
+    collect_scripts(&folder.join("routes"), 0, &mut files, faults);
+    files.sort();
     let mut routes = Vec::new();
-    for file in files {
+    for file in &files {
         let below = file.strip_prefix(folder.join("routes")).unwrap_or(file);
         let path = route_path(&below.to_string_lossy());
         if let Some(problem) = path_problem(&path) {
@@ -178,7 +181,7 @@ fn routes(
         }
         let handler = HandlerSpec::Script { file: file.clone(), root: folder.to_owned() };
         routes.push(RouteSpec {
-            stream: Some(0),
+            stream: Some(stream),
             body_pace: Some(BodyPace::default()),
             access: access.clone(),
             ..RouteSpec::new(&path, handler)
@@ -188,6 +191,7 @@ fn routes(
         let text = format!("route {:?} is that of {} again", routes[later].path, files[earlier].display());
         faults.push(Fault::of_file(&files[later], text));
     }
+    routes.extend(public(folder));
     routes
 }
 
@@ -274,6 +278,30 @@ mod tests {
         let implied = Config::load(dir.path()).unwrap().to_string();
         fs::write(dir.path().join(FILE_NAME), &implied).unwrap();
         assert_eq!(Config::load(dir.path()).unwrap().to_string(), implied);
+    }
+
+    #[test]
+    fn a_file_that_names_no_route_leaves_them_to_its_folder() {
+        let dir = app(&["routes/index.luau", "public/a.txt"]);
+        let load = |text: &str| {
+            fs::write(dir.path().join(FILE_NAME), text).unwrap();
+            Config::load(dir.path()).unwrap()
+        };
+        let paths = |config: &Config| -> Vec<_> {
+            config.server.routes.iter().map(|route| route.path.clone()).collect()
+        };
+        let config = load("[server]\nbody_bytes_max = \"1KiB\"\n[sink.main]\nsqlite = \"rows.db\"\n");
+        assert_eq!(paths(&config), ["/", "/*"]);
+        assert_eq!((config.server.routes[0].stream, config.server.routes[0].body_bytes_max), (Some(0), 1024));
+        assert_eq!(config.server.streams[0].columns.len(), requests().columns.len());
+        assert_eq!(config.sinks[0].sqlite().unwrap(), dir.path().join("rows.db"));
+        assert_eq!(load(&config.to_string()).to_string(), config.to_string());
+        let column = "columns = [{ name = \"path\", type = \"text\", from = \"request.path\" }]\n";
+        let config = load(&format!("[stream.other]\n{column}[stream.requests]\n{column}"));
+        assert_eq!((config.server.routes[0].stream, config.server.streams.len()), (Some(1), 2));
+        assert_eq!(config.server.streams[1].columns.len(), 1);
+        assert_eq!(paths(&load("[[route]]\npath = \"/x\"\nreply = { status = 204 }\n")), ["/x"]);
+        assert!(paths(&load("# nothing yet\n")).is_empty());
     }
 
     #[test]

@@ -83,30 +83,30 @@ pub(super) fn write_tls(tls: &TlsOptions, f: &mut fmt::Formatter<'_>) -> fmt::Re
     server_name.iter().try_for_each(|name| writeln!(f, "server_name = {}", quoted(name)))
 }
 
-/// The files that scripts must not write over.
-pub(super) fn files_of_backends(backends: &[BackendOptions]) -> Vec<OwnFile> {
-    let mut own = Vec::new();
-    for backend in backends {
-        let Some(TlsFiles { ca, client, .. }) = backend.tls.as_ref().map(|tls| tls.files()) else { continue };
-        let mut add = |key: &str, path: &Path| {
-            own.push(OwnFile::file(format!("{key} in [backend.{}]", backend.name), path));
-        };
-        ca.iter().for_each(|path| add("ca_file", path));
-        if let Some(ClientIdentity { certificate, key }) = client {
-            add("client_certificate", certificate);
-            add("client_key", key);
-        }
-    }
-    own
+/// What backends are told who we are by.
+pub(super) fn keys_of_backends(backends: &[BackendOptions]) -> Vec<OwnFile> {
+    let keys = |tls: &TlsFiles| tls.client.iter().map(|client| ("client_key", client.key.clone())).collect();
+    files_of_backends(backends, keys)
 }
 
-/// Keys that nobody may fetch, each by its name in faults.
-pub(super) fn keys_of_backends(backends: &[BackendOptions]) -> Vec<(String, &Path)> {
-    let mut keys = Vec::new();
+/// Certificates: anybody may read them.
+pub(super) fn certificates_of_backends(backends: &[BackendOptions]) -> Vec<OwnFile> {
+    files_of_backends(backends, |tls| {
+        let client = tls.client.iter().map(|client| ("client_certificate", client.certificate.clone()));
+        tls.ca.iter().map(|path| ("ca_file", path.clone())).chain(client).collect()
+    })
+}
+
+/// Files of each backend, with the keys that name them.
+fn files_of_backends(
+    backends: &[BackendOptions],
+    files: fn(&TlsFiles) -> Vec<(&'static str, PathBuf)>,
+) -> Vec<OwnFile> {
+    let mut own = Vec::new();
     for backend in backends {
-        if let Some(client) = backend.tls.as_ref().and_then(|tls| tls.files().client.as_ref()) {
-            keys.push((format!("client_key in [backend.{}]", backend.name), client.key.as_path()));
-        }
+        let files = backend.tls.as_ref().map(|tls| files(tls.files())).unwrap_or_default();
+        let named = |(key, path)| OwnFile::file(format!("{key} in [backend.{}]", backend.name), path);
+        own.extend(files.into_iter().map(named));
     }
-    keys
+    own
 }

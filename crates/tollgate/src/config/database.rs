@@ -37,6 +37,18 @@ impl ReadDatabase {
     pub(super) fn as_readable(&self) -> Arc<dyn Database> {
         self.pool.clone()
     }
+
+    pub(super) fn name(&self) -> &str {
+        self.pool.0.name()
+    }
+
+    /// The SQLite file. None: it is another database.
+    pub(super) fn sqlite(&self) -> Option<&Path> {
+        match &self.pool.0.options().source {
+            QuerySource::Sqlite(path) => Some(path),
+            QuerySource::Postgres(_) => None,
+        }
+    }
 }
 
 /// Reads all of them, in the order of the file.

@@ -13,12 +13,14 @@ use super::access::Reachable;
 use super::admin::admin;
 use super::app::{APP_FILE, AppDefaults, Trust, apps, intruders};
 use super::backend::backends;
-use super::backend_tls::{files_of_backends, keys_of_backends};
+use super::backend_tls::{certificates_of_backends, keys_of_backends};
 use super::database::{ReadDatabase, databases};
 use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults};
 use super::log::log;
-use super::own_files::{OwnFile, check_served, check_written_to, files_of_scripts, files_of_sinks};
+use super::own_files::{
+    OwnFile, check_served, check_written_to, files_of_databases, files_of_scripts, files_of_sinks,
+};
 use super::reach::Reach;
 use super::resolved::{self, Config};
 use super::routes::{RouteDefaults, Routes};
@@ -140,16 +142,15 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     }
     let Streams { specs: streams, awaited, .. } = streams;
     let sinks = sinks(&mut root, folder, &streams);
-    let folders: [(&str, &Path); 2] = [("dir in [log]", &log.dir), ("spool_dir", &written.spool.dir)];
-    check_served(&root, &routes.specs, &folders);
-    let keys = keys_of_backends(&backends);
-    let keys: Vec<_> = keys.iter().map(|(name, path)| (name.as_str(), *path)).collect();
-    check_served(&root, &routes.specs, &keys);
-    let mut own: Vec<_> = folders.iter().map(|(name, path)| OwnFile::folder(name, path)).collect();
+    let mut own =
+        vec![OwnFile::folder("dir in [log]", &log.dir), OwnFile::folder("spool_dir", &written.spool.dir)];
     own.extend(file.file_name().map(|name| OwnFile::file("the configuration", folder.join(name))));
     own.extend(files_of_sinks(&sinks));
-    own.extend(files_of_backends(&backends));
+    own.extend(files_of_databases(&databases));
+    own.extend(keys_of_backends(&backends));
     own.extend(files_of_scripts(&apps.mounts, &routes.specs));
+    check_served(&root, &routes, &own);
+    own.extend(certificates_of_backends(&backends));
     check_written_to(&root, &routes, &own);
     let Routes { specs: routes, .. } = routes;
     root.finish();

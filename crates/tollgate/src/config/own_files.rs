@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use tollgate_server::{HandlerSpec, RouteSpec};
 
 use super::app::{APP_FILE, Mount};
+use super::database::ReadDatabase;
 use super::routes::Routes;
 use super::section::Section;
 use super::sink::Sink;
@@ -18,6 +19,8 @@ const MODULES: &str = "lib";
 pub(super) struct OwnFile {
     name: String,
     path: PathBuf,
+    /// Where that leads.
+    found: PathBuf,
     kind: Kind,
 }
 
@@ -30,22 +33,22 @@ enum Kind {
 impl OwnFile {
     /// A folder: nobody may have it, nor anything in it.
     pub(super) fn folder(name: &str, path: &Path) -> Self {
-        Self { name: name.to_owned(), path: path.to_owned(), kind: Kind::Folder }
+        Self { name: name.to_owned(), path: path.to_owned(), found: resolved(path), kind: Kind::Folder }
     }
 
     /// A file.
     pub(super) fn file(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
-        Self { name: name.into(), path: path.into(), kind: Kind::File }
+        let path = path.into();
+        Self { name: name.into(), found: resolved(&path), path, kind: Kind::File }
     }
 
     /// Whether it lies in a folder, or the folder in it.
     fn is_reached_from(&self, folder: &Path) -> bool {
-        let own = resolved(&self.path);
-        own.starts_with(folder) || (self.kind == Kind::Folder && folder.starts_with(&own))
+        self.found.starts_with(folder) || (self.kind == Kind::Folder && folder.starts_with(&self.found))
     }
 }
 
-/// The files of sinks that others must not write over.
+/// The files of sinks.
 pub(super) fn files_of_sinks(sinks: &[Sink]) -> Vec<OwnFile> {
     let mut files = Vec::new();
     for sink in sinks {
@@ -55,6 +58,12 @@ pub(super) fn files_of_sinks(sinks: &[Sink]) -> Vec<OwnFile> {
         files.extend(after.map(|path| OwnFile::file(format!("after_load in [sink.{name}]"), path)));
     }
     files
+}
+
+/// The files of databases that scripts ask.
+pub(super) fn files_of_databases(databases: &[ReadDatabase]) -> Vec<OwnFile> {
+    let named = databases.iter().filter_map(|database| Some((database.name(), database.sqlite()?)));
+    named.map(|(name, path)| OwnFile::file(format!("sqlite in [database.{name}]"), path)).collect()
 }
 
 /// The files of apps and the scripts of routes, with the folders of their modules.
@@ -71,49 +80,74 @@ pub(super) fn files_of_scripts(mounts: &[Mount], routes: &[RouteSpec]) -> Vec<Ow
     files
 }
 
-/// Tells which routes serve a folder that the server writes.
-pub(super) fn check_served(root: &Section<'_>, routes: &[RouteSpec], folders: &[(&str, &Path)]) {
-    for route in routes {
-        let files = match &route.handler {
-            HandlerSpec::Files(files) => files,
-            _ => match &route.access.files {
-                Some(files) => files,
-                None => continue,
-            },
-        };
-        let served = resolved(&files.root);
-        for (name, folder) in folders.iter().filter(|(_, folder)| resolved(folder).starts_with(&served)) {
-            let (path, folder, files) = (&route.path, folder.display(), files.root.display());
-            root.fault(format!(
-                "{name} is {folder}, allowed is one that route {path:?} does not serve: {files}"
-            ));
+/// Folders of routes, by the key that names them.
+struct Folders {
+    key: &'static str,
+    of: fn(&RouteSpec) -> Option<&Path>,
+    /// What they are apart from.
+    never: &'static str,
+}
+
+const SERVED: Folders = Folders {
+    key: "files",
+    of: |route| match &route.handler {
+        HandlerSpec::Files(files) => Some(&files.root),
+        _ => None,
+    },
+    never: "nobody may fetch",
+};
+const SENT: Folders = Folders {
+    key: "file_dir",
+    of: |route| route.access.files.as_ref().map(|files| files.root.as_path()),
+    never: "nobody may fetch",
+};
+const WRITTEN_TO: Folders = Folders {
+    key: "upload_dir",
+    of: |route| route.access.uploads.as_ref().map(|uploads| uploads.dir.as_path()),
+    never: "scripts must not write over",
+};
+
+/// Tells which routes give out what is the server's own, by themselves or by their scripts.
+pub(super) fn check_served(root: &Section<'_>, routes: &Routes, own: &[OwnFile]) {
+    SERVED.check(root, routes, own);
+    SENT.check(root, routes, own);
+}
+
+/// Tells which routes have scripts that may write over what is the server's own.
+pub(super) fn check_written_to(root: &Section<'_>, routes: &Routes, own: &[OwnFile]) {
+    WRITTEN_TO.check(root, routes, own);
+}
+
+impl Folders {
+    /// Each folder is told once.
+    fn check(&self, root: &Section<'_>, routes: &Routes, own: &[OwnFile]) {
+        let mut told = Vec::new();
+        for (route, place) in routes.specs.iter().zip(&routes.places) {
+            let Some(folder) = (self.of)(route).filter(|folder| !told.contains(folder)) else { continue };
+            told.push(folder);
+            let reached = reached_from(folder, own);
+            if !reached.is_empty() {
+                let Self { key, never, .. } = self;
+                let (path, folder, reached) = (&route.path, folder.display(), reached.join(", "));
+                let text = format!(
+                    "{key} of route {path:?} is {folder}, allowed is a folder apart from what {never}: {reached}"
+                );
+                root.add_faults(vec![place.fault(text)]);
+            }
         }
     }
 }
 
-/// Tells which routes have scripts that may write over what is the server's own. Each folder is told once.
-pub(super) fn check_written_to(root: &Section<'_>, routes: &Routes, own: &[OwnFile]) {
-    let mut told = Vec::new();
-    for (route, place) in routes.specs.iter().zip(&routes.places) {
-        let Some(uploads) = &route.access.uploads else { continue };
-        if told.contains(&&uploads.dir) {
-            continue;
-        }
-        told.push(&uploads.dir);
-        let folder = resolved(&uploads.dir);
-        let mut reached: Vec<_> = own.iter().filter(|own| own.is_reached_from(&folder)).collect();
-        reached.dedup_by(|later, earlier| later.path == earlier.path);
-        let reached: Vec<_> =
-            reached.iter().map(|own| format!("{} ({})", own.name, own.path.display())).collect();
-        if !reached.is_empty() {
-            let (path, dir, reached) = (&route.path, uploads.dir.display(), reached.join(", "));
-            let text = format!(
-                "upload_dir of route {path:?} is {dir}, allowed is a folder apart from what scripts must not write \
-                 over: {reached}"
-            );
-            root.add_faults(vec![place.fault(text)]);
-        }
-    }
+/// What lies in a folder or around it, each by its first name.
+fn reached_from(folder: &Path, own: &[OwnFile]) -> Vec<String> {
+    let folder = resolved(folder);
+    let mut known = Vec::new();
+    let reached = own.iter().filter(|own| own.is_reached_from(&folder)).filter(|own| {
+        let is_new = !known.contains(&&own.path);
+        known.push(&own.path);
+        is_new
+    });
+    reached.map(|own| format!("{} ({})", own.name, own.path.display())).collect()
 }
 
 /// Where a path leads, as far as it is there.

@@ -262,9 +262,30 @@ fn faults_of_tls_to_backends_are_told_with_their_files() {
     secure(
         "client_certificate = \"me.pem\"\nclient_key = \"me.key\"\n[[route]]\npath = \"/*\"\nfiles = \".\"\n",
         &[
-            "t.toml:1:1: client_key in [backend.app] is me.key, allowed is one that route \"/*\" does not serve: .",
-            "t.toml:1:1: dir in [log] is data/log, allowed is one that route \"/*\" does not serve: .",
-            "t.toml:1:1: spool_dir is data/spool, allowed is one that route \"/*\" does not serve: .",
+            "t.toml:6:1: files of route \"/*\" is ., allowed is a folder apart from what nobody may fetch: dir in [log] (data/log), \
+             spool_dir (data/spool), the configuration (t.toml), sqlite in [sink.main] (data/tollgate.sqlite), \
+             client_key in [backend.app] (me.key)",
         ],
     );
+}
+
+#[test]
+fn certificates_are_for_everybody_to_read_and_not_for_scripts_to_write_over() {
+    let dir = with_certificates();
+    fs::write(dir.path().join("a.luau"), "").unwrap();
+    fs::create_dir(dir.path().join("tls")).unwrap();
+    for file in ["ca.pem", "me.pem"] {
+        fs::rename(dir.path().join(file), dir.path().join("tls").join(file)).unwrap();
+    }
+    let fault = |route: &str| {
+        let backend =
+            "ca_file = \"tls/ca.pem\"\nclient_certificate = \"tls/me.pem\"\nclient_key = \"me.key\"\n";
+        let text = format!("{SECURE}{backend}[[route]]\npath = \"/*\"\n{route}\n");
+        resolve(&dir.path().join("t.toml"), &text, &env).err().map(|error| error.to_string())
+    };
+    assert_eq!(fault("files = \"tls\""), None);
+    let error = fault("script = \"a.luau\"\nupload_dir = \"tls\"").unwrap();
+    for own in ["ca_file in [backend.app] (", "client_certificate in [backend.app] ("] {
+        assert!(error.contains(own), "{error}");
+    }
 }

@@ -1,22 +1,26 @@
-//! What the server writes and runs is apart from what scripts write.
+//! What the server writes and runs is apart from what it serves and from what scripts write.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use super::*;
 
-const ROUTE: &str = "[[route]]\npath = \"/save\"\nscript = \"a.luau\"\nupload_dir = \"UP\"\n";
-
-/// What a folder for uploads would reach, by the names in the fault; nothing if it is allowed.
-fn reached(dir: &Path, up: &str, more: &str) -> Vec<String> {
-    let text = format!("{}{more}", ROUTE.replace("UP", up));
+/// What a route of a folder would reach that is not for it, by the names in the fault; nothing if it is allowed.
+fn reached(dir: &Path, route: &str, more: &str) -> Vec<String> {
+    let text = format!("[[route]]\npath = \"/save/*\"\n{route}\n{more}");
     let Err(error) = resolve(&dir.join("t.toml"), &text, &env) else { return Vec::new() };
     let error = error.to_string();
-    let start = format!("{}:1:1: upload_dir of route \"/save\" is ", dir.join("t.toml").display());
+    let key = route.lines().last().and_then(|line| line.split(' ').next()).unwrap();
+    let start = format!("{}:1:1: {key} of route \"/save/*\" is ", dir.join("t.toml").display());
     assert!(error.starts_with(&start) && !error.contains('\n'), "{error}");
-    let (_, reached) = error.split_once("must not write over: ").expect(&error);
+    let never = if key == "upload_dir" { "scripts must not write over" } else { "nobody may fetch" };
+    let (_, reached) = error.split_once(&format!("apart from what {never}: ")).expect(&error);
     let names = reached.split("), ").map(|own| own.rsplit_once(" (").expect(&error).0.to_owned());
     names.collect()
+}
+
+fn upload_dir(folder: &str) -> String {
+    format!("script = \"a.luau\"\nupload_dir = \"{folder}\"")
 }
 
 #[test]
@@ -31,9 +35,10 @@ fn a_folder_for_uploads_is_apart_from_what_the_server_writes_and_runs() {
     fs::write(dir.join("mounted/app.toml"), "[[route]]\npath = \"/\"\nscript = \"b.luau\"\n").unwrap();
     fs::write(dir.join("mounted/b.luau"), "").unwrap();
     fs::write(dir.join("after.sql"), "").unwrap();
-    let check =
-        |up: &str, more: &str, expected: &[&str]| assert_eq!(reached(dir, up, more), expected, "{up} {more}");
-    let script = "the script of route \"/save\"";
+    let check = |up: &str, more: &str, expected: &[&str]| {
+        assert_eq!(reached(dir, &upload_dir(up), more), expected, "{up} {more}");
+    };
+    let script = "the script of route \"/save/*\"";
     let all = [
         "dir in [log]",
         "spool_dir",
@@ -62,6 +67,43 @@ fn a_folder_for_uploads_is_apart_from_what_the_server_writes_and_runs() {
 }
 
 #[test]
+fn what_the_server_writes_and_runs_is_not_served() {
+    let app = app();
+    let dir = app.path();
+    for folder in ["public", "pages", "data/log/x", "data/spool/x", "lib/x", "apps/shop/public"] {
+        fs::create_dir_all(dir.join(folder)).unwrap();
+    }
+    fs::write(dir.join("apps/shop/app.toml"), "[[route]]\npath = \"/*\"\nfiles = \"public\"\n").unwrap();
+    fs::write(dir.join("pages/b.luau"), "").unwrap();
+    let check = |folder: &str, more: &str, expected: &[&str]| {
+        for key in ["files", "script = \"a.luau\"\nfile_dir"] {
+            let route = format!("{key} = \"{folder}\"");
+            let found = reached(dir, &route, more);
+            let found: Vec<_> =
+                found.iter().filter(|name| **name != "the script of route \"/save/*\"").collect();
+            assert_eq!(found, expected, "{route} {more}");
+        }
+    };
+    let elsewhere = "[server]\nspool_dir = \"/nowhere/spool\"\n[log]\ndir = \"/nowhere/log\"\n";
+    let script = format!("{elsewhere}[[route]]\npath = \"/b\"\nscript = \"pages/b.luau\"\n");
+    let (conf, rows) = ("the configuration", "sqlite in [sink.main]");
+    check("public", &script, &[]);
+    check("pages", elsewhere, &[]);
+    check("pages", &script, &["the script of route \"/b\""]);
+    check("data", elsewhere, &[rows]);
+    check("data/log/x", "", &["dir in [log]"]);
+    check("data/spool/x", "", &["spool_dir"]);
+    check("lib/x", &script, &["the modules of scripts"]);
+    check("public", "[sink.s]\nsqlite = \"public/rows.db\"\n", &["sqlite in [sink.s]"]);
+    check("public", "[database.d]\nsqlite = \"public/d.db\"\n", &["sqlite in [database.d]"]);
+    let shop = format!("{elsewhere}[[app]]\npath = \"/shop\"\ndir = \"apps/shop\"\n");
+    check("apps", &shop, &["app \"/shop\""]);
+    check("apps/shop/public", &shop, &[]);
+    let all = reached(dir, "files = \".\"", &script);
+    assert_eq!(all, [conf, rows, "the script of route \"/b\"", "the modules of scripts"]);
+}
+
+#[test]
 fn a_folder_for_uploads_of_all_scripts_is_told_once() {
     let app = app();
     let route = |path: &str| format!("[[route]]\npath = \"{path}\"\nscript = \"a.luau\"\n");
@@ -78,5 +120,5 @@ fn a_link_to_a_folder_that_the_server_writes_to_is_not_served() {
     symlink(app.path().join("data"), app.path().join("public")).unwrap();
     let text = "[[route]]\npath = \"/*\"\nfiles = \"public\"\n";
     let error = resolve(&app.path().join("t.toml"), text, &env).unwrap_err().to_string();
-    assert!(error.contains("dir in [log] is ") && error.contains("does not serve"), "{error}");
+    assert!(error.contains("what nobody may fetch: dir in [log] ("), "{error}");
 }

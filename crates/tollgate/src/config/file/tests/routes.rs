@@ -228,7 +228,7 @@ fn a_folder_that_the_server_writes_to_is_not_served() {
     let file = folder.path().join("tollgate.toml");
     std::fs::write(&file, "[[route]]\npath = \"/*\"\nfiles = \".\"\n").unwrap();
     let error = Config::load(&file).unwrap_err().to_string();
-    assert!(error.contains("dir in [log] is ") && error.contains("does not serve"), "{error}");
+    assert!(error.contains("what nobody may fetch: dir in [log] ("), "{error}");
 }
 
 #[test]

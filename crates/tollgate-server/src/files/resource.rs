@@ -121,7 +121,8 @@ fn coding_to_make(head: &RequestHead, beside: &[&'static str]) -> Option<Coding>
     Coding::ALL.into_iter().find(|coding| coding.name() == offered[place])
 }
 
-/// What lies beside a file in a coding. One that is older than the file is of what the file was.
+/// What lies beside a file in a coding. One that is older than the file is of what the file was, and one without a byte is not
+/// written yet: no coding makes nothing of a content.
 ///
 /// # Errors
 /// It takes a wait; what else goes wrong there is no matter of the file.
@@ -137,7 +138,7 @@ fn beside_of(
         // One thread looks for all of them.
         Err(OpenError::Cold(_)) => Err(OpenError::Cold(path.into())),
         beside => {
-            let beside = beside.ok().flatten();
+            let beside = beside.ok().flatten().filter(|beside| beside.stamp.len > 0);
             Ok(beside.filter(|beside| beside.stamp.modified_s >= plain.stamp.modified_s))
         }
     }

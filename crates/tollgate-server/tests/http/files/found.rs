@@ -273,6 +273,16 @@ fn ten_thousand_files_are_all_served_and_few_descriptors_are_held() {
     let server = site.start();
     let mut peer = server.connect();
     for number in 0..10_000 {
+#[test]
+fn a_variant_without_a_byte_is_not_written_yet() {
+    let site = site().file("public/a.txt.br", "").file("public/a.txt.gz", "GZ");
+    let server = site.start();
+    let reply = ask(&server, "GET", "/a.txt", "Accept-Encoding: br\r\n");
+    assert_eq!((reply.content.as_str(), reply.field("content-encoding")), ("alpha", None));
+    let reply = ask(&server, "GET", "/a.txt", "Accept-Encoding: br, gzip\r\n");
+    assert_eq!((reply.content.as_str(), reply.field("content-encoding")), ("GZ", Some("gzip")));
+}
+
         peer.send(format!("GET /{number}.txt HTTP/1.1\r\nHost: a\r\n\r\n"));
         peer.expect("200", &number.to_string());
     }

@@ -95,7 +95,7 @@ pub(super) fn list(beneath: &Beneath, wanted: &Wanted) -> Result<Option<Rendered
             return Ok(None);
         }
     }
-    let listing = Listing::read(folder.into_entries()?, beneath, wanted)?;
+    let listing = Listing::read(folder.entries()?, beneath, wanted)?;
     let content: Bytes = match wanted.form {
         Form::Html => listing.html(wanted.is_top).into(),
         Form::Json => listing.json().into(),

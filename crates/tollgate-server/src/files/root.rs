@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2};
 use rustix::io::Errno;
 
 use super::look::Look;
@@ -159,10 +159,13 @@ impl Beneath {
     fn open_by(&self, below: &str, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
         let below = if below.is_empty() { "." } else { below };
         let at = |flags| openat2(&*self.folder, below, flags | OFlags::CLOEXEC, Mode::empty(), resolve);
-        match FileType::from_raw_mode(fstat(at(OFlags::PATH)?)?.st_mode) {
+        let found = at(OFlags::PATH)?;
+        match FileType::from_raw_mode(fstat(&found)?.st_mode) {
             // What has taken its place meanwhile makes us not wait, and no terminal becomes ours.
-            FileType::RegularFile | FileType::Directory => {
-                at(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)
+            FileType::RegularFile => at(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY),
+            // Who may pass through it finds what it holds: the right to list it is for listings.
+            FileType::Directory => {
+                openat2(found, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)
             }
             _ => Err(Errno::NXIO),
         }
@@ -174,11 +177,9 @@ impl Beneath {
     }
 
     /// What the folder holds.
-    pub(super) fn into_entries(self) -> Result<Dir, OpenError> {
-        Ok(match Arc::try_unwrap(self.folder) {
-            Ok(folder) => Dir::new(folder)?,
-            Err(shared) => Dir::read_from(&*shared)?,
-        })
+    pub(super) fn entries(&self) -> Result<Dir, OpenError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Dir::new(openat(&*self.folder, ".", flags, Mode::empty())?)?)
     }
 
     /// Opens what is at a path below, which does not begin with a slash.
@@ -321,10 +322,26 @@ mod tests {
         let changed_us = CHANGED_S * 1_000_000 + 500_000;
         let stamp = stamp(changed_us, changed_us);
         let at = |after_us: i64| stamp.looked_at(look(changed_us + after_us));
+    use std::fs;
+
+    use rustix::fs::fcntl_getfl;
+
         assert_eq!(at(200_000), stamp);
         assert!(at(200_000).is_settled());
         for after_us in [-2_000_000, -1000, 0, 100_000] {
             assert!(!at(after_us).is_settled(), "{after_us}");
+    #[test]
+    fn a_folder_is_opened_without_the_right_to_list_it() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("a")).unwrap();
+        let root = Root::new(&FilesSpec::new(folder.path().to_owned()));
+        let beneath = root.beneath(Instant::now()).ok().unwrap();
+        for below in ["", "a", "a/"] {
+            let Ok(Opened::Folder(opened)) = beneath.open(below) else { panic!("{below}") };
+            assert!(fcntl_getfl(opened).unwrap().contains(OFlags::PATH), "{below}");
+        }
+    }
+
             assert_ne!(at(after_us), at(200_000), "{after_us}");
         }
         // Within one second it does, so that a request finds what it waited for.

@@ -21,8 +21,9 @@ const PATH: &str = "{path}";
 /// The statuses of replies that a page may take the place of.
 const ERRORS: [u16; 6] = [403, 404, 412, 416, 500, 503];
 /// Fields that are made from the file, the request or by other keys.
-const MADE_FIELDS: [&str; 13] = [
+const MADE_FIELDS: [&str; 16] = [
     "accept-ranges",
+    "allow",
     "cache-control",
     "content-digest",
     "content-encoding",
@@ -31,7 +32,9 @@ const MADE_FIELDS: [&str; 13] = [
     "etag",
     "expires",
     "last-modified",
+    "location",
     "repr-digest",
+    "retry-after",
     "vary",
     "x-content-type-options",
     "x-request-id",
@@ -321,7 +324,7 @@ mod tests {
         {
             assert!(field_problem(wrong).is_some(), "{wrong}");
         }
-        for wrong in ["x-request-id", "Tollgate-Ack", "tollgate-"] {
+        for wrong in ["x-request-id", "Tollgate-Ack", "tollgate-", "Location", "allow", "Retry-After"] {
             assert_eq!(field_problem(wrong), Some("which the server makes itself"), "{wrong}");
         }
     }

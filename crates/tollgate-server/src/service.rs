@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tollgate_backend::{Backend, BackendOptions, Client};
 use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path, write_path, write_target};
 use tollgate_log::{Log, SchemaId};
@@ -226,7 +227,7 @@ impl Service {
                 Some(endpoint) => Ok(Found { endpoint, found, decoded, routes: &self.routes }),
                 None => Err(not_found().into()),
             },
-            other => Err(self.no_route(head, decoded.as_deref(), other).into()),
+            other => Err(self.no_route(head, decoded.as_deref(), &other).into()),
         }
     }
 
@@ -236,7 +237,7 @@ impl Service {
         &self,
         head: &RequestHead,
         decoded: Option<&str>,
-        routed: Routed<'_, Option<Rc<Endpoint>>>,
+        routed: &Routed<'_, Option<Rc<Endpoint>>>,
     ) -> Reply {
         match routed {
             Routed::MethodNotAllowed(resource) => {
@@ -245,10 +246,10 @@ impl Service {
                     _ => StatusCode::METHOD_NOT_ALLOWED,
                 };
                 let mut reply = allowed(status, resource.methods());
-                if let Some(lines) = resource.endpoints().flatten().find_map(|endpoint| endpoint.lines()) {
+                if let Some(lines) = lines(routed) {
                     reply.lines = lines;
                 }
-                if let Some(cors) = policy(&resource) {
+                if let Some(cors) = policy(resource) {
                     cors.grant(head).add_to(&mut reply);
                 }
                 reply
@@ -256,6 +257,10 @@ impl Service {
             Routed::MissingSlash => {
                 let path = decoded.unwrap_or_else(|| head.path());
                 let mut reply = redirect_below(path, head.query());
+                let below = [path.as_bytes(), b"/"].concat();
+                if let Some(lines) = lines(&self.routes.find(|| head.host(), &below, head.method())) {
+                    reply.lines = lines;
+                }
                 if let Some(cors) = self.policy_at(head, path.as_bytes(), head.method()) {
                     cors.grant(head).add_to(&mut reply);
                 }
@@ -329,6 +334,17 @@ fn decoded_path(head: &RequestHead) -> Result<Option<String>, Box<Reply>> {
 /// The policy of a path whose routes do not take the method.
 fn policy<'t>(resource: &Resource<'t, Option<Rc<Endpoint>>>) -> Option<&'t Cors> {
     resource.endpoints().flatten().find_map(|endpoint| endpoint.cors.as_ref())
+}
+
+/// The field lines of every reply of where a request is led.
+fn lines(routed: &Routed<'_, Option<Rc<Endpoint>>>) -> Option<Bytes> {
+    match routed {
+        Routed::Found(found) => found.endpoint().as_ref().and_then(|endpoint| endpoint.lines()),
+        Routed::MethodNotAllowed(resource) => {
+            resource.endpoints().flatten().find_map(|endpoint| endpoint.lines())
+        }
+        Routed::MissingSlash | Routed::NotFound => None,
+    }
 }
 
 fn not_found() -> Reply {

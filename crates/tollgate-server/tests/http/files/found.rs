@@ -224,6 +224,19 @@ fn a_method_that_is_not_taken_is_told_with_the_fields_of_the_route() {
 }
 
 #[test]
+fn the_redirect_to_the_slash_of_a_route_has_its_fields_too() {
+    let server = site()
+        .files("/d/*", |spec| spec.headers = vec![("X-Frame-Options".to_owned(), "DENY".to_owned())])
+        .start();
+    for method in ["GET", "POST"] {
+        let reply = ask(&server, method, "/d?x", "Content-Length: 0\r\n");
+        assert_eq!((reply.status, reply.field("location")), (308, Some("/d/?x")), "{method}");
+        assert_eq!(reply.field("x-content-type-options"), Some("nosniff"), "{method}");
+        assert_eq!(reply.field("x-frame-options"), Some("DENY"), "{method}");
+    }
+}
+
+#[test]
 fn a_client_gets_the_coding_it_likes_and_others_are_told_that_there_are_some() {
     let server = site().file("public/a.txt.gz", "GZ").file("public/a.txt.br", "BR").start();
     let ask = |accept: &str| ask(&server, "GET", "/a.txt", &format!("Accept-Encoding: {accept}\r\n"));

@@ -58,7 +58,7 @@ const RENEWED: [(&str, &str); 14] = [
 
 /// Kinds whose charset is not told by themselves or by their definition.
 fn is_text(media: &str) -> bool {
-    media.starts_with("text/")
+    media.get(..5).is_some_and(|family| family.eq_ignore_ascii_case("text/"))
 }
 
 /// What the most exact pattern says for a content type.
@@ -80,6 +80,7 @@ mod tests {
         spec.types = vec![
             ("x".to_owned(), "application/x-own".to_owned()),
             ("csv".to_owned(), "text/csv; a=b".to_owned()),
+            ("Log".to_owned(), "TEXT/Plain".to_owned()),
         ];
         let check = |path: &str, expected: &str| assert_eq!(content_type(path, &spec), expected, "{path}");
         check("a/index.html", "text/html; charset=utf-8");
@@ -118,6 +119,7 @@ mod tests {
         check("a.unheard-of", UNKNOWN);
         check("a.x", "application/x-own");
         check("a.csv", "text/csv; a=b");
+        check("a.log", "TEXT/Plain; charset=utf-8");
     }
 
     #[test]

@@ -171,7 +171,7 @@ fn charset(table: &mut Section<'_>, default: Option<String>) -> Option<String> {
     (written.value != OFF).then_some(written.value)
 }
 
-/// Takes a table of texts.
+/// Takes a table of texts, by keys whose case does not count.
 fn pairs(
     table: &mut Section<'_>,
     key: &'static str,
@@ -185,6 +185,13 @@ fn pairs(
         let problem = problem.or_else(|| value_problem(&value.value).map(|problem| (&value.value, problem)));
         if let Some((found, problem)) = problem {
             table.fault_at(&value.span, format!("{key} in files has {found:?}, {problem}"));
+        }
+    }
+    for (at, (name, value)) in texts.iter().enumerate() {
+        let same = texts[..at].iter().find(|(earlier, _)| earlier.eq_ignore_ascii_case(name));
+        if let Some((earlier, _)) = same {
+            let allowed = "allowed is one of them: small and capital letters are the same here";
+            table.fault_at(&value.span, format!("{key} in files has {earlier:?} and {name:?}, {allowed}"));
         }
     }
     texts.into_iter().map(|(name, value)| (name, value.value)).collect()

@@ -223,6 +223,26 @@ fn faults_of_files_are_told() {
 }
 
 #[test]
+fn keys_of_files_that_differ_in_case_only_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.toml");
+    fs::create_dir(folder.path().join("public")).unwrap();
+    let text = "[[route]]\npath = \"/*\"\n[route.files]\ndir = \"public\"\n\
+        types = { a = \"text/plain\", A = \"text/html\" }\n\
+        cache_control = { \"text/css\" = \"no-cache\", \"Text/CSS\" = \"no-store\" }\n\
+        headers = { \"X-A\" = \"1\", \"X-B\" = \"2\", \"x-a\" = \"3\" }\n";
+    let error = resolve(&file, text, &env).unwrap_err();
+    let found: Vec<_> = error.faults.iter().map(|fault| (fault.line, fault.text.as_str())).collect();
+    let only = "allowed is one of them: small and capital letters are the same here";
+    let expected = [
+        (5, format!("types in files has \"a\" and \"A\", {only}")),
+        (6, format!("cache_control in files has \"text/css\" and \"Text/CSS\", {only}")),
+        (7, format!("headers in files has \"X-A\" and \"x-a\", {only}")),
+    ];
+    assert_eq!(found, expected.each_ref().map(|(line, text)| (*line, text.as_str())));
+}
+
+#[test]
 fn a_folder_that_the_server_writes_to_is_not_served() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tollgate.toml");

@@ -6,8 +6,8 @@
 //!
 //! Invariants:
 //! - nothing is opened but by the kernel's rule that it lies beneath the root, and nothing is served but regular files;
-//! - a reply is of one file as it was at one moment: one that is replaced goes on from its old descriptor, one that becomes
-//!   shorter ends the connection;
+//! - a reply is of one file: one that is replaced goes on from its old descriptor as it was, one that becomes shorter ends the
+//!   connection; one that is written in place may be read halfway, and the system does not always tell;
 //! - the worker reads what is in memory, and never waits for the content of a file: what takes longer a thread does, and the
 //!   request waits for that as an [`Errand`], or does without.
 

@@ -258,14 +258,18 @@ pub(super) fn refused(error: &OpenError, request: &Request) -> Reply {
     match error {
         OpenError::Absent => Reply::text(StatusCode::NOT_FOUND, "nothing is here"),
         OpenError::Forbidden => Reply::text(StatusCode::FORBIDDEN, "this is not for reading"),
+        OpenError::Rootless => unavailable(),
         OpenError::Cold(_) | OpenError::Busy(_) => {
             tracing::warn!(path, %id, "file not served: {error}");
-            let text = "the file cannot be opened now";
-            Reply::text(StatusCode::SERVICE_UNAVAILABLE, text).with("Retry-After", "1")
+            unavailable()
         }
         OpenError::Broken(_) => {
             tracing::error!(path, %id, "file not served: {error}");
             Reply::text(StatusCode::INTERNAL_SERVER_ERROR, "the file cannot be read")
         }
     }
+}
+
+fn unavailable() -> Reply {
+    Reply::text(StatusCode::SERVICE_UNAVAILABLE, "the file cannot be opened now").with("Retry-After", "1")
 }

@@ -14,9 +14,13 @@ use rustix::io::Errno;
 
 use super::look::Look;
 use super::spec::{FilesSpec, Symlinks};
+use crate::seldom::Seldom;
 
 /// How often a path is opened anew that was renamed meanwhile: the kernel cannot tell then where it leads.
 const RACES_MAX: usize = 16;
+
+/// Between two lines of the log that say that the folder is not there.
+const LINE_PAUSE: Duration = Duration::from_secs(10);
 
 pub(super) struct Root {
     path: PathBuf,
@@ -24,6 +28,8 @@ pub(super) struct Root {
     recheck: Duration,
     /// The folder that is at the path, and when that was looked at.
     folder: RefCell<Option<(Beneath, Instant)>>,
+    /// How often there was none.
+    missed: Seldom,
 }
 
 /// The folder as it was looked up last: what is opened lies beneath it. Threads may hold it.
@@ -62,6 +68,9 @@ pub(super) enum OpenError {
     /// Nothing is there that may be served: a link, a pipe and a way out of the root count as nothing.
     #[error("nothing is there")]
     Absent,
+    /// Nothing is where the folder should be: what lies in it may be there again.
+    #[error("the folder is not there")]
+    Rootless,
     #[error("permission denied")]
     Forbidden,
     /// For the moment: no descriptors, no memory, or somebody moves it about.
@@ -100,6 +109,7 @@ impl Root {
             },
             recheck: spec.recheck,
             folder: RefCell::new(None),
+            missed: Seldom::new(LINE_PAUSE),
         }
     }
 
@@ -124,12 +134,22 @@ impl Root {
             return Ok(beneath.clone());
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = open(&self.path, flags, Mode::empty()).inspect_err(|error| {
-            tracing::warn!(path = %self.path.display(), "the folder of files cannot be opened: {error}");
-        })?;
+        let opened = open(&self.path, flags, Mode::empty()).map_err(|error| self.miss(error, now))?;
         let beneath = Beneath { folder: Arc::new(opened), resolve: self.resolve };
         *folder = Some((beneath.clone(), now));
         Ok(beneath)
+    }
+
+    /// Clients do not decide how often the log hears of it.
+    fn miss(&self, error: Errno, now: Instant) -> OpenError {
+        self.missed.note();
+        if let Some(times) = self.missed.due(now) {
+            tracing::warn!(path = %self.path.display(), times, "the folder of files cannot be opened: {error}");
+        }
+        match error.into() {
+            OpenError::Absent => OpenError::Rootless,
+            error => error,
+        }
     }
 }
 
@@ -302,9 +322,25 @@ impl From<OpenError> for io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use rustix::fs::fcntl_getfl;
+
     use super::*;
 
     const CHANGED_S: i64 = 1_000_000;
+
+    #[test]
+    fn a_folder_is_opened_without_the_right_to_list_it() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("a")).unwrap();
+        let root = Root::new(&FilesSpec::new(folder.path().to_owned()));
+        let beneath = root.beneath(Instant::now()).ok().unwrap();
+        for below in ["", "a", "a/"] {
+            let Ok(Opened::Folder(opened)) = beneath.open(below) else { panic!("{below}") };
+            assert!(fcntl_getfl(opened).unwrap().contains(OFlags::PATH), "{below}");
+        }
+    }
 
     fn stamp(modified_us: i64, changed_us: i64) -> Stamp {
         let parts = |us: i64| (us.div_euclid(1_000_000), us.rem_euclid(1_000_000) * 1000);
@@ -318,30 +354,25 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_that_is_not_there_is_told_once_in_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(&FilesSpec::new(folder.path().join("gone")));
+        let now = Instant::now();
+        for _ in 0..1000 {
+            assert!(matches!(root.beneath(now), Err(OpenError::Rootless)));
+        }
+        assert_eq!(root.missed.due(now + LINE_PAUSE), Some(999), "all but the first");
+    }
+
+    #[test]
     fn what_was_learned_within_a_tick_of_a_change_holds_of_no_later_look() {
         let changed_us = CHANGED_S * 1_000_000 + 500_000;
         let stamp = stamp(changed_us, changed_us);
         let at = |after_us: i64| stamp.looked_at(look(changed_us + after_us));
-    use std::fs;
-
-    use rustix::fs::fcntl_getfl;
-
         assert_eq!(at(200_000), stamp);
         assert!(at(200_000).is_settled());
         for after_us in [-2_000_000, -1000, 0, 100_000] {
             assert!(!at(after_us).is_settled(), "{after_us}");
-    #[test]
-    fn a_folder_is_opened_without_the_right_to_list_it() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("a")).unwrap();
-        let root = Root::new(&FilesSpec::new(folder.path().to_owned()));
-        let beneath = root.beneath(Instant::now()).ok().unwrap();
-        for below in ["", "a", "a/"] {
-            let Ok(Opened::Folder(opened)) = beneath.open(below) else { panic!("{below}") };
-            assert!(fcntl_getfl(opened).unwrap().contains(OFlags::PATH), "{below}");
-        }
-    }
-
             assert_ne!(at(after_us), at(200_000), "{after_us}");
         }
         // Within one second it does, so that a request finds what it waited for.

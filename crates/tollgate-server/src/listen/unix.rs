@@ -4,8 +4,13 @@ use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, Type};
+
+/// From when a server has its file to when it listens: that are some microseconds, but for a busy machine.
+const START_WAIT: Duration = Duration::from_millis(100);
 
 /// The file of a socket, which goes when this is dropped.
 pub(crate) struct SocketFile {
@@ -22,7 +27,7 @@ type Identity = (u64, u64, i64, i64);
 /// `AddrInUse` if somebody listens there, `AlreadyExists` if a file is there that is no socket.
 pub(super) fn bind(path: &Path, mode: u32, backlog: i32) -> io::Result<(Socket, SocketFile)> {
     let address = SockAddr::unix(path)?;
-    remove_dead(path, &address)?;
+    remove_dead(path, &address, || thread::sleep(START_WAIT))?;
     let socket = stream()?;
     socket.bind(&address)?;
     // Nobody can connect before it listens, so nobody gets past permissions that are not set yet.
@@ -32,8 +37,9 @@ pub(super) fn bind(path: &Path, mode: u32, backlog: i32) -> io::Result<(Socket, 
     Ok((socket, file))
 }
 
-/// Removes the file of a server that is gone: nobody answers behind it.
-fn remove_dead(path: &Path, address: &SockAddr) -> io::Result<()> {
+/// Removes the file of a server that is gone: nobody answers behind it, nor after a wait. One that is starting has its file before it
+/// listens.
+fn remove_dead(path: &Path, address: &SockAddr, wait: impl FnOnce()) -> io::Result<()> {
     let kind = match fs::symlink_metadata(path) {
         Ok(found) => found.file_type(),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -42,8 +48,21 @@ fn remove_dead(path: &Path, address: &SockAddr) -> io::Result<()> {
     if !kind.is_socket() {
         return Err(io::Error::new(ErrorKind::AlreadyExists, "a file is there that is no socket"));
     }
+    let dead = identity(path)?;
+    expect_nobody(address)?;
+    wait();
+    expect_nobody(address)?;
+    match identity(path) {
+        Ok(found) if found == dead => fs::remove_file(path),
+        Ok(_) => Err(ErrorKind::AddrInUse.into()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn expect_nobody(address: &SockAddr) -> io::Result<()> {
     match stream()?.connect(address) {
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) => Ok(()),
         // A full queue is a living server, too.
         Ok(()) => Err(ErrorKind::AddrInUse.into()),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Err(ErrorKind::AddrInUse.into()),
@@ -93,6 +112,35 @@ mod tests {
         UnixStream::connect(&path).unwrap();
         drop(successor);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_server_that_is_starting_keeps_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let address = SockAddr::unix(&path).unwrap();
+        let starting = stream().unwrap();
+        starting.bind(&address).unwrap();
+        let refused = remove_dead(&path, &address, || starting.listen(8).unwrap());
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::AddrInUse);
+        UnixStream::connect(&path).unwrap();
+    }
+
+    #[test]
+    fn the_file_of_a_dead_server_is_replaced_by_one_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let address = SockAddr::unix(&path).unwrap();
+        drop(stream().unwrap().bind(&address));
+        let replaced = stream().unwrap();
+        let refused = remove_dead(&path, &address, || {
+            // The clock of a file system ticks.
+            thread::sleep(Duration::from_millis(20));
+            fs::remove_file(&path).unwrap();
+            replaced.bind(&address).unwrap();
+        });
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::AddrInUse);
+        assert!(path.exists());
     }
 
     #[test]

@@ -136,8 +136,12 @@ fn retry_rejects(sinks: &[Sink]) -> anyhow::Result<ExitCode> {
     for sink in sinks {
         let name = sink.name();
         let retried = sink.options.retry_rejects().with_context(|| format!("sink {name}"))?;
-        let (loaded, kept) = (counted(retried.loaded, "reject"), retried.kept);
-        note(&format!("sink {name}: {loaded} became rows, {kept} stay"));
+        let loaded = counted(retried.loaded, "reject");
+        let duplicates = match retried.duplicates {
+            0 => String::new(),
+            duplicates => format!("{duplicates} are duplicates of rows, "),
+        };
+        note(&format!("sink {name}: {loaded} became rows, {duplicates}{} stay", retried.kept));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -29,6 +29,23 @@ impl<'a> Key<'a> {
     }
 }
 
+/// The key that a reject would have as a row.
+pub(super) struct KeptKey {
+    pub(super) bytes: Box<[u8]>,
+    pub(super) window_ms: u64,
+}
+
+impl KeptKey {
+    /// As a database keeps it: both or none.
+    pub(super) fn read(bytes: Option<Vec<u8>>, window_ms: Option<i64>) -> Option<Self> {
+        Some(Self { bytes: bytes?.into(), window_ms: window_ms?.cast_unsigned() })
+    }
+
+    pub(super) fn key(&self) -> Key<'_> {
+        Key { bytes: &self.bytes, window: Duration::from_millis(self.window_ms) }
+    }
+}
+
 /// Time since some moment, by a clock that nobody sets.
 pub(crate) type Monotonic = Box<dyn Fn() -> Duration + Send>;
 

@@ -19,6 +19,7 @@ use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 use crate::audit::STREAM_UNKNOWN;
 use crate::error::SinkError;
 use after::AfterLoad;
+use key::KeptKey;
 use postgres::PostgresSink;
 use sqlite::SqliteSink;
 
@@ -188,8 +189,28 @@ pub(crate) fn sqlite_with_clock(
 pub struct Retried {
     /// They are rows now.
     pub loaded: u64,
+    /// Another record had their key by now.
+    pub duplicates: u64,
     /// They stay rejects.
     pub kept: u64,
+}
+
+impl Retried {
+    fn count(&mut self, fate: Fate) {
+        *match fate {
+            Fate::Loaded => &mut self.loaded,
+            Fate::Duplicate => &mut self.duplicates,
+            Fate::Kept => &mut self.kept,
+        } += 1;
+    }
+}
+
+/// What became of one of them.
+#[derive(Clone, Copy)]
+enum Fate {
+    Loaded,
+    Duplicate,
+    Kept,
 }
 
 /// The layout of the bookkeeping tables, which the database keeps: whoever finds another leaves it alone.
@@ -205,6 +226,7 @@ struct Reject<L> {
     stream: String,
     reason: String,
     item: Vec<u8>,
+    key: Option<KeptKey>,
 }
 
 /// A database that rows are loaded into.
@@ -217,7 +239,8 @@ struct Reject<L> {
 ///
 /// - insert the key; where it is there already, take it over if its window ended, or if it is held by this very record
 ///   (a position was taken back by hand); else the record is a duplicate: counted, neither loaded nor rejected;
-/// - a row that the database then refuses gives its key back: a reject holds none, so that a mended retry is loaded;
+/// - a row that the database then refuses gives its key back: a reject holds none, so that a mended retry is loaded. It
+///   remembers its key, to ask for it again when it is tried again;
 /// - rows without a key are loaded always.
 ///
 /// Two loaders of two logs may meet the same key at once: the database decides. In SQLite one of them has the lock of all
@@ -326,8 +349,8 @@ pub trait Sink: Send {
     /// `Lost` if the gap is not there any more: then nothing is committed. After other errors it is unknown.
     fn commit_fill(&mut self, left: &[Gap]) -> Result<Tally, SinkError>;
 
-    /// Tries every reject again from its stored bytes: what fits becomes a row, in one transaction with the end of the reject
-    /// and the counters. What does not, stays with the reason of today.
+    /// Tries every reject again from its stored bytes: what fits becomes a row, or a duplicate where another record has its
+    /// key by now, in one transaction with the end of the reject and the counters. What does not fit stays with the reason of today.
     ///
     /// # Errors
     /// The database fails; what was committed before counts.

@@ -247,7 +247,7 @@ impl Sink for PostgresSink {
         for (sequence, record) in batch.numbered() {
             match record {
                 Ok(record) => chunk.record(&mut self.session, &self.options, &record)?,
-                Err(error) => chunk.reject(sequence, STREAM_UNKNOWN, &error.to_string(), &[]),
+                Err(error) => chunk.reject(sequence, STREAM_UNKNOWN, &error.to_string(), &[], None),
             }
         }
         Ok(())
@@ -336,7 +336,7 @@ impl Sink for PostgresSink {
     }
 
     fn retry_rejects(&mut self) -> Result<Retried, SinkError> {
-        retry::retry(&mut self.session, &self.options, &self.name)
+        retry::retry(&mut self.session, &self.options, &self.name, &mut self.keys)
     }
 
     fn rollback(&mut self) {

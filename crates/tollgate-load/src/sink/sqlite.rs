@@ -275,7 +275,7 @@ impl Sink for SqliteSink {
             match record {
                 Ok(record) => writer.record(&record)?,
                 Err(error) => {
-                    writer.reject(sequence, STREAM_UNKNOWN, &error.to_string(), &[])?;
+                    writer.reject(sequence, STREAM_UNKNOWN, &error.to_string(), &[], None)?;
                     undecodable.rejects += 1;
                 }
             }
@@ -358,7 +358,8 @@ impl Sink for SqliteSink {
     }
 
     fn retry_rejects(&mut self) -> Result<Retried, SinkError> {
-        let retried = retry::retry(&self.connection, &self.name).map_err(self.failed("try rejects again"))?;
+        let retried = retry::retry(&self.connection, &self.name, &mut self.keys);
+        let retried = retried.map_err(self.failed("try rejects again"))?;
         self.check_files()?;
         Ok(retried)
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate_load::{LoadFrom, LoadStatus, SinkKind, SinkOptions};
+use tollgate_load::{LoadFrom, LoadStatus, Retried, SinkKind, SinkOptions};
 use tollgate_log::{
     Appender, Column, ColumnOrigin, ColumnType, Level, LogId, RowEncoder, Schema, SchemaId, Transaction,
     Value,
@@ -83,6 +83,50 @@ fn a_row_that_the_database_refused_holds_no_key() {
     assert_eq!(site.loaded_orders(), "1 2");
     assert_eq!(site.counted(), (2, 1, 1));
     assert_eq!(site.sql("SELECT text FROM tollgate.rejects"), r#"{"item":"item","n":1}"#);
+}
+
+#[test]
+fn a_reject_that_is_tried_again_asks_for_its_key() {
+    let site = Site::new(shared());
+    site.sql("CREATE TABLE orders (n bigint CONSTRAINT not_one CHECK (n <> 1), item text)");
+    site.write_orders(&[&[(1, Some(1)), (1, Some(2)), (8, Some(8)), (1, Some(2)), (1, None)]]);
+    // The client sent the first of them again, mended.
+    site.write_orders(&[&[(2, Some(1))]]);
+    site.load();
+    assert_eq!(site.counted(), (2, 4, 0));
+    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 0, duplicates: 1, kept: 3 });
+    assert_eq!(site.sql("SELECT count(*) FROM tollgate.keys"), "2");
+    site.sql("ALTER TABLE orders DROP CONSTRAINT not_one");
+    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 2, duplicates: 1, kept: 0 });
+    // And what it sends from now on is a duplicate of what was tried again.
+    site.write_orders(&[&[(3, Some(2))]]);
+    site.load();
+    assert_eq!(site.loaded_orders(), "1 1 2 8");
+    assert_eq!(site.counted(), (4, 0, 3));
+}
+
+#[test]
+fn a_row_that_no_column_takes_keeps_its_key_as_a_reject() {
+    let site = Site::new(shared());
+    site.sql("CREATE TABLE orders (n integer, item text)");
+    site.write_orders(&[&[(i64::MAX, Some(1))]]);
+    site.load();
+    let kept = "SELECT length(key), key_window_ms FROM tollgate.rejects";
+    assert_eq!(site.sql(kept), format!("32|{WINDOW_MS}"));
+}
+
+#[test]
+fn a_database_whose_rejects_have_no_keys_yet_gains_them() {
+    let site = Site::new(shared());
+    site.sql("CREATE TABLE orders (n bigint CONSTRAINT not_one CHECK (n <> 1), item text)");
+    site.write_orders(&[&[(9, Some(9))]]);
+    site.load();
+    site.sql("ALTER TABLE tollgate.rejects DROP COLUMN key, DROP COLUMN key_window_ms");
+    site.write_orders(&[&[(1, Some(1)), (2, Some(1))]]);
+    site.load();
+    site.sql("ALTER TABLE orders DROP CONSTRAINT not_one");
+    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 0, duplicates: 1, kept: 0 });
+    assert_eq!(site.loaded_orders(), "2 9");
 }
 
 #[test]

@@ -132,14 +132,14 @@ fn rejects_that_fit_by_now_become_rows_and_the_others_keep_the_reason_of_today()
     site.load();
     let count = || (site.audit()[0].loaded, site.audit()[0].rejected);
     assert_eq!(count(), (2, 1));
-    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 0, kept: 1 });
+    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 0, duplicates: 0, kept: 1 });
     site.sql(
         "ALTER TABLE visits DROP CONSTRAINT visits_n_check;
          INSERT INTO tollgate.rejects SELECT sink, log, 99, stream, 'old', '{\"n\":\"x\"}', '' FROM tollgate.rejects;
          INSERT INTO tollgate.rejects SELECT sink, log, 98, stream, 'old', '{\"m\":1}', '' FROM tollgate.rejects LIMIT 1;
          INSERT INTO tollgate.rejects SELECT sink, log, 97, stream, 'old', 'raw', '' FROM tollgate.rejects LIMIT 1",
     );
-    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 1, kept: 3 });
+    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 1, duplicates: 0, kept: 3 });
     site.assert_visits(0..3);
     let reasons = site.sql("SELECT reason FROM tollgate.rejects ORDER BY sequence");
     let expected = "record has unknown fields: \"m\"\ncolumn \"n\" takes int, found \"x\"";
@@ -189,7 +189,7 @@ fn every_type_comes_back_from_a_reject_as_it_would_have_been_loaded() {
     write();
     assert_eq!(site.load().rejects, 1);
     site.sql("ALTER TABLE everything DROP CONSTRAINT never");
-    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 1, kept: 0 });
+    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 1, duplicates: 0, kept: 0 });
     assert_eq!(site.sql("SELECT * FROM everything"), loaded);
 }
 
@@ -210,6 +210,6 @@ fn a_role_with_the_grants_that_are_told_loads_fills_and_tries_again() {
     site.write_visits(500..520);
     assert_eq!(site.load().rejects, 1);
     site.sql("ALTER TABLE visits DROP CONSTRAINT small");
-    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 1, kept: 0 });
+    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 1, duplicates: 0, kept: 0 });
     site.assert_visits(0..520);
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::kills::{KILLS, load_with_kills};
 use super::*;
-use crate::sink::sqlite_with_clock;
+use crate::sink::{Retried, sqlite_with_clock};
 
 const WINDOW: Duration = Duration::from_hours(24);
 
@@ -139,6 +139,51 @@ fn a_row_that_the_database_refused_holds_no_key() {
     assert_eq!(site.counted(), (2, 1, 1));
     let item: String = site.ask("SELECT text FROM tollgate_rejects");
     assert_eq!(item, r#"{"item":"item","n":1}"#);
+}
+
+/// Refuses orders with the number 1.
+const REFUSE_ONE: &str = "CREATE TRIGGER not_one BEFORE INSERT ON orders WHEN NEW.n = 1 \
+     BEGIN SELECT RAISE(ABORT, 'not one'); END";
+
+#[test]
+fn a_reject_that_is_tried_again_asks_for_its_key() {
+    let site = Site::new();
+    site.write_orders(&[&[(9, Some(9))]]);
+    site.load();
+    site.connect().execute_batch(REFUSE_ONE).unwrap();
+    site.write_orders(&[&[(1, Some(1)), (1, Some(2)), (1, Some(2)), (1, None)]]);
+    // The client sent the first of them again, mended.
+    site.write_orders(&[&[(2, Some(1))]]);
+    site.load();
+    assert_eq!(site.counted(), (2, 4, 0));
+    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 0, duplicates: 1, kept: 3 });
+    assert_eq!(site.ask::<i64>("SELECT count(*) FROM tollgate_keys"), 2);
+    site.connect().execute_batch("DROP TRIGGER not_one").unwrap();
+    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 2, duplicates: 1, kept: 0 });
+    // And what it sends from now on is a duplicate of what was tried again.
+    site.write_orders(&[&[(3, Some(2))]]);
+    site.load();
+    assert_eq!(site.loaded_orders(), [9, 2, 1, 1]);
+    assert_eq!(site.counted(), (4, 0, 3));
+}
+
+#[test]
+fn a_database_whose_rejects_have_no_keys_yet_gains_them() {
+    let site = Site::new();
+    site.write_orders(&[&[(9, Some(9))]]);
+    site.load();
+    site.connect()
+        .execute_batch(
+            "ALTER TABLE tollgate_rejects DROP COLUMN key; \
+             ALTER TABLE tollgate_rejects DROP COLUMN key_window_ms",
+        )
+        .unwrap();
+    site.connect().execute_batch(REFUSE_ONE).unwrap();
+    site.write_orders(&[&[(1, Some(1)), (2, Some(1))]]);
+    site.load();
+    site.connect().execute_batch("DROP TRIGGER not_one").unwrap();
+    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 0, duplicates: 1, kept: 0 });
+    assert_eq!(site.loaded_orders(), [9, 2]);
 }
 
 #[test]

@@ -106,18 +106,18 @@ fn rejects_that_fit_by_now_become_rows_and_the_others_keep_the_reason_of_today()
     site.load();
     let count = |rows: &[AuditRow]| (only_row(rows).loaded, only_row(rows).rejected);
     assert_eq!(count(&site.audit()), (2, 1));
-    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 0, kept: 1 });
+    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 0, duplicates: 0, kept: 1 });
     // The table is made anew without the check; another reject will never fit.
     site.connect()
         .execute_batch(
             "ALTER TABLE visits RENAME TO old; \
              CREATE TABLE visits (n INTEGER, path TEXT, seq INTEGER); \
              INSERT INTO visits SELECT * FROM old; DROP TABLE old; \
-             INSERT INTO tollgate_rejects SELECT sink, log, 99, stream, 'old', \
-             CAST('{\"n\":\"x\"}' AS BLOB), '', '' FROM tollgate_rejects;",
+             INSERT INTO tollgate_rejects (sink, log, sequence, stream, reason, item, text, loaded_at) \
+             SELECT sink, log, 99, stream, 'old', CAST('{\"n\":\"x\"}' AS BLOB), '', '' FROM tollgate_rejects;",
         )
         .unwrap();
-    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 1, kept: 1 });
+    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 1, duplicates: 0, kept: 1 });
     assert_eq!(site.numbers(), [0, 1, 2]);
     assert_eq!(site.ask::<String>("SELECT path FROM visits WHERE n = 1"), "/path/000001");
     let reason = "column \"n\" takes int, found \"x\"";
@@ -149,7 +149,7 @@ fn every_type_comes_back_from_a_reject_as_it_would_have_been_loaded() {
     site.connect().execute_batch(refuse).unwrap();
     assert_eq!(site.load().rejects, 1);
     site.connect().execute_batch("DROP TRIGGER refuse").unwrap();
-    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 1, kept: 0 });
+    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 1, duplicates: 0, kept: 0 });
     assert_eq!(site.ask::<String>(shown), expected);
 }
 

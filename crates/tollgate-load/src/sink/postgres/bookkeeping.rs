@@ -35,7 +35,8 @@ const TABLES: [(&str, &str); 10] = [
     (
         "rejects",
         "sink text, log uuid, sequence bigint, stream text NOT NULL, reason text NOT NULL, item bytea NOT NULL, \
-         text text NOT NULL, loaded_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (sink, log, sequence)",
+         text text NOT NULL, loaded_at timestamptz NOT NULL DEFAULT now(), key bytea, key_window_ms bigint, \
+         PRIMARY KEY (sink, log, sequence)",
     ),
     (
         "refusals",
@@ -60,7 +61,7 @@ pub(super) fn table(options: &PostgresOptions, name: &str) -> String {
     TableName { schema: options.schema.clone(), name: name.to_owned() }.quoted()
 }
 
-/// Makes the tables that are missing. Where all are there, no right to make any is needed.
+/// Makes the tables and columns that are missing. Where all are there, no right to make any is needed.
 ///
 /// # Errors
 /// `Bookkeeping` if a later version of this program made them: then nothing is changed.
@@ -80,6 +81,13 @@ pub(super) fn make(session: &mut Session, options: &PostgresOptions) -> Result<(
             }
         }
     }
+    let rejects = table(options, "rejects");
+    if lacks_keys(session, &rejects).map_err(failed())? {
+        missing.push(format!(
+            "ALTER TABLE {rejects} ADD COLUMN IF NOT EXISTS key bytea, \
+             ADD COLUMN IF NOT EXISTS key_window_ms bigint;"
+        ));
+    }
     if missing.is_empty() {
         return Ok(());
     }
@@ -91,6 +99,14 @@ pub(super) fn make(session: &mut Session, options: &PostgresOptions) -> Result<(
         session.run(&format!("CREATE SCHEMA {}", quoted(&options.schema))).map_err(failed())?;
     }
     session.run(&format!("{} COMMIT", missing.concat())).map_err(failed())
+}
+
+/// Whether rejects are there without what they gained. A program that knows nothing of it reads and writes them as before,
+/// so the version stays.
+fn lacks_keys(session: &mut Session, rejects: &str) -> Result<bool, Failure> {
+    let question = "SELECT to_regclass($1) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_attribute \
+         WHERE attrelid = to_regclass($1) AND attname = 'key_window_ms')";
+    Ok(session.query(question, &[&rejects])?.first().is_some_and(|row| row.get(0)))
 }
 
 /// Tables without a version are of the first.

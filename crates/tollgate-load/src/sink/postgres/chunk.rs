@@ -13,6 +13,7 @@ use bytes::{BufMut, BytesMut};
 use tollgate_log::{Gap, LogId, Position, Record, RecordBody, Schema, SchemaId, Sequence};
 use uuid::Uuid;
 
+use super::super::key::{Key, millis, storable};
 use super::super::refusals::Refusals;
 use super::super::sqlite::{readable, row_as_json};
 use super::super::{Counts, Tally};
@@ -73,12 +74,13 @@ impl Chunk {
     ) -> Result<(), SinkError> {
         let (sequence, stream) = (record.sequence, record.schema.stream());
         match &record.body {
-            RecordBody::Reject { reason, item } => self.reject(sequence, stream, reason, item),
+            RecordBody::Reject { reason, item } => self.reject(sequence, stream, reason, item, None),
             RecordBody::Row(values) => {
                 let lane = self.lane(session, options, record.schema_id, record.schema)?;
                 if let Err(reason) = lane.push(sequence, values) {
                     self.refuse(session, options, sequence)?;
-                    self.reject(sequence, stream, &reason, &row_as_json(record.schema, values));
+                    let (item, key) = (row_as_json(record.schema, values), Key::of(record.schema, values));
+                    self.reject(sequence, stream, &reason, &item, key);
                 }
             }
         }
@@ -86,8 +88,15 @@ impl Chunk {
     }
 
     /// Keeps what is no row.
-    pub(super) fn reject(&mut self, sequence: Sequence, stream: &str, reason: &str, item: &[u8]) {
-        self.rejects.push(&self.sink, sequence, stream, reason, item);
+    pub(super) fn reject(
+        &mut self,
+        sequence: Sequence,
+        stream: &str,
+        reason: &str,
+        item: &[u8],
+        key: Option<Key<'_>>,
+    ) {
+        self.rejects.push(&self.sink, sequence, stream, (reason, item), key);
         self.counts.add(stream, Tally { rejects: 1, ..Tally::default() });
     }
 
@@ -216,7 +225,7 @@ impl Chunk {
                     self.refuse(session, options, sequence)?;
                     refused.push(sequence);
                     let item = lane.row_as_json(rows.start);
-                    self.reject(sequence, lane.schema.stream(), &reason, &item);
+                    self.reject(sequence, lane.schema.stream(), &reason, &item, lane.key(rows.start));
                 }
                 Stored::Refused(_) => {
                     let middle = rows.start + rows.len() / 2;
@@ -247,6 +256,9 @@ fn attempt(session: &mut Session, parts: &[(&ClosedLane, Range<usize>)]) -> Resu
     Ok(Stored::Refused(reason))
 }
 
+/// The length of a null in the data of a COPY.
+const NULL: i32 = -1;
+
 /// Rows of the reject table. They cannot be refused for their content: raw bytes are bytea, texts hold no U+0000.
 struct Rejects {
     log: Uuid,
@@ -254,19 +266,33 @@ struct Rejects {
 }
 
 impl Rejects {
-    const COLUMNS: &str = "sink, log, sequence, stream, reason, item, text";
+    const COLUMNS: &str = "sink, log, sequence, stream, reason, item, text, key, key_window_ms";
 
-    fn push(&mut self, sink: &str, sequence: Sequence, stream: &str, reason: &str, item: &[u8]) {
-        self.data.put_u16(7);
+    fn push(
+        &mut self,
+        sink: &str,
+        sequence: Sequence,
+        stream: &str,
+        (reason, item): (&str, &[u8]),
+        key: Option<Key<'_>>,
+    ) {
+        let window_ms = key.map(|key| storable(millis(key.window)).to_be_bytes());
+        self.data.put_u16(9);
         for bytes in [
-            sink.as_bytes(),
-            self.log.as_bytes(),
-            &sequence.0.to_be_bytes(),
-            readable(stream.as_bytes()).as_bytes(),
-            readable(reason.as_bytes()).as_bytes(),
-            item,
-            readable(item).as_bytes(),
+            Some(sink.as_bytes()),
+            Some(self.log.as_bytes()),
+            Some(&sequence.0.to_be_bytes()),
+            Some(readable(stream.as_bytes()).as_bytes()),
+            Some(readable(reason.as_bytes()).as_bytes()),
+            Some(item),
+            Some(readable(item).as_bytes()),
+            key.map(|key| key.bytes),
+            window_ms.as_ref().map(<[u8; 8]>::as_slice),
         ] {
+            let Some(bytes) = bytes else {
+                self.data.put_i32(NULL);
+                continue;
+            };
             // A record has at most some megabytes, so its length fits.
             self.data.put_u32(bytes.len() as u32);
             self.data.put_slice(bytes);

@@ -96,15 +96,24 @@ impl ClosedLane {
         (0..self.rows()).filter(|row| keyed.next_if_eq(row).is_none()).collect()
     }
 
+    /// The key of a row, if it has one.
+    pub(super) fn key(&self, row: usize) -> Option<Key<'_>> {
+        let (_, window) = self.schema.key()?;
+        let at = self.keyed.binary_search_by_key(&row, |keyed| keyed.row).ok()?;
+        Some(Key { bytes: &self.keyed[at].key, window })
+    }
+
     /// Some of its rows as a lane of their own.
     pub(super) fn select(&self, chosen: &[usize]) -> Self {
         let (mut data, mut rows) = (BytesMut::new(), Vec::with_capacity(chosen.len()));
+        let mut keyed = Vec::new();
         for row in chosen {
+            keyed.extend(self.key(*row).map(|key| Keyed { row: rows.len(), key: key.bytes.into() }));
             rows.push(Row { sequence: self.sequence(*row), start: data.len() });
             data.put_slice(&self.data[self.start(*row)..self.start(row + 1)]);
         }
         let (schema, plan) = (self.schema.clone(), self.plan.clone());
-        Self { schema, plan, data: data.freeze(), rows, keyed: Vec::new() }
+        Self { schema, plan, data: data.freeze(), rows, keyed }
     }
 
     pub(super) fn statement(&self) -> &str {

@@ -1,4 +1,5 @@
-//! Trying rejects again: what fits its table by now becomes a row, in the transaction that takes the reject away.
+//! Trying rejects again: what fits its table by now becomes a row, in the transaction that takes the reject away. One whose
+//! key another record has by now is a duplicate.
 //!
 //! A column that the item lacks gets what the table has for it. Rejects are locked while they are tried, so that each
 //! becomes one row whoever else tries them.
@@ -6,17 +7,20 @@
 use std::collections::BTreeMap;
 
 use bytes::{BufMut, BytesMut};
+use tollgate_log::{LogId, Sequence};
 use uuid::Uuid;
 
 use super::bookkeeping::table;
 use super::error::{Failure, at};
+use super::keys::{Claim, Keys, StreamKey};
 use super::lane::copy_data;
 use super::options::PostgresOptions;
 use super::session::Session;
 use super::table::{Known, copy_columns, known};
 use crate::error::SinkError;
 use crate::sink::item::{parse, with_value};
-use crate::sink::{self, RETRIED_AT_ONCE, Retried};
+use crate::sink::key::KeptKey;
+use crate::sink::{self, Fate, RETRIED_AT_ONCE, Retried};
 
 type Reject = sink::Reject<Uuid>;
 
@@ -41,6 +45,7 @@ pub(super) fn retry(
     session: &mut Session,
     options: &PostgresOptions,
     sink: &str,
+    keys: &mut Keys,
 ) -> Result<Retried, SinkError> {
     let mut retried = Retried::default();
     let mut after = (Uuid::nil(), 0);
@@ -52,15 +57,14 @@ pub(super) fn retry(
             return session.run("COMMIT").map(|()| retried).map_err(failed());
         };
         after = (last.log, last.sequence);
-        let mut pass =
-            Pass { session: &mut *session, options, sink, tables: BTreeMap::new(), loaded: BTreeMap::new() };
+        let (tables, settled) = (BTreeMap::new(), BTreeMap::new());
+        let mut pass = Pass { session: &mut *session, options, sink, keys: &mut *keys, tables, settled };
+        pass.claim_in_order(&rejects).map_err(failed())?;
         for reject in &rejects {
-            match pass.reject(reject)? {
-                true => retried.loaded += 1,
-                false => retried.kept += 1,
-            }
+            retried.count(pass.reject(reject)?);
         }
         pass.count().map_err(failed())?;
+        keys.store(session).map_err(failed())?;
         session.run("COMMIT").map_err(failed())?;
     }
 }
@@ -72,8 +76,8 @@ fn next_rejects(
     (log, sequence): (Uuid, i64),
 ) -> Result<Vec<Reject>, Failure> {
     let question = format!(
-        "SELECT log, sequence, stream, reason, item FROM {} WHERE sink = $1 AND (log, sequence) > ($2, $3) \
-         ORDER BY log, sequence LIMIT $4 FOR UPDATE",
+        "SELECT log, sequence, stream, reason, item, key, key_window_ms FROM {} \
+         WHERE sink = $1 AND (log, sequence) > ($2, $3) ORDER BY log, sequence LIMIT $4 FOR UPDATE",
         table(options, "rejects")
     );
     let rows = session.query(&question, &[&sink, &log, &sequence, &RETRIED_AT_ONCE])?;
@@ -83,6 +87,7 @@ fn next_rejects(
         stream: row.get(2),
         reason: row.get(3),
         item: row.get(4),
+        key: KeptKey::read(row.get(5), row.get(6)),
     };
     Ok(rows.iter().map(reject).collect())
 }
@@ -92,39 +97,75 @@ struct Pass<'a> {
     session: &'a mut Session,
     options: &'a PostgresOptions,
     sink: &'a str,
+    keys: &'a mut Keys,
     tables: BTreeMap<String, Known>,
-    /// Rejects that became rows, by log and stream.
-    loaded: BTreeMap<(Uuid, String), i64>,
+    /// Rejects that are none any more, by log and stream.
+    settled: BTreeMap<(Uuid, String), Retried>,
 }
 
 impl Pass<'_> {
-    /// Tries one. False: it stays.
-    fn reject(&mut self, reject: &Reject) -> Result<bool, SinkError> {
+    /// Asks for each key once, in the order that loaders ask in: none waits for one that waits for it. Who has a key is
+    /// told when its reject is tried.
+    fn claim_in_order(&mut self, rejects: &[Reject]) -> Result<(), Failure> {
+        let mut firsts = BTreeMap::new();
+        for reject in rejects {
+            if let Some(key) = &reject.key {
+                firsts.entry((&reject.stream, &key.bytes)).or_insert((reject, key));
+            }
+        }
+        firsts.into_values().try_for_each(|(reject, key)| self.claim(reject, key).map(drop))
+    }
+
+    /// Takes the key for a reject. False: another record has it.
+    fn claim(&mut self, reject: &Reject, key: &KeptKey) -> Result<bool, Failure> {
+        let (sequence, window_ms) = (Sequence(reject.sequence.cast_unsigned()), key.window_ms);
+        let claim = Claim { key: &stream_key(reject, key), sequence, window_ms };
+        let log = LogId::from_bytes(reject.log.into_bytes());
+        Ok(!self.keys.claim(self.session, log, &[claim])?.is_empty())
+    }
+
+    /// Tries one.
+    fn reject(&mut self, reject: &Reject) -> Result<Fate, SinkError> {
+        let failed = || at("try a reject again", self.options);
+        let (claimed, given_back) = (failed(), failed());
+        if let Some(key) = &reject.key
+            && !self.claim(reject, key).map_err(claimed)?
+        {
+            return self.settle(reject, Fate::Duplicate);
+        }
+        let fate = self.try_row(reject)?;
+        if let (Fate::Kept, Some(key)) = (fate, &reject.key) {
+            let key = stream_key(reject, key);
+            self.keys.give_back(self.session, &[&key]).map_err(given_back)?;
+        }
+        Ok(fate)
+    }
+
+    fn try_row(&mut self, reject: &Reject) -> Result<Fate, SinkError> {
         if !self.tables.contains_key(&reject.stream) {
             let table = known(self.session, self.options, self.sink, &reject.stream)?;
             self.tables.insert(reject.stream.clone(), table);
         }
-        let Some(table) = self.tables.get(&reject.stream) else { return Ok(false) };
+        let Some(table) = self.tables.get(&reject.stream) else { return Ok(Fate::Kept) };
         let failed = at("try a reject again", self.options);
         match insert(self.session, table, reject) {
-            Ok(()) => {
-                self.settle(reject).map_err(failed)?;
-                Ok(true)
-            }
+            Ok(()) => self.settle(reject, Fate::Loaded),
             Err(Refusal::Item(reason)) => {
                 self.keep(reject, &reason).map_err(failed)?;
-                Ok(false)
+                Ok(Fate::Kept)
             }
             Err(Refusal::Database(failure)) => Err(failed(failure)),
         }
     }
 
-    fn settle(&mut self, reject: &Reject) -> Result<(), Failure> {
+    fn settle(&mut self, reject: &Reject, fate: Fate) -> Result<Fate, SinkError> {
         let rejects = table(self.options, "rejects");
         let delete = format!("DELETE FROM {rejects} WHERE sink = $1 AND log = $2 AND sequence = $3");
-        self.session.execute(&delete, &[&self.sink, &reject.log, &reject.sequence])?;
-        *self.loaded.entry((reject.log, reject.stream.clone())).or_default() += 1;
-        Ok(())
+        self.session
+            .execute(&delete, &[&self.sink, &reject.log, &reject.sequence])
+            .map_err(at("take a reject away", self.options))?;
+        self.settled.entry((reject.log, reject.stream.clone())).or_default().count(fate);
+        Ok(fate)
     }
 
     fn keep(&mut self, reject: &Reject, reason: &str) -> Result<(), Failure> {
@@ -142,14 +183,19 @@ impl Pass<'_> {
     fn count(&mut self) -> Result<(), Failure> {
         let counts = table(self.options, "counts");
         let update = format!(
-            "UPDATE {counts} SET loaded = loaded + $4, rejected = rejected - $4 \
+            "UPDATE {counts} SET loaded = loaded + $4, duplicates = duplicates + $5, rejected = rejected - $4 - $5 \
              WHERE sink = $1 AND log = $2 AND stream = $3"
         );
-        for ((log, stream), loaded) in &self.loaded {
-            self.session.execute(&update, &[&self.sink, log, stream, loaded])?;
+        for ((log, stream), settled) in &self.settled {
+            let (loaded, duplicates) = (settled.loaded.cast_signed(), settled.duplicates.cast_signed());
+            self.session.execute(&update, &[&self.sink, log, stream, &loaded, &duplicates])?;
         }
         Ok(())
     }
+}
+
+fn stream_key(reject: &Reject, key: &KeptKey) -> StreamKey {
+    (reject.stream.clone(), key.bytes.clone())
 }
 
 fn insert(session: &mut Session, known: &Known, reject: &Reject) -> Result<(), Refusal> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::{LOCK_WAIT, failed};
 use crate::error::SinkError;
@@ -47,6 +47,8 @@ pub(super) const TABLES: &str = "
         item BLOB NOT NULL,
         text TEXT NOT NULL,
         loaded_at TEXT NOT NULL,
+        key BLOB,
+        key_window_ms INTEGER,
         PRIMARY KEY (sink, log, sequence)
     ) STRICT;
     CREATE TABLE IF NOT EXISTS tollgate_refusals (
@@ -86,7 +88,13 @@ pub(super) const TABLES: &str = "
     ) STRICT;
 ";
 
-/// Makes the tables that are missing.
+/// What rejects gained: a program that knows nothing of it reads and writes them as before, so the version stays.
+const ADD_REJECT_KEYS: &str = "
+    ALTER TABLE tollgate_rejects ADD COLUMN key BLOB;
+    ALTER TABLE tollgate_rejects ADD COLUMN key_window_ms INTEGER;
+";
+
+/// Makes the tables and columns that are missing.
 ///
 /// # Errors
 /// `Bookkeeping` if a later version of this program made them: then nothing is changed.
@@ -94,6 +102,7 @@ pub(super) fn make(connection: &Connection, path: &Path) -> Result<(), SinkError
     let found = check_version(connection, path)?;
     let made = || {
         connection.execute_batch(TABLES)?;
+        add_reject_keys(connection)?;
         if found.is_none() {
             let insert = "INSERT INTO tollgate_meta (id, version) VALUES (1, ?1) ON CONFLICT (id) DO NOTHING";
             connection.execute(insert, [BOOKKEEPING_VERSION])?;
@@ -101,6 +110,19 @@ pub(super) fn make(connection: &Connection, path: &Path) -> Result<(), SinkError
         Ok(())
     };
     made().map_err(failed("make the bookkeeping tables", path))
+}
+
+fn add_reject_keys(connection: &Connection) -> Result<(), rusqlite::Error> {
+    let is_there = || connection.column_exists(None, "tollgate_rejects", "key");
+    if is_there()? {
+        return Ok(());
+    }
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    // Another process may have been faster.
+    if !is_there()? {
+        transaction.execute_batch(ADD_REJECT_KEYS)?;
+    }
+    transaction.commit()
 }
 
 /// Opens a database that is there without a trace. None: it is not.

@@ -1,16 +1,19 @@
-//! Trying rejects again: what fits its table by now becomes a row, in the transaction that takes the reject away.
+//! Trying rejects again: what fits its table by now becomes a row, in the transaction that takes the reject away. One whose
+//! key another record has by now is a duplicate.
 //!
 //! A column that the item lacks gets what the table has for it.
 
 use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
-use tollgate_log::{ColumnType, Value};
+use tollgate_log::{ColumnType, Sequence, Value};
 
 use super::bind::timestamp_text;
+use super::keys::{Claimant, Keys};
 use super::table::quoted;
 use super::writer::{RowError, row_error};
 use crate::sink::item::{parse, with_value};
-use crate::sink::{self, RETRIED_AT_ONCE, Retried};
+use crate::sink::key::KeptKey;
+use crate::sink::{self, Fate, RETRIED_AT_ONCE, Retried};
 
 type Reject = sink::Reject<String>;
 
@@ -31,7 +34,11 @@ impl From<rusqlite::Error> for Refusal {
 }
 
 /// Tries all rejects of a sink, so many in one transaction, each once.
-pub(super) fn retry(connection: &Connection, sink: &str) -> Result<Retried, rusqlite::Error> {
+pub(super) fn retry(
+    connection: &Connection,
+    sink: &str,
+    keys: &mut Keys,
+) -> Result<Retried, rusqlite::Error> {
     let mut retried = Retried::default();
     let mut after = (String::new(), 0);
     loop {
@@ -41,19 +48,34 @@ pub(super) fn retry(connection: &Connection, sink: &str) -> Result<Retried, rusq
         let Some(last) = rejects.last() else { return Ok(retried) };
         after = (last.log.clone(), last.sequence);
         for reject in &rejects {
-            match insert(&transaction, reject) {
-                Ok(()) => {
-                    settle(&transaction, sink, reject)?;
-                    retried.loaded += 1;
-                }
-                Err(Refusal::Item(reason)) => {
-                    keep(&transaction, sink, reject, &reason)?;
-                    retried.kept += 1;
-                }
-                Err(Refusal::Database(error)) => return Err(error),
-            }
+            retried.count(try_again(&transaction, sink, keys, reject)?);
         }
+        keys.store(&transaction)?;
         transaction.commit()?;
+    }
+}
+
+fn try_again(
+    connection: &Connection,
+    sink: &str,
+    keys: &mut Keys,
+    reject: &Reject,
+) -> Result<Fate, rusqlite::Error> {
+    let sequence = Sequence(reject.sequence.cast_unsigned());
+    let of = Claimant { log_text: &reject.log, sequence, stream: &reject.stream };
+    let key = reject.key.as_ref().map(KeptKey::key);
+    if let Some(key) = key
+        && !keys.claim(connection, key, of)?
+    {
+        return settle(connection, sink, reject, "duplicates").map(|()| Fate::Duplicate);
+    }
+    match insert(connection, reject) {
+        Ok(()) => settle(connection, sink, reject, "loaded").map(|()| Fate::Loaded),
+        Err(Refusal::Item(reason)) => {
+            key.map_or(Ok(()), |key| Keys::give_back(connection, key, of))?;
+            keep(connection, sink, reject, &reason).map(|()| Fate::Kept)
+        }
+        Err(Refusal::Database(error)) => Err(error),
     }
 }
 
@@ -63,7 +85,7 @@ fn next_rejects(
     (log, sequence): &(String, i64),
 ) -> Result<Vec<Reject>, rusqlite::Error> {
     let mut statement = connection.prepare_cached(
-        "SELECT log, sequence, stream, reason, item FROM tollgate_rejects \
+        "SELECT log, sequence, stream, reason, item, key, key_window_ms FROM tollgate_rejects \
          WHERE sink = ?1 AND (log, sequence) > (?2, ?3) ORDER BY log, sequence LIMIT ?4",
     )?;
     let rows = statement.query_map(params![sink, log, sequence, RETRIED_AT_ONCE], |row| {
@@ -73,22 +95,28 @@ fn next_rejects(
             stream: row.get(2)?,
             reason: row.get(3)?,
             item: row.get(4)?,
+            key: KeptKey::read(row.get(5)?, row.get(6)?),
         })
     })?;
     rows.collect()
 }
 
-/// Takes the reject away and counts its row.
-fn settle(connection: &Connection, sink: &str, reject: &Reject) -> Result<(), rusqlite::Error> {
+/// Takes the reject away and counts what it became, by the counter's name.
+fn settle(
+    connection: &Connection,
+    sink: &str,
+    reject: &Reject,
+    counter: &str,
+) -> Result<(), rusqlite::Error> {
     let Reject { log, sequence, stream, .. } = reject;
     connection
         .prepare_cached("DELETE FROM tollgate_rejects WHERE sink = ?1 AND log = ?2 AND sequence = ?3")?
         .execute(params![sink, log, sequence])?;
     connection
-        .prepare_cached(
-            "UPDATE tollgate_counts SET loaded = loaded + 1, rejected = rejected - 1 \
-             WHERE sink = ?1 AND log = ?2 AND stream = ?3",
-        )?
+        .prepare_cached(&format!(
+            "UPDATE tollgate_counts SET {counter} = {counter} + 1, rejected = rejected - 1 \
+             WHERE sink = ?1 AND log = ?2 AND stream = ?3"
+        ))?
         .execute(params![sink, log, stream])?;
     Ok(())
 }

@@ -12,7 +12,7 @@ use super::keys::{Claimant, Keys};
 use super::{ensure_table, failed, now_text, reject};
 use crate::error::SinkError;
 use crate::sink::Tally;
-use crate::sink::key::Key;
+use crate::sink::key::{Key, millis, storable};
 use crate::sink::refusals::Refusals;
 
 /// The statement and counts of one stream while a batch is written.
@@ -55,8 +55,8 @@ impl<'a> BatchWriter<'a, '_> {
             Some(at) => at,
             None => self.open_lane(record.schema_id, record.schema)?,
         };
-        let (reason, item) = match &record.body {
-            RecordBody::Reject { reason, item } => ((*reason).to_owned(), item.to_vec()),
+        let (reason, item, key) = match &record.body {
+            RecordBody::Reject { reason, item } => ((*reason).to_owned(), item.to_vec(), None),
             RecordBody::Row(values) => match self.row(at, record, values) {
                 Ok(Fate::Loaded) => {
                     self.lanes[at].tally.rows += 1;
@@ -72,13 +72,13 @@ impl<'a> BatchWriter<'a, '_> {
                             .map_err(failed("read how many rows were refused", self.path))
                     };
                     self.refusals.count(record.sequence, refusals)?;
-                    (reason, reject::row_as_json(record.schema, values))
+                    (reason, reject::row_as_json(record.schema, values), Key::of(record.schema, values))
                 }
                 Err(RowError::Database(error)) => return Err(failed("insert a row", self.path)(error)),
             },
         };
         self.lanes[at].tally.rejects += 1;
-        self.reject(record.sequence, record.schema.stream(), &reason, &item)
+        self.reject(record.sequence, record.schema.stream(), &reason, &item, key)
     }
 
     /// Inserts a row, unless another record has its key. What is refused holds none.
@@ -119,6 +119,7 @@ impl<'a> BatchWriter<'a, '_> {
         stream: &str,
         reason: &str,
         item: &[u8],
+        key: Option<Key<'_>>,
     ) -> Result<(), SinkError> {
         if self.connection.is_autocommit() {
             return Err(SinkError::RolledBack { table: stream.to_owned() });
@@ -126,13 +127,17 @@ impl<'a> BatchWriter<'a, '_> {
         let sequence = sequence.0.cast_signed();
         self.connection
             .prepare_cached(
-                "INSERT INTO tollgate_rejects (log, sequence, stream, reason, item, text, loaded_at, sink) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                "INSERT INTO tollgate_rejects \
+                 (log, sequence, stream, reason, item, text, loaded_at, sink, key, key_window_ms) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
             )
             .and_then(|mut statement| {
                 let text = reject::readable(item);
                 let (log, now) = (self.log_text, now_text());
-                statement.execute(params![log, sequence, stream, reason, item, text, now, self.sink])
+                let (key, window_ms) = key.map(|key| (key.bytes, storable(millis(key.window)))).unzip();
+                statement.execute(params![
+                    log, sequence, stream, reason, item, text, now, self.sink, key, window_ms
+                ])
             })
             .map_err(failed("keep a reject", self.path))?;
         Ok(())

@@ -400,7 +400,8 @@ impl Cursor {
         for name in names {
             let path = name.path(&self.folder);
             let Ok(mut other) = SegmentReader::open(&*self.storage, &path, Schemas::new()) else { continue };
-            if matches!(other.step(), Ok(Found::Batch(header)) if header.kind == BatchKind::Schemas) {
+            while matches!(other.step(), Ok(Found::Batch(header)) if header.kind == BatchKind::Schemas) {}
+            if !other.schemas.is_empty() {
                 return Ok(other.schemas);
             }
         }

@@ -7,13 +7,16 @@ use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::batch::{BATCH_HEADER_BYTES, BatchHeader, BatchKind};
+use crate::batch::{BATCH_BYTES_MAX, BATCH_HEADER_BYTES, BatchHeader, BatchKind};
 use crate::error::LogError;
 use crate::id::{LogId, Sequence};
 use crate::record::encode_schema;
 use crate::schema::{Schema, SchemaId};
 use crate::segment::{FOOTER_MAGIC, SegmentHeader, SegmentName, SegmentState};
 use crate::storage::{Storage, StorageFile, StorageLock, make_folder};
+
+/// A batch of schemas that reached this takes no more of them.
+const SCHEMAS_BYTES: usize = 1 << 20;
 
 /// A batch as a worker hands it over: the payload is done, the header is not.
 #[derive(Debug, Clone)]
@@ -98,6 +101,8 @@ struct Active {
     bytes: u64,
     /// Bytes of the file: those behind `bytes` are zeros.
     file_bytes: u64,
+    /// How many of the log's schemas it shows.
+    schemas: usize,
 }
 
 /// Writes one log, segment after segment.
@@ -174,25 +179,19 @@ impl SegmentWriter {
         stamp_us: i64,
     ) -> Result<Sequence, LogError> {
         if self.active.is_none() {
-            self.open_segment(durable, stamp_us)?;
+            self.open_segment(durable)?;
         }
+        self.show_schemas(durable, stamp_us)?;
         self.append(batches, BatchKind::Records, durable, stamp_us)?;
         Ok(self.next.before())
     }
 
-    /// Adds schemas that later batches may use: to the active segment at once, and to all that follow.
+    /// Adds schemas that later batches may use.
     ///
-    /// # Errors
-    /// Any error of the disk; the log must not be written any more.
-    pub fn declare(
-        &mut self,
-        schemas: Vec<(SchemaId, Arc<Schema>)>,
-        durable: Sequence,
-        stamp_us: i64,
-    ) -> Result<(), LogError> {
-        let batch = schemas_batch(&schemas);
+    /// They are written before the next records, not now: a segment that ended in schemas would have the next one go on
+    /// behind a batch that is no position of a reader.
+    pub fn declare(&mut self, schemas: Vec<(SchemaId, Arc<Schema>)>) {
         self.schemas.extend(schemas);
-        self.append(&[batch], BatchKind::Schemas, durable, stamp_us)
     }
 
     /// Takes what was written since the last call and is to be synced.
@@ -212,7 +211,7 @@ impl SegmentWriter {
         self.dir.join(self.log.to_string())
     }
 
-    fn open_segment(&mut self, durable: Sequence, stamp_us: i64) -> Result<(), LogError> {
+    fn open_segment(&mut self, durable: Sequence) -> Result<(), LogError> {
         let folder = self.folder();
         if self.lock.is_none() {
             self.create_folder(&folder)?;
@@ -237,9 +236,20 @@ impl SegmentWriter {
         self.unsynced.folders.push(folder);
         self.chain = checksum;
         let bytes = bytes.len() as u64;
-        self.active = Some(Active { path, name, file, nonce: header.nonce, bytes, file_bytes: bytes });
-        let schemas = schemas_batch(&self.schemas);
-        self.append(&[schemas], BatchKind::Schemas, durable, stamp_us)
+        self.active =
+            Some(Active { path, name, file, nonce: header.nonce, bytes, file_bytes: bytes, schemas: 0 });
+        Ok(())
+    }
+
+    /// Writes the schemas that the active segment does not show yet.
+    fn show_schemas(&mut self, durable: Sequence, stamp_us: i64) -> Result<(), LogError> {
+        let Some(active) = &mut self.active else { return Ok(()) };
+        let shown = std::mem::replace(&mut active.schemas, self.schemas.len());
+        let batches = schemas_batches(&self.schemas[shown..]);
+        match batches.is_empty() {
+            true => Ok(()),
+            false => self.append(&batches, BatchKind::Schemas, durable, stamp_us),
+        }
     }
 
     /// Makes and locks the folder of the log.
@@ -263,6 +273,7 @@ impl SegmentWriter {
         let offset = active.bytes;
         let mut headers = Vec::with_capacity(batches.len());
         for batch in batches {
+            assert!(batch.payload.len() <= BATCH_BYTES_MAX, "no reader takes a batch of more than its bound");
             let header = BatchHeader {
                 nonce: active.nonce,
                 payload_bytes: batch.payload.len() as u32,
@@ -299,15 +310,26 @@ impl SegmentWriter {
     }
 }
 
-fn schemas_batch(schemas: &[(SchemaId, Arc<Schema>)]) -> Handover {
-    let mut payload = Vec::new();
-    let mut schema_mask = 0;
+/// Schemas in as many batches as they need: one of them has 66 KB at most, 65,536 of them have no bound that a reader knows.
+fn schemas_batches(schemas: &[(SchemaId, Arc<Schema>)]) -> Vec<Handover> {
+    let empty = || Handover { payload: Vec::new(), count: 0, schema_mask: 0, payload_checksum: 0 };
+    let mut batches = Vec::new();
+    let mut batch = empty();
     for (id, schema) in schemas {
-        encode_schema(&mut payload, *id, schema);
-        schema_mask |= id.mask();
+        encode_schema(&mut batch.payload, *id, schema);
+        batch.schema_mask |= id.mask();
+        batch.count += 1;
+        if batch.payload.len() >= SCHEMAS_BYTES {
+            batches.push(std::mem::replace(&mut batch, empty()));
+        }
     }
-    let payload_checksum = crc32c::crc32c(&payload);
-    Handover { payload, count: schemas.len() as u32, schema_mask, payload_checksum }
+    if batch.count > 0 {
+        batches.push(batch);
+    }
+    for batch in &mut batches {
+        batch.payload_checksum = crc32c::crc32c(&batch.payload);
+    }
+    batches
 }
 
 /// Headers, payloads and padding in the order of the file, for one gathered write without a copy.

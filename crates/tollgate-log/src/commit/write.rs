@@ -11,7 +11,6 @@ use crate::awaited::{Awaited, AwaitedBatch};
 use crate::backlog::earlier;
 use crate::error::LogError;
 use crate::id::Sequence;
-use crate::schema::{Schema, SchemaId};
 use crate::segment_writer::{Handover, SegmentWriter};
 
 /// Batches that one write takes.
@@ -61,7 +60,7 @@ fn write_until_closed(
             shared.look_for_room();
         }
         match first {
-            Message::Schemas(schemas) => declare(shared, writer, schemas)?,
+            Message::Schemas(schemas) => writer.declare(schemas),
             Message::Batch(batch) => write_gathered(shared, writer, batch, receiver)?,
         }
     }
@@ -88,14 +87,6 @@ fn next_message(
         Message::Schemas(_) => shared.backlog.now(),
     }));
     Ok(message)
-}
-
-fn declare(
-    shared: &Shared,
-    writer: &mut SegmentWriter,
-    schemas: Vec<(SchemaId, Arc<Schema>)>,
-) -> Result<(), LogError> {
-    writer.declare(schemas, shared.synced(), wall_clock_us())
 }
 
 /// Writes what waits, in one gathered write, and says so to the workers and the syncer.
@@ -168,7 +159,8 @@ fn write_gathered(
             marks.wake();
         }
     }
-    if declared.is_empty() { Ok(()) } else { declare(shared, writer, declared) }
+    writer.declare(declared);
+    Ok(())
 }
 
 type AwaitedParts = (usize, Arc<WorkerMarks>, u64, Vec<Awaited>);

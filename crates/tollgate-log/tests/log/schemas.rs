@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tollgate_log::{
     Column, ColumnOrigin, ColumnType, Cursor, CursorStep, Level, Log, LogId, LogOptions, Position,
-    RecordBody, Schema, SchemaId, TooManySchemas, Transaction, Value,
+    RecordBody, Schema, SchemaId, TooManySchemas, Transaction, Value, scan_segment,
 };
 
 use crate::sim::Sim;
 use crate::workload::{
-    Driver, Step, append, batches_in, dir, file_bytes, mend, schema, segment_path, segments_of,
+    Driver, Step, append, batches_in, dir, file_bytes, mend, read, schema, segment_path, segments_of,
 };
 
 /// The stream of the other tests with another column.
@@ -101,6 +101,44 @@ fn a_schema_that_the_log_has_keeps_its_number_and_is_not_written_again() {
     assert_eq!(kinds(&file_bytes(&sim, &segment_path(&sim, id, 0))), [2, 1, 2, 1]);
 }
 
+/// Schemas of more than 16 MiB together, the most that a batch may have.
+fn many_wide_ones() -> Vec<Schema> {
+    let column = |n| Column { name: format!("{n:060}"), kind: ColumnType::Int, origin: ColumnOrigin::Stored };
+    let columns: Vec<_> = (0..1_000).map(column).collect();
+    (0..270).map(|n| Schema::new(&format!("s{n}"), columns.clone()).unwrap()).collect()
+}
+
+#[test]
+fn schemas_of_more_bytes_than_a_batch_takes_are_in_several_that_are_read_in_every_segment() {
+    let sim = Sim::new();
+    let log = open(&sim, 4096);
+    let mut appender = log.appender(|| {});
+    append(&mut appender, Level::Synced, 1..=1).unwrap();
+    assert!(appender.hand_over());
+    let last = *log.declare(many_wide_ones()).unwrap().last().unwrap();
+    for _ in 0..3 {
+        let fill = |transaction: &mut Transaction<'_>| {
+            transaction.row(last, |row| row.push(Value::Int(1))).unwrap();
+        };
+        let ticket = appender.append(Level::Synced, fill).unwrap().0.unwrap();
+        assert!(appender.hand_over());
+        sim.wait_until("it is synced", || appender.reached(ticket, Level::Synced).is_some());
+    }
+    let id = log.id();
+    drop(appender);
+    log.close().unwrap();
+    assert_eq!(widths(&sim, id), [2, 1000, 1000, 1000]);
+    let segments = segments_of(&sim, id);
+    assert_eq!(segments.len(), 3);
+    for (_, path) in &segments {
+        assert_eq!(scan_segment(&sim, path).unwrap().failure, None, "{path:?}");
+    }
+    // One that lost some of them has them of its neighbour.
+    let at = batches_in(&file_bytes(&sim, &segments[1].1)).iter().rev().nth(1).unwrap().0;
+    sim.edit(&segments[1].1, |bytes| bytes[at + 70] ^= 1);
+    assert_eq!(widths(&sim, id), [2, 1000, 1000, 1000]);
+}
+
 #[test]
 fn more_schemas_than_there_are_numbers_are_refused_and_leave_those_that_are() {
     let sim = Sim::new();
@@ -115,11 +153,27 @@ fn more_schemas_than_there_are_numbers_are_refused_and_leave_those_that_are() {
 }
 
 #[test]
+fn what_is_declared_behind_the_last_record_of_a_segment_keeps_no_reader_from_the_next_one() {
+    let sim = Sim::new();
+    let mut driver = Driver::new(&sim);
+    driver.run(&[Step::Write(2), Step::Sync]).unwrap();
+    driver.declare(vec![(SchemaId(1), Arc::new(wider()))]);
+    driver.run(&[Step::Close, Step::Seal, Step::Write(1), Step::Sync, Step::Close, Step::Seal]).unwrap();
+    let log = driver.law.log;
+    let found = read(&sim, log);
+    assert_eq!((found.numbers, found.gaps), (vec![1, 2, 3, 4, 5], vec![]));
+    let segments = segments_of(&sim, log);
+    assert_eq!(kinds(&file_bytes(&sim, &segments[0].1)), [2, 1, 1]);
+    assert_eq!(kinds(&file_bytes(&sim, &segments[1].1)), [2, 1, 1]);
+}
+
+#[test]
 fn a_run_that_dies_behind_a_declaration_is_mended_with_all_its_records() {
     let sim = Sim::new();
     let mut driver = Driver::with_runway(&sim, 700);
     driver.run(&[Step::Write(2), Step::Sync]).unwrap();
-    driver.declare(vec![(SchemaId(1), Arc::new(wider()))]).unwrap();
+    driver.declare(vec![(SchemaId(1), Arc::new(wider()))]);
+    driver.run(&[Step::Write(1)]).unwrap();
     let law = driver.law.clone();
     drop(driver);
     for seed in 0..20 {

@@ -128,8 +128,8 @@ impl Driver {
         Ok(())
     }
 
-    pub(crate) fn declare(&mut self, schemas: Vec<(SchemaId, Arc<Schema>)>) -> Result<(), LogError> {
-        self.writer.declare(schemas, Sequence(self.law.acknowledged), 0)
+    pub(crate) fn declare(&mut self, schemas: Vec<(SchemaId, Arc<Schema>)>) {
+        self.writer.declare(schemas);
     }
 
     fn write(&mut self, count: u32) -> Result<(), LogError> {

@@ -55,7 +55,7 @@ pub enum CursorStep<'a> {
 enum Opened {
     Ready,
     EndsBefore,
-    Unreadable(String),
+    Unreadable(FormatError),
 }
 
 /// Where a log goes on behind the segment that begins at `passed`, when `next` is the next record.
@@ -102,6 +102,8 @@ enum Advance {
     Jumped(Gap),
     /// The segment has nothing behind it.
     Gap(Gap),
+    /// What is behind the damage of a segment that is being written is not known yet.
+    DamagedEnd(LogError),
     CaughtUp,
     NextSegment,
 }
@@ -134,7 +136,8 @@ impl Cursor {
     ///
     /// # Errors
     /// The disk cannot be read; or the log at the position is not the one that was read before
-    /// ([`FormatError::Chain`]): the position belongs to another copy of the log.
+    /// ([`FormatError::Chain`]): the position belongs to another copy of the log; or records up to `limit` are damaged and
+    /// where the log goes on is not known yet ([`LogError::DamagedEnd`]): the next step looks again.
     pub fn step(&mut self, limit: Option<Sequence>) -> Result<CursorStep<'_>, LogError> {
         loop {
             if limit.is_some_and(|limit| self.next() > limit) {
@@ -154,7 +157,9 @@ impl Cursor {
                     self.close_segment();
                     return Ok(self.gap(gap, limit));
                 }
-                Advance::CaughtUp => return Ok(CursorStep::CaughtUp),
+                // Without a limit it may be a batch that is being written; below one it was written.
+                Advance::DamagedEnd(error) if limit.is_some() => return Err(error),
+                Advance::DamagedEnd(_) | Advance::CaughtUp => return Ok(CursorStep::CaughtUp),
                 Advance::NextSegment => self.close_segment(),
             }
         }
@@ -213,12 +218,15 @@ impl Cursor {
             Err(error) => Err(error),
             Ok(Opened::Ready) => Ok(None),
             Ok(Opened::EndsBefore) => Ok(Some(go_on(&names, next, name.first))),
-            Ok(Opened::Unreadable(reason)) => {
-                let last = self.end_of_segment(next, &name.path(&self.folder))?;
+            Ok(Opened::Unreadable(error)) => {
+                let path = name.path(&self.folder);
+                let last = self.end_of_segment(next, &path)?;
                 Ok(Some(match last {
-                    Some(last) if last >= next => Advance::Gap(Gap { first: next, last, reason }),
+                    Some(last) if last >= next => {
+                        Advance::Gap(Gap { first: next, last, reason: error.to_string() })
+                    }
                     Some(_) => go_on(&names, next, name.first),
-                    None => Advance::CaughtUp,
+                    None => Advance::DamagedEnd(LogError::DamagedEnd { path, offset: 0, source: error }),
                 }))
             }
         }
@@ -244,10 +252,10 @@ impl Cursor {
         let mut reader = match self.open_reader(name) {
             Ok(reader) if reader.is_header_whole && reader.header.log != self.log => {
                 let error = FormatError::Stranger { found: reader.header.log, expected: self.log };
-                return Ok(Opened::Unreadable(error.to_string()));
+                return Ok(Opened::Unreadable(error));
             }
             Err(LogError::Damaged { source, .. }) if !matches!(source, FormatError::Version { .. }) => {
-                return Ok(Opened::Unreadable(source.to_string()));
+                return Ok(Opened::Unreadable(source));
             }
             reader => reader?,
         };
@@ -258,9 +266,8 @@ impl Cursor {
                 Ok(Found::Footer(_) | Found::End) => return Ok(Opened::EndsBefore),
                 Err(StepError::Io(error)) => return Err(error),
                 Err(StepError::Format(error)) => {
-                    let reason = error.to_string();
-                    if !self.pass_damage(&mut reader, error)? {
-                        return Ok(Opened::Unreadable(reason));
+                    if !self.pass_damage(&mut reader, error.clone())? {
+                        return Ok(Opened::Unreadable(error));
                     }
                 }
             }
@@ -361,16 +368,16 @@ impl Cursor {
     /// None: the reader stands before the next intact batch.
     fn around_damage(&mut self, first: Sequence, error: FormatError) -> Result<Option<Advance>, LogError> {
         let Some(mut reader) = self.reader.take() else { return Ok(Some(Advance::CaughtUp)) };
-        let (path, segment, reason) = (reader.path().to_owned(), reader.header.first, error.to_string());
-        let is_passed = self.pass_damage(&mut reader, error);
+        let (path, segment, offset) = (reader.path().to_owned(), reader.header.first, reader.offset);
+        let is_passed = self.pass_damage(&mut reader, error.clone());
         self.reader = Some(reader);
         if is_passed? {
             return Ok(None);
         }
         Ok(Some(match self.end_of_segment(first, &path)? {
-            Some(last) if last >= first => Advance::Gap(Gap { first, last, reason }),
+            Some(last) if last >= first => Advance::Gap(Gap { first, last, reason: error.to_string() }),
             Some(_) => go_on(&segment_names(&*self.storage, &self.folder)?, first, segment),
-            None => Advance::CaughtUp,
+            None => Advance::DamagedEnd(LogError::DamagedEnd { path, offset, source: error }),
         }))
     }
 

@@ -50,7 +50,12 @@ pub(super) fn fill(
     let log = cursor.log();
     let mut chunk = Chunk::default();
     while chunk.rows < tuning.chunk_rows_max && chunk.bytes < tuning.chunk_bytes_max {
-        match cursor.step(limit)? {
+        let step = match cursor.step(limit) {
+            // What was read before it is loaded first.
+            Err(LogError::DamagedEnd { .. }) if chunk.end.is_some() => break,
+            step => step?,
+        };
+        match step {
             CursorStep::CaughtUp => break,
             CursorStep::Batch(mut batch) => {
                 if chunk.end.is_none() {

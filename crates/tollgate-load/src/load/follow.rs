@@ -191,10 +191,12 @@ impl Following {
     }
 }
 
-/// Whether time may mend what is wrong with a log: disks come back, damage and later versions do not.
+/// Whether time may mend what is wrong with a log: disks come back, damage and later versions do not. What is behind a
+/// damaged end is told by the next batch.
 pub(super) fn is_lasting(error: &LogError) -> bool {
     match error {
         LogError::Damaged { .. } => true,
+        LogError::DamagedEnd { .. } => false,
         LogError::Io { source, .. } => source.kind() == ErrorKind::InvalidInput,
     }
 }

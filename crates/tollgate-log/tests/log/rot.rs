@@ -192,10 +192,24 @@ fn damage_before_a_batch_that_is_being_written_is_told_when_the_batch_is_whole()
     let being_written = batches_in(&whole)[3].0;
     sim.edit(&path, |bytes| bytes.truncate(being_written + 70));
     let mut cursor = Cursor::new(sim.storage(), &dir(), driver.law.log, None);
-    assert_eq!(drain(&mut cursor, Some(Sequence(3))).numbers, [1, 2]);
+    let found = drain(&mut cursor, Some(Sequence(3)));
+    assert_eq!((found.numbers.as_slice(), found.has_damaged_end), ([1, 2].as_slice(), true));
     sim.edit(&path, |bytes| *bytes = whole);
     let found = drain(&mut cursor, Some(Sequence(6)));
     assert_eq!((found.missing(), found.numbers), (vec![3], vec![4, 5, 6]));
+}
+
+#[test]
+fn a_batch_that_is_being_written_is_no_damage() {
+    let (sim, driver) = live_with_damage(&[]);
+    let path = segment_path(&sim, driver.law.log, 0);
+    let being_written = batches_in(&file_bytes(&sim, &path))[3].0;
+    sim.edit(&path, |bytes| bytes.truncate(being_written + 70));
+    let mut cursor = Cursor::new(sim.storage(), &dir(), driver.law.log, None);
+    for limit in [Some(Sequence(3)), None] {
+        let found = drain(&mut cursor, limit);
+        assert!(!found.has_damaged_end && found.gaps.is_empty(), "{found:?}");
+    }
 }
 
 #[test]

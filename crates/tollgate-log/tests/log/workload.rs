@@ -225,6 +225,8 @@ fn has_headless_segment(sim: &Sim, log: LogId, context: &str) -> bool {
 pub(crate) struct Found {
     pub(crate) numbers: Vec<u64>,
     pub(crate) gaps: Vec<Gap>,
+    /// Records up to the limit are damaged, and nobody knows yet which.
+    pub(crate) has_damaged_end: bool,
 }
 
 impl Found {
@@ -252,7 +254,12 @@ pub(crate) fn read_from(sim: &Sim, log: LogId, position: Option<Position>) -> Fo
 pub(crate) fn drain(cursor: &mut Cursor, limit: Option<Sequence>) -> Found {
     let mut found = Found::default();
     loop {
-        match cursor.step(limit).unwrap() {
+        let step = cursor.step(limit);
+        if let Err(LogError::DamagedEnd { .. }) = step {
+            found.has_damaged_end = true;
+            return found;
+        }
+        match step.unwrap() {
             CursorStep::CaughtUp => return found,
             CursorStep::Gap(gap) => {
                 assert!(gap.first <= gap.last, "{gap:?}");

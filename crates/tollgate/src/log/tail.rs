@@ -79,7 +79,12 @@ impl Followed {
     fn print(&mut self, reach: Sequence, printer: &mut Printer, out: &mut dyn Write) -> anyhow::Result<()> {
         let log = self.cursor.log();
         loop {
-            match self.cursor.step(Some(reach))? {
+            let step = match self.cursor.step(Some(reach)) {
+                // The next batch tells what the damage took.
+                Err(LogError::DamagedEnd { .. }) => return Ok(()),
+                step => step?,
+            };
+            match step {
                 CursorStep::CaughtUp => return Ok(()),
                 CursorStep::Batch(batch) => {
                     printer.print(log, &batch, self.from, out)?;

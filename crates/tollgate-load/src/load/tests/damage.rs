@@ -32,6 +32,35 @@ fn damage_in_a_sealed_segment_is_a_gap_and_the_rest_is_loaded() {
 }
 
 #[test]
+fn a_damaged_end_of_a_live_log_is_told_and_is_a_gap_once_more_is_written() {
+    let site = Site::new();
+    let log = site.open_log(vec![visits()], 64 << 20);
+    let mut appender = log.appender(|| {});
+    for n in 0..5 {
+        visit(&mut appender, n);
+        eventually("it is synced", || log.follower().watermark().synced.0 > n.cast_unsigned());
+    }
+    let (_, path) = segments(&*site.storage, &site.dir(), log.id()).unwrap().remove(0);
+    assert!(flip_byte_of(&path, "/path/000004"));
+    let mut options = site.options();
+    options.tuning.backoff_max = Duration::from_millis(50);
+    let loader = Loader::start(options, site.storage.clone(), Some(log.follower())).unwrap();
+    eventually("it is told", || loader.status().state == LoadState::Retrying);
+    let error = loader.status().last_error.unwrap();
+    assert!(error.contains("is damaged at byte") && error.contains("checksum"), "{error}");
+    assert_eq!(site.numbers(), [0, 1, 2, 3]);
+    visit(&mut appender, 5);
+    eventually("all is loaded", || loader.status().state == LoadState::CaughtUp && loader.status().rows == 5);
+    assert_eq!(loader.status().missing, 1);
+    assert_eq!(site.numbers(), [0, 1, 2, 3, 5]);
+    // Or else the sealer would read it back.
+    assert!(flip_byte_of(&path, ".path/000004"));
+    drop(appender);
+    log.close().unwrap();
+    loader.finish(PATIENCE).unwrap();
+}
+
+#[test]
 fn a_segment_that_is_gone_in_the_middle_is_missing_of_an_unknown_stream() {
     let site = Site::new();
     let log = site.write_visits(0..300);

@@ -128,9 +128,7 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
     let timeout = if failure.is_some() { FINISH_TIMEOUT_FAILED } else { FINISH_TIMEOUT };
     sinks.finish(timeout);
     match failure {
-        Some(reason) => {
-            anyhow::bail!("the log failed: {reason}; a restart keeps all that was acknowledged as synced")
-        }
+        Some(reason) => anyhow::bail!("the log failed: {reason}"),
         None => Ok(ExitCode::SUCCESS),
     }
 }

@@ -187,7 +187,7 @@ impl Shared {
 
     /// Stops the log: the first reason counts.
     pub(crate) fn fail(&self, error: &LogError) {
-        let reason = join_chain(error);
+        let reason = format!("{}; {}", join_chain(error), what_is_kept(error));
         if self.failure.set(reason.clone()).is_err() {
             return;
         }
@@ -199,6 +199,16 @@ impl Shared {
             wake.notify_all();
         }
         self.tell(&LogEvent::Failed(reason));
+    }
+}
+
+/// What a restart will find, as far as the failure tells.
+fn what_is_kept(error: &LogError) -> &'static str {
+    match error {
+        LogError::Io { .. } => "a restart keeps all that was acknowledged as synced",
+        LogError::Damaged { .. } | LogError::DamagedEnd { .. } => {
+            "the disk gave back other bytes than were written to it: `tollgate log verify` says what is left"
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tollgate_log::{AppendError, Appender, Level, Log, LogEvent, LogOptions, Sequence, Ticket};
 
 use crate::sim::{Call, EIO, ENOSPC, PATIENCE, Sim};
-use crate::workload::{Law, append, dir, mend, names_of, only_log, read, schema};
+use crate::workload::{Law, append, dir, mend, names_of, only_log, read, schema, segment_path};
 
 /// A log with one worker, who hears when it is woken.
 struct Site {
@@ -142,6 +142,27 @@ fn after_a_failure_nothing_is_acknowledged_and_a_restart_is_clean() {
         );
         check_stopped(site, ticket, &context);
     }
+}
+
+#[test]
+fn a_failure_of_the_disk_says_that_a_restart_keeps_what_was_synced_and_damage_says_no_such_thing() {
+    const KEPT: &str = "; a restart keeps all that was acknowledged as synced";
+    let mut site = Site::new(|_| {});
+    site.sim.fail(Call::Sync, 0, EIO);
+    let ticket = site.append(Level::Synced).unwrap();
+    site.wait(ticket, Level::Synced).unwrap_err();
+    let reason = site.close().2.unwrap_err();
+    assert!(reason.ends_with(KEPT), "{reason}");
+
+    let mut site = Site::new(|_| {});
+    let ticket = site.append(Level::Synced).unwrap();
+    site.wait(ticket, Level::Synced).unwrap();
+    let path = segment_path(&site.sim, site.law.log, 0);
+    site.sim.edit(&path, |bytes| bytes[128 + 70] ^= 1);
+    // The sealer reads it back.
+    let reason = site.close().2.unwrap_err();
+    assert!(reason.contains("is damaged at byte") && reason.contains("`tollgate log verify`"), "{reason}");
+    assert!(!reason.contains("keeps"), "{reason}");
 }
 
 /// Nothing more is taken, the owner was told once, and a start finds what the law asks for.

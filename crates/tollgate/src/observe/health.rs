@@ -151,9 +151,7 @@ impl Code {
         match self {
             Self::Starting => "wait: what an earlier run left is mended first",
             Self::Draining => "nothing: it ends when the requests in flight do",
-            Self::LogFailed => {
-                "look at the disk (dmesg), then restart: all that was acknowledged as synced is kept"
-            }
+            Self::LogFailed => "look at the disk (dmesg), then restart",
             Self::LogStalled => "look at the disk: it takes no writes (dmesg, iostat -x 1)",
             Self::LogBehind => "look at the disk: more is recorded than it takes (dmesg, iostat -x 1)",
             Self::DiskFull => {

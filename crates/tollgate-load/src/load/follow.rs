@@ -91,9 +91,9 @@ pub(super) fn is_log_of_position(
         return Ok(true);
     };
     match read_footer(&**storage, path)? {
-        Some(footer) if footer.last == position.last => Ok(footer.chain == chain),
+        Some(footer) if footer.last == position.last && footer.chain == chain => Ok(true),
         Some(footer) if footer.last < position.last => Ok(false),
-        // The position is inside: the cursor compares before it reads on.
+        // The position is inside, or before schemas whose records a crash took: the cursor compares before it reads on.
         _ => Ok(Cursor::new(storage.clone(), dir, log, Some(position)).step(None).is_ok()),
     }
 }

@@ -1,6 +1,9 @@
 //! Logs that are damaged, lack segments, or are not the one that was read.
 
+use tollgate_log::{Cursor, CursorStep, Position};
+
 use super::*;
+use crate::load::follow::is_log_of_position;
 
 pub(super) fn flip_byte_of(path: &Path, needle: &str) -> bool {
     let mut bytes = std::fs::read(path).unwrap();
@@ -72,6 +75,36 @@ fn a_segment_that_is_gone_in_the_middle_is_missing_of_an_unknown_stream() {
     let rows = site.audit();
     let unknown = rows.iter().find(|row| row.stream == STREAM_UNKNOWN).unwrap();
     assert_eq!((unknown.ingested, unknown.missing), (lost, lost));
+}
+
+#[test]
+fn a_log_that_a_crash_ended_behind_schemas_is_the_one_of_the_position_before_them() {
+    let site = Site::new();
+    let log = site.open_log(vec![visits()], 64 << 20);
+    let mut appender = log.appender(|| {});
+    for n in 0..2 {
+        visit(&mut appender, n);
+        eventually("it is synced", || log.follower().watermark().synced.0 > n.cast_unsigned());
+        log.declare(vec![Schema::new("other", visits().columns().to_vec()).unwrap()]).unwrap();
+    }
+    let id = log.id();
+    drop(appender);
+    log.close().unwrap();
+    let mut cursor = Cursor::new(site.storage.clone(), &site.dir(), id, None);
+    let CursorStep::Batch(batch) = cursor.step(None).unwrap() else { panic!("a batch") };
+    let position = batch.end();
+    // The last of its batches goes: schemas, a record, schemas, a record.
+    let (_, path) = segments(&*site.storage, &site.dir(), id).unwrap().remove(0);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let is_batch = |at: &usize| bytes[*at..].starts_with(&bytes[48..56]);
+    let last = (128..bytes.len() - 64).step_by(8).filter(is_batch).nth(3).unwrap();
+    bytes.truncate(last);
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(path.with_extension("open"), bytes).unwrap();
+    site.open_log(vec![visits()], 64 << 20).close().unwrap();
+    let is_it = |position| is_log_of_position(&site.storage, &site.dir(), id, position).unwrap();
+    assert!(is_it(position));
+    assert!(!is_it(Position { chain: position.chain.map(|chain| chain ^ 1), ..position }));
 }
 
 #[test]

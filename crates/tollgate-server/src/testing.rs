@@ -187,7 +187,7 @@ impl Bench {
             routes,
             begun: Instant::now(),
             peer: None,
-            is_from_proxy: false,
+            told_by: None,
             permit: None,
             upload: None,
         };

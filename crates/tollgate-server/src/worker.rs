@@ -255,7 +255,7 @@ impl Worker {
             Destination::Reply(reply) => Err(reply),
             Destination::Endpoint { endpoint, place, routes } => {
                 let id = self.request_id(&arrived.head, arrived.time_us, taken.id);
-                let RequestOrigin { client: remote_addr, peer, is_from_proxy } = origin;
+                let RequestOrigin { client: remote_addr, peer, told_by } = origin;
                 let request = Request {
                     head: arrived.head,
                     place,
@@ -268,7 +268,7 @@ impl Worker {
                 };
                 let (request, begun, permit) = (Rc::new(request), arrived.begun, arrived.permit);
                 let upload = arrived.upload;
-                Ok(Exchange { endpoint, request, routes, begun, peer, is_from_proxy, permit, upload })
+                Ok(Exchange { endpoint, request, routes, begun, peer, told_by, permit, upload })
             }
         }
     }

@@ -172,7 +172,7 @@ impl<S: Transport> Connection<S> {
     }
 
     fn enter(&mut self, arrived: Arrived, body: Body, client: Option<IpAddr>, form: Form) {
-        let origin = self.client.origin(client);
+        let origin = self.client.origin(client, &self.rules);
         match self.worker.exchange(arrived, body, origin, self.taken()) {
             Ok(exchange) => self.handle(Visit::new(exchange), form),
             Err(reply) => self.reply_by_itself(*reply, form),

@@ -13,6 +13,7 @@ use crate::listen::proxy_header::{self, ProxySource};
 use crate::observe::Refusal;
 use crate::reply::Reply;
 use crate::service::Rules;
+use crate::trust::ClientHeader;
 use crate::worker::Worker;
 
 /// Where a connection comes from, as it was accepted.
@@ -31,8 +32,8 @@ pub(crate) struct RequestOrigin {
     pub(crate) client: Option<IpAddr>,
     /// Who sent it.
     pub(crate) peer: Option<IpAddr>,
-    /// That is a trusted proxy.
-    pub(crate) is_from_proxy: bool,
+    /// How that names clients, if it is a trusted proxy.
+    pub(crate) told_by: Option<ClientHeader>,
 }
 
 /// Whose a connection is.
@@ -97,8 +98,9 @@ impl Client {
     }
 
     /// Where a request of that client comes from.
-    pub(super) fn origin(&self, client: Option<IpAddr>) -> RequestOrigin {
-        RequestOrigin { client, peer: self.peer, is_from_proxy: self.is_trusted_proxy }
+    pub(super) fn origin(&self, client: Option<IpAddr>, rules: &Rules) -> RequestOrigin {
+        let told_by = self.is_trusted_proxy.then_some(rules.trusted_proxies.header);
+        RequestOrigin { client, peer: self.peer, told_by }
     }
 
     fn sit(&mut self, client: Option<IpAddr>, worker: &Worker) -> Result<(), TooMany> {

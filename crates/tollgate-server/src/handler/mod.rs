@@ -35,6 +35,7 @@ use crate::recorder::{Gate, Recorder};
 use crate::reply::Reply;
 use crate::throttle::{Complaint, Permit, Throttle};
 use crate::transaction::StreamPlan;
+use crate::trust::ClientHeader;
 use crate::upload::Upload;
 pub use collect::BODY_BYTES_MAX as COLLECT_BODY_BYTES_MAX;
 pub(crate) use fetcher::BackendFetcher;
@@ -100,8 +101,8 @@ pub(crate) struct Exchange {
     pub(crate) begun: Instant,
     /// Who sent it.
     pub(crate) peer: Option<IpAddr>,
-    /// That is a trusted proxy.
-    pub(crate) is_from_proxy: bool,
+    /// How that names clients, if it is a trusted proxy.
+    pub(crate) told_by: Option<ClientHeader>,
     /// Its place among those of its route, where they are counted.
     pub(crate) permit: Option<Permit>,
     /// Its content, while that is still coming.
@@ -331,6 +332,11 @@ fn script_root(spec: &RouteSpec) -> Option<PathBuf> {
 }
 
 impl Exchange {
+    /// Whether a trusted proxy sent it.
+    fn is_from_proxy(&self) -> bool {
+        self.told_by.is_some()
+    }
+
     fn took_us(&self) -> i64 {
         i64::try_from(self.begun.elapsed().as_micros()).unwrap_or(i64::MAX)
     }

@@ -33,6 +33,7 @@ mod passing;
 mod peer;
 mod pipelining;
 mod proxied_content;
+mod proxied_origin;
 mod proxied_uploads;
 mod proxied_verdicts;
 mod proxy_faults;

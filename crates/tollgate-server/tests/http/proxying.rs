@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::Ipv4Addr;
 use std::os::unix::net::UnixListener;
 use std::thread;
 use std::time::Duration;
 
 use tollgate_log::Level;
-use tollgate_server::{BackendOptions, HostSent, ProxySpec, RequestIds, TrustedProxies};
+use tollgate_server::{BackendOptions, HostSent, ProxySpec, RequestIds};
 
 use crate::backend::{FakeBackend, field};
 use crate::site::{Running, Site};
@@ -19,14 +18,6 @@ fn plain(_: &mut ProxySpec) {}
 
 fn serve(backend: &FakeBackend) -> Running {
     Site::new().proxy("/*", backend.options(), plain).start()
-}
-
-/// The same behind proxies of this machine that are trusted.
-fn serve_trusted(backend: &FakeBackend) -> Running {
-    let trusted =
-        TrustedProxies { networks: vec!["127.0.0.0/8".parse().unwrap()], ..TrustedProxies::default() };
-    let site = Site::new().proxy("/*", backend.options(), plain);
-    site.tune(|options| options.trusted_proxies = trusted).start()
 }
 
 /// What the backend gets of a request.
@@ -257,52 +248,6 @@ fn a_route_sets_and_removes_fields_both_ways() {
     assert_eq!((field(&got, "x-key"), field(&got, "cookie")), (Some("secret"), None));
     assert_eq!((field(&got, "x-forwarded-for"), got.contains("forged")), (None, false));
     assert_eq!((reply.field("x-old"), reply.field("x-powered-by")), (Some("2"), None));
-}
-
-#[test]
-fn an_empty_line_of_a_trusted_proxy_makes_no_empty_member_of_a_list() {
-    let backend = FakeBackend::replying(OK);
-    let server = serve_trusted(&backend);
-    let told = |fields: &str| {
-        server.check(&format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"), "200", "hello");
-        let got = backend.request();
-        ["forwarded", "x-forwarded-for"].map(|name| field(&got, name).map(str::to_owned))
-    };
-    let ours = "for=127.0.0.1;host=\"a\";proto=http";
-    let expect = |forwarded: &str, addresses: &str| {
-        [Some(format!("{forwarded}{ours}")), Some(format!("{addresses}127.0.0.1"))]
-    };
-    assert_eq!(told("Forwarded:\r\nX-Forwarded-For: \r\n"), expect("", ""));
-    let between = "Forwarded: for=x\r\nForwarded:\r\nForwarded: for=y\r\n\
-                   X-Forwarded-For:\r\nX-Forwarded-For: 10.1.1.1\r\nX-Forwarded-For:\r\n";
-    assert_eq!(told(between), expect("for=x, for=y, ", "10.1.1.1, "));
-}
-
-#[test]
-fn nobody_but_a_trusted_proxy_says_where_a_request_came_from() {
-    let request = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 10.9.9.9\r\nForwarded: for=10.9.9.9\r\n\
-                   X-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\nX-Forwarded-Port: 1\r\nX-Real-IP: 1\r\nVia: 1.1 first\r\n\r\n";
-    let backend = FakeBackend::replying(OK);
-    let server = serve(&backend);
-    server.check(request, "200", "hello");
-    let got = backend.request();
-    assert!(!got.contains("10.9.9.9") && !got.contains("X-Forwarded-Port") && !got.contains("X-Real-IP"));
-    assert_eq!(
-        (field(&got, "x-forwarded-for"), field(&got, "x-forwarded-proto")),
-        (Some("127.0.0.1"), Some("http"))
-    );
-    let server = serve_trusted(&backend);
-    let mut peer = crate::peer::Peer::connect_from(Ipv4Addr::new(127, 0, 0, 9), server.address());
-    peer.send(request);
-    peer.expect("200", "hello");
-    let got = backend.request();
-    assert_eq!(field(&got, "x-forwarded-for"), Some("10.9.9.9, 127.0.0.9"));
-    assert_eq!(field(&got, "forwarded"), Some("for=10.9.9.9, for=127.0.0.9;host=\"a\";proto=http"));
-    assert_eq!(
-        [field(&got, "x-forwarded-proto"), field(&got, "x-forwarded-host"), field(&got, "x-forwarded-port")],
-        [Some("https"), Some("b"), Some("1")]
-    );
-    assert!(got.contains("Via: 1.1 first\r\n") && got.contains("Via: 1.1 tollgate\r\n"));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A request as a backend gets it: its target, its fields without those of the connection, and who asked (rules 4, 19, 20).
 
+use std::borrow::Cow;
 use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -14,6 +15,7 @@ use tollgate_script::{Body, BodyFile, Request, TraceRule};
 use super::hops::{self, MAX_FORWARDS};
 use super::{HostSent, Proxy};
 use crate::handler::Exchange;
+use crate::trust::ClientHeader;
 
 const TRACE_FIELDS: [&str; 2] = ["traceparent", "tracestate"];
 
@@ -28,7 +30,7 @@ impl Proxy {
         };
         let mut out =
             Outgoing::new(head.method(), host, |target| self.write_target(target, head, request.path()));
-        self.push_fields(&mut out, request, exchange.is_from_proxy);
+        self.push_fields(&mut out, request, exchange.is_from_proxy());
         self.push_origin(&mut out, exchange);
         let via: &[u8] = match head.version() {
             Version::Http11 => b"1.1 tollgate",
@@ -105,31 +107,26 @@ impl Proxy {
     /// what anybody else said is replaced.
     fn push_origin(&self, out: &mut Outgoing, exchange: &Exchange) {
         let head = &exchange.request.head;
-        let is_told = |name: &str| exchange.is_from_proxy && values(head, name).next().is_some();
-        // With a comma behind it, if it says something.
-        let write_told = |line: &mut Vec<u8>, name: &str, is_followed: bool| {
-            let start = line.len();
-            if exchange.is_from_proxy {
-                write_joined(line, head, name);
-                write_list_comma(line, is_followed && line.len() > start);
-            }
-        };
         let peer = exchange.peer.map(|peer| peer.to_canonical());
         if !self.is_set("Forwarded") {
+            let told = told(exchange, ClientHeader::Forwarded);
             out.push_with("Forwarded", |line| {
-                write_told(line, "forwarded", true);
+                write_list(line, &told, true);
                 write_forwarded(line, peer, head.host());
             });
         }
-        if (peer.is_some() || is_told("x-forwarded-for")) && !self.is_set("X-Forwarded-For") {
-            out.push_with("X-Forwarded-For", |line| {
-                write_told(line, "x-forwarded-for", peer.is_some());
-                if let Some(peer) = peer {
-                    write_address(line, peer);
-                }
-            });
+        if !self.is_set("X-Forwarded-For") {
+            let told = told(exchange, ClientHeader::XForwardedFor);
+            if peer.is_some() || !told.is_empty() {
+                out.push_with("X-Forwarded-For", |line| {
+                    write_list(line, &told, peer.is_some());
+                    if let Some(peer) = peer {
+                        write_address(line, peer);
+                    }
+                });
+            }
         }
-        let kept = |name: &str| head.field(name).filter(|_| exchange.is_from_proxy);
+        let kept = |name: &str| head.field(name).filter(|_| exchange.is_from_proxy());
         if !self.is_set("X-Forwarded-Proto") {
             out.push_sound("X-Forwarded-Proto", kept("x-forwarded-proto").unwrap_or(b"http"));
         }
@@ -181,40 +178,65 @@ fn values<'h>(head: &'h RequestHead, name: &str) -> impl Iterator<Item = &'h [u8
     lines.map(|(_, value)| value).filter(|value| !value.is_empty())
 }
 
-/// Appends the values of a list that may be on several lines (RFC 9110 section 5.3).
-fn write_joined(out: &mut Vec<u8>, head: &RequestHead, name: &str) {
-    for (place, value) in values(head, name).enumerate() {
-        write_list_comma(out, place > 0);
-        out.extend_from_slice(value);
+/// What a list of addresses says before us: what trusted proxies wrote in theirs. The other one they let pass as anybody sent it,
+/// so that it begins anew, with the client that theirs names.
+fn told(exchange: &Exchange, list: ClientHeader) -> Vec<Cow<'_, [u8]>> {
+    let request = &exchange.request;
+    match exchange.told_by {
+        None => Vec::new(),
+        Some(header) if header == list => values(&request.head, list.name()).map(Cow::from).collect(),
+        Some(_) => {
+            let canonical = |address: Option<IpAddr>| address.map(|address| address.to_canonical());
+            let client =
+                canonical(request.remote_addr).filter(|client| Some(*client) != canonical(exchange.peer));
+            client.map(|client| element(list, client).into()).into_iter().collect()
+        }
     }
 }
 
-fn write_list_comma(out: &mut Vec<u8>, is_needed: bool) {
-    if is_needed {
-        out.extend_from_slice(b", ");
+fn element(list: ClientHeader, client: IpAddr) -> Vec<u8> {
+    let mut element = Vec::new();
+    match list {
+        ClientHeader::XForwardedFor => write_address(&mut element, client),
+        ClientHeader::Forwarded => write_for(&mut element, Some(client)),
+    }
+    element
+}
+
+/// Appends the members of a list, with a comma behind them if it goes on.
+fn write_list(out: &mut Vec<u8>, members: &[Cow<'_, [u8]>], is_followed: bool) {
+    for (place, member) in members.iter().enumerate() {
+        out.extend_from_slice(member);
+        if is_followed || place + 1 < members.len() {
+            out.extend_from_slice(b", ");
+        }
     }
 }
 
 /// Appends one element of RFC 7239 section 4: the host is quoted, as it may have a port.
 fn write_forwarded(out: &mut Vec<u8>, peer: Option<IpAddr>, host: Option<&str>) {
-    match peer {
-        None => out.extend_from_slice(b"for=unknown"),
-        Some(peer @ IpAddr::V4(_)) => {
-            out.extend_from_slice(b"for=");
-            write_address(out, peer);
-        }
-        Some(peer @ IpAddr::V6(_)) => {
-            out.extend_from_slice(b"for=\"[");
-            write_address(out, peer);
-            out.extend_from_slice(b"]\"");
-        }
-    }
+    write_for(out, peer);
     if let Some(host) = host {
         out.extend_from_slice(b";host=\"");
         out.extend_from_slice(host.as_bytes());
         out.push(b'"');
     }
     out.extend_from_slice(b";proto=http");
+}
+
+fn write_for(out: &mut Vec<u8>, client: Option<IpAddr>) {
+    match client {
+        None => out.extend_from_slice(b"for=unknown"),
+        Some(client @ IpAddr::V4(_)) => {
+            out.extend_from_slice(b"for=");
+            write_address(out, client);
+        }
+        Some(client @ IpAddr::V6(_)) => {
+            out.extend_from_slice(b"for=\"[");
+            write_address(out, client);
+            out.extend_from_slice(b"]\"");
+        }
+    }
 }
 
 /// Appends an address as text. That of IPv4 without the formatter, which takes ten times as long.

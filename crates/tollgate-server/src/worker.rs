@@ -146,6 +146,15 @@ impl Worker {
         Ok((found, permit))
     }
 
+    /// Refuses a request because its client has too many connections, in the words of `reply`.
+    #[cold]
+    pub(crate) fn refuse_client(&self, service: &Service, head: &RequestHead, reply: Reply) -> Box<Reply> {
+        self.cells.count_refusal(Refusal::ClientConnections);
+        let Ok(found) = service.find(head) else { return reply.into() };
+        found.endpoint.cells.count_refusal(Refusal::ClientConnections);
+        found.endpoint.granted(reply, head).into()
+    }
+
     /// Refuses a request that was taken on and has not begun, because too much is in flight by now.
     pub(crate) fn refuse_late(&self, visit: &Visit) -> Reply {
         self.cells.count_refusal(Refusal::Memory);

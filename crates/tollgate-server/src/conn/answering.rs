@@ -1,17 +1,17 @@
 //! How a connection answers what came: from the complete requests of its buffer to replies at hand.
 
-use std::net::IpAddr;
 use std::time::Instant;
 
 use tollgate_http::{Connection as ConnectionOption, Method, RequestError, RequestHead, Version};
 use tollgate_script::Body;
 
 use super::body::{BodyReader, Progress};
+use super::client::TooMany;
 use super::queue::{Answered, Form, Source};
 use super::{Arrived, Connection, Destination, Phase, Reading, Reuse, Transport};
 use crate::clock::Moment;
 use crate::handler::{Answer, Endpoint, Handled, Turn, Visit};
-use crate::observe::{Refusal, RouteTally};
+use crate::observe::RouteTally;
 use crate::reply::{Extent, Framing, Reply, Writing};
 use crate::worker::Taken;
 
@@ -63,8 +63,12 @@ impl<S: Transport> Connection<S> {
     fn arrive_at_route(&mut self, head: RequestHead, now: Moment) -> Option<Arrived> {
         let worker = self.worker.clone();
         let service = worker.service();
-        let client = || self.client.address(&head, &self.rules);
-        let (destination, permit) = match worker.receive(&service, &head, now.at, client) {
+        let client = self.client.of(&head, &worker, &self.rules);
+        let received = match client {
+            Ok(client) => worker.receive(&service, &head, now.at, || client),
+            Err(TooMany) => Err(worker.refuse_client(&service, &head, TooMany.reply())),
+        };
+        let (destination, permit) = match received {
             Ok((found, permit)) => {
                 if self.replies_plainly(found.endpoint, &head, now) {
                     self.head_reader.recycle(head);
@@ -74,7 +78,8 @@ impl<S: Transport> Connection<S> {
             }
             Err(reply) => (Destination::Reply(reply), None),
         };
-        Some(Arrived { destination, begun: now.at, time_us: now.wall_us, permit, upload: None, head })
+        let client = client.ok().flatten();
+        Some(Arrived { destination, client, begun: now.at, time_us: now.wall_us, permit, upload: None, head })
     }
 
     /// Answers a request without content; begins to read that of another.
@@ -127,13 +132,8 @@ impl<S: Transport> Connection<S> {
         } else if self.limits().requests_max.is_some_and(|max| self.requests >= max) {
             self.reuse = self.reuse.ending(Reuse::Last);
         }
-        match self.client.of(&arrived.head, &self.worker, &self.rules) {
-            Ok(_) if self.replies_without_handler(&arrived, form) => {}
-            Ok(client) => self.enter(arrived, body, client, form),
-            Err(too_many) => {
-                self.worker.cells.count_refusal(Refusal::ClientConnections);
-                self.reply_by_itself(too_many.reply(), form);
-            }
+        if !self.replies_without_handler(&arrived, form) {
+            self.enter(arrived, body, form);
         }
     }
 
@@ -171,8 +171,8 @@ impl<S: Transport> Connection<S> {
         true
     }
 
-    fn enter(&mut self, arrived: Arrived, body: Body, client: Option<IpAddr>, form: Form) {
-        let origin = self.client.origin(client, &self.rules);
+    fn enter(&mut self, arrived: Arrived, body: Body, form: Form) {
+        let origin = self.client.origin(arrived.client, &self.rules);
         match self.worker.exchange(arrived, body, origin, self.taken()) {
             Ok(exchange) => self.handle(Visit::new(exchange), form),
             Err(reply) => self.reply_by_itself(*reply, form),

@@ -300,6 +300,7 @@ mod tests {
         let arrived = Arrived {
             head,
             destination: Destination::Reply(Reply::empty(StatusCode::OK).into()),
+            client: None,
             begun: Instant::now(),
             time_us: 0,
             permit: None,

@@ -45,6 +45,7 @@ pub(super) struct Client {
 }
 
 /// The client has as many connections as it may have.
+#[derive(Clone, Copy)]
 pub(super) struct TooMany;
 
 impl Client {
@@ -68,12 +69,12 @@ impl Client {
         self.is_trusted_proxy = is_trusted_proxy;
     }
 
-    /// The address of the client of a request; nothing is counted.
-    pub(super) fn address(&self, head: &RequestHead, rules: &Rules) -> Option<IpAddr> {
+    fn address(&self, head: &RequestHead, rules: &Rules) -> Option<IpAddr> {
         if self.is_trusted_proxy { rules.trusted_proxies.client(head, self.peer) } else { self.peer }
     }
 
-    /// The client of a request.
+    /// The client of a request, whose connection this is from its head on.
+    #[inline]
     pub(super) fn of(
         &mut self,
         head: &RequestHead,

@@ -1,5 +1,6 @@
 //! A request whose head has come, and where it leads.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -22,6 +23,8 @@ const DISCARDED_BODY_BYTES_MAX: u64 = 64 << 10;
 pub(crate) struct Arrived {
     pub(crate) head: RequestHead,
     pub(crate) destination: Destination,
+    /// Who asks, where that is known.
+    pub(crate) client: Option<IpAddr>,
     /// When the head was complete: for durations, and for records in microseconds since 1970.
     pub(crate) begun: Instant,
     pub(crate) time_us: i64,

@@ -1,30 +1,30 @@
 //! What one client may take, and all of them together.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate_server::{ServerOptions, TrustedProxies};
+use tollgate_server::ServerOptions;
 
 use crate::asking::PATIENCE;
 use crate::peer::{Peer, Reply};
 use crate::site::{Running, Site};
 
-const REQUEST: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+pub(crate) const REQUEST: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(60);
 
-fn site(tune: impl FnOnce(&mut ServerOptions)) -> Running {
+pub(crate) fn site(tune: impl FnOnce(&mut ServerOptions)) -> Running {
     Site::new().fixed("/", "hello").tune(tune).start()
 }
 
 /// Checks that a reply says: nothing was recorded, come again.
-fn assert_refused(reply: &Reply, status: u16) {
+pub(crate) fn assert_refused(reply: &Reply, status: u16) {
     let fields = ["tollgate-outcome", "retry-after"].map(|name| reply.field(name));
     assert_eq!((reply.status, fields), (status, [Some("refused"), Some("1")]), "{reply:?}");
 }
 
-fn expect_refused(mut peer: Peer, status: u16) {
+pub(crate) fn expect_refused(mut peer: Peer, status: u16) {
     let reply = peer.reply(false);
     assert_refused(&reply, status);
     assert_eq!(reply.field("connection"), Some("close"));
@@ -32,7 +32,7 @@ fn expect_refused(mut peer: Peer, status: u16) {
 }
 
 /// Waits until a new connection is served again.
-fn eventually_served(connect: impl Fn() -> Peer) {
+pub(crate) fn eventually_served(connect: impl Fn() -> Peer) {
     let begun = Instant::now();
     loop {
         let mut peer = connect();
@@ -70,44 +70,6 @@ fn however_many_connections_are_refused_each_is_told_so() {
     for peer in &mut peers {
         assert_refused(&peer.reply(false), 503);
     }
-}
-
-#[test]
-fn a_client_has_its_share_of_connections_and_others_have_theirs() {
-    let server = site(|options| options.crowd.connections_per_client_max = Some(2));
-    let from = |last| Peer::connect_from(Ipv4Addr::new(127, 0, 0, last), server.address());
-    let mut peers = [from(2), from(2)];
-    for peer in &mut peers {
-        peer.send(REQUEST);
-        peer.expect("200", "hello");
-    }
-    expect_refused(from(2), 429);
-    let mut other = from(3);
-    other.send(REQUEST);
-    other.expect("200", "hello");
-    drop(peers);
-    eventually_served(|| from(2));
-}
-
-#[test]
-fn behind_a_trusted_proxy_each_client_has_its_share() {
-    let networks = vec!["127.0.0.1".parse().unwrap()];
-    let server = site(|options| {
-        options.crowd.connections_per_client_max = Some(1);
-        options.trusted_proxies = TrustedProxies { networks, ..TrustedProxies::default() };
-    });
-    let of = |client: &str| format!("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {client}\r\n\r\n");
-    let (mut one, mut other) = (server.connect(), server.connect());
-    one.send(of("203.0.113.1"));
-    one.expect("200", "hello");
-    other.send(of("203.0.113.1"));
-    assert_refused(&other.reply(false), 429);
-    other.send(of("203.0.113.2"));
-    other.expect("200", "hello");
-    one.send(of("203.0.113.3"));
-    one.expect("200", "hello");
-    other.send(of("203.0.113.1"));
-    other.expect("200", "hello");
 }
 
 #[test]

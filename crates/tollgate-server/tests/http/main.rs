@@ -45,6 +45,7 @@ mod routing;
 mod scripted;
 mod secure_backends;
 mod sent_files;
+mod shares;
 mod site;
 mod spool;
 mod stalling_disk;

@@ -51,6 +51,9 @@ impl ClientHeader {
     }
 }
 
+/// What stands before an address of IPv4 in IPv6 (RFC 4291 section 2.5.5.2), in bits.
+const MAPPED_PREFIX: u8 = 96;
+
 /// A range of addresses: `10.0.0.0/8`, or a single one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
@@ -75,9 +78,8 @@ impl FromStr for Network {
             }
             Some(_) => return Err(()),
         };
-        let network = Self { address, prefix };
         // Bits behind the prefix are a slip of whoever wrote them.
-        if masked(address, prefix) == address { Ok(network) } else { Err(()) }
+        if masked(address, prefix) == address { Ok(Self { address, prefix }.canonical()) } else { Err(()) }
     }
 }
 
@@ -88,6 +90,14 @@ impl std::fmt::Display for Network {
 }
 
 impl Network {
+    /// As addresses of peers are told, which are never IPv4 in the words of IPv6.
+    fn canonical(self) -> Self {
+        match (self.address.to_canonical(), self.prefix.checked_sub(MAPPED_PREFIX)) {
+            (address @ IpAddr::V4(_), Some(prefix)) if self.address.is_ipv6() => Self { address, prefix },
+            _ => self,
+        }
+    }
+
     fn contains(&self, address: IpAddr) -> bool {
         self.address.is_ipv4() == address.is_ipv4() && masked(address, self.prefix) == self.address
     }
@@ -225,6 +235,18 @@ mod tests {
         }
         assert!("0.0.0.0/0".parse::<Network>().unwrap().contains([8, 8, 8, 8].into()));
         assert!(!"0.0.0.0/0".parse::<Network>().unwrap().contains("::1".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_network_of_ipv4_may_be_written_as_one_of_ipv6() {
+        let check = |text: &str, expect: &str| {
+            assert_eq!(text.parse::<Network>().unwrap().to_string(), expect, "{text}");
+        };
+        check("::ffff:192.0.2.7", "192.0.2.7/32");
+        check("::ffff:10.0.0.0/104", "10.0.0.0/8");
+        check("::ffff:0:0/96", "0.0.0.0/0");
+        check("::/0", "::/0");
+        assert!("::ffff:10.0.0.1/104".parse::<Network>().is_err());
     }
 
     #[test]

@@ -201,12 +201,23 @@ fn forwarded_for(entry: &[u8]) -> Option<IpAddr> {
 }
 
 /// An address, with or without a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`,
-/// `[2001:db8::1]:80`.
+/// `[2001:db8::1]:80`, `192.0.2.1:_hidden`.
 fn node_address(node: &[u8]) -> Option<IpAddr> {
-    let node = str::from_utf8(node).ok()?;
+    let node = without_obfuscated_port(str::from_utf8(node).ok()?);
     let bracketed = || node.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6);
     let with_port = || node.parse::<SocketAddr>().ok().map(|address| address.ip());
     node.parse().ok().or_else(bracketed).or_else(with_port).map(|address: IpAddr| address.to_canonical())
+}
+
+/// RFC 7239 section 6.3.
+fn without_obfuscated_port(node: &str) -> &str {
+    let is_obfuscated = |port: &str| {
+        !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+    };
+    match node.rsplit_once(":_") {
+        Some((name, port)) if is_obfuscated(port) && (name.ends_with(']') || !name.contains(':')) => name,
+        _ => node,
+    }
 }
 
 #[cfg(test)]
@@ -274,6 +285,10 @@ mod tests {
         check(&["For=\"[2001:db8::1]:47\";proto=https; by=10.0.0.1"], "2001:db8::1");
         check(&["for=1.1.1.1, for=203.0.113.9;host=\"a,b\", for=10.0.0.2"], "203.0.113.9");
         check(&["for=_hidden, for=10.0.0.2"], "10.0.0.2");
+        check(&["for=\"203.0.113.9:_a.b-C_9\", for=\"[fd00::5]:_x\""], "203.0.113.9");
+        for no_node in ["\"203.0.113.9:_\"", "\"203.0.113.9:_a b\"", "\"::1:_a\"", "\"_a:_b\""] {
+            check(&[&format!("for={no_node}")], "10.0.0.1");
+        }
         check(&["for=203.0.113.9;host=\"x;for=1.1.1.1\""], "203.0.113.9");
         check(&["proto=https"], "10.0.0.1");
         check(&["for=1.1.1.1;for=2.2.2.2"], "10.0.0.1");

@@ -43,6 +43,22 @@ impl ClientHeader {
         }
     }
 
+    /// The entries of a request's list, the last one first; empty members say nothing (RFC 9110 section 5.6.1.2).
+    fn entries(self, head: &RequestHead) -> impl Iterator<Item = &[u8]> {
+        let is_ours = |name: &[u8]| name.eq_ignore_ascii_case(self.name().as_bytes());
+        let lines: Vec<_> =
+            head.raw_fields().filter(|(name, _)| is_ours(name)).map(|(_, value)| value).collect();
+        entries(lines.into_iter().rev())
+    }
+
+    /// The last of them, in their order, as far as each ends with its quotes closed: an open one would hide from the next reader
+    /// what is written behind it.
+    pub(crate) fn closed_entries(self, head: &RequestHead) -> Vec<&[u8]> {
+        let mut closed: Vec<_> = self.entries(head).take_while(|entry| is_closed(entry)).collect();
+        closed.reverse();
+        closed
+    }
+
     fn address(self, entry: &[u8]) -> Option<IpAddr> {
         match self {
             Self::XForwardedFor => node_address(entry),
@@ -128,19 +144,13 @@ impl TrustedProxies {
 
     /// The client of a request that came from the proxy `peer`.
     pub(crate) fn client(&self, head: &RequestHead, peer: Option<IpAddr>) -> Option<IpAddr> {
-        let name = self.header.name();
-        let lines: Vec<_> = head
-            .fields()
-            .filter(|(field, _)| field.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value)
-            .collect();
-        self.client_of(lines.into_iter().rev(), peer)
+        self.client_of(self.header.entries(head), peer)
     }
 
-    /// `lines` from the last to the first.
-    fn client_of<'a>(&self, lines: impl Iterator<Item = &'a [u8]>, peer: Option<IpAddr>) -> Option<IpAddr> {
+    /// `entries` from the last to the first.
+    fn client_of<'a>(&self, entries: impl Iterator<Item = &'a [u8]>, peer: Option<IpAddr>) -> Option<IpAddr> {
         let mut client = peer;
-        for entry in lines.flat_map(EntriesFromTheEnd::of) {
+        for entry in entries {
             let Some(address) = self.header.address(entry) else { return client };
             client = Some(address);
             if !self.trusts(client) {
@@ -151,7 +161,26 @@ impl TrustedProxies {
     }
 }
 
-/// The entries of a list, the last one first; commas inside quotes divide nothing.
+/// The entries of `lines`, which come from the last to the first.
+fn entries<'a>(lines: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = &'a [u8]> {
+    lines.flat_map(EntriesFromTheEnd::of).filter(|entry| !entry.is_empty())
+}
+
+/// Whether all quoted strings of an entry end in it (RFC 9110 section 5.6.4).
+fn is_closed(entry: &[u8]) -> bool {
+    let mut is_quoted = false;
+    let mut bytes = entry.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => is_quoted = !is_quoted,
+            b'\\' if is_quoted => _ = bytes.next(),
+            _ => {}
+        }
+    }
+    !is_quoted
+}
+
+/// The entries of a line, the last one first; commas inside quotes divide nothing.
 struct EntriesFromTheEnd<'a> {
     left: Option<&'a [u8]>,
 }
@@ -233,7 +262,7 @@ mod tests {
 
     fn client(header: ClientHeader, lines: &[&str]) -> String {
         let lines = lines.iter().rev().map(|line| line.as_bytes());
-        proxies(header).client_of(lines, Some([10, 0, 0, 1].into())).unwrap().to_string()
+        proxies(header).client_of(entries(lines), Some([10, 0, 0, 1].into())).unwrap().to_string()
     }
 
     #[test]
@@ -272,10 +301,21 @@ mod tests {
         check(&["203.0.113.9:1234"], "203.0.113.9");
         check(&["[2001:db8::1]:1234, fd00::5"], "2001:db8::1");
         check(&["::ffff:203.0.113.9"], "203.0.113.9");
-        for unreadable in ["", "unknown", "1.1.1.1, x", "1.1.1.1,", "1.1.1.1 2.2.2.2"] {
+        for unreadable in ["", "unknown", "1.1.1.1, x", "1.1.1.1 2.2.2.2"] {
             check(&[unreadable], "10.0.0.1");
         }
         check(&["1.1.1.1, unknown, 10.0.0.2"], "10.0.0.2");
+    }
+
+    #[test]
+    fn an_empty_member_of_a_list_says_nothing() {
+        for line in ["203.0.113.9,", "203.0.113.9, , 10.0.0.2", ",203.0.113.9,\t,", " , 203.0.113.9"] {
+            assert_eq!(
+                client(ClientHeader::XForwardedFor, &["1.1.1.1", line, "", " ,"]),
+                "203.0.113.9",
+                "{line}"
+            );
+        }
     }
 
     #[test]
@@ -317,7 +357,7 @@ mod tests {
         #[test]
         fn any_bytes_are_read_without_panic(lines in proptest::collection::vec(any::<Vec<u8>>(), 0..4)) {
             for header in ClientHeader::ALL {
-                let _ = proxies(header).client_of(lines.iter().map(Vec::as_slice), None);
+                let _ = proxies(header).client_of(entries(lines.iter().map(Vec::as_slice)), None);
             }
         }
     }

@@ -71,6 +71,24 @@ fn an_empty_line_of_a_trusted_proxy_makes_no_empty_member_of_a_list() {
 }
 
 #[test]
+fn empty_members_of_a_list_are_not_sent_on() {
+    let addresses = "X-Forwarded-For: ,x,, y ,\r\nX-Forwarded-For: ,\r\nX-Forwarded-For: z\r\n";
+    assert_eq!(told(ClientHeader::XForwardedFor, addresses)[1], "x, y, z, ");
+    let forwarded = "Forwarded: , for=x;host=\",,\",\t, for=y,\r\n";
+    assert_eq!(told(ClientHeader::Forwarded, forwarded)[0], "for=x;host=\",,\", for=y, ");
+}
+
+#[test]
+fn an_open_quote_of_a_client_hides_nothing_that_was_written_behind_it() {
+    for forged in ["for=1.1.1.1, for=\"2.2.2.2", "for=\"2.2.2.2\\\"", "for=x;host=\"a\";by=\"", "\""] {
+        let behind = format!("Forwarded: {forged}, for=203.0.113.9\r\nForwarded: for=127.0.0.5\r\n");
+        let expect = ["for=203.0.113.9, for=127.0.0.5, ", "203.0.113.9, "];
+        assert_eq!(told(ClientHeader::Forwarded, &behind), expect, "{forged}");
+        assert_eq!(told(ClientHeader::Forwarded, &format!("Forwarded: {forged}\r\n"))[0], "", "{forged}");
+    }
+}
+
+#[test]
 fn nobody_but_a_trusted_proxy_says_where_a_request_came_from() {
     let request = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 10.9.9.9\r\nForwarded: for=10.9.9.9\r\n\
                    X-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\nX-Forwarded-Port: 1\r\nX-Real-IP: 1\r\nVia: 1.1 first\r\n\r\n";

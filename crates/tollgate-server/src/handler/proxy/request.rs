@@ -171,20 +171,15 @@ fn is_named_by_connection(head: &RequestHead, name: &[u8]) -> bool {
     lines.flat_map(|(_, value)| connection_options(value)).any(|option| option.eq_ignore_ascii_case(name))
 }
 
-/// The lines of a field that say something: an empty one would make an empty member of a list, which nobody may send (RFC 9110
-/// section 5.6.1.1).
-fn values<'h>(head: &'h RequestHead, name: &str) -> impl Iterator<Item = &'h [u8]> {
-    let lines = head.raw_fields().filter(|(field, _)| field.eq_ignore_ascii_case(name.as_bytes()));
-    lines.map(|(_, value)| value).filter(|value| !value.is_empty())
-}
-
 /// What a list of addresses says before us: what trusted proxies wrote in theirs. The other one they let pass as anybody sent it,
 /// so that it begins anew, with the client that theirs names.
 fn told(exchange: &Exchange, list: ClientHeader) -> Vec<Cow<'_, [u8]>> {
     let request = &exchange.request;
     match exchange.told_by {
         None => Vec::new(),
-        Some(header) if header == list => values(&request.head, list.name()).map(Cow::from).collect(),
+        Some(header) if header == list => {
+            header.closed_entries(&request.head).into_iter().map(Cow::from).collect()
+        }
         Some(_) => {
             let canonical = |address: Option<IpAddr>| address.map(|address| address.to_canonical());
             let client =

@@ -142,7 +142,7 @@ impl<S: Transport> Connection<S> {
     /// Reads the header of the proxy; without a sound one in time the connection ends, and nothing of it is a request.
     async fn read_proxy_header(&mut self, peer: Option<IpAddr>) -> Result<Option<IpAddr>, Gone> {
         let timeout = self.limits().head_timeout;
-        self.slot.arm(Phase::Head, timeout);
+        self.slot.arm(Phase::Silent, timeout);
         loop {
             match proxy_header::parse(&self.input) {
                 Ok(Some(header)) => {
@@ -154,7 +154,8 @@ impl<S: Transport> Connection<S> {
                         ProxySource::UnixClient => None,
                     });
                 }
-                Ok(None) => {}
+                Ok(None) if self.input.is_empty() => {}
+                Ok(None) => self.slot.pass_to(Phase::Head),
                 Err(error) => {
                     tracing::debug!(?peer, "connection refused: {error}");
                     return Err(Gone);

@@ -21,6 +21,8 @@ const IDLE_GRACE: Duration = Duration::from_millis(TICK.as_millis() as u64 * 3 /
 pub(super) enum Phase {
     /// Between two requests.
     Idle,
+    /// Before the first byte of a PROXY header.
+    Silent,
     Head,
     Body,
     /// The handler's time, which has its own bounds.
@@ -79,7 +81,7 @@ impl Deadlines {
             let phase = cells.phase.get();
             let limit = if phase == Phase::Idle { now + hurry } else { now };
             let is_drained = match phase {
-                Phase::Idle => drained >= Some(IDLE_GRACE),
+                Phase::Idle | Phase::Silent => drained >= Some(IDLE_GRACE),
                 Phase::Events => drained.is_some(),
                 _ => false,
             };
@@ -135,6 +137,11 @@ impl Slot {
         if is_new || (self.cells.due.get().is_none() && !self.is_over()) {
             self.extend(timeout);
         }
+    }
+
+    /// Goes on in another phase, with the time that is left.
+    pub(super) fn pass_to(&self, phase: Phase) {
+        self.cells.phase.set(phase);
     }
 
     /// Gives a phase more time for bytes that came or went at `rate` a second, up to an instant; without a rate, all
@@ -273,15 +280,16 @@ mod tests {
     #[test]
     fn in_a_hurry_the_idle_end_and_no_others() {
         let (_, deadlines) = deadlines();
-        let (idle, busy) = (Deadlines::enter(&deadlines), Deadlines::enter(&deadlines));
-        for (slot, phase) in [(&idle, Phase::Idle), (&busy, Phase::Head)] {
+        let [idle, busy, silent] = [Phase::Idle, Phase::Head, Phase::Silent].map(|phase| {
+            let slot = Deadlines::enter(&deadlines);
             slot.set(Phase::Handling);
             slot.arm(phase, Duration::from_secs(75));
-        }
+            slot
+        });
         deadlines.sweep(Duration::from_secs(70));
-        assert!(!idle.is_over() && !busy.is_over());
+        assert!(!idle.is_over() && !busy.is_over() && !silent.is_over());
         deadlines.sweep(Duration::from_secs(76));
-        assert!(idle.is_over() && !busy.is_over());
+        assert!(idle.is_over() && !busy.is_over() && !silent.is_over());
     }
 
     #[test]

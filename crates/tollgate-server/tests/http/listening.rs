@@ -129,6 +129,22 @@ fn a_proxy_header_that_does_not_come_in_time_ends_the_connection() {
     assert!(begun.elapsed() >= Duration::from_millis(300));
 }
 
+#[test]
+fn a_drain_does_not_wait_for_proxy_headers_that_did_not_begin_to_come() {
+    let long = Duration::from_secs(60);
+    let server = Site::new().handler("/", WHO).tune(|options| {
+        options.listen[0].proxy_protocol = true;
+        options.connection.head_timeout = long;
+        options.drain_timeout = long;
+    });
+    let server = server.start();
+    let peer = server.connect();
+    let begun = Instant::now();
+    drop(server.drain());
+    assert!(begun.elapsed() < long / 4, "{:?}", begun.elapsed());
+    drop(peer);
+}
+
 fn trusting(header: ClientHeader, networks: &[&str]) -> Running {
     let networks = networks.iter().map(|network| network.parse().unwrap()).collect();
     let proxies = TrustedProxies { networks, unix: false, header };

@@ -177,7 +177,7 @@ impl Reply {
         Self::text(status, text).with("Tollgate-Outcome", "refused").with("Retry-After", "1")
     }
 
-    /// Adds what a written reply said about its request.
+    /// Adds what a written reply, from its final head on, said about its request.
     fn with_kept_fields(mut self, written: &[u8]) -> Self {
         let head = written.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).skip(1);
         for line in head.take_while(|line| !line.is_empty()) {

@@ -199,7 +199,7 @@ impl Replies {
                     is_last_replaced = true;
                     (entry.writing.framing, entry.writing.level) = (Framing::Length, None);
                     entry.tally.status = reply.status;
-                    let reply = reply.with_kept_fields(written);
+                    let reply = reply.with_kept_fields(&self.bytes[entry.head..end]);
                     write_head(&mut bytes, &reply, None, entry.writing);
                     if !entry.writing.is_head {
                         bytes.extend_from_slice(&reply.content);

@@ -6,6 +6,7 @@ use std::fs;
 use tollgate_log::Level;
 
 use crate::asking::get;
+use crate::backend::FakeBackend;
 use crate::peer::Peer;
 use crate::site::{Running, Site};
 
@@ -37,6 +38,23 @@ fn with_lost_record(server: &Running, others: &[&str]) -> Peer {
 #[test]
 fn a_reply_whose_record_is_lost_says_that_the_connection_ends() {
     with_lost_record(&server(), &[]).expect_end();
+}
+
+#[test]
+fn a_reply_whose_record_is_lost_keeps_its_id_also_where_interim_replies_went_before_it() {
+    let backend = FakeBackend::replying(
+        "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\nVary: Early\r\n\r\n\
+         HTTP/1.1 200 OK\r\nVary: Accept\r\nContent-Length: 2\r\n\r\nok",
+    );
+    let site = Site::new().log_may_fail().stream("kept", Level::Synced, &["path text request.path"]);
+    let site = site.proxy("/*", backend.options(), |_| {}).tune(|options| options.routes[0].stream = Some(0));
+    let server = site.start();
+    server.take_log_folder();
+    let mut peer = server.connect();
+    peer.send(get("/"));
+    let lost = peer.reply(false);
+    assert_eq!((lost.status, lost.field("vary")), (503, Some("Accept")), "{lost:?}");
+    assert!(lost.field("x-request-id").is_some(), "{lost:?}");
 }
 
 #[test]

@@ -120,10 +120,7 @@ pub(super) struct CollectedItem<'a> {
 
 impl<'a> CollectedItem<'a> {
     pub(super) fn new(item: &Item<'a>, place: usize, plan: &StreamPlan) -> Result<Self, String> {
-        let whole = match item {
-            Item::Json(value) => *value,
-            Item::Unparsable { reason, .. } => return Err(reason.clone()),
-        };
+        let whole = item.value()?;
         if !whole.get().starts_with('{') {
             return Err("item is no JSON object".to_owned());
         }

@@ -14,22 +14,27 @@ pub(super) enum SplitError {
     TooMany,
 }
 
-/// One item: its text, and what is wrong with it already.
-#[derive(Debug)]
+/// One item.
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Item<'a> {
     Json(&'a RawValue),
-    /// A line that is no JSON.
-    Unparsable {
-        text: &'a [u8],
-        reason: String,
-    },
+    /// Read when it is recorded, as there may be more of them than that comes to.
+    Line(&'a [u8]),
 }
 
 impl<'a> Item<'a> {
-    pub(super) fn text(&self) -> &'a [u8] {
+    pub(super) fn text(self) -> &'a [u8] {
         match self {
             Self::Json(value) => value.get().as_bytes(),
-            Self::Unparsable { text, .. } => text,
+            Self::Line(line) => line,
+        }
+    }
+
+    /// Its JSON; or what is wrong with it.
+    pub(super) fn value(self) -> Result<&'a RawValue, String> {
+        match self {
+            Self::Json(value) => Ok(value),
+            Self::Line(line) => json_of(line).map_err(|error| format!("item is no JSON: {error}")),
         }
     }
 }
@@ -39,16 +44,26 @@ impl<'a> Item<'a> {
 /// # Errors
 /// The body is neither, or has more than [`ITEMS_MAX`].
 pub(super) fn split(body: &[u8]) -> Result<Vec<Item<'_>>, SplitError> {
-    let error = match serde_json::from_slice::<&RawValue>(body) {
+    let error = match json_of(body) {
         Ok(value) => return of_value(value),
         Err(error) => error,
     };
-    let items: Vec<_> = lines(body).take(ITEMS_MAX + 1).map(of_line).collect();
-    match items.first() {
-        Some(Item::Json(_)) if items.len() > ITEMS_MAX => Err(SplitError::TooMany),
-        Some(Item::Json(_)) if items.len() > 1 => Ok(items),
-        _ => Err(SplitError::Malformed(format!("the content is no JSON: {error}"))),
+    let mut lines = lines(body);
+    let [Some(first), Some(second)] = [lines.next(), lines.next()] else { return Err(malformed(&error)) };
+    if json_of(first).is_err() {
+        return Err(malformed(&error));
     }
+    let items = [first, second].into_iter().chain(lines).take(ITEMS_MAX + 1).map(Item::Line);
+    let items: Vec<_> = items.collect();
+    if items.len() > ITEMS_MAX { Err(SplitError::TooMany) } else { Ok(items) }
+}
+
+fn json_of(text: &[u8]) -> Result<&RawValue, serde_json::Error> {
+    serde_json::from_slice(text)
+}
+
+fn malformed(error: &serde_json::Error) -> SplitError {
+    SplitError::Malformed(format!("the content is no JSON: {error}"))
 }
 
 fn of_value(value: &RawValue) -> Result<Vec<Item<'_>>, SplitError> {
@@ -93,13 +108,6 @@ fn lines(body: &[u8]) -> impl Iterator<Item = &[u8]> {
     body.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty())
 }
 
-fn of_line(line: &[u8]) -> Item<'_> {
-    match serde_json::from_slice(line) {
-        Ok(value) => Item::Json(value),
-        Err(error) => Item::Unparsable { text: line, reason: format!("item is no JSON: {error}") },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,6 +150,7 @@ mod tests {
     #[test]
     fn bytes_that_are_no_text_spoil_their_line_only() {
         let items = split(b"{\"a\":1}\n{\"a\":\"\xff\"}\n").unwrap();
-        assert!(matches!(items.as_slice(), [Item::Json(_), Item::Unparsable { .. }]), "{items:?}");
+        let are_json: Vec<_> = items.iter().map(|item| item.value().is_ok()).collect();
+        assert_eq!(are_json, [true, false], "{items:?}");
     }
 }

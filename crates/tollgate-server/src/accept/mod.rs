@@ -99,17 +99,15 @@ impl Acceptor {
     }
 
     /// Takes the queue itself: the runtime may not have heard of the last connections.
-    fn accept_queued(&mut self, worker: &Rc<Worker>) -> io::Result<()> {
-        loop {
-            match accept(self.socket.get_ref()) {
-                Ok((socket, peer)) => self.place(worker, socket, peer),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error),
-            }
+    fn accept_queued(&self, worker: &Rc<Worker>) -> io::Result<()> {
+        for queued in queued(|| accept(self.socket.get_ref())) {
+            let (socket, peer) = queued?;
+            self.place(worker, socket, peer);
         }
+        Ok(())
     }
 
-    fn place(&mut self, worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>) {
+    fn place(&self, worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>) {
         let (family, crowd) = (self.family, &worker.crowd);
         worker.cells.count_accepted();
         let Some(socket) = crowd.spares.unless_lacking(socket) else {
@@ -134,20 +132,7 @@ impl Acceptor {
 
     async fn failed(&mut self, worker: &Worker, error: &io::Error) {
         match Errno::from_io_error(error) {
-            // accept(2): errors of the connection that was to be accepted. A peer that left is no trouble.
-            Some(
-                Errno::CONNABORTED
-                | Errno::INTR
-                | Errno::PERM
-                | Errno::PROTO
-                | Errno::NETDOWN
-                | Errno::NOPROTOOPT
-                | Errno::HOSTDOWN
-                | Errno::NONET
-                | Errno::HOSTUNREACH
-                | Errno::OPNOTSUPP
-                | Errno::NETUNREACH,
-            ) => {}
+            _ if is_of_one_connection(error) => {}
             // What was only kept makes room for who comes.
             Some(Errno::MFILE | Errno::NFILE) if worker.service().shelf.clear() => {}
             Some(Errno::MFILE | Errno::NFILE) => {
@@ -219,9 +204,62 @@ fn open(worker: &Rc<Worker>, accepted: Accepted) {
     });
 }
 
+/// What is in the queue of a listener, up to an error that is not about one connection alone.
+fn queued<T>(mut accept: impl FnMut() -> io::Result<T>) -> impl Iterator<Item = io::Result<T>> {
+    std::iter::from_fn(move || {
+        loop {
+            match accept() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+                Err(error) if is_of_one_connection(&error) => {}
+                accepted => return Some(accepted),
+            }
+        }
+    })
+}
+
+/// accept(2): errors of the connection that was to be accepted. A peer that left is no trouble.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(
+            Errno::CONNABORTED
+                | Errno::INTR
+                | Errno::PERM
+                | Errno::PROTO
+                | Errno::NETDOWN
+                | Errno::NOPROTOOPT
+                | Errno::HOSTDOWN
+                | Errno::NONET
+                | Errno::HOSTUNREACH
+                | Errno::OPNOTSUPP
+                | Errno::NETUNREACH,
+        )
+    )
+}
+
 fn accept(listener: &OwnedFd) -> io::Result<(OwnedFd, Option<IpAddr>)> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (socket, peer) = rustix::net::acceptfrom_with(listener, flags)?;
     let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
     Ok((socket, peer.map(|peer| peer.ip().to_canonical())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_left_the_queue_leaves_the_others_there() {
+        let check = |came: &[Result<u8, Errno>], expect: &[Result<u8, Errno>]| {
+            let mut came = came.iter().copied();
+            let mut accepted = queued(|| came.next().unwrap().map_err(io::Error::from));
+            for expect in expect {
+                let found = accepted.next().unwrap();
+                assert_eq!(found.map_err(|error| Errno::from_io_error(&error).unwrap()), *expect);
+            }
+        };
+        check(&[Ok(1), Err(Errno::CONNABORTED), Err(Errno::INTR), Ok(2)], &[Ok(1), Ok(2)]);
+        check(&[Err(Errno::PROTO), Err(Errno::MFILE)], &[Err(Errno::MFILE)]);
+        assert!(queued(|| -> io::Result<()> { Err(Errno::AGAIN.into()) }).next().is_none());
+    }
 }

@@ -81,6 +81,11 @@ impl Admission {
         owed < ALL
     }
 
+    /// A connection was refused with what it asked, before it was accepted.
+    pub(crate) fn note_turned_away(&self) {
+        self.refusals.note();
+    }
+
     /// Sends a probe, or looks how long one is out.
     fn look(&self, now: Instant) {
         let since = now.saturating_duration_since(self.sent.get());

@@ -78,14 +78,16 @@ impl Acceptor {
                 _ = orders.wait_for(|order| *order == Order::Drain) => break,
             };
             match accepted {
-                Ok((socket, peer)) => match turns.fate() {
-                    Fate::Served => self.place(&worker, socket, peer),
-                    Fate::Refused => {
-                        if let Some(unasked) = turn_away(&worker, socket) {
-                            self.place(&worker, unasked, peer);
-                        }
+                Ok((socket, peer)) => {
+                    worker.cells.count_accepted();
+                    let stays = match turns.fate() {
+                        Fate::Served => Some(socket),
+                        Fate::Refused => turn_away(&worker, socket),
+                    };
+                    if let Some(socket) = stays {
+                        self.place(&worker, socket, peer);
                     }
-                },
+                }
                 Err(error) => self.failed(&worker, &error).await,
             }
             turns.pass(self.socket.get_ref(), worker.admission.age_max()).await;
@@ -102,6 +104,7 @@ impl Acceptor {
     fn accept_queued(&self, worker: &Rc<Worker>) -> io::Result<()> {
         for queued in queued(|| accept(self.socket.get_ref())) {
             let (socket, peer) = queued?;
+            worker.cells.count_accepted();
             self.place(worker, socket, peer);
         }
         Ok(())
@@ -109,7 +112,6 @@ impl Acceptor {
 
     fn place(&self, worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>) {
         let (family, crowd) = (self.family, &worker.crowd);
-        worker.cells.count_accepted();
         let Some(socket) = crowd.spares.unless_lacking(socket) else {
             unserved(worker, &worker.arrivals.descriptors);
             return worker.cells.count_closed();

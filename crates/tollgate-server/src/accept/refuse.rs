@@ -43,6 +43,7 @@ pub(super) fn turn_away(worker: &Worker, socket: OwnedFd) -> Option<OwnedFd> {
     match recv(&socket, &mut asked, RecvFlags::DONTWAIT) {
         Ok((_, bytes)) => {
             worker.cells.count_refusal(Refusal::Behind);
+            worker.admission.note_turned_away();
             let is_head = asked[..bytes].starts_with(b"HEAD ");
             if bytes == TURNED_AWAY_BYTES {
                 pass_over(&socket, &mut asked);

@@ -378,6 +378,19 @@ fn those_who_wait_to_be_accepted_are_refused_too_when_the_worker_is_behind() {
 }
 
 #[test]
+fn those_who_are_refused_before_they_are_accepted_count_among_the_connections() {
+    let busy = BusyServer::start();
+    let accepted = || busy.server.watch().status().accepted;
+    let mut expect = accepted();
+    busy.crowds(&[FIXED], |mut peers| {
+        let replies: Vec<_> = peers.iter_mut().map(|peer| peer.reply(false)).collect();
+        expect += peers.len() as u64;
+        assert_eq!(accepted(), expect);
+        replies.iter().any(is_of_one_turned_away)
+    });
+}
+
+#[test]
 fn who_waits_to_be_accepted_and_has_not_asked_yet_is_not_refused() {
     BusyServer::start().crowds(&[FIXED, FIXED, ""], |mut peers| {
         let mut silent: Vec<_> = (0..peers.len() / 3).map(|n| peers.remove(2 * n + 2)).collect();

@@ -135,7 +135,12 @@ impl<S: Transport> Connection<S> {
         let reads = self.input.is_empty() && *half == PeerHalf::Open;
         let Self { stream, slot, worker, input, queue, .. } = self;
         let mut reading = pin!(async {
-            if reads { read(stream, slot, &worker.scratch, input).await } else { pending().await }
+            if !reads {
+                return pending().await;
+            }
+            let came = read(stream, slot, &worker.scratch, input).await;
+            worker.cells.count_received(input.len());
+            came
         });
         let mut pause = pin!(async {
             match heartbeat {

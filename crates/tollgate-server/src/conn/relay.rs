@@ -44,8 +44,9 @@ impl<S: Transport> Connection<S> {
             }
             if reads {
                 // Bytes are more requests, which wait.
-                if ready!(worker.scratch.poll_read(stream, context, input))? == 0 {
-                    *half = PeerHalf::Closed;
+                match ready!(worker.scratch.poll_read(stream, context, input))? {
+                    0 => *half = PeerHalf::Closed,
+                    bytes => worker.cells.count_received(bytes),
                 }
                 reads = false;
             }

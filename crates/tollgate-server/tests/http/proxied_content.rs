@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tollgate_faults::{Backend, Fault};
 use tollgate_server::{BackendOptions, BreakerOptions, BreakerState, ProxySpec, Timeouts};
 
+use crate::asking::PATIENCE;
 use crate::backend::FakeBackend;
 use crate::peer::Peer;
 use crate::site::{Running, Site};
@@ -50,6 +51,37 @@ fn content_that_comes_after_its_head_is_waited_for() {
             peer.expect("200", content);
         }
         assert_eq!(backend.connections(), 1, "the connection is kept");
+    }
+}
+
+#[test]
+fn what_comes_while_a_content_is_passed_on_counts_as_received() {
+    let long = "x".repeat(300_000);
+    let (length, size) = (long.len() + 5, long.len() + 3);
+    for (begun, rest) in [
+        (format!("Content-Length: {length}\r\n\r\n{long}hel"), "lo"),
+        (format!("Transfer-Encoding: chunked\r\n\r\n{size:x}\r\n{long}hel\r\n"), "2\r\nlo\r\n0\r\n\r\n"),
+    ] {
+        let (release, gate) = std::sync::mpsc::channel::<()>();
+        let gate = std::sync::Mutex::new(gate);
+        let backend = FakeBackend::start(move |taken| {
+            while taken.request().is_some() {
+                taken.send(format!("HTTP/1.1 200 OK\r\n{begun}"));
+                gate.lock().unwrap().recv().unwrap();
+                taken.send(rest);
+            }
+        });
+        let server = Site::new().proxy("/*", backend.options(), plain).start();
+        let mut peer = server.connect();
+        peer.send(GET);
+        peer.through(b"hel");
+        peer.send(GET);
+        let asked = Instant::now();
+        while server.watch().status().received_bytes < 2 * GET.len() as u64 {
+            assert!(asked.elapsed() < PATIENCE, "{rest}");
+        }
+        release.send(()).unwrap();
+        release.send(()).unwrap();
     }
 }
 

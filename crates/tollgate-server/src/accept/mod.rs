@@ -35,6 +35,9 @@ use turn::{Fate, Turns};
 /// How long accepting pauses after an error, which is one of the system's: no descriptors, no memory.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// What the queue of a listener has at most: some errors leave it as it is.
+const QUEUED_MAX: usize = 1 << 16;
+
 /// A connection on its way to a worker.
 pub(crate) struct Accepted {
     pub(crate) seat: Seat,
@@ -206,17 +209,12 @@ fn open(worker: &Rc<Worker>, accepted: Accepted) {
     });
 }
 
-/// What is in the queue of a listener, up to an error that is not about one connection alone.
-fn queued<T>(mut accept: impl FnMut() -> io::Result<T>) -> impl Iterator<Item = io::Result<T>> {
-    std::iter::from_fn(move || {
-        loop {
-            match accept() {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
-                Err(error) if is_of_one_connection(&error) => {}
-                accepted => return Some(accepted),
-            }
-        }
-    })
+/// What is in the queue of a listener, but for what is wrong with one connection alone.
+fn queued<T>(accept: impl FnMut() -> io::Result<T>) -> impl Iterator<Item = io::Result<T>> {
+    let is_there =
+        |came: &io::Result<T>| !matches!(came, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+    let is_ours = |came: &io::Result<T>| !matches!(came, Err(error) if is_of_one_connection(error));
+    std::iter::repeat_with(accept).take(QUEUED_MAX).take_while(is_there).filter(is_ours)
 }
 
 /// accept(2): errors of the connection that was to be accepted. A peer that left is no trouble.
@@ -262,6 +260,8 @@ mod tests {
         };
         check(&[Ok(1), Err(Errno::CONNABORTED), Err(Errno::INTR), Ok(2)], &[Ok(1), Ok(2)]);
         check(&[Err(Errno::PROTO), Err(Errno::MFILE)], &[Err(Errno::MFILE)]);
-        assert!(queued(|| -> io::Result<()> { Err(Errno::AGAIN.into()) }).next().is_none());
+        for error in [Errno::AGAIN, Errno::PERM] {
+            assert!(queued(|| -> io::Result<()> { Err(error.into()) }).next().is_none());
+        }
     }
 }

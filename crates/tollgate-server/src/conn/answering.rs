@@ -66,7 +66,13 @@ impl<S: Transport> Connection<S> {
         let client = self.client.of(&head, &worker, &self.rules);
         let received = match client {
             Ok(client) => worker.receive(&service, &head, now.at, || client),
-            Err(TooMany) => Err(worker.refuse_client(&service, &head, TooMany.reply())),
+            Err(TooMany) => {
+                if head.framing().has_content() {
+                    // To read it would keep the connection that is one too many.
+                    self.reuse = Reuse::Linger;
+                }
+                Err(worker.refuse_client(&service, &head, TooMany.reply()))
+            }
         };
         let (destination, permit) = match received {
             Ok((found, permit)) => {
@@ -92,6 +98,8 @@ impl<S: Transport> Connection<S> {
         if arrived.is_answered() && arrived.head.expects_continue() {
             // RFC 9110 section 10.1.1: the client asked before it sent, and is told.
             self.reuse = Reuse::Linger;
+        }
+        if self.reuse == Reuse::Linger {
             self.answer(arrived, Body::default());
             return Ok(true);
         }

@@ -64,6 +64,9 @@ fn behind_a_trusted_proxy_a_connection_is_its_clients_as_soon_as_a_head_is_there
     other.send(post("Content-Length: 2\r\nExpect: 100-continue\r\n"));
     expect_refused(other, 429);
     let mut other = server.connect();
+    other.send(post("Content-Length: 4\r\n") + "ab");
+    expect_refused(other, 429);
+    let mut other = server.connect();
     other.send(post("Content-Length: 900000\r\n") + &"x".repeat(100_000));
     expect_refused(other, 429);
     slow.send("cd");

@@ -26,6 +26,7 @@ mod link;
 mod options;
 mod outgoing;
 mod pool;
+mod reach;
 mod resolver;
 mod snapshot;
 mod streamed;

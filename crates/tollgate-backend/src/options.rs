@@ -125,7 +125,7 @@ impl Default for BreakerOptions {
     }
 }
 
-/// Which requests are sent again, to another address.
+/// Which requests are sent again, to another address; those of which nothing was sent go on in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryOptions {
     /// How often one request is.

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustls::pki_types::ServerName;
 
 use crate::breaker::{Breaker, Change, Pass, Verdict};
+use crate::reach::Reach;
 use crate::tls::server_name;
-use crate::{Address, BackendOptions, BreakerOptions, Scheme};
+use crate::{Address, BackendOptions, BreakerOptions, FailureKind, Phase, Scheme};
 
 /// Where connections lead.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +63,7 @@ impl fmt::Display for Place {
 pub(crate) struct Target {
     pub(crate) place: Place,
     pub(crate) breaker: Breaker,
+    pub(crate) reach: Reach,
     /// Requests that it was asked and has not answered.
     pub(crate) outstanding: AtomicUsize,
     /// Connections that workers keep.
@@ -73,6 +75,7 @@ impl Target {
         Self {
             place,
             breaker: Breaker::new(breaker),
+            reach: Reach::default(),
             outstanding: AtomicUsize::new(0),
             idle: AtomicUsize::new(0),
         }
@@ -80,6 +83,25 @@ impl Target {
 
     pub(crate) fn outstanding(&self) -> usize {
         self.outstanding.load(Ordering::Relaxed)
+    }
+
+    /// Lets a request through, if it may be.
+    pub(crate) fn admit(&self, now_ms: u64) -> Option<Pass> {
+        let pass = self.breaker.admit(now_ms)?;
+        self.reach.try_on(now_ms);
+        Some(pass)
+    }
+
+    /// Takes what became of a connection that was to be made, and tells of news.
+    pub(crate) fn connected(&self, backend: &str, result: Result<(), (Phase, &FailureKind)>, now_ms: u64) {
+        let address = &self.place;
+        match result {
+            Ok(()) if self.reach.find() => tracing::info!(backend, %address, "connected again"),
+            Err((phase, kind)) if kind.blames_backend() && self.reach.lose(now_ms) => {
+                tracing::warn!(backend, %address, "not connected, {phase}: {kind}");
+            }
+            Ok(()) | Err(_) => {}
+        }
     }
 
     /// Takes what became of a request, and tells of a breaker that changed.

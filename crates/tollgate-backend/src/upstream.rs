@@ -141,6 +141,7 @@ impl Upstream {
         let place = entered.map_err(|kind| self.failure(None, Phase::Admission, kind))?;
         self.shared.budget.deposit();
         let mut tried: Vec<Arc<Target>> = Vec::new();
+        let mut resent = 0;
         let mut kept = Kept::MayServe;
         let mut last = None;
         loop {
@@ -174,9 +175,8 @@ impl Upstream {
                     let may_retry = (request.is_repeatable() || is_untouched)
                         && !matches!(failure.phase, Phase::Head)
                         && failure.kind.blames_backend()
-                        && tried.len() <= options.retries.max as usize
                         && now < end;
-                    if !may_retry || self.targets().len() <= tried.len() || !self.shared.budget.withdraw() {
+                    if !may_retry || !self.may_go_on(&tried, is_untouched, &mut resent, now) {
                         return Err(failure);
                     }
                     tracing::debug!("sent again: {failure}");
@@ -186,33 +186,44 @@ impl Upstream {
         }
     }
 
-    /// Picks the address that has the fewest requests outstanding, among those that may be asked.
+    /// Whether a request that may be asked of another address is: within the bounds of retries, or free of them where nothing
+    /// of it was sent, so that no backend works twice for it. But where all that is left could not be connected to, each
+    /// request would knock at every door of a backend that is down.
+    fn may_go_on(&self, tried: &[Arc<Target>], is_untouched: bool, resent: &mut u32, now: Instant) -> bool {
+        let (targets, now_ms) = (self.targets(), self.shared.ms(now));
+        let is_promising = |target: &Arc<Target>| {
+            !is_among(tried, target)
+                && !target.reach.is_pausing(now_ms)
+                && target.breaker.refusal(now_ms).is_none()
+        };
+        if is_untouched && targets.iter().any(is_promising) {
+            return true;
+        }
+        let is_within = *resent < self.shared.options.retries.max
+            && tried.len() < targets.len()
+            && self.shared.budget.withdraw();
+        *resent += u32::from(is_within);
+        is_within
+    }
+
+    /// Picks an address among those that may be asked.
     fn pick(self: &Rc<Self>, tried: &[Arc<Target>], now: Instant) -> Result<Attempt, FailureKind> {
         let targets = self.targets();
         let now_ms = self.shared.ms(now);
-        let from = self.next.get();
-        self.next.set(from.wrapping_add(1));
-        let mut refused: Option<Duration> = None;
-        let mut best: Option<&Arc<Target>> = None;
-        for place in 0..targets.len() {
-            let target = &targets[from.wrapping_add(place) % targets.len()];
-            if tried.iter().any(|tried| Arc::ptr_eq(tried, target)) {
-                continue;
-            }
-            match target.breaker.refusal(now_ms) {
-                Some(wait) => refused = Some(refused.map_or(wait, |least| least.min(wait))),
-                None if best.is_some_and(|best| best.outstanding() <= target.outstanding()) => {}
-                None => best = Some(target),
+        // Another worker may take the last place among those that try: then the next look is for another address.
+        for _ in 0..targets.len() {
+            let place = best(&targets, self.next.get(), tried, now_ms)?;
+            if let Some(pass) = targets[place].admit(now_ms) {
+                self.next.set(place + 1);
+                return Ok(Attempt::new(self, &targets[place], pass));
             }
         }
-        // Another worker may have taken the last place among those that try.
-        let admitted = best.and_then(|target| Some((target, target.breaker.admit(now_ms)?)));
-        match (admitted, refused) {
-            (Some((target, pass)), _) => Ok(Attempt::new(self, target, pass)),
-            (None, Some(retry_after)) => Err(FailureKind::Open { retry_after }),
-            (None, None) if best.is_some() => Err(FailureKind::Open { retry_after: Duration::ZERO }),
-            (None, None) => Err(FailureKind::Unresolved),
-        }
+        let is_empty = targets.is_empty();
+        Err(if is_empty {
+            FailureKind::Unresolved
+        } else {
+            FailureKind::Open { retry_after: Duration::ZERO }
+        })
     }
 
     /// The addresses of this moment.
@@ -233,6 +244,41 @@ impl Upstream {
         let address = target.map(|target| target.place.to_string());
         Failure { backend: self.shared.options.name.clone(), address, phase, kind }
     }
+}
+
+/// The place of the address to be asked, looked for from one place on: of those that could be connected to the one that has the
+/// fewest requests outstanding, before the others.
+fn best(
+    targets: &[Arc<Target>],
+    from: usize,
+    tried: &[Arc<Target>],
+    now_ms: u64,
+) -> Result<usize, FailureKind> {
+    let mut refused: Option<Duration> = None;
+    let mut best = None;
+    for place in (0..targets.len()).map(|offset| (from + offset) % targets.len()) {
+        let target = &targets[place];
+        if is_among(tried, target) {
+            continue;
+        }
+        if let Some(wait) = target.breaker.refusal(now_ms) {
+            refused = Some(refused.map_or(wait, |least| least.min(wait)));
+            continue;
+        }
+        let rank = (target.reach.is_pausing(now_ms), target.outstanding());
+        if best.is_none_or(|(least, _)| rank < least) {
+            best = Some((rank, place));
+        }
+    }
+    match (best, refused) {
+        (Some((_, place)), _) => Ok(place),
+        (None, Some(retry_after)) => Err(FailureKind::Open { retry_after }),
+        (None, None) => Err(FailureKind::Unresolved),
+    }
+}
+
+fn is_among(targets: &[Arc<Target>], target: &Arc<Target>) -> bool {
+    targets.iter().any(|one| Arc::ptr_eq(one, target))
 }
 
 /// Statuses by which a backend says that it cannot serve, not that the request is wrong.
@@ -326,6 +372,8 @@ impl Attempt {
             let made = tokio::time::timeout_at(at.into(), made).await;
             let made =
                 made.unwrap_or_else(|_| Err(crate::exchange::late(at, end, timeouts.connect, &timeouts)));
+            let result = made.as_ref().map(drop).map_err(|kind| (phase, kind));
+            target.connected(&shared.options.name, result, shared.ms(Instant::now()));
             match made {
                 Ok(link) => {
                     count(&shared.counters.connects);
@@ -381,3 +429,6 @@ impl Drop for Attempt {
         self.target.outstanding.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,6 +28,7 @@ mod limits;
 mod listening;
 mod loaded;
 mod log_queue;
+mod lost_backends;
 mod lost_log;
 mod passing;
 mod peer;

@@ -1,0 +1,88 @@
+//! Whether an address can be connected to, as of the last try, shared by all workers without a lock.
+//!
+//! One that cannot is picked last for a pause, and then by one request again, which may have to wait for it: each try that
+//! fails doubles the pause. A breaker counts shares of many requests; this is what keeps few of them from a dead address.
+//!
+//! All of it is one word: up to when the pause lasts, and its number from 1; 0 while the address can be connected to.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Half of the first pause.
+const PAUSE_MS: u64 = 500;
+/// The number of the longest: 16 seconds.
+const PAUSES_MAX: u64 = 5;
+const NUMBER_BITS: u32 = 3;
+
+#[derive(Debug, Default)]
+pub(crate) struct Reach(AtomicU64);
+
+impl Reach {
+    /// Whether the last try to connect to it failed.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether others should be asked first.
+    pub(crate) fn is_pausing(&self, now_ms: u64) -> bool {
+        let (until_ms, number) = parts(self.0.load(Ordering::Relaxed));
+        number > 0 && now_ms < until_ms
+    }
+
+    /// It is about to be tried: where its pause is over the next begins, so that only one request waits for it.
+    pub(crate) fn try_on(&self, now_ms: u64) {
+        let next = |word: u64| {
+            let (until_ms, number) = parts(word);
+            (number > 0 && now_ms >= until_ms).then(|| paused(now_ms, (number + 1).min(PAUSES_MAX)))
+        };
+        // Another worker may have been faster.
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    }
+
+    /// Nobody took a connection; tells whether that is news.
+    pub(crate) fn lose(&self, now_ms: u64) -> bool {
+        let next = |word: u64| Some(paused(now_ms, parts(word).1.max(1)));
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) == Ok(0)
+    }
+
+    /// A connection was made; tells whether that is news.
+    pub(crate) fn find(&self) -> bool {
+        self.is_lost() && self.0.swap(0, Ordering::Relaxed) != 0
+    }
+}
+
+fn parts(word: u64) -> (u64, u64) {
+    (word >> NUMBER_BITS, word & ((1 << NUMBER_BITS) - 1))
+}
+
+fn paused(now_ms: u64, number: u64) -> u64 {
+    (now_ms + (PAUSE_MS << number)) << NUMBER_BITS | number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lost_pauses_and_is_tried_by_one_after_longer_and_longer_pauses() {
+        let reach = Reach::default();
+        assert!(!reach.find() && !reach.is_lost() && !reach.is_pausing(0));
+        let mut now_ms = 7;
+        assert!(reach.lose(now_ms), "it is news");
+        for pause_ms in [1_000, 2_000, 4_000, 8_000, 16_000, 16_000] {
+            assert!(reach.is_pausing(now_ms + pause_ms - 1) && !reach.is_pausing(now_ms + pause_ms));
+            now_ms += pause_ms;
+            reach.try_on(now_ms);
+            assert!(reach.is_pausing(now_ms), "only one tries it");
+            assert!(!reach.lose(now_ms));
+        }
+        assert!(reach.is_lost() && reach.find() && !reach.find() && !reach.is_lost());
+        assert!(reach.lose(now_ms) && reach.is_pausing(now_ms + 999) && !reach.is_pausing(now_ms + 1_000));
+    }
+
+    #[test]
+    fn all_that_fail_at_once_make_one_pause() {
+        let reach = Reach::default();
+        assert_eq!((0..100).filter(|_| reach.lose(3)).count(), 1);
+        assert!(!reach.is_pausing(1_003));
+    }
+}

@@ -1,16 +1,19 @@
 //! What the workers of a process share about one backend.
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::budget::RetryBudget;
 use crate::limit::Limit;
-use crate::resolver::Resolver;
+use crate::resolver::{Known, Looking, Lookup, Resolver, places, system};
 use crate::target::{Place, Target};
 use crate::{Address, AddressSnapshot, BackendOptions, BackendSnapshot, BreakerState, HandshakeFault};
 
-/// How long a start waits for names; later the addresses come when they are found.
+/// How long a start waits for all names; later the addresses come when they are found.
 const FIRST_LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// One backend.
@@ -23,8 +26,10 @@ pub struct Backend {
     targets: RwLock<Arc<[Arc<Target>]>>,
     /// Changes with the targets, so that workers need not look.
     version: AtomicU64,
+    /// Of each configured address that is a name.
+    known: Mutex<Vec<Known>>,
     begun: Instant,
-    _resolver: Option<Resolver>,
+    _resolver: Resolver,
 }
 
 /// What was counted since it was made.
@@ -52,40 +57,48 @@ pub(crate) fn count(counter: &AtomicU64) {
 }
 
 impl Backend {
-    /// Makes one. Names are looked up by a thread of its own, then and again; a name that is not found soon leaves the
-    /// backend without an address until it is.
+    /// Makes one. Names are looked up by threads of its own, then and again; a name that is not found soon leaves the
+    /// backend without its addresses until it is.
     pub fn new(options: BackendOptions) -> Arc<Self> {
-        let has_names = options.addresses.iter().any(|address| matches!(address, Address::Name { .. }));
-        let known = options.addresses.iter().filter_map(|address| match address {
-            Address::Socket { scheme, socket } => Some(Place::at(*socket, *scheme, address, &options)),
-            Address::Unix(path) => Some(Place::Unix(path.clone())),
-            Address::Name { .. } => None,
-        });
-        let targets: Vec<_> = known.map(|place| Arc::new(Target::new(place, &options.breaker))).collect();
-        let (resolver, looker) = if has_names { Resolver::new().unzip() } else { (None, None) };
+        Self::all(&[options], &[]).swap_remove(0)
+    }
+
+    /// Makes those of a configuration; one that did not change stays as it is, with its breakers and counters.
+    pub fn all(options: &[BackendOptions], before: &[Arc<Self>]) -> Vec<Arc<Self>> {
+        Self::all_by(options, before, system)
+    }
+
+    pub(crate) fn all_by(options: &[BackendOptions], before: &[Arc<Self>], lookup: Lookup) -> Vec<Arc<Self>> {
+        let (looking, looked) = sync_channel(0);
+        let one = |options: &BackendOptions| {
+            let same = before.iter().find(|backend| backend.options == *options);
+            same.map_or_else(|| Self::begin(options.clone(), lookup, &looking), Arc::clone)
+        };
+        let backends = options.iter().map(one).collect();
+        drop(looking);
+        // It ends when nobody looks for the first time any more. Whoever asks before is told that the name is not known yet.
+        let _ = looked.recv_timeout(FIRST_LOOK_TIMEOUT);
+        backends
+    }
+
+    fn begin(options: BackendOptions, lookup: Lookup, looking: &Looking) -> Arc<Self> {
+        let known = vec![Known::default(); options.addresses.len()];
+        let targets = places(&options, &known).into_iter();
+        let targets: Vec<_> = targets.map(|place| Arc::new(Target::new(place, &options.breaker))).collect();
+        let (resolver, lookers) = Resolver::new(&options, lookup);
         let backend = Arc::new(Self {
             limit: Limit::new(&options),
             budget: RetryBudget::new(options.retries.percent),
             counters: Counters::default(),
             targets: RwLock::new(targets.into()),
             version: AtomicU64::new(0),
+            known: Mutex::new(known),
             begun: Instant::now(),
             options,
             _resolver: resolver,
         });
-        if let Some(looker) = looker {
-            looker.look_for(&backend, FIRST_LOOK_TIMEOUT);
-        }
+        lookers.into_iter().for_each(|looker| looker.look_for(&backend, looking.clone()));
         backend
-    }
-
-    /// Makes those of a configuration; one that did not change stays as it is, with its breakers and counters.
-    pub fn all(options: &[BackendOptions], before: &[Arc<Self>]) -> Vec<Arc<Self>> {
-        let one = |options: &BackendOptions| {
-            let same = before.iter().find(|backend| backend.options == *options);
-            same.map_or_else(|| Self::new(options.clone()), Arc::clone)
-        };
-        options.iter().map(one).collect()
     }
 
     /// How it is configured.
@@ -106,8 +119,33 @@ impl Backend {
         self.targets.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Takes what a look for one of its addresses found.
+    pub(crate) fn learn(&self, place: usize, name: &str, found: io::Result<Vec<SocketAddr>>) {
+        // Held until the addresses are set: others are found at the same time.
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get_mut(place) {
+            known.learn(&self.options.name, name, found);
+        }
+        self.set_places(places(&self.options, &known));
+    }
+
+    /// The names that were not found the last time, each once.
+    fn missing_names(&self) -> Vec<String> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.options.addresses.iter().zip(known.iter());
+        let mut names: Vec<_> = all
+            .filter_map(|(address, known)| match address {
+                Address::Name { name, .. } if known.is_missing => Some(name.clone()),
+                _ => None,
+            })
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
     /// Sets where it is now. Addresses that stay keep their breakers.
-    pub(crate) fn set_places(&self, places: Vec<Place>) {
+    fn set_places(&self, places: Vec<Place>) {
         let present = self.targets();
         let one = |place: Place| {
             let same = present.iter().find(|target| target.place == place);
@@ -154,6 +192,7 @@ impl Backend {
             handshake_failures: HandshakeFault::ALL
                 .map(|fault| (fault.name(), read(self.counters.of_handshakes(fault)))),
             addresses,
+            missing_names: self.missing_names(),
         }
     }
 }

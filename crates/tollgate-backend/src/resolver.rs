@@ -1,7 +1,9 @@
-//! Names of backends, looked up by a thread of each backend that has some: no worker ever waits for a name.
+//! Names of backends, each looked up by a thread of its own: no worker ever waits for a name, and no name for another.
 //!
-//! What is found replaces what was; what is not found leaves it. The thread ends with its backend.
+//! What is found replaces what was; what is not found leaves it. The threads end with their backend.
 
+use std::convert::Infallible;
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
@@ -14,59 +16,74 @@ use crate::{Address, BackendOptions};
 
 /// Addresses of one name that are used.
 const ADDRESSES_MAX: usize = 16;
+/// A name that is missing is looked for at least so often.
+const MISSING_REFRESH_MAX: Duration = Duration::from_secs(1);
 
-/// Ends the thread when it is dropped.
-#[derive(Debug)]
-pub(crate) struct Resolver {
-    _alive: SyncSender<()>,
+/// What finds the addresses of a name.
+pub(crate) type Lookup = fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
+
+/// Asks the system.
+pub(crate) fn system(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    (name, port).to_socket_addrs().map(Iterator::collect)
 }
 
-/// What becomes the thread.
+/// Held by whoever looks for the first time.
+pub(crate) type Looking = SyncSender<Infallible>;
+
+/// Ends the threads when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Resolver {
+    _alive: Vec<SyncSender<Infallible>>,
+}
+
+/// What becomes a thread.
 pub(crate) struct Looker {
-    ended: Receiver<()>,
+    /// Of the address that it looks for.
+    place: usize,
+    lookup: Lookup,
+    ended: Receiver<Infallible>,
 }
 
 impl Resolver {
-    pub(crate) fn new() -> Option<(Self, Looker)> {
-        let (alive, ended) = sync_channel(0);
-        Some((Self { _alive: alive }, Looker { ended }))
+    /// One thread for each name, to be started.
+    pub(crate) fn new(options: &BackendOptions, lookup: Lookup) -> (Self, Vec<Looker>) {
+        let names = options.addresses.iter().enumerate();
+        let names = names.filter(|(_, address)| matches!(address, Address::Name { .. }));
+        let one = |(place, _)| {
+            let (alive, ended) = sync_channel(0);
+            (alive, Looker { place, lookup, ended })
+        };
+        let (alive, lookers) = names.map(one).unzip();
+        (Self { _alive: alive }, lookers)
     }
 }
 
 impl Looker {
-    /// Starts the thread, and waits for its first look, not for long.
-    pub(crate) fn look_for(self, backend: &Arc<Backend>, timeout: Duration) {
-        let (looked, first) = sync_channel(1);
+    /// Starts the thread, which lets go of `looking` after its first look.
+    pub(crate) fn look_for(self, backend: &Arc<Backend>, looking: Looking) {
         let name = backend.options.name.clone();
         let weak = Arc::downgrade(backend);
-        let run = move || self.run(&weak, &looked);
-        match thread::Builder::new().name("resolve".to_owned()).spawn(run) {
-            Ok(_) => {
-                // Whoever asks meanwhile is told that the name is not known yet.
-                let _ = first.recv_timeout(timeout);
-            }
-            Err(error) => tracing::error!(backend = name, %error, "no thread to look up its names"),
+        let run = move || self.run(&weak, looking);
+        if let Err(error) = thread::Builder::new().name("resolve".to_owned()).spawn(run) {
+            tracing::error!(backend = name, %error, "no thread to look up its names");
         }
     }
 
-    fn run(self, backend: &Weak<Backend>, looked: &SyncSender<()>) {
-        let mut was_found = true;
+    fn run(self, backend: &Weak<Backend>, looking: Looking) {
+        let mut looking = Some(looking);
         loop {
-            let Some((options, refresh)) =
-                backend.upgrade().map(|backend| (backend.options.clone(), backend.options.dns_refresh))
+            let Some(address) =
+                backend.upgrade().and_then(|backend| backend.options.addresses.get(self.place).cloned())
             else {
                 return;
             };
-            let found = places(&options);
-            if let Some(backend) = backend.upgrade() {
-                was_found = tell(&options.name, &found, was_found);
-                if let Ok(places) = found {
-                    backend.set_places(places);
-                }
-            }
-            let _ = looked.try_send(());
-            // A name that is missing is looked for more often.
-            let pause = if was_found { refresh } else { refresh.min(Duration::from_secs(1)) };
+            let Address::Name { name, port, .. } = address else { return };
+            let found = (self.lookup)(&name, port);
+            let Some(backend) = backend.upgrade() else { return };
+            let refresh = backend.options.dns_refresh;
+            let pause = if found.is_ok() { refresh } else { refresh.min(MISSING_REFRESH_MAX) };
+            backend.learn(self.place, &name, found);
+            drop((backend, looking.take()));
             if !matches!(self.ended.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
                 return;
             }
@@ -74,70 +91,116 @@ impl Looker {
     }
 }
 
-/// Tells of names once when they are lost, and once when they are found again.
-fn tell(backend: &str, found: &Result<Vec<Place>, String>, was_found: bool) -> bool {
-    match found {
-        Err(error) if was_found => tracing::warn!(backend, "{error}"),
-        Ok(_) if !was_found => tracing::info!(backend, "its names are found again"),
-        Ok(_) | Err(_) => {}
-    }
-    found.is_ok()
+/// What is known of a name.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    sockets: Vec<SocketAddr>,
+    /// Whether it was not found the last time; what was found before holds.
+    pub(crate) is_missing: bool,
 }
 
-/// Where a backend is; an error if one of its names is not found, and then what was known of all is kept.
-fn places(options: &BackendOptions) -> Result<Vec<Place>, String> {
-    let mut places: Vec<Place> = Vec::new();
-    for address in &options.addresses {
-        match address {
-            Address::Socket { scheme, socket } => {
-                push(&mut places, Place::at(*socket, *scheme, address, options));
-            }
-            Address::Unix(path) => push(&mut places, Place::Unix(path.clone())),
-            Address::Name { scheme, name, port } => {
-                let found = (name.as_str(), *port).to_socket_addrs();
-                let mut found: Vec<SocketAddr> =
-                    found.map_err(|error| format!("name {name:?} is not found: {error}"))?.collect();
+impl Known {
+    /// Takes what a look found, and tells of a name once when it is lost, and once when it is found again.
+    pub(crate) fn learn(&mut self, backend: &str, name: &str, found: io::Result<Vec<SocketAddr>>) {
+        let was_missing = self.is_missing;
+        self.is_missing = found.is_err();
+        match found {
+            Ok(mut sockets) => {
                 // The system shuffles them: the order is no news.
-                found.sort();
-                for one in found.into_iter().take(ADDRESSES_MAX) {
-                    push(&mut places, Place::at(one, *scheme, address, options));
+                sockets.sort();
+                sockets.truncate(ADDRESSES_MAX);
+                self.sockets = sockets;
+                if was_missing {
+                    tracing::info!(backend, "name {name:?} is found again");
                 }
+            }
+            Err(error) if !was_missing => tracing::warn!(backend, "name {name:?} is not found: {error}"),
+            Err(_) => {}
+        }
+    }
+}
+
+/// Where a backend is, as far as is known of the names among its addresses; each place once.
+pub(crate) fn places(options: &BackendOptions, known: &[Known]) -> Vec<Place> {
+    let mut places = Vec::new();
+    let mut push = |place: Place| {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    };
+    for (address, known) in options.addresses.iter().zip(known) {
+        match address {
+            Address::Socket { scheme, socket } => push(Place::at(*socket, *scheme, address, options)),
+            Address::Unix(path) => push(Place::Unix(path.clone())),
+            Address::Name { scheme, .. } => {
+                known.sockets.iter().for_each(|one| push(Place::at(*one, *scheme, address, options)));
             }
         }
     }
-    Ok(places)
-}
-
-fn push(places: &mut Vec<Place>, place: Place) {
-    if !places.contains(&place) {
-        places.push(place);
-    }
+    places
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
+    fn options(addresses: &[&str]) -> BackendOptions {
+        BackendOptions::new("a", addresses.iter().map(|one| one.parse().unwrap()).collect())
+    }
+
+    fn addresses(backend: &Backend) -> Vec<String> {
+        backend.targets().iter().map(|target| target.place.to_string()).collect()
+    }
+
     #[test]
-    fn names_become_addresses_and_one_that_is_not_found_is_an_error() {
-        let options = |addresses: &[&str]| {
-            BackendOptions::new("a", addresses.iter().map(|one| one.parse().unwrap()).collect())
+    fn names_become_addresses_and_one_that_is_missing_keeps_no_other_from_being_used() {
+        let urls = ["http://127.0.0.1:1", "http://missing.invalid:1", "http://localhost:1"];
+        let backend = Backend::new(options(&urls));
+        let found = addresses(&backend);
+        assert_eq!(found.iter().filter(|address| *address == "127.0.0.1:1").count(), 1, "{found:?}");
+        assert_eq!(backend.snapshot().missing_names, ["missing.invalid"]);
+        let alone = Backend::new(options(&urls[1..]));
+        assert!(addresses(&alone).contains(&"127.0.0.1:1".to_owned()));
+    }
+
+    #[test]
+    fn a_name_that_is_lost_keeps_its_addresses_and_others_move() {
+        let backend = Backend::new(options(&["http://a.invalid:1", "http://b.invalid:1"]));
+        let found = |text: &str| Ok(vec![text.parse().unwrap()]);
+        let lost = || Err(io::Error::other("lost"));
+        backend.learn(0, "a.invalid", found("127.0.0.2:1"));
+        backend.learn(1, "b.invalid", found("127.0.0.3:1"));
+        assert_eq!(addresses(&backend), ["127.0.0.2:1", "127.0.0.3:1"]);
+        backend.learn(1, "b.invalid", lost());
+        backend.learn(0, "a.invalid", found("127.0.0.9:1"));
+        assert_eq!(addresses(&backend), ["127.0.0.9:1", "127.0.0.3:1"]);
+        assert_eq!(backend.snapshot().missing_names, ["b.invalid"]);
+    }
+
+    #[test]
+    fn names_that_take_long_hold_up_a_start_once_and_no_other_name() {
+        let slow: Lookup = |name, port| {
+            if name != "fast.invalid" {
+                thread::sleep(Duration::from_secs(4));
+            }
+            Ok(vec![([127, 0, 0, 1], port).into()])
         };
-        let found = places(&options(&["http://127.0.0.1:1", "http://localhost:1"])).unwrap();
-        assert!(found.contains(&Place::Tcp(([127, 0, 0, 1], 1).into())));
-        assert_eq!(found.iter().filter(|place| **place == found[0]).count(), 1);
-        let missing = places(&options(&["http://127.0.0.1:1", "http://missing.invalid:1"]));
-        assert!(missing.unwrap_err().contains("missing.invalid"));
+        let names = ["http://slow.invalid:1", "http://fast.invalid:2"];
+        let begun = Instant::now();
+        let backends = Backend::all_by(&[options(&names), options(&names[..1]), options(&names)], &[], slow);
+        assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+        let found: Vec<_> = backends.iter().map(|backend| addresses(backend)).collect();
+        assert_eq!(found, [vec!["127.0.0.1:2"], vec![], vec!["127.0.0.1:2"]]);
     }
 
     #[test]
     fn a_backend_whose_name_is_missing_has_no_address_and_ends_with_its_thread() {
-        let address = "http://missing.invalid:1".parse().unwrap();
-        let options = BackendOptions {
+        let backend = Backend::new(BackendOptions {
             dns_refresh: Duration::from_millis(1),
-            ..BackendOptions::new("a", vec![address])
-        };
-        let backend = Backend::new(options);
+            ..options(&["http://missing.invalid:1"])
+        });
         assert_eq!(backend.targets().len(), 0);
         let weak = Arc::downgrade(&backend);
         drop(backend);

@@ -29,6 +29,8 @@ pub struct BackendSnapshot {
     pub handshake_failures: [(&'static str, u64); HandshakeFault::ALL.len()],
     /// Its addresses; none while no name of it is known.
     pub addresses: Vec<AddressSnapshot>,
+    /// Names that were not found the last time; what was known of them before is used.
+    pub missing_names: Vec<String>,
 }
 
 /// One address.

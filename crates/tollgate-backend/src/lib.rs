@@ -42,7 +42,7 @@ pub use incoming::{Content, Gathered, Incoming, Relayed};
 pub use limit::UploadPlace;
 pub use options::{BackendOptions, BreakerOptions, PoolOptions, RetryOptions, Timeouts};
 pub use outgoing::{Outgoing, OutgoingContent, SpooledContent};
-pub use snapshot::{AddressSnapshot, BackendSnapshot};
+pub use snapshot::{AddressSnapshot, AddressState, BackendSnapshot};
 pub use streamed::{BrokenOff, StreamedContent};
 pub use tls::{ClientIdentity, HandshakeError, HandshakeFault, TlsError, TlsFiles, TlsOptions};
 pub use upstream::{Client, Upstream};

@@ -33,6 +33,39 @@ pub struct BackendSnapshot {
     pub missing_names: Vec<String>,
 }
 
+/// What an address is held to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddressState {
+    /// It could be connected to; its breaker is closed.
+    Closed,
+    /// A few requests try it.
+    HalfOpen,
+    /// It is left alone.
+    Open,
+    /// It could not be connected to when that was last tried: it is asked last.
+    Unreachable,
+}
+
+impl AddressState {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Closed, Self::HalfOpen, Self::Open, Self::Unreachable];
+
+    /// Returns its name, as metrics and the status have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::HalfOpen => "half-open",
+            Self::Open => "open",
+            Self::Unreachable => "unreachable",
+        }
+    }
+
+    /// Whether others are asked in its place.
+    pub const fn is_failing(self) -> bool {
+        matches!(self, Self::Open | Self::Unreachable)
+    }
+}
+
 /// One address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressSnapshot {
@@ -40,8 +73,22 @@ pub struct AddressSnapshot {
     pub address: String,
     /// Its breaker.
     pub breaker: BreakerState,
+    /// Whether it could not be connected to when that was last tried.
+    pub is_lost: bool,
     /// Requests that it has not answered.
     pub outstanding: usize,
     /// Connections that are kept.
     pub idle: usize,
+}
+
+impl AddressSnapshot {
+    /// What it is held to be.
+    pub const fn state(&self) -> AddressState {
+        match self.breaker {
+            BreakerState::Open => AddressState::Open,
+            BreakerState::HalfOpen | BreakerState::Closed if self.is_lost => AddressState::Unreachable,
+            BreakerState::HalfOpen => AddressState::HalfOpen,
+            BreakerState::Closed => AddressState::Closed,
+        }
+    }
 }

@@ -77,8 +77,8 @@ pub use stream::{
 pub use stream_server::StreamServer;
 pub use testing::{TestError, TestFailure, TestResult, run_tests};
 pub use tollgate_backend::{
-    Address, AddressSnapshot, BackendOptions, BackendSnapshot, BreakerOptions, BreakerState, ClientIdentity,
-    PoolOptions, RetryOptions, Scheme, Timeouts, TlsError, TlsFiles, TlsOptions,
+    Address, AddressSnapshot, AddressState, BackendOptions, BackendSnapshot, BreakerOptions, BreakerState,
+    ClientIdentity, PoolOptions, RetryOptions, Scheme, Timeouts, TlsError, TlsFiles, TlsOptions,
 };
 pub use tollgate_http::{Method, Methods, UnderscoreNames, is_framing_field};
 pub use tollgate_script::{

@@ -128,9 +128,11 @@ fn backend_of(backend: &BackendSnapshot) -> Value {
         "resends": backend.resends,
         "connects": backend.connects,
         "handshake_failures": named(&backend.handshake_failures),
+        "missing_names": backend.missing_names,
         "addresses": backend.addresses.iter().map(|address| json!({
             "address": address.address,
             "breaker": address.breaker.name(),
+            "state": address.state().name(),
             "outstanding": address.outstanding,
             "idle": address.idle,
         })).collect::<Vec<_>>(),

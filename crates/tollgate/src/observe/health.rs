@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tollgate_log::{LogStatus, QueueState, RoomState};
-use tollgate_server::{BreakerState, ServerStatus};
+use tollgate_server::{BackendSnapshot, BreakerState, ServerStatus};
 
 use super::{Observer, Phase, Seen};
 use crate::print::counted;
@@ -21,6 +21,8 @@ const DESCRIPTORS_SHARE: u64 = 10;
 const DESCRIPTORS_LEFT_MIN: u64 = 4;
 /// When for so long no connection was closed for want of a descriptor, and some are left, there are enough.
 const DESCRIPTORS_CALM: Duration = Duration::from_secs(5);
+/// Addresses and names of a backend that are listed.
+const TROUBLES_SHOWN: usize = 5;
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,13 +59,15 @@ pub(crate) enum Code {
     ReloadRefused,
     BackendDown,
     BackendUnresolved,
+    BackendImpaired,
     ScriptsBehind,
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 24] = [
+    pub(crate) const ALL: [Self; 25] = [
         Self::BackendDown,
         Self::BackendUnresolved,
+        Self::BackendImpaired,
         Self::ScriptsBehind,
         Self::DescriptorsFull,
         Self::Starting,
@@ -114,6 +118,7 @@ impl Code {
             Self::ReloadRefused => "reload_refused",
             Self::BackendDown => "backend_down",
             Self::BackendUnresolved => "backend_unresolved",
+            Self::BackendImpaired => "backend_impaired",
         }
     }
 
@@ -142,6 +147,7 @@ impl Code {
             | Self::ReloadRefused
             | Self::BackendDown
             | Self::BackendUnresolved
+            | Self::BackendImpaired
             | Self::ScriptsBehind => Severity::Warning,
         }
     }
@@ -187,6 +193,9 @@ impl Code {
             Self::BackendDown => "look at the backend; its routes are refused at once until it answers again",
             Self::BackendUnresolved => {
                 "look at the name in its urls and at the name server; its routes are refused until it is known"
+            }
+            Self::BackendImpaired => {
+                "look at these addresses and names; requests go to the others of the backend, where it has some"
             }
             Self::ReloadRefused => "mend the configuration, then `tollgate reload`; the one before serves on",
         }
@@ -324,15 +333,7 @@ fn look_at_server(health: &mut Health, server: &ServerStatus, stall_max: Duratio
             format!("{refusing} of {of} refuse requests for long scripts: more come than they can run");
         health.add(Code::ScriptsBehind, text);
     }
-    for backend in server.backends.iter().filter(|backend| backend.breaker == BreakerState::Open) {
-        health.add(Code::BackendDown, format!("the breaker of backend {} is open", backend.name));
-    }
-    for backend in server.backends.iter().filter(|backend| backend.addresses.is_empty()) {
-        health.add(
-            Code::BackendUnresolved,
-            format!("backend {} has no address: no name of it is known", backend.name),
-        );
-    }
+    server.backends.iter().for_each(|backend| look_at_backend(health, backend));
     let (held, max) = (server.in_flight_bytes, server.in_flight_bytes_max);
     if held > max {
         health.add(Code::MemoryFull, format!("{} are in flight, limit {}", size(held), size(max)));
@@ -340,6 +341,27 @@ fn look_at_server(health: &mut Health, server: &ServerStatus, stall_max: Duratio
     let (connections, max) = (server.connections, server.connections_max);
     if connections >= max {
         health.add(Code::ConnectionsFull, format!("{connections} connections, limit {max}"));
+    }
+}
+
+fn look_at_backend(health: &mut Health, backend: &BackendSnapshot) {
+    let name = &backend.name;
+    if backend.addresses.is_empty() {
+        let text = format!("backend {name} has no address: no name of it is known");
+        return health.add(Code::BackendUnresolved, text);
+    }
+    if backend.breaker == BreakerState::Open {
+        return health.add(Code::BackendDown, format!("the breaker of backend {name} is open"));
+    }
+    let failing = backend.addresses.iter().filter(|address| address.state().is_failing());
+    let failing = failing.map(|address| format!("{} is {}", address.address, address.state().name()));
+    let missing = backend.missing_names.iter().map(|name| format!("name {name} is not found"));
+    let troubles: Vec<_> = failing.chain(missing).collect();
+    if !troubles.is_empty() {
+        let shown = troubles[..troubles.len().min(TROUBLES_SHOWN)].join(", ");
+        let more = troubles.len().saturating_sub(TROUBLES_SHOWN);
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        health.add(Code::BackendImpaired, format!("of backend {name} {shown}{more}"));
     }
 }
 
@@ -401,49 +423,4 @@ pub(crate) fn json_of(health: &Health) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_code_is_listed_once_by_its_own_name() {
-        let mut names: Vec<_> = Code::ALL.iter().map(|code| code.name()).collect();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), Code::ALL.len());
-    }
-
-    #[test]
-    fn a_sink_is_a_warning_by_each_of_its_troubles_and_never_a_reason() {
-        let check = |sink: Value, codes: &[Code]| {
-            let mut health = Health::default();
-            look_at_sink(&mut health, &sink, Duration::from_secs(60));
-            let found: Vec<_> = health.0.iter().map(|finding| finding.code).collect();
-            assert_eq!(found, codes, "{sink}");
-            assert!(health.is_ready());
-        };
-        check(json!({ "sink": "a", "state": "caught up", "missing": 2, "filled": 2, "in_gaps": 0 }), &[]);
-        check(
-            json!({ "sink": "a", "state": "stopped", "in_gaps": 1 }),
-            &[Code::SinkStopped, Code::RecordsMissing],
-        );
-        check(
-            json!({ "sink": "a", "state": "retrying", "lag_seconds": 61.0 }),
-            &[Code::SinkFailing, Code::SinkBehind],
-        );
-        check(json!({ "sink": "a", "state": "no loader" }), &[Code::SinkUnattended]);
-        check(json!({ "sink": "a", "state": "loading", "stopped_logs": { "x": "y" } }), &[Code::LogStopped]);
-    }
-
-    #[test]
-    fn reasons_come_first_and_each_says_what_to_do() {
-        let mut health = Health::default();
-        health.add(Code::DiskTight, "little");
-        health.add(Code::LogFailed, "gone");
-        health.0.sort_by_key(|finding| finding.code.severity());
-        let text = text_of(&health);
-        let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[0], "not ready");
-        assert!(lines[1].starts_with("reason: log_failed: gone (look at the disk"), "{text}");
-        assert!(lines[2].starts_with("warning: disk_tight: little (free disk space"), "{text}");
-    }
-}
+mod tests;

@@ -4,12 +4,14 @@
 //! Labels have as many values as the configuration has routes, sinks and workers, or as the code has reasons: never a
 //! path, a client or a text of an error.
 
+mod backends;
+
 use std::time::Duration;
 
 use serde_json::Value;
 use tollgate_log::{LogStatus, RoomState};
 use tollgate_meter::{Exposition, Kind};
-use tollgate_server::{BackendSnapshot, BreakerState, RouteName, ServerStatus};
+use tollgate_server::{RouteName, ServerStatus};
 
 use super::health::{Code, Health, Severity};
 use super::process::Usage;
@@ -31,7 +33,7 @@ pub(crate) fn expose(seen: &Seen, health: &Health) -> String {
     health_of(&mut out, seen, health);
     requests(&mut out, seen.server.as_ref());
     workers(&mut out, seen.server.as_ref());
-    backends(&mut out, seen.server.as_ref());
+    backends::expose(&mut out, seen.server.as_ref());
     log(&mut out, seen.log.as_ref(), seen.damaged);
     sinks(&mut out, &seen.sinks);
     reloads(&mut out, seen);
@@ -203,79 +205,6 @@ fn workers(out: &mut Exposition, server: Option<&ServerStatus>) {
     let mut family = out.family("tollgate_worker_script_vms_replaced_total", Counter, text);
     for (index, worker) in workers() {
         family.count(&[("worker", &index)], worker.script_vms_replaced);
-    }
-}
-
-fn backends(out: &mut Exposition, server: Option<&ServerStatus>) {
-    let backends = || server.into_iter().flat_map(|server| &server.backends);
-    let of_backend: [Number<BackendSnapshot>; 9] = [
-        ("tollgate_backend_requests_total", Counter, "Requests that came for the backend.", |backend| {
-            backend.requests
-        }),
-        (
-            "tollgate_backend_failures_total",
-            Counter,
-            "Those that got no reply, or no whole one.",
-            |backend| backend.failures,
-        ),
-        (
-            "tollgate_backend_refusals_total",
-            Counter,
-            "Of these, those that asked nobody: no place, no address, breakers open.",
-            |backend| backend.refusals,
-        ),
-        (
-            "tollgate_backend_retries_total",
-            Counter,
-            "How often a request that had failed was sent to another address.",
-            |backend| backend.retries,
-        ),
-        (
-            "tollgate_backend_resends_total",
-            Counter,
-            "How often one was sent on a new connection, because a kept one turned out to be closed.",
-            |backend| backend.resends,
-        ),
-        (
-            "tollgate_backend_addresses",
-            Gauge,
-            "Addresses that the backend is asked at; 0 while no name of it is known.",
-            |backend| backend.addresses.len() as u64,
-        ),
-        ("tollgate_backend_connects_total", Counter, "Connections that were made.", |backend| {
-            backend.connects
-        }),
-        ("tollgate_backend_in_flight", Gauge, "Requests in flight.", |backend| backend.in_flight as u64),
-        ("tollgate_backend_queued", Gauge, "Requests that wait for a place.", |backend| {
-            backend.queued as u64
-        }),
-    ];
-    for (name, kind, text, value) in of_backend {
-        let mut family = out.family(name, kind, text);
-        for backend in backends() {
-            family.count(&[("backend", &backend.name)], value(backend));
-        }
-    }
-    let text = "Whether the breaker of the backend is in this state: of its addresses the best counts.";
-    let mut family = out.family("tollgate_backend_breaker", Gauge, text);
-    for backend in backends() {
-        for state in [BreakerState::Closed, BreakerState::HalfOpen, BreakerState::Open] {
-            let labels = [("backend", backend.name.as_str()), ("state", state.name())];
-            family.count(&labels, (backend.breaker == state).into());
-        }
-    }
-    let text = "Handshakes of TLS with the backend that failed, by what was wrong.";
-    let mut family = out.family("tollgate_backend_handshake_failures_total", Counter, text);
-    for backend in backends() {
-        for (reason, failures) in &backend.handshake_failures {
-            family.count(&[("backend", &backend.name), ("reason", reason)], *failures);
-        }
-    }
-    let text = "Connections to the backend that are kept for the next request.";
-    let mut family = out.family("tollgate_backend_idle_connections", Gauge, text);
-    for backend in backends() {
-        let idle = backend.addresses.iter().map(|address| address.idle as u64).sum();
-        family.count(&[("backend", &backend.name)], idle);
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::print::{printable, table, write_table};
 use crate::progress::size;
 
-/// Backends that are shown: those that are refused first.
+/// Backends that are shown: those that fail first.
 const BACKENDS_SHOWN: usize = 5;
 /// Apps that are shown.
 const APPS_SHOWN: usize = 10;
@@ -13,7 +13,8 @@ const APPS_SHOWN: usize = 10;
 const ROUTES_SHOWN: usize = 10;
 const SINKS: [&str; 10] =
     ["sink", "state", "lag", "records", "segments", "bytes", "rows", "rejects", "duplicates", "missing"];
-const BACKENDS: [&str; 7] = ["backend", "breaker", "in flight", "queued", "requests", "failures", "retries"];
+const BACKENDS: [&str; 8] =
+    ["backend", "breaker", "addresses", "in flight", "queued", "requests", "failures", "retries"];
 const ROUTES: [&str; 8] = ["route", "requests/s", "p50", "p99", "2xx, 3xx", "4xx", "5xx", "refused"];
 
 /// What a server says of itself, in lines.
@@ -178,7 +179,8 @@ impl Screen {
         if backends.is_empty() {
             return;
         }
-        backends.sort_by_key(|backend| backend["breaker"] == "closed" && !has_no_address(backend));
+        let is_well = |backend: &Value| backend["breaker"] == "closed" && !has_no_address(backend);
+        backends.sort_by_key(|backend| (is_well(backend), failing_addresses(backend) == 0));
         let mut rows = table(&BACKENDS);
         for backend in backends.iter().take(BACKENDS_SHOWN) {
             let [in_flight, queued, requests, failures, retries] =
@@ -186,7 +188,8 @@ impl Screen {
             let name = text(&backend["backend"]);
             let breaker =
                 if has_no_address(backend) { "no address".to_owned() } else { text(&backend["breaker"]) };
-            rows.add_row([name, breaker, in_flight, queued, requests, failures, retries]);
+            let addresses = addresses(backend);
+            rows.add_row([name, breaker, addresses, in_flight, queued, requests, failures, retries]);
         }
         self.table(&mut rows);
         self.more(backends.len(), BACKENDS_SHOWN);
@@ -236,6 +239,20 @@ impl Screen {
 /// Whether no name of a backend is known.
 fn has_no_address(backend: &Value) -> bool {
     backend["addresses"].as_array().is_some_and(Vec::is_empty)
+}
+
+fn failing_addresses(backend: &Value) -> usize {
+    let addresses = backend["addresses"].as_array().into_iter().flatten();
+    addresses.filter(|address| address["state"] == "open" || address["state"] == "unreachable").count()
+}
+
+/// How many there are; of how many, where some fail.
+fn addresses(backend: &Value) -> String {
+    let all = backend["addresses"].as_array().map_or(0, Vec::len);
+    match failing_addresses(backend) {
+        0 => all.to_string(),
+        failing => format!("{} of {all}", all - failing),
+    }
 }
 
 fn headline(document: &Value) -> String {
@@ -386,6 +403,32 @@ mod tests {
         let names: Vec<_> = shown[place + 1..].iter().map(|line| line.split(' ').next().unwrap()).collect();
         assert_eq!(names, ["b7", "b0", "b1", "b2", "b3", "..."]);
         assert_eq!(shown[place + 6], "... 3 more: --json");
+    }
+
+    #[test]
+    fn a_backend_tells_how_many_of_its_addresses_are_well_and_those_that_fail_come_first() {
+        let backend = |name, breaker, states: &[&str]| {
+            let addresses: Vec<_> = states.iter().map(|state| json!({ "state": state })).collect();
+            json!({ "backend": name, "breaker": breaker, "addresses": addresses })
+        };
+        let shown = lines(&json!({ "backends": [
+            backend("well", "closed", &["closed", "closed"]),
+            backend("half", "closed", &["closed", "unreachable", "open"]),
+            backend("down", "open", &["open"]),
+        ] }));
+        let place = shown.iter().position(|line| line.starts_with("backend ")).unwrap();
+        let cells =
+            shown[place..place + 4].iter().map(|line| line.split("  ").filter(|cell| !cell.is_empty()));
+        let cells: Vec<Vec<_>> = cells.map(|cells| cells.take(3).map(str::trim).collect()).collect();
+        assert_eq!(
+            cells,
+            [
+                ["backend", "breaker", "addresses"],
+                ["down", "open", "0 of 1"],
+                ["half", "closed", "1 of 3"],
+                ["well", "closed", "2"],
+            ]
+        );
     }
 
     #[test]

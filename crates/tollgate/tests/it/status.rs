@@ -1,7 +1,10 @@
 //! `tollgate status`, and what a server tells by itself of a sink that is behind.
 
+use std::net::TcpListener;
+
 use rusqlite::Connection;
 use rustix::process::Signal;
+use tollgate_faults::{Backend, Fault};
 
 use crate::admin::{get, sample};
 use crate::program::{App, eventually, told};
@@ -108,6 +111,31 @@ fn a_server_that_hangs_is_not_taken_for_one_that_is_not_there() {
     assert!(told(&output).contains(&expected), "{}", told(&output));
     server.signal(Signal::CONT);
     assert!(app.succeed(&["status"]).starts_with("ALL WELL"));
+    server.stop();
+}
+
+#[test]
+fn an_address_of_several_that_is_dead_and_a_name_that_is_missing_are_told() {
+    let sound = Backend::start(Fault::None).unwrap();
+    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let urls =
+        format!("[\"http://{dead}\", \"http://{}\", \"http://no-such-host.invalid\"]", sound.address());
+    let app = app(&format!("[backend.half]\nurls = {urls}\n[[route]]\npath = \"/half\"\nproxy = \"half\"\n"));
+    let server = app.start();
+    for _ in 0..30 {
+        assert_eq!(server.connect().get("/half").unwrap().status, 200);
+    }
+    let screen = app.succeed(&["status"]);
+    assert!(screen.starts_with("READY, WITH WARNINGS   tollgate "), "{screen}");
+    let told = format!("of backend half {dead} is unreachable, name no-such-host.invalid is not found");
+    assert!(screen.contains(&format!("\nWARNING: {told}\n  -> look at these addresses")), "{screen}");
+    assert!(screen.contains("\nhalf     closed   1 of 2 "), "{screen}");
+    assert!(get(&app, "/readyz").content.contains(&format!("ready\nwarning: backend_impaired: {told}")));
+    let metrics = get(&app, "/metrics").content;
+    for (state, count) in [("closed", 1), ("half-open", 0), ("open", 0), ("unreachable", 1)] {
+        let name = format!("tollgate_backend_address_states{{backend=\"half\",state=\"{state}\"}}");
+        assert_eq!(sample(&metrics, &name), count, "{state}");
+    }
     server.stop();
 }
 

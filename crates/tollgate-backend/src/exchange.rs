@@ -60,6 +60,7 @@ pub(crate) async fn exchange(
     let mut interim = Vec::new();
     let mut interim_count = 0;
     let mut due = None;
+    // Of the next head a byte came.
     let mut has_begun = false;
     let mut moved_bytes = 0;
     let result = poll_fn(|context| {
@@ -109,6 +110,8 @@ pub(crate) async fn exchange(
                 if interim_count > INTERIM_MAX {
                     return Poll::Ready(Err(FailureKind::Interim { limit: INTERIM_MAX }));
                 }
+                // It is at work: for the first byte of the next there is as much time again.
+                (has_begun, due) = (!link.input.is_empty(), None);
             }
         }
     })
@@ -117,7 +120,7 @@ pub(crate) async fn exchange(
     match result {
         Ok(head) => Ok(Answered { head, interim, is_sent }),
         Err(kind) => {
-            let phase = match has_begun {
+            let phase = match has_begun || interim_count > 0 {
                 true => Phase::Head,
                 false if is_sent => Phase::FirstByte,
                 false => Phase::Send,

@@ -37,6 +37,7 @@ mod proxied_content;
 mod proxied_origin;
 mod proxied_uploads;
 mod proxied_verdicts;
+mod proxied_waits;
 mod proxy_faults;
 mod proxying;
 mod records;

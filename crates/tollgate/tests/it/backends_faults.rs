@@ -40,7 +40,7 @@ const FAULTS: [(&str, &str, When); 58] = [
     ("frozen", "504", When::FirstByte),
     ("silent-after-head", "504", When::Idle),
     ("drip:1ms", "200", When::AtOnce),
-    ("drip:1s", "504", When::FirstByte),
+    ("drip:1s", "504", When::Idle),
     ("drip-content:1s", "504", When::Idle),
     ("endless", "200, cut", When::Total),
     ("close", "502", When::AtOnce),

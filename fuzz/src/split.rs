@@ -63,6 +63,8 @@ pub fn limits(bounds: &Bounds) -> tollgate_http::Limits {
         head_bytes_max: bounds.head,
         target_bytes_max: bounds.target,
         fields_max: bounds.fields,
+        // Which the other reading has, too.
+        chunk_framing_per_byte: 4,
         chunk_extension_bytes_max: bounds.extensions,
         trailer_bytes_max: bounds.trailers,
         underscore_names: if bounds.drops_underscores { Drop } else { Refuse },

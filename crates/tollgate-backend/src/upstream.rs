@@ -80,7 +80,12 @@ impl Upstream {
             pool: RefCell::new(Pool::new(options.pool)),
             targets: RefCell::new((shared.version(), shared.targets())),
             next: Cell::new(0),
-            limits: Limits { head_bytes_max: options.head_bytes_max, ..Limits::default() },
+            limits: Limits {
+                head_bytes_max: options.head_bytes_max,
+                // A backend that flushes each character means no harm.
+                chunk_framing_per_byte: Limits::ANY_CHUNK_FRAMING,
+                ..Limits::default()
+            },
             host: options.addresses.first().map(crate::Address::host).unwrap_or_default(),
             shared: shared.clone(),
         }

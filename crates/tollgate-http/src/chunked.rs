@@ -33,6 +33,7 @@ pub struct ChunkedDecoder {
     overhead_bytes: u64,
     extension_bytes: usize,
     trailer_bytes: usize,
+    framing_per_byte: u64,
     extension_bytes_max: usize,
     trailer_bytes_max: usize,
     /// The class of the bytes of a trailer's name.
@@ -82,6 +83,7 @@ impl ChunkedDecoder {
             overhead_bytes: 0,
             extension_bytes: 0,
             trailer_bytes: 0,
+            framing_per_byte: limits.chunk_framing_per_byte,
             extension_bytes_max: limits.chunk_extension_bytes_max,
             trailer_bytes_max: limits.trailer_bytes_max,
             trailer_name: match limits.underscore_names {
@@ -263,8 +265,7 @@ impl ChunkedDecoder {
     }
 
     fn check_overhead(&self) -> Result<(), RequestError> {
-        let limit =
-            self.data_bytes.saturating_mul(OVERHEAD_PER_DATA_BYTE).saturating_add(OVERHEAD_FREE_BYTES);
+        let limit = self.data_bytes.saturating_mul(self.framing_per_byte).saturating_add(OVERHEAD_FREE_BYTES);
         if self.overhead_bytes > limit {
             return Err(RequestError::ChunkOverhead {
                 overhead: self.overhead_bytes,
@@ -353,8 +354,8 @@ const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
 const SIZE_DIGITS_MAX: u8 = 16;
 /// CRLF after the size and CRLF after the data.
 const LINE_ENDS_OF_CHUNK: u64 = 4;
-/// Framing may be four times the data. A one-byte chunk has five bytes of it, so a body may hold some 16,000 of those.
-const OVERHEAD_PER_DATA_BYTE: u64 = 4;
+/// Framing of a request may be four times the data beyond this. A one-byte chunk has five bytes of it, so a body may hold some
+/// 16,000 of those.
 const OVERHEAD_FREE_BYTES: u64 = 16 * 1024;
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ pub struct Limits {
     pub target_bytes_max: usize,
     /// Field lines in a head. Above: 431.
     pub fields_max: usize,
+    /// Bytes of chunk framing for each byte of data, beyond the first 16 KiB. Above: 400.
+    pub chunk_framing_per_byte: u64,
     /// Bytes of all chunk extensions of one body together. Above: 400.
     pub chunk_extension_bytes_max: usize,
     /// Bytes of a trailer section. Above: 431.
@@ -40,12 +42,19 @@ impl UnderscoreNames {
     }
 }
 
+impl Limits {
+    /// Chunk framing that every chunk with data stays within: 16 digits of a size, and four bytes of line ends, for one byte. For
+    /// senders that are trusted to flush as they like; extensions have their own bound.
+    pub const ANY_CHUNK_FRAMING: u64 = 20;
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
             head_bytes_max: 16 * 1024,
             target_bytes_max: 8_000,
             fields_max: 100,
+            chunk_framing_per_byte: 4,
             chunk_extension_bytes_max: 16 * 1024,
             trailer_bytes_max: 8 * 1024,
             underscore_names: UnderscoreNames::default(),

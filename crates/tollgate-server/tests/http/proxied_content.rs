@@ -85,6 +85,23 @@ fn what_comes_while_a_content_is_passed_on_counts_as_received() {
     }
 }
 
+#[test]
+fn a_backend_that_flushes_each_byte_is_heard_to_its_end() {
+    const BYTES: usize = 100_000;
+    let backend = FakeBackend::start(|taken| {
+        taken.request();
+        let chunks = "00000001\r\nx\r\n".repeat(BYTES);
+        taken.send(format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}0\r\n\r\n"));
+        taken.wait_for_end();
+    });
+    let server = Site::new().proxy("/*", backend.options(), plain).start();
+    let mut peer = server.connect();
+    // Its reply has no chunks.
+    peer.send("GET / HTTP/1.0\r\n\r\n");
+    assert_eq!(peer.head().status, 200);
+    assert_eq!(peer.rest().len(), BYTES);
+}
+
 fn serve(backend: &Backend, failure_percent: u32, open: Duration) -> Running {
     let url = format!("http://{}", backend.address()).parse().unwrap();
     let mut options = BackendOptions::new("app", vec![url]);

@@ -92,15 +92,17 @@ impl Target {
         Some(pass)
     }
 
-    /// Takes what became of a connection that was to be made, and tells of news.
-    pub(crate) fn connected(&self, backend: &str, result: Result<(), (Phase, &FailureKind)>, now_ms: u64) {
-        let address = &self.place;
-        match result {
-            Ok(()) if self.reach.find() => tracing::info!(backend, %address, "connected again"),
-            Err((phase, kind)) if kind.blames_backend() && self.reach.lose(now_ms) => {
-                tracing::warn!(backend, %address, "not connected, {phase}: {kind}");
-            }
-            Ok(()) | Err(_) => {}
+    /// It could be connected to, or answered: tells if that is news.
+    pub(crate) fn find(&self, backend: &str) {
+        if self.reach.find() {
+            tracing::info!(backend, address = %self.place, "reachable again");
+        }
+    }
+
+    /// It could not be connected to: tells if that is news.
+    pub(crate) fn lose(&self, backend: &str, phase: Phase, kind: &FailureKind, now_ms: u64) {
+        if kind.blames_backend() && self.reach.lose(now_ms) {
+            tracing::warn!(backend, address = %self.place, "unreachable, {phase}: {kind}");
         }
     }
 

@@ -329,6 +329,7 @@ impl Attempt {
         total: Duration,
     ) -> Result<(Self, Answered), (Failure, bool)> {
         let upstream = self.upstream.clone();
+        let was_lost = self.target.reach.is_lost();
         let timeouts = crate::Timeouts { total, ..upstream.shared.options.timeouts };
         let pooled = match kept {
             Kept::MayServe => upstream.pool.borrow_mut().take(&self.target, now),
@@ -346,6 +347,10 @@ impl Attempt {
             let sent = exchange(&mut link, request, &timeouts, end, &upstream.limits, &upstream.scratch);
             let broken = match sent.await {
                 Ok(answered) => {
+                    // A connection that was kept tells so, too; not one on which it was asked before.
+                    if was_lost {
+                        self.target.find(&upstream.shared.options.name);
+                    }
                     self.link = Some(link);
                     return Ok((self, answered));
                 }
@@ -377,14 +382,14 @@ impl Attempt {
             let made = tokio::time::timeout_at(at.into(), made).await;
             let made =
                 made.unwrap_or_else(|_| Err(crate::exchange::late(at, end, timeouts.connect, &timeouts)));
-            let result = made.as_ref().map(drop).map_err(|kind| (phase, kind));
-            target.connected(&shared.options.name, result, shared.ms(Instant::now()));
             match made {
                 Ok(link) => {
                     count(&shared.counters.connects);
+                    target.find(&shared.options.name);
                     Ok(link)
                 }
                 Err(kind) => {
+                    target.lose(&shared.options.name, phase, &kind, shared.ms(Instant::now()));
                     if let Some(fault) = kind.handshake_fault(phase) {
                         count(shared.counters.of_handshakes(fault));
                     }

@@ -2,6 +2,10 @@
 
 use std::thread;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tollgate_http::Method;
+
 use super::*;
 use crate::{BackendOptions, BreakerOptions};
 
@@ -37,6 +41,35 @@ fn what_could_not_be_connected_to_is_asked_where_nothing_else_is_left() {
     let busy = upstream.pick(&[], Instant::now()).unwrap_or_else(|_| panic!("one is there"));
     assert_eq!(picked(&upstream), 1, "though it has more outstanding");
     assert!(upstream.pick(std::slice::from_ref(&busy.target), Instant::now()).is_ok());
+}
+
+#[tokio::test]
+async fn what_answers_on_a_connection_that_was_kept_is_there_though_it_could_not_be_connected_to() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let backend = Backend::new(BackendOptions::new("a", vec![address]));
+    let upstream = Rc::new(Upstream::new(&backend));
+    let serve = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 1024];
+        while stream.read(&mut request).await.is_ok_and(|bytes| bytes > 0) {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await.unwrap();
+        }
+    };
+    let ask = async |lose: bool| {
+        let request = Outgoing::new(Method::Get, "a", |target| target.push(b'/')).finish(None);
+        if lose {
+            backend.targets()[0].reach.lose(backend.ms(Instant::now()));
+        }
+        assert!(upstream.clone().send(request, None).await.is_ok());
+        backend.targets()[0].reach.is_lost()
+    };
+    let asked = async {
+        assert!(!ask(false).await);
+        assert!(!ask(true).await, "it is asked though it is lost, as nothing else is there");
+        assert_eq!(backend.snapshot().connects, 1);
+    };
+    tokio::select! { () = serve => {}, () = asked => {} }
 }
 
 #[test]

@@ -38,7 +38,7 @@ impl Screen {
 
     fn add(&mut self, name: &str, figures: &[String]) {
         let figures: Vec<_> = figures.iter().filter(|figure| !figure.is_empty()).cloned().collect();
-        self.0.push(format!("{name:<9} {}", figures.join("   ")));
+        self.0.push(format!("{name:<11} {}", figures.join("   ")));
     }
 
     fn findings(&mut self, document: &Value) {
@@ -110,7 +110,7 @@ impl Screen {
                 format!("{} records/s", count(&rates["records"])),
                 format!("{}/s", bytes(&rates["log_bytes"])),
                 format!("sync {}", quantiles(&document["latency"]["sync"])),
-                format!("not on disk for {}", duration(number(&log["unsynced_seconds"]))),
+                format!("oldest unsynced {}", duration(number(&log["unsynced_seconds"]))),
             ],
         );
         self.add(
@@ -140,7 +140,7 @@ impl Screen {
                 }
             };
             format!(
-                "{index}: {} connections, turn p99 {turn}, scripts {scripts}{replaced}{queued}{refused}",
+                "{index}: {} connections, turn p99 {turn}, script memory {scripts}{replaced}{queued}{refused}",
                 count(&worker["connections"])
             )
         };
@@ -150,11 +150,11 @@ impl Screen {
     }
 
     fn refusals(&mut self, document: &Value) {
-        for (name, list) in [("refused", "refusals"), ("unknown", "unconfirmed")] {
+        for (name, list) in [("refused", "refusals"), ("unconfirmed", "unconfirmed")] {
             let counts = document[list].as_object().into_iter().flatten();
             let counts: Vec<_> = counts
                 .filter(|(_, count)| number(count) > 0.0)
-                .map(|(reason, value)| format!("{} {}", printable(reason), count(value)))
+                .map(|(reason, value)| format!("{}: {}", printable(reason), count(value)))
                 .collect();
             if !counts.is_empty() {
                 self.add(name, &[counts.join(", ") + " (since the start)"]);
@@ -209,10 +209,11 @@ impl Screen {
     }
 
     fn routes(&mut self, document: &Value) {
-        let routes: Vec<_> = document["routes"].as_array().into_iter().flatten().collect();
+        let mut routes: Vec<_> = document["routes"].as_array().into_iter().flatten().collect();
         if routes.is_empty() {
             return;
         }
+        routes.sort_by_key(|route| !is_failing(route));
         let mut rows = table(&ROUTES);
         for route in routes.iter().take(ROUTES_SHOWN) {
             rows.add_row(route_cells(route));
@@ -288,6 +289,12 @@ fn sink_cells(sink: &Value) -> [String; 10] {
             .map(|name| known(&sink[name], count));
     let behind = known(&sink["lag_bytes"], bytes);
     [text(&sink["sink"]), state, lag, records, segments, behind, rows, rejects, duplicates, missing]
+}
+
+/// Whether a route answers most requests by 5xx, or refuses them: it is shown however few they are.
+fn is_failing(route: &Value) -> bool {
+    let of = |names: &[&str]| names.iter().map(|name| number(&route[name])).sum::<f64>();
+    of(&["5xx", "refused"]) > of(&["2xx", "3xx", "4xx"])
 }
 
 fn route_cells(route: &Value) -> [String; 8] {
@@ -403,6 +410,18 @@ mod tests {
         let names: Vec<_> = shown[place + 1..].iter().map(|line| line.split(' ').next().unwrap()).collect();
         assert_eq!(names, ["b7", "b0", "b1", "b2", "b3", "..."]);
         assert_eq!(shown[place + 6], "... 3 more: --json");
+    }
+
+    #[test]
+    fn of_many_routes_those_that_fail_are_shown() {
+        let route = |path: usize, well: u64, refused: u64| json!({ "path": format!("/{path}"), "2xx": well, "refused": refused });
+        let many: Vec<_> =
+            (0..12).map(|path| if path == 11 { route(path, 1, 2) } else { route(path, 2, 1) }).collect();
+        let shown = lines(&json!({ "routes": many }));
+        let place = shown.iter().position(|line| line.starts_with("route ")).unwrap();
+        let first: Vec<_> =
+            shown[place + 1..place + 3].iter().map(|line| line.split(' ').next().unwrap()).collect();
+        assert_eq!(first, ["/11", "/0"]);
     }
 
     #[test]

@@ -139,6 +139,11 @@ pub(crate) fn named<'a>(head: &'a RequestHead, source: &Source) -> Option<Cow<'a
 }
 
 impl Ending {
+    /// Whether the client that hears of it may leave it at that.
+    pub(super) fn is_success(self) -> bool {
+        self.status().is_some_and(|status| status < 400)
+    }
+
     fn status(self) -> Option<i64> {
         match self {
             Self::Complete { status, .. } | Self::Streamed { status } => Some(status.into()),

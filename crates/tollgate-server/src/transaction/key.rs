@@ -1,6 +1,7 @@
 //! The key of a record: a digest of what the client sent to tell a retry from another request.
 //!
-//! It is a digest so that every key has 32 bytes, whatever a client sends.
+//! It is a digest so that every key has 32 bytes, whatever a client sends. A record has one if its handler succeeded: the
+//! first record of a key is the row, and one of a failure would take the place of the success that a retry brings.
 
 use std::borrow::Cow;
 
@@ -27,7 +28,7 @@ impl KeyPlan {
         }
     }
 
-    /// Puts the key of a record, or null if it has none. An empty one is none.
+    /// Puts the key of a record, or null if it has none. An empty one is none, and a failure has none.
     ///
     /// A request may bring many records: each but the first has its place in what is digested, so that a retry has the same
     /// keys again.
@@ -41,6 +42,7 @@ impl KeyPlan {
         cell: &mut impl Cell,
     ) -> Result<(), ValueError> {
         let (bytes, place) = match self {
+            _ if !facts.ending.is_success() => (None, 0),
             Self::Fact(source) => (facts.bytes(source), given.place()),
             Self::Field(field) => (given.key(*field)?, 0),
         };

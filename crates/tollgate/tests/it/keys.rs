@@ -1,9 +1,16 @@
 //! A retry with the same key: answered as any request, and one row.
 
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use socket2::SockRef;
+use tollgate_faults::{Backend, Fault};
+
 use crate::client::Client;
 use crate::cluster::shared;
 use crate::postgres::numbers_of;
-use crate::program::App;
+use crate::program::{App, Running, eventually};
 use crate::sinks::{Numbers, kill_loaders, numbers_in};
 
 const CONFIG: &str = r#"
@@ -27,13 +34,15 @@ const ORDER: &str =
     "return { POST = function(req) return { status = 201, record = { n = req:json().n } } end }";
 
 fn send(client: &mut Client, path: &str, key: &str, body: &str) -> u16 {
-    let length = body.len();
-    let key = format!("Idempotency-Key: {key}\r\n");
-    assert!(
-        client
-            .send(&format!("POST {path} HTTP/1.1\r\nHost: a\r\n{key}Content-Length: {length}\r\n\r\n{body}"))
-    );
+    assert!(client.send(&request(path, key, body)));
     client.reply().unwrap().status
+}
+
+fn request(path: &str, key: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: a\r\nIdempotency-Key: {key}\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
 }
 
 #[test]
@@ -59,6 +68,92 @@ fn a_request_that_is_sent_again_is_one_row_also_after_a_kill_and_a_start() {
     // ingested, pending, loaded, rejected, duplicate, missing
     assert_eq!(counts, ["8", "0", "4", "0", "4", "0"], "{audit}");
     assert!(audit.ends_with("exact: every record is pending, loaded, rejected or a duplicate\n"), "{audit}");
+}
+
+const PAID: &str = r#"
+[stream.payments]
+key = "request.header.idempotency-key"
+columns = [
+  { name = "path", type = "text", from = "request.path" },
+  { name = "status", type = "int", from = "reply.status" },
+  { name = "outcome", type = "text", from = "reply.outcome" },
+  { name = "amount", type = "int" },
+]
+[[route]]
+path = "/script"
+script = "pay.luau"
+stream = "payments"
+[[route]]
+path = "/proxy"
+proxy = "pay"
+stream = "payments"
+"#;
+
+/// Charges by the backend, and hides from its client how that failed.
+const PAY: &str = r#"
+return { POST = function(req)
+  local reply = tollgate.fetch("pay", { path = "/charge", method = "POST" })
+  if reply.error or reply.status >= 500 then
+    return { status = 503, json = { reason = "pay later" } }
+  end
+  return { status = reply.status, record = { amount = 42 } }
+end }
+"#;
+
+/// What the rows of a path say: status and amount where they have them, and the outcome.
+fn payments(app: &App, path: &str) -> Vec<String> {
+    let said = "coalesce(status, '-') || ' ' || coalesce(amount, '-') || ' ' || outcome";
+    let of_path = format!("FROM payments WHERE path = '{path}'");
+    if app.has_table("payments") {
+        app.query(&format!("SELECT {said} {of_path} ORDER BY rowid"))
+    } else {
+        vec![]
+    }
+}
+
+/// Sends a payment that fails in each way, then one that succeeds and one that repeats it, all with one key.
+fn pay(app: &App, server: &Running, backend: &Backend, path: &str) -> Vec<u16> {
+    let mut client = server.connect();
+    let mut pay = |fault| {
+        backend.turn(fault).unwrap();
+        send(&mut client, path, path, "")
+    };
+    let mut statuses = vec![pay(Fault::Close), pay(Fault::Status(503)), pay(Fault::Status(409))];
+    backend.turn(Fault::Silent).unwrap();
+    let mut impatient = TcpStream::connect(server.address()).unwrap();
+    // Its close is a reset: who only closes its half is waited for.
+    SockRef::from(&impatient).set_linger(Some(Duration::ZERO)).unwrap();
+    let seen = backend.seen().requests;
+    impatient.write_all(request(path, path, "").as_bytes()).unwrap();
+    eventually("the backend has it", || (backend.seen().requests > seen).then_some(()));
+    drop(impatient);
+    eventually("that it was cancelled is a row", || (payments(app, path).len() == 4).then_some(()));
+    statuses.extend([pay(Fault::None), pay(Fault::None)]);
+    statuses
+}
+
+#[test]
+fn a_key_is_not_used_up_by_a_request_that_failed_or_that_nobody_waited_for() {
+    let backend = Backend::start(Fault::None).unwrap();
+    let pay_at =
+        format!("[backend.pay]\nurls = [\"http://{}\"]\nbreaker_requests_min = 1000\n", backend.address());
+    let app = App::new(&format!("{pay_at}{PAID}"), &[("pay.luau", PAY)]);
+    let server = app.start();
+    assert_eq!(pay(&app, &server, &backend, "/script"), [503, 503, 409, 200, 200]);
+    assert_eq!(pay(&app, &server, &backend, "/proxy"), [502, 503, 409, 200, 200]);
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log}");
+    let cancelled = "- - cancelled";
+    assert_eq!(
+        payments(&app, "/script"),
+        ["503 - complete", "503 - complete", "409 42 complete", cancelled, "200 42 complete"]
+    );
+    assert_eq!(
+        payments(&app, "/proxy"),
+        ["502 - complete", "503 - complete", "409 - complete", cancelled, "200 - complete"]
+    );
+    let audit = app.succeed(&["audit"]);
+    assert!(audit.contains("exact: "), "{audit}");
 }
 
 /// A loader that is killed lives at random up to this long: about as long as all of it takes.

@@ -119,6 +119,7 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
     told.notifier.ready();
     let stop = wait(&events, &mut present, &server, &log, &mut sinks, &told);
     delay_drain(&stop, &present.config, &told, &events);
+    refuse_from_now_on(events);
     server.drain();
     drop(control);
     let failure = match (stop, log.close()) {
@@ -412,11 +413,27 @@ fn delay_drain(stop: &Stop, config: &Config, told: &Told, events: &Receiver<Even
     let end = Instant::now() + delay;
     while let Ok(event) = events.recv_timeout(end.saturating_duration_since(Instant::now())) {
         match event {
-            Event::Reload(_) | Event::Changed(_) => refuse_reload(event, "not reloaded: the server stops"),
+            Event::Reload(_) | Event::Changed(_) => refuse_reload(event, STOPS),
             // The log failed meanwhile: nothing is gained by waiting.
             Event::Stop(_) => return,
         }
     }
+}
+
+const STOPS: &str = "not reloaded: the server stops";
+
+/// Answers who wants a reload while main takes the server down. Without a thread for it, they wait for the end.
+fn refuse_from_now_on(events: Receiver<Event>) {
+    let refuse = move || {
+        for event in events {
+            match event {
+                Event::Reload(_) | Event::Changed(_) => refuse_reload(event, STOPS),
+                // It stops already, and a log that failed is told by its end.
+                Event::Stop(_) => {}
+            }
+        }
+    };
+    drop(thread::Builder::new().name("refuser".to_owned()).spawn(refuse));
 }
 
 fn announce(

@@ -9,6 +9,7 @@ use std::thread;
 
 use rustix::process::Signal;
 
+use crate::client::Client;
 use crate::program::{App, PATIENCE, Running, eventually, told};
 
 const CONNECTIONS: usize = 16;
@@ -192,6 +193,27 @@ fn a_server_that_stops_says_so_to_whoever_asks_for_a_reload() {
     });
     assert!(said.contains("not reloaded: the server stops"), "{said}");
     server.kill();
+}
+
+#[test]
+fn a_reload_in_a_drain_is_refused_at_once() {
+    let (begin, end) = ("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nx", "y");
+    let app = App::new(SCRIPT_ROUTE, &[("a.luau", "return function() return 'a' end")]);
+    let server = app.start();
+    let mut client = server.connect();
+    assert!(client.send(begin));
+    server.signal(Signal::TERM);
+    let address = server.address();
+    eventually("nobody is accepted any more", || Client::try_connect(address).is_none().then_some(()));
+    server.signal(Signal::HUP);
+    let refusal = "not reloaded: the server stops";
+    eventually("SIGHUP is answered", || server.has_logged(refusal).then_some(()));
+    let said = refused(&app, 1);
+    assert!(said.contains(refusal), "{said}");
+    assert!(client.send(end));
+    assert_eq!(client.reply().unwrap().content, "a");
+    let (status, log) = server.wait();
+    assert!(status.success(), "{log}");
 }
 
 #[test]

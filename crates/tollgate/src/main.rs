@@ -51,7 +51,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Serve(command) => serve::run(command),
         Command::Reload { config } => reload::run(&config),
         Command::Check { config: path, print, types } => {
-            let config = Config::load(&path)?;
+            let config = Config::load_to_serve(&path)?;
             let faults = if types { types::faults(&path, &config)? } else { Vec::new() };
             check::run(&config, faults, print)
         }

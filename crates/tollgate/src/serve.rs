@@ -63,7 +63,7 @@ impl ServeCommand {
     /// # Errors
     /// Every fault that was found.
     pub(crate) fn load(&self) -> Result<Config, ConfigError> {
-        let mut config = Config::load(&self.config)?;
+        let mut config = Config::load_to_serve(&self.config)?;
         if !self.listen.is_empty() {
             config.server.listen = self.listen.iter().map(|address| (*address).into()).collect();
         }

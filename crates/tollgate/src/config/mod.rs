@@ -70,6 +70,19 @@ impl Config {
         let config = file::resolve(&written, &text, &|name| std::env::var(name).ok())?;
         Ok(Self { text: Some(source_file(&written, &text)), ..config })
     }
+
+    /// Reads what a server is to serve by. Who only loads or asks needs no routes.
+    ///
+    /// # Errors
+    /// Every fault that was found, or that nothing is served: a file that is empty, or half written, is nobody's wish.
+    pub(crate) fn load_to_serve(path: &Path) -> Result<Self, ConfigError> {
+        let config = Self::load(path)?;
+        if config.server.routes.is_empty() {
+            let text = "no [[route]] is in it, nor in an [[app]] of it: nothing to serve".to_owned();
+            return Err(Fault::of_file(&config.source, text).into());
+        }
+        Ok(config)
+    }
 }
 
 /// The folder of an app that is named by itself.

@@ -180,6 +180,26 @@ fn all_faults_of_a_configuration_are_told_and_it_serves_on() {
 }
 
 #[test]
+fn a_configuration_that_serves_nothing_is_refused_and_the_one_before_serves_on() {
+    let app = App::new(SCRIPT_ROUTE, &[("a.luau", "return function() return 'a' end")]);
+    let server = app.start();
+    for nothing in [
+        "",
+        "[server]\nlisten = [\"127.0.0.1:0\"]\n[stream.s]\ncolumns = [{ name = \"n\", type = \"int\" }]\n",
+    ] {
+        app.write("tollgate.toml", nothing);
+        for command in ["reload", "check", "serve"] {
+            let output = app.run(&[command]);
+            assert_eq!(output.status.code(), Some(2), "{command}: {}", told(&output));
+            assert!(told(&output).contains("nothing to serve"), "{command}: {}", told(&output));
+        }
+        assert_eq!(server.connect().get("/a").unwrap().content, "a");
+    }
+    // Who asks needs no routes.
+    assert!(app.succeed(&["audit"]).contains("exact: "));
+}
+
+#[test]
 fn a_server_that_stops_says_so_to_whoever_asks_for_a_reload() {
     let app = App::new(
         &format!("drain_delay = \"1h\"\n{SCRIPT_ROUTE}"),

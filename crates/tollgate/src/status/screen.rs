@@ -264,7 +264,7 @@ fn headline(document: &Value) -> String {
     };
     let config = &document["config"];
     format!(
-        "{word}   tollgate {}, {} for {}, process {}, configuration {} version {}{}",
+        "{word}   tollgate {}, {}, up for {}, process {}, configuration {} version {}{}",
         text(&document["version"]),
         text(&document["phase"]),
         duration(number(&document["uptime_seconds"])),
@@ -377,6 +377,12 @@ mod tests {
 
     fn lines(document: &Value) -> Vec<String> {
         Screen::of(document).lines().collect()
+    }
+
+    #[test]
+    fn a_phase_is_not_said_to_last_as_long_as_the_server_does() {
+        let shown = lines(&json!({ "phase": "draining", "uptime_seconds": 14.4 }));
+        assert!(shown[0].contains(", draining, up for 14.4 s, process "), "{}", shown[0]);
     }
 
     #[test]

@@ -9,12 +9,18 @@ use std::time::Duration;
 use tollgate_server::{BackendOptions, BreakerOptions, ProxySpec};
 
 use crate::backend::{FakeBackend, Taken, field};
+use crate::peer::Reply;
 use crate::site::{Running, Site};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx";
 const SHORT: Duration = Duration::from_millis(50);
+
+/// What a reply says of itself: its status, what became of the request, and when to ask again.
+fn refusal(reply: &Reply) -> (u16, Option<&str>, Option<&str>) {
+    (reply.status, reply.field("tollgate-outcome"), reply.field("retry-after"))
+}
 
 fn plain(_: &mut ProxySpec) {}
 
@@ -303,7 +309,7 @@ fn a_breaker_opens_refuses_at_once_and_closes_when_the_backend_is_back() {
     let mut peer = server.connect();
     peer.send(GET);
     let reply = peer.reply(false);
-    assert_eq!((reply.status, reply.field("retry-after")), (503, Some("1")), "{reply:?}");
+    assert_eq!(refusal(&reply), (503, Some("refused"), Some("1")), "{reply:?}");
     assert_eq!(backend.connections(), asked, "nobody was asked");
     is_back.store(1, Ordering::SeqCst);
     // Until it tries again.
@@ -364,7 +370,7 @@ fn more_than_the_backend_takes_wait_in_turn_and_then_are_refused() {
             break third.reply(true);
         }
     };
-    assert_eq!((refused.status, refused.field("retry-after")), (503, Some("1")));
+    assert_eq!(refusal(&refused), (503, Some("refused"), Some("1")));
     assert_eq!(status_of_health(&server), 200, "another route is not held up");
     release.send(()).unwrap();
     first.expect("200", "hello");

@@ -84,11 +84,11 @@ fn push_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// What the client is told when there is no reply.
+/// What the client is told when there is no reply. Where nobody was asked, it is as if the request had not come.
 pub(super) fn of_failure(failure: &Failure) -> Reply {
     let reply = Reply::text(failure.status(), failure.client_text());
     match failure.retry_after() {
-        Some(seconds) => reply.with("Retry-After", seconds.to_string()),
+        Some(seconds) => reply.with("Tollgate-Outcome", "refused").with("Retry-After", seconds.to_string()),
         None => reply,
     }
 }

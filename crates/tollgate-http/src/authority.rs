@@ -4,7 +4,7 @@ use crate::grammar::{REG_NAME, first_outside, percent_escape};
 use std::net::Ipv6Addr;
 
 /// Tells whether `bytes` names a host, with or without a port. Userinfo, paths, commas and blanks do not.
-pub(crate) fn is_authority(bytes: &[u8]) -> bool {
+pub fn is_authority(bytes: &[u8]) -> bool {
     let Some(host_bytes) = host_len(bytes) else { return false };
     match bytes.split_at_checked(host_bytes) {
         Some((_, [])) => true,

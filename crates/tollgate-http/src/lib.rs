@@ -35,6 +35,7 @@ mod status;
 mod structured;
 mod target;
 
+pub use authority::is_authority;
 pub use chunked::{ChunkedDecoder, Decoded, LAST_CHUNK, write_chunk};
 pub use conditional::{Precondition, Validators, is_range_current, is_selective, names_tag};
 pub use connection::{connection_options, is_hop_by_hop_field};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mlua::{Function, Lua, MultiValue, Table, Value};
-use tollgate_http::{Method, is_field_name, is_field_value, is_framing_field};
+use tollgate_http::{Method, is_authority, is_field_name, is_field_value, is_framing_field};
 
 use super::arguments::{bytes_of, options, text, unfit};
 use super::json::{self, Encoder, Scratch};
@@ -331,6 +331,13 @@ fn header_name(name: &Value) -> mlua::Result<String> {
 
 fn header_value(lua: &Lua, name: &str, value: &Value) -> mlua::Result<Bytes> {
     let value = match lua.coerce_string(value.clone())? {
+        Some(value) if name.eq_ignore_ascii_case("host") && !is_authority(&value.as_bytes()) => {
+            let value = shown(&value.as_bytes());
+            let text = format!(
+                "header \"{name}\" is \"{value}\": allowed is a host, and a port (RFC 9110 section 7.2)"
+            );
+            return Err(mlua::Error::runtime(text));
+        }
         Some(value) if matches!(value.as_bytes(), bytes if is_field_value(&bytes)) => value,
         Some(_) => {
             let text = format!("header \"{name}\" has a control, or a blank at an end");

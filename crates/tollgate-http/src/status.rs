@@ -122,6 +122,7 @@ status_codes! {
     504 GATEWAY_TIMEOUT "Gateway Timeout";
     505 HTTP_VERSION_NOT_SUPPORTED "HTTP Version Not Supported";
     507 INSUFFICIENT_STORAGE "Insufficient Storage";
+    508 LOOP_DETECTED "Loop Detected";
     511 NETWORK_AUTHENTICATION_REQUIRED "Network Authentication Required";
 }
 

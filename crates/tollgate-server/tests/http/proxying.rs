@@ -55,6 +55,21 @@ fn a_request_goes_to_the_backend_and_its_reply_to_the_client() {
 }
 
 #[test]
+fn a_request_that_went_through_here_eight_times_goes_no_further() {
+    let backend = FakeBackend::replying(OK);
+    let server = serve(&backend);
+    let ask = |rounds: usize, status: &str, content: &str| {
+        let others = "Via: 1.1 other (tollgate), 1.0 tollgate.example\r\n";
+        let listed = vec!["1.1 tollgate"; rounds - 1].join(", ");
+        let via = format!("{others}Via: {listed}\r\nvia: 1.0 Tollgate (first)\r\n");
+        server.check(&format!("GET / HTTP/1.1\r\nHost: a\r\n{via}\r\n"), status, content);
+    };
+    ask(7, "200", "hello");
+    ask(8, "508", "the request goes round in a loop\n");
+    assert_eq!(backend.connections(), 1);
+}
+
+#[test]
 fn what_the_server_says_of_a_request_and_its_record_is_no_backends_word() {
     let backend = || {
         FakeBackend::replying(

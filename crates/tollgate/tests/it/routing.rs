@@ -10,6 +10,26 @@ fn request(path: &str, id: &str) -> String {
 }
 
 #[test]
+fn a_backend_that_is_the_server_itself_is_asked_a_few_times_and_the_client_told_of_the_loop() {
+    let app = App::bare(&[]);
+    let socket = app.path().join("own.sock").display().to_string();
+    app.write(
+        "tollgate.toml",
+        &format!(
+            "[server]\nlisten = [\"127.0.0.1:0\", \"unix:{socket}\"]\n[backend.own]\nurls = [\"unix:{socket}\"]\n\
+             [stream.asked]\ncolumns = [{{ name = \"status\", type = \"int\", from = \"reply.status\" }}]\n\
+             [[route]]\npath = \"/*\"\nproxy = \"own\"\nstream = \"asked\"\n"
+        ),
+    );
+    let server = app.start();
+    let reply = server.connect().get("/a").unwrap();
+    assert_eq!((reply.status, reply.content.as_str()), (508, "the request goes round in a loop\n"));
+    let (status, log) = server.stop();
+    assert!(status.success() && log.contains("its backend leads back here, in a loop"), "{log}");
+    assert_eq!(app.query::<i64>("SELECT status FROM asked"), [508; 9]);
+}
+
+#[test]
 fn log_lines_about_a_request_tell_its_id() {
     let config = "[[route]]\npath = \"/a\"\nscript = \"a.luau\"\n[[route]]\npath = \"/fail\"\nscript = \"fail.luau\"\n";
     let said = "print('loading') return function(req) tollgate.log.warn('hello') return 204 end";

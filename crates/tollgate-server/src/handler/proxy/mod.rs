@@ -10,6 +10,7 @@ mod flow;
 mod hops;
 mod reply;
 mod request;
+mod rounds;
 mod spec;
 
 use std::future::{poll_fn, ready};
@@ -69,6 +70,13 @@ impl From<Reply> for Proxied {
     }
 }
 
+impl From<Reply> for Asked {
+    /// Nobody is asked.
+    fn from(reply: Reply) -> Self {
+        Self { future: Box::pin(ready(reply.into())), bytes: 0 }
+    }
+}
+
 impl Asked {
     pub(crate) fn poll(&mut self, context: &mut std::task::Context<'_>) -> Poll<Proxied> {
         self.future.as_mut().poll(context)
@@ -109,7 +117,14 @@ impl Proxy {
     pub(crate) fn ask(self: &Rc<Self>, exchange: &Exchange) -> Asked {
         if hops::are_used_up(&exchange.request.head) {
             let reply = Reply::empty(StatusCode::NO_CONTENT).with("Allow", allowed_methods(self.methods));
-            return Asked { future: Box::pin(ready(reply.into())), bytes: 0 };
+            return reply.into();
+        }
+        if rounds::are_too_many(&exchange.request.head) {
+            if let Some(left_out) = self.untold_refusals() {
+                let (route, id) = (&self.route, &exchange.request.id);
+                tracing::warn!(route, %id, left_out, "request refused: its backend leads back here, in a loop");
+            }
+            return rounds::reply().into();
         }
         let outgoing = self.outgoing(exchange);
         let bytes = outgoing.memory_bytes() + WAITING_BYTES;
@@ -183,9 +198,14 @@ impl Proxy {
             tracing::warn!(route, %id, backend, address, %phase, "no reply of the backend: {failure}");
             return;
         }
+        if let Some(left_out) = self.untold_refusals() {
+            tracing::warn!(route, %id, backend, %phase, left_out, "request refused: {failure}");
+        }
+    }
+
+    /// How many refusals were left out before this one, if it is time to tell of it.
+    fn untold_refusals(&self) -> Option<u64> {
         self.refusals.note();
-        let Some(count) = self.refusals.due(Instant::now()) else { return };
-        let left_out = count - 1;
-        tracing::warn!(route, %id, backend, %phase, left_out, "request refused: {failure}");
+        self.refusals.due(Instant::now()).map(|count| count - 1)
     }
 }

@@ -33,7 +33,7 @@ impl Endpoint {
         {
             return Reply::refused(StatusCode::SERVICE_UNAVAILABLE, AWAY).into();
         }
-        let ending = Ending::of(&reply);
+        let ending = Ending::of(&reply, request.head.method());
         let transaction = Emitting { endpoint: self, facts: Facts { request, took_us, ending }, recorder };
         let appended = match &self.stream {
             Some(stream) if emitted.is_empty() => append(stream, own, &transaction.facts, recorder),

@@ -162,7 +162,7 @@ fn with_record(
     exchange: &Exchange,
     stream: Option<&StreamPlan>,
 ) -> Rehearsed {
-    let ending = Ending::of(&reply);
+    let ending = Ending::of(&reply, exchange.request.head.method());
     let facts = Facts { request: &exchange.request, took_us: 0, ending };
     let mut rehearsed = Rehearsed::from(reply);
     if let Some(plan) = stream {

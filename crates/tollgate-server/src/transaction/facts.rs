@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tollgate_http::{RequestHead, cookie_pairs, query_pairs};
+use tollgate_http::{Method, RequestHead, cookie_pairs, query_pairs};
 use tollgate_log::{ColumnType, Value, ValueError};
 use tollgate_script::{BodyError, Request};
 
@@ -25,7 +25,7 @@ pub(crate) struct Facts<'a> {
 pub(crate) enum Ending {
     Complete {
         status: u16,
-        /// None where records are made before the reply is.
+        /// None where records are made before the reply is, and where HEAD asks for what is streamed.
         reply_bytes: Option<usize>,
     },
     /// The head of a reply is ready; its content comes later.
@@ -35,14 +35,15 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
-    /// That of a reply.
-    pub(crate) fn of(reply: &Reply) -> Self {
+    /// That of a reply to a method. Behind the head of one to HEAD nothing is written; what is told of it is what GET would bring.
+    pub(crate) fn of(reply: &Reply, method: Method) -> Self {
         let status = reply.status.as_u16();
-        match reply.extent {
-            Extent::Whole => {
+        match (reply.extent, method) {
+            (Extent::Whole, _) | (Extent::Sized(_), Method::Head) => {
                 Self::Complete { status, reply_bytes: usize::try_from(reply.content_bytes()).ok() }
             }
-            Extent::Streamed | Extent::Sized(_) => Self::Streamed { status },
+            (Extent::Streamed, Method::Head) => Self::Complete { status, reply_bytes: None },
+            (Extent::Sized(_) | Extent::Streamed, _) => Self::Streamed { status },
         }
     }
 }

@@ -509,7 +509,11 @@ fn a_backend_may_be_behind_a_unix_socket() {
 fn a_proxied_route_records_its_transactions() {
     let backend = FakeBackend::start(|taken| {
         while let Some(request) = taken.request() {
-            if request.starts_with("GET /long") {
+            if request.starts_with("HEAD /sized") {
+                taken.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
+            } else if request.starts_with("HEAD /chunked") {
+                taken.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+            } else if request.starts_with("GET /long") {
                 taken.send(format!(
                     "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n{}",
                     "x".repeat(100_000)
@@ -536,6 +540,10 @@ fn a_proxied_route_records_its_transactions() {
         peer.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert_eq!(peer.reply(false).status, status);
     }
+    for path in ["/sized", "/chunked"] {
+        peer.send(format!("HEAD {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(peer.reply(true).status, 200);
+    }
     drop(peer);
     assert_eq!(
         server.records(),
@@ -543,6 +551,8 @@ fn a_proxied_route_records_its_transactions() {
             "path=/a status=404 outcome=complete bytes=2",
             "path=/long status=200 outcome=streamed bytes=null",
             "path=/bad status=502 outcome=complete bytes=32",
+            "path=/sized status=200 outcome=complete bytes=5",
+            "path=/chunked status=200 outcome=complete bytes=null",
         ]
     );
 }

@@ -11,7 +11,10 @@ use super::Config;
 /// Keys of `[server]` that a server takes once; all of `[admin]`, `[log]` and `[load]` are such, too.
 const SERVER_KEYS_FIXED: [&str; 5] = ["listen", "backlog", "workers", "spool_dir", "spool_bytes_max"];
 
-/// The value of an app or a route that is there.
+/// Sections of tables with names, each of which comes or goes as a whole.
+const NAMED: [&str; 4] = ["backend", "database", "sink", "stream"];
+
+/// The value of what comes or goes as a whole, while it is there: an app, a route, a named table.
 const THERE: &str = "there";
 
 /// Tables in which a value may be a secret: what is sent to backends and clients.
@@ -43,7 +46,7 @@ impl Change {
         KEPT_TO_ITSELF.iter().any(|table| self.key.contains(table))
     }
 
-    /// Leaves out what belongs to an app or a route that comes or goes: that is one change.
+    /// Leaves out what belongs to a whole that comes or goes: that is one change.
     pub(crate) fn in_short(changes: Vec<Self>) -> Vec<Self> {
         let is_whole = |change: &&Self| change.is_of_a_whole();
         let whole: Vec<_> = changes.iter().filter(is_whole).map(|change| change.key.clone()).collect();
@@ -51,14 +54,15 @@ impl Change {
         changes.into_iter().filter(|change| !is_part(change)).collect()
     }
 
-    /// Whether an app or a route is there that was not, or the other way round.
+    /// Whether a whole is there that was not, or the other way round.
     fn is_of_a_whole(&self) -> bool {
         [&self.present, &self.new].into_iter().flatten().any(|value| value == THERE)
     }
 
     fn is_below(&self, whole: &str) -> bool {
+        let has_parts_behind_blanks = whole.starts_with("app ") || whole.starts_with("stream.");
         let is_part =
-            |rest: &str| rest.starts_with('.') || (whole.starts_with("app ") && rest.starts_with(' '));
+            |rest: &str| rest.starts_with('.') || (has_parts_behind_blanks && rest.starts_with(' '));
         self.key.strip_prefix(whole).is_some_and(is_part)
     }
 }
@@ -132,7 +136,13 @@ impl Config {
 fn gather_sections(above: &str, printed: &Table, keys: &mut BTreeMap<String, String>) {
     for (section, value) in printed {
         match value {
-            Value::Table(table) => gather(&format!("{above}{section}"), table, keys),
+            Value::Table(table) => {
+                let name = format!("{above}{section}");
+                if NAMED.contains(&section.as_str()) {
+                    keys.extend(table.keys().map(|one| (format!("{name}.{one}"), THERE.to_owned())));
+                }
+                gather(&name, table, keys);
+            }
             Value::Array(routes) if section == "route" => {
                 for route in routes.iter().filter_map(Value::as_table) {
                     let name = format!("{above}{}", route_name(route));
@@ -223,6 +233,30 @@ mod tests {
     }
 
     #[test]
+    fn a_named_table_that_comes_or_goes_is_one_change_and_one_that_stays_is_told_by_its_keys() {
+        let stream = |name: &str| {
+            format!(
+                "[stream.{name}]\ncolumns = [{{ name = \"n\", type = \"int\" }}, {{ name = \"m\", type = \"int\" }}]\n"
+            )
+        };
+        let backend =
+            |name: &str, port: u16| format!("[backend.{name}]\nurls = [\"http://127.0.0.1:{port}\"]\n");
+        assert_eq!(
+            changes(
+                &format!("{}{}{}", backend("a", 1), backend("app", 1), stream("s")),
+                &format!("{}{}{}", backend("app", 2), backend("b", 1), stream("st")),
+            ),
+            [
+                "backend.a: removed",
+                r#"backend.app.urls: ["http://127.0.0.1:1"] -> ["http://127.0.0.1:2"]"#,
+                "backend.b: added",
+                "stream.s: removed",
+                "stream.st: added",
+            ]
+        );
+    }
+
+    #[test]
     fn what_may_be_a_secret_is_not_told() {
         let config = |key: &str, body: &str| {
             format!(
@@ -254,7 +288,7 @@ mod tests {
         assert_eq!(restart(&new), expected);
         new.keep_fixed(&present);
         assert_eq!(restart(&new), [""; 0]);
-        // Those of the sinks, and one of the server.
-        assert_eq!(present.changes_to(&new).len(), 7);
+        // A sink that goes, one that comes, and one of the server.
+        assert_eq!(present.changes_to(&new).len(), 3);
     }
 }

@@ -60,7 +60,7 @@ fn a_sink_that_is_added_begins_at_the_oldest_or_now_and_those_that_are_kept_go_o
     wait_for(&app, "tollgate.sqlite", "a", &all(1000));
     let now = "[sink.now]\nsqlite = \"data/now.sqlite\"\nfrom = \"now\"\n";
     let answer = keep(&format!("{MAIN}{OTHER}{now}"));
-    assert!(answer.contains("changed: sink.other.sqlite: added"), "{answer}");
+    assert!(answer.contains("changed: sink.other: added"), "{answer}");
     wait_for(&app, "other.sqlite", "a", &all(1000));
     let is_enrolled = || {
         let file = Connection::open(app.path().join("data/now.sqlite")).unwrap();

@@ -7,6 +7,8 @@ use rustix::process::Signal;
 
 use crate::program::{App, BINARY, PATIENCE, eventually};
 
+const UNIT: &str = include_str!("../../../../dist/systemd/tollgate.service");
+
 /// The next datagram that begins so.
 fn hear(socket: &UnixDatagram, start: &str) -> String {
     eventually(start, || {
@@ -42,6 +44,14 @@ fn a_supervisor_hears_of_the_start_signs_of_life_reloads_and_the_end() {
     let stopping = hear(&socket, "STOPPING");
     assert!(stopping.starts_with("STOPPING=1\nEXTEND_TIMEOUT_USEC="), "{stopping}");
     assert!(server.wait().0.success());
+}
+
+#[test]
+fn the_unit_starts_no_server_again_and_again_whose_configuration_is_wrong() {
+    let wrong = App::new("nonsense = 1\n", &[]).run(&["serve"]).status.code().unwrap();
+    assert!(UNIT.lines().any(|line| line == format!("RestartPreventExitStatus={wrong}")), "{wrong}");
+    // systemd looks for it at the end of the main process alone.
+    assert!(!UNIT.contains("\nExecStartPre="), "{UNIT}");
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! `tollgate serve`: wires log, loader and workers, waits for a signal, reloads meanwhile, and takes them down in the opposite order.
 
+mod ending;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{panic, process, thread};
 
 use anyhow::Context;
@@ -22,12 +24,13 @@ use crate::config::{Config, ConfigError, LoadedBy};
 use crate::control::{Asker, Control, Reloaded};
 use crate::dev;
 use crate::notify::Notifier;
-use crate::observe::{Observer, Phase, Watcher};
+use crate::observe::{Observer, Watcher};
 use crate::print::{note, to_stdout};
 use crate::reload::Present;
 use crate::sinks::{Sinks, unfit_streams};
 use crate::tracing_lines;
 use crate::watch::Watched;
+use ending::{delay_drain, refuse_from_now_on, wait_failed};
 
 /// How long the loader may take for the rest of the log when the server stops; what is left is the next run's.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
@@ -368,24 +371,6 @@ fn wait(
     stop
 }
 
-/// A failed log leaves routes without a stream served for as long as draining may take; a signal ends this early.
-fn wait_failed(events: &Receiver<Event>, drain_timeout: Duration) {
-    let end = Instant::now() + drain_timeout;
-    while let Ok(event @ (Event::Reload(_) | Event::Changed(_))) =
-        events.recv_timeout(end.saturating_duration_since(Instant::now()))
-    {
-        refuse_reload(event, "not reloaded: the log failed, the server stops");
-    }
-}
-
-/// Tells the log, and whoever asked, that a server which stops does not reload.
-fn refuse_reload(event: Event, text: &str) {
-    tracing::warn!("{text}");
-    if let Event::Reload(Some(asker)) = event {
-        asker.tell(&Reloaded { code: 1, text: text.to_owned() });
-    }
-}
-
 fn reload(present: &mut Present, server: &Server, log: &Log, sinks: &mut Sinks, told: &Told) -> Reloaded {
     told.notifier.reloading();
     let reloaded = present.reload(server, log, sinks, &told.observer);
@@ -395,45 +380,6 @@ fn reload(present: &mut Present, server: &Server, log: &Log, sinks: &mut Sinks, 
     told.observer.show(sinks.watches());
     told.notifier.ready();
     reloaded
-}
-
-/// Says that the server stops before it does: whoever balances has `drain_delay` to send requests elsewhere.
-fn delay_drain(stop: &Stop, config: &Config, told: &Told, events: &Receiver<Event>) {
-    told.observer.enter(Phase::Draining);
-    let delay = match stop {
-        Stop::Signal(_) => config.drain_delay,
-        Stop::LogFailed(_) => Duration::ZERO,
-    };
-    told.notifier.stopping(delay + config.server.drain_timeout + FINISH_TIMEOUT + END_TIME);
-    if delay.is_zero() {
-        return;
-    }
-    let delay_ms = delay.as_millis() as u64;
-    tracing::info!(delay_ms, "not ready any more: connections are accepted until the delay is over");
-    let end = Instant::now() + delay;
-    while let Ok(event) = events.recv_timeout(end.saturating_duration_since(Instant::now())) {
-        match event {
-            Event::Reload(_) | Event::Changed(_) => refuse_reload(event, STOPS),
-            // The log failed meanwhile: nothing is gained by waiting.
-            Event::Stop(_) => return,
-        }
-    }
-}
-
-const STOPS: &str = "not reloaded: the server stops";
-
-/// Answers who wants a reload while main takes the server down. Without a thread for it, they wait for the end.
-fn refuse_from_now_on(events: Receiver<Event>) {
-    let refuse = move || {
-        for event in events {
-            match event {
-                Event::Reload(_) | Event::Changed(_) => refuse_reload(event, STOPS),
-                // It stops already, and a log that failed is told by its end.
-                Event::Stop(_) => {}
-            }
-        }
-    };
-    drop(thread::Builder::new().name("refuser".to_owned()).spawn(refuse));
 }
 
 fn announce(

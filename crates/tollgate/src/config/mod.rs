@@ -78,7 +78,7 @@ impl Config {
     pub(crate) fn load_to_serve(path: &Path) -> Result<Self, ConfigError> {
         let config = Self::load(path)?;
         if config.server.routes.is_empty() {
-            let text = "no [[route]] is in it, nor in an [[app]] of it: nothing to serve".to_owned();
+            let text = "no route comes of it, by [[route]], by [[app]], or by leaving them to its folder: nothing to serve".to_owned();
             return Err(Fault::of_file(&config.source, text).into());
         }
         Ok(config)

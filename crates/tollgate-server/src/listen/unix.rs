@@ -48,12 +48,12 @@ fn remove_dead(path: &Path, address: &SockAddr, wait: impl FnOnce()) -> io::Resu
     if !kind.is_socket() {
         return Err(io::Error::new(ErrorKind::AlreadyExists, "a file is there that is no socket"));
     }
-    let dead = identity(path)?;
+    let dead = identity(path);
     expect_nobody(address)?;
     wait();
     expect_nobody(address)?;
     match identity(path) {
-        Ok(found) if found == dead => fs::remove_file(path),
+        Ok(found) if dead.is_ok_and(|dead| found == dead) => fs::remove_file(path),
         Ok(_) => Err(ErrorKind::AddrInUse.into()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),

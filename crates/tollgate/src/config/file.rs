@@ -71,9 +71,17 @@ fn read(origin: &Origin<'_>, text: &str) -> Result<Config, ConfigError> {
     let Some(document) = parse(text, &faults) else { return Err(faults.into_error()) };
     let context = Context { faults: &faults, env: origin.env };
     let root = Section::new(context, "the file", 0..0, document.get_ref());
+    if leaves_routes(&root) && origin.folder.join(APP_FILE).is_file() {
+        return read(origin, &format!("{text}\n{APP_OF_FOLDER}"));
+    }
     let mut config = whole(root, origin);
     faults.extend(config.find_awaited());
     if faults.is_empty() { Ok(config) } else { Err(faults.into_error()) }
+}
+
+/// Whether a file names no route, so that they are what its folder means. One that says nothing is none that somebody wrote.
+fn leaves_routes(root: &Section<'_>) -> bool {
+    !(root.is_empty() || root.has("route") || root.has("app"))
 }
 
 /// Reads a text as TOML. None: it is none, and the faults say why.
@@ -87,8 +95,7 @@ pub(super) fn parse<'t>(text: &'t str, faults: &Faults<'_>) -> Option<Spanned<De
 
 fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     let Origin { file, folder, .. } = *origin;
-    // A file that says nothing is none that somebody wrote.
-    let names_routes = root.is_empty() || root.has("route") || root.has("app");
+    let leaves_routes = leaves_routes(&root);
     let written = server(root.table("server"), folder);
     let log = log(root.table("log"), folder);
     let admin = admin(root.table("admin"), folder, &log.dir);
@@ -127,14 +134,14 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     };
     let apps = apps(&mut root, &defaults, &mut streams);
     routes.extend(apps.routes);
-    if !names_routes {
+    routes.check(&root);
+    if leaves_routes {
         routes = implied(&root, folder, &zero::access(access, folder, &log), &mut streams);
         for route in &mut routes.specs {
             route.body_bytes_max = written.body_bytes_max;
             route.body_pace = Some(written.connection.body_pace);
         }
     }
-    routes.check(&root);
     for (app, route) in intruders(&apps.specs, &routes.specs) {
         let (place, path) = (&routes.places[route], &routes.specs[route].path);
         let (name, mount) = (apps.mounts[app].name(), apps.places[app].beside(&place.file));
@@ -190,6 +197,9 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         text: None,
     }
 }
+
+/// Mounts the app that the folder is.
+const APP_OF_FOLDER: &str = "[[app]]\npath = \"/\"\ndir = \".\"\n";
 
 /// What the folder serves where the file names no route, as it would without the file.
 fn implied(root: &Section<'_>, folder: &Path, access: &ScriptAccess, streams: &mut Streams) -> Routes {

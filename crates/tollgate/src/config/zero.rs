@@ -144,12 +144,22 @@ fn collect_scripts(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, faults
 }
 
 /// The files of `public/`, if it is there: they are not recorded.
-fn public(folder: &Path) -> Option<RouteSpec> {
+fn public(folder: &Path, faults: &mut Vec<Fault>) -> Option<RouteSpec> {
     let root = folder.join("public");
+    if leads_above(&root, folder) {
+        let text = "it leads to what the server writes and runs: nobody may fetch that";
+        faults.push(Fault::of_file(&root, text.to_owned()));
+    }
     root.is_dir().then(|| RouteSpec {
         body_pace: Some(BodyPace::default()),
         ..RouteSpec::new("/*", HandlerSpec::Files(Box::new(FilesSpec::new(root))))
     })
+}
+
+/// Whether a path leads to a folder itself, or to one above it.
+fn leads_above(path: &Path, folder: &Path) -> bool {
+    let found = (fs::canonicalize(path), fs::canonicalize(folder));
+    matches!(found, (Ok(path), Ok(folder)) if folder.starts_with(&path))
 }
 
 /// What was said, or else: scripts send the files of `files/` and save into `uploads/`, if these are there.
@@ -191,7 +201,7 @@ pub(super) fn routes(
         let text = format!("route {:?} is that of {} again", routes[later].path, files[earlier].display());
         faults.push(Fault::of_file(&files[later], text));
     }
-    routes.extend(public(folder));
+    routes.extend(public(folder, faults));
     routes
 }
 
@@ -278,6 +288,25 @@ mod tests {
         let implied = Config::load(dir.path()).unwrap().to_string();
         fs::write(dir.path().join(FILE_NAME), &implied).unwrap();
         assert_eq!(Config::load(dir.path()).unwrap().to_string(), implied);
+    }
+
+    #[test]
+    fn a_public_folder_that_leads_to_the_folder_itself_is_a_fault() {
+        let dir = app(&["routes/index.luau"]);
+        std::os::unix::fs::symlink(".", dir.path().join("public")).unwrap();
+        let error = resolve(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("public: it leads to what the server writes and runs"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_names_no_route_leaves_them_to_the_app_of_its_folder() {
+        let dir = app(&["routes/index.luau", "pages/a.luau"]);
+        fs::write(dir.path().join(APP_FILE), "[[route]]\npath = \"/a\"\nscript = \"pages/a.luau\"\n")
+            .unwrap();
+        fs::write(dir.path().join(FILE_NAME), "[server]\nbody_bytes_max = \"1KiB\"").unwrap();
+        let config = Config::load(dir.path()).unwrap();
+        let paths: Vec<_> = config.server.routes.iter().map(|route| route.path.as_str()).collect();
+        assert_eq!((paths.as_slice(), config.mounts.len()), (["/a"].as_slice(), 1));
     }
 
     #[test]

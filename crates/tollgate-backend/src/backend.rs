@@ -172,7 +172,7 @@ impl Backend {
             .map(|target| AddressSnapshot {
                 address: target.place.to_string(),
                 breaker: target.breaker.state(now_ms),
-                is_lost: target.reach.is_lost(),
+                is_lost: target.reach.is_known_lost(now_ms),
                 outstanding: target.outstanding(),
                 idle: target.idle.load(Ordering::Relaxed),
             })

@@ -3,28 +3,44 @@
 //! One that cannot is picked last for a pause, and then by one request again, which may have to wait for it: each try that
 //! fails doubles the pause. A breaker counts shares of many requests; this is what keeps few of them from a dead address.
 //!
-//! All of it is one word: up to when the pause lasts, and its number from 1; 0 while the address can be connected to.
+//! What decides is one word: up to when the pause lasts, and its number from 1; 0 while the address can be connected to.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Half of the first pause.
 const PAUSE_MS: u64 = 500;
 /// The number of the longest: 16 seconds.
 const PAUSES_MAX: u64 = 5;
 const NUMBER_BITS: u32 = 3;
+/// Whoever watches is told of an address for so long after its pause: without requests nobody knows how it is.
+const KNOWN_MS: u64 = 60_000;
+/// Between two lines of the log that say so. Kept connections may answer while no new one is made.
+const LINE_PAUSE_MS: u64 = 10_000;
 
 #[derive(Debug, Default)]
-pub(crate) struct Reach(AtomicU64);
+pub(crate) struct Reach {
+    word: AtomicU64,
+    /// The moment of the last line that said that it is lost, if there was one.
+    told_ms: AtomicU64,
+    /// No line said yet that it is back.
+    is_told: AtomicBool,
+}
 
 impl Reach {
     /// Whether the last try to connect to it failed.
     pub(crate) fn is_lost(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != 0
+        self.word.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether that was so not long ago.
+    pub(crate) fn is_known_lost(&self, now_ms: u64) -> bool {
+        let (until_ms, number) = parts(self.word.load(Ordering::Relaxed));
+        number > 0 && now_ms < until_ms + KNOWN_MS
     }
 
     /// Whether others should be asked first.
     pub(crate) fn is_pausing(&self, now_ms: u64) -> bool {
-        let (until_ms, number) = parts(self.0.load(Ordering::Relaxed));
+        let (until_ms, number) = parts(self.word.load(Ordering::Relaxed));
         number > 0 && now_ms < until_ms
     }
 
@@ -35,18 +51,30 @@ impl Reach {
             (number > 0 && now_ms >= until_ms).then(|| paused(now_ms, (number + 1).min(PAUSES_MAX)))
         };
         // Another worker may have been faster.
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let _ = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
 
-    /// Nobody took a connection; tells whether that is news.
+    /// Nobody took a connection; tells whether that is news for the log.
     pub(crate) fn lose(&self, now_ms: u64) -> bool {
         let next = |word: u64| Some(paused(now_ms, parts(word).1.max(1)));
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) == Ok(0)
+        self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) == Ok(0) && self.tells(now_ms)
     }
 
-    /// A connection was made; tells whether that is news.
+    fn tells(&self, now_ms: u64) -> bool {
+        let told_ms = self.told_ms.load(Ordering::Relaxed);
+        let is_due = told_ms == 0 || now_ms >= told_ms + LINE_PAUSE_MS;
+        if is_due {
+            self.told_ms.store(now_ms.max(1), Ordering::Relaxed);
+            self.is_told.store(true, Ordering::Relaxed);
+        }
+        is_due
+    }
+
+    /// A connection was made; tells whether that is news for the log.
     pub(crate) fn find(&self) -> bool {
-        self.is_lost() && self.0.swap(0, Ordering::Relaxed) != 0
+        self.is_lost()
+            && self.word.swap(0, Ordering::Relaxed) != 0
+            && self.is_told.swap(false, Ordering::Relaxed)
     }
 }
 
@@ -77,6 +105,20 @@ mod tests {
         }
         assert!(reach.is_lost() && reach.find() && !reach.find() && !reach.is_lost());
         assert!(reach.lose(now_ms) && reach.is_pausing(now_ms + 999) && !reach.is_pausing(now_ms + 1_000));
+    }
+
+    #[test]
+    fn one_that_comes_and_goes_is_told_now_and_then() {
+        let reach = Reach::default();
+        let lines = (0..1000).map(|turn| usize::from(reach.lose(turn * 25)) + usize::from(reach.find()));
+        assert_eq!(lines.sum::<usize>(), 6, "lost and back, each ten seconds of 25");
+    }
+
+    #[test]
+    fn nobody_knows_of_an_address_that_nobody_asked_for_a_minute() {
+        let reach = Reach::default();
+        reach.lose(0);
+        assert!(reach.is_known_lost(60_999) && !reach.is_known_lost(61_000) && reach.is_lost());
     }
 
     #[test]

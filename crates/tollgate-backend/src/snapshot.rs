@@ -73,7 +73,7 @@ pub struct AddressSnapshot {
     pub address: String,
     /// Its breaker.
     pub breaker: BreakerState,
-    /// Whether it could not be connected to when that was last tried.
+    /// Whether it could not be connected to when that was last tried, which was not long ago.
     pub is_lost: bool,
     /// Requests that it has not answered.
     pub outstanding: usize,

@@ -251,6 +251,11 @@ impl Upstream {
     }
 }
 
+/// Whether a connection that was not made tells something of its address: not where its request had little time left for it.
+fn tells_of_address(kind: &FailureKind, waited: Duration, timeouts: &crate::Timeouts) -> bool {
+    !matches!(kind, FailureKind::TotalTimedOut { .. }) || waited >= timeouts.connect.min(timeouts.total) / 2
+}
+
 /// The place of the address to be asked, looked for from one place on: of those that could be connected to the one that has the
 /// fewest requests outstanding, before the others.
 fn best(
@@ -366,7 +371,7 @@ impl Attempt {
             (*kept, is_kept) = (Kept::WasClosed, false);
             link = match self.connect(&timeouts, end).await {
                 Ok(link) => link,
-                Err((phase, kind)) => return Err((self.fail(phase, kind), true)),
+                Err((phase, kind)) => return Err((self.fail(phase, kind), broken.sent_bytes == 0)),
             };
         }
     }
@@ -375,8 +380,8 @@ impl Attempt {
     fn connect(&self, timeouts: &crate::Timeouts, end: Instant) -> Connecting {
         let (upstream, target, timeouts) = (self.upstream.clone(), self.target.clone(), *timeouts);
         Box::pin(async move {
-            let shared = &upstream.shared;
-            let at = end.min(Instant::now() + timeouts.connect);
+            let (shared, begun) = (&upstream.shared, Instant::now());
+            let at = end.min(begun + timeouts.connect);
             let mut phase = Phase::Connect;
             let made = Link::connect(&target.place, shared.options.tls.as_deref(), &mut phase);
             let made = tokio::time::timeout_at(at.into(), made).await;
@@ -389,7 +394,10 @@ impl Attempt {
                     Ok(link)
                 }
                 Err(kind) => {
-                    target.lose(&shared.options.name, phase, &kind, shared.ms(Instant::now()));
+                    let now = Instant::now();
+                    if tells_of_address(&kind, now - begun, &shared.options.timeouts) {
+                        target.lose(&shared.options.name, phase, &kind, shared.ms(now));
+                    }
                     if let Some(fault) = kind.handshake_fault(phase) {
                         count(shared.counters.of_handshakes(fault));
                     }

@@ -73,6 +73,20 @@ async fn what_answers_on_a_connection_that_was_kept_is_there_though_it_could_not
 }
 
 #[test]
+fn a_request_that_has_little_time_left_says_nothing_of_an_address() {
+    let timeouts = crate::Timeouts::default();
+    let [in_all, by_itself] = [
+        FailureKind::TotalTimedOut { limit: timeouts.total },
+        FailureKind::TimedOut { limit: timeouts.connect },
+    ];
+    let short = Duration::from_millis(20);
+    assert!(!tells_of_address(&in_all, short, &timeouts) && tells_of_address(&by_itself, short, &timeouts));
+    assert!(tells_of_address(&in_all, Duration::from_secs(1), &timeouts));
+    let hasty = crate::Timeouts { total: short, ..timeouts };
+    assert!(tells_of_address(&in_all, short, &hasty), "it is never given more");
+}
+
+#[test]
 fn a_place_that_another_worker_takes_first_leaves_the_other_addresses() {
     let breaker = BreakerOptions {
         requests_min: 1,

@@ -47,11 +47,10 @@ fn a_supervisor_hears_of_the_start_signs_of_life_reloads_and_the_end() {
 }
 
 #[test]
-fn the_unit_starts_no_server_again_and_again_whose_configuration_is_wrong() {
-    let wrong = App::new("nonsense = 1\n", &[]).run(&["serve"]).status.code().unwrap();
-    assert!(UNIT.lines().any(|line| line == format!("RestartPreventExitStatus={wrong}")), "{wrong}");
-    // systemd looks for it at the end of the main process alone.
-    assert!(!UNIT.contains("\nExecStartPre="), "{UNIT}");
+fn the_unit_starts_a_server_again_whatever_it_ended_by() {
+    // What is wrong with a configuration may be a folder that is not mounted yet.
+    assert!(UNIT.lines().any(|line| line == "Restart=always"), "{UNIT}");
+    assert!(!UNIT.contains("\nRestartPreventExitStatus=") && !UNIT.contains("\nExecStartPre="), "{UNIT}");
 }
 
 #[test]

@@ -216,19 +216,14 @@ impl Upstream {
         let targets = self.targets();
         let now_ms = self.shared.ms(now);
         // Another worker may take the last place among those that try: then the next look is for another address.
-        for _ in 0..targets.len() {
+        for _ in 0..targets.len().max(1) {
             let place = best(&targets, self.next.get(), tried, now_ms)?;
             if let Some(pass) = targets[place].admit(now_ms) {
                 self.next.set(place + 1);
                 return Ok(Attempt::new(self, &targets[place], pass));
             }
         }
-        let is_empty = targets.is_empty();
-        Err(if is_empty {
-            FailureKind::Unresolved
-        } else {
-            FailureKind::Open { retry_after: Duration::ZERO }
-        })
+        Err(FailureKind::Open { retry_after: Duration::ZERO })
     }
 
     /// The addresses of this moment.

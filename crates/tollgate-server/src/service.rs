@@ -24,7 +24,7 @@ use crate::lane::Lane;
 use crate::observe::{RouteCells, RouteName, WorkerCells};
 use crate::options::{ConnectionLimits, RequestIds, RouteSpec, ServerOptions, Traces};
 use crate::reply::Reply;
-use crate::route::{Match, Resource, RouteTable, Routed};
+use crate::route::{Match, RouteTable, Routed};
 use crate::throttle::Throttle;
 use crate::transaction::StreamPlan;
 use crate::trust::TrustedProxies;
@@ -249,7 +249,7 @@ impl Service {
                 if let Some(lines) = lines(routed) {
                     reply.lines = lines;
                 }
-                if let Some(cors) = policy(resource) {
+                if let Some(cors) = policy(routed) {
                     cors.grant(head).add_to(&mut reply);
                 }
                 reply
@@ -258,10 +258,11 @@ impl Service {
                 let path = decoded.unwrap_or_else(|| head.path());
                 let mut reply = redirect_below(path, head.query());
                 let below = [path.as_bytes(), b"/"].concat();
-                if let Some(lines) = lines(&self.routes.find(|| head.host(), &below, head.method())) {
+                let routed = self.routes.find(|| head.host(), &below, head.method());
+                if let Some(lines) = lines(&routed) {
                     reply.lines = lines;
                 }
-                if let Some(cors) = self.policy_at(head, path.as_bytes(), head.method()) {
+                if let Some(cors) = policy(&routed) {
                     cors.grant(head).add_to(&mut reply);
                 }
                 reply
@@ -288,10 +289,8 @@ impl Service {
     /// The policy of the route that a request with that method is led to, by a redirect too.
     fn policy_at(&self, head: &RequestHead, path: &[u8], method: Method) -> Option<&Cors> {
         match self.routes.find(|| head.host(), path, method) {
-            Routed::Found(found) => found.endpoint().as_ref().and_then(|endpoint| endpoint.cors.as_ref()),
-            Routed::MethodNotAllowed(resource) => policy(&resource),
             Routed::MissingSlash => self.policy_at(head, &[path, b"/"].concat(), method),
-            Routed::NotFound => None,
+            routed => policy(&routed),
         }
     }
 }
@@ -331,9 +330,15 @@ fn decoded_path(head: &RequestHead) -> Result<Option<String>, Box<Reply>> {
     }
 }
 
-/// The policy of a path whose routes do not take the method.
-fn policy<'t>(resource: &Resource<'t, Option<Rc<Endpoint>>>) -> Option<&'t Cors> {
-    resource.endpoints().flatten().find_map(|endpoint| endpoint.cors.as_ref())
+/// The policy of where a request is led.
+fn policy<'t>(routed: &Routed<'t, Option<Rc<Endpoint>>>) -> Option<&'t Cors> {
+    match routed {
+        Routed::Found(found) => found.endpoint().as_ref().and_then(|endpoint| endpoint.cors.as_ref()),
+        Routed::MethodNotAllowed(resource) => {
+            resource.endpoints().flatten().find_map(|endpoint| endpoint.cors.as_ref())
+        }
+        Routed::MissingSlash | Routed::NotFound => None,
+    }
 }
 
 /// The field lines of every reply of where a request is led.

@@ -9,7 +9,7 @@ use tollgate_server::{Server, SourceFault, Sources, StreamSpec, script_faults};
 use crate::cli::ServeCommand;
 use crate::config::{Change, Config, ConfigError, Fault};
 use crate::control::{Reloaded, ask_reload};
-use crate::log::{has_logs, log_folder};
+use crate::log::{expect_place, log_folder};
 use crate::observe::Observer;
 use crate::print::{note, to_stdout};
 use crate::sinks::Sinks;
@@ -22,10 +22,7 @@ pub(crate) fn run(path: &std::path::Path) -> anyhow::Result<ExitCode> {
     let Reloaded { code, text } = match ask_reload(&dir) {
         Ok(reloaded) => reloaded,
         Err(silence) => {
-            // Without a sound configuration the folder is only a guess.
-            if !has_logs(path) {
-                Config::load(path)?;
-            }
+            expect_place(path)?;
             bail!(silence.told(&dir));
         }
     };

@@ -10,7 +10,7 @@ use super::{LAST_DIVISOR, Lane, Ticket};
 
 /// Scripts that take this part of a slice are long.
 const LONG_DIVISOR: u32 = 16;
-/// Of scripts that are not long each sixteenth is timed: to read the clock twice costs a short one a tenth.
+/// Of scripts that are not long each sixteenth is timed: to read this clock twice takes a microsecond, as each is a system call.
 const UNTIMED: u32 = 15;
 
 pub(crate) struct Door {

@@ -26,7 +26,7 @@ use super::resolved::{self, Config};
 use super::routes::{RouteDefaults, Routes};
 use super::script::script;
 use super::section::{Context, Section};
-use super::server::server;
+use super::server::{WrittenServer, server};
 use super::sink::{load_rules, sinks};
 use super::stream::{self, Streams};
 use super::zero;
@@ -136,11 +136,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     routes.extend(apps.routes);
     routes.check(&root);
     if leaves_routes {
-        routes = implied(&root, folder, &zero::access(access, folder, &log), &mut streams);
-        for route in &mut routes.specs {
-            route.body_bytes_max = written.body_bytes_max;
-            route.body_pace = Some(written.connection.body_pace);
-        }
+        routes = implied(&root, folder, &zero::access(access, folder, &log), &written, &mut streams);
     }
     for (app, route) in intruders(&apps.specs, &routes.specs) {
         let (place, path) = (&routes.places[route], &routes.specs[route].path);
@@ -202,12 +198,21 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
 const APP_OF_FOLDER: &str = "[[app]]\npath = \"/\"\ndir = \".\"\n";
 
 /// What the folder serves where the file names no route, as it would without the file.
-fn implied(root: &Section<'_>, folder: &Path, access: &ScriptAccess, streams: &mut Streams) -> Routes {
+fn implied(
+    root: &Section<'_>,
+    folder: &Path,
+    access: &ScriptAccess,
+    server: &WrittenServer,
+    streams: &mut Streams,
+) -> Routes {
     let place = root.spot(&(0..0));
     let named = streams.specs.iter().position(|stream| stream.name == zero::REQUESTS);
     let mut faults = Vec::new();
-    let specs = zero::routes(folder, named.unwrap_or(streams.specs.len()), access, &mut faults);
+    let mut specs = zero::routes(folder, named.unwrap_or(streams.specs.len()), access, &mut faults);
     root.add_faults(faults);
+    for route in &mut specs {
+        (route.body_bytes_max, route.body_pace) = (server.body_bytes_max, Some(server.connection.body_pace));
+    }
     if named.is_none() && specs.iter().any(|route| route.stream.is_some()) {
         streams.specs.push(zero::requests());
         streams.origins.push(stream::Origin { place: place.clone(), span: 0..0 });

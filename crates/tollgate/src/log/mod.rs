@@ -18,7 +18,7 @@ use anyhow::bail;
 use tollgate_log::{DiskStorage, LogError, LogId, SegmentName, SegmentState, log_ids, segments};
 
 use crate::cli::LogCommand;
-use crate::config::{APP_FILE, Config, FILE_NAME};
+use crate::config::{APP_FILE, Config, ConfigError, FILE_NAME};
 use crate::print::note;
 
 /// Runs one of the commands.
@@ -73,9 +73,12 @@ pub(crate) fn log_folder(path: &Path) -> PathBuf {
     folder.join("data/log")
 }
 
-/// Whether a path is a log folder.
-pub(crate) fn has_logs(path: &Path) -> bool {
-    log_ids(&DiskStorage, path).is_ok_and(|ids| !ids.is_empty())
+/// Makes sure that [`log_folder`] did not guess: a path is a log folder, or names a sound configuration.
+pub(crate) fn expect_place(path: &Path) -> Result<(), ConfigError> {
+    match log_ids(&DiskStorage, path) {
+        Ok(ids) if !ids.is_empty() => Ok(()),
+        _ => Config::load(path).map(drop),
+    }
 }
 
 /// The logs in a folder; says so if there is none.

@@ -11,9 +11,8 @@ use anyhow::bail;
 use rustix::termios::tcgetwinsize;
 use serde_json::Value;
 
-use crate::config::Config;
 use crate::control::ask_status;
-use crate::log::{has_logs, log_folder};
+use crate::log::{expect_place, log_folder};
 use crate::print::{note, to_stdout};
 use screen::Screen;
 
@@ -35,10 +34,7 @@ pub(crate) fn run(path: &Path, shown: Shown) -> anyhow::Result<ExitCode> {
     let line = match ask_status(&dir) {
         Ok(line) => line,
         Err(silence) => {
-            // Without a sound configuration the folder is only a guess.
-            if !has_logs(path) {
-                Config::load(path)?;
-            }
+            expect_place(path)?;
             bail!(silence.told(&dir));
         }
     };

@@ -1,0 +1,111 @@
+//! What the screen says, and what comes first.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tollgate_load::{LoadState, LoadStatus};
+
+use super::*;
+use crate::board::{absent, report};
+
+fn lines(document: &Value) -> Vec<String> {
+    Screen::of(document).lines().collect()
+}
+
+#[test]
+fn a_phase_is_not_said_to_last_as_long_as_the_server_does() {
+    let shown = lines(&json!({ "phase": "draining", "uptime_seconds": 14.4 }));
+    assert!(shown[0].contains(", draining, up for 14.4 s, process "), "{}", shown[0]);
+}
+
+#[test]
+fn a_sink_is_a_line() {
+    let status = LoadStatus {
+        state: LoadState::Retrying,
+        rows: 7_000,
+        lag: Duration::from_millis(61_250),
+        backoff: Duration::from_secs(30),
+        ..LoadStatus::default()
+    };
+    let shown = lines(&json!({ "sinks": [report("main", &status), absent("other")] }));
+    let place = shown.iter().position(|line| line.starts_with("sink ")).unwrap();
+    assert_eq!(
+        shown[place..place + 3],
+        [
+            "sink   state                  lag     records  segments  bytes  rows   rejects  duplicates  missing",
+            "main   retrying, each 30.0 s  61.2 s  0        0         0 B    7 000  0        0           0",
+            "other  no loader",
+        ]
+    );
+}
+
+#[test]
+fn of_many_backends_those_that_are_refused_are_shown() {
+    let backend = |name: usize, breaker| json!({ "backend": format!("b{name}"), "breaker": breaker });
+    let many: Vec<_> = (0..8).map(|name| backend(name, if name == 7 { "open" } else { "closed" })).collect();
+    let shown = lines(&json!({ "backends": many }));
+    let place = shown.iter().position(|line| line.starts_with("backend ")).unwrap();
+    let names: Vec<_> = shown[place + 1..].iter().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(names, ["b7", "b0", "b1", "b2", "b3", "..."]);
+    assert_eq!(shown[place + 6], "... 3 more: --json");
+}
+
+#[test]
+fn of_many_routes_those_that_fail_are_shown() {
+    let route = |path: usize, well: u64, refused: u64| json!({ "path": format!("/{path}"), "2xx": well, "refused": refused });
+    let many: Vec<_> =
+        (0..12).map(|path| if path == 11 { route(path, 1, 2) } else { route(path, 2, 1) }).collect();
+    let shown = lines(&json!({ "routes": many }));
+    let place = shown.iter().position(|line| line.starts_with("route ")).unwrap();
+    let first: Vec<_> =
+        shown[place + 1..place + 3].iter().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(first, ["/11", "/0"]);
+}
+
+#[test]
+fn a_backend_tells_how_many_of_its_addresses_are_well_and_those_that_fail_come_first() {
+    let backend = |name, breaker, states: &[&str]| {
+        let addresses: Vec<_> = states.iter().map(|state| json!({ "state": state })).collect();
+        json!({ "backend": name, "breaker": breaker, "addresses": addresses })
+    };
+    let shown = lines(&json!({ "backends": [
+        backend("well", "closed", &["closed", "closed"]),
+        backend("half", "closed", &["closed", "unreachable", "open"]),
+        backend("down", "open", &["open"]),
+    ] }));
+    let place = shown.iter().position(|line| line.starts_with("backend ")).unwrap();
+    let cells = shown[place..place + 4].iter().map(|line| line.split("  ").filter(|cell| !cell.is_empty()));
+    let cells: Vec<Vec<_>> = cells.map(|cells| cells.take(3).map(str::trim).collect()).collect();
+    assert_eq!(
+        cells,
+        [
+            ["backend", "breaker", "addresses"],
+            ["down", "open", "0 of 1"],
+            ["half", "closed", "1 of 3"],
+            ["well", "closed", "2"],
+        ]
+    );
+}
+
+#[test]
+fn what_is_wrong_comes_first_with_what_to_do_and_steers_no_terminal() {
+    let finding = |text: &str| json!({ "code": "c", "text": text, "advice": "do this" });
+    let shown = lines(&json!({
+        "ready": false,
+        "reasons": [finding("gone\u{1b}[2J")],
+        "warnings": [finding("little")],
+    }));
+    assert!(shown[0].starts_with("NOT READY   tollgate"), "{}", shown[0]);
+    assert_eq!(
+        shown[2..7],
+        ["NOT READY: gone\\u{1b}[2J", "  -> do this", "WARNING: little", "  -> do this", ""]
+    );
+}
+
+#[test]
+fn a_figure_has_the_unit_that_fits_it() {
+    let shown = [0.0, 0.000_12, 0.0123, 1.25, 119.0, 600.0, 86_400.0, 864_000.0].map(duration);
+    assert_eq!(shown, ["0 s", "120 us", "12.3 ms", "1.2 s", "119.0 s", "10 min", "24.0 h", "10.0 d"]);
+    let shown = [0.0, 0.5, 12.4, 999.0, 1_000.0, 1_234_567.0].map(|value| count(&json!(value)));
+    assert_eq!(shown, ["0", "0.5", "12", "999", "1 000", "1 234 567"]);
+}

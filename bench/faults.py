@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Backends that fail, what their clients see, and what the other routes notice: `bench/faults.py [--only FAULT] [--rounds N] [--seconds S]`.
 
-A proxied route is asked a hundred times a second, each time on a connection of its own and whatever became of those before, and a
-scripted route of the same worker a thousand times a second. In each round the backend is well for a window, then it does its fault for
+A proxied route is asked a hundred times a second, at random moments, each time on a connection of its own and whatever became of those
+before, and a scripted route of the same worker a thousand times a second. In each round the backend is well for a window, then it does its fault for
 one, then it is well again. It holds if the breaker opens within its window, the route comes back by itself, and the p99 of the
 scripted route, a median of windows, is at most 1.2 times that beside the backend that is well.
 """
@@ -10,6 +10,7 @@ scripted route, a median of windows, is at most 1.2 times that beside the backen
 import argparse
 import asyncio
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -100,23 +101,24 @@ class Answer:
 
 
 class Asker:
-    """Asks the ill route evenly, in a thread of its own, until it is stopped."""
+    """Asks the ill route in a thread of its own, until it is stopped. As independent clients do: at even distances its requests would
+    meet those for the other route in each window either always or never."""
 
     def __init__(self, port: int):
         self.port = port
         self.answers: list[Answer] = []
         self.is_stopped = threading.Event()
-        self.thread = threading.Thread(target=lambda: asyncio.run(self.ask_evenly()))
+        self.thread = threading.Thread(target=lambda: asyncio.run(self.ask_at_random()))
         self.thread.start()
 
-    async def ask_evenly(self):
+    async def ask_at_random(self):
         due, running = time.monotonic(), set()
         while not self.is_stopped.is_set():
             await asyncio.sleep(max(0, due - time.monotonic()))
             task = asyncio.create_task(self.ask())
             running.add(task)
             task.add_done_callback(running.discard)
-            due += 1 / ASKS_S
+            due += random.expovariate(ASKS_S)
         await asyncio.gather(*running)
 
     async def ask(self):

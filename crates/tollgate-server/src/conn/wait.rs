@@ -18,6 +18,13 @@ impl<S: Transport> Connection<S> {
     /// Waits for a handler, and reads more of what the connection waits for; what does not come in time or at all ends it.
     pub(super) async fn read_on(&mut self) -> Result<(), Gone> {
         self.ask_for_body().await?;
+        if let Reading::Upload(_) = self.reading {
+            // Its handler may have made room while replies were sent.
+            self.feed_upload();
+            if let Reading::Head = self.reading {
+                return Ok(());
+            }
+        }
         self.await_time();
         if let Reading::Body(body) = &self.reading
             && body.is_full()
@@ -45,7 +52,8 @@ impl<S: Transport> Connection<S> {
             Reading::Head | Reading::Upload(_) => {}
         }
         self.flight.set(self.queue.count());
-        if !self.held.set(self.memory_bytes()) && !self.is_between_requests() && self.takes_requests() {
+        let is_too_much = !self.held.set(self.memory_bytes());
+        if is_too_much && self.has_part_of_request() && self.takes_requests() {
             self.give_up();
             return Ok(());
         }
@@ -132,6 +140,11 @@ impl<S: Transport> Connection<S> {
         }
     }
 
+    /// Whether some of a request has come that no handler has. What one takes while it comes is bounded by itself.
+    fn has_part_of_request(&self) -> bool {
+        !self.is_between_requests() && !matches!(self.reading, Reading::Upload(_))
+    }
+
     /// Lets go of a request that did not come whole: there is no memory for the rest of it.
     fn give_up(&mut self) {
         self.worker.cells.count_refusal(Refusal::Memory);
@@ -171,6 +184,12 @@ impl<S: Transport> Connection<S> {
 
     fn end_of_stream(&mut self) -> Result<(), Gone> {
         match &self.reading {
+            // It ends in mid body, whatever was to become of the connection behind that.
+            Reading::Upload(uploading) => {
+                let error = RequestError::BodyIncomplete { bytes: uploading.upload.bytes() as u64 };
+                self.break_upload_off(&error);
+                Ok(())
+            }
             _ if self.reuse != Reuse::Open || self.is_between_requests() => self.end_of_requests(),
             Reading::Head => {
                 self.worker.cells.count_malformed(StatusCode::BAD_REQUEST);
@@ -180,11 +199,6 @@ impl<S: Transport> Connection<S> {
             Reading::Body(body) => {
                 let error = body.incomplete(&self.input);
                 self.refuse(&error);
-                Ok(())
-            }
-            Reading::Upload(uploading) => {
-                let error = RequestError::BodyIncomplete { bytes: uploading.upload.bytes() as u64 };
-                self.break_upload_off(&error);
                 Ok(())
             }
         }

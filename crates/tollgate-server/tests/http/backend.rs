@@ -115,6 +115,11 @@ impl Taken {
         }
     }
 
+    /// Whether what came begins so.
+    pub(crate) fn came_with(&self, method: &str) -> bool {
+        self.came.starts_with(method.as_bytes())
+    }
+
     /// Waits until so many bytes of a request are there; false at the end.
     pub(crate) fn has(&mut self, bytes: usize) -> bool {
         while self.came.len() < bytes {

@@ -1,5 +1,6 @@
 //! Bodies that are passed on to a backend while they come: as fast as both sides are, and what happens when one of them ends.
 
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use tollgate_log::Level;
 use tollgate_server::{BackendOptions, ProxySpec};
 
 use crate::backend::{FakeBackend, Taken, field};
+use crate::peer::Peer;
 use crate::site::{Running, Site};
 use crate::spool::wait_for_files as wait_for_spooled;
 
@@ -69,6 +71,37 @@ fn a_long_body_goes_on_while_it_comes() {
         assert!(got.ends_with(&format!("\r\n\r\n{content}")));
     }
     assert_eq!(backend.connections(), 1);
+}
+
+#[test]
+fn one_that_goes_on_is_brought_to_its_end_however_short_memory_is() {
+    let content = content();
+    for method in ["GET", "HEAD", "OPTIONS", "PUT"] {
+        let backend = reading();
+        let server = site()
+            .tune(|options| options.crowd.in_flight_bytes_max = 200_000)
+            .proxy("/*", backend.options(), plain)
+            .tune_route(|route| route.body_bytes_max = 1 << 30)
+            .start();
+        let mut peer = server.connect();
+        peer.send(put(content.len()).replace("PUT", method) + &content[..FIRST_BYTES]);
+        assert_eq!(backend.request(), "0", "it has the first bytes");
+        let hoarders = hold_memory(&server);
+        peer.send(&content[FIRST_BYTES..]);
+        assert_eq!(peer.reply(method == "HEAD").status, 200, "{method}");
+        assert!(backend.request().ends_with(&content));
+        drop(hoarders);
+    }
+}
+
+/// Clients that together hold all the memory that they may, by heads that do not end: one more is refused.
+fn hold_memory(server: &Running) -> Vec<Peer> {
+    let mut hoarders: Vec<_> = (0..40).map(|_| server.connect()).collect();
+    for peer in &mut hoarders {
+        peer.send(format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "x".repeat(6000)));
+    }
+    assert_eq!(hoarders.last_mut().unwrap().reply(false).status, 503);
+    hoarders
 }
 
 #[test]
@@ -135,9 +168,10 @@ fn a_client_that_ends_in_mid_body_ends_the_request_to_the_backend() {
     let backend = reading();
     let server = serve(backend.options());
     let content = content();
-    for ends_by_reset in [false, true] {
+    for (field, ends_by_reset) in [("", false), ("", true), ("Connection: close\r\n", false)] {
         let mut peer = server.connect();
-        peer.send(put(content.len()) + &content[..FIRST_BYTES]);
+        let head = put(content.len()).replace("\r\n\r\n", &format!("\r\n{field}\r\n"));
+        peer.send(head + &content[..FIRST_BYTES]);
         assert_ne!(backend.request(), usize::MAX.to_string());
         if ends_by_reset {
             peer.reset();
@@ -150,7 +184,45 @@ fn a_client_that_ends_in_mid_body_ends_the_request_to_the_backend() {
         assert_eq!(backend.request(), usize::MAX.to_string(), "the connection is closed");
     }
     server.await_idle_backends();
-    assert_eq!(backend.connections(), 2);
+    assert_eq!(backend.connections(), 3);
+}
+
+#[test]
+fn one_that_is_taken_while_the_reply_before_it_is_sent_comes_whole() {
+    let [has_come, has_most] = [(); 2].map(|()| Arc::new(Barrier::new(2)));
+    let came = has_come.clone();
+    let backend = FakeBackend::start(move |taken| {
+        taken.head();
+        if taken.came_with("GET") {
+            came.wait();
+            taken.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n");
+            has_most.wait();
+            taken.send("0\r\n\r\n");
+        } else {
+            taken.has(90_000);
+            has_most.wait();
+            taken.request();
+            taken.send(OK);
+        }
+    });
+    let tuned = Site::new().tune(|options| options.connection.body_memory_max = 100_000);
+    let server = tuned
+        .proxy("/*", backend.options(), plain)
+        .tune_route(|route| route.body_bytes_max = 1 << 30)
+        .start();
+    for field in ["", "Connection: close\r\n"] {
+        let received_before = server.watch().status().received_bytes;
+        let mut peer = server.connect();
+        let head = put(150_000).replace("\r\n\r\n", &format!("\r\n{field}\r\n"));
+        peer.send(format!("GET / HTTP/1.1\r\nHost: a\r\n\r\n{head}{}", &content()[..150_000]));
+        // It is passed on from here, and the rest stays in the socket.
+        while server.watch().status().received_bytes < received_before + 100_000 {
+            thread::yield_now();
+        }
+        has_come.wait();
+        peer.through(b"\r\n0\r\n\r\n");
+        peer.expect("200", "hello");
+    }
 }
 
 #[test]

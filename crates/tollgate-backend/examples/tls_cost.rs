@@ -72,7 +72,7 @@ async fn ask(upstream: &Rc<Upstream>, count: u32) -> Outcome<()> {
         let request = Outgoing::new(Method::Get, "localhost", |out| out.push(b'/'));
         let request = request.finish(None::<OutgoingContent>);
         let mut incoming = upstream.clone().send(request, None).await?;
-        incoming.content.gather(8 << 20).await?;
+        incoming.content.gather(8 << 20, |_| true).await?;
     }
     Ok(())
 }

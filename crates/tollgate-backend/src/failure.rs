@@ -147,6 +147,12 @@ pub enum FailureKind {
         /// Bytes that may be.
         limit: usize,
     },
+    /// There is no memory for its content now.
+    #[error("too much is in flight to take its reply, of which {bytes} bytes came")]
+    NoRoom {
+        /// Bytes that came.
+        bytes: usize,
+    },
     /// The content of the request is gone from the disk.
     #[error("the request's content cannot be read back: {0}")]
     Content(#[source] io::Error),
@@ -163,6 +169,7 @@ impl Failure {
             | FailureKind::Open { .. }
             | FailureKind::QueueFull { .. }
             | FailureKind::QueueTimeout { .. }
+            | FailureKind::NoRoom { .. }
             | FailureKind::Content(_) => StatusCode::SERVICE_UNAVAILABLE,
             FailureKind::TimedOut { .. }
             | FailureKind::TotalTimedOut { .. }
@@ -185,6 +192,7 @@ impl Failure {
             FailureKind::Unresolved => "the backend is not known yet",
             FailureKind::Open { .. } => "the backend failed too often: it is left alone for a moment",
             FailureKind::QueueFull { .. } | FailureKind::QueueTimeout { .. } => "the backend is busy",
+            FailureKind::NoRoom { .. } => "too much is in flight",
             FailureKind::Content(_) => "the request could not be read back",
             FailureKind::BrokenOff(broken) => broken.text,
             FailureKind::TimedOut { .. }
@@ -213,6 +221,7 @@ impl Failure {
             FailureKind::Closed | FailureKind::Broken(_) => "broken",
             FailureKind::NoReply(_) | FailureKind::Interim { .. } => "invalid",
             FailureKind::TooLarge { .. } => "too_large",
+            FailureKind::NoRoom { .. } => "no_room",
         }
     }
 
@@ -264,6 +273,7 @@ impl FailureKind {
             | Self::QueueFull { .. }
             | Self::QueueTimeout { .. }
             | Self::TooLarge { .. }
+            | Self::NoRoom { .. }
             | Self::NotTaken { .. }
             | Self::BrokenOff(_)
             | Self::Content(_) => false,

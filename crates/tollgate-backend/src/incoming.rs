@@ -292,11 +292,15 @@ impl Content {
         }
     }
 
-    /// Waits until all of it is there, up to a limit.
+    /// Waits until all of it is there, up to a limit. `has_room` tells whether so many bytes of it may be held.
     ///
     /// # Errors
-    /// It is longer, or will never be whole.
-    pub async fn gather(&mut self, bytes_max: usize) -> Result<Bytes, Failure> {
+    /// It is longer, will never be whole, or there is no room for it.
+    pub async fn gather(
+        &mut self,
+        bytes_max: usize,
+        mut has_room: impl FnMut(usize) -> bool,
+    ) -> Result<Bytes, Failure> {
         let mut out = BytesMut::new();
         if let Some(bytes) = self.missing_bytes().filter(|bytes| *bytes > bytes_max as u64) {
             return Err(self.failed(FailureKind::TooLarge { bytes, limit: bytes_max }));
@@ -306,6 +310,9 @@ impl Content {
             if out.len() > bytes_max {
                 let bytes = out.len() as u64;
                 return Err(self.failed(FailureKind::TooLarge { bytes, limit: bytes_max }));
+            }
+            if !has_room(out.capacity()) {
+                return Err(self.failed(FailureKind::NoRoom { bytes: out.len() }));
             }
         }
         Ok(out.freeze())

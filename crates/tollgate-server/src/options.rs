@@ -367,10 +367,6 @@ impl RouteSpec {
             (HandlerSpec::Files(_) | HandlerSpec::Reply { .. }, None) => {
                 Some(Methods::from_iter([Method::Get]))
             }
-            // Preflights of a route with a policy are answered here.
-            (HandlerSpec::Proxy(_), None) if self.cors.is_some() => {
-                Some(Method::ALL.into_iter().filter(|method| *method != Method::Options).collect())
-            }
             (HandlerSpec::Proxy(_), None) => Some(Method::ALL.into_iter().collect()),
             (HandlerSpec::Script { .. }, None) => None,
         };

@@ -19,7 +19,7 @@ use crate::cors::{self, Cors};
 use crate::dev::Dev;
 use crate::error::StartError;
 use crate::files::{Means, Shelf};
-use crate::handler::{BackendFetcher, Endpoint, Routes, Scripts, allowed_methods};
+use crate::handler::{Endpoint, Routes, Scripts, allowed_methods};
 use crate::lane::Lane;
 use crate::observe::{RouteCells, RouteName, WorkerCells};
 use crate::options::{ConnectionLimits, RequestIds, RouteSpec, ServerOptions, Traces};
@@ -140,7 +140,6 @@ impl<'a> Building<'a> {
         let Plan { options, schemas, backends, throttles } = plan;
         let client = Rc::new(Client::new(backends, before));
         let hosts = Hosts::new(options).map_err(|error| StartError::Script(error.to_string()))?;
-        hosts.set_fetcher(BackendFetcher(client.clone()));
         let streams = options.streams.iter().zip(schemas);
         let streams: Rc<[_]> = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
         let hosts =

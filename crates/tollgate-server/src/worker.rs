@@ -22,7 +22,7 @@ use crate::clock::{Clock, TICK};
 use crate::conn::{Arrived, Deadlines, Destination, RequestOrigin, Scratch};
 use crate::crowd::Crowd;
 use crate::error::StartError;
-use crate::handler::{Endpoint, Exchange, Visit};
+use crate::handler::{BackendFetcher, Endpoint, Exchange, Visit};
 use crate::identity::{self, IdMaker};
 use crate::keep;
 use crate::lane::Lane;
@@ -105,7 +105,7 @@ impl Worker {
         let lane = Rc::new(Lane::new(plan.options.script.slice, queue_age_max));
         let service = Service::new(plan, &lane, cells)?;
         let keeper = Rc::default();
-        service.hosts.set_keeper(&keeper);
+        equip(&service, &keeper, crowd);
         cells.serve(service.route_cells.clone());
         Ok(Self {
             deadlines: Rc::new(Deadlines::new(clock.clone())),
@@ -217,7 +217,7 @@ impl Worker {
         self.admission.set_age_max(queue_age_max);
         self.lane.set_age_max(queue_age_max);
         self.cells.serve(service.route_cells.clone());
-        service.hosts.set_keeper(&self.keeper);
+        equip(&service, &self.keeper, &self.crowd);
         let before = self.service.replace(service);
         // Its last requests need no more than what they hold.
         before.shelf.clear();
@@ -281,6 +281,12 @@ impl Worker {
             }
         }
     }
+}
+
+/// Gives the scripts of a service what they have of their worker.
+fn equip(service: &Service, keeper: &Rc<Keeper>, crowd: &Arc<Crowd>) {
+    service.hosts.set_keeper(keeper);
+    service.hosts.set_fetcher(BackendFetcher { client: service.client.clone(), crowd: crowd.clone() });
 }
 
 /// Runs a worker on the calling thread until it is told to drain, and no connection or no time is left.

@@ -1,35 +1,56 @@
-//! What scripts ask backends: by the connections of their worker.
+//! What scripts ask backends: by the connections of their worker. What comes counts as in flight until no script can see it any more.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tollgate_backend::{Client, Failure, Outgoing, OutgoingContent, Upstream};
 use tollgate_http::{Method, write_target};
 use tollgate_script::{FetchError, FetchRequest, Fetched, Fetcher, Fetching};
 
+use crate::crowd::{Crowd, Held};
+
 /// The backends of a worker, for its scripts.
-pub(crate) struct BackendFetcher(pub(crate) Rc<Client>);
+pub(crate) struct BackendFetcher {
+    pub(crate) client: Rc<Client>,
+    pub(crate) crowd: Arc<Crowd>,
+}
+
+/// The content of a reply, which counts while it lasts.
+struct Content {
+    bytes: Bytes,
+    _held: Held,
+}
+
+impl AsRef<[u8]> for Content {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
 
 impl Fetcher for BackendFetcher {
     fn names(&self) -> Vec<String> {
-        self.0.names().map(str::to_owned).collect()
+        self.client.names().map(str::to_owned).collect()
     }
 
     fn fetch(&self, backend: &str, request: FetchRequest) -> Fetching {
-        let Some(upstream) = self.0.named(backend).cloned() else {
+        let Some(upstream) = self.client.named(backend).cloned() else {
             let text = format!("unknown backend \"{backend}\"");
             return Box::pin(async move { Err(FetchError { name: "unknown", text }) });
         };
         let outgoing = outgoing(&upstream, &request);
         let timeout = request.timeout;
+        let mut held = Held::new(&self.crowd);
         Box::pin(async move {
             let bytes_max = upstream.options().reply_bytes_max;
             let incoming = upstream.send(outgoing, timeout).await.map_err(|failure| failed(&failure))?;
             let (head, mut content) = (incoming.head, incoming.content);
-            let content = content.gather(bytes_max).await.map_err(|failure| failed(&failure))?;
+            let gathered = content.gather(bytes_max, |bytes| held.set(bytes)).await;
+            let bytes = gathered.map_err(|failure| failed(&failure))?;
             let fields = head.forwarded_fields();
             let text = |name: &[u8]| String::from_utf8_lossy(name).to_ascii_lowercase();
             let fields = fields.map(|(name, value)| (text(name), Bytes::copy_from_slice(value)));
+            let content = Bytes::from_owner(Content { bytes, _held: held });
             Ok(Fetched { status: head.code(), fields: fields.collect(), content })
         })
     }

@@ -175,6 +175,41 @@ fn requests_of_fetch_all_run_at_once_and_come_in_order() {
 }
 
 #[test]
+fn replies_that_come_for_scripts_are_held_within_what_may_be_in_flight() {
+    let content = "x".repeat(300_000);
+    let backend = FakeBackend::replying(format!("HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n{content}"));
+    let server = Site::new()
+        .tune(|all| {
+            all.crowd.in_flight_bytes_max = 1_000_000;
+            all.backends.push(backend.options());
+        })
+        .handler(
+            "/*",
+            "local one, asked = { backend = 'app' }, {}
+             for _ = 1, tonumber(req.query.n) do table.insert(asked, one) end
+             local whole = 0
+             for _, reply in tollgate.fetch_all(asked) do
+                 if #reply.body == 300000 then whole += 1 end
+                 if #reply.body == 0 then assert(reply.error == 'no_room', reply.message) end
+             end
+             return whole .. ''",
+        )
+        .start();
+    let whole = |asked: usize| {
+        let mut peer = server.connect();
+        peer.send(format!("GET /?n={asked} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+        let reply = peer.reply(false);
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.content.parse::<usize>().unwrap()
+    };
+    for _ in 0..3 {
+        assert_eq!(whole(2), 2);
+        let some = whole(20);
+        assert!((1..20).contains(&some), "{some}");
+    }
+}
+
+#[test]
 fn a_call_that_waits_for_a_backend_holds_nobody_up_and_ends_with_its_client() {
     let (ended, end) = channel();
     let ended = Mutex::new(ended);

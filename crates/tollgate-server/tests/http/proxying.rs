@@ -581,6 +581,9 @@ fn a_policy_for_other_origins_holds_on_a_proxied_route() {
     peer.send("GET / HTTP/1.1\r\nHost: a\r\nOrigin: http://b\r\n\r\n");
     assert_eq!(peer.expect("200", "hello").field("access-control-allow-origin"), Some("*"));
     assert!(backend.request().starts_with("GET "), "the preflight is answered here");
+    peer.send("OPTIONS / HTTP/1.1\r\nHost: a\r\nOrigin: http://b\r\n\r\n");
+    peer.expect("200", "hello");
+    assert!(backend.request().starts_with("OPTIONS "), "without a method to ask for it is no preflight");
 }
 
 #[test]

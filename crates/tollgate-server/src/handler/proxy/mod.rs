@@ -164,7 +164,7 @@ impl Proxy {
         let mut came = BytesMut::new();
         match content.missing_bytes() {
             Some(bytes) if bytes <= WHOLE_BYTES_MAX => {
-                reply.content = content.gather(WHOLE_BYTES_MAX as usize).await?;
+                reply.content = content.gather(WHOLE_BYTES_MAX as usize, |_| true).await?;
                 return Ok(reply.into());
             }
             Some(bytes) => reply.extent = Extent::Sized(bytes),

@@ -177,7 +177,8 @@ fn requests_of_fetch_all_run_at_once_and_come_in_order() {
 #[test]
 fn replies_that_come_for_scripts_are_held_within_what_may_be_in_flight() {
     let content = "x".repeat(300_000);
-    let backend = FakeBackend::replying(format!("HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n{content}"));
+    let backend =
+        FakeBackend::replying(format!("HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n{content}"));
     let server = Site::new()
         .tune(|all| {
             all.crowd.in_flight_bytes_max = 1_000_000;

@@ -42,7 +42,7 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     if let Some(words) = &command.skip {
         return skip_records(&config.log.dir, sinks, words);
     }
-    tracing_lines::start();
+    tracing_lines::start()?;
     abort_on_panic();
     let signals = listen_for_signals()?;
     let servers = sinks.iter().map(|sink| RemoteLog::follow(&config.log.dir, sink.name()));

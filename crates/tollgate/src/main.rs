@@ -28,13 +28,13 @@ mod types;
 mod version;
 mod watch;
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use cli::{Cli, Command};
 use config::{Config, ConfigError, UnknownSink};
+use print::note;
 use status::Shown;
 
 /// Options that do not fit together, which the parser of the command line cannot see.
@@ -43,7 +43,9 @@ use status::Shown;
 struct WrongUsage(&'static str);
 
 fn main() -> ExitCode {
-    run(Cli::parse().command).unwrap_or_else(|error| tell(&error))
+    let code = run(Cli::parse().command).unwrap_or_else(|error| tell(&error));
+    tracing_lines::finish();
+    code
 }
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {
@@ -71,16 +73,13 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Tells an error on stderr, which may be closed. Faults of a configuration begin with their place, as editors expect.
+/// Tells an error on stderr. Faults of a configuration begin with their place, as editors expect.
 fn tell(error: &anyhow::Error) -> ExitCode {
-    let mut stderr = io::stderr().lock();
-    let (told, code) = match error.downcast_ref::<ConfigError>() {
-        Some(error) => (writeln!(stderr, "{error}"), 2),
-        None => {
-            let is_usage = error.is::<WrongUsage>() || error.is::<UnknownSink>();
-            (writeln!(stderr, "tollgate: {error:#}"), if is_usage { 2 } else { 1 })
-        }
-    };
-    drop(told);
-    ExitCode::from(code)
+    if let Some(error) = error.downcast_ref::<ConfigError>() {
+        tracing_lines::write(format!("{error}\n").as_bytes());
+        return ExitCode::from(2);
+    }
+    note(&format!("{error:#}"));
+    let is_usage = error.is::<WrongUsage>() || error.is::<UnknownSink>();
+    ExitCode::from(if is_usage { 2 } else { 1 })
 }

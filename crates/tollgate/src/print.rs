@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
 
+use crate::tracing_lines;
+
 /// Runs `write` on a buffered stdout, and flushes it. A reader who went away ends the program with success.
 pub(crate) fn to_stdout(
     write: impl FnOnce(&mut dyn Write) -> anyhow::Result<ExitCode>,
@@ -26,9 +28,9 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     causes.any(|cause| cause.kind() == ErrorKind::BrokenPipe)
 }
 
-/// Tells something beside the output, on stderr, which may be closed.
+/// Tells something beside the output, on stderr.
 pub(crate) fn note(text: &str) {
-    drop(writeln!(io::stderr().lock(), "tollgate: {text}"));
+    tracing_lines::write(format!("tollgate: {text}\n").as_bytes());
 }
 
 /// A number of things: `1 log`, `2 logs`.

@@ -2,6 +2,7 @@
 
 mod ending;
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -82,7 +83,7 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
         config.load.by = LoadedBy::Nobody;
     }
     let unloaded = config.find_awaited();
-    tracing_lines::start();
+    tracing_lines::start()?;
     abort_on_panic();
     let mut faults: Vec<_> = unloaded.iter().map(ToString::to_string).collect();
     faults.extend(check_scripts(&config.server));
@@ -158,13 +159,21 @@ impl Told {
 /// A worker or a log thread that panics is in a state that nobody knows: the log makes the end of the process safe.
 /// A loader is restarted by its own watcher.
 pub(crate) fn abort_on_panic() {
-    let report = panic::take_hook();
-    panic::set_hook(Box::new(move |info| {
-        report(info);
-        if !thread::current().name().is_some_and(|name| name.starts_with("load-")) {
+    panic::set_hook(Box::new(|info| {
+        let thread = thread::current();
+        let name = thread.name().unwrap_or("without a name");
+        note(&format!("thread {name} {info}{}", backtrace()));
+        if !name.starts_with("load-") {
+            tracing_lines::finish();
             process::abort();
         }
     }));
+}
+
+/// Where it was, if RUST_BACKTRACE asks for that.
+fn backtrace() -> String {
+    let trace = Backtrace::capture();
+    if trace.status() == BacktraceStatus::Captured { format!("\n{trace}") } else { String::new() }
 }
 
 fn listen_for_signals(teller: Sender<Event>) -> anyhow::Result<()> {
@@ -177,6 +186,7 @@ fn listen_for_signals(teller: Sender<Event>) -> anyhow::Result<()> {
                 // Whoever asks twice means it.
                 _ if is_stopping => {
                     note("stopped at once: requests in flight are lost, what was acknowledged is not");
+                    tracing_lines::finish();
                     process::exit(1);
                 }
                 signal => {

@@ -1,17 +1,77 @@
 //! The lines that tell what happens: text for a person at a terminal, JSON for a machine.
 
-use std::io::{self, IsTerminal, Write};
+mod queue;
 
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
 use tracing_subscriber::EnvFilter;
 
-/// Starts to write them to stderr; RUST_LOG picks what is told.
-pub(crate) fn start() {
+use queue::LineQueue;
+
+/// How long the end of the process waits for whoever reads the lines.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Lines of a process that goes on until it is stopped. Others write to stderr, and wait for it.
+static QUEUE: OnceLock<Arc<LineQueue>> = OnceLock::new();
+
+/// Starts to write them to stderr, in a thread; RUST_LOG picks what is told.
+///
+/// # Errors
+/// No thread can be had.
+pub(crate) fn start() -> anyhow::Result<()> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let lines = tracing_subscriber::fmt().with_env_filter(filter);
     if io::stderr().is_terminal() {
-        lines.with_writer(|| Indented(io::stderr().lock())).with_target(false).init();
+        lines.with_writer(|| Indented(Lines)).with_target(false).init();
     } else {
-        lines.with_writer(io::stderr).json().flatten_event(true).init();
+        lines.with_writer(|| Lines).json().flatten_event(true).init();
+    }
+    let queue = QUEUE.get_or_init(Arc::default);
+    let write = || queue.write(io::stderr(), tell_left_out);
+    thread::Builder::new().name("lines".to_owned()).spawn(write).context("cannot start a thread")?;
+    Ok(())
+}
+
+fn tell_left_out(left_out: u64) {
+    tracing::warn!(left_out, "log lines were left out: stderr was not read as fast as they came");
+}
+
+/// How many lines were left out because whoever reads them was too slow.
+pub(crate) fn left_out() -> u64 {
+    QUEUE.get().map_or(0, |queue| queue.left_out())
+}
+
+/// Writes a text as it is, behind the lines that were told before.
+pub(crate) fn write(text: &[u8]) {
+    match QUEUE.get() {
+        Some(queue) => queue.push(text.to_vec()),
+        // Whoever closed stderr has seen enough.
+        None => drop(io::stderr().write_all(text)),
+    }
+}
+
+/// Before the process ends: what was told is written, if somebody reads it.
+pub(crate) fn finish() {
+    if let Some(queue) = QUEUE.get() {
+        queue.wait_written(PATIENCE);
+    }
+}
+
+/// Where an event goes, which comes by one call.
+struct Lines;
+
+impl Write for Lines {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        write(event);
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

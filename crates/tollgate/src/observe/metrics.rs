@@ -38,6 +38,8 @@ pub(crate) fn expose(seen: &Seen, health: &Health) -> String {
     sinks(&mut out, &seen.sinks);
     reloads(&mut out, seen);
     process(&mut out, &seen.process);
+    let text = "Log lines that were left out: stderr was not read as fast as they came.";
+    out.family("tollgate_lines_left_out_total", Counter, text).count(&[], seen.lines_left_out);
     out.finish()
 }
 

@@ -23,6 +23,7 @@ use tollgate_server::{ServerStatus, ServerWatch};
 
 use crate::board::Board;
 use crate::config::Config;
+use crate::tracing_lines;
 use history::History;
 use process::Process;
 pub(crate) use reloads::Reloads;
@@ -81,6 +82,8 @@ pub(crate) struct Seen {
     pub(crate) damaged: u64,
     pub(crate) reloads: Reloads,
     pub(crate) process: process::Usage,
+    /// Log lines that were left out.
+    pub(crate) lines_left_out: u64,
     pub(crate) uptime: Duration,
 }
 
@@ -167,6 +170,7 @@ impl Observer {
             damaged: inner.damaged.load(Ordering::Relaxed),
             reloads: locked(&inner.reloads).clone(),
             process: inner.process.usage(),
+            lines_left_out: tracing_lines::left_out(),
             uptime: inner.begun.elapsed(),
         }
     }

@@ -32,6 +32,7 @@ mod keys;
 mod listen;
 mod loaded;
 mod log;
+mod log_lines;
 mod log_queue;
 mod mending;
 mod metrics;

@@ -1,0 +1,114 @@
+//! Log lines and who reads them: a hung reader holds nobody up, a slow one hears what is missing.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::admin::{get, get_until, sample};
+use crate::program::{App, BINARY, PATIENCE, Running};
+
+/// A second for the reader, and what a busy machine takes for the rest.
+const PROMPT: Duration = Duration::from_secs(10);
+
+const CHATTY: &str = "[[route]]\npath = \"/\"\nscript = \"chatty.luau\"\n";
+/// Some 4 KiB a line: what a pipe and the server keep is a few hundred.
+const CHATTY_SCRIPT: &str =
+    "return function(req)\n  tollgate.log.info((\"x\"):rep(4000))\n  return \"told\"\nend\n";
+const LINES: u64 = 600;
+
+/// What a server writes to stderr, and nobody reads.
+struct Stalled {
+    pipe: PathBuf,
+    /// Held open, so that the server can open its end.
+    held: File,
+}
+
+impl Stalled {
+    /// Starts a server that writes to such a pipe.
+    fn start(app: &App) -> (Running, Self) {
+        let pipe = app.path().join("stderr");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let held = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec \"$@\" 2> \"$STALLED\"", "sh", BINARY]).env("STALLED", &pipe);
+        let server = app.begin_as(command).serving().unwrap();
+        (server, Self { pipe, held })
+    }
+
+    /// Reads the lines from now on.
+    fn read(self) -> Receiver<Value> {
+        let (sender, lines) = channel();
+        let pipe = File::open(self.pipe).unwrap();
+        drop(self.held);
+        thread::spawn(move || {
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                drop(sender.send(line.parse().unwrap_or(Value::String(line))));
+            }
+        });
+        lines
+    }
+}
+
+fn flood(server: &Running) {
+    let mut client = server.connect();
+    for _ in 0..LINES {
+        assert!(client.get("/").expect("a reply, whoever reads the log").is_success());
+    }
+}
+
+#[test]
+fn requests_are_answered_while_nobody_reads_the_log_and_what_was_left_out_is_told() {
+    let app = App::new(CHATTY, &[("chatty.luau", CHATTY_SCRIPT)]);
+    let (server, stalled) = Stalled::start(&app);
+    flood(&server);
+    let left_out = sample(&get(&app, "/metrics").content, "tollgate_lines_left_out_total");
+    assert!((1..LINES).contains(&left_out), "{left_out}");
+    let lines = stalled.read();
+    let mut told = 0;
+    loop {
+        let line = lines.recv_timeout(PATIENCE).expect("a line in time");
+        match line["message"].as_str() {
+            Some(text) if text.starts_with("xxx") => told += 1,
+            Some(text) if text.starts_with("log lines were left out") => {
+                assert_eq!(
+                    (line["level"].as_str(), line["left_out"].as_u64()),
+                    (Some("WARN"), Some(left_out))
+                );
+                break;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(told + left_out, LINES);
+    assert!(server.stop().0.success());
+    let rest: Vec<_> = lines.iter().collect();
+    assert!(rest.iter().any(|line| line["message"] == "SIGTERM: draining"), "{rest:?}");
+}
+
+#[test]
+fn a_server_whose_log_nobody_reads_ends_as_it_is_told() {
+    let app = App::new(CHATTY, &[("chatty.luau", CHATTY_SCRIPT)]);
+    let (server, stalled) = Stalled::start(&app);
+    flood(&server);
+    let begun = Instant::now();
+    assert_eq!(server.stop().0.code(), Some(0));
+    assert!(begun.elapsed() < PROMPT, "{:?}", begun.elapsed());
+    drop(stalled);
+
+    let app = App::new(&format!("drain_delay = \"1h\"\n{CHATTY}"), &[("chatty.luau", CHATTY_SCRIPT)]);
+    let (server, _stalled) = Stalled::start(&app);
+    flood(&server);
+    server.signal(Signal::TERM);
+    get_until(&app, "/readyz", 503, "reason: draining");
+    let begun = Instant::now();
+    assert_eq!(server.stop().0.code(), Some(1));
+    assert!(begun.elapsed() < PROMPT, "{:?}", begun.elapsed());
+}

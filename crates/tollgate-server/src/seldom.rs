@@ -1,4 +1,4 @@
-//! Log lines that could be many: after one there is a pause, and the next tells how many it stands for.
+//! Log lines that could be many: after one, or a few, there is a pause, and the next tells how many it stands for.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -30,6 +30,35 @@ impl Seldom {
 
     fn is_time(&self, now: Instant) -> bool {
         self.told.get().is_none_or(|told| now.saturating_duration_since(told) >= self.pause)
+    }
+}
+
+/// What is told whole, each by itself, as long as it is not more than a few in a time.
+pub(crate) struct Few {
+    max: u32,
+    period: Duration,
+    begun: Cell<Option<Instant>>,
+    told: Cell<u32>,
+    left_out: Cell<u64>,
+}
+
+impl Few {
+    pub(crate) fn new(max: u32, period: Duration) -> Self {
+        Self { max, period, begun: Cell::default(), told: Cell::default(), left_out: Cell::default() }
+    }
+
+    /// It happened. If it is to be told: how many were left out since the last one that was.
+    pub(crate) fn note(&self, now: Instant) -> Option<u64> {
+        if self.begun.get().is_none_or(|begun| now.saturating_duration_since(begun) >= self.period) {
+            self.begun.set(Some(now));
+            self.told.set(0);
+        }
+        if self.told.get() >= self.max {
+            self.left_out.set(self.left_out.get() + 1);
+            return None;
+        }
+        self.told.set(self.told.get() + 1);
+        Some(self.left_out.take())
     }
 }
 
@@ -95,6 +124,15 @@ mod tests {
                 (40_000, News::Over)
             ]
         );
+    }
+
+    #[test]
+    fn a_few_are_told_whole_and_the_next_tells_how_many_were_left_out() {
+        let few = Few::new(3, Duration::from_secs(1));
+        let begun = Instant::now();
+        let at = |ms| begun + Duration::from_millis(ms);
+        let told: Vec<_> = [0, 10, 20, 30, 999, 1000, 1001, 5000].map(|ms| few.note(at(ms))).into();
+        assert_eq!(told, [Some(0), Some(0), Some(0), None, None, Some(2), Some(0), Some(0)]);
     }
 
     #[test]

@@ -10,7 +10,6 @@ use tollgate_script::{Call, CallError, Pipe, Request, Step};
 
 use super::{BackendFlow, Endpoint};
 use crate::lane::{Guest, Ticket};
-use crate::observe::ScriptFailure;
 use crate::throttle::Permit;
 use crate::turn::give_turn;
 
@@ -168,11 +167,7 @@ impl ScriptFlow {
     }
 
     fn log(&self, error: &CallError) {
-        self.endpoint.cells.count_failure(ScriptFailure::from(error));
-        let Endpoint { path: route, version, .. } = &*self.endpoint;
-        let (method, path, id) = (self.request.head.method(), self.request.path(), &self.request.id);
-        let trace = self.request.trace_text();
-        tracing::error!(route, %method, path, %id, trace, version, "script failed after its reply began: {error}");
+        self.endpoint.note_failure(error, &self.request, "script failed after its reply began");
     }
 
     fn poll_written(&self) -> Poll<Flowed> {

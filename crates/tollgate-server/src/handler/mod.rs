@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tollgate_backend::{Client, UploadPlace};
@@ -33,6 +33,7 @@ use crate::options::{BodyPace, HandlerSpec, RequestIds, RouteSpec, ScriptFile, S
 use crate::plain_reply::PlainReply;
 use crate::recorder::{Gate, Recorder};
 use crate::reply::Reply;
+use crate::seldom::Few;
 use crate::throttle::{Complaint, Permit, Throttle};
 use crate::transaction::StreamPlan;
 use crate::trust::ClientHeader;
@@ -60,6 +61,8 @@ pub(crate) struct Endpoint {
     /// How many requests it takes, if that is bounded.
     pub(crate) throttle: Option<Arc<Throttle>>,
     complaint: Complaint,
+    /// Of its scripts: those that the log tells.
+    failures: Few,
     /// The version of the configuration that it is of.
     pub(crate) version: u64,
     /// In development: the folder of the script, for what shows why it failed.
@@ -206,6 +209,7 @@ impl Endpoint {
             cells: OwnCells::new(cells),
             throttle: None,
             complaint: Complaint::new(),
+            failures: few_failures(),
             version: options.version,
             dev_root: options.dev.as_ref().and_then(|_| script_root(spec)),
             stream,
@@ -320,6 +324,11 @@ impl Endpoint {
         }
         reply
     }
+}
+
+/// Failures of one route that a worker tells one by one: enough to show that they differ.
+fn few_failures() -> Few {
+    Few::new(10, Duration::from_secs(1))
 }
 
 fn script_root(spec: &RouteSpec) -> Option<PathBuf> {

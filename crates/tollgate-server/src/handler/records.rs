@@ -1,6 +1,7 @@
 //! What a transaction leaves in the log, and what the reply says of it.
 
 use std::borrow::Cow;
+use std::time::Instant;
 
 use tollgate_http::StatusCode;
 use tollgate_log::{AppendError, Level};
@@ -46,8 +47,10 @@ impl Endpoint {
                 Answer { reply, gate, level, flow: None }
             }
             Err(AppendError::TooLarge { bytes, limit }) if !emitted.is_empty() => {
-                let id = &request.id;
-                tracing::error!(route = self.path, %id, "script failed: its records have {bytes} bytes, limit {limit} bytes");
+                if let Some(left_out) = self.failures.note(Instant::now()) {
+                    let id = &request.id;
+                    tracing::error!(route = self.path, %id, left_out, "script failed: its records have {bytes} bytes, limit {limit} bytes");
+                }
                 let failed = Reply::text(StatusCode::INTERNAL_SERVER_ERROR, script::FAILED);
                 self.record(Cow::Owned(failed), Records::default(), Some(took_us), request, recorder)
             }

@@ -1,10 +1,11 @@
 //! Scripts: what a call came to as a reply, and as a record.
 
 use std::borrow::Cow;
+use std::time::Instant;
 
 use tollgate_http::StatusCode;
 use tollgate_log::{Transaction, Value, ValueError};
-use tollgate_script::{CallError, Emitted, FieldValue, Outcome, Record};
+use tollgate_script::{CallError, Emitted, FieldValue, Outcome, Record, Request};
 
 use super::{Endpoint, Exchange};
 use crate::dev::script_failure;
@@ -49,18 +50,25 @@ pub(super) fn reply(result: Result<(Reply, Records), CallError>, exchange: &Exch
             (Reply::text(status, reason), Records::default())
         }
         Err(error) => {
-            let request = &exchange.request;
-            exchange.endpoint.cells.count_failure(ScriptFailure::from(&error));
-            let (method, path) = (request.head.method(), request.path());
-            let Endpoint { path: route, version, dev_root, .. } = &*exchange.endpoint;
-            let trace = request.trace_text();
-            tracing::error!(route, %method, path, id = %request.id, trace, version, "script failed: {error}");
-            let reply = match dev_root {
+            exchange.endpoint.note_failure(&error, &exchange.request, "script failed");
+            let reply = match &exchange.endpoint.dev_root {
                 Some(root) => script_failure(&error, root, exchange),
                 None => Reply::text(StatusCode::INTERNAL_SERVER_ERROR, FAILED),
             };
             (reply, Records::default())
         }
+    }
+}
+
+impl Endpoint {
+    /// Counts a call that failed, and tells it, unless many do.
+    pub(super) fn note_failure(&self, error: &CallError, request: &Request, what: &str) {
+        self.cells.count_failure(ScriptFailure::from(error));
+        let Some(left_out) = self.failures.note(Instant::now()) else { return };
+        let Self { path: route, version, .. } = self;
+        let (method, path, id) = (request.head.method(), request.path(), &request.id);
+        let trace = request.trace_text();
+        tracing::error!(route, %method, path, %id, trace, version, left_out, "{what}: {error}");
     }
 }
 

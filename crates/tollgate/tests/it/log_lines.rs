@@ -1,4 +1,4 @@
-//! Log lines and who reads them: a hung reader holds nobody up, a slow one hears what is missing.
+//! Log lines and who reads them: a hung reader holds nobody up, a slow one hears what is missing, and nothing floods either.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use serde_json::Value;
+use tollgate_faults::{Backend, Fault};
 
 use crate::admin::{get, get_until, sample};
 use crate::program::{App, BINARY, PATIENCE, Running};
@@ -111,4 +112,53 @@ fn a_server_whose_log_nobody_reads_ends_as_it_is_told() {
     let begun = Instant::now();
     assert_eq!(server.stop().0.code(), Some(1));
     assert!(begun.elapsed() < PROMPT, "{:?}", begun.elapsed());
+}
+
+/// How often each route fails.
+const FAILURES: u64 = 300;
+const FAILING: &str = r#"
+workers = 1
+[[route]]
+path = "/script"
+script = "fail.luau"
+[[route]]
+path = "/backend"
+proxy = "app"
+[[route]]
+path = "/other"
+script = "fail.luau"
+"#;
+
+#[test]
+fn of_failures_of_a_route_a_few_a_second_are_told_whole_and_the_next_tells_how_many_were_left_out() {
+    let backend = Backend::start(Fault::Close).unwrap();
+    let of_backend =
+        format!("[backend.app]\nurls = [\"http://{}\"]\nbreaker_requests_min = 1000000\n", backend.address());
+    let script = "return function(req)\n  error(\"broken on purpose\")\nend\n";
+    let app = App::new(&format!("{FAILING}{of_backend}"), &[("fail.luau", script)]);
+    let server = app.start();
+    let mut client = server.connect();
+    for (path, status) in [("/script", 500), ("/backend", 502), ("/other", 500)] {
+        let count = if path == "/other" { 1 } else { FAILURES };
+        (0..count).for_each(|_| assert_eq!(client.get(path).unwrap().status, status, "{path}"));
+        // What was left out of the last second is told by the next failure.
+        thread::sleep(Duration::from_millis(1100));
+        assert_eq!(client.get(path).unwrap().status, status);
+    }
+    let (_, log) = server.stop();
+    let lines: Vec<Value> = log.lines().map(|line| line.parse().unwrap()).collect();
+    let of = |path: &str| lines.iter().filter(|line| line["route"] == path).collect::<Vec<_>>();
+    for path in ["/script", "/backend"] {
+        let (told, total) = (of(path), FAILURES + 1);
+        let left_out: u64 = told.iter().map(|line| line["left_out"].as_u64().unwrap()).sum();
+        assert_eq!(told.len() as u64 + left_out, total, "{path}");
+        assert!((11..total / 2).contains(&(told.len() as u64)), "{path}: {} lines", told.len());
+        assert!(told.iter().all(|line| line["id"].is_string()), "{path}");
+    }
+    let script = of("/script");
+    assert!(
+        script.iter().all(|line| line["message"].as_str().unwrap().contains("fail.luau:2")),
+        "{script:?}"
+    );
+    assert_eq!(of("/other").len(), 2, "each route has its own few");
 }

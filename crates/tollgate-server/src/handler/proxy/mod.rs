@@ -24,9 +24,9 @@ use tollgate_backend::{Failure, Incoming, UploadPlace, Upstream};
 use tollgate_http::{Method, Methods, StatusCode};
 use tollgate_script::Request;
 
-use super::{Exchange, allowed_methods};
+use super::{Exchange, allowed_methods, few_failures};
 use crate::reply::{Extent, Reply};
-use crate::seldom::Seldom;
+use crate::seldom::{Few, Seldom};
 pub(crate) use flow::{BackendFlow, Passed};
 pub(crate) use reply::OwnWord;
 pub use spec::{HostSent, ProxySpec};
@@ -49,6 +49,7 @@ pub(crate) struct Proxy {
     /// What it says of them where a request may go no further.
     methods: Methods,
     refusals: Seldom,
+    failures: Few,
 }
 
 /// A request on its way to a backend and back.
@@ -105,6 +106,7 @@ impl Proxy {
             route: route.to_owned(),
             methods,
             refusals: Seldom::new(TOLD_EACH),
+            failures: few_failures(),
         })
     }
 
@@ -189,13 +191,15 @@ impl Proxy {
         Ok(Proxied { reply, flow: Some(Box::new(flow)) })
     }
 
-    /// Tells why a request got no reply. Where nobody was asked, once a second: the breaker told why.
+    /// Tells why a request got no reply, unless many do not. Where nobody was asked, once a second: the breaker told why.
     fn tell(&self, failure: &Failure, request: &Request) {
         let (route, id) = (&self.route, &request.id);
         let Failure { backend, address, phase, .. } = failure;
         if !failure.is_refusal() {
-            let address = address.as_deref();
-            tracing::warn!(route, %id, backend, address, %phase, "no reply of the backend: {failure}");
+            if let Some(left_out) = self.failures.note(Instant::now()) {
+                let address = address.as_deref();
+                tracing::warn!(route, %id, backend, address, %phase, left_out, "no reply of the backend: {failure}");
+            }
             return;
         }
         if let Some(left_out) = self.untold_refusals() {

@@ -28,7 +28,7 @@ pub(crate) fn start() -> anyhow::Result<()> {
     if io::stderr().is_terminal() {
         lines.with_writer(|| Indented(Lines)).with_target(false).init();
     } else {
-        lines.with_writer(|| Lines).json().flatten_event(true).init();
+        lines.with_writer(|| Escaped(Lines)).json().flatten_event(true).init();
     }
     let queue = QUEUE.get_or_init(Arc::default);
     let write = || queue.write(io::stderr(), tell_left_out);
@@ -100,6 +100,31 @@ impl<W: Write> Write for Indented<W> {
     }
 }
 
+/// Escapes in a line of JSON what JSON would leave as it is and steers a terminal, or ends a line for some readers. An event comes
+/// by one call.
+struct Escaped<W>(W);
+
+impl<W: Write> Write for Escaped<W> {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let mut shown = String::with_capacity(event.len());
+        for character in String::from_utf8_lossy(event).chars() {
+            match character {
+                // U+2028 and U+2029 are line ends.
+                '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' => {
+                    shown.push_str(&format!("\\u{:04x}", u32::from(character)));
+                }
+                _ => shown.push(character),
+            }
+        }
+        self.0.write_all(shown.as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,5 +139,17 @@ mod tests {
         check("INFO one line\n", "INFO one line\n");
         check("WARN of a client: a\nERROR forged\n", "WARN of a client: a\n    ERROR forged\n");
         check("WARN of a client: a\rERROR forged\n", "WARN of a client: a\n    ERROR forged\n");
+    }
+
+    #[test]
+    fn a_line_of_json_holds_nothing_that_steers_a_terminal_and_reads_back() {
+        let text = "ü a\u{7f}b\u{9b}2Jc\u{85}d\u{2028}e\u{2029}";
+        let event = format!("{}\n", serde_json::json!({ "message": text }));
+        let mut shown = Escaped(Vec::new());
+        shown.write_all(event.as_bytes()).unwrap();
+        let shown = String::from_utf8(shown.0).unwrap();
+        let line = "{\"message\":\"ü a\\u007fb\\u009b2Jc\\u0085d\\u2028e\\u2029\"}\n";
+        assert_eq!(shown, line);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap()["message"], text);
     }
 }

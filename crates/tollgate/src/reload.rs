@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use tollgate_log::{Log, Schema};
-use tollgate_server::{Server, SourceFault, Sources, StreamSpec, script_faults};
+use tollgate_server::{BoundAddress, Server, SourceFault, Sources, StreamSpec, script_faults};
 
+use crate::admin::AdminServer;
 use crate::cli::ServeCommand;
 use crate::config::{Change, Config, ConfigError, Fault};
 use crate::control::{Reloaded, ask_reload};
@@ -62,12 +63,20 @@ impl Refusal {
 }
 
 impl Present {
-    /// What a start loaded; tells it in the log.
-    pub(crate) fn new(command: ServeCommand, config: Config, sources: &Sources) -> Self {
+    /// What a start loaded; tells it in the log, and where.
+    pub(crate) fn new(
+        command: ServeCommand,
+        config: Config,
+        sources: &Sources,
+        addresses: &[BoundAddress],
+        admin: Option<&AdminServer>,
+    ) -> Self {
         let version = Version::new(config.server.version, &config, sources);
         let Version { number, loaded_at, digest, .. } = &version;
         let (routes, apps) = (config.server.routes.len(), config.mounts.len());
-        tracing::info!(version = number, %loaded_at, digest, routes, apps, "serving");
+        let listen = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let admin = admin.map(|admin| admin.bound().to_string());
+        tracing::info!(listen, admin, version = number, %loaded_at, digest, routes, apps, "serving");
         Self { command, config, version }
     }
 

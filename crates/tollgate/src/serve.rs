@@ -116,7 +116,7 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
     if let Some(watch) = watch {
         dev::follow(watch, &command, config, teller)?;
     }
-    let mut present = Present::new(command, config.clone(), &sources);
+    let mut present = Present::new(command, config.clone(), &sources, &addresses, told.admin.as_ref());
     told.observer.note_reload(|reloads| reloads.serves(&present.version, config));
     told.observer.see_server(server.watch());
     announce(config, &addresses, told.admin.as_ref())?;

@@ -54,6 +54,19 @@ fn the_unit_starts_a_server_again_whatever_it_ended_by() {
 }
 
 #[test]
+fn what_is_told_on_stdout_for_people_is_in_a_log_line_too_and_not_in_the_journal() {
+    assert!(UNIT.lines().any(|line| line == "StandardOutput=null"), "{UNIT}");
+    let app = App::new("[[route]]\npath = \"/\"\nreply = {}\n", &[]);
+    let server = app.start();
+    let (listen, admin) = (format!("http://{}", server.address()), app.log_dir().join("admin.sock"));
+    let (_, log) = server.stop();
+    let lines: Vec<serde_json::Value> = log.lines().map(|line| line.parse().unwrap()).collect();
+    let line = lines.iter().find(|line| line["message"] == "serving").expect(&log);
+    assert_eq!(line["listen"], listen);
+    assert!(line["admin"].as_str().unwrap().ends_with(admin.to_str().unwrap()), "{line} {admin:?}");
+}
+
+#[test]
 fn a_supervisor_that_is_not_there_is_told_of_and_missed_by_nobody() {
     let app = App::new("[[route]]\npath = \"/\"\nreply = {}\n", &[]);
     let mut command = Command::new(BINARY);

@@ -56,15 +56,17 @@ impl Access {
             return Err(Denial::Host);
         }
         let authority = head.host().unwrap_or_default();
-        let is_foreign = match head.field("origin") {
-            None => false,
-            Some(origin) => {
-                let origin = std::str::from_utf8(origin).unwrap_or_default();
-                !origin.strip_prefix("http://").is_some_and(|origin| origin.eq_ignore_ascii_case(authority))
-            }
+        let is_foreign = |origin: &[u8]| {
+            let origin = std::str::from_utf8(origin).unwrap_or_default();
+            !origin.strip_prefix("http://").is_some_and(|origin| origin.eq_ignore_ascii_case(authority))
         };
-        let is_cross_site = head.field("sec-fetch-site").is_some_and(|site| site == b"cross-site");
-        if is_foreign || is_cross_site { Err(Denial::Origin) } else { Ok(()) }
+        let mut fields = head.fields();
+        let is_of_a_page = |(name, value): (&str, &[u8])| match name {
+            _ if name.eq_ignore_ascii_case("origin") => is_foreign(value),
+            _ if name.eq_ignore_ascii_case("sec-fetch-site") => value == b"cross-site",
+            _ => false,
+        };
+        if fields.any(is_of_a_page) { Err(Denial::Origin) } else { Ok(()) }
     }
 
     /// Whether it knows the token, if there is one.

@@ -92,6 +92,10 @@ impl Answers {
     }
 
     fn find(&self, head: &RequestHead) -> Answer {
+        if !matches!(head.method(), Method::Get | Method::Head) {
+            let answer = Answer::text(StatusCode::METHOD_NOT_ALLOWED, "nothing is changed here\n");
+            return Answer { field: Some(("Allow", "GET, HEAD")), ..answer };
+        }
         let answer = match head.path() {
             "/healthz" => Self::healthz,
             "/readyz" => Self::readyz,
@@ -102,10 +106,6 @@ impl Answers {
                 return Answer::text(StatusCode::NOT_FOUND, text);
             }
         };
-        if !matches!(head.method(), Method::Get | Method::Head) {
-            let answer = Answer::text(StatusCode::METHOD_NOT_ALLOWED, "nothing is changed here\n");
-            return Answer { field: Some(("Allow", "GET, HEAD")), ..answer };
-        }
         answer(self, head)
     }
 

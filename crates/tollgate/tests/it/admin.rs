@@ -97,12 +97,19 @@ fn nothing_is_changed_and_pages_of_others_are_not_answered() {
     let answer = check("POST /status HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405);
     assert!(answer.head.contains("Allow: GET, HEAD"), "{answer:?}");
     check("DELETE /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 405);
+    check("POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405);
+    check("OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", 405);
+    check("GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n", 404);
     assert_eq!(check("HEAD /status HTTP/1.1\r\nHost: localhost\r\n\r\n", 200).content, "");
     // DNS rebinding: the name of the page is not ours.
     check("GET /status HTTP/1.1\r\nHost: evil.example:9080\r\n\r\n", 421);
     check("GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421);
     check("GET /status HTTP/1.1\r\nHost: 127.0.0.1:9080\r\nOrigin: https://evil.example\r\n\r\n", 403);
     check("GET /status HTTP/1.1\r\nHost: 127.0.0.1:9080\r\nOrigin: null\r\n\r\n", 403);
+    check(
+        "GET /status HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nOrigin: https://evil.example\r\n\r\n",
+        403,
+    );
     check("GET /status HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site\r\n\r\n", 403);
     check("GET /status HTTP/1.1\r\nHost: 127.0.0.1:9080\r\nOrigin: http://127.0.0.1:9080\r\n\r\n", 200);
     check("GET /status HTTP/1.1\r\nHost: [::1]:9080\r\n\r\n", 200);

@@ -5,10 +5,12 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 use tollgate_log::Watermark;
 
 use super::{NAME, RELOAD, Reloaded, STATUS, TIMEOUT, WATERMARK, read_watermark, through_folder};
+use crate::print::note;
 
 /// How long a reload may take: longer than the server lets it.
 const RELOAD_TIMEOUT: Duration = Duration::from_mins(3);
@@ -35,7 +37,7 @@ impl Silence {
         match self {
             Self::Absent => format!("no server answers at {socket}"),
             Self::Mute { process, waited } => {
-                let process = process.map_or_else(String::new, |process| format!(", process {process},"));
+                let process = named(*process);
                 let waited = waited.as_secs();
                 format!(
                     "the server at {socket}{process} says nothing for {waited} s: it hangs, or is stopped (SIGCONT)"
@@ -48,8 +50,7 @@ impl Silence {
     fn of(error: &io::Error, stream: &UnixStream, waited: Duration) -> Self {
         match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                let process = socket_peercred(stream).ok().map(|peer| peer.pid.as_raw_nonzero().get());
-                Self::Mute { process, waited }
+                Self::Mute { process: process_of(stream), waited }
             }
             _ => Self::Closed,
         }
@@ -70,7 +71,15 @@ pub(crate) fn ask_status(dir: &Path) -> Result<String, Silence> {
 
 /// Has the server of a log folder reload, and waits until it did or refused to.
 pub(crate) fn ask_reload(dir: &Path) -> Result<Reloaded, Silence> {
-    let answer = exchange(dir, RELOAD, RELOAD_TIMEOUT, LINES_BYTES_MAX)?;
+    let stream = question(dir, RELOAD)?;
+    if !is_answered(&stream, TIMEOUT) {
+        let (socket, process) = (dir.join(NAME), named(process_of(&stream)));
+        note(&format!(
+            "waiting for the server at {}{process} which reloads, or hangs, or is stopped (SIGCONT)",
+            socket.display()
+        ));
+    }
+    let answer = answer(&stream, RELOAD_TIMEOUT, LINES_BYTES_MAX)?;
     let reloaded = answer
         .split_once('\n')
         .and_then(|(code, text)| Some(Reloaded { code: code.parse().ok()?, text: text.to_owned() }));
@@ -83,12 +92,40 @@ pub(super) fn exchange(
     timeout: Duration,
     bytes_max: u64,
 ) -> Result<String, Silence> {
+    answer(&question(dir, request)?, timeout, bytes_max)
+}
+
+fn question(dir: &Path, request: &str) -> Result<UnixStream, Silence> {
     let mut stream = through_folder(dir, |path| UnixStream::connect(path)).map_err(|_| Silence::Absent)?;
-    let mut answer = String::new();
     let told = stream
         .set_write_timeout(Some(TIMEOUT))
-        .and_then(|()| stream.set_read_timeout(Some(timeout)))
-        .and_then(|()| stream.write_all(format!("{request}\n").as_bytes()))
-        .and_then(|()| (&stream).take(bytes_max).read_to_string(&mut answer));
-    told.map(|_| answer).map_err(|error| Silence::of(&error, &stream, timeout))
+        .and_then(|()| stream.write_all(format!("{request}\n").as_bytes()));
+    match told {
+        Ok(()) => Ok(stream),
+        Err(error) => Err(Silence::of(&error, &stream, TIMEOUT)),
+    }
+}
+
+fn answer(stream: &UnixStream, timeout: Duration, bytes_max: u64) -> Result<String, Silence> {
+    let mut answer = String::new();
+    let told = stream
+        .set_read_timeout(Some(timeout))
+        .and_then(|()| (&*stream).take(bytes_max).read_to_string(&mut answer));
+    told.map(|_| answer).map_err(|error| Silence::of(&error, stream, timeout))
+}
+
+/// Whether something comes, or the other side hangs up, before so long.
+fn is_answered(stream: &UnixStream, timeout: Duration) -> bool {
+    let timeout = Timespec::try_from(timeout).ok();
+    let ready = poll(&mut [PollFd::new(stream, PollFlags::IN)], timeout.as_ref());
+    !matches!(ready, Ok(0))
+}
+
+fn process_of(stream: &UnixStream) -> Option<i32> {
+    socket_peercred(stream).ok().map(|peer| peer.pid.as_raw_nonzero().get())
+}
+
+/// As a part of a line.
+fn named(process: Option<i32>) -> String {
+    process.map_or_else(String::new, |process| format!(", process {process},"))
 }

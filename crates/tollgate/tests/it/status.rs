@@ -1,6 +1,8 @@
 //! `tollgate status`, and what a server tells by itself of a sink that is behind.
 
 use std::net::TcpListener;
+use std::thread;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use rustix::process::Signal;
@@ -111,6 +113,21 @@ fn a_server_that_hangs_is_not_taken_for_one_that_is_not_there() {
     assert!(told(&output).contains(&expected), "{}", told(&output));
     server.signal(Signal::CONT);
     assert!(app.succeed(&["status"]).starts_with("ALL WELL"));
+    server.stop();
+}
+
+#[test]
+fn a_reload_that_takes_long_tells_on_whom_it_waits() {
+    let app = app("");
+    let server = app.start();
+    server.signal(Signal::STOP);
+    let (_, output) = thread::scope(|scope| {
+        let asking = scope.spawn(|| app.run(&["reload"]));
+        thread::sleep(Duration::from_millis(1500));
+        (server.signal(Signal::CONT), asking.join().unwrap())
+    });
+    let expected = format!("control.sock, process {}, which reloads, or hangs", server.id());
+    assert!(output.status.success() && told(&output).contains(&expected), "{}", told(&output));
     server.stop();
 }
 

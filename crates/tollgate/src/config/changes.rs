@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use tollgate_load::PostgresUrl;
 use tollgate_server::AppSpec;
 use toml::{Table, Value};
 
@@ -70,7 +71,9 @@ impl Change {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.present, &self.new) {
-            (Some(_), Some(_)) if self.is_kept_to_itself() => write!(f, "{}: changed", self.key),
+            (Some(present), Some(new)) if present == new || self.is_kept_to_itself() => {
+                write!(f, "{}: changed", self.key)
+            }
             (Some(present), Some(new)) => write!(f, "{}: {present} -> {new}", self.key),
             (None, Some(_)) => write!(f, "{}: added", self.key),
             _ => write!(f, "{}: removed", self.key),
@@ -81,9 +84,15 @@ impl fmt::Display for Change {
 impl Config {
     /// What differs in another one, by key. What a script says is not looked at.
     pub(crate) fn changes_to(&self, new: &Self) -> Vec<Change> {
+        let (connections, new_connections) = (self.connections(), new.connections());
+        // What is printed of a connection hides its password.
+        let has_another_password = |key: &String| {
+            let both = connections.get(key).zip(new_connections.get(key));
+            both.is_some_and(|(present, new)| present != new)
+        };
         let (present, new) = (self.keys(), new.keys());
         let keys = present.keys().chain(new.keys().filter(|key| !present.contains_key(*key)));
-        let differing = keys.filter(|key| present.get(*key) != new.get(*key));
+        let differing = keys.filter(|key| present.get(*key) != new.get(*key) || has_another_password(key));
         let change = |key: &String| Change {
             key: key.clone(),
             present: present.get(key).cloned(),
@@ -111,6 +120,14 @@ impl Config {
         }
         self.log = present.log.clone();
         self.load = present.load;
+    }
+
+    /// The connections to PostgreSQL, by key.
+    fn connections(&self) -> BTreeMap<String, &PostgresUrl> {
+        let sinks = self.sinks.iter().map(|sink| ("sink", sink.name(), sink.connection()));
+        let databases = self.databases.iter().map(|base| ("database", base.name(), base.connection()));
+        let all = sinks.chain(databases);
+        all.filter_map(|(section, name, url)| Some((format!("{section}.{name}.postgres"), url?))).collect()
     }
 
     /// Every key with its value.
@@ -169,7 +186,11 @@ fn gather(above: &str, table: &Table, keys: &mut BTreeMap<String, String>) {
 fn gather_columns(stream: &str, columns: &[Value], keys: &mut BTreeMap<String, String>) {
     for column in columns.iter().filter_map(Value::as_table) {
         let text = |key| column.get(key).and_then(Value::as_str).unwrap_or_default();
-        let value = format!("{} from {}", text("type"), text("from"));
+        let mut value = format!("{} from {}", text("type"), text("from"));
+        for (rule, set) in column.iter().filter(|(key, _)| !["name", "type", "from"].contains(&key.as_str()))
+        {
+            value.push_str(&format!(", {rule} = {}", shown(set)));
+        }
         keys.insert(format!("{stream} column {:?}", text("name")), value);
     }
 }
@@ -269,6 +290,32 @@ mod tests {
         let expected =
             [r#"route "/p".proxy.set_headers.X-Key: changed"#, r#"route "/r".reply.body: changed"#];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn another_password_is_told_and_neither_is_shown() {
+        let config = |password: &str| {
+            let url = format!("\"postgres://me:{password}@db/app\"");
+            format!(
+                "[sink.other]\npostgres = {url}\n[database.d]\npostgres = {url}\n[database.e]\nsqlite = \"/var/e\"\n"
+            )
+        };
+        assert_eq!(changes(&config("old-secret"), &config("old-secret")), [""; 0]);
+        let expected = ["database.d.postgres: changed", "sink.other.postgres: changed"];
+        assert_eq!(changes(&config("old-secret"), &config("new-secret")), expected);
+    }
+
+    #[test]
+    fn a_rule_of_a_column_is_told() {
+        let stream =
+            |rule: &str| format!("[stream.s]\ncolumns = [{{ name = \"n\", type = \"text\"{rule} }}]\n");
+        let (small, hash) = (", max = \"1KiB\"", ", redact = { hash = \"${PATH}\" }");
+        let found = changes(&stream(small), &stream(hash));
+        assert_eq!(found.len(), 1, "{found:?}");
+        let (present, new) = found[0].split_once(" -> ").unwrap();
+        assert!(present.starts_with("stream.s column \"n\": text from "), "{present}");
+        assert!(present.ends_with(", max = \"1KiB\", over = \"reject\""), "{present}");
+        assert!(new.ends_with(", redact = { hash = \"${PATH}\" }"), "{new}");
     }
 
     #[test]

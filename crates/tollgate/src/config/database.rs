@@ -42,6 +42,14 @@ impl ReadDatabase {
         self.pool.0.name()
     }
 
+    /// How it is reached, with the password. None: it is a file.
+    pub(super) fn connection(&self) -> Option<&PostgresUrl> {
+        match &self.pool.0.options().source {
+            QuerySource::Sqlite(_) => None,
+            QuerySource::Postgres(url) => Some(url),
+        }
+    }
+
     /// The SQLite file. None: it is another database.
     pub(super) fn sqlite(&self) -> Option<&Path> {
         match &self.pool.0.options().source {

@@ -81,6 +81,14 @@ impl Sink {
         Self { options: SinkOptions::new(name, kind), written: String::new() }
     }
 
+    /// How its database is reached, with the password. None: it is a file.
+    pub(super) fn connection(&self) -> Option<&PostgresUrl> {
+        match &self.options.kind {
+            SinkKind::Sqlite { .. } => None,
+            SinkKind::Postgres(postgres) => Some(&postgres.server),
+        }
+    }
+
     /// The name that its positions are kept under.
     pub(crate) fn name(&self) -> &str {
         &self.options.name

@@ -8,7 +8,7 @@ use tollgate_meter::Observed;
 use tollgate_server::{BackendSnapshot, RouteStatus, ServerStatus};
 
 use super::health::{Health, json_of};
-use super::history::{Counts, History, LATENCY_WINDOW, RATE_WINDOW};
+use super::history::{History, LATENCY_WINDOW, RATE_WINDOW};
 use super::{Observer, Seen, locked};
 
 /// Routes that are told one by one: the busiest.
@@ -64,7 +64,7 @@ impl Observer {
 }
 
 fn rates(history: &History, now: Instant, seen: &Seen) -> Value {
-    let (counts, span) = (Counts::of(seen), history.span(now, RATE_WINDOW));
+    let (counts, span) = (history.counts(seen), history.span(now, RATE_WINDOW));
     json!({
         "window_seconds": span.seconds,
         "requests": span.rate(counts.replies, |before| before.replies),
@@ -80,7 +80,7 @@ fn rates(history: &History, now: Instant, seen: &Seen) -> Value {
 }
 
 fn latency(history: &History, now: Instant, seen: &Seen) -> Value {
-    let (counts, span) = (Counts::of(seen), history.span(now, LATENCY_WINDOW));
+    let (counts, span) = (history.counts(seen), history.span(now, LATENCY_WINDOW));
     let (took, syncs) = (counts.took.since(&span.before.took), counts.syncs.since(&span.before.syncs));
     let mut latency = quantiles(&took);
     latency["window_seconds"] = span.seconds.into();

@@ -1,10 +1,11 @@
 //! How the server did up to a minute ago, for rates and quantiles: a sample each second, and of each route every ten.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tollgate_meter::Observed;
-use tollgate_server::{RouteName, RouteStatus, ServerStatus};
+use tollgate_server::{RouteName, RouteStatus};
 
 use super::Seen;
 
@@ -31,29 +32,83 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    pub(super) fn of(seen: &Seen) -> Self {
-        let mut counts = Self::default();
-        if let Some(server) = &seen.server {
-            counts.add_server(server);
+    /// Adds what a part has counted since the last look. What became less began anew, or goes worker by worker: nothing is
+    /// made up for it.
+    fn add_since(&mut self, now: &Self, before: &Self) {
+        if now.replies < before.replies || now.rows < before.rows {
+            return;
         }
-        if let Some(log) = &seen.log {
-            (counts.records, counts.log_bytes, counts.syncs) = (log.records, log.bytes, log.syncs);
-        }
-        counts.rows = seen.sinks.iter().filter_map(|sink| sink["rows"].as_u64()).sum();
-        counts
+        self.replies += now.replies - before.replies;
+        self.failures += now.failures.saturating_sub(before.failures);
+        self.rows += now.rows - before.rows;
+        self.took.add(&now.took.since(&before.took));
     }
 
-    fn add_server(&mut self, server: &ServerStatus) {
-        for route in &server.routes {
-            self.replies += route.replies.iter().sum::<u64>();
-            self.failures += route.replies[4];
-            self.took.add(&route.took);
+    /// Adds what nothing takes away.
+    fn add_whole(&mut self, seen: &Seen) {
+        if let Some(server) = &seen.server {
+            self.replies += server.unrouted.iter().sum::<u64>();
+            self.failures += server.unrouted[4];
+            self.refusals = server.refusals.iter().map(|(_, count)| count).sum();
+            self.accepted = server.accepted;
+            (self.received_bytes, self.sent_bytes) = (server.received_bytes, server.sent_bytes);
         }
-        self.replies += server.unrouted.iter().sum::<u64>();
-        self.failures += server.unrouted[4];
-        self.refusals = server.refusals.iter().map(|(_, count)| count).sum();
-        self.accepted = server.accepted;
-        (self.received_bytes, self.sent_bytes) = (server.received_bytes, server.sent_bytes);
+        if let Some(log) = &seen.log {
+            (self.records, self.log_bytes, self.syncs) = (log.records, log.bytes, log.syncs);
+        }
+    }
+}
+
+/// What comes and goes, by a reload or with a process, and its counts with it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Route(RouteName),
+    /// A sink, by the process that loads it.
+    Loader(String, u64),
+}
+
+type Parts = BTreeMap<Part, Counts>;
+
+fn parts(seen: &Seen) -> Parts {
+    let of_route = |route: &RouteStatus| {
+        let replies = route.replies.iter().sum();
+        let counts = Counts { replies, failures: route.replies[4], took: route.took, ..Counts::default() };
+        (Part::Route(route.name.clone()), counts)
+    };
+    let of_loader = |report: &Value| {
+        let part = Part::Loader(report["sink"].as_str()?.to_owned(), report["process"].as_u64()?);
+        Some((part, Counts { rows: report["rows"].as_u64()?, ..Counts::default() }))
+    };
+    let routes = seen.server.iter().flat_map(|server| &server.routes).map(of_route);
+    routes.chain(seen.sinks.iter().filter_map(of_loader)).collect()
+}
+
+/// What all parts that ever were have counted: it never becomes less.
+#[derive(Default)]
+struct Tally {
+    total: Counts,
+    /// The parts at the last look.
+    last: Parts,
+}
+
+impl Tally {
+    /// The total, with what came since the last look.
+    fn with(&self, parts: &Parts) -> Counts {
+        let mut total = self.total;
+        for (part, now) in parts {
+            match (self.last.get(part), part) {
+                (Some(before), _) => total.add_since(now, before),
+                (None, Part::Route(_)) => total.add_since(now, &Counts::default()),
+                // A loader counts from the start of its process, which may have been long ago.
+                (None, Part::Loader(..)) => {}
+            }
+        }
+        total
+    }
+
+    fn look(&mut self, parts: Parts) {
+        self.total = self.with(&parts);
+        self.last = parts;
     }
 }
 
@@ -66,8 +121,7 @@ pub(super) struct Span {
 impl Span {
     /// How many a second.
     pub(super) fn rate(&self, now: u64, before: impl Fn(&Counts) -> u64) -> f64 {
-        // What became less began anew.
-        let more = now.checked_sub(before(&self.before)).unwrap_or(now);
+        let more = now.saturating_sub(before(&self.before));
         if self.seconds > 0.0 { more as f64 / self.seconds } else { 0.0 }
     }
 }
@@ -77,6 +131,7 @@ type RouteCounts = (RouteName, u64, Observed);
 
 #[derive(Default)]
 pub(super) struct History {
+    tally: Tally,
     samples: VecDeque<(Instant, Counts)>,
     /// The last two looks at the routes.
     routes: [Option<(Instant, Vec<RouteCounts>)>; 2],
@@ -88,7 +143,8 @@ impl History {
         if self.samples.len() >= SAMPLES_MAX {
             self.samples.pop_front();
         }
-        self.samples.push_back((at, Counts::of(seen)));
+        self.samples.push_back((at, self.counts(seen)));
+        self.tally.look(parts(seen));
         let is_due = |(last, _): &(Instant, _)| at.saturating_duration_since(*last) >= RATE_WINDOW;
         if let Some(server) = &seen.server
             && self.routes[1].as_ref().is_none_or(is_due)
@@ -96,6 +152,13 @@ impl History {
             self.routes.swap(0, 1);
             self.routes[1] = Some((at, server.routes.iter().map(counts_of).collect()));
         }
+    }
+
+    /// Counts of this moment, which never become less.
+    pub(super) fn counts(&self, seen: &Seen) -> Counts {
+        let mut counts = self.tally.with(&parts(seen));
+        counts.add_whole(seen);
+        counts
     }
 
     /// What happened within a window; less, while the server is younger.
@@ -126,4 +189,51 @@ impl History {
 
 fn counts_of(route: &RouteStatus) -> RouteCounts {
     (route.name.clone(), route.replies.iter().sum(), route.took)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(path: &str, replies: u64, failures: u64) -> (Part, Counts) {
+        let name = RouteName { path: path.to_owned(), host: None, methods: None };
+        (Part::Route(name), Counts { replies, failures, ..Counts::default() })
+    }
+
+    fn loader(process: u64, rows: u64) -> (Part, Counts) {
+        (Part::Loader("main".to_owned(), process), Counts { rows, ..Counts::default() })
+    }
+
+    /// Replies, failures and rows after each look.
+    fn totals<const LOOKS: usize>(looks: [&[(Part, Counts)]; LOOKS]) -> [[u64; 3]; LOOKS] {
+        let mut tally = Tally::default();
+        looks.map(|parts| {
+            tally.look(parts.iter().cloned().collect());
+            [tally.total.replies, tally.total.failures, tally.total.rows]
+        })
+    }
+
+    #[test]
+    fn a_route_that_goes_takes_nothing_away_and_adds_nothing() {
+        let found = totals([
+            &[route("/a", 20_000, 500), route("/b", 10_000, 9)],
+            // The first of two workers serves without it.
+            &[route("/a", 9_000, 200), route("/b", 10_000, 9)],
+            &[route("/b", 10_000, 9)],
+            &[route("/a", 3, 1), route("/b", 10_001, 9)],
+        ]);
+        assert_eq!(found, [[30_000, 509, 0], [30_000, 509, 0], [30_000, 509, 0], [30_004, 510, 0]]);
+    }
+
+    #[test]
+    fn what_a_loader_had_before_it_was_seen_is_no_row_of_now() {
+        let found = totals([
+            &[loader(1, 1_000_000)],
+            &[loader(1, 1_000_010)],
+            &[],
+            &[loader(1, 1_000_020)],
+            &[loader(1, 1_000_025), loader(2, 7)],
+        ]);
+        assert_eq!(found.map(|[.., rows]| rows), [0, 10, 10, 10, 15]);
+    }
 }

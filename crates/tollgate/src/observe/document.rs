@@ -11,7 +11,7 @@ use super::health::{Health, json_of};
 use super::history::{History, LATENCY_WINDOW, RATE_WINDOW};
 use super::{Observer, Seen, locked};
 
-/// Routes that are told one by one: the busiest.
+/// Routes that are told one by one: those that fail, then the busiest.
 const ROUTES_MAX: usize = 100;
 
 impl Observer {
@@ -41,7 +41,8 @@ impl Observer {
             document["unconfirmed"] = named(&server.unconfirmed);
             document["workers"] = workers(server);
             document["backends"] = server.backends.iter().map(backend_of).collect();
-            document["routes"] = routes(&history, now, server);
+            document["routes"] = routes(&history, now, &server.routes);
+            document["route_count"] = server.routes.len().into();
         }
         if let Some(log) = &seen.log {
             document["log"] = log_of(log, seen);
@@ -159,12 +160,23 @@ fn workers(server: &ServerStatus) -> Value {
     server.workers.iter().map(worker).collect()
 }
 
-/// The busiest first.
-fn routes(history: &History, now: Instant, server: &ServerStatus) -> Value {
-    let mut routes: Vec<_> =
-        server.routes.iter().map(|route| (history.of_route(now, route), route)).collect();
-    routes.sort_by(|((one, _), _), ((other, _), _)| other.total_cmp(one));
+/// Those that fail first, then the busiest.
+fn routes(history: &History, now: Instant, routes: &[RouteStatus]) -> Value {
+    let mut routes: Vec<_> = routes.iter().map(|route| (history.of_route(now, route), route)).collect();
+    routes.sort_by(|((one, _), one_route), ((other, _), other_route)| {
+        is_failing(other_route).cmp(&is_failing(one_route)).then(other.total_cmp(one))
+    });
     routes.iter().take(ROUTES_MAX).map(|((rate, took), route)| route_of(*rate, took, route)).collect()
+}
+
+/// Whether a route answers most requests by 5xx, or refuses them: it is told however few they are.
+fn is_failing(route: &RouteStatus) -> bool {
+    let [_, well @ .., failed] = route.replies;
+    failed + refused(route) > well.iter().sum()
+}
+
+fn refused(route: &RouteStatus) -> u64 {
+    route.refusals.iter().map(|(_, count)| count).sum()
 }
 
 fn route_of(rate: f64, took: &Observed, route: &RouteStatus) -> Value {
@@ -176,7 +188,7 @@ fn route_of(rate: f64, took: &Observed, route: &RouteStatus) -> Value {
     for (class, count) in ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().zip(route.replies) {
         told[class] = count.into();
     }
-    told["refused"] = route.refusals.iter().map(|(_, count)| count).sum::<u64>().into();
+    told["refused"] = refused(route).into();
     told["script_failures"] = route.script_failures.iter().map(|(_, count)| count).sum::<u64>().into();
     told
 }
@@ -202,4 +214,28 @@ fn log_of(log: &LogStatus, seen: &Seen) -> Value {
         "segments_deleted": log.deleted_segments,
         "segments_damaged": seen.damaged,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_server::RouteName;
+
+    use super::*;
+
+    fn route(path: usize, replies: [u64; 5], refused: u64) -> RouteStatus {
+        let name = RouteName { path: format!("/{path}"), host: None, methods: None };
+        let refusals = vec![("behind", refused)];
+        RouteStatus { name, replies, took: Observed::default(), script_failures: Vec::new(), refusals }
+    }
+
+    #[test]
+    fn of_many_routes_those_that_fail_are_told_however_few_their_requests_are() {
+        let mut many: Vec<_> = (0..250).map(|path| route(path, [0, 2, 0, 0, 1], 0)).collect();
+        many[120] = route(120, [0, 1, 0, 0, 0], 2);
+        many[249] = route(249, [0, 0, 0, 0, 1], 0);
+        let told = routes(&History::default(), Instant::now(), &many);
+        let told = told.as_array().unwrap();
+        let first: Vec<_> = told[..3].iter().map(|route| route["path"].as_str().unwrap()).collect();
+        assert_eq!((told.len(), &first[..]), (ROUTES_MAX, &["/120", "/249", "/0"][..]));
+    }
 }

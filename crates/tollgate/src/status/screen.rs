@@ -9,7 +9,7 @@ use crate::progress::size;
 const BACKENDS_SHOWN: usize = 5;
 /// Apps that are shown.
 const APPS_SHOWN: usize = 10;
-/// Routes that are shown: the busiest.
+/// Routes that are shown: the first, which are those that fail.
 const ROUTES_SHOWN: usize = 10;
 const SINKS: [&str; 10] =
     ["sink", "state", "lag", "records", "segments", "bytes", "rows", "rejects", "duplicates", "missing"];
@@ -192,7 +192,7 @@ impl Screen {
             rows.add_row([name, breaker, addresses, in_flight, queued, requests, failures, retries]);
         }
         self.table(&mut rows);
-        self.more(backends.len(), BACKENDS_SHOWN);
+        self.more(backends.len(), BACKENDS_SHOWN, backends.len());
     }
 
     /// Where apps are mounted.
@@ -205,26 +205,27 @@ impl Screen {
             let [host, path, dir] = ["host", "path", "dir"].map(|key| text(&app[key]));
             self.0.push(format!("app {host}{path}  ({dir})"));
         }
-        self.more(apps.len(), APPS_SHOWN);
+        self.more(apps.len(), APPS_SHOWN, apps.len());
     }
 
     fn routes(&mut self, document: &Value) {
-        let mut routes: Vec<_> = document["routes"].as_array().into_iter().flatten().collect();
+        let routes: Vec<_> = document["routes"].as_array().into_iter().flatten().collect();
         if routes.is_empty() {
             return;
         }
-        routes.sort_by_key(|route| !is_failing(route));
         let mut rows = table(&ROUTES);
         for route in routes.iter().take(ROUTES_SHOWN) {
             rows.add_row(route_cells(route));
         }
         self.table(&mut rows);
-        self.more(routes.len(), ROUTES_SHOWN);
+        let there = document["route_count"].as_u64().and_then(|count| usize::try_from(count).ok());
+        self.more(there.unwrap_or(routes.len()), ROUTES_SHOWN, routes.len());
     }
 
-    fn more(&mut self, there: usize, shown: usize) {
+    fn more(&mut self, there: usize, shown: usize, listed: usize) {
         if there > shown {
-            self.0.push(format!("... {} more: --json", there - shown));
+            let rest = if there > listed { format!(" has {listed}, /metrics all") } else { String::new() };
+            self.0.push(format!("... {} more: --json{rest}", there - shown));
         }
     }
 
@@ -289,12 +290,6 @@ fn sink_cells(sink: &Value) -> [String; 10] {
             .map(|name| known(&sink[name], count));
     let behind = known(&sink["lag_bytes"], bytes);
     [text(&sink["sink"]), state, lag, records, segments, behind, rows, rejects, duplicates, missing]
-}
-
-/// Whether a route answers most requests by 5xx, or refuses them: it is shown however few they are.
-fn is_failing(route: &Value) -> bool {
-    let of = |names: &[&str]| names.iter().map(|name| number(&route[name])).sum::<f64>();
-    of(&["5xx", "refused"]) > of(&["2xx", "3xx", "4xx"])
 }
 
 fn route_cells(route: &Value) -> [String; 8] {

@@ -9,7 +9,7 @@ use super::*;
 use crate::board::{absent, report};
 
 fn lines(document: &Value) -> Vec<String> {
-    Screen::of(document).lines().collect()
+    Screen::of(document).lines().map(|line| line.to_string()).collect()
 }
 
 #[test]
@@ -51,15 +51,16 @@ fn of_many_backends_those_that_are_refused_are_shown() {
 }
 
 #[test]
-fn of_many_routes_those_that_fail_are_shown() {
-    let route = |path: usize, well: u64, refused: u64| json!({ "path": format!("/{path}"), "2xx": well, "refused": refused });
-    let many: Vec<_> =
-        (0..12).map(|path| if path == 11 { route(path, 1, 2) } else { route(path, 2, 1) }).collect();
-    let shown = lines(&json!({ "routes": many }));
-    let place = shown.iter().position(|line| line.starts_with("route ")).unwrap();
-    let first: Vec<_> =
-        shown[place + 1..place + 3].iter().map(|line| line.split(' ').next().unwrap()).collect();
-    assert_eq!(first, ["/11", "/0"]);
+fn of_many_routes_the_first_are_shown_and_all_are_counted() {
+    let route = |path: usize| json!({ "path": format!("/{path}") });
+    let check = |listed: usize, there: usize, last: &str| {
+        let routes: Vec<_> = (0..listed).map(route).collect();
+        let shown = lines(&json!({ "routes": routes, "route_count": there }));
+        let place = shown.iter().position(|line| line.starts_with("route ")).unwrap();
+        assert_eq!((shown.len() - place, shown.last().unwrap().as_str()), (12, last));
+    };
+    check(12, 12, "... 2 more: --json");
+    check(100, 250, "... 240 more: --json has 100, /metrics all");
 }
 
 #[test]

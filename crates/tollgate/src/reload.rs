@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use anyhow::bail;
 use tollgate_log::{Log, Schema};
 use tollgate_server::{BoundAddress, Server, SourceFault, Sources, StreamSpec, script_faults};
 
@@ -10,10 +9,11 @@ use crate::admin::AdminServer;
 use crate::cli::ServeCommand;
 use crate::config::{Change, Config, ConfigError, Fault};
 use crate::control::{Reloaded, ask_reload};
-use crate::log::{expect_place, log_folder};
+use crate::log::log_folder;
 use crate::observe::Observer;
 use crate::print::{note, to_stdout};
 use crate::sinks::Sinks;
+use crate::status::unanswered;
 use crate::version::Version;
 use crate::watch::Watched;
 
@@ -22,10 +22,7 @@ pub(crate) fn run(path: &std::path::Path) -> anyhow::Result<ExitCode> {
     let dir = log_folder(path);
     let Reloaded { code, text } = match ask_reload(&dir) {
         Ok(reloaded) => reloaded,
-        Err(silence) => {
-            expect_place(path)?;
-            bail!(silence.told(&dir));
-        }
+        Err(silence) => return Err(unanswered(path, &dir, &silence)),
     };
     if code == 0 {
         return to_stdout(|out| {

@@ -3,6 +3,7 @@
 //! Every section is read to its end, whatever was wrong before, so that all faults come at once. Only a file that is no
 //! TOML is not read further: what the parser guesses behind an error would give faults that nobody made.
 
+use std::io;
 use std::path::{Path, PathBuf, absolute};
 
 use tollgate_server::{HostOptions, ScriptAccess, ServerOptions, SpoolOptions};
@@ -36,11 +37,14 @@ use super::zero;
 /// # Errors
 /// Every fault, in the order of the file.
 pub(super) fn resolve(file: &Path, text: &str, env: Environment<'_>) -> Result<Config, ConfigError> {
-    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let folder = absolute(parent).map_err(|error| {
+    let folder = folder_of(file).map_err(|error| {
         Fault::of_file(file, format!("cannot tell the folder of the configuration: {error}"))
     })?;
     read(&Origin { file, folder: &folder, env, trust: Trust::Mounted }, text)
+}
+
+fn folder_of(file: &Path) -> io::Result<PathBuf> {
+    absolute(file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
 }
 
 /// Resolves the `app.toml` of a folder that is served by itself: mounted at the root of a server that says nothing else.
@@ -54,6 +58,17 @@ pub(super) fn resolve_app(dir: &Path, env: Environment<'_>) -> Result<Config, Co
     let origin = Origin { file: &file, folder: &folder, env, trust: Trust::Alone };
     let config = read(&origin, "[[app]]\npath = \"/\"\ndir = \"\"\n")?;
     Ok(Config { source: dir.to_owned(), ..config })
+}
+
+/// The log folder that a text means, whatever else is wrong with it: its server is to be asked. The usual one, where that cannot be
+/// told either. None: the system does not say what folder the file is in.
+pub(super) fn log_dir(file: &Path, text: &str, env: Environment<'_>) -> Option<PathBuf> {
+    let folder = folder_of(file).ok()?;
+    let faults = Faults::new(file, text);
+    // What the parser makes of a broken text is good enough to look for a server.
+    let (document, _) = DeTable::parse_recoverable(text);
+    let mut root = Section::new(Context { faults: &faults, env }, "the file", 0..0, document.get_ref());
+    Some(log(root.table("log"), &folder).dir)
 }
 
 /// Where a text is from.

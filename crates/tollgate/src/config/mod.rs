@@ -44,7 +44,7 @@ pub(crate) use admin::{Admin, AdminListen, Token};
 pub(crate) use app::{APP_FILE, Mount};
 pub(crate) use changes::Change;
 pub(crate) use fault::{ConfigError, Fault};
-pub(crate) use resolved::Config;
+pub(crate) use resolved::{Config, LOG_DIR};
 pub(crate) use sink::{LoadedBy, Sink, UnknownSink};
 use sources::source_file;
 pub(crate) use units::show_size;
@@ -69,6 +69,16 @@ impl Config {
             .map_err(|error| Fault::of_file(&written, format!("cannot read the configuration: {error}")))?;
         let config = file::resolve(&written, &text, &|name| std::env::var(name).ok())?;
         Ok(Self { text: Some(source_file(&written, &text)), ..config })
+    }
+
+    /// The log folder that a configuration file means, however faulty it is. None: none can be read there.
+    pub(crate) fn log_dir(path: &Path) -> Option<PathBuf> {
+        if app_alone(path).is_some() {
+            return None;
+        }
+        let written = if path.is_dir() { written_in(path) } else { path.to_owned() };
+        let text = fs::read_to_string(&written).ok()?;
+        file::log_dir(&written, &text, &|name| std::env::var(name).ok())
     }
 
     /// Reads what a server is to serve by. Who only loads or asks needs no routes.

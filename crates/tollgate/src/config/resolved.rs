@@ -46,7 +46,7 @@ pub(super) const TRACES: [(&str, Traces); 5] = [
 /// Free bytes that are kept on a large disk.
 const RESERVE_BYTES: u64 = 1 << 30;
 /// Relative to the folder of the configuration.
-pub(super) const LOG_DIR: &str = "data/log";
+pub(crate) const LOG_DIR: &str = "data/log";
 /// Beside the log.
 pub(super) const SPOOL_DIR: &str = "data/spool";
 /// What a segment header holds of the name of its node.

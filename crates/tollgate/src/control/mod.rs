@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use tollgate_log::{LogId, Sequence, Watermark};
 
-pub(crate) use ask::{ask, ask_reload, ask_status};
+pub(crate) use ask::{Silence, ask, ask_reload, ask_status};
 pub(crate) use follow::RemoteLog;
 pub(crate) use server::{Asker, Control};
 

@@ -18,7 +18,7 @@ use anyhow::bail;
 use tollgate_log::{DiskStorage, LogError, LogId, SegmentName, SegmentState, log_ids, segments};
 
 use crate::cli::LogCommand;
-use crate::config::{APP_FILE, Config, ConfigError, FILE_NAME};
+use crate::config::{APP_FILE, Config, ConfigError, FILE_NAME, LOG_DIR};
 use crate::print::note;
 
 /// Runs one of the commands.
@@ -44,19 +44,13 @@ struct Place {
 impl Place {
     fn find(path: &Path) -> anyhow::Result<Self> {
         let is_configured = path.is_file() || path.join(FILE_NAME).is_file();
-        let is_app = path.join("routes").is_dir() || path.join(APP_FILE).is_file();
-        let below = path.join("data/log");
-        let config = match (is_configured, is_app) {
+        let config = match (is_configured, is_app(path)) {
             (true, _) => Some(Config::load(path)?),
             // A folder whose routes are faulty has a log all the same.
             (false, true) => Config::load(path).ok(),
             (false, false) => None,
         };
-        let dir = match &config {
-            Some(config) => config.log.dir.clone(),
-            None if is_app || below.is_dir() => below,
-            None => path.to_owned(),
-        };
+        let dir = config.as_ref().map_or_else(|| below(path), |config| config.log.dir.clone());
         if !dir.is_dir() {
             bail!("{} is no folder: nothing was recorded yet", dir.display());
         }
@@ -64,16 +58,27 @@ impl Place {
     }
 }
 
-/// The log folder that a configuration names, or would name if it were sound.
-pub(crate) fn log_folder(path: &Path) -> PathBuf {
-    if let Ok(place) = Place::find(path) {
-        return place.dir;
-    }
-    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
-    folder.join("data/log")
+fn is_app(path: &Path) -> bool {
+    path.join("routes").is_dir() || path.join(APP_FILE).is_file()
 }
 
-/// Makes sure that [`log_folder`] did not guess: a path is a log folder, or names a sound configuration.
+/// The log folder that a path means where no configuration names one.
+fn below(path: &Path) -> PathBuf {
+    let below = path.join(LOG_DIR);
+    if is_app(path) || below.is_dir() { below } else { path.to_owned() }
+}
+
+/// The log folder of the server that serves by a path. It may serve by what was written there before, so a configuration that
+/// is faulty by now, or whose variables nobody set here, is asked for this one thing.
+pub(crate) fn log_folder(path: &Path) -> PathBuf {
+    match Config::log_dir(path) {
+        Some(dir) => dir,
+        None if path.is_dir() => below(path),
+        None => path.parent().unwrap_or(path).join(LOG_DIR),
+    }
+}
+
+/// What is wrong with a path behind which no server answers: it is no log folder, and names no sound configuration.
 pub(crate) fn expect_place(path: &Path) -> Result<(), ConfigError> {
     match log_ids(&DiskStorage, path) {
         Ok(ids) if !ids.is_empty() => Ok(()),

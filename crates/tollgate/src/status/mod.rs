@@ -7,13 +7,14 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::anyhow;
 use rustix::termios::tcgetwinsize;
 use serde_json::Value;
 
-use crate::control::ask_status;
+use crate::config::ConfigError;
+use crate::control::{Silence, ask_status};
 use crate::log::{expect_place, log_folder};
-use crate::print::{note, to_stdout};
+use crate::print::{note, printable, to_stdout};
 use screen::Screen;
 
 /// How often a screen that is watched is drawn anew.
@@ -33,10 +34,7 @@ pub(crate) fn run(path: &Path, shown: Shown) -> anyhow::Result<ExitCode> {
     let dir = log_folder(path);
     let line = match ask_status(&dir) {
         Ok(line) => line,
-        Err(silence) => {
-            expect_place(path)?;
-            bail!(silence.told(&dir));
-        }
+        Err(silence) => return Err(unanswered(path, &dir, &silence)),
     };
     let document: Value = line.parse()?;
     if document["sinks"].as_array().is_some_and(Vec::is_empty) {
@@ -51,14 +49,31 @@ pub(crate) fn run(path: &Path, shown: Shown) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// Why nobody answered. Where nobody is, what is wrong with the configuration is told too.
+pub(crate) fn unanswered(path: &Path, dir: &Path, silence: &Silence) -> anyhow::Error {
+    match faults_behind(path, silence) {
+        Some(faults) => {
+            note(&silence.told(dir));
+            faults.into()
+        }
+        None => anyhow!(silence.told(dir)),
+    }
+}
+
+/// What is wrong with a configuration whose server is not there: one that hangs is, whatever was written since.
+fn faults_behind(path: &Path, silence: &Silence) -> Option<ConfigError> {
+    if *silence == Silence::Absent { expect_place(path).err() } else { None }
+}
+
 /// Shows it again and again, until Ctrl-C: on a terminal in place, as much as fits; else one screen behind the other. A server
 /// that is gone may come back.
 pub(crate) fn watch(path: &Path) -> anyhow::Result<ExitCode> {
-    let dir = log_folder(path);
     loop {
+        // The configuration may be mended meanwhile.
+        let dir = log_folder(path);
         let lines: Vec<_> = match ask_status(&dir) {
             Ok(line) => Screen::of(&line.parse::<Value>()?).lines().collect(),
-            Err(silence) => vec![silence.told(&dir) + ": trying again"],
+            Err(silence) => lines_of(path, &dir, &silence),
         };
         let stdout = io::stdout();
         let text = if stdout.is_terminal() { in_place(&lines, size_of(&stdout)) } else { in_a_row(&lines) };
@@ -69,6 +84,12 @@ pub(crate) fn watch(path: &Path) -> anyhow::Result<ExitCode> {
         }
         std::thread::sleep(PERIOD);
     }
+}
+
+fn lines_of(path: &Path, dir: &Path, silence: &Silence) -> Vec<String> {
+    let faults = faults_behind(path, silence).map(|faults| faults.to_string()).unwrap_or_default();
+    let told = format!("{}: trying again\n{faults}", silence.told(dir));
+    told.lines().map(printable).collect()
 }
 
 fn size_of(stdout: &io::Stdout) -> (usize, usize) {

@@ -3,14 +3,14 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::Output;
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use rustix::process::Signal;
 
 use crate::client::Client;
-use crate::program::{App, PATIENCE, Running, eventually, told};
+use crate::program::{App, BINARY, PATIENCE, Running, eventually, told};
 
 const CONNECTIONS: usize = 16;
 const RELOADS: usize = 10;
@@ -177,6 +177,39 @@ fn all_faults_of_a_configuration_are_told_and_it_serves_on() {
     let (status, log) = server.stop();
     assert!(status.success() && log.contains("not reloaded: ") && log.contains("nonsense"), "{log}");
     assert!(refused(&app, 1).contains("no server answers at "));
+}
+
+#[test]
+fn a_server_is_asked_wherever_its_log_is_however_faulty_the_configuration_is_and_without_its_variables() {
+    let elsewhere = "[admin]\ntoken = \"${WORD_OF_NOBODY}\"\n[log]\ndir = \"elsewhere/log\"\n";
+    let app =
+        App::new(&format!("{SCRIPT_ROUTE}{elsewhere}"), &[("a.luau", "return function() return 'a' end")]);
+    let sound = app.config();
+    let mut command = Command::new(BINARY);
+    command.env("WORD_OF_NOBODY", "0123456789abcdef");
+    let Ok(server) = app.begin_as(command).serving() else { panic!("no start") };
+    assert!(app.succeed(&["status"]).starts_with("ALL WELL"));
+    assert!(reload(&app).starts_with("reloaded: version 2, "));
+    for (number, fault) in ["[server]\nbaklog = 4\n", "[server\n"].into_iter().enumerate() {
+        app.write("tollgate.toml", &sound.replace("[server]\n", fault));
+        let answer = refused(&app, 2);
+        assert!(answer.contains("not reloaded, version 2 of ") && !answer.contains("NOBODY"), "{answer}");
+        let told = app.succeed(&["status", "--json"]);
+        assert!(told.contains(&format!("\"reloads_refused\":{}", number + 1)), "{told}");
+        assert!(told.contains("\"reload_refused\""), "{told}");
+    }
+    server.stop();
+    let socket = app.path().join("elsewhere/log/control.sock");
+    let nobody = format!("no server answers at {}", socket.display());
+    for command in ["status", "reload"] {
+        let output = app.run(&[command]);
+        assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+        assert!(
+            told(&output).contains(&nobody) && told(&output).contains("tollgate.toml:1:"),
+            "{}",
+            told(&output)
+        );
+    }
 }
 
 #[test]

@@ -103,6 +103,23 @@ fn a_loader_in_another_process_is_in_the_status_of_the_server_while_it_lives() {
 }
 
 #[test]
+fn who_waits_for_a_server_is_told_where_it_would_be_and_what_is_wrong_with_its_configuration() {
+    let app = app("");
+    let config = app.config();
+    app.write("tollgate.toml", &config.replace("[log]\n", "[log]\ndir = \"later/log\"\n"));
+    let nobody = format!("no server answers at {}", app.path().join("later/log/control.sock").display());
+    let output = app.run(&["status"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(told(&output).contains(&nobody), "{}", told(&output));
+    app.write("tollgate.toml", &config.replace("[log]\n", "[log]\ndir = \"later/log\"\nretian = 1\n"));
+    let watching = app.follow(&["status", "--watch"]);
+    assert_eq!(watching.line(), format!("{nobody}: trying again"));
+    let fault = watching.line();
+    assert!(fault.contains("tollgate.toml:") && fault.contains("did you mean \"retain\"?"), "{fault}");
+    watching.end(Signal::KILL);
+}
+
+#[test]
 fn a_server_that_hangs_is_not_taken_for_one_that_is_not_there() {
     let app = app("");
     let server = app.start();

@@ -1,5 +1,6 @@
 //! `tollgate status`: how a server does, on one screen.
 
+mod fit;
 mod screen;
 
 use std::io::{self, IsTerminal, Write};
@@ -15,7 +16,8 @@ use crate::config::ConfigError;
 use crate::control::{Silence, ask_status};
 use crate::log::{expect_place, log_folder};
 use crate::print::{note, printable, to_stdout};
-use screen::Screen;
+use fit::in_place;
+use screen::{Line, Screen};
 
 /// How often a screen that is watched is drawn anew.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -86,10 +88,10 @@ pub(crate) fn watch(path: &Path) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn lines_of(path: &Path, dir: &Path, silence: &Silence) -> Vec<String> {
+fn lines_of(path: &Path, dir: &Path, silence: &Silence) -> Vec<Line> {
     let faults = faults_behind(path, silence).map(|faults| faults.to_string()).unwrap_or_default();
     let told = format!("{}: trying again\n{faults}", silence.told(dir));
-    told.lines().map(printable).collect()
+    told.lines().map(|line| Line::Prose(printable(line))).collect()
 }
 
 fn size_of(stdout: &io::Stdout) -> (usize, usize) {
@@ -97,35 +99,6 @@ fn size_of(stdout: &io::Stdout) -> (usize, usize) {
     size.ok().filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or(USUAL_SIZE)
 }
 
-fn in_a_row(lines: &[String]) -> String {
-    lines.join("\n") + "\n\n"
-}
-
-/// From the corner on, over what was there; what of the last screen is left behind a line or below is erased (ECMA-48, EL
-/// and ED).
-fn in_place(lines: &[String], (columns, rows): (usize, usize)) -> String {
-    let mut text = "\x1b[H".to_owned();
-    // The last row stays empty: a line end there would scroll.
-    let fitting = rows.saturating_sub(1);
-    for line in lines.iter().take(fitting) {
-        text.extend(line.chars().take(columns));
-        text.push_str("\x1b[K\r\n");
-    }
-    text.push_str("\x1b[J");
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_watched_fits_the_terminal() {
-        let lines: Vec<_> = (0..30).map(|number| format!("{number} {}", "x".repeat(100))).collect();
-        let text = in_place(&lines, (20, 5));
-        let shown: Vec<_> = text.split("\x1b[K\r\n").collect();
-        assert_eq!(shown.len(), 5);
-        assert_eq!(shown[0], format!("\x1b[H0 {}", "x".repeat(18)));
-        assert!(shown[3].starts_with("3 ") && shown[4] == "\x1b[J", "{text:?}");
-    }
+fn in_a_row(lines: &[Line]) -> String {
+    lines.iter().map(|line| format!("{line}\n")).collect::<String>() + "\n"
 }

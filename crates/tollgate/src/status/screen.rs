@@ -1,5 +1,7 @@
 //! The screen: first whether all is well and what to do, then how much there is of it.
 
+use std::fmt;
+
 use serde_json::Value;
 
 use crate::print::{printable, table, write_table};
@@ -18,11 +20,31 @@ const BACKENDS: [&str; 8] =
 const ROUTES: [&str; 8] = ["route", "requests/s", "p50", "p99", "2xx, 3xx", "4xx", "5xx", "refused"];
 
 /// What a server says of itself, in lines.
-pub(super) struct Screen(Vec<String>);
+pub(super) struct Screen(Vec<Line>);
+
+/// A line, by what becomes of it where it is too long.
+#[derive(Debug)]
+pub(super) enum Line {
+    /// All of it is needed: it is wrapped.
+    Prose(String),
+    /// Columns stand below each other: it is cut.
+    Row(String),
+}
+
+impl Line {
+    const BLANK: Self = Self::Row(String::new());
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Prose(text) | Self::Row(text)) = self;
+        f.write_str(text)
+    }
+}
 
 impl Screen {
     pub(super) fn of(document: &Value) -> Self {
-        let mut screen = Self(vec![headline(document), String::new()]);
+        let mut screen = Self(vec![Line::Prose(headline(document)), Line::BLANK]);
         screen.findings(document);
         screen.figures(document);
         screen.sinks(document);
@@ -32,13 +54,13 @@ impl Screen {
         screen
     }
 
-    pub(super) fn lines(self) -> impl Iterator<Item = String> {
+    pub(super) fn lines(self) -> impl Iterator<Item = Line> {
         self.0.into_iter()
     }
 
     fn add(&mut self, name: &str, figures: &[String]) {
         let figures: Vec<_> = figures.iter().filter(|figure| !figure.is_empty()).cloned().collect();
-        self.0.push(format!("{name:<11} {}", figures.join("   ")));
+        self.0.push(Line::Row(format!("{name:<11} {}", figures.join("   "))));
     }
 
     fn findings(&mut self, document: &Value) {
@@ -46,12 +68,12 @@ impl Screen {
         let before = self.0.len();
         for (mark, findings) in ["NOT READY", "WARNING"].into_iter().zip(all) {
             for finding in findings {
-                self.0.push(format!("{mark}: {}", text(&finding["text"])));
-                self.0.push(format!("  -> {}", text(&finding["advice"])));
+                self.0.push(Line::Prose(format!("{mark}: {}", text(&finding["text"]))));
+                self.0.push(Line::Prose(format!("  -> {}", text(&finding["advice"]))));
             }
         }
         if self.0.len() > before {
-            self.0.push(String::new());
+            self.0.push(Line::BLANK);
         }
     }
 
@@ -199,11 +221,11 @@ impl Screen {
     fn apps(&mut self, document: &Value) {
         let apps: Vec<_> = document["config"]["apps"].as_array().into_iter().flatten().collect();
         if !apps.is_empty() {
-            self.0.push(String::new());
+            self.0.push(Line::BLANK);
         }
         for app in apps.iter().take(APPS_SHOWN) {
             let [host, path, dir] = ["host", "path", "dir"].map(|key| text(&app[key]));
-            self.0.push(format!("app {host}{path}  ({dir})"));
+            self.0.push(Line::Row(format!("app {host}{path}  ({dir})")));
         }
         self.more(apps.len(), APPS_SHOWN, apps.len());
     }
@@ -225,16 +247,16 @@ impl Screen {
     fn more(&mut self, there: usize, shown: usize, listed: usize) {
         if there > shown {
             let rest = if there > listed { format!(" has {listed}, /metrics all") } else { String::new() };
-            self.0.push(format!("... {} more: --json{rest}", there - shown));
+            self.0.push(Line::Row(format!("... {} more: --json{rest}", there - shown)));
         }
     }
 
     fn table(&mut self, rows: &mut comfy_table::Table) {
-        self.0.push(String::new());
+        self.0.push(Line::BLANK);
         let mut out = Vec::new();
         // A vector takes everything.
         let _ = write_table(&mut out, rows);
-        self.0.extend(String::from_utf8_lossy(&out).lines().map(str::to_owned));
+        self.0.extend(String::from_utf8_lossy(&out).lines().map(|row| Line::Row(row.to_owned())));
     }
 }
 

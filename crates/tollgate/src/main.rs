@@ -34,6 +34,7 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use config::{Config, ConfigError, UnknownSink};
+use log::UnknownStream;
 use print::note;
 use status::Shown;
 
@@ -80,6 +81,6 @@ fn tell(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(2);
     }
     note(&format!("{error:#}"));
-    let is_usage = error.is::<WrongUsage>() || error.is::<UnknownSink>();
+    let is_usage = error.is::<WrongUsage>() || error.is::<UnknownSink>() || error.is::<UnknownStream>();
     ExitCode::from(if is_usage { 2 } else { 1 })
 }

@@ -152,7 +152,7 @@ impl<'a> Faults<'a> {
 }
 
 /// Completes a fault about an unknown name: the nearest known one, or all that are known.
-pub(super) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<_> = known.into_iter().collect();
     let near = known
         .iter()

@@ -43,7 +43,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use admin::{Admin, AdminListen, Token};
 pub(crate) use app::{APP_FILE, Mount};
 pub(crate) use changes::Change;
-pub(crate) use fault::{ConfigError, Fault};
+pub(crate) use fault::{ConfigError, Fault, did_you_mean};
 pub(crate) use resolved::{Config, LOG_DIR};
 pub(crate) use sink::{LoadedBy, Sink, UnknownSink};
 use sources::source_file;

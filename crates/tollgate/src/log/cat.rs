@@ -42,7 +42,11 @@ pub(super) fn run(
                 result => result?,
             };
         }
-        Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        if !is_whole {
+            return Ok(ExitCode::FAILURE);
+        }
+        printer.expect_stream()?;
+        Ok(ExitCode::SUCCESS)
     })
 }
 
@@ -63,7 +67,7 @@ pub(super) fn cat_log(
     let mut is_whole = true;
     loop {
         match cursor.step(None)? {
-            CursorStep::CaughtUp => return Ok(is_whole),
+            CursorStep::CaughtUp => break,
             CursorStep::Batch(batch) => is_whole &= printer.print(log, &batch, Sequence::FIRST, out)?,
             CursorStep::Gap(gap) => {
                 is_whole = false;
@@ -72,4 +76,6 @@ pub(super) fn cat_log(
             }
         }
     }
+    printer.know(cursor.schemas().map(|(_, schema)| schema.stream()));
+    Ok(is_whole)
 }

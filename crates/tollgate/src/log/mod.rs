@@ -15,11 +15,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::bail;
-use tollgate_log::{DiskStorage, LogError, LogId, SegmentName, SegmentState, log_ids, segments};
+use tollgate_log::{DiskStorage, LogId, SegmentName, SegmentState, log_ids, segments};
 
 use crate::cli::LogCommand;
 use crate::config::{APP_FILE, Config, ConfigError, FILE_NAME, LOG_DIR};
 use crate::print::note;
+pub(crate) use format::UnknownStream;
 
 /// Runs one of the commands.
 pub(crate) fn run(command: LogCommand) -> anyhow::Result<ExitCode> {
@@ -86,10 +87,18 @@ pub(crate) fn expect_place(path: &Path) -> Result<(), ConfigError> {
     }
 }
 
-/// The logs in a folder; says so if there is none.
-fn logs_in(dir: &Path) -> Result<Vec<LogId>, LogError> {
+/// The logs in a folder; says so if there is none yet.
+///
+/// # Errors
+/// It cannot be read, or is another folder: nobody is to be told that nothing is wrong with the logs in it.
+fn logs_in(dir: &Path) -> anyhow::Result<Vec<LogId>> {
     let ids = log_ids(&DiskStorage, dir)?;
     if ids.is_empty() {
+        // A server takes the lock of its folder before it has a log; each log has one of its own.
+        let is_log = dir.file_name().and_then(|name| name.to_str()?.parse::<LogId>().ok()).is_some();
+        if is_log || !dir.join("lock").is_file() {
+            bail!("{} is no log folder: no log is in it, nor was a server there", dir.display());
+        }
         note(&format!("no log in {}", dir.display()));
     }
     Ok(ids)

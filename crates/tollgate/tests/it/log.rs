@@ -294,6 +294,35 @@ fn dump_shows_every_part_of_a_segment_and_fails_where_something_does_not_hold() 
 }
 
 #[test]
+fn a_folder_that_holds_no_logs_is_not_told_to_be_sound() {
+    let (app, segment) = loaded();
+    std::fs::create_dir(app.path().join("empty")).unwrap();
+    let log = segment.parent().unwrap().to_str().unwrap();
+    for wrong in ["empty", "data", log] {
+        for command in ["verify", "ls", "cat"] {
+            let output = app.run(&["log", command, wrong]);
+            assert_eq!(output.status.code(), Some(1), "{command} {wrong}");
+            assert!(told(&output).contains(" is no log folder: "), "{}", told(&output));
+        }
+    }
+    // A server that recorded nothing yet has the folder, and no log.
+    std::fs::remove_dir_all(log).unwrap();
+    assert!(app.succeed(&["log", "verify", "data/log"]).starts_with("0 segments in 0 logs"));
+    assert!(app.succeed(&["log", "verify"]).ends_with("0 segments in 0 logs: 0 ok, 0 open, 0 torn, 0 bad\n"));
+}
+
+#[test]
+fn a_stream_that_is_not_there_is_told_by_cat() {
+    let (app, _) = loaded();
+    assert_eq!(app.succeed(&["log", "cat", "--stream", "a"]).lines().count(), 10);
+    for path in [".", "data/log"] {
+        let output = app.run(&["log", "cat", "--stream", "aa", path]);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{path}");
+        assert!(told(&output).contains("unknown stream \"aa\", did you mean \"a\"?"), "{}", told(&output));
+    }
+}
+
+#[test]
 fn without_a_terminal_long_work_tells_nothing_on_stderr() {
     let (app, _) = loaded();
     for command in [&["log", "verify"][..], &["log", "cat"], &["log", "repair"]] {

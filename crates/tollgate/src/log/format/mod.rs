@@ -4,6 +4,7 @@ mod combined;
 mod json;
 mod text;
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use anyhow::bail;
@@ -11,7 +12,7 @@ use tollgate_log::{LogId, RecordBatch, Sequence, Value};
 
 use crate::WrongUsage;
 use crate::cli::RecordFormat;
-use crate::config::Config;
+use crate::config::{Config, did_you_mean};
 use crate::print::{base64, note, push_formatted, push_json_float, push_json_string};
 use combined::Combined;
 use text::Text;
@@ -21,7 +22,17 @@ pub(super) struct Printer {
     format: Format,
     /// Only records of this stream.
     stream: Option<String>,
+    /// Streams of the configuration, and of the logs so far.
+    known: BTreeSet<String>,
     line: String,
+}
+
+/// A stream that neither the configuration nor any log has.
+#[derive(Debug, thiserror::Error)]
+#[error("unknown stream {name:?}{hint}")]
+pub(crate) struct UnknownStream {
+    name: String,
+    hint: String,
 }
 
 enum Format {
@@ -49,7 +60,25 @@ impl Printer {
                  name the configuration or the folder of the app, not the log folder"
             )),
         };
-        Ok(Self { format, stream: stream.map(str::to_owned), line: String::new() })
+        let streams = config.into_iter().flat_map(|config| &config.server.streams);
+        let known = streams.map(|stream| stream.name.clone()).collect();
+        Ok(Self { format, stream: stream.map(str::to_owned), known, line: String::new() })
+    }
+
+    /// A log has these streams.
+    pub(super) fn know<'s>(&mut self, streams: impl Iterator<Item = &'s str>) {
+        self.known.extend(streams.map(str::to_owned));
+    }
+
+    /// Makes sure that what was asked for may be there: nobody is told that there are no records of a name that is misspelt.
+    pub(super) fn expect_stream(&self) -> Result<(), UnknownStream> {
+        match &self.stream {
+            Some(name) if !self.known.contains(name) => {
+                let hint = did_you_mean(name, self.known.iter().map(String::as_str));
+                Err(UnknownStream { name: name.clone(), hint })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Prints the records of a batch from a number on; returns whether all could be read.

@@ -5,6 +5,9 @@
 //! to succeed; when all of them did it closes, at the first that fails it opens again. What was begun in one state says
 //! nothing in another.
 //!
+//! Half-open is not well: whoever watches is told so until what tries has succeeded. Where nobody tries it, nobody knows how
+//! the address is: a minute later it is called untried.
+//!
 //! All of the state is one word, so a change of it is one compare-and-swap. Time is passed in: milliseconds of a monotonic
 //! clock, from any origin.
 
@@ -12,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::BreakerOptions;
+use crate::reach::KNOWN_MS;
 
 const BUCKETS: usize = 10;
 /// A bucket: which tenth of a window it is of, requests, failures.
@@ -19,25 +23,36 @@ const COUNT_BITS: u32 = 20;
 const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
 const EPOCH_MAX: u64 = (1 << (64 - 2 * COUNT_BITS)) - 1;
 
-/// What an address is held to be.
+/// What an address is held to be, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BreakerState {
     /// It is asked.
     Closed,
-    /// A few requests try it.
+    /// It was left alone, and nobody has tried it for a minute.
+    Untried,
+    /// It was left alone: a few requests try it, or the next ones will.
     HalfOpen,
     /// It is left alone.
     Open,
 }
 
 impl BreakerState {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Closed, Self::Untried, Self::HalfOpen, Self::Open];
+
     /// Returns its name, as metrics and the status have it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Closed => "closed",
+            Self::Untried => "untried",
             Self::HalfOpen => "half-open",
             Self::Open => "open",
         }
+    }
+
+    /// Whether it failed, as far as is known.
+    pub const fn is_failing(self) -> bool {
+        matches!(self, Self::HalfOpen | Self::Open)
     }
 }
 
@@ -49,7 +64,7 @@ enum State {
     Open {
         until_ms: u64,
     },
-    /// Since this moment: so many try, so many succeeded.
+    /// Since this moment, or since nobody tried any more: so many try, so many succeeded.
     HalfOpen {
         since_ms: u64,
         trying: u64,
@@ -150,6 +165,11 @@ impl Breaker {
         match State::of(self.state.load(Ordering::Relaxed)) {
             State::Closed => BreakerState::Closed,
             State::Open { until_ms } if now_ms < until_ms => BreakerState::Open,
+            State::Open { until_ms: since_ms } | State::HalfOpen { since_ms, trying: 0, .. }
+                if now_ms >= since_ms + KNOWN_MS =>
+            {
+                BreakerState::Untried
+            }
             State::Open { .. } | State::HalfOpen { .. } => BreakerState::HalfOpen,
         }
     }
@@ -240,6 +260,8 @@ impl Breaker {
                 return None;
             }
             let trying = trying.saturating_sub(1);
+            // Nobody tries it from now on: no pass is left that knows it by the moment before.
+            let since_ms = if trying == 0 { now_ms } else { since_ms };
             let (next, change) = match verdict {
                 Verdict::None => (State::HalfOpen { since_ms, trying, succeeded }, None),
                 Verdict::Failure => {

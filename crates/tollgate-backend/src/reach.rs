@@ -13,7 +13,7 @@ const PAUSE_MS: u64 = 500;
 const PAUSES_MAX: u64 = 5;
 const NUMBER_BITS: u32 = 3;
 /// Whoever watches is told of an address for so long after its pause: without requests nobody knows how it is.
-const KNOWN_MS: u64 = 60_000;
+pub(crate) const KNOWN_MS: u64 = 60_000;
 /// Between two lines of the log that say so. Kept connections may answer while no new one is made.
 const LINE_PAUSE_MS: u64 = 10_000;
 

@@ -38,7 +38,9 @@ pub struct BackendSnapshot {
 pub enum AddressState {
     /// It could be connected to; its breaker is closed.
     Closed,
-    /// A few requests try it.
+    /// It was left alone, and nobody has tried it for a minute.
+    Untried,
+    /// It was left alone: a few requests try it, or the next ones will.
     HalfOpen,
     /// It is left alone.
     Open,
@@ -48,21 +50,22 @@ pub enum AddressState {
 
 impl AddressState {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Closed, Self::HalfOpen, Self::Open, Self::Unreachable];
+    pub const ALL: [Self; 5] = [Self::Closed, Self::Untried, Self::HalfOpen, Self::Open, Self::Unreachable];
 
     /// Returns its name, as metrics and the status have it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Closed => "closed",
+            Self::Untried => "untried",
             Self::HalfOpen => "half-open",
             Self::Open => "open",
             Self::Unreachable => "unreachable",
         }
     }
 
-    /// Whether others are asked in its place.
+    /// Whether others are asked in its place, all the time or but for a few requests that try it.
     pub const fn is_failing(self) -> bool {
-        matches!(self, Self::Open | Self::Unreachable)
+        matches!(self, Self::HalfOpen | Self::Open | Self::Unreachable)
     }
 }
 
@@ -86,8 +89,9 @@ impl AddressSnapshot {
     pub const fn state(&self) -> AddressState {
         match self.breaker {
             BreakerState::Open => AddressState::Open,
-            BreakerState::HalfOpen | BreakerState::Closed if self.is_lost => AddressState::Unreachable,
+            _ if self.is_lost => AddressState::Unreachable,
             BreakerState::HalfOpen => AddressState::HalfOpen,
+            BreakerState::Untried => AddressState::Untried,
             BreakerState::Closed => AddressState::Closed,
         }
     }

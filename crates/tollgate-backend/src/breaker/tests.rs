@@ -103,6 +103,24 @@ fn a_probe_that_fails_opens_it_again_and_one_that_is_cancelled_makes_room() {
 }
 
 #[test]
+fn what_tries_for_long_leaves_it_half_open_and_where_nobody_tried_for_a_minute_nobody_knows() {
+    let breaker = breaker();
+    run(&breaker, 10, Verdict::Failure, 0);
+    let states = |now_ms: [u64; 3]| now_ms.map(|now_ms| breaker.state(now_ms));
+    let until_untried = [BreakerState::HalfOpen, BreakerState::HalfOpen, BreakerState::Untried];
+    assert_eq!(states([5_000, 64_999, 65_000]), until_untried);
+    let long = breaker.admit(70_000).unwrap();
+    assert_eq!(states([70_000, 130_000, 1_000_000]), [BreakerState::HalfOpen; 3], "it waits for its answer");
+    // A client that leaves says nothing: from then on nobody tries it.
+    assert_eq!(breaker.conclude(long, Verdict::None, 1_000_000), None);
+    assert_eq!(states([1_000_000, 1_059_999, 1_060_000]), until_untried);
+    let one = breaker.admit(1_060_000).unwrap();
+    assert_eq!(breaker.conclude(one, Verdict::Success, 1_060_000), None);
+    assert_eq!(states([1_060_000, 1_119_999, 1_120_000]), until_untried, "one more has to succeed");
+    assert_eq!(run(&breaker, 1, Verdict::Success, 1_120_000), Some(Change::Closed));
+}
+
+#[test]
 fn requests_begun_before_it_opened_do_not_keep_it_open() {
     let breaker = breaker();
     let late = breaker.admit(0).unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tollgate_log::{LogStatus, QueueState, RoomState};
-use tollgate_server::{BackendSnapshot, BreakerState, ServerStatus};
+use tollgate_server::{BackendSnapshot, ServerStatus};
 
 use super::{Observer, Phase, Seen};
 use crate::print::counted;
@@ -350,8 +350,9 @@ fn look_at_backend(health: &mut Health, backend: &BackendSnapshot) {
         let text = format!("backend {name} has no address: no name of it is known");
         return health.add(Code::BackendUnresolved, text);
     }
-    if backend.breaker == BreakerState::Open {
-        return health.add(Code::BackendDown, format!("the breaker of backend {name} is open"));
+    if backend.breaker.is_failing() {
+        let text = format!("the breaker of backend {name} is {}", backend.breaker.name());
+        return health.add(Code::BackendDown, text);
     }
     let failing = backend.addresses.iter().filter(|address| address.state().is_failing());
     let failing = failing.map(|address| format!("{} is {}", address.address, address.state().name()));

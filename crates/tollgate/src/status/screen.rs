@@ -267,7 +267,8 @@ fn has_no_address(backend: &Value) -> bool {
 
 fn failing_addresses(backend: &Value) -> usize {
     let addresses = backend["addresses"].as_array().into_iter().flatten();
-    addresses.filter(|address| address["state"] == "open" || address["state"] == "unreachable").count()
+    let is_failing = |state: &Value| ["half-open", "open", "unreachable"].iter().any(|name| state == name);
+    addresses.filter(|address| is_failing(&address["state"])).count()
 }
 
 /// How many there are; of how many, where some fail.

@@ -166,7 +166,7 @@ fn an_address_of_several_that_is_dead_and_a_name_that_is_missing_are_told() {
     assert!(screen.contains("\nhalf     closed   1 of 2 "), "{screen}");
     assert!(get(&app, "/readyz").content.contains(&format!("ready\nwarning: backend_impaired: {told}")));
     let metrics = get(&app, "/metrics").content;
-    for (state, count) in [("closed", 1), ("half-open", 0), ("open", 0), ("unreachable", 1)] {
+    for (state, count) in [("closed", 1), ("untried", 0), ("half-open", 0), ("open", 0), ("unreachable", 1)] {
         let name = format!("tollgate_backend_address_states{{backend=\"half\",state=\"{state}\"}}");
         assert_eq!(sample(&metrics, &name), count, "{state}");
     }
@@ -210,5 +210,32 @@ fn what_is_watched_is_told_again_and_a_server_that_went_away_is_waited_for() {
     let server = app.start();
     next("ALL WELL");
     watching.end(Signal::KILL);
+    server.stop();
+}
+
+#[test]
+fn a_backend_that_failed_is_down_until_what_tries_it_succeeds() {
+    let backend = Backend::start(Fault::Reset).unwrap();
+    let app = app(&format!(
+        "[backend.b]\nurls = [\"http://{}\"]\nbreaker_requests_min = 1\nbreaker_open = \"10ms\"\nbreaker_probes = 1\n\
+         [[route]]\npath = \"/tried\"\nproxy = \"b\"\n",
+        backend.address()
+    ));
+    let server = app.start();
+    assert_eq!(server.connect().get("/tried").unwrap().status, 502);
+    eventually("its time is over", || {
+        app.succeed(&["status"]).contains("\nb        half-open  0 of 1 ").then_some(())
+    });
+    let screen = app.succeed(&["status"]);
+    assert!(screen.starts_with("READY, WITH WARNINGS   tollgate "), "{screen}");
+    assert!(screen.contains("\nWARNING: the breaker of backend b is half-open\n"), "{screen}");
+    let metrics = get(&app, "/metrics").content;
+    for (state, count) in [("closed", 0), ("untried", 0), ("half-open", 1), ("open", 0)] {
+        let name = format!("tollgate_backend_breaker{{backend=\"b\",state=\"{state}\"}}");
+        assert_eq!(sample(&metrics, &name), count, "{state}");
+    }
+    backend.turn(Fault::None).unwrap();
+    assert_eq!(server.connect().get("/tried").unwrap().status, 200);
+    assert!(app.succeed(&["status"]).starts_with("ALL WELL"));
     server.stop();
 }

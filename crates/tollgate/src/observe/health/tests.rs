@@ -1,6 +1,6 @@
 //! What is found wrong, and how it is told.
 
-use tollgate_server::{AddressSnapshot, AddressState};
+use tollgate_server::{AddressSnapshot, AddressState, BreakerState};
 
 use super::*;
 
@@ -49,12 +49,13 @@ fn reasons_come_first_and_each_says_what_to_do() {
 
 #[test]
 fn a_backend_of_which_some_addresses_or_names_fail_is_a_warning_that_lists_them() {
-    use AddressState::{Closed, HalfOpen, Open, Unreachable};
+    use AddressState::{Closed, HalfOpen, Open, Unreachable, Untried};
     let address = |number: usize, state: AddressState| AddressSnapshot {
         address: format!("10.0.0.{number}:1"),
         breaker: match state {
             Open => BreakerState::Open,
             HalfOpen => BreakerState::HalfOpen,
+            Untried => BreakerState::Untried,
             Closed | Unreachable => BreakerState::Closed,
         },
         is_lost: state == Unreachable,
@@ -85,9 +86,15 @@ fn a_backend_of_which_some_addresses_or_names_fail_is_a_warning_that_lists_them(
         assert_eq!(found, expect);
         assert!(health.is_ready());
     };
-    check(&[Closed, HalfOpen], &[], &[]);
-    check(&[Open, Open], &["a"], &[(Code::BackendDown, "the breaker of backend app is open")]);
+    let down = |text| [(Code::BackendDown, text)];
+    check(&[Open, Open], &["a"], &down("the breaker of backend app is open"));
+    // What tries it may wait for a long time, and all others are refused meanwhile.
+    check(&[Open, HalfOpen], &[], &down("the breaker of backend app is half-open"));
+    check(&[Untried], &[], &[]);
+    check(&[Untried, Closed], &[], &[]);
     let impaired = |text| [(Code::BackendImpaired, text)];
+    check(&[Closed, HalfOpen], &[], &impaired("of backend app 10.0.0.1:1 is half-open"));
+    check(&[Untried, Open], &[], &impaired("of backend app 10.0.0.1:1 is open"));
     check(
         &[Closed, Open, Unreachable],
         &["a.test"],

@@ -59,7 +59,7 @@ pub(super) fn expose(out: &mut Exposition, server: Option<&ServerStatus>) {
     let text = "Whether the breaker of the backend is in this state: of its addresses the best counts.";
     let mut family = out.family("tollgate_backend_breaker", Gauge, text);
     for backend in backends() {
-        for state in [BreakerState::Closed, BreakerState::HalfOpen, BreakerState::Open] {
+        for state in BreakerState::ALL {
             let labels = [("backend", backend.name.as_str()), ("state", state.name())];
             family.count(&labels, (backend.breaker == state).into());
         }

@@ -72,16 +72,20 @@ fn a_backend_tells_how_many_of_its_addresses_are_well_and_those_that_fail_come_f
     let shown = lines(&json!({ "backends": [
         backend("well", "closed", &["closed", "closed"]),
         backend("half", "closed", &["closed", "unreachable", "open"]),
+        backend("back", "untried", &["untried"]),
+        backend("tried", "half-open", &["half-open"]),
         backend("down", "open", &["open"]),
     ] }));
     let place = shown.iter().position(|line| line.starts_with("backend ")).unwrap();
-    let cells = shown[place..place + 4].iter().map(|line| line.split("  ").filter(|cell| !cell.is_empty()));
+    let cells = shown[place..place + 6].iter().map(|line| line.split("  ").filter(|cell| !cell.is_empty()));
     let cells: Vec<Vec<_>> = cells.map(|cells| cells.take(3).map(str::trim).collect()).collect();
     assert_eq!(
         cells,
         [
             ["backend", "breaker", "addresses"],
+            ["tried", "half-open", "0 of 1"],
             ["down", "open", "0 of 1"],
+            ["back", "untried", "1"],
             ["half", "closed", "1 of 3"],
             ["well", "closed", "2"],
         ]

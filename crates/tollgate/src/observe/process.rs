@@ -13,6 +13,8 @@ const FILE_BYTES_MAX: usize = 4 << 10;
 pub(super) struct Process {
     stat: Option<File>,
     status: Option<File>,
+    /// Looked up once: it is by its changes that starts are counted, and the clock may be set.
+    started_at: f64,
 }
 
 /// What the process takes. What the system does not tell is zero.
@@ -31,16 +33,13 @@ pub(crate) struct Usage {
 impl Process {
     pub(super) fn new() -> Self {
         let open = |name: &str| File::open(format!("/proc/self/{name}")).ok();
-        Self { stat: open("stat"), status: open("status") }
+        let (stat, status) = (open("stat"), open("status"));
+        let started_at = booted_at() + number(&read(stat.as_ref()), 22) as f64 / TICKS;
+        Self { stat, status, started_at }
     }
 
     pub(super) fn usage(&self) -> Usage {
         let (stat, status) = (read(self.stat.as_ref()), read(self.status.as_ref()));
-        // proc(5): the name, which is the second field, may hold anything; the third is behind the last parenthesis.
-        let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        let field = |number: usize| -> u64 {
-            fields.get(number - 3).and_then(|field| field.parse().ok()).unwrap_or_default()
-        };
         let kibibytes = |name: &str| -> u64 {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
             let number = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
@@ -49,13 +48,19 @@ impl Process {
         Usage {
             resident_bytes: kibibytes("VmRSS:"),
             virtual_bytes: kibibytes("VmSize:"),
-            cpu_seconds: (field(14) + field(15)) as f64 / TICKS,
-            threads: field(20),
-            started_at: booted_at() + field(22) as f64 / TICKS,
+            cpu_seconds: (number(&stat, 14) + number(&stat, 15)) as f64 / TICKS,
+            threads: number(&stat, 20),
+            started_at: self.started_at,
             descriptors: descriptors(),
             descriptors_max: getrlimit(Resource::Nofile).current.unwrap_or_default(),
         }
     }
+}
+
+/// A field of `stat` by its place in proc(5). The second, a name, may hold anything; the third is behind the last parenthesis.
+fn number(stat: &str, place: usize) -> u64 {
+    let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.nth(place - 3).and_then(|field| field.parse().ok()).unwrap_or_default()
 }
 
 fn read(file: Option<&File>) -> String {
@@ -64,7 +69,7 @@ fn read(file: Option<&File>) -> String {
     String::from_utf8_lossy(&buffer[..bytes]).into_owned()
 }
 
-/// Wall time now, less what passed since the boot: the same for a reader, unless the clock is set.
+/// Wall time now, less what passed since the boot.
 fn booted_at() -> f64 {
     let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let since_boot = since_boot.tv_sec as f64 + since_boot.tv_nsec as f64 / 1e9;
@@ -93,5 +98,6 @@ mod tests {
         let more: Vec<_> = (0..50).map(|_| File::open("/dev/null").unwrap()).collect();
         assert!(process.usage().descriptors >= usage.descriptors + 40, "{usage:?}");
         drop(more);
+        assert_eq!(process.usage().started_at.to_bits(), usage.started_at.to_bits(), "it began once");
     }
 }

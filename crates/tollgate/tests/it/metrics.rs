@@ -121,6 +121,7 @@ fn every_metric_is_in_the_docs_and_every_one_of_the_docs_is_told() {
         assert!(!family.samples.is_empty(), "{name} has no sample");
     }
     check_values(&families);
+    check_refusals(&families);
     // Counters of the routes that stay count on, and a route that went is told no more.
     app.write("tollgate.toml", &app.config().replace("/bad", "/worse"));
     app.succeed(&["reload"]);
@@ -170,6 +171,21 @@ fn check_values(families: &BTreeMap<String, Family>) {
     assert_eq!(value("tollgate_worker_scripts_queued{worker=\"1\"}"), 0.0);
     assert_eq!(value("tollgate_worker_script_queue_age_seconds{worker=\"1\"}"), 0.0);
     assert!(value("process_resident_memory_bytes") > 1e6 && value("process_open_fds") > 5.0);
+}
+
+/// Why requests are refused is said by one alarm each, with what to do about it.
+fn check_refusals(families: &BTreeMap<String, Family>) {
+    let (_, limits) = RULES.split_once("{reason=~\"").expect("an alarm for what is over a limit");
+    let limits: Vec<_> = limits.split('"').next().unwrap().split('|').collect();
+    assert!(RULES.contains(&format!("{{reason!~\"{}\"}}", limits.join("|"))), "what is no page is a ticket");
+    for series in families["tollgate_refusals_total"].samples.keys() {
+        let reason = series.split('"').nth(1).expect(series);
+        let alarm = if limits.contains(&reason) { "TollgateOverLimit" } else { "TollgateRefusing" };
+        let mut rows = OPERATIONS.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+        let named = format!("`{reason}`");
+        let is_told = rows.any(|row| row.split_once(alarm).is_some_and(|(_, of)| of.contains(&named)));
+        assert!(is_told, "{alarm} {named} is not in docs/operations.md");
+    }
 }
 
 #[test]

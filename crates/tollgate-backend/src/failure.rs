@@ -225,6 +225,11 @@ impl Failure {
         }
     }
 
+    /// Whether the client is to blame: its request broke off.
+    pub fn is_of_client(&self) -> bool {
+        matches!(self.kind, FailureKind::BrokenOff(_))
+    }
+
     /// Whether nobody was asked: the backend is refused before it costs anything.
     pub fn is_refusal(&self) -> bool {
         self.retry_after().is_some()

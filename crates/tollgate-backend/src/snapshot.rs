@@ -15,7 +15,7 @@ pub struct BackendSnapshot {
     pub queued: usize,
     /// Requests that came for it.
     pub requests: u64,
-    /// Those that got no reply, or no whole one.
+    /// Those that got no reply, or no whole one, but for those that their clients broke off.
     pub failures: u64,
     /// Of these, those that asked nobody: no place, no address, breakers open.
     pub refusals: u64,

@@ -120,7 +120,9 @@ impl Upstream {
     ) -> Result<Incoming, Failure> {
         count(&self.shared.counters.requests);
         let sent = self.send_within(&request, timeout).await;
-        if let Err(failure) = &sent {
+        if let Err(failure) = &sent
+            && !failure.is_of_client()
+        {
             count(&self.shared.counters.failures);
             if failure.is_refusal() {
                 count(&self.shared.counters.refusals);

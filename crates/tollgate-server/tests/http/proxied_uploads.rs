@@ -184,7 +184,7 @@ fn a_client_that_ends_in_mid_body_ends_the_request_to_the_backend() {
         assert_eq!(backend.request(), usize::MAX.to_string(), "the connection is closed");
     }
     server.await_idle_backends();
-    assert_eq!(backend.connections(), 3);
+    assert_eq!((backend.connections(), server.backends()[0].failures), (3, 0));
 }
 
 #[test]

@@ -195,6 +195,10 @@ impl Proxy {
     fn tell(&self, failure: &Failure, request: &Request) {
         let (route, id) = (&self.route, &request.id);
         let Failure { backend, address, phase, .. } = failure;
+        if failure.is_of_client() {
+            tracing::debug!(route, %id, backend, %phase, "{failure}");
+            return;
+        }
         if !failure.is_refusal() {
             if let Some(left_out) = self.failures.note(Instant::now()) {
                 let address = address.as_deref();

@@ -7,14 +7,15 @@
 //! The file is looked at before each load and behind each commit: one that was removed or replaced meanwhile has taken nothing.
 //! Its connection is closed without a checkpoint, which would write into files that are somebody else's by now.
 //!
-//! A statement that fails for the content of its row leaves the transaction whole (`INSERT OR ABORT`), so rows need no
-//! savepoint and no bisection: the row becomes a reject and its neighbours load.
+//! A statement that fails for the content of its row leaves the transaction whole (`INSERT OR ABORT`; `insert` has where that
+//! takes a savepoint), so rows need no bisection: the row becomes a reject and its neighbours load.
 
 mod bind;
 mod bookkeeping;
 mod chunk;
 mod counts;
 mod fill;
+mod insert;
 mod keys;
 mod moved;
 mod positions;
@@ -267,6 +268,7 @@ impl Sink for SqliteSink {
             sink: &self.name,
             keys: &mut self.keys,
             log_text: &chunk.log_text,
+            triggered: &chunk.triggered,
             lanes: Vec::new(),
             refusals: &mut chunk.refusals,
         };

@@ -145,3 +145,72 @@ fn too_many_rows_that_the_database_refuses_stop_the_sink() {
     site.rejects_max = 5;
     assert_eq!(site.load().rejects, 5);
 }
+
+/// A JSON array in an array, and so on: more than SQLite reads.
+fn too_deep() -> String {
+    format!("{}{}", "[".repeat(3_000), "]".repeat(3_000))
+}
+
+fn check_that_the_fifth_row_alone_is_refused(tables: &str, reason: &str) {
+    let site = Site::new();
+    site.connect().execute_batch("CREATE TABLE seen (a); INSERT INTO seen VALUES (0)").unwrap();
+    site.connect().execute_batch(tables).unwrap();
+    site.write(vec![visits()], 1 << 20, |appender| {
+        for n in 0..10 {
+            let deep = too_deep();
+            row(appender, &[Value::Int(n), Value::Text(if n == 5 { &deep } else { "[1]" })]);
+        }
+    });
+    let status = site.load();
+    assert_eq!((status.rows, status.rejects, status.last_error), (9, 1, None), "{tables}");
+    assert_eq!(site.numbers(), [0, 1, 2, 3, 4, 6, 7, 8, 9], "{tables}");
+    let reject = "SELECT sequence || ' ' || reason FROM tollgate_rejects";
+    assert_eq!(site.ask::<String>(reject), format!("6 {reason}"), "{tables}");
+    assert_eq!((only_row(&site.audit()).loaded, only_row(&site.audit()).rejected), (9, 1), "{tables}");
+}
+
+#[test]
+fn what_a_function_says_of_a_value_refuses_its_row_alone() {
+    for tables in [
+        "CREATE TABLE visits (n, path, seq); CREATE INDEX by_a ON visits (json_extract(path, '$.a'))",
+        "CREATE TABLE visits (n, path, seq, a AS (json_extract(path, '$.a')) STORED)",
+        "CREATE TABLE visits (n, path, seq, CHECK (json_array_length(path) > 0))",
+        "CREATE TABLE visits (n, path, seq);
+         CREATE TRIGGER look BEFORE INSERT ON visits BEGIN SELECT json_extract(new.path, '$.a'); END",
+    ] {
+        let tables = tables.replace("(n, path, seq", "(n INTEGER, path TEXT, seq INTEGER");
+        check_that_the_fifth_row_alone_is_refused(&tables, "malformed JSON");
+    }
+}
+
+#[test]
+fn a_row_that_a_trigger_fails_behind_its_insert_is_not_in_the_table() {
+    let check = |does: &str, reason| {
+        let tables = format!(
+            "CREATE TABLE visits (n INTEGER, path TEXT, seq INTEGER);
+             CREATE TRIGGER look AFTER INSERT ON visits BEGIN {does}; END"
+        );
+        check_that_the_fifth_row_alone_is_refused(&tables, reason);
+    };
+    check("UPDATE seen SET a = (SELECT sum(value) FROM json_each(new.path))", "malformed JSON");
+    check("UPDATE seen SET a = length(zeroblob((new.n = 5) * 2000000000))", "string or blob too big");
+    check("SELECT RAISE(FAIL, 'no') WHERE new.n = 5", "no");
+}
+
+#[test]
+fn a_trigger_that_misses_its_table_rejects_nothing_and_rows_load_when_it_is_there() {
+    let site = Site::new();
+    let loader = site.start();
+    site.write_visits(0..10);
+    eventually("the first are loaded", || loader.status().rows == 10);
+    let trigger = "CREATE TRIGGER look AFTER INSERT ON visits BEGIN INSERT INTO seen VALUES (new.n); END";
+    site.connect().execute_batch(trigger).unwrap();
+    site.write_visits(10..20);
+    let is_told = |error: String| error.contains("no such table: main.seen");
+    eventually("it is told", || loader.status().last_error.is_some_and(is_told));
+    assert_eq!(loader.status().rejects, 0);
+    site.connect().execute_batch("CREATE TABLE seen (n)").unwrap();
+    eventually("all are loaded", || loader.status().rows == 20);
+    assert_eq!(site.numbers(), (0..20).collect::<Vec<_>>());
+    assert_eq!(site.ask::<i64>("SELECT count(*) FROM seen"), 10);
+}

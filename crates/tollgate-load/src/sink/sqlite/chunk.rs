@@ -3,6 +3,7 @@
 use rusqlite::{ErrorCode, params};
 use tollgate_log::{Gap, LogId, Position, Sequence};
 
+use super::insert::tables_with_triggers;
 use super::{SqliteSink, counts, failed, now_text};
 use crate::error::SinkError;
 use crate::sink::refusals::Refusals;
@@ -24,6 +25,8 @@ pub(super) struct Chunk {
     pub(super) bytes: u64,
     pub(super) missing: u64,
     pub(super) refusals: Refusals,
+    /// The tables that have triggers.
+    pub(super) triggered: Vec<String>,
 }
 
 impl Chunk {
@@ -41,6 +44,7 @@ impl SqliteSink {
     ) -> Result<(), SinkError> {
         self.check_files()?;
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.failed("begin a load"))?;
+        let triggered = tables_with_triggers(&self.connection).map_err(self.failed("look for triggers"))?;
         self.chunk = Some(Chunk {
             log,
             log_text: log.to_string(),
@@ -51,6 +55,7 @@ impl SqliteSink {
             bytes: 0,
             missing: 0,
             refusals: Refusals::new(log, self.rejects_max),
+            triggered,
         });
         Ok(())
     }

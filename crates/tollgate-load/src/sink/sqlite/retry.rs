@@ -8,30 +8,14 @@ use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use tollgate_log::{ColumnType, Sequence, Value};
 
 use super::bind::timestamp_text;
+use super::insert::{RowError, or_nothing};
 use super::keys::{Claimant, Keys};
 use super::table::quoted;
-use super::writer::{RowError, row_error};
 use crate::sink::item::{parse, with_value};
 use crate::sink::key::KeptKey;
 use crate::sink::{self, Fate, RETRIED_AT_ONCE, Retried};
 
 type Reject = sink::Reject<String>;
-
-/// Why an item is no row yet.
-enum Refusal {
-    /// For its content.
-    Item(String),
-    Database(rusqlite::Error),
-}
-
-impl From<rusqlite::Error> for Refusal {
-    fn from(error: rusqlite::Error) -> Self {
-        match row_error(error) {
-            RowError::Refused(reason) => Self::Item(reason),
-            RowError::Database(error) => Self::Database(error),
-        }
-    }
-}
 
 /// Tries all rejects of a sink, so many in one transaction, each once.
 pub(super) fn retry(
@@ -71,11 +55,11 @@ fn try_again(
     }
     match insert(connection, reject) {
         Ok(()) => settle(connection, sink, reject, "loaded").map(|()| Fate::Loaded),
-        Err(Refusal::Item(reason)) => {
+        Err(RowError::Refused(reason)) => {
             key.map_or(Ok(()), |key| Keys::give_back(connection, key, of))?;
             keep(connection, sink, reject, &reason).map(|()| Fate::Kept)
         }
-        Err(Refusal::Database(error)) => Err(error),
+        Err(RowError::Database(error)) => Err(error),
     }
 }
 
@@ -132,15 +116,15 @@ fn keep(connection: &Connection, sink: &str, reject: &Reject, reason: &str) -> R
     Ok(())
 }
 
-fn insert(connection: &Connection, reject: &Reject) -> Result<(), Refusal> {
-    let item = parse(&reject.item).map_err(Refusal::Item)?;
+fn insert(connection: &Connection, reject: &Reject) -> Result<(), RowError> {
+    let item = parse(&reject.item).map_err(RowError::Refused)?;
     let (mut names, mut values) = (Vec::new(), Vec::new());
     for (name, value) in &item {
         let (name, kind) = column(connection, &reject.stream, name)?
-            .ok_or_else(|| Refusal::Item(format!("record has unknown fields: {name:?}")))?;
+            .ok_or_else(|| RowError::Refused(format!("record has unknown fields: {name:?}")))?;
         let unfit = || format!("column {name:?} takes {}, found {value}", kind.name());
-        let value = with_value((&name, kind), value, sql_value).map_err(Refusal::Item)?;
-        let value = value.ok_or_else(|| Refusal::Item(unfit()))?;
+        let value = with_value((&name, kind), value, sql_value).map_err(RowError::Refused)?;
+        let value = value.ok_or_else(|| RowError::Refused(unfit()))?;
         names.push(quoted(&name));
         values.push(value);
     }
@@ -152,8 +136,11 @@ fn insert(connection: &Connection, reject: &Reject) -> Result<(), Refusal> {
             format!("INSERT OR ABORT INTO {table} ({}) VALUES ({places})", names.join(", "))
         }
     };
-    connection.prepare_cached(&statement)?.execute(params_from_iter(values))?;
-    Ok(())
+    let mut prepared = connection.prepare_cached(&statement).map_err(RowError::Database)?;
+    or_nothing(connection, || {
+        let inserted = prepared.execute(params_from_iter(values));
+        inserted.map(drop).map_err(|error| RowError::of(error, connection, &statement))
+    })
 }
 
 /// The column of that name, whatever its case.
@@ -161,11 +148,13 @@ fn column(
     connection: &Connection,
     stream: &str,
     name: &str,
-) -> Result<Option<(String, ColumnType)>, Refusal> {
+) -> Result<Option<(String, ColumnType)>, RowError> {
     let found: Option<(String, String)> = connection
-        .prepare_cached("SELECT name, type FROM tollgate_columns WHERE stream = ?1 AND name = ?2")?
-        .query_row([stream, name], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
+        .prepare_cached("SELECT name, type FROM tollgate_columns WHERE stream = ?1 AND name = ?2")
+        .and_then(|mut columns| {
+            columns.query_row([stream, name], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+        })
+        .map_err(RowError::Database)?;
     Ok(found.and_then(|(name, kind)| Some((name, ColumnType::from_name(&kind)?))))
 }
 

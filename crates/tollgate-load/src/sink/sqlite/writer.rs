@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use rusqlite::{CachedStatement, Connection, ErrorCode, params};
+use rusqlite::{CachedStatement, Connection, params};
 use tollgate_log::{Record, RecordBody, Schema, SchemaId, Sequence, Value};
 
 use super::bind::{BindError, bind};
 use super::counts::read_refusals;
+use super::insert::{RowError, or_nothing};
 use super::keys::{Claimant, Keys};
 use super::{ensure_table, failed, now_text, reject};
 use crate::error::SinkError;
@@ -20,6 +21,7 @@ pub(super) struct Lane<'a> {
     schema_id: SchemaId,
     pub(super) stream: &'a str,
     statement: CachedStatement<'a>,
+    has_triggers: bool,
     pub(super) tally: Tally,
 }
 
@@ -31,6 +33,8 @@ pub(super) struct BatchWriter<'a, 'b> {
     pub(super) sink: &'a str,
     pub(super) keys: &'b mut Keys,
     pub(super) log_text: &'a str,
+    /// The tables that have triggers.
+    pub(super) triggered: &'b [String],
     pub(super) lanes: Vec<Lane<'a>>,
     pub(super) refusals: &'b mut Refusals,
 }
@@ -40,13 +44,6 @@ enum Fate {
     Loaded,
     /// Another record has its key.
     Duplicate,
-}
-
-/// Why a row is not in its table.
-pub(super) enum RowError {
-    /// For its content.
-    Refused(String),
-    Database(rusqlite::Error),
 }
 
 impl<'a> BatchWriter<'a, '_> {
@@ -83,21 +80,34 @@ impl<'a> BatchWriter<'a, '_> {
 
     /// Inserts a row, unless another record has its key. What is refused holds none.
     fn row(&mut self, lane: usize, record: &Record<'_>, values: &[Value<'_>]) -> Result<Fate, RowError> {
-        let statement = &mut self.lanes[lane].statement;
         let Some(key) = Key::of(record.schema, values) else {
-            return insert(statement, record.schema, values).map(|()| Fate::Loaded);
+            return self.insert(lane, record.schema, values).map(|()| Fate::Loaded);
         };
         let (sequence, stream) = (record.sequence, record.schema.stream());
         let of = Claimant { log_text: self.log_text, sequence, stream };
         if !self.keys.claim(self.connection, key, of).map_err(RowError::Database)? {
             return Ok(Fate::Duplicate);
         }
-        let inserted = insert(statement, record.schema, values);
+        let inserted = self.insert(lane, record.schema, values);
         // A trigger that rolled back has undone the key too, and all else: the reject finds that out.
         if matches!(inserted, Err(RowError::Refused(_))) && !self.connection.is_autocommit() {
             Keys::give_back(self.connection, key, of).map_err(RowError::Database)?;
         }
         inserted.map(|()| Fate::Loaded)
+    }
+
+    fn insert(&mut self, lane: usize, schema: &Schema, values: &[Value<'_>]) -> Result<(), RowError> {
+        let Self { connection, tables, .. } = self;
+        let Lane { statement, has_triggers, .. } = &mut self.lanes[lane];
+        let mut insert = || {
+            bind_and_run(statement, schema, values).map_err(|error| match error {
+                BindError::Value(reason) => RowError::Refused(reason),
+                BindError::Database(error) => {
+                    RowError::of(error, connection, tables.get(schema).map_or("", String::as_str))
+                }
+            })
+        };
+        if *has_triggers { or_nothing(connection, insert) } else { insert() }
     }
 
     fn open_lane(&mut self, schema_id: SchemaId, schema: &'a Schema) -> Result<usize, SinkError> {
@@ -108,7 +118,9 @@ impl<'a> BatchWriter<'a, '_> {
         let insert = self.tables.get(schema).map_or("", String::as_str);
         let statement =
             self.connection.prepare_cached(insert).map_err(failed("prepare an insert", self.path))?;
-        self.lanes.push(Lane { schema_id, stream: schema.stream(), statement, tally: Tally::default() });
+        let (stream, tally) = (schema.stream(), Tally::default());
+        let has_triggers = self.triggered.iter().any(|table| table.eq_ignore_ascii_case(stream));
+        self.lanes.push(Lane { schema_id, stream, statement, has_triggers, tally });
         Ok(self.lanes.len() - 1)
     }
 
@@ -144,24 +156,11 @@ impl<'a> BatchWriter<'a, '_> {
     }
 }
 
-fn insert(
+fn bind_and_run(
     statement: &mut CachedStatement<'_>,
     schema: &Schema,
     values: &[Value<'_>],
-) -> Result<(), RowError> {
-    bind(statement, schema, values).map_err(|error| match error {
-        BindError::Value(reason) => RowError::Refused(reason),
-        BindError::Database(error) => row_error(error),
-    })?;
-    statement.raw_execute().map(|_| ()).map_err(row_error)
-}
-
-/// Only what a constraint, a type or the size of a value says is about the row; the rest is about the database.
-pub(super) fn row_error(error: rusqlite::Error) -> RowError {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig) => {
-            RowError::Refused(error.to_string())
-        }
-        _ => RowError::Database(error),
-    }
+) -> Result<(), BindError> {
+    bind(statement, schema, values)?;
+    statement.raw_execute().map(drop).map_err(BindError::Database)
 }

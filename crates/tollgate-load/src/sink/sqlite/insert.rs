@@ -1,0 +1,57 @@
+//! One row into its table, whole or not at all; and whose fault it is if it is not there.
+//!
+//! What a function says about a value - of an index, a generated column, a trigger - is an error without a code of its own,
+//! [`SQLITE_ERROR`]. So is a statement that does not suit the tables any more; that one cannot be prepared again.
+//!
+//! A statement undoes what it did only where a constraint or `RAISE(ABORT)` may fail it. A function in a trigger is none, so
+//! rows of tables that have triggers have a savepoint.
+
+use rusqlite::ffi::SQLITE_ERROR;
+use rusqlite::{Connection, Error, ErrorCode};
+
+/// Why a row is not in its table.
+pub(super) enum RowError {
+    /// For its content.
+    Refused(String),
+    Database(Error),
+}
+
+impl RowError {
+    /// Tells what an insert failed by. Only what a constraint, a type, the size of a value or a function says is about the
+    /// row; the rest is about the database.
+    pub(super) fn of(error: Error, connection: &Connection, insert: &str) -> Self {
+        let is_of_row = error.sqlite_error().is_some_and(|found| match found.code {
+            ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig => true,
+            _ => found.extended_code == SQLITE_ERROR && connection.prepare(insert).is_ok(),
+        });
+        if is_of_row { Self::Refused(error.to_string()) } else { Self::Database(error) }
+    }
+}
+
+/// The tables that have triggers.
+pub(super) fn tables_with_triggers(connection: &Connection) -> Result<Vec<String>, Error> {
+    let mut statement =
+        connection.prepare_cached("SELECT DISTINCT tbl_name FROM sqlite_schema WHERE type = 'trigger'")?;
+    statement.query_map([], |row| row.get(0))?.collect()
+}
+
+/// Inserts a row by `insert`. Of one that is refused nothing is left, unless a trigger ended the transaction.
+pub(super) fn or_nothing(
+    connection: &Connection,
+    insert: impl FnOnce() -> Result<(), RowError>,
+) -> Result<(), RowError> {
+    let run = |statement| {
+        let done = connection.prepare_cached(statement).and_then(|mut statement| statement.execute([]));
+        done.map(drop).map_err(RowError::Database)
+    };
+    run("SAVEPOINT tollgate_row")?;
+    let inserted = insert();
+    match &inserted {
+        Err(RowError::Database(_)) => return inserted,
+        Err(RowError::Refused(_)) if connection.is_autocommit() => return inserted,
+        Err(RowError::Refused(_)) => run("ROLLBACK TO tollgate_row")?,
+        Ok(()) => {}
+    }
+    run("RELEASE tollgate_row")?;
+    inserted
+}

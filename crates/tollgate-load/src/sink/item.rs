@@ -1,14 +1,17 @@
 //! The items of rejects: JSON objects, as a client sent them, or as [`super::sqlite::row_as_json`] wrote down a row that the
 //! database refused.
 
-use serde_json::{Map, Value as Json};
+use std::collections::BTreeMap;
+
+use serde_json::Value as Json;
+use serde_json::value::RawValue;
 use tollgate_log::{ColumnType, Value};
 
-/// Reads an item.
+/// Reads an item. What a field holds is looked at by its column: JSON comes back as it was written, however deep.
 ///
 /// # Errors
 /// Why it is none, for people.
-pub(super) fn parse(item: &[u8]) -> Result<Map<String, Json>, String> {
+pub(super) fn parse(item: &[u8]) -> Result<BTreeMap<String, &RawValue>, String> {
     serde_json::from_slice(item).map_err(|error| format!("item is no JSON object: {error}"))
 }
 
@@ -18,16 +21,21 @@ pub(super) fn parse(item: &[u8]) -> Result<Map<String, Json>, String> {
 /// It does not fit a column of that type.
 pub(super) fn with_value<R>(
     (name, kind): (&str, ColumnType),
-    json: &Json,
+    json: &RawValue,
     take: impl FnOnce(&Value<'_>) -> R,
 ) -> Result<R, String> {
     value_of(kind, json, take).ok_or_else(|| format!("column {name:?} takes {}, found {json}", kind.name()))
 }
 
-fn value_of<R>(kind: ColumnType, json: &Json, take: impl FnOnce(&Value<'_>) -> R) -> Option<R> {
-    if json.is_null() {
+fn value_of<R>(kind: ColumnType, raw: &RawValue, take: impl FnOnce(&Value<'_>) -> R) -> Option<R> {
+    if raw.get() == "null" {
         return Some(take(&Value::Null));
     }
+    let json = match kind {
+        // Taken as it is.
+        ColumnType::Json => Json::Null,
+        _ => serde_json::from_str(raw.get()).ok()?,
+    };
     let text = json.as_str();
     Some(match kind {
         ColumnType::Bool => take(&Value::Bool(json.as_bool()?)),
@@ -39,7 +47,7 @@ fn value_of<R>(kind: ColumnType, json: &Json, take: impl FnOnce(&Value<'_>) -> R
             Some(text) => text.parse::<jiff::Timestamp>().ok()?.as_microsecond(),
             None => json.as_i64()?,
         })),
-        ColumnType::Json => take(&Value::Json(&json.to_string())),
+        ColumnType::Json => take(&Value::Json(raw.get())),
         ColumnType::Uuid => take(&Value::Uuid(uuid::Uuid::try_parse(text?).ok()?.into_bytes())),
         ColumnType::Inet => take(&Value::Inet(text?.parse().ok()?)),
     })

@@ -154,6 +154,28 @@ fn every_type_comes_back_from_a_reject_as_it_would_have_been_loaded() {
 }
 
 #[test]
+fn json_of_a_refused_row_comes_back_as_it_was_written_however_deep() {
+    let site = Site::new();
+    site.connect()
+        .execute_batch("CREATE TABLE docs (doc TEXT); CREATE INDEX by_a ON docs (json_extract(doc, '$.a'))")
+        .unwrap();
+    let deep = format!("{{\"b\": 9007199254740993.50, \"b\":{}{}}}", "[".repeat(3_000), "]".repeat(3_000));
+    site.write(
+        vec![Schema::new("docs", vec![column("doc", ColumnType::Json)]).unwrap()],
+        1 << 20,
+        |appender| {
+            row(appender, &[Value::Json(&deep)]);
+        },
+    );
+    assert_eq!(site.load().rejects, 1);
+    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 0, duplicates: 0, kept: 1 });
+    site.connect().execute_batch("DROP INDEX by_a").unwrap();
+    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 1, duplicates: 0, kept: 0 });
+    assert_eq!(site.ask::<String>("SELECT doc FROM docs"), deep);
+    assert_eq!((only_row(&site.audit()).loaded, only_row(&site.audit()).rejected), (1, 0));
+}
+
+#[test]
 fn a_gap_is_told_by_each_run_until_its_records_are_given_up_or_found() {
     let site = Site::new();
     let log = site.write_visits(0..100);

@@ -232,7 +232,7 @@ fn encode(known: &Known, item: &[u8]) -> Result<(Vec<String>, BytesMut), String>
         let Some((kind, wire)) = known.columns.get(&name) else {
             return Err(format!("record has unknown fields: {name:?}"));
         };
-        with_value((&name, *kind), &value, |value| wire.encode(value, &mut data))?
+        with_value((&name, *kind), value, |value| wire.encode(value, &mut data))?
             .map_err(|reason| format!("column {name:?}: {reason}"))?;
         names.push(name);
     }

@@ -1,7 +1,10 @@
 //! What is kept of a record that is no row.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{Connection, params};
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
+use serde_json::value::RawValue;
 use tollgate_log::{LogId, Schema, Sequence, Value};
 
 /// Most bytes of the readable form; the item itself is kept whole.
@@ -28,9 +31,19 @@ pub(super) fn between(
 /// The row as a JSON object: what the reject table keeps of a row that the database refused.
 pub(crate) fn row_as_json(schema: &Schema, values: &[Value<'_>]) -> Vec<u8> {
     let columns = schema.columns().iter().zip(values).filter(|(column, _)| !column.is_key());
-    let object: Map<_, _> =
-        columns.map(|(column, value)| (column.name.clone(), value_as_json(value))).collect();
-    Json::Object(object).to_string().into_bytes()
+    let fields: BTreeMap<_, _> =
+        columns.map(|(column, value)| (column.name.as_str(), json_text(value))).collect();
+    let fields: Vec<_> =
+        fields.into_iter().map(|(name, json)| format!("{}:{json}", Json::from(name))).collect();
+    format!("{{{}}}", fields.join(",")).into_bytes()
+}
+
+/// JSON stays as it was written: no digit is lost, and it may be too deep to be read.
+fn json_text(value: &Value<'_>) -> String {
+    match value {
+        Value::Json(text) if serde_json::from_str::<&RawValue>(text).is_ok() => (*text).to_owned(),
+        value => value_as_json(value).to_string(),
+    }
 }
 
 /// Numbers that JSON lacks are text, bytes are hexadecimal behind `\x`, JSON that does not parse is text.
@@ -41,7 +54,7 @@ fn value_as_json(value: &Value<'_>) -> Json {
         Value::Int(value) => Json::from(*value),
         Value::Float(value) if value.is_finite() => Json::from(*value),
         Value::Float(value) => Json::String(value.to_string()),
-        Value::Text(value) => Json::String((*value).to_owned()),
+        Value::Text(value) | Value::Json(value) => Json::String((*value).to_owned()),
         Value::Bytes(value) => {
             let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
             Json::String(format!("\\x{digits}"))
@@ -50,9 +63,6 @@ fn value_as_json(value: &Value<'_>) -> Json {
             Some(text) => Json::String(String::from_utf8_lossy(&text).into_owned()),
             None => Json::from(*us),
         },
-        Value::Json(value) => {
-            serde_json::from_str(value).unwrap_or_else(|_| Json::String((*value).to_owned()))
-        }
         Value::Uuid(value) => Json::String(uuid::Uuid::from_bytes(*value).to_string()),
         Value::Inet(value) => Json::String(value.to_string()),
     }

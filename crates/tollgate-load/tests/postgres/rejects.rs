@@ -2,10 +2,11 @@
 
 use std::net::IpAddr;
 
+use tollgate_load::Retried;
 use tollgate_log::{ColumnType, Schema, Value};
 
 use crate::cluster::shared;
-use crate::site::{PATIENCE, Site, column, eventually, row, visits};
+use crate::site::{PATIENCE, Site, column, eventually, row, visit, visits};
 
 fn with_bad(numbers: &[i64]) -> Site<'static> {
     let site = Site::new(shared());
@@ -78,6 +79,78 @@ fn a_constraint_that_waits_for_the_commit_rejects_the_row_that_breaks_it() {
     site.write_visits(0..200);
     let status = site.load();
     assert_eq!((status.rows, status.rejects), (199, 1));
+}
+
+/// Text that no compression makes shorter.
+fn noise(bytes: usize) -> String {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        char::from(b'0' + (state >> 40) as u8 % 64)
+    };
+    (0..bytes).map(|_| next()).collect()
+}
+
+fn check_that_the_row_behind_60_is_refused(site: &Site<'_>, state: &str) {
+    let status = site.load();
+    assert_eq!((status.rows, status.rejects), (100, 1));
+    let reject = site.sql("SELECT sequence, reason FROM tollgate.rejects");
+    assert!(reject.starts_with("61|") && reject.contains(state), "{reject}");
+    assert_eq!((site.audit()[0].loaded, site.audit()[0].rejected), (100, 1));
+}
+
+#[test]
+fn a_value_that_is_too_long_for_an_index_rejects_its_row_alone() {
+    let site = Site::new(shared());
+    site.sql("CREATE TABLE visits (n bigint, path text); CREATE INDEX ON visits (path)");
+    let long = noise(6_700);
+    site.write(&[visits()], |appender| {
+        for n in 0..60 {
+            visit(appender, n);
+        }
+        row(appender, &[Value::Int(60), Value::Text(&long)]);
+        for n in 60..100 {
+            visit(appender, n);
+        }
+    });
+    check_that_the_row_behind_60_is_refused(&site, "(SQLSTATE 54000");
+    site.assert_visits(0..100);
+}
+
+#[test]
+fn json_that_is_nested_too_deeply_rejects_its_row_alone_and_comes_back_as_it_was() {
+    let site = Site::new(shared());
+    let schema = Schema::new("docs", vec![column("doc", ColumnType::Json)]).unwrap();
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    site.write(&[schema], |appender| {
+        for n in 0..101 {
+            row(appender, &[Value::Json(if n == 60 { &deep } else { "{\"a\":1}" })]);
+        }
+    });
+    check_that_the_row_behind_60_is_refused(&site, "(SQLSTATE 54001");
+    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 0, duplicates: 0, kept: 1 });
+    site.sql("ALTER TABLE docs ALTER doc TYPE text");
+    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 1, duplicates: 0, kept: 0 });
+    let found = site.sql("SELECT count(*) FROM docs WHERE doc = repeat('[', 100000) || repeat(']', 100000)");
+    assert_eq!(found, "1");
+}
+
+#[test]
+fn a_sequence_at_its_end_stops_the_sink_and_rejects_nothing() {
+    let site = Site::new(shared());
+    site.sql(
+        "CREATE SEQUENCE ids MAXVALUE 5;
+         CREATE TABLE visits (id bigint DEFAULT nextval('ids'), n bigint, path text)",
+    );
+    site.write_visits(0..10);
+    let reason = site.load_until_stopped();
+    assert!(reason.contains("(SQLSTATE 2200H"), "{reason}");
+    assert_eq!(site.sql("SELECT count(*) FROM tollgate.rejects"), "0");
+    site.sql("ALTER SEQUENCE ids MAXVALUE 1000");
+    site.load();
+    site.assert_visits(0..10);
 }
 
 #[test]

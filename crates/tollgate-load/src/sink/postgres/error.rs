@@ -2,11 +2,15 @@
 //!
 //! | SQLSTATE | fault of | what follows |
 //! | --- | --- | --- |
-//! | 22 data exception, 23 integrity constraint | the row, while rows are copied | bisected, the row becomes a reject |
+//! | 22 data exception, 23 integrity constraint, 44 check option | the row, while rows are copied | bisected, the row becomes a reject |
+//! | 54000, 54001 a value that is too large for an index, nested too deeply | the row, while rows are copied | the same |
 //! | 22P03, 22P04 wrong binary form | the moment | a column was retyped under the loader: read again |
 //! | 08, 40, 53, 55, 57, 58, 25006, XX; no state at all | the moment | tried again with backoff |
 //! | 42P01, 42P07, 42701, 42703, 42710 what is there or is not | the moment | tables are looked at again |
-//! | all else: 42501 no grant, 28 login, 3D no database, P0001 raised by a trigger | the operator | the sink stops |
+//! | all else: 42501 no grant, 28 login, 3D no database, 2200H sequence at its end, P0001 raised by a trigger | the operator | the sink stops |
+//!
+//! A row takes the blame for nothing that a server which is ill says of every row. Of what is said of both - 54001 of a
+//! trigger that calls itself, 23514 of a partition that nobody made - `rejects_max` stops the sink.
 //!
 //! Source: PostgreSQL 15, appendix A.
 
@@ -42,8 +46,7 @@ impl Failure {
     /// What to keep beside a row that was refused; none if the row is not to blame.
     pub(super) fn row_reason(&self) -> Option<String> {
         let state = self.state()?;
-        let is_of_row = matches!(&state[..2], "22" | "23") && !matches!(state, "22P03" | "22P04");
-        is_of_row.then(|| self.to_string())
+        is_of_row(state).then(|| self.to_string())
     }
 
     fn remedy(&self) -> Remedy {
@@ -68,6 +71,15 @@ impl Failure {
             // A certificate or a login that was refused.
             Some(_) => Remedy::Operator,
         }
+    }
+}
+
+/// Whether what a client sent can be the cause.
+fn is_of_row(state: &str) -> bool {
+    match state {
+        "2200H" | "22P03" | "22P04" => false,
+        "54000" | "54001" => true,
+        _ => matches!(&state[..2], "22" | "23" | "44"),
     }
 }
 
@@ -106,4 +118,21 @@ pub(super) fn at(
 ) -> impl FnOnce(Failure) -> SinkError + use<> {
     let server = options.server.to_string();
     move |failure| SinkError::Server { action, server, remedy: failure.remedy(), source: Box::new(failure) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_blamed_for_what_its_content_can_cause_alone() {
+        let of_rows =
+            ["22001", "22003", "22021", "22P02", "22P05", "23502", "23514", "44000", "54000", "54001"];
+        of_rows.iter().for_each(|state| assert!(is_of_row(state), "{state}"));
+        let of_others = [
+            "0A000", "2200H", "22P03", "22P04", "25006", "40001", "40P01", "42501", "42601", "42P01",
+            "53100", "53200", "54011", "54023", "55P03", "57014", "P0001", "XX000",
+        ];
+        of_others.iter().for_each(|state| assert!(!is_of_row(state), "{state}"));
+    }
 }

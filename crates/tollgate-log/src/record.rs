@@ -103,6 +103,14 @@ pub enum ValueError {
         /// Bytes that are allowed.
         limit: usize,
     },
+    /// JSON that is nested more deeply than databases are trusted with.
+    #[error("column {column:?} takes json of {limit} levels, found more")]
+    TooDeep {
+        /// The column.
+        column: String,
+        /// Levels that are allowed.
+        limit: usize,
+    },
     /// The record has fields that no column takes.
     #[error("record has unknown fields: {names}")]
     UnknownFields {

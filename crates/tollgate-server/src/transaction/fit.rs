@@ -18,10 +18,52 @@ use super::{Cell, Target};
 const SHOWN_CHARS_MAX: usize = 48;
 /// From here on doubles leave out integers.
 const EXACT_MAX: i64 = 1 << 53;
+/// Arrays and objects inside each other, in a column of type json: as many as scripts read and write. SQLite's functions of
+/// JSON take 1,000, PostgreSQL's `jsonb` as many as its stack holds.
+const JSON_DEPTH_MAX: usize = 128;
 
 /// Appends JSON text or null, for a column of type json.
-pub(crate) fn push_json(json: Option<&str>, row: &mut impl Cell) -> Result<(), ValueError> {
-    row.push(json.map_or(Value::Null, Value::Json))
+pub(crate) fn push_json(json: Option<&str>, column: &Target, row: &mut impl Cell) -> Result<(), ValueError> {
+    match json {
+        None => row.push(Value::Null),
+        Some(json) if is_too_deep(json.as_bytes()) => {
+            Err(ValueError::TooDeep { column: column.name.clone(), limit: JSON_DEPTH_MAX })
+        }
+        Some(json) => row.push(Value::Json(json)),
+    }
+}
+
+/// Whether JSON has more than [`JSON_DEPTH_MAX`] levels. What is short has no room for them.
+fn is_too_deep(json: &[u8]) -> bool {
+    json.len() > 2 * JSON_DEPTH_MAX && levels(json) > JSON_DEPTH_MAX
+}
+
+fn levels(json: &[u8]) -> usize {
+    let (mut open, mut deepest) = (0_usize, 0);
+    let mut bytes = json.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'[' | b'{' => {
+                open += 1;
+                deepest = deepest.max(open);
+            }
+            b']' | b'}' => open = open.saturating_sub(1),
+            b'"' => skip_string(&mut bytes),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// Goes behind the quote that ends a string.
+fn skip_string<'a>(bytes: &mut impl Iterator<Item = &'a u8>) {
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => return,
+            b'\\' => drop(bytes.next()),
+            _ => {}
+        }
+    }
 }
 
 /// Appends a value that a script gave.
@@ -76,7 +118,7 @@ pub(crate) fn push_json_value(
     let json = value.get();
     match json.as_bytes().first() {
         Some(b'n') => row.push(Value::Null),
-        _ if column.kind == ColumnType::Json => row.push(Value::Json(json)),
+        _ if column.kind == ColumnType::Json => push_json(Some(json), column, row),
         Some(b't') => push_bool(true, column, row),
         Some(b'f') => push_bool(false, column, row),
         Some(b'"') => {
@@ -183,4 +225,29 @@ fn unfit(column: &Target, found: &str) -> ValueError {
         shown.push_str("...");
     }
     ValueError::Unfit { column: column.name.clone(), found: shown, allowed: column.kind.name() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(json: &str, expect: usize) {
+        assert_eq!(levels(json.as_bytes()), expect, "{json}");
+        assert!(serde_json::from_str::<&RawValue>(json).is_ok(), "{json}");
+    }
+
+    #[test]
+    fn levels_are_those_of_arrays_and_objects_but_not_of_texts() {
+        check("5", 0);
+        check("[]", 1);
+        check(r#"[{"a":[1]},[[]],{}]"#, 3);
+        check(r#"{"[[[[":"{{\"[[","\\":[]}"#, 2);
+    }
+
+    #[test]
+    fn what_has_room_for_a_level_too_many_is_looked_at() {
+        let nested = |levels| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        assert!(!is_too_deep(nested(JSON_DEPTH_MAX).as_bytes()));
+        assert!(is_too_deep(nested(JSON_DEPTH_MAX + 1).as_bytes()));
+    }
 }

@@ -148,7 +148,7 @@ impl Filling {
         match self {
             Self::Fact(source) => facts.push(source, target, cell),
             Self::Field(field) => given.push_field(*field, target, cell),
-            Self::WholeRecord => super::fit::push_json(given.whole(), cell),
+            Self::WholeRecord => super::fit::push_json(given.whole(), target, cell),
         }
     }
 }

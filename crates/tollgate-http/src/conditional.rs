@@ -1,6 +1,6 @@
 //! Conditional requests: which of the preconditions count, and what they come to (RFC 9110 section 13).
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::{Method, RequestHead, parse_http_date};
 
@@ -11,6 +11,12 @@ pub struct Validators<'a> {
     pub etag: &'a [u8],
     /// When it was last modified, in seconds since 1970; none if nobody knows.
     pub modified_s: Option<u64>,
+}
+
+impl Validators<'_> {
+    fn modified(&self) -> Option<SystemTime> {
+        UNIX_EPOCH.checked_add(Duration::from_secs(self.modified_s?))
+    }
 }
 
 /// What the preconditions of a request come to.
@@ -84,8 +90,10 @@ pub fn is_range_current(head: &RequestHead, current: &Validators<'_>, now_s: u64
     if value.contains(&b'"') {
         return value == current.etag && !value.starts_with(b"W/");
     }
-    let (given, modified) = (seconds(value), current.modified_s);
-    given.is_some() && given == modified && modified.is_some_and(|modified| modified < now_s)
+    let given = parse_http_date(value);
+    given.is_some()
+        && given == current.modified()
+        && current.modified_s.is_some_and(|modified| modified < now_s)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -148,12 +156,7 @@ fn is_modified_since(head: &RequestHead, name: &str, current: &Validators<'_>) -
     if values.next().is_some() {
         return None;
     }
-    Some(current.modified_s? > seconds(value)?)
-}
-
-fn seconds(date: &[u8]) -> Option<u64> {
-    let date = parse_http_date(date)?;
-    Some(date.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs())
+    Some(current.modified()? > parse_http_date(value)?)
 }
 
 /// Lists the values of all lines of a field.
@@ -167,6 +170,7 @@ mod tests {
     use super::*;
     use crate::{HeadReader, Limits};
 
+    const OLDEST: &str = "Fri, 01 Jan 1960 00:00:00 GMT";
     const OLD: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
     const NOW: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
     const NEW: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
@@ -208,7 +212,7 @@ mod tests {
         check("GET", &[("If-None-Match", "W/\"a\"")], NotModified);
         check("GET", &[("If-Match", "W/\"a\"")], Failed);
         check("GET", &[("If-None-Match", "\"b\""), ("If-None-Match", "\"a\"")], NotModified);
-        for (date, is_newer) in [(OLD, true), (NOW, false), (NEW, false)] {
+        for (date, is_newer) in [(OLDEST, true), (OLD, true), (NOW, false), (NEW, false)] {
             check("GET", &[("If-Modified-Since", date)], if is_newer { Met } else { NotModified });
             check("PUT", &[("If-Modified-Since", date)], Met);
             check("GET", &[("If-Unmodified-Since", date)], if is_newer { Failed } else { Met });

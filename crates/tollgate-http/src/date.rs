@@ -18,8 +18,28 @@ pub fn http_date(time: SystemTime) -> [u8; 29] {
 
 /// Reads any of the three forms of an HTTP date.
 pub fn parse_http_date(value: &[u8]) -> Option<SystemTime> {
-    httpdate::parse_http_date(std::str::from_utf8(value).ok()?).ok()
+    let text = std::str::from_utf8(value).ok()?;
+    // A leap second: where the day has none, the next one has begun.
+    if let Some((before, after)) = text.split_once(":60 ") {
+        return Some(parse_from_1970(&format!("{before}:59 {after}"))? + Duration::from_secs(1));
+    }
+    parse_from_1970(text).or_else(|| parse_before_1970(text))
 }
+
+fn parse_from_1970(text: &str) -> Option<SystemTime> {
+    httpdate::parse_http_date(text).ok()
+}
+
+/// Dates, and their days of the week, are the same again after 400 years.
+fn parse_before_1970(text: &str) -> Option<SystemTime> {
+    let is_year = |part: &&str| part.len() == 4 && part.bytes().all(|byte| byte.is_ascii_digit());
+    let year = text.split(' ').find(is_year)?;
+    let later = year.parse::<u16>().ok().filter(|year| *year < 1970)? + 2000;
+    parse_from_1970(&text.replacen(year, &later.to_string(), 1))?.checked_sub(DAY * DAYS_OF_2000_YEARS)
+}
+
+const DAY: Duration = Duration::from_secs(86_400);
+const DAYS_OF_2000_YEARS: u32 = 5 * 146_097;
 
 /// 31 December 9999, 23:59:59.
 const LAST_SECOND: Duration = Duration::from_secs(253_402_300_799);
@@ -48,5 +68,25 @@ mod tests {
         check("Sunday, 06-Nov-94 08:49:37 GMT", expect);
         check("Sun Nov  6 08:49:37 1994", expect);
         check("yesterday", None);
+        let leap = Some(SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_740));
+        check("Sun, 06 Nov 1994 08:48:60 GMT", leap);
+        check("Sun Nov  6 08:48:60 1994", leap);
+        check("Sun, 06 Nov 1994 08:60:37 GMT", None);
+        check("Sun, 06 Nov 1994 08:49:61 GMT", None);
+    }
+
+    #[test]
+    fn dates_before_1970_are_dates() {
+        let check = |input: &str, days: Option<u32>| {
+            let expect = days.map(|days| SystemTime::UNIX_EPOCH - DAY * days);
+            assert_eq!(parse_http_date(input.as_bytes()), expect, "{input}");
+        };
+        check("Wed, 31 Dec 1969 00:00:00 GMT", Some(1));
+        check("Fri, 01 Jan 1960 00:00:00 GMT", Some(3653));
+        check("Fri Jan  1 00:00:00 1960", Some(3653));
+        check("Mon, 01 Jan 1601 00:00:00 GMT", Some(134_774));
+        check("Sat, 01 Jan 0000 00:00:00 GMT", Some(719_528));
+        check("Thu, 01 Jan 1960 00:00:00 GMT", None);
+        check("Sat, 30 Feb 1960 00:00:00 GMT", None);
     }
 }

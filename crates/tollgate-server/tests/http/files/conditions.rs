@@ -123,6 +123,7 @@ fn a_range_of_what_was_there_before_becomes_the_whole() {
     assert_eq!(status("If-Range: Thu, 01 Jan 1970 00:00:00 GMT\r\n"), 200);
     assert_eq!(status(&format!("If-None-Match: {etag}\r\n")), 304);
     assert_eq!(status("If-Match: \"other\"\r\n"), 412);
+    assert_eq!(status("If-Unmodified-Since: Fri, 01 Jan 1960 00:00:00 GMT\r\n"), 412);
 }
 
 #[test]

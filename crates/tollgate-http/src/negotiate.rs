@@ -5,10 +5,10 @@ use crate::conditional::values;
 use crate::connection_options;
 
 /// Returns the place in `offered`, best first, of the coding that the client likes most; none for no coding at all, which
-/// also goes to a client that accepts nothing of ours.
+/// also goes to a client that accepts nothing of ours. `*` is about no coding at all, too, where that is not named.
 pub fn accepted_coding(head: &RequestHead, offered: &[&str]) -> Option<usize> {
     let quality = |coding: &str| quality(head, coding);
-    let identity = quality("identity");
+    let identity = quality("identity").or_else(|| quality("*"));
     let wanted = offered.iter().enumerate().filter_map(|(place, coding)| {
         let quality = quality(coding).or_else(|| quality("*")).filter(|quality| *quality > 0)?;
         Some((quality, place))
@@ -26,33 +26,33 @@ pub fn accepts_identity(head: &RequestHead) -> bool {
 /// Returns the place in `offered`, best first, of the media type that the client likes most. A client that accepts none of them gets
 /// the first, rather than nothing.
 pub fn accepted_media(head: &RequestHead, offered: &[&str]) -> usize {
-    let qualities = offered.iter().map(|media| media_quality(head, media).unwrap_or(0)).enumerate();
-    qualities.max_by_key(|(place, quality)| (*quality, usize::MAX - place)).map_or(0, |(place, _)| place)
+    acceptable_media(head, offered).unwrap_or(0)
 }
 
-/// Returns the place in `offered`, best first, of the media type that the client likes most; none if it accepts none of them. A
-/// client that says nothing accepts all.
+/// Returns the place in `offered`, best first, of the media type that the client likes most, of equals the one that it names more
+/// exactly; none if it accepts none of them. A client that says nothing accepts all.
 pub fn acceptable_media(head: &RequestHead, offered: &[&str]) -> Option<usize> {
     if values(head, "accept").next().is_none() {
         return (!offered.is_empty()).then_some(0);
     }
-    let qualities = offered.iter().map(|media| media_quality(head, media).unwrap_or(0)).enumerate();
-    let wanted = qualities.filter(|(_, quality)| *quality > 0);
-    wanted.max_by_key(|(place, quality)| (*quality, usize::MAX - place)).map(|(place, _)| place)
+    let liked = offered.iter().map(|media| media_quality(head, media)).enumerate();
+    let wanted = liked.filter_map(|(place, liked)| Some((liked.filter(|liked| liked.0 > 0)?, place)));
+    wanted.max_by_key(|(liked, place)| (*liked, usize::MAX - place)).map(|(_, place)| place)
 }
 
-/// By the most exact range: the type itself, its family, all. Ranges with parameters of their own are none of ours.
-fn media_quality(head: &RequestHead, media: &str) -> Option<u16> {
+/// In thousandths, by the most exact range, and how exact that is: the type itself, its family, all. What it says of the type beside the
+/// weight, a charset for example, excludes nothing.
+fn media_quality(head: &RequestHead, media: &str) -> Option<(u16, u8)> {
     let family = media.split('/').next().unwrap_or_default();
-    let of = |wanted: &str| {
+    let of = |wanted: &str, exactness| {
         values(head, "accept").flat_map(connection_options).find_map(|item| {
-            let mut parts = item.splitn(2, |&byte| byte == b';');
-            let name = parts.next()?.trim_ascii();
-            let parameters = parts.next().unwrap_or_default().trim_ascii();
-            name.eq_ignore_ascii_case(wanted.as_bytes()).then(|| weight(parameters))
+            let mut parts = item.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
+            let is_named = parts.next()?.eq_ignore_ascii_case(wanted.as_bytes());
+            let given = parts.find(|part| matches!(part, [b'q' | b'Q', b'=', ..])).unwrap_or_default();
+            is_named.then(|| (weight(given), exactness))
         })
     };
-    of(media).or_else(|| of(&format!("{family}/*"))).or_else(|| of("*/*"))
+    of(media, 2).or_else(|| of(&format!("{family}/*"), 1)).or_else(|| of("*/*", 0))
 }
 
 /// In thousandths. None: it is not listed.
@@ -131,6 +131,9 @@ mod tests {
         check(Some("gzip;q=2, br;q=.5, zstd;q=0.1234"), all, None);
         check(Some("br"), &["gzip"], None);
         check(Some("br"), &[], None);
+        check(Some("*;q=0.5, gzip;q=0.3"), &["gzip"], None);
+        check(Some("*;q=0.5, gzip;q=0.3, identity;q=0.1"), &["gzip"], Some("gzip"));
+        check(Some("*;q=0, gzip;q=0.3"), all, Some("gzip"));
     }
 
     #[test]
@@ -154,5 +157,11 @@ mod tests {
         check(Some("text/html;q=0, */*"), "application/json");
         check(Some("image/png"), "text/html");
         check(Some("application/json;q=0"), "text/html");
+        check(Some("application/json; charset=utf-8"), "application/json");
+        check(Some("text/html, application/json;charset=utf-8;q=0.5"), "text/html");
+        check(Some("text/html;q=0.5, application/json ; charset=utf-8 ; Q=0.6"), "application/json");
+        check(Some("application/json, text/plain, */*"), "application/json");
+        check(Some("*/*, application/*"), "application/json");
+        check(Some("text/*, application/json;q=0.9"), "text/html");
     }
 }

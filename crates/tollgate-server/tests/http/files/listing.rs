@@ -76,6 +76,11 @@ fn a_program_gets_json_and_each_form_has_its_tag() {
         let head = ask(&server, "HEAD", "/files/", fields);
         assert_eq!(head.field("content-length"), of.field("content-length"));
     }
+    // Programs say more about the form that they name, and that they would take any.
+    for accept in ["application/json; charset=utf-8", "application/json, text/plain, */*"] {
+        let reply = ask(&server, "GET", "/files/", &format!("Accept: {accept}\r\n"));
+        assert_eq!(reply.field("content-type"), Some("application/json"), "{accept}");
+    }
     // What changes below changes the tag, also where the time of the folder stays.
     fs::write(server.folder().join("public/b.txt"), "longer").unwrap();
     let condition = format!("If-None-Match: {}\r\n", html.field("etag").unwrap());

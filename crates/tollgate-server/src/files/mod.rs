@@ -89,6 +89,11 @@ impl Files {
     /// The field lines of every reply.
     pub(crate) fn lines(&self) -> Bytes {
         let mut lines = Vec::new();
+    /// Those that scripts name: what they name is what is sent, in no other coding.
+    pub(crate) fn named(spec: &FilesSpec, means: &Means) -> Self {
+        Self::new(&FilesSpec { precompressed: false, ..spec.clone() }, means)
+    }
+
         self.spec.push_headers(&mut lines);
         lines.into()
     }

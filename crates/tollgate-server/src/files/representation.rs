@@ -48,6 +48,16 @@ pub(super) struct Heads {
     pub(super) lines_without_content: Bytes,
 }
 
+/// How many representations a path has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Forms {
+    One,
+    /// What lies beside the file comes and goes.
+    OneForNow,
+    /// A reply depends on what the client accepts.
+    Several,
+}
+
 /// What representations of one path share.
 #[derive(PartialEq, Eq)]
 pub(super) struct Common {
@@ -57,6 +67,7 @@ pub(super) struct Common {
     /// How long it stays fresh, if replies say until when.
     fresh_s: Option<u32>,
     etag: Etag,
+    forms: Forms,
 }
 
 impl Representation {
@@ -138,6 +149,7 @@ impl Representation {
                 lines: self.common.lines.clone(),
                 fresh_s: self.common.fresh_s,
                 etag: self.common.etag,
+                forms: self.common.forms,
             }),
         };
         let one = Self {
@@ -200,6 +212,16 @@ impl Representation {
         Validators { etag: heads.etag(), modified_s: self.modified_s }
     }
 
+    /// What tells whether a range is of it. Representations of one path have the same date, which is no strong validator of any then (RFC
+    /// 9110 section 8.8.1).
+    pub(super) fn validators_of_ranges<'a>(&self, heads: &'a Heads) -> Validators<'a> {
+        let validators = self.validators(heads);
+        Validators {
+            modified_s: validators.modified_s.filter(|_| self.common.forms == Forms::One),
+            ..validators
+        }
+    }
+
     pub(super) fn coding(&self) -> Option<&'static str> {
         self.coding
     }
@@ -250,19 +272,18 @@ impl Heads {
 }
 
 impl Common {
-    /// `varies`: a reply depends on what the client accepts.
-    pub(super) fn new(content_type: String, varies: bool, spec: &FilesSpec) -> Self {
+    pub(super) fn new(content_type: String, forms: Forms, spec: &FilesSpec) -> Self {
         let mut lines = Vec::new();
         let cache_control = for_type(&spec.cache_control, &content_type);
         if let Some(value) = cache_control {
             push_field(&mut lines, b"Cache-Control", value.as_bytes());
         }
         let fresh_s = cache_control.filter(|_| spec.expires).and_then(max_age_s);
-        if varies {
+        if forms == Forms::Several {
             push_field(&mut lines, b"Vary", b"Accept-Encoding");
         }
         spec.push_headers(&mut lines);
-        Self { content_type, lines, fresh_s, etag: spec.etag }
+        Self { content_type, lines, fresh_s, etag: spec.etag, forms }
     }
 }
 

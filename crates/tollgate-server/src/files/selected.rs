@@ -18,7 +18,7 @@ pub(super) fn reply(of: &Representation, heads: &Heads, head: &RequestHead, now_
         Precondition::NotModified => {
             Reply { lines: heads.lines_without_content.clone(), ..Reply::empty(StatusCode::NOT_MODIFIED) }
         }
-        Precondition::Met => match ranges(of.len(), &validators, head, now_s) {
+        Precondition::Met => match ranges(of.len(), &of.validators_of_ranges(heads), head, now_s) {
             Ranges::Whole => all(of, heads),
             Ranges::Unsatisfiable => {
                 let text = "it has no such bytes";

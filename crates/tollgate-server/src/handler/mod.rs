@@ -214,7 +214,7 @@ impl Endpoint {
             dev_root: options.dev.as_ref().and_then(|_| script_root(spec)),
             stream,
             streams: streams.clone(),
-            sent_files: spec.access.files.as_ref().map(|files| Box::new(Files::new(files, means))),
+            sent_files: spec.access.files.as_ref().map(|files| Box::new(Files::named(files, means))),
             before: spec.before.iter().map(|file| load(file, Role::Before)).collect::<Result<_, _>>()?,
             after: spec.after.iter().map(|file| load(file, Role::After)).collect::<Result<_, _>>()?,
             host: spec.scripts().next().map(|_| scripts.host),

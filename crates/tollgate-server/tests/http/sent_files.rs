@@ -1,6 +1,7 @@
 //! Files that scripts send: whole and in slices, with the conditions and ranges of files, and never from outside of their folder.
 
-use std::fs;
+use std::fs::{self, File};
+use std::time::{Duration, UNIX_EPOCH};
 
 use tollgate_server::FilesSpec;
 
@@ -12,7 +13,7 @@ fn sending(site: Site) -> Site {
     let root = site.folder().join("private");
     fs::create_dir_all(&root).unwrap();
     let mut spec = FilesSpec::new(root);
-    spec.recheck = std::time::Duration::ZERO;
+    spec.recheck = Duration::ZERO;
     site.tune_route(|route| route.access.files = Some(Box::new(spec)))
 }
 
@@ -169,4 +170,21 @@ fn files_are_sent_in_the_order_of_their_requests() {
     assert_eq!(peer.reply(false).content, "fixed");
     assert_eq!(peer.reply(false).status, 404);
     assert!(peer.reply(false).content == large());
+}
+
+#[test]
+fn what_a_script_names_is_the_one_form_of_it_and_its_date_resumes_it() {
+    let site = Site::new().handler("/*", "return { file = req.path_info }");
+    let site = sending(site).file("private/a.txt", "hello").file("private/a.txt.gz", "zipped");
+    let modified = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    for name in ["a.txt", "a.txt.gz"] {
+        let file = File::options().write(true).open(site.folder().join("private").join(name)).unwrap();
+        file.set_modified(modified).unwrap();
+    }
+    let server = site.start();
+    let whole = ask(&server, "/a.txt", "Accept-Encoding: gzip\r\n");
+    assert_eq!((&*whole.content, whole.field("vary")), ("hello", None));
+    let date = whole.field("last-modified").unwrap();
+    let rest = ask(&server, "/a.txt", &format!("Range: bytes=1-\r\nIf-Range: {date}\r\n"));
+    assert_eq!((rest.status, &*rest.content), (206, "ello"));
 }

@@ -1,10 +1,11 @@
 //! Compression by the server: who gets it, what of it is in a range, and within which bounds.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Read;
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use tollgate_server::FilesSpec;
+use tollgate_server::{Etag, FilesSpec};
 
 use super::found::site;
 use crate::peer::Reply;
@@ -111,6 +112,47 @@ fn a_range_is_of_the_representation_that_its_reply_names() {
     assert_eq!(bytes, &whole.as_bytes()[3..10]);
     // Parts of two representations never come together.
     assert_eq!(part(&format!("If-Range: {etag}\r\n")).0.status, 200);
+}
+
+/// Whether a range is sent to who has the date of a file that was changed long ago.
+fn resumes_by_date(server: &Running, target: &str, fields: &str) -> bool {
+    let (whole, _) = ask(server, target, fields);
+    let date = whole.field("last-modified").unwrap();
+    let (reply, _) = ask(server, target, &format!("Range: bytes=3-9\r\nIf-Range: {date}\r\n{fields}"));
+    assert!(matches!(reply.status, 200 | 206), "{reply:?}");
+    reply.status == 206
+}
+
+#[test]
+fn a_date_that_several_codings_have_is_that_of_no_range() {
+    let dated = |tune: fn(&mut FilesSpec)| {
+        let site = compressing(site().file("public/t.txt", text("a", 500)), |spec| {
+            spec.etag = Etag::Off;
+            tune(spec);
+        });
+        set_long_ago(&site.folder().join("public/t.txt"));
+        (site.folder().join("public"), site.start())
+    };
+    let (_, server) = dated(|_| {});
+    assert!(!resumes_by_date(&server, "/t.txt", ""));
+    ask_until_coded(&server, "/t.txt", "gzip");
+    for fields in ["", "Accept-Encoding: gzip\r\n"] {
+        assert!(!resumes_by_date(&server, "/t.txt", fields), "{fields}");
+    }
+    // What lies beside a file comes and goes.
+    let (folder, server) = dated(|spec| spec.compress = false);
+    assert!(!resumes_by_date(&server, "/t.txt", ""));
+    fs::write(folder.join("t.txt.gz"), "zipped, to whoever believes it").unwrap();
+    set_long_ago(&folder.join("t.txt.gz"));
+    assert!(!resumes_by_date(&server, "/t.txt", "Accept-Encoding: gzip\r\n"));
+    // Files that have one form only, by the configuration.
+    let (_, server) = dated(|spec| (spec.compress, spec.precompressed) = (false, false));
+    assert!(resumes_by_date(&server, "/t.txt", "Accept-Encoding: gzip\r\n"));
+}
+
+fn set_long_ago(path: &Path) {
+    let time = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
 }
 
 #[test]

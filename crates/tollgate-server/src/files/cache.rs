@@ -30,7 +30,7 @@ struct Generation {
     content_bytes: usize,
 }
 
-/// A resource, and when it was looked at.
+/// A resource, and when it, or before that its folder, was looked at.
 #[derive(Clone)]
 pub(super) struct Entry {
     pub(super) resource: Resource,

@@ -99,7 +99,9 @@ impl Files {
         };
         match &opened {
             Ok(Some(resource)) => {
-                self.cache.insert(path, Entry { resource: resource.clone(), looked: look.at });
+                // The folder may have been another's place since it was looked at.
+                let looked = self.root.looked().map_or(look.at, |folder| folder.min(look.at));
+                self.cache.insert(path, Entry { resource: resource.clone(), looked });
             }
             Err(OpenError::Cold(_)) => {}
             _ if before.is_some() => self.cache.remove(path),

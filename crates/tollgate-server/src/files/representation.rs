@@ -320,6 +320,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_was_opened_in_a_folder_is_no_younger_than_the_look_at_the_folder() {
+        let site = tempfile::tempdir().unwrap();
+        let (folder, next) = (site.path().join("public"), site.path().join("next"));
+        for (folder, text) in [(&folder, "old"), (&next, "newer")] {
+            fs::create_dir(folder).unwrap();
+            fs::write(folder.join("a"), text).unwrap();
+        }
+        let spec = FilesSpec { recheck: Duration::from_secs(4), ..FilesSpec::new(folder.clone()) };
+        let files = Files::new(&spec, &Means::default());
+        let begun = Instant::now();
+        let len = |after_s| {
+            let at = begun + Duration::from_secs(after_s);
+            let look = Look { at, wall_us: i64::MAX, errand: None, is_patient: false };
+            files.resource("a", look).ok().flatten().map(|resource| resource.plain().len())
+        };
+        let look = Look { at: begun, wall_us: i64::MAX, errand: None, is_patient: false };
+        assert!(files.resource("none", look).is_err());
+        assert_eq!(len(3), Some(3));
+        fs::rename(&folder, site.path().join("old")).unwrap();
+        fs::rename(&next, &folder).unwrap();
+        assert_eq!(len(3), Some(3));
+        assert_eq!(len(4), Some(5));
+    }
+
+    #[test]
     fn each_request_looks_whether_a_file_was_written_in_place() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");

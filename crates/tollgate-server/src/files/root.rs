@@ -140,6 +140,11 @@ impl Root {
         Ok(beneath)
     }
 
+    /// When what is opened now was known to be in the folder that is at the path.
+    pub(super) fn looked(&self) -> Option<Instant> {
+        self.folder.borrow().as_ref().map(|(_, looked)| *looked)
+    }
+
     /// Clients do not decide how often the log hears of it.
     fn miss(&self, error: Errno, now: Instant) -> OpenError {
         self.missed.note();

@@ -98,6 +98,9 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
         section.fault_at(&path.span, text);
     }
     if let (Some(HandlerSpec::Proxy(proxy)), Some(path)) = (&handler, &path)
+    if let (Some(HandlerSpec::Files(_)), Some(methods)) = (&handler, methods) {
+        check_reads(&section, methods);
+    }
         && proxy.strip_prefix
         && !path.value.ends_with("/*")
     {
@@ -160,6 +163,14 @@ fn check_asterisk(section: &Section<'_>, methods: Option<Methods>, handler: Opti
     let options = Methods::from_iter([Method::Options]);
     if let Some(methods) = methods.filter(|methods| *methods != options) {
         section.fault(format!(
+/// A file answers who reads it: whatever else was asked would get it, too.
+fn check_reads(section: &Section<'_>, methods: Methods) {
+    if methods.iter().any(|method| !matches!(method, Method::Get | Method::Head)) {
+        let text = format!("methods in [[route]] are {methods}, allowed with files are GET and HEAD");
+        section.fault_of("methods", text);
+    }
+}
+
             "methods of path \"*\" are {methods}, allowed is OPTIONS: it is the server itself"
         ));
     }

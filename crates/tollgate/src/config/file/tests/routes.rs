@@ -195,6 +195,13 @@ fn faults_of_files_are_told() {
         ],
     );
     check(
+        &(route("/*", "\"no-such\"") + "methods = [\"GET\", \"POST\", \"OPTIONS\"]\n"),
+        &[
+            "t.toml:3:9: files is \"no-such\", which is no folder: looked for no-such",
+            "t.toml:4:11: methods in [[route]] are GET, POST, OPTIONS, allowed with files are GET and HEAD",
+        ],
+    );
+    check(
         &route("/*", "true"),
         &["t.toml:3:9: files in [[route]] is true, allowed is a folder, or a table { dir = \"...\", ... }"],
     );

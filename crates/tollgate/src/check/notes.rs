@@ -1,5 +1,7 @@
 //! What is allowed in a configuration, and does something that its author may not expect.
 
+use std::path::PathBuf;
+
 use tollgate_server::{BackendOptions, HandlerSpec, RouteSpec, ServerOptions};
 
 use crate::config::show_size;
@@ -7,7 +9,19 @@ use crate::config::show_size;
 /// Returns a line for each.
 pub(super) fn notes(server: &ServerOptions) -> Vec<String> {
     let backends = server.backends.iter().enumerate();
-    backends.filter_map(|(index, backend)| note_of_one_place(server, index, backend)).collect()
+    let places = backends.filter_map(|(index, backend)| note_of_one_place(server, index, backend));
+    places.chain(server.routes.iter().flat_map(notes_of_pages)).collect()
+}
+
+/// A page may come with the next release of the folder. While it is not there, a text of ours is.
+fn notes_of_pages(route: &RouteSpec) -> Vec<String> {
+    let HandlerSpec::Files(files) = &route.handler else { return Vec::new() };
+    let pages = files.error_pages.iter().map(|(status, page)| (status, files.root.join(page)));
+    let missing = pages.filter(|(_, page)| !page.is_file());
+    let note = |(status, page): (&u16, PathBuf)| {
+        format!("note: the page for {status} of route {:?} is not there: {}", route.path, page.display())
+    };
+    missing.map(note).collect()
 }
 
 /// Bodies that stream take half of the places of a backend, and half of one place is none.

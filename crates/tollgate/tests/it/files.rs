@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::client::get;
 use crate::example::example;
-use crate::program::App;
+use crate::program::{App, told};
 
 const ROUTE: &str = "workers = 1\n[[route]]\npath = \"/*\"\nfiles = \"public\"\n";
 
@@ -29,6 +29,19 @@ fn curl_and_wget_go_on_where_they_were_cut_off() {
         assert!(status.success(), "{client}: {status}");
         assert!(fs::read_to_string(&part).unwrap() == content, "{client}");
     }
+}
+
+#[test]
+fn a_page_of_an_error_that_is_not_there_is_noted() {
+    let errors = "[[route]]\npath = \"/*\"\nfiles = { dir = \"public\", errors = { 404 = \"404.html\", 503 = \"503.html\" } }\n";
+    let app = App::new(errors, &[("public/404.html", "none")]);
+    let page = app.path().join("public/503.html");
+    let output = app.run(&["check"]);
+    assert!(output.status.success(), "{}", told(&output));
+    let expected = format!("note: the page for 503 of route \"/*\" is not there: {}\n", page.display());
+    assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
+    fs::write(page, "later").unwrap();
+    assert!(app.run(&["check"]).stderr.is_empty());
 }
 
 #[test]

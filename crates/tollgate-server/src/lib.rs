@@ -64,9 +64,9 @@ pub use handler::{COLLECT_BODY_BYTES_MAX, HostSent, ProxySpec};
 pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};
 pub use observe::{RouteName, RouteStatus, ServerStatus, ServerWatch, WorkerStatus};
 pub use options::{
-    AnyOr, BodyPace, ConnectionLimits, CorsSpec, CrowdLimits, Etag, FilesSpec, HandlerSpec, RateKey,
-    RateSpec, RequestIds, RouteLimits, RouteSpec, ScriptAccess, ScriptFile, ServerOptions, SpoolOptions,
-    Symlinks, Traces, TryPath,
+    AnyOr, BodyPace, Bounds, ConnectionLimits, CorsSpec, CrowdLimits, Etag, FilesSpec, HandlerSpec, OwnFile,
+    RateKey, RateSpec, RequestIds, RouteLimits, RouteSpec, ScriptAccess, ScriptFile, ServerOptions,
+    SpoolOptions, Symlinks, Traces, TryPath,
 };
 pub use route::{Match, Resource, RouteTable, Routed, canonical_host};
 pub use server::Server;

@@ -11,7 +11,7 @@ use tollgate_script::{Database, HostOptions, TraceRule, Uploads};
 
 use crate::app::AppSpec;
 use crate::dev::Dev;
-pub use crate::files::{Etag, FilesSpec, Symlinks, TryPath};
+pub use crate::files::{Bounds, Etag, FilesSpec, OwnFile, Symlinks, TryPath};
 use crate::handler::ProxySpec;
 use crate::listen::ListenSpec;
 use crate::stream::{Source, StreamSpec};

@@ -1,11 +1,12 @@
 //! Files of a folder, with what HTTP says about representations: validators, conditions, ranges, codings.
 //!
-//! A request goes through the files in this order: [`answer`] has it answered, [`lookup`] finds out which file is meant, [`root`] opens it, [`resource`] makes
+//! A request goes through the files in this order: [`answer`] has it answered, [`lookup`] finds out which file is meant, [`root`] opens it where [`bounds`] let its folder lie, [`resource`] makes
 //! of it what is sent, [`cache`] keeps that for the next request, as far as [`shelf`] lets it, [`made`] has it compressed, [`digests`] has it digested, [`selected`] decides how much of it a
 //! request gets. What is not small leaves as slices of the open file, by `conn/outlet.rs`.
 //!
 //! Invariants:
 //! - nothing is opened but by the kernel's rule that it lies beneath the root, and nothing is served but regular files;
+//! - a folder that may not be served when a configuration is read is not served when it comes to its place later;
 //! - a reply is of one file: one that is replaced goes on from its old descriptor as it was, one that becomes shorter ends the
 //!   connection; one that is written in place may be read halfway, and the system does not always tell;
 //! - the worker reads what is in memory, and never waits for the content of a file: what takes longer a thread does, and the
@@ -13,6 +14,7 @@
 
 mod answer;
 mod bounded;
+mod bounds;
 mod cache;
 mod compress;
 mod digests;
@@ -36,6 +38,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 
+pub use bounds::{Bounds, OwnFile};
 use cache::Cache;
 use digests::Digests;
 pub(crate) use errand::Errand;
@@ -86,14 +89,14 @@ impl Files {
         }
     }
 
-    /// The field lines of every reply.
-    pub(crate) fn lines(&self) -> Bytes {
-        let mut lines = Vec::new();
     /// Those that scripts name: what they name is what is sent, in no other coding.
     pub(crate) fn named(spec: &FilesSpec, means: &Means) -> Self {
         Self::new(&FilesSpec { precompressed: false, ..spec.clone() }, means)
     }
 
+    /// The field lines of every reply.
+    pub(crate) fn lines(&self) -> Bytes {
+        let mut lines = Vec::new();
         self.spec.push_headers(&mut lines);
         lines.into()
     }

@@ -2,16 +2,17 @@
 //! (rule 29), never by comparing paths.
 
 use std::cell::RefCell;
-use std::fs::File;
+use std::fs::{File, canonicalize};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
 
+use super::bounds::Bounds;
 use super::look::Look;
 use super::spec::{FilesSpec, Symlinks};
 use crate::seldom::Seldom;
@@ -19,16 +20,17 @@ use crate::seldom::Seldom;
 /// How often a path is opened anew that was renamed meanwhile: the kernel cannot tell then where it leads.
 const RACES_MAX: usize = 16;
 
-/// Between two lines of the log that say that the folder is not there.
+/// Between two lines of the log that say why the folder is not served.
 const LINE_PAUSE: Duration = Duration::from_secs(10);
 
 pub(super) struct Root {
     path: PathBuf,
+    bounds: Bounds,
     resolve: ResolveFlags,
     recheck: Duration,
     /// The folder that is at the path, and when that was looked at.
     folder: RefCell<Option<(Beneath, Instant)>>,
-    /// How often there was none.
+    /// How often there was none that may be served.
     missed: Seldom,
 }
 
@@ -68,7 +70,7 @@ pub(super) enum OpenError {
     /// Nothing is there that may be served: a link, a pipe and a way out of the root count as nothing.
     #[error("nothing is there")]
     Absent,
-    /// Nothing is where the folder should be: what lies in it may be there again.
+    /// Nothing that may be served is where the folder should be: what lies in it may be there again.
     #[error("the folder is not there")]
     Rootless,
     #[error("permission denied")]
@@ -78,6 +80,15 @@ pub(super) enum OpenError {
     Busy(Errno),
     #[error("cannot be opened: {0}")]
     Broken(Errno),
+}
+
+/// Why the folder is not served.
+#[derive(Debug, thiserror::Error)]
+enum KeptOut {
+    #[error("cannot be opened: {0}")]
+    Failed(Errno),
+    #[error("{0}")]
+    Breach(String),
 }
 
 /// What tells a file from what it was, or from another at its path.
@@ -103,6 +114,7 @@ impl Root {
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         Self {
             path: spec.root.clone(),
+            bounds: spec.bounds.clone(),
             resolve: match spec.symlinks {
                 Symlinks::Refuse => beneath | ResolveFlags::NO_SYMLINKS,
                 Symlinks::Inside => beneath,
@@ -133,8 +145,8 @@ impl Root {
         {
             return Ok(beneath.clone());
         }
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = open(&self.path, flags, Mode::empty()).map_err(|error| self.miss(error, now))?;
+        // Between the steps of one look a release may take the place of another.
+        let opened = self.enter().or_else(|_| self.enter()).map_err(|kept_out| self.miss(&kept_out, now))?;
         let beneath = Beneath { folder: Arc::new(opened), resolve: self.resolve };
         *folder = Some((beneath.clone(), now));
         Ok(beneath)
@@ -145,15 +157,30 @@ impl Root {
         self.folder.borrow().as_ref().map(|(_, looked)| *looked)
     }
 
+    /// Opens the folder that the path leads to, if it may be served: a link may lead elsewhere by now.
+    fn enter(&self) -> Result<OwnedFd, KeptOut> {
+        let found = canonicalize(&self.path)
+            .map_err(|error| KeptOut::Failed(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+        if let Some(breach) = self.bounds.breach(&found) {
+            return Err(KeptOut::Breach(breach));
+        }
+        // What was looked at, and not what a link in its place leads to.
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        openat2(CWD, &found, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).map_err(KeptOut::Failed)
+    }
+
     /// Clients do not decide how often the log hears of it.
-    fn miss(&self, error: Errno, now: Instant) -> OpenError {
+    fn miss(&self, kept_out: &KeptOut, now: Instant) -> OpenError {
         self.missed.note();
         if let Some(times) = self.missed.due(now) {
-            tracing::warn!(path = %self.path.display(), times, "the folder of files cannot be opened: {error}");
+            tracing::warn!(path = %self.path.display(), times, "the folder of files cannot be served: {kept_out}");
         }
-        match error.into() {
-            OpenError::Absent => OpenError::Rootless,
-            error => error,
+        match kept_out {
+            KeptOut::Breach(_) => OpenError::Rootless,
+            KeptOut::Failed(error) => match (*error).into() {
+                OpenError::Absent => OpenError::Rootless,
+                error => error,
+            },
         }
     }
 }

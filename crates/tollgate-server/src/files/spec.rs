@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tollgate_http::push_field;
 
+use super::bounds::Bounds;
 use crate::file_slice::Passage;
 
 /// A folder that is served, and how.
@@ -12,6 +13,8 @@ use crate::file_slice::Passage;
 pub struct FilesSpec {
     /// The folder. Nothing outside of it is read, whatever lies in it.
     pub root: PathBuf,
+    /// Where it may lie.
+    pub bounds: Bounds,
     /// Names of files that stand for their folder, the first that is there.
     pub index: Vec<String>,
     /// Whether a folder without one of them is shown.
@@ -53,6 +56,7 @@ impl FilesSpec {
     pub fn new(root: PathBuf) -> Self {
         Self {
             root,
+            bounds: Bounds::default(),
             index: vec!["index.html".to_owned()],
             listing: false,
             candidates: vec![TryPath::Requested(String::new())],

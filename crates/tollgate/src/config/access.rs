@@ -53,6 +53,14 @@ pub(super) fn access_beyond<'a>(
     folders(access).into_iter().zip(folders(default)).filter_map(|(own, known)| own.filter(|_| own != known))
 }
 
+/// Has the folder that scripts of an app send files of stay in that of the app, but the one that the mount grants.
+pub(super) fn keep_inside(access: &mut ScriptAccess, granted: &ScriptAccess, folder: &Path) {
+    let granted = granted.files.as_ref().map(|files| &files.root);
+    if let Some(files) = access.files.as_mut().filter(|files| Some(&files.root) != granted) {
+        files.bounds.within = Some(folder.to_owned());
+    }
+}
+
 /// The databases of these names.
 fn readable(
     section: &Section<'_>,

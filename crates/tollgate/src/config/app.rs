@@ -13,7 +13,7 @@ use tollgate_server::{
     SourceFile, StreamSpec, canonical_host,
 };
 
-use super::access::{Reachable, access, access_beyond};
+use super::access::{Reachable, access, access_beyond, keep_inside};
 use super::env::Environment;
 use super::fault::{Fault, Faults, Place};
 use super::file::parse;
@@ -276,8 +276,9 @@ impl Bundle<'_> {
             databases: &granted.databases,
             access: granted.clone(),
         };
-        let (host, access) = script(wanted, host, &reachable);
+        let (host, mut access) = script(wanted, host, &reachable);
         check_inside(&root, access_beyond(&access, granted), &self.mount.dir);
+        keep_inside(&mut access, granted, &self.mount.dir);
         let reachable = Reachable { access, ..reachable };
         let own = Streams::read(&mut root);
         let places = self.join(&own, streams, &root);

@@ -4,9 +4,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tollgate_server::{Address, BackendOptions, ClientIdentity, Scheme, TlsError, TlsFiles, TlsOptions};
+use tollgate_server::{
+    Address, BackendOptions, ClientIdentity, OwnFile, Scheme, TlsError, TlsFiles, TlsOptions,
+};
 
-use super::own_files::OwnFile;
 use super::path::{PathTo, path};
 use super::resolved::{quoted, quoted_path};
 use super::section::Section;
@@ -105,7 +106,7 @@ fn files_of_backends(
     let mut own = Vec::new();
     for backend in backends {
         let files = backend.tls.as_ref().map(|tls| files(tls.files())).unwrap_or_default();
-        let named = |(key, path)| OwnFile::file(format!("{key} in [backend.{}]", backend.name), path);
+        let named = |(key, path)| OwnFile::new(format!("{key} in [backend.{}]", backend.name), path);
         own.extend(files.into_iter().map(named));
     }
     own

@@ -6,7 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf, absolute};
 
-use tollgate_server::{HostOptions, ScriptAccess, ServerOptions, SpoolOptions};
+use tollgate_server::{HostOptions, OwnFile, ScriptAccess, ServerOptions, SpoolOptions};
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -20,7 +20,7 @@ use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults};
 use super::log::log;
 use super::own_files::{
-    OwnFile, check_served, check_written_to, files_of_databases, files_of_scripts, files_of_sinks,
+    check_served, check_written_to, files_of_databases, files_of_scripts, files_of_sinks, keep_apart,
 };
 use super::reach::Reach;
 use super::resolved::{self, Config};
@@ -160,14 +160,14 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     }
     let Streams { specs: streams, awaited, .. } = streams;
     let sinks = sinks(&mut root, folder, &streams);
-    let mut own =
-        vec![OwnFile::folder("dir in [log]", &log.dir), OwnFile::folder("spool_dir", &written.spool.dir)];
-    own.extend(file.file_name().map(|name| OwnFile::file("the configuration", folder.join(name))));
+    let mut own = vec![OwnFile::new("dir in [log]", &log.dir), OwnFile::new("spool_dir", &written.spool.dir)];
+    own.extend(file.file_name().map(|name| OwnFile::new("the configuration", folder.join(name))));
     own.extend(files_of_sinks(&sinks));
     own.extend(files_of_databases(&databases));
     own.extend(keys_of_backends(&backends));
     own.extend(files_of_scripts(&apps.mounts, &routes.specs));
     check_served(&root, &routes, &own);
+    keep_apart(&mut routes.specs, &own);
     own.extend(certificates_of_backends(&backends));
     check_written_to(&root, &routes, &own);
     let Routes { specs: routes, .. } = routes;

@@ -1,10 +1,10 @@
 //! What the server writes and runs is for nobody to fetch, nor for scripts to write over: folders are compared where their
 //! links lead.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
-use tollgate_server::{HandlerSpec, RouteSpec};
+use tollgate_server::{FilesSpec, HandlerSpec, OwnFile, RouteSpec};
 
 use super::app::{APP_FILE, Mount};
 use super::database::ReadDatabase;
@@ -15,47 +15,14 @@ use super::sink::Sink;
 /// Below the folder of a configuration or an app: modules that scripts load.
 const MODULES: &str = "lib";
 
-/// Something of the server's own, by its name in faults.
-pub(super) struct OwnFile {
-    name: String,
-    path: PathBuf,
-    /// Where that leads.
-    found: PathBuf,
-    kind: Kind,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Folder,
-    File,
-}
-
-impl OwnFile {
-    /// A folder: nobody may have it, nor anything in it.
-    pub(super) fn folder(name: &str, path: &Path) -> Self {
-        Self { name: name.to_owned(), path: path.to_owned(), found: resolved(path), kind: Kind::Folder }
-    }
-
-    /// A file.
-    pub(super) fn file(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
-        let path = path.into();
-        Self { name: name.into(), found: resolved(&path), path, kind: Kind::File }
-    }
-
-    /// Whether it lies in a folder, or the folder in it.
-    fn is_reached_from(&self, folder: &Path) -> bool {
-        self.found.starts_with(folder) || (self.kind == Kind::Folder && folder.starts_with(&self.found))
-    }
-}
-
 /// The files of sinks.
 pub(super) fn files_of_sinks(sinks: &[Sink]) -> Vec<OwnFile> {
     let mut files = Vec::new();
     for sink in sinks {
         let name = sink.name();
-        files.extend(sink.sqlite().map(|path| OwnFile::file(format!("sqlite in [sink.{name}]"), path)));
+        files.extend(sink.sqlite().map(|path| OwnFile::new(format!("sqlite in [sink.{name}]"), path)));
         let after = sink.options.after_load.as_ref();
-        files.extend(after.map(|path| OwnFile::file(format!("after_load in [sink.{name}]"), path)));
+        files.extend(after.map(|path| OwnFile::new(format!("after_load in [sink.{name}]"), path)));
     }
     files
 }
@@ -63,18 +30,18 @@ pub(super) fn files_of_sinks(sinks: &[Sink]) -> Vec<OwnFile> {
 /// The files of databases that scripts ask.
 pub(super) fn files_of_databases(databases: &[ReadDatabase]) -> Vec<OwnFile> {
     let named = databases.iter().filter_map(|database| Some((database.name(), database.sqlite()?)));
-    named.map(|(name, path)| OwnFile::file(format!("sqlite in [database.{name}]"), path)).collect()
+    named.map(|(name, path)| OwnFile::new(format!("sqlite in [database.{name}]"), path)).collect()
 }
 
 /// The files of apps and the scripts of routes, with the folders of their modules.
 pub(super) fn files_of_scripts(mounts: &[Mount], routes: &[RouteSpec]) -> Vec<OwnFile> {
     let mut files: Vec<_> =
-        mounts.iter().map(|mount| OwnFile::file(mount.name(), mount.dir.join(APP_FILE))).collect();
+        mounts.iter().map(|mount| OwnFile::new(mount.name(), mount.dir.join(APP_FILE))).collect();
     for route in routes {
         for (file, root) in route.scripts() {
             let name = format!("the script of route {:?}", route.path);
-            files.push(OwnFile::file(name, file));
-            files.push(OwnFile::folder("the modules of scripts", &root.join(MODULES)));
+            files.push(OwnFile::new(name, file));
+            files.push(OwnFile::new("the modules of scripts", root.join(MODULES)));
         }
     }
     files
@@ -113,6 +80,25 @@ pub(super) fn check_served(root: &Section<'_>, routes: &Routes, own: &[OwnFile])
     SENT.check(root, routes, own);
 }
 
+/// Has the folders that are given out stay apart from it, whatever takes their place.
+pub(super) fn keep_apart(routes: &mut [RouteSpec], own: &[OwnFile]) {
+    let own: Arc<[OwnFile]> = own.into();
+    for route in routes {
+        let sent = route.access.files.as_deref_mut();
+        for files in served(&mut route.handler).into_iter().chain(sent) {
+            files.bounds.own = own.clone();
+        }
+    }
+}
+
+/// The files that a handler serves.
+pub(super) fn served(handler: &mut HandlerSpec) -> Option<&mut FilesSpec> {
+    match handler {
+        HandlerSpec::Files(files) => Some(files),
+        _ => None,
+    }
+}
+
 /// Tells which routes have scripts that may write over what is the server's own.
 pub(super) fn check_written_to(root: &Section<'_>, routes: &Routes, own: &[OwnFile]) {
     WRITTEN_TO.check(root, routes, own);
@@ -125,7 +111,7 @@ impl Folders {
         for (route, place) in routes.specs.iter().zip(&routes.places) {
             let Some(folder) = (self.of)(route).filter(|folder| !told.contains(folder)) else { continue };
             told.push(folder);
-            let reached = reached_from(folder, own);
+            let reached = OwnFile::reached_from(own, folder);
             if !reached.is_empty() {
                 let Self { key, never, .. } = self;
                 let (path, folder, reached) = (&route.path, folder.display(), reached.join(", "));
@@ -135,26 +121,5 @@ impl Folders {
                 root.add_faults(vec![place.fault(text)]);
             }
         }
-    }
-}
-
-/// What lies in a folder or around it, each by its first name.
-fn reached_from(folder: &Path, own: &[OwnFile]) -> Vec<String> {
-    let folder = resolved(folder);
-    let mut known = Vec::new();
-    let reached = own.iter().filter(|own| own.is_reached_from(&folder)).filter(|own| {
-        let is_new = !known.contains(&&own.path);
-        known.push(&own.path);
-        is_new
-    });
-    reached.map(|own| format!("{} ({})", own.name, own.path.display())).collect()
-}
-
-/// Where a path leads, as far as it is there.
-fn resolved(path: &Path) -> PathBuf {
-    let there = path.ancestors().find_map(|above| Some((above, fs::canonicalize(above).ok()?)));
-    match there {
-        Some((above, found)) => path.strip_prefix(above).map_or(found.clone(), |rest| found.join(rest)),
-        None => path.to_owned(),
     }
 }

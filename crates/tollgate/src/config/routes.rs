@@ -7,11 +7,12 @@ use tollgate_server::{
     StreamSpec, canonical_host,
 };
 
-use super::access::{Reachable, access, access_beyond};
+use super::access::{Reachable, access, access_beyond, keep_inside};
 use super::app::{check_inside, own_path};
 use super::cors::cors;
 use super::fault::{Place, did_you_mean};
 use super::handler::{handler, scripts_beside};
+use super::own_files::served;
 use super::reach::Reach;
 use super::route::{conflicts, is_host, path_problem};
 use super::route_limits::route_limits;
@@ -90,17 +91,17 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     };
     let methods = methods(&mut section, "methods in [[route]]");
     let stream = stream(&mut section, defaults.streams);
-    let handler = handler(&mut section, defaults);
+    let mut handler = handler(&mut section, defaults);
     if let (Some(HandlerSpec::Files(_)), Some(path)) = (&handler, &path)
         && !path.value.ends_with("/*")
     {
         let text = format!("path is {:?}, allowed with files is one that ends in \"/*\"", path.value);
         section.fault_at(&path.span, text);
     }
-    if let (Some(HandlerSpec::Proxy(proxy)), Some(path)) = (&handler, &path)
     if let (Some(HandlerSpec::Files(_)), Some(methods)) = (&handler, methods) {
         check_reads(&section, methods);
     }
+    if let (Some(HandlerSpec::Proxy(proxy)), Some(path)) = (&handler, &path)
         && proxy.strip_prefix
         && !path.value.ends_with("/*")
     {
@@ -127,7 +128,7 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
         section.fault_of("after", "after in [[route]] stands beside collect, allowed with script, files and reply: what collect replies comes of its records");
     }
     let is_scripted = matches!(handler, Some(HandlerSpec::Script { .. })) || !before.is_empty();
-    let access =
+    let mut access =
         if is_scripted { access(&mut section, &defaults.reachable) } else { ScriptAccess::default() };
     if path.as_ref().is_some_and(|path| path.value == RouteSpec::ASTERISK) {
         check_asterisk(&section, methods, handler.as_ref());
@@ -138,6 +139,10 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
         let own = handler.as_ref().and_then(own_path).into_iter().chain(scripts);
         let folders = access_beyond(&access, &defaults.reachable.access);
         check_inside(&section, own.chain(folders), defaults.folder);
+        keep_inside(&mut access, &defaults.reachable.access, defaults.folder);
+        if let Some(files) = handler.as_mut().and_then(served) {
+            files.bounds.within = Some(defaults.folder.to_owned());
+        }
     }
     section.finish();
     let (path, handler) = (path?.value, handler?);
@@ -158,11 +163,6 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     })
 }
 
-/// The path `*` is that of `OPTIONS *`.
-fn check_asterisk(section: &Section<'_>, methods: Option<Methods>, handler: Option<&HandlerSpec>) {
-    let options = Methods::from_iter([Method::Options]);
-    if let Some(methods) = methods.filter(|methods| *methods != options) {
-        section.fault(format!(
 /// A file answers who reads it: whatever else was asked would get it, too.
 fn check_reads(section: &Section<'_>, methods: Methods) {
     if methods.iter().any(|method| !matches!(method, Method::Get | Method::Head)) {
@@ -171,6 +171,11 @@ fn check_reads(section: &Section<'_>, methods: Methods) {
     }
 }
 
+/// The path `*` is that of `OPTIONS *`.
+fn check_asterisk(section: &Section<'_>, methods: Option<Methods>, handler: Option<&HandlerSpec>) {
+    let options = Methods::from_iter([Method::Options]);
+    if let Some(methods) = methods.filter(|methods| *methods != options) {
+        section.fault(format!(
             "methods of path \"*\" are {methods}, allowed is OPTIONS: it is the server itself"
         ));
     }

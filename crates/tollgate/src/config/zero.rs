@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate_log::{ColumnType, Level, LogOptions};
 use tollgate_server::{
     BodyPace, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec, HandlerSpec, HostOptions,
-    RequestIds, RouteSpec, ScriptAccess, ServerOptions, Source, SpoolOptions, StreamSpec, Traces,
+    OwnFile, RequestIds, RouteSpec, ScriptAccess, ServerOptions, Source, SpoolOptions, StreamSpec, Traces,
     TrustedProxies, UnknownFields,
 };
 
@@ -17,6 +17,7 @@ use super::access::uploads;
 use super::admin::Admin;
 use super::app::APP_FILE;
 use super::fault::{ConfigError, Fault};
+use super::own_files::{files_of_scripts, files_of_sinks, keep_apart};
 use super::resolved::{self, Config};
 use super::route::{conflicts, path_problem};
 use super::sink::{LoadRules, Sink};
@@ -34,7 +35,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     let mut log = LogOptions::new(&folder.join(resolved::LOG_DIR));
     log.node = resolved::host_name();
     log.reserve_bytes = resolved::reserve_bytes(&log, resolved::reserve_wanted(&log));
-    let routes = routes(&folder, 0, &access(ScriptAccess::default(), &folder, &log), &mut faults);
+    let mut routes = routes(&folder, 0, &access(ScriptAccess::default(), &folder, &log), &mut faults);
     if routes.is_empty() && faults.is_empty() {
         let text = format!(
             "neither {FILE_NAME} nor {APP_FILE} nor routes/*.luau nor public/ in this folder: nothing to serve"
@@ -45,6 +46,11 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
         return Err(ConfigError { faults });
     }
     let spool_dir = folder.join(resolved::SPOOL_DIR);
+    let sinks = vec![Sink::default_in(&folder)];
+    let mut own = vec![OwnFile::new("dir in [log]", &log.dir), OwnFile::new("spool_dir", &spool_dir)];
+    own.extend(files_of_sinks(&sinks));
+    own.extend(files_of_scripts(&[], &routes));
+    keep_apart(&mut routes, &own);
     Ok(Config {
         source: dir.to_owned(),
         body_bytes_max: resolved::BODY_BYTES_MAX,
@@ -75,7 +81,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
         log,
         load: LoadRules::default(),
         databases: Vec::new(),
-        sinks: vec![Sink::default_in(&folder)],
+        sinks,
         awaited: Vec::new(),
         mounts: Vec::new(),
         text: None,

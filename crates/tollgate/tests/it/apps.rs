@@ -1,6 +1,7 @@
 //! Apps: mounted several times, changed and taken away while they serve, each by itself.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -119,6 +120,53 @@ fn an_app_is_served_below_each_of_its_mounts_with_state_of_its_own() {
         ["/deep/er/count 1", "/shop/count 1", "/shop/count 2"],
         "mounts of one folder have one table"
     );
+}
+
+#[test]
+fn a_link_that_leads_out_of_its_app_while_it_serves_is_followed_no_more_than_at_a_reload() {
+    let app = site(&(mount("/shop", "shop") + "[[route]]\npath = \"/*\"\nfiles = \"public\"\n"));
+    let shop = app.path().join("shop");
+    app.write("shop/releases/2/page.txt", "the second");
+    app.write("elsewhere/page.txt", "nobody is to see this");
+    let server = app.start();
+    let mut client = server.connect();
+    let mut wait_for = |path: &str, status: u16, content: &str| {
+        eventually(path, || {
+            let reply = client.get(path).unwrap();
+            assert_ne!(reply.content, "nobody is to see this");
+            ((reply.status, reply.content.as_str()) == (status, content)).then_some(())
+        });
+    };
+    let lead = |to: &str| {
+        let (link, next) = (shop.join("public"), shop.join("next"));
+        symlink(to, &next).unwrap();
+        fs::rename(next, link).unwrap();
+    };
+    wait_for("/shop/public/page.txt", 200, "a page of shop");
+    fs::rename(shop.join("public"), shop.join("releases/1")).unwrap();
+    lead("releases/1");
+    wait_for("/shop/public/page.txt", 200, "a page of shop");
+    // Another release, by a name that begins at the root of the disk.
+    lead(shop.join("releases/2").to_str().unwrap());
+    wait_for("/shop/public/page.txt", 200, "the second");
+    lead("../elsewhere");
+    wait_for("/shop/public/page.txt", 503, "the file cannot be opened now\n");
+    assert!(server.has_logged("is outside of the app, allowed is what lies in its folder"));
+    lead("releases/2");
+    wait_for("/shop/public/page.txt", 200, "the second");
+
+    // The server itself serves what is anywhere, but not its own.
+    let public = app.path().join("public");
+    wait_for("/", 200, "the server itself");
+    for own in [".", "data", "data/log", "shop"] {
+        fs::rename(&public, app.path().join("old")).unwrap();
+        symlink(own, &public).unwrap();
+        wait_for("/index.html", 503, "the file cannot be opened now\n");
+        fs::remove_file(&public).unwrap();
+        fs::rename(app.path().join("old"), &public).unwrap();
+        wait_for("/", 200, "the server itself");
+    }
+    assert!(server.stop().1.contains("apart from what nobody may fetch: "));
 }
 
 #[test]

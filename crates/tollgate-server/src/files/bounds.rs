@@ -1,0 +1,74 @@
+//! Where a folder that is served may lie: wherever links lead, it stays in the folder of its app, and apart from what the server
+//! writes and runs. That holds when a configuration is read, and whenever the folder is looked up again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What holds of a folder that is served, whatever takes its place.
+#[derive(Debug, Clone, Default)]
+pub struct Bounds {
+    /// The folder that it lies in: that of its app.
+    pub within: Option<PathBuf>,
+    /// What it neither holds nor lies in.
+    pub own: Arc<[OwnFile]>,
+}
+
+/// A file or a folder of the server's own, by its name in faults.
+#[derive(Debug, Clone)]
+pub struct OwnFile {
+    name: String,
+    path: PathBuf,
+    /// Where that leads.
+    found: PathBuf,
+}
+
+impl Bounds {
+    /// What is wrong with a folder, by its path without links. None: it may be served.
+    pub(super) fn breach(&self, found: &Path) -> Option<String> {
+        if let Some(within) = &self.within
+            && !fs::canonicalize(within).is_ok_and(|within| found.starts_with(within))
+        {
+            let (found, within) = (found.display(), within.display());
+            return Some(format!(
+                "{found} is outside of the app, allowed is what lies in its folder: {within}"
+            ));
+        }
+        let reached = OwnFile::reached(&self.own, found);
+        let (found, reached) = (found.display(), (!reached.is_empty()).then(|| reached.join(", "))?);
+        Some(format!("{found} is not apart from what nobody may fetch: {reached}"))
+    }
+}
+
+impl OwnFile {
+    /// What is at a path, or will be.
+    pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        Self { name: name.into(), found: resolved(&path), path }
+    }
+
+    /// What of `own` lies in a folder or around it, wherever links lead, each by its first name.
+    pub fn reached_from(own: &[Self], folder: &Path) -> Vec<String> {
+        Self::reached(own, &resolved(folder))
+    }
+
+    fn reached(own: &[Self], found: &Path) -> Vec<String> {
+        let mut known = Vec::new();
+        let is_reached = |own: &&Self| own.found.starts_with(found) || found.starts_with(&own.found);
+        let reached = own.iter().filter(is_reached).filter(|own| {
+            let is_new = !known.contains(&&own.path);
+            known.push(&own.path);
+            is_new
+        });
+        reached.map(|own| format!("{} ({})", own.name, own.path.display())).collect()
+    }
+}
+
+/// Where a path leads, as far as it is there.
+fn resolved(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|above| Some((above, fs::canonicalize(above).ok()?)));
+    match there {
+        Some((above, found)) => path.strip_prefix(above).map_or(found.clone(), |rest| found.join(rest)),
+        None => path.to_owned(),
+    }
+}

@@ -48,16 +48,6 @@ pub(super) struct Heads {
     pub(super) lines_without_content: Bytes,
 }
 
-/// How many representations a path has.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Forms {
-    One,
-    /// What lies beside the file comes and goes.
-    OneForNow,
-    /// A reply depends on what the client accepts.
-    Several,
-}
-
 /// What representations of one path share.
 #[derive(PartialEq, Eq)]
 pub(super) struct Common {
@@ -67,7 +57,8 @@ pub(super) struct Common {
     /// How long it stays fresh, if replies say until when.
     fresh_s: Option<u32>,
     etag: Etag,
-    forms: Forms,
+    /// Whether a reply depends on what the client accepts.
+    varies: bool,
 }
 
 impl Representation {
@@ -149,7 +140,7 @@ impl Representation {
                 lines: self.common.lines.clone(),
                 fresh_s: self.common.fresh_s,
                 etag: self.common.etag,
-                forms: self.common.forms,
+                varies: self.common.varies,
             }),
         };
         let one = Self {
@@ -217,7 +208,7 @@ impl Representation {
     pub(super) fn validators_of_ranges<'a>(&self, heads: &'a Heads) -> Validators<'a> {
         let validators = self.validators(heads);
         Validators {
-            modified_s: validators.modified_s.filter(|_| self.common.forms == Forms::One),
+            modified_s: validators.modified_s.filter(|_| !self.common.varies),
             ..validators
         }
     }
@@ -272,18 +263,18 @@ impl Heads {
 }
 
 impl Common {
-    pub(super) fn new(content_type: String, forms: Forms, spec: &FilesSpec) -> Self {
+    pub(super) fn new(content_type: String, varies: bool, spec: &FilesSpec) -> Self {
         let mut lines = Vec::new();
         let cache_control = for_type(&spec.cache_control, &content_type);
         if let Some(value) = cache_control {
             push_field(&mut lines, b"Cache-Control", value.as_bytes());
         }
         let fresh_s = cache_control.filter(|_| spec.expires).and_then(max_age_s);
-        if forms == Forms::Several {
+        if varies {
             push_field(&mut lines, b"Vary", b"Accept-Encoding");
         }
         spec.push_headers(&mut lines);
-        Self { content_type, lines, fresh_s, etag: spec.etag, forms }
+        Self { content_type, lines, fresh_s, etag: spec.etag, varies }
     }
 }
 

@@ -10,7 +10,7 @@ use super::compress::Coding;
 use super::look::Look;
 use super::made::Made;
 use super::media::content_type;
-use super::representation::{Common, Forms, Representation};
+use super::representation::{Common, Representation};
 use super::root::{OpenError, Root};
 use super::source::{Content, Source};
 use super::spec::FilesSpec;
@@ -50,12 +50,7 @@ impl Resource {
             let coded: Vec<_> = coded.filter_map(Result::transpose).collect::<Result<_, _>>()?;
             let content_type = content_type(path, spec);
             let is_compressed = made.takes(&content_type, plain.stamp.len);
-            let forms = match spec.precompressed {
-                _ if is_compressed || !coded.is_empty() => Forms::Several,
-                true => Forms::OneForNow,
-                false => Forms::One,
-            };
-            let common = Rc::new(Common::new(content_type, forms, spec));
+            let common = Rc::new(Common::new(content_type, is_compressed || !coded.is_empty(), spec));
             let make = |source| Representation::open(source, &common, spec, before, look);
             if let Some(plain) = make(plain)
                 && let Some(coded) = coded.into_iter().map(make).collect()

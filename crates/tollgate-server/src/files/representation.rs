@@ -207,10 +207,7 @@ impl Representation {
     /// 9110 section 8.8.1).
     pub(super) fn validators_of_ranges<'a>(&self, heads: &'a Heads) -> Validators<'a> {
         let validators = self.validators(heads);
-        Validators {
-            modified_s: validators.modified_s.filter(|_| !self.common.varies),
-            ..validators
-        }
+        Validators { modified_s: validators.modified_s.filter(|_| !self.common.varies), ..validators }
     }
 
     pub(super) fn coding(&self) -> Option<&'static str> {

@@ -42,6 +42,7 @@ use crate::sqlite_files::SqliteFiles;
 use bind::timestamp_text;
 use chunk::Chunk;
 use keys::Keys;
+use retry::RetryError;
 use sync::{left_wal, sync_wal};
 use table::{EnsureError, ensure};
 
@@ -361,7 +362,10 @@ impl Sink for SqliteSink {
 
     fn retry_rejects(&mut self) -> Result<Retried, SinkError> {
         let retried = retry::retry(&self.connection, &self.name, &mut self.keys);
-        let retried = retried.map_err(self.failed("try rejects again"))?;
+        let retried = retried.map_err(|error| match error {
+            RetryError::Database(error) => self.failed("try rejects again")(error),
+            RetryError::RolledBack(table) => SinkError::RolledBack { table },
+        })?;
         self.check_files()?;
         Ok(retried)
     }

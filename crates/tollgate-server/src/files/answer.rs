@@ -53,6 +53,10 @@ impl Files {
     /// What to wait for first.
     fn answer(&self, request: &Request, begun: Instant, errand: Option<&Errand>) -> Result<Reply, Wait> {
         let look = Look::of(request, begun, errand);
+        if !matches!(request.head.method(), Method::Get | Method::Head) {
+            let reply = Reply::text(StatusCode::METHOD_NOT_ALLOWED, "a file is read by GET and HEAD");
+            return Ok(self.with_page(reply.with("Allow", "GET, HEAD".to_owned()), look));
+        }
         if let Some(one) = errand.and_then(Errand::digested) {
             return self.represent(one, request, look, errand);
         }

@@ -19,7 +19,7 @@ pub struct Bounds {
 pub struct OwnFile {
     name: String,
     path: PathBuf,
-    /// Where that leads.
+    /// Where that led when it was named.
     found: PathBuf,
 }
 
@@ -54,7 +54,9 @@ impl OwnFile {
 
     fn reached(own: &[Self], found: &Path) -> Vec<String> {
         let mut known = Vec::new();
-        let is_reached = |own: &&Self| own.found.starts_with(found) || found.starts_with(&own.found);
+        let meet = |own: &Path| own.starts_with(found) || found.starts_with(own);
+        // Where it leads now is another place, after a release took the place of the one before: both are its own.
+        let is_reached = |own: &&Self| meet(&own.found) || meet(&resolved(&own.path));
         let reached = own.iter().filter(is_reached).filter(|own| {
             let is_new = !known.contains(&&own.path);
             known.push(&own.path);

@@ -2,14 +2,15 @@
 //! (rule 29), never by comparing paths.
 
 use std::cell::RefCell;
-use std::fs::{File, canonicalize};
+use std::fs::{self, File, canonicalize};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2};
 use rustix::io::Errno;
 
 use super::bounds::Bounds;
@@ -23,6 +24,9 @@ const RACES_MAX: usize = 16;
 /// Between two lines of the log that say why the folder is not served.
 const LINE_PAUSE: Duration = Duration::from_secs(10);
 
+/// For so long a folder may be served that may be, unless its path leads elsewhere: what it must not hold moves seldom.
+const BOUNDS_HOLD: Duration = Duration::from_millis(500);
+
 pub(super) struct Root {
     path: PathBuf,
     bounds: Bounds,
@@ -30,6 +34,8 @@ pub(super) struct Root {
     recheck: Duration,
     /// The folder that is at the path, and when that was looked at.
     folder: RefCell<Option<(Beneath, Instant)>>,
+    /// Where it was last that it may be served, and when that was looked at.
+    allowed: RefCell<Option<(PathBuf, Instant)>>,
     /// How often there was none that may be served.
     missed: Seldom,
 }
@@ -121,6 +127,7 @@ impl Root {
             },
             recheck: spec.recheck,
             folder: RefCell::new(None),
+            allowed: RefCell::new(None),
             missed: Seldom::new(LINE_PAUSE),
         }
     }
@@ -145,8 +152,7 @@ impl Root {
         {
             return Ok(beneath.clone());
         }
-        // Between the steps of one look a release may take the place of another.
-        let opened = self.enter().or_else(|_| self.enter()).map_err(|kept_out| self.miss(&kept_out, now))?;
+        let opened = self.enter(now).map_err(|kept_out| self.miss(&kept_out, now))?;
         let beneath = Beneath { folder: Arc::new(opened), resolve: self.resolve };
         *folder = Some((beneath.clone(), now));
         Ok(beneath)
@@ -158,15 +164,23 @@ impl Root {
     }
 
     /// Opens the folder that the path leads to, if it may be served: a link may lead elsewhere by now.
-    fn enter(&self) -> Result<OwnedFd, KeptOut> {
-        let found = canonicalize(&self.path)
+    fn enter(&self, now: Instant) -> Result<OwnedFd, KeptOut> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = open(&self.path, flags, Mode::empty()).map_err(KeptOut::Failed)?;
+        let found = path_of(&folder)
+            .or_else(|_| canonicalize(&self.path))
             .map_err(|error| KeptOut::Failed(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+        match &*self.allowed.borrow() {
+            Some((allowed, at)) if *allowed == found && now.saturating_duration_since(*at) < BOUNDS_HOLD => {
+                return Ok(folder);
+            }
+            _ => {}
+        }
         if let Some(breach) = self.bounds.breach(&found) {
             return Err(KeptOut::Breach(breach));
         }
-        // What was looked at, and not what a link in its place leads to.
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        openat2(CWD, &found, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).map_err(KeptOut::Failed)
+        *self.allowed.borrow_mut() = Some((found, now));
+        Ok(folder)
     }
 
     /// Clients do not decide how often the log hears of it.
@@ -183,6 +197,11 @@ impl Root {
             },
         }
     }
+}
+
+/// Where an open folder is, by a path without links (proc_pid_fd(5)).
+fn path_of(folder: &OwnedFd) -> io::Result<PathBuf> {
+    fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd()))
 }
 
 impl Beneath {

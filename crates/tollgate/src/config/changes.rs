@@ -19,7 +19,7 @@ const NAMED: [&str; 4] = ["backend", "database", "sink", "stream"];
 const THERE: &str = "there";
 
 /// Tables in which a value may be a secret: what is sent to backends and clients.
-const KEPT_TO_ITSELF: [&str; 3] = [".set_headers.", ".set_reply_headers.", ".reply.body"];
+const KEPT_TO_ITSELF: [&str; 4] = [".set_headers.", ".set_reply_headers.", ".files.headers.", ".reply.body"];
 
 /// One key that differs. None: it is not there.
 #[derive(Debug, Clone, PartialEq, Eq)]

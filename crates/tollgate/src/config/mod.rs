@@ -77,8 +77,8 @@ impl Config {
             return None;
         }
         let written = if path.is_dir() { written_in(path) } else { path.to_owned() };
-        let text = fs::read_to_string(&written).ok()?;
-        file::log_dir(&written, &text, &|name| std::env::var(name).ok())
+        let text = fs::read(&written).ok()?;
+        file::log_dir(&written, &String::from_utf8_lossy(&text), &|name| std::env::var(name).ok())
     }
 
     /// Reads what a server is to serve by. Who only loads or asks needs no routes.

@@ -98,9 +98,6 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
         let text = format!("path is {:?}, allowed with files is one that ends in \"/*\"", path.value);
         section.fault_at(&path.span, text);
     }
-    if let (Some(HandlerSpec::Files(_)), Some(methods)) = (&handler, methods) {
-        check_reads(&section, methods);
-    }
     if let (Some(HandlerSpec::Proxy(proxy)), Some(path)) = (&handler, &path)
         && proxy.strip_prefix
         && !path.value.ends_with("/*")
@@ -124,6 +121,9 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     let limits = route_limits(&mut section);
     let before = scripts_beside(&mut section, "before", defaults.folder);
     let after = scripts_beside(&mut section, "after", defaults.folder);
+    if let (Some(HandlerSpec::Files(_)), Some(methods), []) = (&handler, methods, &*before) {
+        check_reads(&section, methods);
+    }
     if matches!(handler, Some(HandlerSpec::Collect)) && !after.is_empty() {
         section.fault_of("after", "after in [[route]] stands beside collect, allowed with script, files and reply: what collect replies comes of its records");
     }
@@ -163,10 +163,12 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     })
 }
 
-/// A file answers who reads it: whatever else was asked would get it, too.
+/// A file answers who reads it, and nobody else unless a script does before it comes to that.
 fn check_reads(section: &Section<'_>, methods: Methods) {
     if methods.iter().any(|method| !matches!(method, Method::Get | Method::Head)) {
-        let text = format!("methods in [[route]] are {methods}, allowed with files are GET and HEAD");
+        let text = format!(
+            "methods in [[route]] are {methods}, allowed with files are GET and HEAD, and others with before"
+        );
         section.fault_of("methods", text);
     }
 }

@@ -1,11 +1,12 @@
 //! Files as the whole program serves them: to the clients that people have, from disks that are slow or broken, beside a script.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use crate::client::get;
 use crate::example::example;
-use crate::program::{App, told};
+use crate::program::{App, eventually, told};
 
 const ROUTE: &str = "workers = 1\n[[route]]\npath = \"/*\"\nfiles = \"public\"\n";
 
@@ -103,6 +104,44 @@ fn a_system_that_cannot_open_beneath_a_folder_is_told_of_before_the_start() {
         assert!(log.contains("tollgate.toml:6:9: files is \"public\", but no file can be opened"), "{log}");
         assert!(log.contains("openat2 of Linux 5.6"), "{log}");
     }
+}
+
+#[test]
+fn what_a_release_runs_is_not_served_by_the_next_one() {
+    let routes = "[[route]]\npath = \"/*\"\nfiles = \"current/public\"\n[[route]]\npath = \"/run\"\nscript = \"current/scripts/run.luau\"\n";
+    let page = "a page";
+    let run = "return function() return 'ran' end";
+    let app = App::new(routes, &[]);
+    for release in ["r1", "r2"] {
+        app.write(&format!("{release}/scripts/run.luau"), run);
+    }
+    app.write("r1/public/page.txt", page);
+    app.write("r2/scripts/page.txt", "nobody is to see this");
+    symlink("scripts", app.path().join("r2/public")).unwrap();
+    let (current, next) = (app.path().join("current"), app.path().join("next"));
+    symlink("r1", &current).unwrap();
+    let server = app.start();
+    let mut client = server.connect();
+    assert_eq!(client.get("/page.txt").unwrap().content, page);
+    symlink("r2", &next).unwrap();
+    fs::rename(next, &current).unwrap();
+    let refused =
+        eventually("another folder", || client.get("/page.txt").filter(|reply| reply.content != page));
+    assert_eq!((refused.status, client.get("/run.luau").unwrap().status), (503, 503));
+    assert!(server.stop().1.contains("apart from what nobody may fetch: "));
+}
+
+#[test]
+fn a_file_is_read_by_get_and_head_whatever_a_script_before_it_answers() {
+    let route = "[[route]]\npath = \"/*\"\nfiles = \"public\"\nbefore = [\"take.luau\"]\nmethods = [\"GET\", \"POST\"]\n";
+    let take = "return function(req) if req.path == '/taken' and req.method == 'POST' then return { status = 201 } end end";
+    let app = App::new(route, &[("public/a", "a"), ("take.luau", take)]);
+    let server = app.start();
+    let mut client = server.connect();
+    assert_eq!(client.get("/a").unwrap().content, "a");
+    assert_eq!(client.post("/taken", "").unwrap().status, 201);
+    let reply = client.post("/a", "").unwrap();
+    assert_eq!((reply.status, reply.field("allow")), (405, Some("GET, HEAD")));
 }
 
 #[test]

@@ -206,3 +206,23 @@ fn a_gap_is_told_by_each_run_until_its_records_are_given_up_or_found() {
     assert_eq!(site.load().filled, missing, "what turns up is loaded all the same");
     assert_eq!(only_row(&site.audit()).missing, 0);
 }
+
+#[test]
+fn a_trigger_that_ends_the_transaction_of_a_retry_leaves_all_as_it_was() {
+    let site = Site::new();
+    site.write_visits(0..10);
+    let refuse = "CREATE TABLE visits (n INTEGER, path TEXT, seq INTEGER UNIQUE); \
+         CREATE TRIGGER refuses BEFORE INSERT ON visits BEGIN SELECT RAISE(ABORT, 'not yet'); END";
+    site.connect().execute_batch(refuse).unwrap();
+    site.load();
+    let trigger = "DROP TRIGGER refuses; \
+         CREATE TRIGGER ends AFTER INSERT ON visits WHEN new.n = 5 BEGIN SELECT RAISE(ROLLBACK, 'no'); END;";
+    site.connect().execute_batch(trigger).unwrap();
+    let error = site.sink().retry_rejects().unwrap_err();
+    assert!(error.to_string().contains("use RAISE(ABORT)"), "{error}");
+    let count = |rows: &[AuditRow]| (only_row(rows).loaded, only_row(rows).rejected);
+    assert_eq!((site.numbers().len(), count(&site.audit())), (0, (0, 10)));
+    site.connect().execute_batch("DROP TRIGGER ends").unwrap();
+    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 10, duplicates: 0, kept: 0 });
+    assert_eq!((site.numbers(), count(&site.audit())), ((0..10).collect(), (10, 0)));
+}

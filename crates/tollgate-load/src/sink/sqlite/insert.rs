@@ -30,8 +30,10 @@ impl RowError {
 
 /// The tables that have triggers.
 pub(super) fn tables_with_triggers(connection: &Connection) -> Result<Vec<String>, Error> {
-    let mut statement =
-        connection.prepare_cached("SELECT DISTINCT tbl_name FROM sqlite_schema WHERE type = 'trigger'")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT tbl_name FROM sqlite_schema WHERE type = 'trigger' \
+         UNION SELECT tbl_name FROM sqlite_temp_schema WHERE type = 'trigger'",
+    )?;
     statement.query_map([], |row| row.get(0))?.collect()
 }
 

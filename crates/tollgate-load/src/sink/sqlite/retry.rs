@@ -17,12 +17,22 @@ use crate::sink::{self, Fate, RETRIED_AT_ONCE, Retried};
 
 type Reject = sink::Reject<String>;
 
+/// Why rejects were not tried to the end.
+#[derive(Debug)]
+pub(super) enum RetryError {
+    Database(rusqlite::Error),
+    /// A trigger of this table ended the transaction, and with it what was done for the rejects before.
+    RolledBack(String),
+}
+
+impl From<rusqlite::Error> for RetryError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
 /// Tries all rejects of a sink, so many in one transaction, each once.
-pub(super) fn retry(
-    connection: &Connection,
-    sink: &str,
-    keys: &mut Keys,
-) -> Result<Retried, rusqlite::Error> {
+pub(super) fn retry(connection: &Connection, sink: &str, keys: &mut Keys) -> Result<Retried, RetryError> {
     let mut retried = Retried::default();
     let mut after = (String::new(), 0);
     loop {
@@ -44,22 +54,30 @@ fn try_again(
     sink: &str,
     keys: &mut Keys,
     reject: &Reject,
-) -> Result<Fate, rusqlite::Error> {
+) -> Result<Fate, RetryError> {
     let sequence = Sequence(reject.sequence.cast_unsigned());
     let of = Claimant { log_text: &reject.log, sequence, stream: &reject.stream };
     let key = reject.key.as_ref().map(KeptKey::key);
     if let Some(key) = key
         && !keys.claim(connection, key, of)?
     {
-        return settle(connection, sink, reject, "duplicates").map(|()| Fate::Duplicate);
+        settle(connection, sink, reject, "duplicates")?;
+        return Ok(Fate::Duplicate);
     }
     match insert(connection, reject) {
-        Ok(()) => settle(connection, sink, reject, "loaded").map(|()| Fate::Loaded),
+        Ok(()) => {
+            settle(connection, sink, reject, "loaded")?;
+            Ok(Fate::Loaded)
+        }
+        Err(RowError::Refused(_)) if connection.is_autocommit() => {
+            Err(RetryError::RolledBack(reject.stream.clone()))
+        }
         Err(RowError::Refused(reason)) => {
             key.map_or(Ok(()), |key| Keys::give_back(connection, key, of))?;
-            keep(connection, sink, reject, &reason).map(|()| Fate::Kept)
+            keep(connection, sink, reject, &reason)?;
+            Ok(Fate::Kept)
         }
-        Err(RowError::Database(error)) => Err(error),
+        Err(RowError::Database(error)) => Err(error.into()),
     }
 }
 

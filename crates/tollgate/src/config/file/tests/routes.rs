@@ -198,7 +198,7 @@ fn faults_of_files_are_told() {
         &(route("/*", "\"no-such\"") + "methods = [\"GET\", \"POST\", \"OPTIONS\"]\n"),
         &[
             "t.toml:3:9: files is \"no-such\", which is no folder: looked for no-such",
-            "t.toml:4:11: methods in [[route]] are GET, POST, OPTIONS, allowed with files are GET and HEAD",
+            "t.toml:4:11: methods in [[route]] are GET, POST, OPTIONS, allowed with files are GET and HEAD, and others with before",
         ],
     );
     check(

@@ -16,7 +16,7 @@ use tollgate_log::{DiskStorage, Log, LogOptions};
 use super::*;
 use crate::conn::{self, Origin, Plain};
 use crate::crowd::{Crowd, Held};
-use crate::files::FilesSpec;
+use crate::files::{Etag, FilesSpec};
 use crate::observe::WorkerCells;
 use crate::options::tests::options;
 use crate::options::{HandlerSpec, RouteSpec, ScriptFile};
@@ -53,7 +53,8 @@ impl Bench {
             fs::write(&file, format!("return function() {body} end")).unwrap();
             let handler = HandlerSpec::Script { file, root: folder.path().to_owned() };
             let mut route = RouteSpec::new(path, handler);
-            route.access.files = Some(Box::new(FilesSpec::new(folder.path().to_owned())));
+            route.access.files =
+                Some(Box::new(FilesSpec { etag: Etag::Content, ..FilesSpec::new(folder.path().to_owned()) }));
             route.after.extend(after.map(|body| {
                 let file = folder.path().join("after.luau");
                 fs::write(&file, format!("return function() {body} end")).unwrap();
@@ -61,7 +62,8 @@ impl Bench {
             }));
             options.routes.push(route);
         }
-        fs::write(folder.path().join("file"), "of a file").unwrap();
+        // So long that a thread digests it.
+        fs::write(folder.path().join("file"), "x".repeat(20_000)).unwrap();
         let log = LogOptions::new(&folder.path().join("log"));
         let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |_| {}).unwrap();
         let (crowd, _) = Crowd::new(&options.crowd, 1).unwrap();

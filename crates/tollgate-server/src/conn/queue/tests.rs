@@ -1,6 +1,7 @@
 //! For which routes the scripts of a connection count in the lane.
 
 use std::fs;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use tollgate_log::{DiskStorage, Log, LogOptions};
 use super::*;
 use crate::conn::{self, Origin, Plain};
 use crate::crowd::{Crowd, Held};
-use crate::files::{Etag, FilesSpec};
+use crate::files::FilesSpec;
 use crate::observe::WorkerCells;
 use crate::options::tests::options;
 use crate::options::{HandlerSpec, RouteSpec, ScriptFile};
@@ -39,11 +40,11 @@ struct Bench {
 impl Bench {
     /// Routes by path, each with what its script does.
     fn new(routes: &[(&str, &str)]) -> Self {
-        Self::with_after(routes, None)
+        Self::with(routes, |_, _| {})
     }
 
-    /// The same, and each reply is told to a script that does this.
-    fn with_after(routes: &[(&str, &str)], after: Option<&str>) -> Self {
+    /// The same, with what is made of these routes.
+    fn with(routes: &[(&str, &str)], tune: impl FnOnce(&mut Vec<RouteSpec>, &Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut options = options();
         options.crowd.queue_age_max = FOR_EVER;
@@ -52,18 +53,9 @@ impl Bench {
             let file = folder.path().join(format!("route{number}.luau"));
             fs::write(&file, format!("return function() {body} end")).unwrap();
             let handler = HandlerSpec::Script { file, root: folder.path().to_owned() };
-            let mut route = RouteSpec::new(path, handler);
-            route.access.files =
-                Some(Box::new(FilesSpec { etag: Etag::Content, ..FilesSpec::new(folder.path().to_owned()) }));
-            route.after.extend(after.map(|body| {
-                let file = folder.path().join("after.luau");
-                fs::write(&file, format!("return function() {body} end")).unwrap();
-                ScriptFile { file, root: folder.path().to_owned() }
-            }));
-            options.routes.push(route);
+            options.routes.push(RouteSpec::new(path, handler));
         }
-        // So long that a thread digests it.
-        fs::write(folder.path().join("file"), "x".repeat(20_000)).unwrap();
+        tune(&mut options.routes, folder.path());
         let log = LogOptions::new(&folder.path().join("log"));
         let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |_| {}).unwrap();
         let (crowd, _) = Crowd::new(&options.crowd, 1).unwrap();
@@ -232,21 +224,27 @@ fn long_scripts_of_one_pipeline_wait_for_their_turn_too() {
 #[test]
 fn with_too_much_in_flight_those_are_refused_who_wait_to_begin_and_not_who_ran_already() {
     in_turns(async {
-        let bench = Bench::with_after(
-            &[
-                ("/long", "while tollgate.shared.incr('long', 1, 0) < 2000000 do end return 204"),
-                (
-                    "/ran",
-                    "local t = tollgate.time.monotonic_us() + 1300
-                     while tollgate.time.monotonic_us() < t do end
-                     return { file = 'file' }",
-                ),
-            ],
-            Some("return { headers = { ['x-after'] = 'told' } }"),
-        );
+        let long = "while tollgate.shared.incr('long', 1, 0) < 2000000 do end return 204";
+        let bench = Bench::with(&[("/long", long)], |routes, folder| {
+            fs::write(folder.join("file"), "of a file").unwrap();
+            let script = |name: &str, body: &str| {
+                let file = folder.join(name);
+                fs::write(&file, format!("return function() {body} end")).unwrap();
+                ScriptFile { file, root: folder.to_owned() }
+            };
+            // A thread looks for codings of the file, of which nobody has heard.
+            let mut ran =
+                RouteSpec::new("/ran/*", HandlerSpec::Files(Box::new(FilesSpec::new(folder.to_owned()))));
+            let body =
+                "local t = tollgate.time.monotonic_us() + 1300 while tollgate.time.monotonic_us() < t do end";
+            ran.before.push(script("before.luau", body));
+            routes.push(ran);
+            let after = script("after.luau", "return { headers = { ['x-after'] = 'told' } }");
+            routes.iter_mut().for_each(|route| route.after.push(after.clone()));
+        });
         let first = bench.send(&["/long"]).await;
         bench.until("the first is in the lane", || bench.worker.lane.len() == 1).await;
-        let ran = bench.send(&["/ran"]).await;
+        let ran = bench.send(&["/ran/file"]).await;
         bench.until("a reply waits to be told to `after`", || bench.worker.lane.len() == 2).await;
         let waiting = bench.send(&["/long"]).await;
         bench.until("another waits to begin", || bench.worker.lane.len() == 3).await;

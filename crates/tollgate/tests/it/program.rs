@@ -223,6 +223,11 @@ impl Process {
         self.child.try_wait().unwrap().is_some()
     }
 
+    /// Whether that came on stderr already.
+    fn has_told(&self, text: &str) -> bool {
+        self.stderr.as_ref().is_some_and(|told| told.text.lock().unwrap().contains(text))
+    }
+
     /// Waits for the end; returns it and all that came on stderr.
     fn wait(mut self) -> (ExitStatus, String) {
         let status = eventually("the program ends", || self.child.try_wait().unwrap());
@@ -254,6 +259,11 @@ impl Following {
     /// Whether nothing more comes for a while.
     pub(crate) fn is_silent_for(&self, time: Duration) -> bool {
         self.lines.recv_timeout(time).is_err()
+    }
+
+    /// Whether it told that on stderr already.
+    pub(crate) fn has_told(&self, text: &str) -> bool {
+        self.process.has_told(text)
     }
 
     /// Sends a signal and waits; returns how it ended and what it told on stderr.
@@ -316,7 +326,7 @@ impl Running {
 
     /// Whether it logged that already.
     pub(crate) fn has_logged(&self, text: &str) -> bool {
-        self.process.stderr.as_ref().is_some_and(|told| told.text.lock().unwrap().contains(text))
+        self.process.has_told(text)
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

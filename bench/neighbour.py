@@ -1,6 +1,7 @@
 """A client with good manners, and what it sees while others have none: the latency of a route from the moment when each request was due."""
 
 import os
+import random
 import socket
 import sys
 import threading
@@ -53,12 +54,15 @@ def ask_evenly(port: int, seconds: float, path: str, write: int):
 
 
 def ask_on_one(port: int, seconds: float, path: str, begun: float, place: int, took: list[float | None]):
-    """Every eighth of all requests, each when it is due, whatever the other connections wait for. None: not 200."""
+    """Every eighth of all requests, each when it is due, whatever the other connections wait for. None: not 200.
+
+    One is due at any moment of its millisecond: at even distances all of them would meet the ticks of the system, or none.
+    """
     peer = socket.create_connection(("127.0.0.1", port))
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     ask = f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
     for turn in range(place, int(seconds * PROBES_S), CONNECTIONS):
-        due = begun + turn / PROBES_S
+        due = begun + (turn + random.random()) / PROBES_S
         time.sleep(max(0, due - time.monotonic()))
         peer.sendall(ask)
         is_answered = read_reply(peer)[9:12] == b"200"

@@ -283,12 +283,16 @@ mod tests {
             format!(
                 "[backend.b]\nurls = [\"http://127.0.0.1:1\"]\n[[route]]\npath = \"/p\"\n\
                  proxy = {{ backend = \"b\", set_headers = {{ X-Key = \"{key}\" }} }}\n\
-                 [[route]]\npath = \"/r\"\nreply = {{ body = \"{body}\" }}\n"
+                 [[route]]\npath = \"/r\"\nreply = {{ body = \"{body}\" }}\n\
+                 [[route]]\npath = \"/f/*\"\nfiles = {{ dir = \"/usr\", headers = {{ X-Key = \"{key}\" }} }}\n"
             )
         };
         let found = changes(&config("old-secret", "old-secret"), &config("new-secret", "new-secret"));
-        let expected =
-            [r#"route "/p".proxy.set_headers.X-Key: changed"#, r#"route "/r".reply.body: changed"#];
+        let expected = [
+            r#"route "/f/*".files.headers.X-Key: changed"#,
+            r#"route "/p".proxy.set_headers.X-Key: changed"#,
+            r#"route "/r".reply.body: changed"#,
+        ];
         assert_eq!(found, expected);
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde_json::Value;
+use tollgate_server::AddressState;
 
 use crate::print::{printable, table, write_table};
 use crate::progress::size;
@@ -267,7 +268,8 @@ fn has_no_address(backend: &Value) -> bool {
 
 fn failing_addresses(backend: &Value) -> usize {
     let addresses = backend["addresses"].as_array().into_iter().flatten();
-    let is_failing = |state: &Value| ["half-open", "open", "unreachable"].iter().any(|name| state == name);
+    let is_failing =
+        |told: &Value| AddressState::ALL.iter().any(|state| state.is_failing() && told == state.name());
     addresses.filter(|address| is_failing(&address["state"])).count()
 }
 

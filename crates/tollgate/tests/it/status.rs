@@ -117,6 +117,10 @@ fn who_waits_for_a_server_is_told_where_it_would_be_and_what_is_wrong_with_its_c
     let fault = watching.line();
     assert!(fault.contains("tollgate.toml:") && fault.contains("did you mean \"retain\"?"), "{fault}");
     watching.end(Signal::KILL);
+    // Whatever the text is made of, its server is asked.
+    let broken = [app.config().as_bytes(), b"# \xff\n"].concat();
+    std::fs::write(app.path().join("tollgate.toml"), broken).unwrap();
+    assert!(told(&app.run(&["status"])).contains(&nobody));
 }
 
 #[test]

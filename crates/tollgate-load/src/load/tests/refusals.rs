@@ -198,6 +198,25 @@ fn a_row_that_a_trigger_fails_behind_its_insert_is_not_in_the_table() {
 }
 
 #[test]
+fn a_trigger_of_the_connection_leaves_no_row_that_it_failed_either() {
+    let mut site = Site::new();
+    let tables = "CREATE TABLE seen (a); INSERT INTO seen VALUES (0);
+         CREATE TABLE visits (n INTEGER, path TEXT, seq INTEGER)";
+    site.connect().execute_batch(tables).unwrap();
+    let file = site.folder.path().join("after.sql");
+    let trigger = "CREATE TEMP TRIGGER IF NOT EXISTS look AFTER INSERT ON main.visits
+         BEGIN UPDATE seen SET a = (SELECT sum(value) FROM json_each(new.path)); END";
+    std::fs::write(&file, trigger).unwrap();
+    site.after_load = Some(file);
+    let loader = site.start();
+    site.write_visits(0..1);
+    eventually("the trigger is there", || loader.status().rows == 1);
+    site.write_visits(1..2);
+    eventually("it failed", || loader.status().rejects == 1);
+    assert_eq!(site.numbers(), [0]);
+}
+
+#[test]
 fn a_trigger_that_misses_its_table_rejects_nothing_and_rows_load_when_it_is_there() {
     let site = Site::new();
     let loader = site.start();

@@ -20,7 +20,8 @@ use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults};
 use super::log::log;
 use super::own_files::{
-    check_served, check_written_to, files_of_databases, files_of_scripts, files_of_sinks, keep_apart,
+    check_served, check_written_to, files_of_databases, files_of_scripts, files_of_sinks, folders_of_server,
+    keep_apart,
 };
 use super::reach::Reach;
 use super::resolved::{self, Config};
@@ -160,7 +161,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     }
     let Streams { specs: streams, awaited, .. } = streams;
     let sinks = sinks(&mut root, folder, &streams);
-    let mut own = vec![OwnFile::new("dir in [log]", &log.dir), OwnFile::new("spool_dir", &written.spool.dir)];
+    let mut own = folders_of_server(&log, &written.spool.dir);
     own.extend(file.file_name().map(|name| OwnFile::new("the configuration", folder.join(name))));
     own.extend(files_of_sinks(&sinks));
     own.extend(files_of_databases(&databases));

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use tollgate_log::LogOptions;
 use tollgate_server::{FilesSpec, HandlerSpec, OwnFile, RouteSpec};
 
 use super::app::{APP_FILE, Mount};
@@ -14,6 +15,11 @@ use super::sink::Sink;
 
 /// Below the folder of a configuration or an app: modules that scripts load.
 const MODULES: &str = "lib";
+
+/// Where a server writes, whatever it serves.
+pub(super) fn folders_of_server(log: &LogOptions, spool_dir: &Path) -> Vec<OwnFile> {
+    vec![OwnFile::new("dir in [log]", &log.dir), OwnFile::new("spool_dir", spool_dir)]
+}
 
 /// The files of sinks.
 pub(super) fn files_of_sinks(sinks: &[Sink]) -> Vec<OwnFile> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate_log::{ColumnType, Level, LogOptions};
 use tollgate_server::{
     BodyPace, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec, HandlerSpec, HostOptions,
-    OwnFile, RequestIds, RouteSpec, ScriptAccess, ServerOptions, Source, SpoolOptions, StreamSpec, Traces,
+    RequestIds, RouteSpec, ScriptAccess, ServerOptions, Source, SpoolOptions, StreamSpec, Traces,
     TrustedProxies, UnknownFields,
 };
 
@@ -17,7 +17,7 @@ use super::access::uploads;
 use super::admin::Admin;
 use super::app::APP_FILE;
 use super::fault::{ConfigError, Fault};
-use super::own_files::{files_of_scripts, files_of_sinks, keep_apart};
+use super::own_files::{files_of_scripts, files_of_sinks, folders_of_server, keep_apart};
 use super::resolved::{self, Config};
 use super::route::{conflicts, path_problem};
 use super::sink::{LoadRules, Sink};
@@ -47,7 +47,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     }
     let spool_dir = folder.join(resolved::SPOOL_DIR);
     let sinks = vec![Sink::default_in(&folder)];
-    let mut own = vec![OwnFile::new("dir in [log]", &log.dir), OwnFile::new("spool_dir", &spool_dir)];
+    let mut own = folders_of_server(&log, &spool_dir);
     own.extend(files_of_sinks(&sinks));
     own.extend(files_of_scripts(&[], &routes));
     keep_apart(&mut routes, &own);

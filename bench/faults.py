@@ -2,9 +2,11 @@
 """Backends that fail, what their clients see, and what the other routes notice: `bench/faults.py [--only FAULT] [--rounds N] [--seconds S]`.
 
 A proxied route is asked a hundred times a second, at random moments, each time on a connection of its own and whatever became of those
-before, and a scripted route of the same worker a thousand times a second. In each round the backend is well for a window, then it does its fault for
-one, then it is well again. It holds if the breaker opens within its window, the route comes back by itself, and the p99 of the
-scripted route, a median of windows, is at most 1.2 times that beside the backend that is well.
+before, and a scripted route of the same worker a thousand times a second. In each round the backend is well for a window, then it does its
+fault for one, then it is well again. It holds if the breaker opens within its window, the route comes back by itself, and the p99 of
+the scripted route, a median of windows, is at most 1.2 times that beside the backend that is well. A virtual machine whose cores are taken away by others tells nothing
+of a p99: a round counts for it if that was at most a hundredth of a core in both windows, and is repeated otherwise, some times. Where the
+p99 is above its bound there are as many rounds again, up to three times, and all of them count.
 """
 
 import argparse
@@ -24,7 +26,8 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).parent))
 
 from neighbour import Neighbour
-from servers import LOAD_CORE, PROGRAM, Instance
+from servers import LOAD_CORE, PROGRAM, Instance, cores_kept_awake
+from usage import stolen_s
 
 LIMIT_S, TIMEOUT_S, WINDOW_S, OPEN_S = 0.5, 2, 2, 1
 CONFIGURATION = f"""
@@ -67,6 +70,10 @@ REFUSED = "503, not asked"
 WELL_COUNT = 20
 RECOVERY_S_MAX = OPEN_S + 2 * TIMEOUT_S
 P99_RATIO_MAX = 1.2
+#: Of a window, what others may take of the cores.
+STOLEN_SHARE_MAX = 0.01
+#: At most so many times the rounds that were asked for are made, and count.
+TRIES, COUNTED = 6, 3
 
 
 class Backend:
@@ -167,12 +174,27 @@ def what_came(came: bytes) -> str:
     return head[9:12].decode() + ("" if is_whole else ", cut")
 
 
+@dataclass(frozen=True)
+class Window:
+    """What the scripted route did for some seconds."""
+
+    p99_ms: float
+    is_calm: bool
+
+    @classmethod
+    def watch(cls, port: int, seconds: float) -> "Window":
+        stolen_before_s = stolen_s()
+        took, _ = Neighbour(port, seconds, "/fine?x=3").result()
+        return cls(took[len(took) * 99 // 100], stolen_s() - stolen_before_s <= STOLEN_SHARE_MAX * seconds)
+
+
 @dataclass
 class Row:
     """A fault, over all rounds. Times in seconds from the turn of the backend."""
 
     kind: str
     fault: str
+    #: Of the scripted route, in rounds in which the cores were ours.
     well_p99_ms: list[float] = field(default_factory=list)
     ill_p99_ms: list[float] = field(default_factory=list)
     opened_s: list[float] = field(default_factory=list)
@@ -195,6 +217,21 @@ class Row:
                 self.took_ms.setdefault(answer.seen, []).append(answer.took_ms)
         self.rounds += 1
 
+    def take_windows(self, well: "Window", ill: "Window"):
+        if well.is_calm and ill.is_calm:
+            self.well_p99_ms.append(well.p99_ms)
+            self.ill_p99_ms.append(ill.p99_ms)
+
+    @property
+    def calm(self) -> int:
+        return len(self.well_p99_ms)
+
+    def is_known(self, rounds: int) -> bool:
+        """A ratio above its bound, which may be chance, gets as many rounds again, and again; all of them count."""
+        if not self.calm or self.calm % rounds:
+            return False
+        return self.ratio <= P99_RATIO_MAX or self.calm >= COUNTED * rounds
+
     @property
     def ratio(self) -> float:
         return median(self.ill_p99_ms) / median(self.well_p99_ms)
@@ -210,7 +247,7 @@ class Row:
         then = f"{median(self.refused_ms):.1f} ms" if self.refused_ms else "-"
         return (
             f"| {self.kind} | `{self.fault}` | {seen} | {opened} | {then} | {median(self.recovered_s):.2f} s "
-            f"| {median(self.well_p99_ms):.2f} ms | {median(self.ill_p99_ms):.2f} ms | {self.ratio:.2f} |"
+            + (f"| {median(self.well_p99_ms):.2f} ms | {median(self.ill_p99_ms):.2f} ms | {self.ratio:.2f} |" if self.calm else "| - | - | - |")
         )
 
     def failures(self) -> list[str]:
@@ -219,7 +256,9 @@ class Row:
             found.append(f"{self.fault}: the breaker opened after {self.opened_s} s, its window is {WINDOW_S} s")
         if max(self.recovered_s) > RECOVERY_S_MAX:
             found.append(f"{self.fault}: the route was back after {max(self.recovered_s):.1f} s, allowed are {RECOVERY_S_MAX} s")
-        if self.ratio > P99_RATIO_MAX:
+        if not self.calm:
+            found.append(f"{self.fault}: the cores were never ours, nothing is known of the scripted route")
+        elif self.ratio > P99_RATIO_MAX:
             found.append(f"{self.fault}: p99 of the scripted route {self.ratio:.2f}x")
         return found
 
@@ -227,17 +266,17 @@ class Row:
 def main():
     arguments = parse()
     os.sched_setaffinity(0, {int(LOAD_CORE)})
-    backend = Backend()
-    with tempfile.TemporaryDirectory(prefix="tollgate-backend-faults-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tollgate-backend-faults-") as folder, cores_kept_awake():
+        backend = Backend()
         server = Instance(Path(folder), CONFIGURATION.replace("@BACKEND@", str(backend.port)), SCRIPTS)
         asker = Asker(server.port)
         try:
             asker.wait_until_well(time.monotonic())
             rows = [Row(kind, fault) for kind, faults in FAULTS.items() for fault in faults if arguments.only in (None, fault)]
-            for number in range(arguments.rounds):
-                for row in rows:
+            for number in range(TRIES * arguments.rounds):
+                for row in [row for row in rows if not row.is_known(arguments.rounds)]:
                     take_round(row, backend, asker, server.port, arguments.seconds)
-                    print(f"  {number + 1}/{arguments.rounds} {row.fault}", file=sys.stderr)
+                    print(f"  {number + 1}: {row.fault}, {row.calm} count", file=sys.stderr)
         finally:
             asker.stop()
             server.stop()
@@ -255,27 +294,22 @@ def parse():
     faults = [fault for of_kind in FAULTS.values() for fault in of_kind]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=faults)
-    parser.add_argument("--rounds", type=int, default=5, help="how often each fault is on; medians are reported")
+    parser.add_argument("--rounds", type=int, default=9, help="how often each fault is on, and counts")
     parser.add_argument("--seconds", type=float, default=3, help="how long a window is")
     return parser.parse_args()
 
 
 def take_round(row: Row, backend: Backend, asker: Asker, port: int, seconds: float):
-    asker.answers.clear()
-    row.well_p99_ms.append(p99_ms(port, seconds))
+    well = Window.watch(port, seconds)
     asker.answers.clear()
     ill_at = time.monotonic()
     backend.turn(row.fault)
-    row.ill_p99_ms.append(p99_ms(port, seconds))
+    ill = Window.watch(port, seconds)
     well_at = time.monotonic()
     row.take([answer for answer in asker.answers if answer.asked >= ill_at], ill_at)
+    row.take_windows(well, ill)
     backend.turn("none")
     row.recovered_s.append(asker.wait_until_well(well_at) - well_at)
-
-
-def p99_ms(port: int, seconds: float) -> float:
-    took, _ = Neighbour(port, seconds, "/fine?x=3").result()
-    return took[len(took) * 99 // 100]
 
 
 if __name__ == "__main__":

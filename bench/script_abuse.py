@@ -8,8 +8,8 @@ workers, which share two cores with the load, half of them are on the other one.
 """
 
 import argparse
+import http.client
 import os
-import socket
 import sys
 import tempfile
 import threading
@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from neighbour import Neighbour, read_reply
+from neighbour import Neighbour
 from servers import LOAD_CORE, SERVER_CORE, Instance
 
 CONFIGURATION = """
@@ -102,9 +102,9 @@ class Abuser:
     """Asks for the abuse `ABUSES_S` times a second, or as often as it is answered, until it is stopped."""
 
     def __init__(self, port: int, name: str):
-        self.peer = socket.create_connection(("127.0.0.1", port))
-        self.ask = f"GET /{name} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
-        self.replies: dict[str, int] = {}
+        self.peer = http.client.HTTPConnection("127.0.0.1", port)
+        self.path = f"/{name}"
+        self.replies: dict[int, int] = {}
         self.stopped = threading.Event()
         self.thread = threading.Thread(target=self.run)
         self.thread.start()
@@ -113,11 +113,12 @@ class Abuser:
         due = time.monotonic()
         while not self.stopped.wait(max(0, due - time.monotonic())):
             due = max(due + 1 / ABUSES_S, time.monotonic())
-            self.peer.sendall(self.ask)
-            status = read_reply(self.peer)[9:12].decode()
-            self.replies[status] = self.replies.get(status, 0) + 1
+            self.peer.request("GET", self.path)
+            reply = self.peer.getresponse()
+            reply.read()
+            self.replies[reply.status] = self.replies.get(reply.status, 0) + 1
 
-    def stop(self) -> dict[str, int]:
+    def stop(self) -> dict[int, int]:
         self.stopped.set()
         self.thread.join()
         self.peer.close()

@@ -36,6 +36,11 @@ def times_of_process(pid: int) -> tuple[float, float]:
     return user + user_of_children, system + system_of_children
 
 
+def stolen_s() -> float:
+    """How long others had the cores of this virtual machine, of all cores together: `steal` of proc_stat(5)."""
+    return int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8]) / TICKS_PER_S
+
+
 def memory_mib_of(pid: int) -> float:
     """Resident memory of a process."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()

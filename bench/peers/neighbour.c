@@ -1,0 +1,107 @@
+// A client with good manners, that is never made to wait for others: what it sees is what a server did.
+//
+// neighbour PORT PATH CONNECTIONS RATE SECONDS
+//
+// Each connection asks at random moments, as often as the others, RATE of all of them, whatever those wait for. Printed are how many replies were not of
+// 200, and the milliseconds of those that were, each from the moment when its request was due. Ends with 1 if a connection breaks.
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <math.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+
+struct connection {
+  int fd, is_asked;
+  double due;
+  size_t held;
+  char in[65536];
+};
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+static double pause_of(double rate) { return -log(1 - drand48()) / rate; }
+
+static void must(int holds, const char *what) {
+  if (holds) return;
+  fprintf(stderr, "neighbour: %s\n", what);
+  exit(1);
+}
+
+static int come(int port) {
+  struct sockaddr_in server = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+  must(fd >= 0 && !connect(fd, (void *)&server, sizeof server), "no connection");
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return fd;
+}
+
+// The bytes of the reply that is held, 0 while it is not whole.
+static size_t whole(struct connection *connection) {
+  connection->in[connection->held] = 0;
+  char *end = strstr(connection->in, "\r\n\r\n"), *length = strcasestr(connection->in, "\r\nContent-Length: ");
+  if (!end || !length || length > end) return 0;
+  size_t bytes = end + 4 - connection->in + atol(length + strlen("\r\nContent-Length: "));
+  return bytes <= connection->held ? bytes : 0;
+}
+
+int main(int count, char **words) {
+  if (count != 6) return 2;
+  int connections = atoi(words[3]);
+  double rate = atof(words[4]), seconds = atof(words[5]);
+  char request[1024];
+  size_t request_bytes = snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", words[2]);
+  struct connection *all = calloc(connections, sizeof *all);
+  size_t taken = 0, others = 0, room = 2 * rate * seconds + 1000;
+  double *took = malloc(room * sizeof *took);
+  int epoll = epoll_create1(0);
+  srand48(time(0));
+  sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = 1});
+
+  double begun = now();
+  for (int i = 0; i < connections; i++) {
+    all[i].fd = come(atoi(words[1]));
+    all[i].due = begun + pause_of(rate / connections);
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = all + i};
+    epoll_ctl(epoll, EPOLL_CTL_ADD, all[i].fd, &event);
+  }
+  for (int waiting = 1; waiting || now() < begun + seconds;) {
+    double next = begun + seconds, at = now();
+    waiting = 0;
+    for (struct connection *one = all; one < all + connections; one++) {
+      if (!one->is_asked && one->due <= at && one->due < begun + seconds) {
+        must(send(one->fd, request, request_bytes, MSG_NOSIGNAL) == (ssize_t)request_bytes, "a connection broke");
+        one->is_asked = 1;
+      }
+      waiting |= one->is_asked;
+      if (!one->is_asked && one->due < next) next = one->due;
+    }
+    double left = waiting && next >= begun + seconds ? 1 : next - now();
+    struct timespec patience = {.tv_sec = left > 0 ? left : 0, .tv_nsec = left > 0 ? (left - (long)left) * 1e9 : 0};
+    struct epoll_event events[64];
+    int ready = epoll_pwait2(epoll, events, 64, &patience, 0);
+    for (int i = 0; i < ready; i++) {
+      struct connection *one = events[i].data.ptr;
+      ssize_t came = recv(one->fd, one->in + one->held, sizeof one->in - 1 - one->held, 0);
+      must(came > 0 && one->is_asked, "a connection broke");
+      one->held += came;
+      if (!whole(one)) continue;
+      if (!memcmp(one->in + 9, "200", 3) && taken < room) took[taken++] = (now() - one->due) * 1000;
+      else others++;
+      one->held = one->is_asked = 0;
+      one->due += pause_of(rate / connections);
+    }
+  }
+  printf("%zu", others);
+  for (size_t i = 0; i < taken; i++) printf(" %.4f", took[i]);
+  putchar('\n');
+}

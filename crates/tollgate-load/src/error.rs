@@ -73,6 +73,12 @@ pub enum SinkError {
         /// The log.
         log: LogId,
     },
+    /// Rows lack the parents that they shall have at the commit; nothing was committed. Once more, they are refused one by one.
+    #[error("rows of log {log} lack the parents that foreign keys ask for at the commit")]
+    Orphans {
+        /// The log.
+        log: LogId,
+    },
     /// The database library is too old to be trusted with a WAL.
     #[error("SQLite is {found}, needed is {needed} or later")]
     Version {
@@ -199,6 +205,7 @@ impl SinkError {
                 | Self::Sync { .. }
                 | Self::RolledBack { .. }
                 | Self::Lost { .. }
+                | Self::Orphans { .. }
                 | Self::Server { remedy: Remedy::Time, .. }
         )
     }

@@ -305,7 +305,8 @@ pub trait Sink: Send {
     /// Moves the position to `end` and commits. `Ok` means on disk, in the database that is at its place.
     ///
     /// # Errors
-    /// `Lost` if the position is not the expected one: then nothing is committed. After other errors it is unknown.
+    /// `Lost` if the position is not the expected one, `Orphans` if the same load has to be written once more: then nothing is
+    /// committed. After other errors it is unknown.
     fn commit(&mut self, end: Position) -> Result<Tally, SinkError>;
 
     /// The rejects of a log from `first` to `last`, in order, each with its reason.
@@ -346,7 +347,8 @@ pub trait Sink: Send {
     /// Puts what is left of the gap in its place and commits; the position stays. `Ok` means on disk.
     ///
     /// # Errors
-    /// `Lost` if the gap is not there any more: then nothing is committed. After other errors it is unknown.
+    /// `Lost` if the gap is not there any more, `Orphans` if the same load has to be written once more: then nothing is
+    /// committed. After other errors it is unknown.
     fn commit_fill(&mut self, left: &[Gap]) -> Result<Tally, SinkError>;
 
     /// Tries every reject again from its stored bytes: what fits becomes a row, or a duplicate where another record has its

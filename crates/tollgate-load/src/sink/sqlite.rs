@@ -18,6 +18,7 @@ mod fill;
 mod insert;
 mod keys;
 mod moved;
+mod parents;
 mod positions;
 mod reject;
 mod retry;
@@ -25,7 +26,7 @@ mod sync;
 mod table;
 mod writer;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -83,6 +84,8 @@ pub(crate) struct SqliteSink {
     tables: HashMap<Schema, String>,
     keys: Keys,
     chunk: Option<Chunk>,
+    /// Logs whose last load had rows without a parent.
+    orphaned: BTreeSet<LogId>,
     unchecked_bytes: u64,
     is_wal_warned: bool,
 }
@@ -148,6 +151,7 @@ impl SqliteSink {
             tables: HashMap::new(),
             keys,
             chunk: None,
+            orphaned: BTreeSet::new(),
             // What a run before left in the WAL is not known: the first commit finds out.
             unchecked_bytes: u64::MAX,
             is_wal_warned: false,
@@ -270,6 +274,7 @@ impl Sink for SqliteSink {
             keys: &mut self.keys,
             log_text: &chunk.log_text,
             triggered: &chunk.triggered,
+            parents: chunk.parents,
             lanes: Vec::new(),
             refusals: &mut chunk.refusals,
         };

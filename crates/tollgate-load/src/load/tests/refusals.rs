@@ -233,3 +233,37 @@ fn a_trigger_that_misses_its_table_rejects_nothing_and_rows_load_when_it_is_ther
     assert_eq!(site.numbers(), (0..20).collect::<Vec<_>>());
     assert_eq!(site.ask::<i64>("SELECT count(*) FROM seen"), 10);
 }
+
+/// Rows 1 to 9 name a parent each, by a foreign key that is checked at the commit; row 5 is its own, row 6 names row 8.
+const DEFERRED: &str = "CREATE TABLE visits (n INTEGER PRIMARY KEY, path TEXT, seq INTEGER,
+         up INTEGER AS (CASE n WHEN 6 THEN 8 ELSE 5 END) STORED REFERENCES visits DEFERRABLE INITIALLY DEFERRED)";
+
+#[test]
+fn a_parent_may_come_later_in_the_same_load() {
+    let site = Site::new();
+    site.connect().execute_batch(DEFERRED).unwrap();
+    site.write_visits(1..10);
+    let status = site.load();
+    assert_eq!((status.rows, status.rejects), (9, 0));
+}
+
+#[test]
+fn a_row_whose_parent_never_comes_is_refused_and_those_around_it_load() {
+    let site = Site::new();
+    let tables = "CREATE TABLE known (n INTEGER PRIMARY KEY); INSERT INTO known VALUES (1), (2), (3), (5), (6), (8), (9);
+         CREATE TABLE visits (n INTEGER REFERENCES known DEFERRABLE INITIALLY DEFERRED, path TEXT, seq INTEGER)";
+    site.connect().execute_batch(tables).unwrap();
+    site.write_visits(1..10);
+    let status = site.load();
+    assert_eq!((status.rows, status.rejects), (7, 2));
+    assert_eq!(site.numbers(), [1, 2, 3, 5, 6, 8, 9]);
+    let reasons = "SELECT group_concat(sequence || ' ' || reason) FROM tollgate_rejects";
+    let told = "4 FOREIGN KEY constraint failed,7 FOREIGN KEY constraint failed";
+    assert_eq!(site.ask::<String>(reasons), told);
+    site.connect().execute_batch("INSERT INTO known VALUES (7)").unwrap();
+    let retried = site.sink().retry_rejects().unwrap();
+    assert_eq!((retried.loaded, retried.kept), (1, 1));
+    assert_eq!(site.numbers(), [1, 2, 3, 5, 6, 7, 8, 9]);
+    site.write_visits(20..21);
+    assert_eq!(site.load().rejects, 1, "the next log too");
+}

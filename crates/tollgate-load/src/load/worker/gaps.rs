@@ -95,6 +95,10 @@ impl Worker {
                     self.filled(log, &gap, tally);
                     return Ok(true);
                 }
+                Err(ChunkError::Sink(SinkError::Orphans { .. })) => {
+                    self.sink()?.rollback();
+                    return Ok(true);
+                }
                 Err(ChunkError::Log(_) | ChunkError::Sink(SinkError::Lost { .. })) => self.sink()?.rollback(),
                 Err(error) => return Err(error),
             }

@@ -50,6 +50,10 @@ impl Worker {
                     self.log_failed(log, following, &error);
                     return Ok(Pass::Done);
                 }
+                Err(ChunkError::Sink(SinkError::Orphans { .. })) => {
+                    self.sink()?.rollback();
+                    following.reset();
+                }
                 Err(ChunkError::Sink(SinkError::Lost { .. })) => {
                     tracing::debug!(sink = self.options.sink.name, %log, "another loader was faster");
                     self.sink()?.rollback();

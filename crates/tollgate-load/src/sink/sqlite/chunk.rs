@@ -4,6 +4,7 @@ use rusqlite::{ErrorCode, params};
 use tollgate_log::{Gap, LogId, Position, Sequence};
 
 use super::insert::tables_with_triggers;
+use super::parents::{self, Parents};
 use super::{SqliteSink, counts, failed, now_text};
 use crate::error::SinkError;
 use crate::sink::refusals::Refusals;
@@ -27,6 +28,7 @@ pub(super) struct Chunk {
     pub(super) refusals: Refusals,
     /// The tables that have triggers.
     pub(super) triggered: Vec<String>,
+    pub(super) parents: Parents,
 }
 
 impl Chunk {
@@ -56,6 +58,7 @@ impl SqliteSink {
             missing: 0,
             refusals: Refusals::new(log, self.rejects_max),
             triggered,
+            parents: if self.orphaned.contains(&log) { Parents::AtRow } else { Parents::AtCommit },
         });
         Ok(())
     }
@@ -67,7 +70,12 @@ impl SqliteSink {
             .map_err(self.failed("count refused rows"))?;
         self.keys.store(&self.connection).map_err(failed("delete old keys", &self.path))?;
         self.run_after(chunk, last)?;
+        if chunk.parents == Parents::AtCommit && parents::are_missing(&self.connection) {
+            self.orphaned.insert(chunk.log);
+            return Err(SinkError::Orphans { log: chunk.log });
+        }
         self.connection.execute_batch("COMMIT").map_err(self.failed("commit a load"))?;
+        self.orphaned.remove(&chunk.log);
         self.check_files()?;
         self.unchecked_bytes = self.unchecked_bytes.saturating_add(2 * chunk.bytes + COMMIT_BYTES);
         Ok(chunk.counts.total(chunk.missing))

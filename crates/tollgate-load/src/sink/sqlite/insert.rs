@@ -9,6 +9,11 @@
 use rusqlite::ffi::SQLITE_ERROR;
 use rusqlite::{Connection, Error, ErrorCode};
 
+use super::parents::{self, Parents};
+
+/// As SQLite says it of foreign keys that it checks at once.
+const PARENT_MISSING: &str = "FOREIGN KEY constraint failed";
+
 /// Why a row is not in its table.
 pub(super) enum RowError {
     /// For its content.
@@ -40,6 +45,7 @@ pub(super) fn tables_with_triggers(connection: &Connection) -> Result<Vec<String
 /// Inserts a row by `insert`. Of one that is refused nothing is left, unless a trigger ended the transaction.
 pub(super) fn or_nothing(
     connection: &Connection,
+    parents: Parents,
     insert: impl FnOnce() -> Result<(), RowError>,
 ) -> Result<(), RowError> {
     let run = |statement| {
@@ -47,7 +53,12 @@ pub(super) fn or_nothing(
         done.map(drop).map_err(RowError::Database)
     };
     run("SAVEPOINT tollgate_row")?;
-    let inserted = insert();
+    let inserted = insert().and_then(|()| match parents {
+        Parents::AtRow if parents::are_missing(connection) => {
+            Err(RowError::Refused(PARENT_MISSING.to_owned()))
+        }
+        _ => Ok(()),
+    });
     match &inserted {
         Err(RowError::Database(_)) => return inserted,
         Err(RowError::Refused(_)) if connection.is_autocommit() => return inserted,

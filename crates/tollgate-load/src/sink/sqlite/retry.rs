@@ -10,6 +10,7 @@ use tollgate_log::{ColumnType, Sequence, Value};
 use super::bind::timestamp_text;
 use super::insert::{RowError, or_nothing};
 use super::keys::{Claimant, Keys};
+use super::parents::Parents;
 use super::table::quoted;
 use crate::sink::item::{parse, with_value};
 use crate::sink::key::KeptKey;
@@ -155,7 +156,7 @@ fn insert(connection: &Connection, reject: &Reject) -> Result<(), RowError> {
         }
     };
     let mut prepared = connection.prepare_cached(&statement).map_err(RowError::Database)?;
-    or_nothing(connection, || {
+    or_nothing(connection, Parents::AtRow, || {
         let inserted = prepared.execute(params_from_iter(values));
         inserted.map(drop).map_err(|error| RowError::of(error, connection, &statement))
     })

@@ -10,6 +10,7 @@ use super::bind::{BindError, bind};
 use super::counts::read_refusals;
 use super::insert::{RowError, or_nothing};
 use super::keys::{Claimant, Keys};
+use super::parents::Parents;
 use super::{ensure_table, failed, now_text, reject};
 use crate::error::SinkError;
 use crate::sink::Tally;
@@ -21,7 +22,8 @@ pub(super) struct Lane<'a> {
     schema_id: SchemaId,
     pub(super) stream: &'a str,
     statement: CachedStatement<'a>,
-    has_triggers: bool,
+    /// A row that fails may leave something behind.
+    needs_savepoint: bool,
     pub(super) tally: Tally,
 }
 
@@ -35,6 +37,7 @@ pub(super) struct BatchWriter<'a, 'b> {
     pub(super) log_text: &'a str,
     /// The tables that have triggers.
     pub(super) triggered: &'b [String],
+    pub(super) parents: Parents,
     pub(super) lanes: Vec<Lane<'a>>,
     pub(super) refusals: &'b mut Refusals,
 }
@@ -97,8 +100,8 @@ impl<'a> BatchWriter<'a, '_> {
     }
 
     fn insert(&mut self, lane: usize, schema: &Schema, values: &[Value<'_>]) -> Result<(), RowError> {
-        let Self { connection, tables, .. } = self;
-        let Lane { statement, has_triggers, .. } = &mut self.lanes[lane];
+        let Self { connection, tables, parents, .. } = self;
+        let Lane { statement, needs_savepoint, .. } = &mut self.lanes[lane];
         let mut insert = || {
             bind_and_run(statement, schema, values).map_err(|error| match error {
                 BindError::Value(reason) => RowError::Refused(reason),
@@ -107,7 +110,7 @@ impl<'a> BatchWriter<'a, '_> {
                 }
             })
         };
-        if *has_triggers { or_nothing(connection, insert) } else { insert() }
+        if *needs_savepoint { or_nothing(connection, *parents, insert) } else { insert() }
     }
 
     fn open_lane(&mut self, schema_id: SchemaId, schema: &'a Schema) -> Result<usize, SinkError> {
@@ -120,7 +123,8 @@ impl<'a> BatchWriter<'a, '_> {
             self.connection.prepare_cached(insert).map_err(failed("prepare an insert", self.path))?;
         let (stream, tally) = (schema.stream(), Tally::default());
         let has_triggers = self.triggered.iter().any(|table| table.eq_ignore_ascii_case(stream));
-        self.lanes.push(Lane { schema_id, stream, statement, has_triggers, tally });
+        let needs_savepoint = has_triggers || self.parents == Parents::AtRow;
+        self.lanes.push(Lane { schema_id, stream, statement, needs_savepoint, tally });
         Ok(self.lanes.len() - 1)
     }
 

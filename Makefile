@@ -101,7 +101,7 @@ garbage: build
 overload: build
 	bench/overload.py
 
-# Backends that fail in twenty ways, what their clients see, and what the other routes notice; a quarter of an hour.
+# Backends that fail in twenty ways, what their clients see, and what the other routes notice; half an hour (needs gcc).
 faults: build
 	$(CARGO) build --release --locked -p tollgate-faults
 	bench/faults.py

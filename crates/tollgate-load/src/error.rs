@@ -280,15 +280,3 @@ pub enum AuditError {
     #[error("cannot count what is in the sink")]
     Sink(#[from] SinkError),
 }
-
-/// The error and its causes in one line.
-pub(crate) fn join_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
-}

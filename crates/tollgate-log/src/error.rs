@@ -157,3 +157,15 @@ impl LogError {
         Self::Damaged { path: path.to_owned(), offset, source }
     }
 }
+
+/// The error and its causes in one line.
+pub fn join_chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

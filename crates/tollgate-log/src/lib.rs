@@ -46,7 +46,7 @@ pub use batch::{BATCH_BYTES_MAX, BATCH_HEADER_BYTES, BatchHeader, BatchKind};
 pub use commit::{Follower, Log, Watermark};
 pub use cursor::{Cursor, CursorStep, Gap, Position, RecordBatch};
 pub use deleted::Deleted;
-pub use error::{FormatError, LogError};
+pub use error::{FormatError, LogError, join_chain};
 pub use event::{DeleteReason, LogEvent};
 pub use id::{LogId, Sequence};
 pub use inspect::{BatchPart, FooterPart, Inspector, Part, RecordContent, RecordPart};

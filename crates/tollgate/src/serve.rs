@@ -14,7 +14,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tollgate_log::{
-    DiskStorage, Log, LogError, LogEvent, QueueState, RecoveryReport, RoomState, Space, Storage,
+    DiskStorage, Log, LogEvent, QueueState, RecoveryReport, RoomState, Space, Storage, join_chain,
 };
 use tollgate_server::{BoundAddress, HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts};
 
@@ -316,11 +316,6 @@ fn report_queue(state: QueueState, [age, age_max]: [Duration; 2], [queued_bytes,
             tracing::info!(age_ms, queued_bytes, "the disk keeps up again: no request is refused for it");
         }
     }
-}
-
-fn join_chain(error: &LogError) -> String {
-    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
-    format!("{error}{}", cause.unwrap_or_default())
 }
 
 fn report_recovery(report: &RecoveryReport, observer: &Observer) {

@@ -23,7 +23,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tollgate_log::{Breaker, LogError, LogId, Position, Storage, Watermark, log_ids};
+use tollgate_log::{Breaker, LogError, LogId, Position, Storage, Watermark, join_chain, log_ids};
 
 use super::backlog::Pending;
 use super::chunk::ChunkError;
@@ -31,7 +31,7 @@ use super::deleted::deleted_ends;
 use super::follow::{Following, end_of_log};
 use super::share::Share;
 use super::{Backlog, LoadOptions, LoadState, OpenSink, Order, Shared};
-use crate::error::{SinkError, join_chain};
+use crate::error::SinkError;
 use crate::live::LiveLog;
 use crate::sink::{LoadFrom, Sink, SinkOptions};
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::append::{Level, WorkerMarks};
 use crate::awaited::Desk;
 use crate::backlog::{Backlog, Moment, QueueState, Wanted};
-use crate::error::LogError;
+use crate::error::{LogError, join_chain};
 use crate::event::LogEvent;
 use crate::id::{LogId, Sequence};
 use crate::meter::LogMeter;
@@ -210,15 +210,4 @@ fn what_is_kept(error: &LogError) -> &'static str {
             "the disk gave back other bytes than were written to it: `tollgate log verify` says what is left"
         }
     }
-}
-
-fn join_chain(error: &LogError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

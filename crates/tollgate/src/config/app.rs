@@ -386,16 +386,17 @@ fn outside(path: &Path, folder: &Path) -> Option<String> {
         .then(|| format!("{path} is outside of the app, allowed is what lies in its folder: {folder_shown}"))
 }
 
-/// Routes of others that would take what is below a mount: the mount and the route, by place.
-pub(super) fn intruders(specs: &[AppSpec], routes: &[RouteSpec]) -> Vec<(usize, usize)> {
-    let mut found = Vec::new();
-    for (index, app) in specs.iter().enumerate() {
+/// Finds routes of others that would take what is below a mount.
+pub(super) fn check_intruders(root: &Section<'_>, apps: &Apps, routes: &Routes) {
+    for ((index, app), mount) in apps.specs.iter().enumerate().zip(&apps.mounts) {
         let pattern = app.pattern();
-        let is_intruder =
-            |route: &RouteSpec| route.app != Some(index) && route.host == app.host && route.path == pattern;
-        found.extend(
-            routes.iter().enumerate().filter(|(_, route)| is_intruder(route)).map(|(at, _)| (index, at)),
-        );
+        let name = mount.name();
+        for (route, place) in routes.specs.iter().zip(&routes.places) {
+            if route.app != Some(index) && route.host == app.host && route.path == pattern {
+                let mount = apps.places[index].beside(&place.file);
+                let fault = format!("route {:?} is all of {name} of {mount}", route.path);
+                root.add_faults(vec![place.fault(fault)]);
+            }
+        }
     }
-    found
 }

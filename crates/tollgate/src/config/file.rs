@@ -4,6 +4,7 @@
 //! TOML is not read further: what the parser guesses behind an error would give faults that nobody made.
 
 use std::io;
+use std::mem;
 use std::path::{Path, PathBuf, absolute};
 
 use tollgate_server::{HostOptions, OwnFile, ScriptAccess, ServerOptions, SpoolOptions};
@@ -12,7 +13,7 @@ use toml::de::DeTable;
 
 use super::access::Reachable;
 use super::admin::admin;
-use super::app::{APP_FILE, AppDefaults, Trust, apps, intruders};
+use super::app::{APP_FILE, AppDefaults, Trust, apps, check_intruders};
 use super::backend::backends;
 use super::backend_tls::{certificates_of_backends, keys_of_backends};
 use super::database::{ReadDatabase, databases};
@@ -148,17 +149,13 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         body_pace: written.connection.body_pace,
         reach,
     };
-    let apps = apps(&mut root, &defaults, &mut streams);
-    routes.extend(apps.routes);
+    let mut apps = apps(&mut root, &defaults, &mut streams);
+    routes.extend(mem::take(&mut apps.routes));
     routes.check(&root);
     if leaves_routes {
         routes = implied(&root, folder, &zero::access(access, folder, &log), &written, &mut streams);
     }
-    for (app, route) in intruders(&apps.specs, &routes.specs) {
-        let (place, path) = (&routes.places[route], &routes.specs[route].path);
-        let (name, mount) = (apps.mounts[app].name(), apps.places[app].beside(&place.file));
-        root.add_faults(vec![place.fault(format!("route {path:?} is all of {name} of {mount}"))]);
-    }
+    check_intruders(&root, &apps, &routes);
     let Streams { specs: streams, awaited, .. } = streams;
     let sinks = sinks(&mut root, folder, &streams);
     let mut own = folders_of_server(&log, &written.spool.dir);

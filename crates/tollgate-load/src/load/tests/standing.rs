@@ -47,7 +47,7 @@ fn bookkeeping_of_a_later_version_is_left_alone_and_told() {
     site.connect().execute_batch("UPDATE tollgate_meta SET version = 7; DROP TABLE tollgate_ticks").unwrap();
     let told = "app.db is of version 7, this program knows 1";
     let error = audit(&DiskStorage, &site.dir(), &site.sink()).unwrap_err();
-    assert!(crate::error::join_chain(&error).contains(told), "{error}");
+    assert!(tollgate_log::join_chain(&error).contains(told), "{error}");
     check_standing(&site, told, || {
         assert!(!site.connect().table_exists(None, "tollgate_ticks").unwrap(), "nothing is made");
         site.connect().execute_batch("UPDATE tollgate_meta SET version = 1").unwrap();

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use tollgate_log::{Cursor, LogError, LogId, Position, Sequence};
+use tollgate_log::{Cursor, LogError, LogId, Position, Sequence, join_chain};
 
 use super::super::chunk::{ChunkError, fill};
 use super::super::follow::{Following, Gaps, Reach, is_lasting, reach_of_sealed};
 use super::super::settle::Brought;
 use super::super::{LoadState, Order};
 use super::{Look, Pass, Worker};
-use crate::error::{SinkError, join_chain};
+use crate::error::SinkError;
 use crate::sink::Tally;
 
 /// How long a log is left to another loader. If the position has not moved by then, it is anybody's.

@@ -92,7 +92,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Server(error) => match error.as_db_error() {
                 Some(error) => write_db_error(error, f),
-                None => f.write_str(&crate::error::join_chain(error)),
+                None => f.write_str(&tollgate_log::join_chain(error)),
             },
             Self::Io(error) => error.fmt(f),
             Self::Tls(reason) => f.write_str(reason),

@@ -283,7 +283,7 @@ fn take_tls_keys(text: &str) -> (String, Vec<(String, String)>) {
 }
 
 fn chain(error: &dyn std::error::Error) -> String {
-    crate::error::join_chain(error)
+    tollgate_log::join_chain(error)
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ pub(crate) struct Lane {
     /// By number.
     places: RefCell<VecDeque<Place>>,
     next_number: Cell<u64>,
-    /// What the last scripts took: a moving average.
+    /// What the last scripts took: a moving average. It begins with nothing, for a guess would refuse a crowd that comes to a new server.
     script: Cell<Duration>,
     state: Cell<State>,
     refusals: Spell,
@@ -91,7 +91,7 @@ impl Lane {
             age_max: Cell::new(age_max),
             places: RefCell::default(),
             next_number: Cell::new(0),
-            script: Cell::new(slice * 2),
+            script: Cell::default(),
             state: Cell::new(State::Open),
             refusals: Spell::new(LINE_PAUSE),
         }

@@ -30,6 +30,13 @@ fn lane(age_max_ms: u64) -> (Rc<Lane>, Guest) {
     (lane, guest)
 }
 
+/// A lane of scripts that took two slices so far.
+fn known_lane(age_max_ms: u64) -> (Rc<Lane>, Guest) {
+    let (lane, guest) = lane(age_max_ms);
+    (0..100).for_each(|_| guest.learn(2 * SLICE));
+    (lane, guest)
+}
+
 fn watched(guest: &Guest) -> (Ticket, Arc<Bell>) {
     let (ticket, bell) = (guest.enter(), Arc::new(Bell::default()));
     ticket.watch(&bell.clone().into());
@@ -123,7 +130,7 @@ fn a_lane_of_many_that_take_next_to_nothing_is_short() {
 
 #[test]
 fn those_are_refused_who_would_wait_for_a_quarter_of_what_they_may() {
-    let (lane, guest) = lane(80_000);
+    let (lane, guest) = known_lane(80_000);
     let now = Instant::now();
     let mut tickets: Vec<_> = (0..3).map(|_| guest.enter()).collect();
     guest.learn(8 * SLICE);
@@ -139,7 +146,7 @@ fn those_are_refused_who_would_wait_for_a_quarter_of_what_they_may() {
 
 #[test]
 fn a_lane_that_was_too_long_is_kept_short_until_nobody_came_who_is_too_many() {
-    let (lane, guest) = lane(1000);
+    let (lane, guest) = known_lane(1000);
     let now = Instant::now();
     let mut tickets: Vec<_> = (0..63).map(|_| guest.enter()).collect();
     assert!(guest.door.refuses(now), "63 scripts of two slices");
@@ -158,7 +165,7 @@ fn a_lane_that_was_too_long_is_kept_short_until_nobody_came_who_is_too_many() {
 
 #[test]
 fn the_log_hears_how_many_were_refused_though_none_is_any_more() {
-    let (lane, guest) = lane(1000);
+    let (lane, guest) = known_lane(1000);
     let now = Instant::now();
     let mut tickets: Vec<_> = (0..63).map(|_| guest.enter()).collect();
     assert!((0..5).all(|_| guest.door.refuses(now)));
@@ -166,6 +173,19 @@ fn the_log_hears_how_many_were_refused_though_none_is_any_more() {
     lane.relax(now + Duration::from_millis(250));
     assert_eq!(lane.refusals.news(now), Some(News::Happened(5)));
     assert_eq!(lane.refusals.news(now + LINE_PAUSE), Some(News::Over));
+}
+
+#[test]
+fn a_crowd_of_which_nothing_is_known_yet_is_refused_by_its_age_alone() {
+    let (lane, guest) = lane(1000);
+    let now = Instant::now();
+    let mut tickets: Vec<_> = (0..200).map(|_| guest.enter()).collect();
+    assert!(!guest.door.refuses(now));
+    // The first has all to load that the others find.
+    guest.learn(SLICE / 4);
+    tickets.remove(0);
+    assert!(!guest.door.refuses(now));
+    assert!(guest.door.refuses(Instant::now() + lane.patience()));
 }
 
 #[test]
@@ -180,7 +200,7 @@ fn what_scripts_take_is_learnt_and_forgotten() {
 
 #[test]
 fn a_short_lane_is_tried_anew_though_somebody_is_refused_all_the_time() {
-    let (lane, guest) = lane(1000);
+    let (lane, guest) = known_lane(1000);
     let now = Instant::now();
     let mut tickets: Vec<_> = (0..63).map(|_| guest.enter()).collect();
     assert!(guest.door.refuses(now));

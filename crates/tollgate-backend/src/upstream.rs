@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tollgate_http::{Limits, StatusCode};
+use tollgate_http::{Limits, StatusCode, UnderscoreNames};
 
 use crate::backend::{Backend, count};
 use crate::breaker::{Pass, Verdict};
@@ -84,6 +84,8 @@ impl Upstream {
                 head_bytes_max: options.head_bytes_max,
                 // A backend that flushes each character means no harm.
                 chunk_framing_per_byte: Limits::ANY_CHUNK_FRAMING,
+                // Nobody takes a name in a reply for another one: those of trailers may have it as those of heads.
+                underscore_names: UnderscoreNames::Drop,
                 ..Limits::default()
             },
             host: options.addresses.first().map(crate::Address::host).unwrap_or_default(),

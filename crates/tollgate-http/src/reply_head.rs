@@ -103,8 +103,13 @@ impl ReplyHead {
     }
 
     fn is_named_by_connection(&self, name: &[u8]) -> bool {
+        self.connection_options().any(|option| option.eq_ignore_ascii_case(name))
+    }
+
+    /// What is for the connection alone: `close` and the like, and names of fields (RFC 9110 section 7.6.1).
+    pub fn connection_options(&self) -> impl Iterator<Item = &[u8]> {
         let lines = self.raw_fields().filter(|(field, _)| field.eq_ignore_ascii_case(b"connection"));
-        lines.flat_map(|(_, value)| connection_options(value)).any(|option| option.eq_ignore_ascii_case(name))
+        lines.flat_map(|(_, value)| connection_options(value))
     }
 
     /// Tells how the end of the content is found.

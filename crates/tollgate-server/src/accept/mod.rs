@@ -24,6 +24,7 @@ use tokio::task::spawn_local;
 use crate::conn::{self, Origin, Socket};
 use crate::crowd::Seat;
 use crate::listen::{Family, Listener};
+use crate::observe::Refusal;
 use crate::seldom::Spell;
 use crate::server::Order;
 use crate::sys;
@@ -117,7 +118,7 @@ impl Acceptor {
         let (family, crowd) = (self.family, &worker.crowd);
         let Some(socket) = crowd.spares.unless_lacking(socket) else {
             unserved(worker, &worker.arrivals.descriptors);
-            return worker.cells.count_closed();
+            return worker.cells.count_refusal(Refusal::Descriptors);
         };
         let Some(seat) = crowd.enter(worker.index) else {
             unserved(worker, &worker.arrivals.connections);
@@ -145,7 +146,7 @@ impl Acceptor {
                 match worker.crowd.spares.close_one(accept) {
                     Ok(()) => {
                         unserved(worker, &worker.arrivals.descriptors);
-                        worker.cells.count_closed();
+                        worker.cells.count_refusal(Refusal::Descriptors);
                         tokio::task::yield_now().await;
                     }
                     // Without a descriptor accepting fails the same way when nobody waits.

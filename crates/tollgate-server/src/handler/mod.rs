@@ -175,6 +175,7 @@ impl Endpoint {
                     let says = OwnWord {
                         of_records: spec.stream.is_some(),
                         of_ids: options.request_ids != RequestIds::Silent,
+                        of_policy: spec.cors.is_some(),
                     };
                     let methods = spec.known_methods().unwrap_or(Methods::EMPTY);
                     Handler::Proxy(Proxy::new(proxy, &spec.path, methods, upstream, says))

@@ -53,6 +53,8 @@ pub struct ServerStatus {
     pub refusals: Vec<(&'static str, u64)>,
     /// How long ago a connection was closed as it came, because the process had no descriptor left; none if that never was.
     pub closed_ago: Option<Duration>,
+    /// How long ago something was refused because too much was in flight; none if nothing ever was.
+    pub starved_ago: Option<Duration>,
     /// What came and was no request, or came too slowly, by the status that it was answered with; 0 for any other.
     pub malformed: Vec<(u16, u64)>,
     /// Replies whose records did not get where they should be, by what became of them.
@@ -102,6 +104,7 @@ impl ServerWatch {
         let (crowd, sum) = (&self.crowd, |count: fn(&WorkerCells) -> u64| -> u64 {
             self.workers.iter().map(|cells| count(cells)).sum()
         });
+        let refused_ago = |refusal| self.workers.iter().filter_map(|cells| cells.refused_ago(refusal)).min();
         let mut unrouted = [0; CLASSES.len()];
         for cells in self.workers.iter() {
             for (all, more) in unrouted.iter_mut().zip(&cells.unrouted.0) {
@@ -127,7 +130,8 @@ impl ServerWatch {
             sent_bytes: sum(|cells| cells.sent_bytes.get()),
             in_flight: sum(|cells| cells.in_flight.get()),
             refusals: self.named(Refusal::ALL.map(Refusal::name), |cells, place| cells.refusals[place].get()),
-            closed_ago: self.workers.iter().filter_map(|cells| cells.closed_ago()).min(),
+            closed_ago: refused_ago(Refusal::Descriptors),
+            starved_ago: refused_ago(Refusal::Memory),
             malformed: self.named(MALFORMED, |cells, place| cells.malformed[place].get()),
             unconfirmed: self
                 .named(UNCONFIRMED.map(|(_, name)| name), |cells, place| cells.unconfirmed[place].get()),

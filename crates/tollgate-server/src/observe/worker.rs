@@ -25,8 +25,8 @@ pub(crate) struct WorkerCells {
     pub(super) sent_bytes: Counter,
     pub(super) in_flight: Gauge,
     pub(super) refusals: [Counter; Refusal::ALL.len()],
-    /// Nanoseconds from `begun` to the moment when a connection was closed for want of a descriptor; 0: none was.
-    closed_ns: Gauge,
+    /// Nanoseconds from `begun` to the last of each; 0: there was none.
+    refused_ns: [Gauge; Refusal::ALL.len()],
     pub(super) malformed: [Counter; MALFORMED.len()],
     pub(super) unconfirmed: [Counter; UNCONFIRMED.len()],
     pub(super) script_bytes: Gauge,
@@ -55,7 +55,7 @@ impl WorkerCells {
             sent_bytes: Counter::default(),
             in_flight: Gauge::default(),
             refusals: Default::default(),
-            closed_ns: Gauge::default(),
+            refused_ns: Default::default(),
             malformed: Default::default(),
             unconfirmed: Default::default(),
             script_bytes: Gauge::default(),
@@ -121,18 +121,15 @@ impl WorkerCells {
 
     pub(crate) fn count_refusal(&self, refusal: Refusal) {
         self.refusals[refusal as usize].add(1);
-    }
-
-    /// A connection was closed as it came, because the process has no descriptor left.
-    pub(crate) fn count_closed(&self) {
-        self.count_refusal(Refusal::Descriptors);
-        self.closed_ns.set(u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let now_ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.refused_ns[refusal as usize].set(now_ns);
     }
 
     /// How long ago the last one was, if any.
-    pub(super) fn closed_ago(&self) -> Option<Duration> {
-        let closed = Some(self.closed_ns.get()).filter(|closed| *closed > 0)?;
-        Some(self.begun.elapsed().saturating_sub(Duration::from_nanos(closed)))
+    pub(super) fn refused_ago(&self, refusal: Refusal) -> Option<Duration> {
+        let refused_ns =
+            Some(self.refused_ns[refusal as usize].get()).filter(|refused_ns| *refused_ns > 0)?;
+        Some(self.begun.elapsed().saturating_sub(Duration::from_nanos(refused_ns)))
     }
 
     pub(crate) fn count_malformed(&self, status: StatusCode) {

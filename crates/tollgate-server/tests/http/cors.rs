@@ -349,3 +349,17 @@ fn chunked(content: &str) -> String {
 fn long(bytes: usize) -> String {
     format!("Content-Length: {bytes}\r\n\r\n{}", "a".repeat(bytes))
 }
+
+#[test]
+fn nothing_of_the_policy_of_a_backend_passes_ahead_of_its_reply_or_behind_it() {
+    let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nAccess-Control-Allow-Origin: *\r\n\r\n";
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let end = "5\r\nhello\r\n0\r\nAccess-Control-Expose-Headers: *\r\nX-Sum: 1\r\n\r\n";
+    let backend = FakeBackend::replying(format!("{hints}{head}{end}"));
+    let server = Site::new().proxy("/*", backend.options(), |_| {}).tune_route(with(app_only())).start();
+    let mut peer = server.connect();
+    peer.send("GET / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE, close\r\n\r\n");
+    let all = peer.rest();
+    assert!(all.contains("Link: </a>\r\n") && all.contains("X-Sum: 1\r\n"), "{all}");
+    assert!(!all.contains("Access-Control-Allow-Origin") && !all.contains("Access-Control-Expose"), "{all}");
+}

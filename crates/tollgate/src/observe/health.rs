@@ -19,8 +19,8 @@ const SYNC_STALL_MAX: Duration = Duration::from_secs(10);
 const DESCRIPTORS_SHARE: u64 = 10;
 /// With fewer left a connection is closed as it comes, or what it asks for is not opened.
 const DESCRIPTORS_LEFT_MIN: u64 = 4;
-/// When for so long no connection was closed for want of a descriptor, and some are left, there are enough.
-const DESCRIPTORS_CALM: Duration = Duration::from_secs(5);
+/// When for so long nothing was refused for want of descriptors or memory, and some are left, there is enough.
+const REFUSALS_CALM: Duration = Duration::from_secs(5);
 /// Addresses and names of a backend that are listed.
 const TROUBLES_SHOWN: usize = 5;
 
@@ -61,14 +61,16 @@ pub(crate) enum Code {
     BackendUnresolved,
     BackendImpaired,
     ScriptsBehind,
+    MemoryShort,
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 25] = [
+    pub(crate) const ALL: [Self; 26] = [
         Self::BackendDown,
         Self::BackendUnresolved,
         Self::BackendImpaired,
         Self::ScriptsBehind,
+        Self::MemoryShort,
         Self::DescriptorsFull,
         Self::Starting,
         Self::Draining,
@@ -106,6 +108,7 @@ impl Code {
             Self::ConnectionsFull => "connections_full",
             Self::DescriptorsFull => "descriptors_full",
             Self::ScriptsBehind => "scripts_behind",
+            Self::MemoryShort => "memory_short",
             Self::SinkStopped => "sink_stopped",
             Self::SinkFailing => "sink_failing",
             Self::SinkUnattended => "sink_unattended",
@@ -148,7 +151,8 @@ impl Code {
             | Self::BackendDown
             | Self::BackendUnresolved
             | Self::BackendImpaired
-            | Self::ScriptsBehind => Severity::Warning,
+            | Self::ScriptsBehind
+            | Self::MemoryShort => Severity::Warning,
         }
     }
 
@@ -167,7 +171,9 @@ impl Code {
             Self::Behind | Self::ScriptsBehind => {
                 "add workers or machines, or find the slow route in `tollgate status`"
             }
-            Self::MemoryFull => "look for slow clients or a slow disk; raise server.in_flight_bytes_max",
+            Self::MemoryFull | Self::MemoryShort => {
+                "look for slow clients or a slow disk; raise server.in_flight_bytes_max"
+            }
             Self::ConnectionsFull => {
                 "raise server.connections_max and LimitNOFILE, or lower server.idle_timeout"
             }
@@ -263,7 +269,7 @@ impl Observer {
         }
         let (open, max) = (seen.process.descriptors, seen.process.descriptors_max);
         let closed_ago = seen.server.as_ref().and_then(|server| server.closed_ago);
-        let is_closing = closed_ago.is_some_and(|ago| ago < DESCRIPTORS_CALM);
+        let is_closing = closed_ago.is_some_and(|ago| ago < REFUSALS_CALM);
         if is_closing || (max > 0 && open + DESCRIPTORS_LEFT_MIN > max) {
             let text =
                 format!("{open} descriptors are open, limit {max}: connections are closed as they come");
@@ -337,6 +343,9 @@ fn look_at_server(health: &mut Health, server: &ServerStatus, stall_max: Duratio
     let (held, max) = (server.in_flight_bytes, server.in_flight_bytes_max);
     if held > max {
         health.add(Code::MemoryFull, format!("{} are in flight, limit {}", size(held), size(max)));
+    } else if server.starved_ago.is_some_and(|ago| ago < REFUSALS_CALM) {
+        let text = format!("{} of {} are in flight: what finds no room is refused", size(held), size(max));
+        health.add(Code::MemoryShort, text);
     }
     let (connections, max) = (server.connections, server.connections_max);
     if connections >= max {

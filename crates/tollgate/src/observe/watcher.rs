@@ -130,6 +130,7 @@ fn is_told_elsewhere(code: Code) -> bool {
         Code::WorkerStalled
             | Code::LogStalled
             | Code::MemoryFull
+            | Code::MemoryShort
             | Code::DiskTight
             | Code::DescriptorsShort
             | Code::SinkUnattended

@@ -187,6 +187,34 @@ fn it_answers_while_the_public_side_has_as_many_connections_as_may_be() {
 }
 
 #[test]
+fn bodies_that_hold_the_memory_are_told_while_others_are_refused_for_it() {
+    let memory = "in_flight_bytes_max = \"8MiB\"\nbody_memory_max = \"1MiB\"\n";
+    let route = "[[route]]\npath = \"/\"\nscript = \"s.luau\"\n";
+    let script = "return function(req) return 'got ' .. #req:body() end";
+    let app = App::new(&format!("{memory}{route}"), &[("s.luau", script)]);
+    let server = app.start();
+    let begin = |said: usize, sent: usize| {
+        let mut peer = TcpStream::connect(server.address()).unwrap();
+        let head =
+            format!("POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {said}\r\n\r\n");
+        peer.write_all((head + &"x".repeat(sent)).as_bytes()).unwrap();
+        peer
+    };
+    let slow: Vec<_> = (0..14).map(|_| begin(900_000, 430_000)).collect();
+    eventually("one is refused", || {
+        let mut came = String::new();
+        begin(100_000, 100_000).read_to_string(&mut came).ok()?;
+        came.starts_with("HTTP/1.1 503").then_some(())
+    });
+    let finding = |holds| format!("tollgate_finding{{code=\"memory_short\",severity=\"warning\"}} {holds}\n");
+    get_until(&app, "/metrics", 200, &finding(1));
+    assert_eq!(get(&app, "/readyz").status, 200, "what is short is served");
+    drop(slow);
+    get_until(&app, "/metrics", 200, &finding(0));
+    server.stop();
+}
+
+#[test]
 fn it_answers_while_no_descriptor_is_left() {
     let app = App::new(ROUTE, &[]);
     let mut shell = Command::new("sh");

@@ -5,6 +5,7 @@ use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use tollgate_backend::{Content, Failure, Relayed};
+use tollgate_http::ReplyHead;
 use tollgate_script::Request;
 
 use super::Proxy;
@@ -30,6 +31,8 @@ pub(crate) struct BackendFlow {
     /// The request counts as long as its content comes.
     permit: Option<Permit>,
     ending: Ending,
+    /// What its head says is for the connection alone (RFC 9110 section 7.6.1), in lower case.
+    connection_options: Vec<Vec<u8>>,
 }
 
 /// How the content ends.
@@ -42,8 +45,15 @@ enum Ending {
 }
 
 impl BackendFlow {
-    pub(super) fn new(content: Content, came: BytesMut, proxy: Rc<Proxy>, request: Rc<Request>) -> Self {
-        Self { content, came, proxy, request, permit: None, ending: Ending::Whole }
+    pub(super) fn new(
+        head: &ReplyHead,
+        content: Content,
+        came: BytesMut,
+        proxy: Rc<Proxy>,
+        request: Rc<Request>,
+    ) -> Self {
+        let connection_options = head.connection_options().map(<[u8]>::to_ascii_lowercase).collect();
+        Self { content, came, proxy, request, permit: None, ending: Ending::Whole, connection_options }
     }
 
     /// Keeps the place of the request to its end.
@@ -60,6 +70,7 @@ impl BackendFlow {
         let ends_here = |line: &&[u8]| {
             let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
             self.proxy.ends_here(name)
+                || self.connection_options.iter().any(|option| option.eq_ignore_ascii_case(name))
         };
         let lines = self.content.trailers().split_inclusive(|&byte| byte == b'\n');
         lines.filter(|line| !ends_here(line)).collect::<Vec<_>>().concat()

@@ -187,7 +187,7 @@ impl Proxy {
             // What is there leaves with the head.
             reply.content = came.split().freeze();
         }
-        let flow = BackendFlow::new(content, came, self.clone(), request.clone());
+        let flow = BackendFlow::new(&head, content, came, self.clone(), request.clone());
         Ok(Proxied { reply, flow: Some(Box::new(flow)) })
     }
 

@@ -5,6 +5,7 @@ use tollgate_backend::{Failure, Incoming};
 use tollgate_http::{ReplyHead, StatusCode};
 
 use super::Proxy;
+use crate::cors::is_policy_field;
 use crate::reply::{REQUEST_ID, Reply};
 
 /// What the server says itself in replies of a route, and no backend for it.
@@ -15,6 +16,8 @@ pub(crate) struct OwnWord {
     pub(crate) of_records: bool,
     /// The id of the request.
     pub(crate) of_ids: bool,
+    /// What pages of other origins may do, in fields `Access-Control-*`.
+    pub(crate) of_policy: bool,
 }
 
 impl OwnWord {
@@ -23,6 +26,7 @@ impl OwnWord {
         let is_verdict = front.is_some_and(|front| front.eq_ignore_ascii_case(OWN_PREFIX));
         (self.of_records && is_verdict)
             || (self.of_ids && field_name.eq_ignore_ascii_case(REQUEST_ID.as_bytes()))
+            || (self.of_policy && is_policy_field(field_name))
     }
 }
 

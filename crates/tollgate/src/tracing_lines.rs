@@ -75,6 +75,15 @@ impl Write for Lines {
     }
 }
 
+/// Whether a character shows something else than it is: line ends for some readers, and what turns the direction of a text
+/// (Unicode Standard Annex 9), which has the rest of a line read as another.
+const fn is_misleading(character: char) -> bool {
+    matches!(
+        character,
+        '\0' | '\u{2028}' | '\u{2029}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
+}
+
 /// Sets the second and later lines of an event in from the left. A text of a client may have line ends, and could write what
 /// looks like a line of the server otherwise.
 pub(crate) struct Indented<W>(pub(crate) W);
@@ -88,7 +97,13 @@ impl<W: Write> Write for Indented<W> {
             if index > 0 {
                 shown.extend_from_slice(b"\n    ");
             }
-            shown.extend_from_slice(line);
+            for character in String::from_utf8_lossy(line).chars() {
+                if is_misleading(character) {
+                    shown.extend(character.escape_unicode().map(|part| part as u8));
+                } else {
+                    shown.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+            }
         }
         shown.push(b'\n');
         self.0.write_all(&shown)?;
@@ -109,10 +124,8 @@ impl<W: Write> Write for Escaped<W> {
         let mut shown = String::with_capacity(event.len());
         for character in String::from_utf8_lossy(event).chars() {
             match character {
-                // U+2028 and U+2029 are line ends.
-                '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' => {
-                    shown.push_str(&format!("\\u{:04x}", u32::from(character)));
-                }
+                '\u{7f}'..='\u{9f}' => escape(&mut shown, character),
+                _ if is_misleading(character) => escape(&mut shown, character),
                 _ => shown.push(character),
             }
         }
@@ -123,6 +136,11 @@ impl<W: Write> Write for Escaped<W> {
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
     }
+}
+
+/// As a string of JSON has it.
+fn escape(shown: &mut String, character: char) {
+    shown.push_str(&format!("\\u{:04x}", u32::from(character)));
 }
 
 #[cfg(test)]
@@ -139,16 +157,17 @@ mod tests {
         check("INFO one line\n", "INFO one line\n");
         check("WARN of a client: a\nERROR forged\n", "WARN of a client: a\n    ERROR forged\n");
         check("WARN of a client: a\rERROR forged\n", "WARN of a client: a\n    ERROR forged\n");
+        check("WARN ü: a\u{202e}b\u{2066}c\0\n", "WARN ü: a\\u{202e}b\\u{2066}c\\u{0}\n");
     }
 
     #[test]
     fn a_line_of_json_holds_nothing_that_steers_a_terminal_and_reads_back() {
-        let text = "ü a\u{7f}b\u{9b}2Jc\u{85}d\u{2028}e\u{2029}";
+        let text = "ü a\u{7f}b\u{9b}2Jc\u{85}d\u{2028}e\u{2029}f\u{202e}g\u{2066}";
         let event = format!("{}\n", serde_json::json!({ "message": text }));
         let mut shown = Escaped(Vec::new());
         shown.write_all(event.as_bytes()).unwrap();
         let shown = String::from_utf8(shown.0).unwrap();
-        let line = "{\"message\":\"ü a\\u007fb\\u009b2Jc\\u0085d\\u2028e\\u2029\"}\n";
+        let line = "{\"message\":\"ü a\\u007fb\\u009b2Jc\\u0085d\\u2028e\\u2029f\\u202eg\\u2066\"}\n";
         assert_eq!(shown, line);
         assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap()["message"], text);
     }

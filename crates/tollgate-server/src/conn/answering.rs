@@ -258,7 +258,7 @@ impl<S: Transport> Connection<S> {
 
     /// Answers what is no request. After this nothing that comes is looked at.
     pub(super) fn refuse(&mut self, error: &RequestError) {
-        tracing::debug!(peer = ?self.client.peer, "request refused: {error}");
+        tracing::debug!(peer = self.client.peer.map(tracing::field::display), "request refused: {error}");
         self.worker.cells.count_malformed(error.status());
         self.end_with(Reply::text(error.status(), error.client_text()));
     }

@@ -80,7 +80,7 @@ impl<S: Transport> Connection<S> {
 
     /// The body will never be whole: the handler hears of it, and answers.
     pub(super) fn break_upload_off(&mut self, error: &RequestError) {
-        tracing::debug!(peer = ?self.client.peer, "request refused: {error}");
+        tracing::debug!(peer = self.client.peer.map(tracing::field::display), "request refused: {error}");
         self.worker.cells.count_malformed(error.status());
         self.end_upload(BrokenOff { status: error.status(), text: error.client_text() });
     }

@@ -111,7 +111,7 @@ impl<S: Transport> Connection<S> {
         let Reading::Body(body) = &mut self.reading else { return };
         let spooled = body.spool(&self.worker.spool);
         if let Err(error) = self.queue.beside(&self.worker, spooled).await {
-            tracing::warn!(peer = ?self.client.peer, "request refused: {error}");
+            tracing::warn!(peer = self.client.peer.map(tracing::field::display), "request refused: {error}");
             self.worker.cells.count_refusal(Refusal::from(&error));
             self.let_go(error.reply());
         }

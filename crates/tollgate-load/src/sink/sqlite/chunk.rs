@@ -155,6 +155,10 @@ impl SqliteSink {
             }
             _ => after.failed(error),
         })?;
+        // Its own: those of the load had them.
+        if chunk.parents == Parents::AtRow && parents::are_missing(&self.connection) {
+            return Err(after.failed(parents::MISSING));
+        }
         let is_there = self.has_taken_place(chunk, last)?;
         if is_there && !self.connection.is_autocommit() { Ok(()) } else { Err(after.ended()) }
     }

@@ -11,9 +11,6 @@ use rusqlite::{Connection, Error, ErrorCode};
 
 use super::parents::{self, Parents};
 
-/// As SQLite says it of foreign keys that it checks at once.
-const PARENT_MISSING: &str = "FOREIGN KEY constraint failed";
-
 /// Why a row is not in its table.
 pub(super) enum RowError {
     /// For its content.
@@ -55,7 +52,7 @@ pub(super) fn or_nothing(
     run("SAVEPOINT tollgate_row")?;
     let inserted = insert().and_then(|()| match parents {
         Parents::AtRow if parents::are_missing(connection) => {
-            Err(RowError::Refused(PARENT_MISSING.to_owned()))
+            Err(RowError::Refused(parents::MISSING.to_owned()))
         }
         _ => Ok(()),
     });

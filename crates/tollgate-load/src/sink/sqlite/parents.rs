@@ -5,6 +5,9 @@
 
 use rusqlite::{Connection, ffi};
 
+/// As SQLite says it of foreign keys that it checks at once.
+pub(super) const MISSING: &str = "FOREIGN KEY constraint failed";
+
 /// When rows have to have parents that may come later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Parents {

@@ -23,6 +23,12 @@ struct connection {
   char in[65536];
 };
 
+static struct connection *all;
+static int connections, waiting, epoll;
+static char request[1024];
+static size_t request_bytes, taken, others, room;
+static double rate, ends_at, *took;
+
 static double now(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
@@ -54,53 +60,61 @@ static size_t whole(struct connection *connection) {
   return bytes <= connection->held ? bytes : 0;
 }
 
+// Sends what is due. Returns when the next one is, or the end, whichever comes first.
+static double ask_those_due(void) {
+  double next = ends_at, at = now();
+  for (struct connection *one = all; one < all + connections; one++) {
+    if (!one->is_asked && one->due <= at && one->due < ends_at) {
+      must(send(one->fd, request, request_bytes, MSG_NOSIGNAL) == (ssize_t)request_bytes, "a connection broke");
+      one->is_asked = 1;
+      waiting++;
+    }
+    if (!one->is_asked && one->due < next) next = one->due;
+  }
+  return next;
+}
+
+static void hear(struct connection *one) {
+  ssize_t came = recv(one->fd, one->in + one->held, sizeof one->in - 1 - one->held, 0);
+  must(came > 0 && one->is_asked, "a connection broke");
+  one->held += came;
+  if (!whole(one)) return;
+  if (!memcmp(one->in + 9, "200", 3) && taken < room) took[taken++] = (now() - one->due) * 1000;
+  else others++;
+  one->held = one->is_asked = 0;
+  one->due += pause_of(rate / connections);
+  waiting--;
+}
+
+// At the end nothing is due any more: a second is as good as any time.
+static void hear_until(double next) {
+  double left = next < ends_at ? next - now() : waiting ? 1 : ends_at - now();
+  struct timespec patience = {.tv_sec = left > 0 ? left : 0, .tv_nsec = left > 0 ? (left - (long)left) * 1e9 : 0};
+  struct epoll_event events[64];
+  int ready = epoll_pwait2(epoll, events, 64, &patience, 0);
+  for (int i = 0; i < ready; i++) hear(events[i].data.ptr);
+}
+
 int main(int count, char **words) {
   if (count != 6) return 2;
-  int connections = atoi(words[3]);
-  double rate = atof(words[4]), seconds = atof(words[5]);
-  char request[1024];
-  size_t request_bytes = snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", words[2]);
-  struct connection *all = calloc(connections, sizeof *all);
-  size_t taken = 0, others = 0, room = 2 * rate * seconds + 1000;
-  double *took = malloc(room * sizeof *took);
-  int epoll = epoll_create1(0);
+  connections = atoi(words[3]), rate = atof(words[4]);
+  double seconds = atof(words[5]);
+  request_bytes = snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", words[2]);
+  all = calloc(connections, sizeof *all);
+  took = malloc((room = 2 * rate * seconds + 1000) * sizeof *took);
+  epoll = epoll_create1(0);
   srand48(time(0));
   sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = 1});
 
   double begun = now();
+  ends_at = begun + seconds;
   for (int i = 0; i < connections; i++) {
     all[i].fd = come(atoi(words[1]));
     all[i].due = begun + pause_of(rate / connections);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = all + i};
     epoll_ctl(epoll, EPOLL_CTL_ADD, all[i].fd, &event);
   }
-  for (int waiting = 1; waiting || now() < begun + seconds;) {
-    double next = begun + seconds, at = now();
-    waiting = 0;
-    for (struct connection *one = all; one < all + connections; one++) {
-      if (!one->is_asked && one->due <= at && one->due < begun + seconds) {
-        must(send(one->fd, request, request_bytes, MSG_NOSIGNAL) == (ssize_t)request_bytes, "a connection broke");
-        one->is_asked = 1;
-      }
-      waiting |= one->is_asked;
-      if (!one->is_asked && one->due < next) next = one->due;
-    }
-    double left = waiting && next >= begun + seconds ? 1 : next - now();
-    struct timespec patience = {.tv_sec = left > 0 ? left : 0, .tv_nsec = left > 0 ? (left - (long)left) * 1e9 : 0};
-    struct epoll_event events[64];
-    int ready = epoll_pwait2(epoll, events, 64, &patience, 0);
-    for (int i = 0; i < ready; i++) {
-      struct connection *one = events[i].data.ptr;
-      ssize_t came = recv(one->fd, one->in + one->held, sizeof one->in - 1 - one->held, 0);
-      must(came > 0 && one->is_asked, "a connection broke");
-      one->held += came;
-      if (!whole(one)) continue;
-      if (!memcmp(one->in + 9, "200", 3) && taken < room) took[taken++] = (now() - one->due) * 1000;
-      else others++;
-      one->held = one->is_asked = 0;
-      one->due += pause_of(rate / connections);
-    }
-  }
+  while (waiting || now() < ends_at) hear_until(ask_those_due());
   printf("%zu", others);
   for (size_t i = 0; i < taken; i++) printf(" %.4f", took[i]);
   putchar('\n');

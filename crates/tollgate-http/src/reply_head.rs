@@ -93,7 +93,7 @@ impl ReplyHead {
         self.raw_fields().filter(|(name, _)| {
             let ends_here = is_hop_by_hop_field(name)
                 || name.eq_ignore_ascii_case(b"content-length")
-                || (self.connection_names_fields && self.is_named_by_connection(name));
+                || self.is_named_by_connection(name);
             !ends_here
         })
     }
@@ -106,9 +106,10 @@ impl ReplyHead {
         self.connection_options().any(|option| option.eq_ignore_ascii_case(name))
     }
 
-    /// What is for the connection alone: `close` and the like, and names of fields (RFC 9110 section 7.6.1).
+    /// What Connection says, where it names fields, which are for the connection alone (RFC 9110 section 7.6.1); nothing otherwise.
     pub fn connection_options(&self) -> impl Iterator<Item = &[u8]> {
-        let lines = self.raw_fields().filter(|(field, _)| field.eq_ignore_ascii_case(b"connection"));
+        let fields = self.connection_names_fields.then(|| self.raw_fields()).into_iter().flatten();
+        let lines = fields.filter(|(field, _)| field.eq_ignore_ascii_case(b"connection"));
         lines.flat_map(|(_, value)| connection_options(value))
     }
 

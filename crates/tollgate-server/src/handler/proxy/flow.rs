@@ -31,7 +31,7 @@ pub(crate) struct BackendFlow {
     /// The request counts as long as its content comes.
     permit: Option<Permit>,
     ending: Ending,
-    /// What its head says is for the connection alone (RFC 9110 section 7.6.1), in lower case.
+    /// What its head says is for the connection alone (RFC 9110 section 7.6.1).
     connection_options: Vec<Vec<u8>>,
 }
 
@@ -52,7 +52,7 @@ impl BackendFlow {
         proxy: Rc<Proxy>,
         request: Rc<Request>,
     ) -> Self {
-        let connection_options = head.connection_options().map(<[u8]>::to_ascii_lowercase).collect();
+        let connection_options = head.connection_options().map(<[u8]>::to_vec).collect();
         Self { content, came, proxy, request, permit: None, ending: Ending::Whole, connection_options }
     }
 

@@ -28,6 +28,6 @@ pub use live::LiveLog;
 pub use load::{Backlog, LoadOptions, LoadState, LoadStatus, LoadTuning, LoadWatch, Loader, SkipError, skip};
 pub use query::{Asker, QueryAnswer, QueryError, QueryOptions, QueryPool, QueryRow, QuerySource, QueryValue};
 pub use sink::{
-    LoadFrom, PostgresOptions, PostgresUrl, Retried, Sink, SinkKind, SinkOptions, TableName, Taken, Tally,
-    hide_password,
+    ItemRow, LoadFrom, PostgresOptions, PostgresUrl, ReadItem, Retried, Sink, SinkKind, SinkOptions,
+    TableName, Taken, Tally, hide_password,
 };

@@ -60,7 +60,7 @@ pub use app::{AppSpec, Sources};
 pub use check::{check_scripts, script_faults};
 pub use dev::{Dev, SourceFault};
 pub use error::StartError;
-pub use handler::{COLLECT_BODY_BYTES_MAX, HostSent, ProxySpec};
+pub use handler::{COLLECT_BODY_BYTES_MAX, HostSent, ItemKey, ItemReader, ProxySpec};
 pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};
 pub use observe::{RouteName, RouteStatus, ServerStatus, ServerWatch, WorkerStatus};
 pub use options::{

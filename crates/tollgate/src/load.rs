@@ -13,8 +13,9 @@ use std::time::Duration;
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use tollgate_load::{LiveLog, LoadOptions, LoadState, LoadStatus, LoadWatch, Loader, skip};
+use tollgate_load::{ItemRow, LiveLog, LoadOptions, LoadState, LoadStatus, LoadWatch, Loader, skip};
 use tollgate_log::{DiskStorage, LogId, SegmentState, Sequence, Storage, log_ids, segments};
+use tollgate_server::ItemReader;
 
 use crate::WrongUsage;
 use crate::board::report;
@@ -37,7 +38,7 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     let config = Config::load(&command.config)?;
     let sinks = config.chosen(command.sink.as_deref())?;
     if command.retry_rejects {
-        return retry_rejects(sinks);
+        return retry_rejects(sinks, &ItemReader::new(&config.server.streams));
     }
     if let Some(words) = &command.skip {
         return skip_records(&config.log.dir, sinks, words);
@@ -132,10 +133,19 @@ fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> ExitC
 }
 
 /// Tries the rejects of each sink again.
-fn retry_rejects(sinks: &[Sink]) -> anyhow::Result<ExitCode> {
+fn retry_rejects(sinks: &[Sink], reader: &ItemReader) -> anyhow::Result<ExitCode> {
+    let read = |stream: &str, item: &[u8]| {
+        let mut row = ItemRow::default();
+        if let Some((key, window)) =
+            reader.read(stream, item, &mut |column, value| row.push(column, value))?
+        {
+            row.set_key(&key, window);
+        }
+        Ok(row)
+    };
     for sink in sinks {
         let name = sink.name();
-        let retried = sink.options.retry_rejects().with_context(|| format!("sink {name}"))?;
+        let retried = sink.options.retry_rejects(&read).with_context(|| format!("sink {name}"))?;
         let loaded = counted(retried.loaded, "reject");
         let duplicates = match retried.duplicates {
             0 => String::new(),

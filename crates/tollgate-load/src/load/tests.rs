@@ -15,7 +15,7 @@ use tollgate_log::{
 use super::*;
 use crate::audit::{AuditRow, STREAM_UNKNOWN, audit};
 use crate::error::FinishError;
-use crate::sink::{SinkKind, Taken, Tally};
+use crate::sink::{ItemRow, SinkKind, Taken, Tally};
 
 mod account;
 mod after_load;
@@ -46,6 +46,11 @@ fn visits() -> Schema {
     let number = Column { name: "seq".to_owned(), kind: ColumnType::Int, origin: ColumnOrigin::Sequence };
     Schema::new("visits", vec![column("n", ColumnType::Int), column("path", ColumnType::Text), number])
         .unwrap()
+}
+
+/// For rejects that no item of a client is among.
+fn unread(stream: &str, _: &[u8]) -> Result<ItemRow, String> {
+    Err(format!("an item of {stream} is read"))
 }
 
 /// A folder of logs and a database beside it.

@@ -8,6 +8,7 @@ mod item;
 mod key;
 mod postgres;
 mod refusals;
+mod reject;
 mod sqlite;
 mod tally;
 
@@ -19,12 +20,12 @@ use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 use crate::audit::STREAM_UNKNOWN;
 use crate::error::SinkError;
 use after::AfterLoad;
-use key::KeptKey;
 use postgres::PostgresSink;
 use sqlite::SqliteSink;
 
 pub(crate) use postgres::connect;
 pub use postgres::{PostgresOptions, PostgresUrl, TableName, hide_password};
+pub use reject::{ItemRow, ReadItem};
 pub(crate) use sqlite::LogCounts;
 pub(crate) use tally::Counts;
 pub use tally::Tally;
@@ -145,12 +146,12 @@ impl SinkOptions {
         }
     }
 
-    /// Tries the rejects of the sink again.
+    /// Tries the rejects of the sink again; `read` knows the streams of today.
     ///
     /// # Errors
     /// The sink cannot be opened or fails; what was committed before counts.
-    pub fn retry_rejects(&self) -> Result<Retried, SinkError> {
-        self.open()?.retry_rejects()
+    pub fn retry_rejects(&self, read: &ReadItem<'_>) -> Result<Retried, SinkError> {
+        self.open()?.retry_rejects(read)
     }
 
     /// Reads how far each log is loaded, changing nothing. None: the database is not there, or nothing was loaded yet.
@@ -218,16 +219,6 @@ const BOOKKEEPING_VERSION: i64 = 1;
 
 /// Rejects that are tried again in one transaction.
 const RETRIED_AT_ONCE: i64 = 500;
-
-/// A reject as a database keeps it, with the id of its log as that database has ids.
-struct Reject<L> {
-    log: L,
-    sequence: i64,
-    stream: String,
-    reason: String,
-    item: Vec<u8>,
-    key: Option<KeptKey>,
-}
 
 /// A database that rows are loaded into.
 ///
@@ -351,12 +342,13 @@ pub trait Sink: Send {
     /// committed. After other errors it is unknown.
     fn commit_fill(&mut self, left: &[Gap]) -> Result<Tally, SinkError>;
 
-    /// Tries every reject again from its stored bytes: what fits becomes a row, or a duplicate where another record has its
+    /// Tries every reject again: a row that the database refused from its stored bytes, an item as the streams of today read
+    /// it. What fits becomes a row, or a duplicate where another record has its
     /// key by now, in one transaction with the end of the reject and the counters. What does not fit stays with the reason of today.
     ///
     /// # Errors
     /// The database fails; what was committed before counts.
-    fn retry_rejects(&mut self) -> Result<Retried, SinkError>;
+    fn retry_rejects(&mut self, read: &ReadItem<'_>) -> Result<Retried, SinkError>;
 
     /// Gives up the open transaction, if there is one.
     fn rollback(&mut self);

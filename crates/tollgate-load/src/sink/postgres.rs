@@ -28,7 +28,8 @@ use std::collections::BTreeMap;
 use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 
 use super::after::AfterLoad;
-use super::{LogCounts, Retried, Sink, Tally};
+use super::reject::Refused;
+use super::{LogCounts, ReadItem, Retried, Sink, Tally};
 use crate::audit::STREAM_UNKNOWN;
 use crate::error::SinkError;
 use bookkeeping::{enroll, make, position_of, table, uuid_of};
@@ -247,7 +248,9 @@ impl Sink for PostgresSink {
         for (sequence, record) in batch.numbered() {
             match record {
                 Ok(record) => chunk.record(&mut self.session, &self.options, &record)?,
-                Err(error) => chunk.reject(sequence, STREAM_UNKNOWN, &error.to_string(), &[], None),
+                Err(error) => {
+                    chunk.reject(sequence, STREAM_UNKNOWN, &Refused::at_ingest(&error.to_string(), &[]));
+                }
             }
         }
         Ok(())
@@ -335,8 +338,8 @@ impl Sink for PostgresSink {
         self.finish_chunk(&chunk, gap.last)
     }
 
-    fn retry_rejects(&mut self) -> Result<Retried, SinkError> {
-        retry::retry(&mut self.session, &self.options, &self.name, &mut self.keys)
+    fn retry_rejects(&mut self, read: &ReadItem<'_>) -> Result<Retried, SinkError> {
+        retry::retry(&mut self.session, &self.options, &self.name, &mut self.keys, read)
     }
 
     fn rollback(&mut self) {

@@ -35,7 +35,8 @@ use tollgate_log::{DiskStorage, Gap, LogId, Position, RecordBatch, Schema, Seque
 
 use super::after::AfterLoad;
 use super::key::{Monotonic, system_clock};
-use super::{Retried, Sink, Tally};
+use super::reject::Refused;
+use super::{ReadItem, Retried, Sink, Tally};
 use crate::audit::STREAM_UNKNOWN;
 use crate::clock::now_us;
 use crate::error::SinkError;
@@ -52,7 +53,7 @@ pub(crate) use positions::read_positions;
 pub(crate) use table::check;
 use writer::BatchWriter;
 
-pub(super) use reject::{readable, row_as_json};
+pub(super) use reject::{json_text, readable, row_as_json};
 
 /// The first version without the WAL-reset bug that could corrupt a database with several connections.
 const VERSION_MIN: i32 = 3_051_003;
@@ -283,7 +284,7 @@ impl Sink for SqliteSink {
             match record {
                 Ok(record) => writer.record(&record)?,
                 Err(error) => {
-                    writer.reject(sequence, STREAM_UNKNOWN, &error.to_string(), &[], None)?;
+                    writer.reject(sequence, STREAM_UNKNOWN, &Refused::at_ingest(&error.to_string(), &[]))?;
                     undecodable.rejects += 1;
                 }
             }
@@ -365,8 +366,8 @@ impl Sink for SqliteSink {
         self.finish_chunk(&chunk, gap.last)
     }
 
-    fn retry_rejects(&mut self) -> Result<Retried, SinkError> {
-        let retried = retry::retry(&self.connection, &self.name, &mut self.keys);
+    fn retry_rejects(&mut self, read: &ReadItem<'_>) -> Result<Retried, SinkError> {
+        let retried = retry::retry(&self.connection, &self.name, &mut self.keys, read);
         let retried = retried.map_err(|error| match error {
             RetryError::Database(error) => self.failed("try rejects again")(error),
             RetryError::RolledBack(table) => SinkError::RolledBack { table },

@@ -11,7 +11,7 @@ use tollgate_log::{
 };
 
 use crate::cluster::shared;
-use crate::site::{PATIENCE, Site, column, eventually};
+use crate::site::{PATIENCE, Site, column, eventually, unread};
 
 const WINDOW_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -94,10 +94,10 @@ fn a_reject_that_is_tried_again_asks_for_its_key() {
     site.write_orders(&[&[(2, Some(1))]]);
     site.load();
     assert_eq!(site.counted(), (2, 4, 0));
-    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 0, duplicates: 1, kept: 3 });
+    assert_eq!(site.options.retry_rejects(&unread).unwrap(), Retried { loaded: 0, duplicates: 1, kept: 3 });
     assert_eq!(site.sql("SELECT count(*) FROM tollgate.keys"), "2");
     site.sql("ALTER TABLE orders DROP CONSTRAINT not_one");
-    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 2, duplicates: 1, kept: 0 });
+    assert_eq!(site.options.retry_rejects(&unread).unwrap(), Retried { loaded: 2, duplicates: 1, kept: 0 });
     // And what it sends from now on is a duplicate of what was tried again.
     site.write_orders(&[&[(3, Some(2))]]);
     site.load();
@@ -125,7 +125,7 @@ fn a_database_whose_rejects_have_no_keys_yet_gains_them() {
     site.write_orders(&[&[(1, Some(1)), (2, Some(1))]]);
     site.load();
     site.sql("ALTER TABLE orders DROP CONSTRAINT not_one");
-    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 0, duplicates: 1, kept: 0 });
+    assert_eq!(site.options.retry_rejects(&unread).unwrap(), Retried { loaded: 0, duplicates: 1, kept: 0 });
     assert_eq!(site.loaded_orders(), "2 9");
 }
 

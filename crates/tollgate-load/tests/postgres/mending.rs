@@ -4,12 +4,15 @@ use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tollgate_load::{Retried, skip};
-use tollgate_log::{ColumnType, DiskStorage, Schema, Sequence, Value, segments};
+use tollgate_load::{ItemRow, Retried, skip};
+use tollgate_log::{
+    ColumnType, DiskStorage, Level, Schema, SchemaId, Sequence, Transaction, Value, segments,
+};
 
 use crate::cluster::shared;
-use crate::site::{PATIENCE, Site, column, row};
+use crate::site::{PATIENCE, Site, column, eventually, row, unread, visits};
 
 const GAPS: &str =
     "SELECT coalesce(string_agg(first || '-' || last, ' ' ORDER BY first), '') FROM tollgate.gaps";
@@ -132,14 +135,14 @@ fn rejects_that_fit_by_now_become_rows_and_the_others_keep_the_reason_of_today()
     site.load();
     let count = || (site.audit()[0].loaded, site.audit()[0].rejected);
     assert_eq!(count(), (2, 1));
-    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 0, duplicates: 0, kept: 1 });
+    assert_eq!(site.options.retry_rejects(&unread).unwrap(), Retried { loaded: 0, duplicates: 0, kept: 1 });
     site.sql(
         "ALTER TABLE visits DROP CONSTRAINT visits_n_check;
          INSERT INTO tollgate.rejects SELECT sink, log, 99, stream, 'old', '{\"n\":\"x\"}', '' FROM tollgate.rejects;
          INSERT INTO tollgate.rejects SELECT sink, log, 98, stream, 'old', '{\"m\":1}', '' FROM tollgate.rejects LIMIT 1;
          INSERT INTO tollgate.rejects SELECT sink, log, 97, stream, 'old', 'raw', '' FROM tollgate.rejects LIMIT 1",
     );
-    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 1, duplicates: 0, kept: 3 });
+    assert_eq!(site.options.retry_rejects(&unread).unwrap(), Retried { loaded: 1, duplicates: 0, kept: 3 });
     site.assert_visits(0..3);
     let reasons = site.sql("SELECT reason FROM tollgate.rejects ORDER BY sequence");
     let expected = "record has unknown fields: \"m\"\ncolumn \"n\" takes int, found \"x\"";
@@ -155,7 +158,7 @@ fn rejects_that_two_try_at_once_become_one_row_each() {
     assert_eq!(site.load().rejects, 700);
     site.sql("ALTER TABLE visits DROP CONSTRAINT visits_n_check");
     let retried = std::thread::scope(|scope| {
-        let retry = || site.options.retry_rejects().unwrap().loaded;
+        let retry = || site.options.retry_rejects(&unread).unwrap().loaded;
         let both = [scope.spawn(retry), scope.spawn(retry)];
         both.map(|one| one.join().unwrap())
     });
@@ -189,7 +192,7 @@ fn every_type_comes_back_from_a_reject_as_it_would_have_been_loaded() {
     write();
     assert_eq!(site.load().rejects, 1);
     site.sql("ALTER TABLE everything DROP CONSTRAINT never");
-    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 1, duplicates: 0, kept: 0 });
+    assert_eq!(site.options.retry_rejects(&unread).unwrap(), Retried { loaded: 1, duplicates: 0, kept: 0 });
     assert_eq!(site.sql("SELECT * FROM everything"), loaded);
 }
 
@@ -210,6 +213,50 @@ fn a_role_with_the_grants_that_are_told_loads_fills_and_tries_again() {
     site.write_visits(500..520);
     assert_eq!(site.load().rejects, 1);
     site.sql("ALTER TABLE visits DROP CONSTRAINT small");
-    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 1, duplicates: 0, kept: 0 });
+    assert_eq!(site.options.retry_rejects(&unread).unwrap(), Retried { loaded: 1, duplicates: 0, kept: 0 });
     site.assert_visits(0..520);
+}
+
+#[test]
+fn an_item_that_ingest_refused_is_tried_as_the_streams_of_today_read_it() {
+    let site = Site::new(shared());
+    site.write(&[visits()], |appender| {
+        for item in [&br#"{"n":1}"#[..], br#"{"n":2}"#, br#"{"n":3}"#] {
+            let reject = |transaction: &mut Transaction<'_>| transaction.reject(SchemaId(0), "refused", item);
+            appender.append(Level::Synced, reject).unwrap();
+            eventually("the writer takes a batch", || appender.hand_over());
+        }
+    });
+    assert_eq!(site.load().rejects, 3);
+    let read = |stream: &str, item: &[u8]| {
+        assert_eq!(stream, "visits");
+        let mut row = ItemRow::default();
+        match item {
+            br#"{"n":2}"# => return Err("still no row".to_owned()),
+            br#"{"n":3}"# => row.push("n", &Value::Int(30)),
+            _ => row.push("n", &Value::Int(10)),
+        }
+        row.set_key(b"one key", Duration::from_mins(1));
+        Ok(row)
+    };
+    let told = Retried { loaded: 1, duplicates: 1, kept: 1 };
+    assert_eq!(site.options.retry_rejects(&read).unwrap(), told);
+    assert_eq!(site.sql("SELECT n, path FROM visits"), "10|");
+    assert_eq!(site.sql("SELECT reason FROM tollgate.rejects"), "still no row");
+    assert_eq!((site.audit()[0].loaded, site.audit()[0].rejected, site.audit()[0].duplicates), (1, 1, 1));
+}
+
+#[test]
+fn a_table_that_changed_keeps_its_rejects_and_those_of_others_are_tried() {
+    let site = Site::new(shared());
+    site.sql("CREATE TABLE visits (n bigint CHECK (n > 9), path text); CREATE TABLE orders (n bigint CHECK (n > 9))");
+    let orders = Schema::new("orders", vec![column("n", ColumnType::Int)]).unwrap();
+    site.write(&[orders], |appender| row(appender, &[Value::Int(1)]));
+    site.write_visits(1..2);
+    assert_eq!(site.load().rejects, 2);
+    site.sql(
+        "ALTER TABLE orders ALTER n TYPE bytea USING NULL; ALTER TABLE visits DROP CONSTRAINT visits_n_check",
+    );
+    assert_eq!(site.options.retry_rejects(&unread).unwrap(), Retried { loaded: 1, duplicates: 0, kept: 1 });
+    site.assert_visits(1..2);
 }

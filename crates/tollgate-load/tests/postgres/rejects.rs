@@ -6,7 +6,7 @@ use tollgate_load::Retried;
 use tollgate_log::{ColumnType, Schema, Value};
 
 use crate::cluster::shared;
-use crate::site::{PATIENCE, Site, column, eventually, row, visit, visits};
+use crate::site::{PATIENCE, Site, column, eventually, row, unread, visit, visits};
 
 fn with_bad(numbers: &[i64]) -> Site<'static> {
     let site = Site::new(shared());
@@ -130,9 +130,9 @@ fn json_that_is_nested_too_deeply_rejects_its_row_alone_and_comes_back_as_it_was
         }
     });
     check_that_the_row_behind_60_is_refused(&site, "(SQLSTATE 54001");
-    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 0, duplicates: 0, kept: 1 });
+    assert_eq!(site.options.retry_rejects(&unread).unwrap(), Retried { loaded: 0, duplicates: 0, kept: 1 });
     site.sql("ALTER TABLE docs ALTER doc TYPE text");
-    assert_eq!(site.options.retry_rejects().unwrap(), Retried { loaded: 1, duplicates: 0, kept: 0 });
+    assert_eq!(site.options.retry_rejects(&unread).unwrap(), Retried { loaded: 1, duplicates: 0, kept: 0 });
     let found = site.sql("SELECT count(*) FROM docs WHERE doc = repeat('[', 100000) || repeat(']', 100000)");
     assert_eq!(found, "1");
 }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tollgate_load::{
-    AuditRow, LoadOptions, LoadStatus, Loader, PostgresOptions, PostgresUrl, SinkKind, SinkOptions, audit,
+    AuditRow, ItemRow, LoadOptions, LoadStatus, Loader, PostgresOptions, PostgresUrl, SinkKind, SinkOptions,
+    audit,
 };
 use tollgate_log::{
     Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogId, LogOptions, OpenError,
@@ -25,6 +26,11 @@ pub(crate) fn column(name: &str, kind: ColumnType) -> Column {
 /// A stream with a number and a path.
 pub(crate) fn visits() -> Schema {
     Schema::new("visits", vec![column("n", ColumnType::Int), column("path", ColumnType::Text)]).unwrap()
+}
+
+/// For rejects that no item of a client is among.
+pub(crate) fn unread(stream: &str, _: &[u8]) -> Result<ItemRow, String> {
+    Err(format!("an item of {stream} is read"))
 }
 
 pub(crate) struct Site<'a> {

@@ -134,18 +134,26 @@ impl<'a> CollectedItem<'a> {
         }
         Err(ValueError::UnknownFields { names: unknown.join(", ") }.to_string())
     }
+
+    pub(super) fn field(&self, field: usize) -> Option<&'a RawValue> {
+        self.fields.get(field).copied().flatten()
+    }
+
+    pub(super) fn whole(&self) -> &'a RawValue {
+        self.whole
+    }
 }
 
 impl Given for CollectedItem<'_> {
     fn push_field(&self, field: usize, target: &Target, cell: &mut impl Cell) -> Result<(), ValueError> {
-        match self.fields.get(field).copied().flatten() {
+        match self.field(field) {
             Some(value) => fit::push_json_value(value, target, cell),
             None => cell.push(Value::Null),
         }
     }
 
     fn key(&self, field: usize) -> Result<Option<Cow<'_, [u8]>>, ValueError> {
-        let Some(value) = self.fields.get(field).copied().flatten() else { return Ok(None) };
+        let Some(value) = self.field(field) else { return Ok(None) };
         match serde_json::from_str(value.get()) {
             Ok(serde_json::Value::Null) => Ok(None),
             Ok(serde_json::Value::String(text)) => Ok(Some(text.into_bytes().into())),
@@ -160,8 +168,8 @@ impl Given for CollectedItem<'_> {
         self.place
     }
 
-    fn whole(&self) -> Option<&str> {
-        Some(self.whole.get())
+    fn push_whole(&self, target: &Target, cell: &mut impl Cell) -> Result<(), ValueError> {
+        fit::push_json(Some(self.whole.get()), target, cell)
     }
 }
 

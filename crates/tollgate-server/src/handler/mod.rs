@@ -9,6 +9,7 @@ mod pass;
 mod proxy;
 mod records;
 mod rehearsal;
+mod retried;
 mod script;
 mod visit;
 
@@ -47,6 +48,7 @@ use proxy::{Asked, OwnWord, Proxied, Proxy};
 pub(crate) use proxy::{BackendFlow, Passed};
 pub use proxy::{HostSent, ProxySpec};
 pub(crate) use rehearsal::Rehearsed;
+pub use retried::{ItemKey, ItemReader};
 pub(crate) use visit::{Handled, Turn, Visit};
 
 /// What a route leads to, in one worker.

@@ -1,8 +1,11 @@
 //! Scripts: what a call came to as a reply, and as a record.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::Instant;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use tollgate_http::StatusCode;
 use tollgate_log::{Transaction, Value, ValueError};
 use tollgate_script::{CallError, Emitted, FieldValue, Outcome, Record, Request};
@@ -12,7 +15,7 @@ use crate::dev::script_failure;
 use crate::observe::ScriptFailure;
 use crate::reply::Reply;
 use crate::stream::UnknownFields;
-use crate::transaction::{Cell, Facts, Given, StreamPlan, Target, fit, key};
+use crate::transaction::{Cell, Facts, Given, NOT_KEPT, StreamPlan, Target, fit, key};
 
 /// What a client hears of a script that failed.
 pub(super) const FAILED: &str = "the script failed";
@@ -95,20 +98,24 @@ impl ScriptRecord<'_> {
         if let Some(whole) = &self.record.whole {
             return Ok(whole.clone());
         }
-        let fields = self.plan.fields.names.iter().cloned().zip(&self.record.values);
+        let fields = self.plan.fields.names.iter().zip(&self.record.values);
         let fields = fields.filter(|(_, value)| **value != FieldValue::Nil);
-        let fields: serde_json::Map<_, _> = fields.map(|(name, value)| (name, in_json(value))).collect();
-        Ok(serde_json::Value::from(fields).to_string())
+        Ok(object(fields.map(|(name, value)| (name.as_str(), in_json(value))).collect()))
     }
 
     /// The record as JSON, for a reject.
     fn item(&self) -> Cow<'_, str> {
-        if let Some(whole) = &self.record.whole {
+        let names = &self.plan.fields.names;
+        let has_bytes = (0..names.len()).any(|field| self.plan.is_bytes(field));
+        if let Some(whole) = self.record.whole.as_ref().filter(|_| !has_bytes) {
             return whole.into();
         }
-        let values = self.record.values.iter().map(in_json);
-        let fields: serde_json::Map<_, _> = self.plan.fields.names.iter().cloned().zip(values).collect();
-        serde_json::Value::from(fields).to_string().into()
+        let known = self.record.values.iter().enumerate().map(|(field, value)| match value {
+            FieldValue::Text(bytes) if self.plan.is_bytes(field) => quoted(&STANDARD.encode(bytes)),
+            value => in_json(value),
+        });
+        let unknown = self.record.unknown.iter().map(|name| (name.as_str(), not_kept("an unknown field")));
+        object(names.iter().map(String::as_str).zip(known).chain(unknown).collect()).into()
     }
 
     fn check_unknown(&self) -> Result<(), ValueError> {
@@ -141,20 +148,38 @@ impl Given for ScriptRecord<'_> {
         0
     }
 
-    fn whole(&self) -> Option<&str> {
-        self.record.whole.as_deref()
+    fn push_whole(&self, target: &Target, cell: &mut impl Cell) -> Result<(), ValueError> {
+        fit::push_json(self.record.whole.as_deref(), target, cell)
     }
 }
 
-fn in_json(value: &FieldValue) -> serde_json::Value {
+/// A JSON object.
+fn object(fields: BTreeMap<&str, String>) -> String {
+    let fields = fields.into_iter().map(|(name, json)| format!("{}:{json}", serde_json::Value::from(name)));
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+}
+
+/// A value as JSON has it; what has no form there is not kept.
+fn in_json(value: &FieldValue) -> String {
     match value {
-        FieldValue::Nil => serde_json::Value::Null,
-        FieldValue::Bool(value) => (*value).into(),
-        FieldValue::Int(value) => (*value).into(),
-        FieldValue::Float(value) if value.is_finite() => (*value).into(),
-        FieldValue::Float(value) => value.to_string().into(),
-        FieldValue::Text(bytes) => String::from_utf8_lossy(bytes).into(),
-        FieldValue::Json(json) => serde_json::from_str(json).unwrap_or_else(|_| json.as_str().into()),
-        FieldValue::Unfit(reason) => reason.as_str().into(),
+        FieldValue::Nil => "null".to_owned(),
+        FieldValue::Bool(value) => value.to_string(),
+        FieldValue::Int(value) => value.to_string(),
+        FieldValue::Float(value) if value.is_finite() => format!("{value:?}"),
+        FieldValue::Float(value) => not_kept(&value.to_string()),
+        FieldValue::Text(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => quoted(text),
+            Err(_) => not_kept(&format!("bytes that are no UTF-8: {}", bytes.escape_ascii())),
+        },
+        FieldValue::Json(json) => json.clone(),
+        FieldValue::Unfit(reason) => not_kept(reason),
     }
+}
+
+fn not_kept(reason: &str) -> String {
+    quoted(&format!("{NOT_KEPT}{reason})"))
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }

@@ -11,14 +11,21 @@ struct Unkept<'a> {
 
 impl Cell for Unkept<'_> {
     fn push(&mut self, value: Value<'_>) -> Result<(), ValueError> {
-        let column = self.names.next().unwrap_or_default();
-        if let Value::Text(text) | Value::Json(text) = value
-            && let Some(at) = text.bytes().position(|byte| byte == 0)
-        {
-            return Err(ValueError::Nul { column: column.to_owned(), at });
-        }
-        Ok(())
+        free_of_nul(self.names.next().unwrap_or_default(), &value)
     }
+}
+
+/// Texts hold no U+0000, in no database.
+///
+/// # Errors
+/// This one does.
+pub(super) fn free_of_nul(column: &str, value: &Value<'_>) -> Result<(), ValueError> {
+    if let Value::Text(text) | Value::Json(text) = value
+        && let Some(at) = text.bytes().position(|byte| byte == 0)
+    {
+        return Err(ValueError::Nul { column: column.to_owned(), at });
+    }
+    Ok(())
 }
 
 impl StreamPlan {

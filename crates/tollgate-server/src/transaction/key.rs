@@ -51,6 +51,16 @@ impl KeyPlan {
             None => cell.push(Value::Null),
         }
     }
+
+    /// The key that an item holds itself.
+    ///
+    /// # Errors
+    /// A field that is neither a text nor an integer.
+    pub(super) fn of_item(&self, given: &impl Given) -> Result<Option<[u8; 32]>, ValueError> {
+        let Self::Field(field) = self else { return Ok(None) };
+        let bytes = given.key(*field)?.filter(|bytes| !bytes.is_empty());
+        Ok(bytes.map(|bytes| digest(&bytes, 0)))
+    }
 }
 
 fn digest(bytes: &[u8], place: usize) -> [u8; 32] {

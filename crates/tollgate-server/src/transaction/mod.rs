@@ -9,9 +9,11 @@ mod check;
 mod facts;
 pub(crate) mod fit;
 pub(crate) mod key;
+mod of_item;
 mod plan;
 mod reject;
 
 pub(crate) use cell::{Cell, Target};
 pub(crate) use facts::{Ending, Facts, named};
 pub(crate) use plan::{Given, StreamPlan};
+pub(crate) use reject::{NOT_KEPT, is_marker};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tollgate_log::{SchemaId, Transaction, ValueError};
+use tollgate_log::{ColumnType, SchemaId, Transaction, ValueError};
 use tollgate_script::{EmitStream, RecordFields};
 
 use super::cell::{Ruled, Rules};
@@ -20,26 +20,32 @@ pub(crate) struct StreamPlan {
     pub(crate) unknown: UnknownFields,
     /// The fields of a record that are kept: the names of [`Source::RecordField`] once each, and whether the whole is.
     pub(crate) fields: RecordFields,
-    columns: Vec<ColumnPlan>,
-    key: Option<KeyPlan>,
+    pub(super) columns: Vec<ColumnPlan>,
+    pub(super) key: Option<KeyPlan>,
     rejected: ItemPlan,
 }
 
 #[derive(Debug)]
-struct ColumnPlan {
-    target: Target,
-    filling: Filling,
+pub(super) struct ColumnPlan {
+    pub(super) target: Target,
+    pub(super) filling: Filling,
     /// None: what comes is put into the row as it is.
-    rules: Option<Rules>,
+    pub(super) rules: Option<Rules>,
 }
 
 /// Where the value of a column comes from.
 #[derive(Debug)]
-enum Filling {
+pub(super) enum Filling {
     Fact(Source),
+    Given(Part),
+}
+
+/// What a column takes of a record.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Part {
     /// By its place in [`StreamPlan::fields`].
     Field(usize),
-    WholeRecord,
+    Whole,
 }
 
 /// A record as a script or a client gave it.
@@ -50,8 +56,11 @@ pub(crate) trait Given {
     /// The value does not fit.
     fn push_field(&self, field: usize, target: &Target, cell: &mut impl Cell) -> Result<(), ValueError>;
 
-    /// The whole record as JSON.
-    fn whole(&self) -> Option<&str>;
+    /// Fills a column from the whole record, as JSON.
+    ///
+    /// # Errors
+    /// It does not fit.
+    fn push_whole(&self, target: &Target, cell: &mut impl Cell) -> Result<(), ValueError>;
 
     /// A field that is the key: a text, or an integer in decimal digits.
     ///
@@ -109,6 +118,14 @@ impl StreamPlan {
         self.columns.iter().map(|column| column.target.name.as_str())
     }
 
+    /// Whether a column of type bytes takes this field.
+    pub(crate) fn is_bytes(&self, field: usize) -> bool {
+        self.columns.iter().any(|column| {
+            let of_field = matches!(column.filling, Filling::Given(Part::Field(of)) if of == field);
+            of_field && column.target.kind == ColumnType::Bytes
+        })
+    }
+
     /// Appends an item that does not fit, without what columns hide.
     pub(crate) fn reject(&self, log: &mut Transaction<'_>, reason: &str, item: &[u8]) {
         log.reject(self.id, reason, &self.rejected.keep(item));
@@ -129,10 +146,10 @@ impl ColumnPlan {
 impl Filling {
     fn new(source: &Source, fields: &mut RecordFields) -> Self {
         match source {
-            Source::RecordField(name) => Self::Field(place_of(name, fields)),
+            Source::RecordField(name) => Self::Given(Part::Field(place_of(name, fields))),
             Source::Record => {
                 fields.whole = true;
-                Self::WholeRecord
+                Self::Given(Part::Whole)
             }
             source => Self::Fact(source.clone()),
         }
@@ -147,8 +164,21 @@ impl Filling {
     ) -> Result<(), ValueError> {
         match self {
             Self::Fact(source) => facts.push(source, target, cell),
-            Self::Field(field) => given.push_field(*field, target, cell),
-            Self::WholeRecord => super::fit::push_json(given.whole(), target, cell),
+            Self::Given(part) => part.push(target, cell, given),
+        }
+    }
+}
+
+impl Part {
+    pub(super) fn push(
+        self,
+        target: &Target,
+        cell: &mut impl Cell,
+        given: &impl Given,
+    ) -> Result<(), ValueError> {
+        match self {
+            Self::Field(field) => given.push_field(field, target, cell),
+            Self::Whole => given.push_whole(target, cell),
         }
     }
 }

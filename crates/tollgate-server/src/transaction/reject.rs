@@ -7,8 +7,17 @@ use serde_json::value::RawValue;
 
 use crate::stream::{ColumnSpec, Source};
 
-/// Stands for a value, or an item, that is not kept.
+/// Stands for a value, or an item, that is hidden.
 const HIDDEN: &str = "\"(redacted)\"";
+
+/// How the text begins that stands for a value which JSON has no form for; why follows.
+pub(crate) const NOT_KEPT: &str = "(not kept: ";
+
+/// Whether a field of an item stands for a value that is not kept. A client that sends such a text cannot be told apart.
+pub(crate) fn is_marker(value: &RawValue) -> bool {
+    let json = value.get();
+    json == HIDDEN || json.strip_prefix('"').is_some_and(|text| text.starts_with(NOT_KEPT))
+}
 
 /// What a reject keeps of its item.
 #[derive(Debug)]

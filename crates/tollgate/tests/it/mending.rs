@@ -146,3 +146,78 @@ fn rejects_of_postgresql_become_rows_when_the_table_takes_them() {
     };
     check_retry(&app, change, numbers);
 }
+
+/// Fields that are called otherwise than their columns, or hidden; values that only a script can give.
+const ITEMS: &str = r#"
+[[route]]
+path = "/c"
+collect = true
+stream = "c"
+[[route]]
+path = "/hidden"
+collect = true
+stream = "hidden"
+[[route]]
+path = "/s"
+script = "s.luau"
+stream = "s"
+[stream.c]
+key = "record.id"
+columns = [
+  { name = "a", type = "text", from = "record.b" },
+  { name = "b", type = "text", from = "record.a", max = "4B" },
+  { name = "n", type = "float", from = "record.n" },
+  { name = "needed", type = "int", from = "record.needed", required = true },
+]
+[stream.hidden]
+columns = [
+  { name = "tag", type = "text", from = "record.tag", max = "4B" },
+  { name = "mail", type = "text", from = "record.mail", redact = "drop" },
+]
+[stream.s]
+columns = [
+  { name = "tag", type = "text", from = "record.tag", max = "4B" },
+  { name = "raw", type = "bytes", from = "record.raw" },
+  { name = "shown", type = "text", from = "record.shown" },
+]
+"#;
+
+/// Bytes that are base64 too; what JSON has no form for.
+const SCRIPT: &str = r#"return function(req)
+    local values = { f = print, b = "\xff" }
+    return { record = { tag = "too long", raw = "AAAA", shown = values[req.query.shown] } }
+end"#;
+
+#[test]
+fn an_item_that_was_refused_when_it_came_fills_the_columns_of_its_fields_or_stays() {
+    let app = App::new(&format!("{STREAMS}{ITEMS}"), &[("s.luau", SCRIPT)]);
+    let server = app.start_with(&["--no-load"]);
+    let mut client = server.connect();
+    let items = [
+        r#"{"a":"too long","b":"B","needed":1,"id":"1"}"#,
+        r#"{"a":"too long","b":"of a retry","needed":1,"id":"1"}"#,
+        r#"{"a":"A","id":"3"}"#,
+        r#"{"a":"A","n":"NaN","needed":1,"id":"4"}"#,
+        r#"{"a":"A","a":"B","needed":1,"id":"5"}"#,
+    ];
+    assert!(client.post("/c", &format!("[{}]", items.join(","))).unwrap().is_success());
+    assert!(
+        client.post("/hidden", r#"[{"tag":"too long","mail":"x"},{"tag":"too long"}]"#).unwrap().is_success()
+    );
+    for target in ["/s", "/s?shown=f", "/s?shown=b"] {
+        assert!(client.get(target).unwrap().is_success());
+    }
+    assert!(server.stop().0.success());
+    assert!(told(&app.run(&["load", "--once"])).contains("sink main: 0 rows, 10 rejects"));
+    // As the tables are made with the first row of a stream.
+    let output = app.run(&["load", "--retry-rejects"]);
+    let told = told(&output);
+    assert!(told.contains("sink main: 3 rejects became rows, 1 are duplicates of rows, 6 stay"), "{told}");
+    let rows = app.query::<String>("SELECT a || '|' || b || '|' || ifnull(n, '-') || '|' || needed FROM c");
+    assert_eq!(rows, ["B|too long|-|1"]);
+    assert_eq!(app.query::<String>("SELECT tag || '|' || ifnull(mail, '-') FROM hidden"), ["too long|-"]);
+    let rows =
+        app.query::<String>("SELECT tag || '|' || CAST(raw AS TEXT) || '|' || ifnull(shown, '-') FROM s");
+    assert_eq!(rows, ["too long|AAAA|-"]);
+    assert!(app.succeed(&["audit"]).contains("exact: "));
+}

@@ -156,10 +156,10 @@ fn a_reject_that_is_tried_again_asks_for_its_key() {
     site.write_orders(&[&[(2, Some(1))]]);
     site.load();
     assert_eq!(site.counted(), (2, 4, 0));
-    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 0, duplicates: 1, kept: 3 });
+    assert_eq!(site.sink().retry_rejects(&unread).unwrap(), Retried { loaded: 0, duplicates: 1, kept: 3 });
     assert_eq!(site.ask::<i64>("SELECT count(*) FROM tollgate_keys"), 2);
     site.connect().execute_batch("DROP TRIGGER not_one").unwrap();
-    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 2, duplicates: 1, kept: 0 });
+    assert_eq!(site.sink().retry_rejects(&unread).unwrap(), Retried { loaded: 2, duplicates: 1, kept: 0 });
     // And what it sends from now on is a duplicate of what was tried again.
     site.write_orders(&[&[(3, Some(2))]]);
     site.load();
@@ -182,7 +182,7 @@ fn a_database_whose_rejects_have_no_keys_yet_gains_them() {
     site.write_orders(&[&[(1, Some(1)), (2, Some(1))]]);
     site.load();
     site.connect().execute_batch("DROP TRIGGER not_one").unwrap();
-    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 0, duplicates: 1, kept: 0 });
+    assert_eq!(site.sink().retry_rejects(&unread).unwrap(), Retried { loaded: 0, duplicates: 1, kept: 0 });
     assert_eq!(site.loaded_orders(), [9, 2]);
 }
 

@@ -1,6 +1,7 @@
 //! A sink that fails, panics or is raced at any point: each row is loaded once.
 
 use super::*;
+use crate::sink::ReadItem;
 
 /// Where a sink is made to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,8 +86,8 @@ impl Sink for KillSink {
         self.inner.commit_fill(left)
     }
 
-    fn retry_rejects(&mut self) -> Result<crate::sink::Retried, SinkError> {
-        self.inner.retry_rejects()
+    fn retry_rejects(&mut self, read: &ReadItem<'_>) -> Result<crate::sink::Retried, SinkError> {
+        self.inner.retry_rejects(read)
     }
 
     fn position(&mut self, log: LogId) -> Result<Option<Position>, SinkError> {

@@ -8,7 +8,7 @@ use super::damage::flip_byte_of;
 use super::values::everything;
 use super::*;
 use crate::load::skip::SkipError;
-use crate::sink::Retried;
+use crate::sink::{ItemRow, Retried};
 
 /// A loaded site whose second segment is put away; returns where from, where to, and its records.
 fn with_a_lost_segment(site: &Site) -> (PathBuf, PathBuf, std::ops::Range<u64>) {
@@ -106,7 +106,7 @@ fn rejects_that_fit_by_now_become_rows_and_the_others_keep_the_reason_of_today()
     site.load();
     let count = |rows: &[AuditRow]| (only_row(rows).loaded, only_row(rows).rejected);
     assert_eq!(count(&site.audit()), (2, 1));
-    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 0, duplicates: 0, kept: 1 });
+    assert_eq!(site.sink().retry_rejects(&unread).unwrap(), Retried { loaded: 0, duplicates: 0, kept: 1 });
     // The table is made anew without the check; another reject will never fit.
     site.connect()
         .execute_batch(
@@ -117,7 +117,7 @@ fn rejects_that_fit_by_now_become_rows_and_the_others_keep_the_reason_of_today()
              SELECT sink, log, 99, stream, 'old', CAST('{\"n\":\"x\"}' AS BLOB), '', '' FROM tollgate_rejects;",
         )
         .unwrap();
-    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 1, duplicates: 0, kept: 1 });
+    assert_eq!(site.sink().retry_rejects(&unread).unwrap(), Retried { loaded: 1, duplicates: 0, kept: 1 });
     assert_eq!(site.numbers(), [0, 1, 2]);
     assert_eq!(site.ask::<String>("SELECT path FROM visits WHERE n = 1"), "/path/000001");
     let reason = "column \"n\" takes int, found \"x\"";
@@ -149,7 +149,7 @@ fn every_type_comes_back_from_a_reject_as_it_would_have_been_loaded() {
     site.connect().execute_batch(refuse).unwrap();
     assert_eq!(site.load().rejects, 1);
     site.connect().execute_batch("DROP TRIGGER refuse").unwrap();
-    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 1, duplicates: 0, kept: 0 });
+    assert_eq!(site.sink().retry_rejects(&unread).unwrap(), Retried { loaded: 1, duplicates: 0, kept: 0 });
     assert_eq!(site.ask::<String>(shown), expected);
 }
 
@@ -168,9 +168,9 @@ fn json_of_a_refused_row_comes_back_as_it_was_written_however_deep() {
         },
     );
     assert_eq!(site.load().rejects, 1);
-    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 0, duplicates: 0, kept: 1 });
+    assert_eq!(site.sink().retry_rejects(&unread).unwrap(), Retried { loaded: 0, duplicates: 0, kept: 1 });
     site.connect().execute_batch("DROP INDEX by_a").unwrap();
-    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 1, duplicates: 0, kept: 0 });
+    assert_eq!(site.sink().retry_rejects(&unread).unwrap(), Retried { loaded: 1, duplicates: 0, kept: 0 });
     assert_eq!(site.ask::<String>("SELECT doc FROM docs"), deep);
     assert_eq!((only_row(&site.audit()).loaded, only_row(&site.audit()).rejected), (1, 0));
 }
@@ -218,11 +218,72 @@ fn a_trigger_that_ends_the_transaction_of_a_retry_leaves_all_as_it_was() {
     let trigger = "DROP TRIGGER refuses; \
          CREATE TRIGGER ends AFTER INSERT ON visits WHEN new.n = 5 BEGIN SELECT RAISE(ROLLBACK, 'no'); END;";
     site.connect().execute_batch(trigger).unwrap();
-    let error = site.sink().retry_rejects().unwrap_err();
+    let error = site.sink().retry_rejects(&unread).unwrap_err();
     assert!(error.to_string().contains("use RAISE(ABORT)"), "{error}");
     let count = |rows: &[AuditRow]| (only_row(rows).loaded, only_row(rows).rejected);
     assert_eq!((site.numbers().len(), count(&site.audit())), (0, (0, 10)));
     site.connect().execute_batch("DROP TRIGGER ends").unwrap();
-    assert_eq!(site.sink().retry_rejects().unwrap(), Retried { loaded: 10, duplicates: 0, kept: 0 });
+    assert_eq!(site.sink().retry_rejects(&unread).unwrap(), Retried { loaded: 10, duplicates: 0, kept: 0 });
     assert_eq!((site.numbers(), count(&site.audit())), ((0..10).collect(), (10, 0)));
+}
+
+/// Has an item refused at ingest.
+fn refuse_item(appender: &mut Appender, id: SchemaId, item: &[u8]) {
+    appender.append(Level::Synced, |transaction| transaction.reject(id, "refused", item)).unwrap();
+    hand_over(appender);
+}
+
+#[test]
+fn an_item_that_ingest_refused_is_tried_as_the_streams_of_today_read_it() {
+    let site = Site::new();
+    site.write(vec![visits()], 4 << 10, |appender| {
+        refuse_item(appender, SchemaId(0), br#"{"n":1,"path":"of another field"}"#);
+        refuse_item(appender, SchemaId(0), br#"{"n":2}"#);
+        refuse_item(appender, SchemaId(0), br#"{"n":3}"#);
+    });
+    assert_eq!(site.load().rejects, 3);
+    let read = |stream: &str, item: &[u8]| {
+        assert_eq!(stream, "visits");
+        let mut row = ItemRow::default();
+        match item {
+            br#"{"n":2}"# => return Err("still no row".to_owned()),
+            br#"{"n":3}"# => row.push("n", &Value::Int(30)),
+            _ => row.push("n", &Value::Int(10)),
+        }
+        row.set_key(b"one key", Duration::from_mins(1));
+        Ok(row)
+    };
+    let told = Retried { loaded: 1, duplicates: 1, kept: 1 };
+    assert_eq!(site.sink().retry_rejects(&read).unwrap(), told);
+    assert_eq!(site.ask::<String>("SELECT group_concat(n || coalesce(path, '-')) FROM visits"), "10-");
+    assert_eq!(site.ask::<String>("SELECT reason FROM tollgate_rejects"), "still no row");
+    let rows = site.audit();
+    assert_eq!((only_row(&rows).loaded, only_row(&rows).rejected, only_row(&rows).duplicates), (1, 1, 1));
+}
+
+#[test]
+fn a_table_that_is_gone_keeps_its_rejects_and_those_of_others_are_tried() {
+    let site = Site::new();
+    let orders = Schema::new("orders", vec![column("n", ColumnType::Int)]).unwrap();
+    let tables = "CREATE TABLE orders (n INTEGER CHECK (n > 9)); \
+                  CREATE TABLE visits (n INTEGER CHECK (n > 9), path TEXT, seq INTEGER)";
+    site.connect().execute_batch(tables).unwrap();
+    site.write(vec![orders, visits()], 1 << 20, |appender| {
+        for id in [SchemaId(0), SchemaId(1)] {
+            let fill = |row: &mut tollgate_log::RowEncoder<'_>| {
+                row.push(Value::Int(1))?;
+                if id == SchemaId(1) { row.push(Value::Null) } else { Ok(()) }
+            };
+            appender.append(Level::Synced, |transaction| transaction.row(id, fill)).unwrap().1.unwrap();
+            hand_over(appender);
+        }
+    });
+    assert_eq!(site.load().rejects, 2);
+    let change =
+        "DROP TABLE orders; DROP TABLE visits; CREATE TABLE visits (n INTEGER, path TEXT, seq INTEGER)";
+    site.connect().execute_batch(change).unwrap();
+    assert_eq!(site.sink().retry_rejects(&unread).unwrap(), Retried { loaded: 1, duplicates: 0, kept: 1 });
+    assert_eq!(site.numbers(), [1]);
+    let reason: String = site.ask("SELECT reason FROM tollgate_rejects WHERE stream = 'orders'");
+    assert!(reason.contains("no such table: orders"), "{reason}");
 }

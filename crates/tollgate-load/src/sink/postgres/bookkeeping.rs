@@ -35,7 +35,7 @@ const TABLES: [(&str, &str); 10] = [
     (
         "rejects",
         "sink text, log uuid, sequence bigint, stream text NOT NULL, reason text NOT NULL, item bytea NOT NULL, \
-         text text NOT NULL, loaded_at timestamptz NOT NULL DEFAULT now(), key bytea, key_window_ms bigint, \
+         text text NOT NULL, loaded_at timestamptz NOT NULL DEFAULT now(), key bytea, key_window_ms bigint, refused_by text, \
          PRIMARY KEY (sink, log, sequence)",
     ),
     (
@@ -82,10 +82,10 @@ pub(super) fn make(session: &mut Session, options: &PostgresOptions) -> Result<(
         }
     }
     let rejects = table(options, "rejects");
-    if lacks_keys(session, &rejects).map_err(failed())? {
+    if lacks_columns(session, &rejects).map_err(failed())? {
         missing.push(format!(
             "ALTER TABLE {rejects} ADD COLUMN IF NOT EXISTS key bytea, \
-             ADD COLUMN IF NOT EXISTS key_window_ms bigint;"
+             ADD COLUMN IF NOT EXISTS key_window_ms bigint, ADD COLUMN IF NOT EXISTS refused_by text;"
         ));
     }
     if missing.is_empty() {
@@ -103,9 +103,9 @@ pub(super) fn make(session: &mut Session, options: &PostgresOptions) -> Result<(
 
 /// Whether rejects are there without what they gained. A program that knows nothing of it reads and writes them as before,
 /// so the version stays.
-fn lacks_keys(session: &mut Session, rejects: &str) -> Result<bool, Failure> {
+fn lacks_columns(session: &mut Session, rejects: &str) -> Result<bool, Failure> {
     let question = "SELECT to_regclass($1) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_attribute \
-         WHERE attrelid = to_regclass($1) AND attname = 'key_window_ms')";
+         WHERE attrelid = to_regclass($1) AND attname = 'refused_by')";
     Ok(session.query(question, &[&rejects])?.first().is_some_and(|row| row.get(0)))
 }
 

@@ -13,9 +13,10 @@ use bytes::{BufMut, BytesMut};
 use tollgate_log::{Gap, LogId, Position, Record, RecordBody, Schema, SchemaId, Sequence};
 use uuid::Uuid;
 
-use super::super::key::{Key, millis, storable};
+use super::super::key::{millis, storable};
 use super::super::refusals::Refusals;
-use super::super::sqlite::{readable, row_as_json};
+use super::super::reject::{Refused, RefusedBy};
+use super::super::sqlite::readable;
 use super::super::{Counts, Tally};
 use super::bookkeeping::{table, uuid_of};
 use super::claims::Claims;
@@ -74,13 +75,14 @@ impl Chunk {
     ) -> Result<(), SinkError> {
         let (sequence, stream) = (record.sequence, record.schema.stream());
         match &record.body {
-            RecordBody::Reject { reason, item } => self.reject(sequence, stream, reason, item, None),
+            RecordBody::Reject { reason, item } => {
+                self.reject(sequence, stream, &Refused::at_ingest(reason, item));
+            }
             RecordBody::Row(values) => {
                 let lane = self.lane(session, options, record.schema_id, record.schema)?;
                 if let Err(reason) = lane.push(sequence, values) {
                     self.refuse(session, options, sequence)?;
-                    let (item, key) = (row_as_json(record.schema, values), Key::of(record.schema, values));
-                    self.reject(sequence, stream, &reason, &item, key);
+                    self.reject(sequence, stream, &Refused::row(reason, record.schema, values));
                 }
             }
         }
@@ -88,15 +90,8 @@ impl Chunk {
     }
 
     /// Keeps what is no row.
-    pub(super) fn reject(
-        &mut self,
-        sequence: Sequence,
-        stream: &str,
-        reason: &str,
-        item: &[u8],
-        key: Option<Key<'_>>,
-    ) {
-        self.rejects.push(&self.sink, sequence, stream, (reason, item), key);
+    pub(super) fn reject(&mut self, sequence: Sequence, stream: &str, refused: &Refused<'_>) {
+        self.rejects.push(&self.sink, sequence, stream, refused);
         self.counts.add(stream, Tally { rejects: 1, ..Tally::default() });
     }
 
@@ -224,8 +219,10 @@ impl Chunk {
                     let sequence = lane.sequence(rows.start);
                     self.refuse(session, options, sequence)?;
                     refused.push(sequence);
-                    let item = lane.row_as_json(rows.start);
-                    self.reject(sequence, lane.schema.stream(), &reason, &item, lane.key(rows.start));
+                    let (reason, item) = (reason.into(), lane.row_as_json(rows.start).into());
+                    let refused =
+                        Refused { by: RefusedBy::Database, reason, item, key: lane.key(rows.start) };
+                    self.reject(sequence, lane.schema.stream(), &refused);
                 }
                 Stored::Refused(_) => {
                     let middle = rows.start + rows.len() / 2;
@@ -266,18 +263,17 @@ struct Rejects {
 }
 
 impl Rejects {
-    const COLUMNS: &str = "sink, log, sequence, stream, reason, item, text, key, key_window_ms";
+    const COLUMNS: &str = "sink, log, sequence, stream, reason, item, text, key, key_window_ms, refused_by";
 
     fn push(
         &mut self,
         sink: &str,
         sequence: Sequence,
         stream: &str,
-        (reason, item): (&str, &[u8]),
-        key: Option<Key<'_>>,
+        Refused { by, reason, item, key }: &Refused<'_>,
     ) {
         let window_ms = key.map(|key| storable(millis(key.window)).to_be_bytes());
-        self.data.put_u16(9);
+        self.data.put_u16(10);
         for bytes in [
             Some(sink.as_bytes()),
             Some(self.log.as_bytes()),
@@ -288,6 +284,7 @@ impl Rejects {
             Some(readable(item).as_bytes()),
             key.map(|key| key.bytes),
             window_ms.as_ref().map(<[u8; 8]>::as_slice),
+            Some(by.name().as_bytes()),
         ] {
             let Some(bytes) = bytes else {
                 self.data.put_i32(NULL);

@@ -20,9 +20,10 @@ use super::table::{Known, copy_columns, known};
 use crate::error::SinkError;
 use crate::sink::item::{parse, with_value};
 use crate::sink::key::KeptKey;
-use crate::sink::{self, Fate, RETRIED_AT_ONCE, Retried};
+use crate::sink::reject::{self, ReadItem, StoredReject};
+use crate::sink::{Fate, RETRIED_AT_ONCE, Retried};
 
-type Reject = sink::Reject<Uuid>;
+type Reject = reject::Reject<Uuid>;
 
 /// Why an item is no row yet.
 enum Refusal {
@@ -46,6 +47,7 @@ pub(super) fn retry(
     options: &PostgresOptions,
     sink: &str,
     keys: &mut Keys,
+    read: &ReadItem<'_>,
 ) -> Result<Retried, SinkError> {
     let mut retried = Retried::default();
     let mut after = (Uuid::nil(), 0);
@@ -57,6 +59,7 @@ pub(super) fn retry(
             return session.run("COMMIT").map(|()| retried).map_err(failed());
         };
         after = (last.log, last.sequence);
+        let rejects: Vec<_> = rejects.into_iter().map(|reject| reject.read(read)).collect();
         let (tables, settled) = (BTreeMap::new(), BTreeMap::new());
         let mut pass = Pass { session: &mut *session, options, sink, keys: &mut *keys, tables, settled };
         pass.claim_in_order(&rejects).map_err(failed())?;
@@ -74,20 +77,21 @@ fn next_rejects(
     options: &PostgresOptions,
     sink: &str,
     (log, sequence): (Uuid, i64),
-) -> Result<Vec<Reject>, Failure> {
+) -> Result<Vec<StoredReject<Uuid>>, Failure> {
     let question = format!(
-        "SELECT log, sequence, stream, reason, item, key, key_window_ms FROM {} \
+        "SELECT log, sequence, stream, reason, item, key, key_window_ms, refused_by FROM {} \
          WHERE sink = $1 AND (log, sequence) > ($2, $3) ORDER BY log, sequence LIMIT $4 FOR UPDATE",
         table(options, "rejects")
     );
     let rows = session.query(&question, &[&sink, &log, &sequence, &RETRIED_AT_ONCE])?;
-    let reject = |row: &tokio_postgres::Row| Reject {
+    let reject = |row: &tokio_postgres::Row| StoredReject {
         log: row.get(0),
         sequence: row.get(1),
         stream: row.get(2),
         reason: row.get(3),
         item: row.get(4),
         key: KeptKey::read(row.get(5), row.get(6)),
+        refused_by: row.get(7),
     };
     Ok(rows.iter().map(reject).collect())
 }
@@ -98,7 +102,8 @@ struct Pass<'a> {
     options: &'a PostgresOptions,
     sink: &'a str,
     keys: &'a mut Keys,
-    tables: BTreeMap<String, Known>,
+    /// Those of the streams, or what is wrong with one.
+    tables: BTreeMap<String, Result<Known, String>>,
     /// Rejects that are none any more, by log and stream.
     settled: BTreeMap<(Uuid, String), Retried>,
 }
@@ -143,11 +148,22 @@ impl Pass<'_> {
 
     fn try_row(&mut self, reject: &Reject) -> Result<Fate, SinkError> {
         if !self.tables.contains_key(&reject.stream) {
-            let table = known(self.session, self.options, self.sink, &reject.stream)?;
+            let table = match known(self.session, self.options, self.sink, &reject.stream) {
+                // The table is another by now: other rejects are tried all the same.
+                Err(error) if error.is_of_configuration() => Err(error.to_string()),
+                found => Ok(found?),
+            };
             self.tables.insert(reject.stream.clone(), table);
         }
         let Some(table) = self.tables.get(&reject.stream) else { return Ok(Fate::Kept) };
         let failed = at("try a reject again", self.options);
+        let table = match table {
+            Ok(table) => table,
+            Err(reason) => {
+                let reason = reason.clone();
+                return self.keep(reject, &reason).map(|()| Fate::Kept).map_err(failed);
+            }
+        };
         match insert(self.session, table, reject) {
             Ok(()) => self.settle(reject, Fate::Loaded),
             Err(Refusal::Item(reason)) => {
@@ -199,7 +215,8 @@ fn stream_key(reject: &Reject, key: &KeptKey) -> StreamKey {
 }
 
 fn insert(session: &mut Session, known: &Known, reject: &Reject) -> Result<(), Refusal> {
-    let (names, data) = encode(known, &reject.item).map_err(Refusal::Item)?;
+    let item = reject.item.as_deref().map_err(|reason| Refusal::Item(reason.clone()))?;
+    let (names, data) = encode(known, item).map_err(Refusal::Item)?;
     if known.columns.is_empty() {
         return Err(Refusal::Item(format!("stream {:?} has no table", reject.stream)));
     }

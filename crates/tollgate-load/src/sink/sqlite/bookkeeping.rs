@@ -49,6 +49,7 @@ pub(super) const TABLES: &str = "
         loaded_at TEXT NOT NULL,
         key BLOB,
         key_window_ms INTEGER,
+        refused_by TEXT,
         PRIMARY KEY (sink, log, sequence)
     ) STRICT;
     CREATE TABLE IF NOT EXISTS tollgate_refusals (
@@ -88,11 +89,9 @@ pub(super) const TABLES: &str = "
     ) STRICT;
 ";
 
-/// What rejects gained: a program that knows nothing of it reads and writes them as before, so the version stays.
-const ADD_REJECT_KEYS: &str = "
-    ALTER TABLE tollgate_rejects ADD COLUMN key BLOB;
-    ALTER TABLE tollgate_rejects ADD COLUMN key_window_ms INTEGER;
-";
+/// What rejects gained, each column with its type: a program that knows nothing of it reads and writes them as before, so
+/// the version stays.
+const GAINED: [(&str, &str); 3] = [("key", "BLOB"), ("key_window_ms", "INTEGER"), ("refused_by", "TEXT")];
 
 /// Makes the tables and columns that are missing.
 ///
@@ -102,7 +101,7 @@ pub(super) fn make(connection: &Connection, path: &Path) -> Result<(), SinkError
     let found = check_version(connection, path)?;
     let made = || {
         connection.execute_batch(TABLES)?;
-        add_reject_keys(connection)?;
+        add_columns(connection)?;
         if found.is_none() {
             let insert = "INSERT INTO tollgate_meta (id, version) VALUES (1, ?1) ON CONFLICT (id) DO NOTHING";
             connection.execute(insert, [BOOKKEEPING_VERSION])?;
@@ -112,15 +111,21 @@ pub(super) fn make(connection: &Connection, path: &Path) -> Result<(), SinkError
     made().map_err(failed("make the bookkeeping tables", path))
 }
 
-fn add_reject_keys(connection: &Connection) -> Result<(), rusqlite::Error> {
-    let is_there = || connection.column_exists(None, "tollgate_rejects", "key");
-    if is_there()? {
+fn add_columns(connection: &Connection) -> Result<(), rusqlite::Error> {
+    let is_missing = |(name, _): &(&str, &str)| {
+        connection.column_exists(None, "tollgate_rejects", name).map(|is_there| !is_there)
+    };
+    let missing: Result<Vec<_>, rusqlite::Error> = GAINED.iter().map(is_missing).collect();
+    if !missing?.contains(&true) {
         return Ok(());
     }
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    // Another process may have been faster.
-    if !is_there()? {
-        transaction.execute_batch(ADD_REJECT_KEYS)?;
+    for column in &GAINED {
+        // Another process may have been faster.
+        if is_missing(column)? {
+            let (name, kind) = column;
+            transaction.execute_batch(&format!("ALTER TABLE tollgate_rejects ADD COLUMN {name} {kind}"))?;
+        }
     }
     transaction.commit()
 }

@@ -1,11 +1,11 @@
 //! What is kept of a record that is no row.
 
-use std::collections::BTreeMap;
-
 use rusqlite::{Connection, params};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 use tollgate_log::{LogId, Schema, Sequence, Value};
+
+use crate::sink::ItemRow;
 
 /// Most bytes of the readable form; the item itself is kept whole.
 const TEXT_BYTES_MAX: usize = 4 << 10;
@@ -30,16 +30,14 @@ pub(super) fn between(
 
 /// The row as a JSON object: what the reject table keeps of a row that the database refused.
 pub(crate) fn row_as_json(schema: &Schema, values: &[Value<'_>]) -> Vec<u8> {
+    let mut row = ItemRow::default();
     let columns = schema.columns().iter().zip(values).filter(|(column, _)| !column.is_key());
-    let fields: BTreeMap<_, _> =
-        columns.map(|(column, value)| (column.name.as_str(), json_text(value))).collect();
-    let fields: Vec<_> =
-        fields.into_iter().map(|(name, json)| format!("{}:{json}", Json::from(name))).collect();
-    format!("{{{}}}", fields.join(",")).into_bytes()
+    columns.for_each(|(column, value)| row.push(&column.name, value));
+    row.to_json()
 }
 
 /// JSON stays as it was written: no digit is lost, and it may be too deep to be read.
-fn json_text(value: &Value<'_>) -> String {
+pub(crate) fn json_text(value: &Value<'_>) -> String {
     match value {
         Value::Json(text) if serde_json::from_str::<&RawValue>(text).is_ok() => (*text).to_owned(),
         value => value_as_json(value).to_string(),

@@ -3,6 +3,7 @@
 //!
 //! A column that the item lacks gets what the table has for it.
 
+use rusqlite::ffi::SQLITE_ERROR;
 use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use tollgate_log::{ColumnType, Sequence, Value};
@@ -14,9 +15,10 @@ use super::parents::Parents;
 use super::table::quoted;
 use crate::sink::item::{parse, with_value};
 use crate::sink::key::KeptKey;
-use crate::sink::{self, Fate, RETRIED_AT_ONCE, Retried};
+use crate::sink::reject::{self, ReadItem, StoredReject};
+use crate::sink::{Fate, RETRIED_AT_ONCE, Retried};
 
-type Reject = sink::Reject<String>;
+type Reject = reject::Reject<String>;
 
 /// Why rejects were not tried to the end.
 #[derive(Debug)]
@@ -33,7 +35,12 @@ impl From<rusqlite::Error> for RetryError {
 }
 
 /// Tries all rejects of a sink, so many in one transaction, each once.
-pub(super) fn retry(connection: &Connection, sink: &str, keys: &mut Keys) -> Result<Retried, RetryError> {
+pub(super) fn retry(
+    connection: &Connection,
+    sink: &str,
+    keys: &mut Keys,
+    read: &ReadItem<'_>,
+) -> Result<Retried, RetryError> {
     let mut retried = Retried::default();
     let mut after = (String::new(), 0);
     loop {
@@ -42,7 +49,8 @@ pub(super) fn retry(connection: &Connection, sink: &str, keys: &mut Keys) -> Res
         let rejects = next_rejects(&transaction, sink, &after)?;
         let Some(last) = rejects.last() else { return Ok(retried) };
         after = (last.log.clone(), last.sequence);
-        for reject in &rejects {
+        for reject in rejects {
+            let reject = &reject.read(read);
             retried.count(try_again(&transaction, sink, keys, reject)?);
         }
         keys.store(&transaction)?;
@@ -86,19 +94,20 @@ fn next_rejects(
     connection: &Connection,
     sink: &str,
     (log, sequence): &(String, i64),
-) -> Result<Vec<Reject>, rusqlite::Error> {
+) -> Result<Vec<StoredReject<String>>, rusqlite::Error> {
     let mut statement = connection.prepare_cached(
-        "SELECT log, sequence, stream, reason, item, key, key_window_ms FROM tollgate_rejects \
+        "SELECT log, sequence, stream, reason, item, key, key_window_ms, refused_by FROM tollgate_rejects \
          WHERE sink = ?1 AND (log, sequence) > (?2, ?3) ORDER BY log, sequence LIMIT ?4",
     )?;
     let rows = statement.query_map(params![sink, log, sequence, RETRIED_AT_ONCE], |row| {
-        Ok(Reject {
+        Ok(StoredReject {
             log: row.get(0)?,
             sequence: row.get(1)?,
             stream: row.get(2)?,
             reason: row.get(3)?,
             item: row.get(4)?,
             key: KeptKey::read(row.get(5)?, row.get(6)?),
+            refused_by: row.get(7)?,
         })
     })?;
     rows.collect()
@@ -136,7 +145,8 @@ fn keep(connection: &Connection, sink: &str, reject: &Reject, reason: &str) -> R
 }
 
 fn insert(connection: &Connection, reject: &Reject) -> Result<(), RowError> {
-    let item = parse(&reject.item).map_err(RowError::Refused)?;
+    let item = reject.item.as_deref().map_err(|reason| RowError::Refused(reason.clone()))?;
+    let item = parse(item).map_err(RowError::Refused)?;
     let (mut names, mut values) = (Vec::new(), Vec::new());
     for (name, value) in &item {
         let (name, kind) = column(connection, &reject.stream, name)?
@@ -155,11 +165,19 @@ fn insert(connection: &Connection, reject: &Reject) -> Result<(), RowError> {
             format!("INSERT OR ABORT INTO {table} ({}) VALUES ({places})", names.join(", "))
         }
     };
-    let mut prepared = connection.prepare_cached(&statement).map_err(RowError::Database)?;
+    let mut prepared = connection.prepare_cached(&statement).map_err(of_table)?;
     or_nothing(connection, Parents::AtRow, || {
         let inserted = prepared.execute(params_from_iter(values));
         inserted.map(drop).map_err(|error| RowError::of(error, connection, &statement))
     })
+}
+
+/// A table that is another by now does not keep other rejects from being tried.
+fn of_table(error: rusqlite::Error) -> RowError {
+    match error.sqlite_error().map(|found| found.extended_code) {
+        Some(SQLITE_ERROR) => RowError::Refused(error.to_string()),
+        _ => RowError::Database(error),
+    }
 }
 
 /// The column of that name, whatever its case.

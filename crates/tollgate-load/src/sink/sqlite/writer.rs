@@ -16,6 +16,7 @@ use crate::error::SinkError;
 use crate::sink::Tally;
 use crate::sink::key::{Key, millis, storable};
 use crate::sink::refusals::Refusals;
+use crate::sink::reject::Refused;
 
 /// The statement and counts of one stream while a batch is written.
 pub(super) struct Lane<'a> {
@@ -55,8 +56,8 @@ impl<'a> BatchWriter<'a, '_> {
             Some(at) => at,
             None => self.open_lane(record.schema_id, record.schema)?,
         };
-        let (reason, item, key) = match &record.body {
-            RecordBody::Reject { reason, item } => ((*reason).to_owned(), item.to_vec(), None),
+        let refused = match &record.body {
+            RecordBody::Reject { reason, item } => Refused::at_ingest(reason, item),
             RecordBody::Row(values) => match self.row(at, record, values) {
                 Ok(Fate::Loaded) => {
                     self.lanes[at].tally.rows += 1;
@@ -72,13 +73,13 @@ impl<'a> BatchWriter<'a, '_> {
                             .map_err(failed("read how many rows were refused", self.path))
                     };
                     self.refusals.count(record.sequence, refusals)?;
-                    (reason, reject::row_as_json(record.schema, values), Key::of(record.schema, values))
+                    Refused::row(reason, record.schema, values)
                 }
                 Err(RowError::Database(error)) => return Err(failed("insert a row", self.path)(error)),
             },
         };
         self.lanes[at].tally.rejects += 1;
-        self.reject(record.sequence, record.schema.stream(), &reason, &item, key)
+        self.reject(record.sequence, record.schema.stream(), &refused)
     }
 
     /// Inserts a row, unless another record has its key. What is refused holds none.
@@ -133,9 +134,7 @@ impl<'a> BatchWriter<'a, '_> {
         &self,
         sequence: Sequence,
         stream: &str,
-        reason: &str,
-        item: &[u8],
-        key: Option<Key<'_>>,
+        refused: &Refused<'_>,
     ) -> Result<(), SinkError> {
         if self.connection.is_autocommit() {
             return Err(SinkError::RolledBack { table: stream.to_owned() });
@@ -144,15 +143,16 @@ impl<'a> BatchWriter<'a, '_> {
         self.connection
             .prepare_cached(
                 "INSERT INTO tollgate_rejects \
-                 (log, sequence, stream, reason, item, text, loaded_at, sink, key, key_window_ms) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                 (log, sequence, stream, reason, item, text, loaded_at, sink, key, key_window_ms, refused_by) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
             )
             .and_then(|mut statement| {
+                let Refused { by, reason, item, key } = refused;
                 let text = reject::readable(item);
                 let (log, now) = (self.log_text, now_text());
                 let (key, window_ms) = key.map(|key| (key.bytes, storable(millis(key.window)))).unzip();
                 statement.execute(params![
-                    log, sequence, stream, reason, item, text, now, self.sink, key, window_ms
+                    log, sequence, stream, reason, item, text, now, self.sink, key, window_ms, by.name()
                 ])
             })
             .map_err(failed("keep a reject", self.path))?;

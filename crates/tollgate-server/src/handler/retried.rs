@@ -1,0 +1,108 @@
+//! Items that were no rows when they came, read again: what columns their stream of today has for them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tollgate_log::{ColumnType, SchemaId, Value, ValueError};
+
+use super::collect::CollectedItem;
+use super::items::Item;
+use crate::stream::{ColumnSpec, KEY_COLUMN, Overlong, StreamSpec};
+use crate::transaction::{Cell, Given, StreamPlan, Target, is_marker};
+
+/// Reads the items of rejects by the streams of a configuration, as collect would, but for two bounds: `max`, where it
+/// refuses, and levels of JSON. What they are too much for is the table's to say.
+///
+/// Of a transaction its item is all that is left: columns of other sources have no value, and a key of the request is none.
+#[derive(Debug)]
+pub struct ItemReader {
+    streams: BTreeMap<String, Stream>,
+}
+
+#[derive(Debug)]
+struct Stream {
+    plan: StreamPlan,
+    key_window: Option<Duration>,
+}
+
+/// The key of an item: its digest, and how long a sink remembers it.
+pub type ItemKey = ([u8; 32], Duration);
+
+impl ItemReader {
+    /// For the items of these.
+    pub fn new(streams: &[StreamSpec]) -> Self {
+        let stream = |spec: &StreamSpec| {
+            let key_window = spec.key.as_ref().map(|key| key.window);
+            (spec.name.clone(), Stream { plan: StreamPlan::new(SchemaId(0), &unbounded(spec)), key_window })
+        };
+        Self { streams: streams.iter().map(stream).collect() }
+    }
+
+    /// Hands out the value of each column that the item has one for, and returns its key.
+    ///
+    /// # Errors
+    /// Why it is no row of that stream.
+    pub fn read(
+        &self,
+        stream: &str,
+        item: &[u8],
+        take: &mut dyn FnMut(&str, &Value<'_>),
+    ) -> Result<Option<ItemKey>, String> {
+        let Some(Stream { plan, key_window }) = self.streams.get(stream) else {
+            return Err(format!("stream {stream:?} is not configured"));
+        };
+        let item = RetriedItem(CollectedItem::new(&Item::Line(item), 0, plan)?);
+        let key = plan.fill_of_item(&item, take).map_err(|error| error.to_string())?;
+        Ok(key.zip(*key_window))
+    }
+}
+
+fn unbounded(spec: &StreamSpec) -> StreamSpec {
+    let mut spec = spec.clone();
+    let refuses =
+        |column: &&mut ColumnSpec| column.rules.bytes_max.is_some_and(|max| max.overlong == Overlong::Reject);
+    spec.columns.iter_mut().filter(refuses).for_each(|column| column.rules.bytes_max = None);
+    spec
+}
+
+/// An item as a reject kept it: some of its values may be gone.
+struct RetriedItem<'a>(CollectedItem<'a>);
+
+impl Given for RetriedItem<'_> {
+    fn push_field(&self, field: usize, target: &Target, cell: &mut impl Cell) -> Result<(), ValueError> {
+        match self.0.field(field) {
+            Some(value) if is_marker(value) => Err(not_kept(&target.name, target.kind.name())),
+            Some(value) if target.kind == ColumnType::Json && value.get() != "null" => {
+                cell.push(Value::Json(value.get()))
+            }
+            _ => self.0.push_field(field, target, cell),
+        }
+    }
+
+    fn push_whole(&self, target: &Target, cell: &mut impl Cell) -> Result<(), ValueError> {
+        let whole = self.0.whole().get();
+        let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(whole).unwrap_or_default();
+        if fields.into_values().any(is_marker) {
+            return Err(not_kept(&target.name, target.kind.name()));
+        }
+        cell.push(Value::Json(whole))
+    }
+
+    fn key(&self, field: usize) -> Result<Option<Cow<'_, [u8]>>, ValueError> {
+        match self.0.field(field) {
+            Some(value) if is_marker(value) => Err(not_kept(KEY_COLUMN, "a text or an integer")),
+            _ => self.0.key(field),
+        }
+    }
+
+    fn place(&self) -> usize {
+        0
+    }
+}
+
+fn not_kept(column: &str, allowed: &'static str) -> ValueError {
+    let found = "a value that the reject does not keep".to_owned();
+    ValueError::Unfit { column: column.to_owned(), found, allowed }
+}

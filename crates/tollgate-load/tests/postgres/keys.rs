@@ -121,7 +121,9 @@ fn a_database_whose_rejects_have_no_keys_yet_gains_them() {
     site.sql("CREATE TABLE orders (n bigint CONSTRAINT not_one CHECK (n <> 1), item text)");
     site.write_orders(&[&[(9, Some(9))]]);
     site.load();
-    site.sql("ALTER TABLE tollgate.rejects DROP COLUMN key, DROP COLUMN key_window_ms");
+    site.sql(
+        "ALTER TABLE tollgate.rejects DROP COLUMN key, DROP COLUMN key_window_ms, DROP COLUMN refused_by",
+    );
     site.write_orders(&[&[(1, Some(1)), (2, Some(1))]]);
     site.load();
     site.sql("ALTER TABLE orders DROP CONSTRAINT not_one");

@@ -104,8 +104,8 @@ pub(super) fn make(session: &mut Session, options: &PostgresOptions) -> Result<(
 /// Whether rejects are there without what they gained. A program that knows nothing of it reads and writes them as before,
 /// so the version stays.
 fn lacks_columns(session: &mut Session, rejects: &str) -> Result<bool, Failure> {
-    let question = "SELECT to_regclass($1) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_attribute \
-         WHERE attrelid = to_regclass($1) AND attname = 'refused_by')";
+    let question = "SELECT to_regclass($1) IS NOT NULL AND (SELECT count(*) FROM pg_attribute \
+         WHERE attrelid = to_regclass($1) AND attname IN ('key', 'key_window_ms', 'refused_by')) < 3";
     Ok(session.query(question, &[&rejects])?.first().is_some_and(|row| row.get(0)))
 }
 

@@ -13,6 +13,7 @@ mod chunk;
 mod claims;
 mod error;
 mod fill;
+mod halves;
 mod keys;
 mod lane;
 mod options;

@@ -106,6 +106,24 @@ fn a_reject_that_is_tried_again_asks_for_its_key() {
 }
 
 #[test]
+fn a_row_that_waits_for_its_parent_keeps_its_key_and_one_without_gives_it_back() {
+    let site = Site::new(shared());
+    // The parent of each is the next number, but tens have none.
+    site.sql(
+        "CREATE TABLE orders (n bigint PRIMARY KEY, item text, parent bigint REFERENCES orders
+         GENERATED ALWAYS AS (CASE WHEN n % 10 = 0 THEN NULL ELSE n + 1 END) STORED)",
+    );
+    site.write_orders(&[
+        &[(8, Some(1)), (25, Some(2)), (9, Some(3)), (30, Some(2))],
+        &[(10, Some(4)), (40, Some(1))],
+    ]);
+    site.load();
+    assert_eq!(site.loaded_orders(), "8 9 10 30");
+    assert_eq!(site.counted(), (4, 1, 1));
+    assert_eq!(site.sql("SELECT count(*) FROM tollgate.keys"), "4");
+}
+
+#[test]
 fn a_row_that_no_column_takes_keeps_its_key_as_a_reject() {
     let site = Site::new(shared());
     site.sql("CREATE TABLE orders (n integer, item text)");

@@ -7,6 +7,7 @@ mod after_load;
 mod cluster;
 mod ending;
 mod exactly_once;
+mod foreign_keys;
 mod keys;
 mod mending;
 mod proxy;

@@ -1,12 +1,10 @@
 //! What one transaction brings, and how it gets into the tables.
 //!
-//! All rows go in by one COPY per stream. Where the server refuses one for its content, everything is undone to the
-//! savepoint before, and each stream's rows are halved until the bad ones stand alone: with `b` bad among `n` rows that
-//! takes about `2 b log2 n` more COPYs. Constraints that wait for the commit are asked for before, for then it is too
-//! late to tell whose fault it is.
+//! All rows go in by one COPY per stream. Where the server refuses one for its content, `halves` finds it. A row that
+//! lacks its parent is tried again when all others are in: the parent may have come later, or have waited itself. Only
+//! what is left then is a reject.
 
-use std::collections::HashSet;
-use std::ops::Range;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use bytes::{BufMut, BytesMut};
@@ -20,7 +18,8 @@ use super::super::sqlite::readable;
 use super::super::{Counts, Tally};
 use super::bookkeeping::{table, uuid_of};
 use super::claims::Claims;
-use super::error::{Failure, at};
+use super::error::at;
+use super::halves::{Direction, Halves, Refusal, Settled};
 use super::keys::Keys;
 use super::lane::{ClosedLane, Lane, copy_data};
 use super::options::PostgresOptions;
@@ -28,6 +27,10 @@ use super::refusals;
 use super::session::Session;
 use super::table::plan;
 use crate::error::SinkError;
+
+/// How often rows that lack their parents are tried again at most, as long as that changes something: nobody may send rows
+/// that take time with the square of their number. A pass brings in a whole line of parents that stand in its direction.
+const WAITING_PASSES_MAX: usize = 16;
 
 /// An open transaction.
 pub(super) struct Chunk {
@@ -178,79 +181,106 @@ impl Chunk {
         Ok(())
     }
 
-    /// Copies rows and returns those that the server refused, which are rejects now.
+    /// Copies rows and returns those that the server refused, which are rejects now. Those that lack their parents wait
+    /// until all others are in, and go in as their parents do.
     fn copy(
         &mut self,
         session: &mut Session,
         options: &PostgresOptions,
         lanes: &[ClosedLane],
     ) -> Result<HashSet<Sequence>, SinkError> {
-        let all: Vec<_> = lanes.iter().map(|lane| (lane, 0..lane.rows())).collect();
-        let mut refused = HashSet::new();
-        match attempt(session, &all).map_err(at("copy rows", options))? {
-            Stored::All => lanes.iter().for_each(|lane| self.count_rows(lane, lane.rows())),
-            Stored::Refused(_) => {
-                for lane in lanes {
-                    refused.extend(self.bisect(session, options, lane)?);
-                }
+        let mut pass = self.pass(session, options, Halves::of(lanes, Direction::Forward))?;
+        let mut refused = pass.refused.clone();
+        for direction in
+            [Direction::Forward, Direction::Backward].into_iter().cycle().take(WAITING_PASSES_MAX)
+        {
+            if pass.waiting.is_empty() || pass.changed_nothing() {
+                break;
+            }
+            let waiting: Vec<_> = lanes.iter().map(|lane| lane.select(&pass.waiting_of(lane))).collect();
+            pass = self.pass(session, options, Halves::of(&waiting, direction))?;
+            refused.extend(pass.refused.iter().copied());
+        }
+        for (sequence, reason) in pass.waiting {
+            if let Some((lane, row)) = place(lanes, sequence) {
+                self.row_refused(session, options, (lane, row), &reason)?;
+                refused.insert(sequence);
             }
         }
         Ok(refused)
+    }
+
+    /// Tries rows once.
+    fn pass(
+        &mut self,
+        session: &mut Session,
+        options: &PostgresOptions,
+        mut halves: Halves<'_>,
+    ) -> Result<Pass, SinkError> {
+        let mut pass = Pass::default();
+        while let Some(settled) = halves.next(session).map_err(at("copy rows", options))? {
+            match settled {
+                Settled::Stored(parts) => {
+                    for (lane, rows) in parts {
+                        self.count_rows(lane, rows.len());
+                        pass.stored += rows.len();
+                    }
+                }
+                Settled::Refused((lane, row), Refusal { reason, lacks_parent: true }) => {
+                    pass.waiting.insert(lane.sequence(row), reason);
+                }
+                Settled::Refused((lane, row), Refusal { reason, .. }) => {
+                    self.row_refused(session, options, (lane, row), &reason)?;
+                    pass.refused.insert(lane.sequence(row));
+                }
+            }
+        }
+        Ok(pass)
     }
 
     fn count_rows(&mut self, lane: &ClosedLane, rows: usize) {
         self.counts.add(lane.schema.stream(), Tally { rows: rows as u64, ..Tally::default() });
     }
 
-    /// The rows of a lane in order, by halves: what comes first is there first, as if each were inserted alone.
-    fn bisect(
+    /// Makes a reject of a row.
+    fn row_refused(
         &mut self,
         session: &mut Session,
         options: &PostgresOptions,
-        lane: &ClosedLane,
-    ) -> Result<Vec<Sequence>, SinkError> {
-        let whole = 0..lane.rows();
-        let (mut open, mut refused) = (vec![whole], Vec::new());
-        while let Some(rows) = open.pop() {
-            let stored = attempt(session, &[(lane, rows.clone())]).map_err(at("copy rows", options))?;
-            match stored {
-                Stored::All => self.count_rows(lane, rows.len()),
-                Stored::Refused(reason) if rows.len() == 1 => {
-                    let sequence = lane.sequence(rows.start);
-                    self.refuse(session, options, sequence)?;
-                    refused.push(sequence);
-                    let (reason, item) = (reason.into(), lane.row_as_json(rows.start).into());
-                    let refused =
-                        Refused { by: RefusedBy::Database, reason, item, key: lane.key(rows.start) };
-                    self.reject(sequence, lane.schema.stream(), &refused);
-                }
-                Stored::Refused(_) => {
-                    let middle = rows.start + rows.len() / 2;
-                    open.extend([middle..rows.end, rows.start..middle]);
-                }
-            }
-        }
-        Ok(refused)
+        (lane, row): (&ClosedLane, usize),
+        reason: &str,
+    ) -> Result<(), SinkError> {
+        let sequence = lane.sequence(row);
+        self.refuse(session, options, sequence)?;
+        let (reason, item, key) = (reason.into(), lane.row_as_json(row).into(), lane.key(row));
+        let refused = Refused { by: RefusedBy::Database, reason, item, key };
+        self.reject(sequence, lane.schema.stream(), &refused);
+        Ok(())
     }
 }
 
-enum Stored {
-    All,
-    /// Nothing; a row is to blame.
-    Refused(String),
+/// What became of rows that were tried once.
+#[derive(Default)]
+struct Pass {
+    stored: usize,
+    refused: HashSet<Sequence>,
+    /// Rows without their parents, and what the server said.
+    waiting: BTreeMap<Sequence, String>,
 }
 
-/// Copies rows, all or none.
-fn attempt(session: &mut Session, parts: &[(&ClosedLane, Range<usize>)]) -> Result<Stored, Failure> {
-    session.run("SAVEPOINT tollgate_rows")?;
-    let result = parts
-        .iter()
-        .try_for_each(|(lane, rows)| session.copy(lane.statement(), lane.copy_data(rows.clone())))
-        .and_then(|()| session.run("SET CONSTRAINTS ALL IMMEDIATE; RELEASE SAVEPOINT tollgate_rows"));
-    let Err(failure) = result else { return Ok(Stored::All) };
-    let Some(reason) = failure.row_reason() else { return Err(failure) };
-    session.run("ROLLBACK TO SAVEPOINT tollgate_rows; RELEASE SAVEPOINT tollgate_rows")?;
-    Ok(Stored::Refused(reason))
+impl Pass {
+    /// Those that wait would wait in vain: nothing came in, and nothing that is away now stood in the way of others.
+    fn changed_nothing(&self) -> bool {
+        self.stored == 0 && self.refused.is_empty()
+    }
+
+    fn waiting_of(&self, lane: &ClosedLane) -> Vec<usize> {
+        self.waiting.keys().filter_map(|sequence| lane.row_of(*sequence)).collect()
+    }
+}
+
+fn place(lanes: &[ClosedLane], sequence: Sequence) -> Option<(&ClosedLane, usize)> {
+    lanes.iter().find_map(|lane| Some((lane, lane.row_of(sequence)?)))
 }
 
 /// The length of a null in the data of a COPY.

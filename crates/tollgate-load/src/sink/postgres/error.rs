@@ -49,6 +49,11 @@ impl Failure {
         is_of_row(state).then(|| self.to_string())
     }
 
+    /// Whether a foreign key found no row to refer to.
+    pub(super) fn lacks_parent(&self) -> bool {
+        self.state() == Some("23503")
+    }
+
     fn remedy(&self) -> Remedy {
         let Some(state) = self.state() else { return self.remedy_without_state() };
         match (&state[..2], state) {

@@ -1,6 +1,6 @@
 //! The rows of one schema while a chunk is filled: encoded once, in the order of the log, ready for COPY.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -131,6 +131,17 @@ impl ClosedLane {
 
     pub(super) fn sequences(&self) -> impl Iterator<Item = Sequence> {
         self.rows.iter().map(|row| row.sequence)
+    }
+
+    /// The rows that lie in a part of the log.
+    pub(super) fn between(&self, ends: &RangeInclusive<Sequence>) -> Range<usize> {
+        let start = self.rows.partition_point(|row| row.sequence < *ends.start());
+        start..self.rows.partition_point(|row| row.sequence <= *ends.end())
+    }
+
+    /// The row of a record.
+    pub(super) fn row_of(&self, sequence: Sequence) -> Option<usize> {
+        self.rows.binary_search_by_key(&sequence, |row| row.sequence).ok()
     }
 
     /// A row as a JSON object, for the reject table.

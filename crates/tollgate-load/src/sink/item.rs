@@ -1,5 +1,5 @@
-//! The items of rejects: JSON objects, as a client sent them, or as [`super::sqlite::row_as_json`] wrote down a row that the
-//! database refused.
+//! The columns of rejects as JSON objects, as [`super::ItemRow`] writes them down. Rejects of databases that do not tell who
+//! refused them may be as a client sent them.
 
 use std::collections::BTreeMap;
 

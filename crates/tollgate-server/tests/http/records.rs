@@ -41,7 +41,7 @@ fn values_of_scripts_go_into_columns_of_their_type_or_become_rejects() {
         &[
             ("1", "v=1.0"),
             ("0.5", "v=0.5"),
-            ("0/0", r#"reject column "v" takes float, found NaN: {"v":"NaN"}"#),
+            ("0/0", r#"reject column "v" takes float, found NaN: {"v":"(not kept: NaN)"}"#),
         ],
     );
     check_values("bool", &[("false", "v=false"), ("0", r#"reject column "v" takes bool, found 0: {"v":0}"#)]);

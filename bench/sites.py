@@ -41,7 +41,7 @@ class Site(Server):
 
 class TollgateSite(Site, Tollgate):
     configuration = ("site-tollgate.toml", "tollgate.toml")
-    marks = {"@DEFERRED@": "false"}
+    marks = {"@DEFERRED@": ""}
 
 
 class NginxSite(Site, Nginx):
@@ -70,15 +70,15 @@ def variant(base: type[Site], name: str, **marks: str) -> type[Site]:
 OURS = variant(TollgateSite, "tollgate", sendfile="true")
 OURS_WRITING = variant(TollgateSite, "tollgate, sendfile off", sendfile="false")
 NGINX = variant(NginxSite, "nginx", sendfile="on", nopush="on")
-#: Connections are accepted when their request is there. (h2o has it so always, and the others have no such choice.)
-OURS_DEFERRED = variant(TollgateSite, "tollgate, deferred", sendfile="true", deferred="true")
+#: Whether connections are accepted when their request is there. (h2o has it so always, lighttpd and Yaws never.)
+OURS_NOT_DEFERRED = variant(TollgateSite, "tollgate, deferred = false", sendfile="true", deferred=", deferred = false")
 NGINX_DEFERRED = variant(NginxSite, "nginx, deferred", sendfile="on", nopush="off", deferred=" deferred")
 SERVERS = [
     OURS,
     OURS_WRITING,
     NGINX,
     variant(NginxSite, "nginx, tcp_nopush off", sendfile="on", nopush="off"),
-    OURS_DEFERRED,
+    OURS_NOT_DEFERRED,
     NGINX_DEFERRED,
     variant(NginxSite, "nginx, sendfile off", sendfile="off", nopush="off"),
     variant(LighttpdSite, "lighttpd", backend="sendfile"),

@@ -61,7 +61,7 @@ pub use check::{check_scripts, script_faults};
 pub use dev::{Dev, SourceFault};
 pub use error::StartError;
 pub use handler::{COLLECT_BODY_BYTES_MAX, HostSent, ItemKey, ItemReader, ProxySpec};
-pub use listen::{BoundAddress, ListenAddress, ListenSpec, Listeners};
+pub use listen::{BoundAddress, Deferral, ListenAddress, ListenSpec, Listeners};
 pub use observe::{RouteName, RouteStatus, ServerStatus, ServerWatch, WorkerStatus};
 pub use options::{
     AnyOr, BodyPace, Bounds, ConnectionLimits, CorsSpec, CrowdLimits, Etag, FilesSpec, HandlerSpec, OwnFile,

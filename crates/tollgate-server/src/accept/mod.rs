@@ -4,6 +4,7 @@
 //! spare descriptor is given up for a moment, to accept and to close.
 
 mod arrivals;
+mod deferral;
 mod refuse;
 mod turn;
 
@@ -23,13 +24,14 @@ use tokio::task::spawn_local;
 
 use crate::conn::{self, Origin, Socket};
 use crate::crowd::Seat;
-use crate::listen::{Family, Listener};
+use crate::listen::{Acceptance, Family, Listener};
 use crate::observe::Refusal;
 use crate::seldom::Spell;
 use crate::server::Order;
 use crate::sys;
 use crate::worker::Worker;
 pub(crate) use arrivals::Arrivals;
+use deferral::Policy;
 use refuse::{refuse, turn_away};
 use turn::{Fate, Turns};
 
@@ -44,7 +46,7 @@ pub(crate) struct Accepted {
     pub(crate) seat: Seat,
     socket: OwnedFd,
     family: Family,
-    is_deferred: bool,
+    acceptance: Acceptance,
     origin: Origin,
 }
 
@@ -53,7 +55,7 @@ pub(crate) struct Acceptor {
     socket: AsyncFd<OwnedFd>,
     family: Family,
     proxy_protocol: bool,
-    is_deferred: bool,
+    policy: Policy,
     outlives_us: bool,
 }
 
@@ -65,7 +67,7 @@ impl Acceptor {
             socket: sys::readable(listener.socket)?,
             family: listener.family,
             proxy_protocol: listener.proxy_protocol,
-            is_deferred: listener.is_deferred,
+            policy: listener.deferral.into(),
             outlives_us: listener.outlives_us,
         })
     }
@@ -76,6 +78,10 @@ impl Acceptor {
         loop {
             let accepted = tokio::select! {
                 biased;
+                () = self.policy.due() => {
+                    self.policy.decide(self.socket.get_ref(), worker.deadlines.count());
+                    continue;
+                }
                 accepted = self.socket.async_io(Interest::READABLE, |socket| {
                     accept(socket).inspect_err(|_| turns.forgive())
                 }) => accepted,
@@ -84,6 +90,7 @@ impl Acceptor {
             match accepted {
                 Ok((socket, peer)) => {
                     worker.cells.count_accepted();
+                    self.policy.note();
                     let stays = match turns.fate() {
                         Fate::Served => Some(socket),
                         Fate::Refused => turn_away(&worker, socket),
@@ -125,7 +132,7 @@ impl Acceptor {
             return refuse(worker, socket, family);
         };
         let origin = Origin { peer, proxy_protocol: self.proxy_protocol };
-        let accepted = Accepted { seat, socket, family, is_deferred: self.is_deferred, origin };
+        let accepted = Accepted { seat, socket, family, acceptance: self.policy.now(), origin };
         match crowd.emptier_than(worker.index) {
             Some(other) => {
                 if let Err(accepted) = crowd.hand_over(accepted, other) {
@@ -194,17 +201,17 @@ pub(crate) async fn take_over(
 }
 
 fn open(worker: &Rc<Worker>, accepted: Accepted) {
-    let Accepted { seat, socket, family, is_deferred, origin } = accepted;
+    let Accepted { seat, socket, family, acceptance, origin } = accepted;
     let worker = worker.clone();
     // On the heap already: the runtime moves a task about as it begins and ends it.
-    drop(match family {
-        Family::Tcp if is_deferred => {
+    drop(match (family, acceptance) {
+        (Family::Tcp, Acceptance::WithBytes) => {
             spawn_local(Box::pin(conn::serve(worker, Socket::<TcpStream>::with_bytes(socket), origin, seat)))
         }
-        Family::Tcp => {
+        (Family::Tcp, Acceptance::Empty) => {
             spawn_local(Box::pin(conn::serve(worker, Socket::<TcpStream>::awaited(socket), origin, seat)))
         }
-        Family::Unix => {
+        (Family::Unix, _) => {
             spawn_local(Box::pin(conn::serve(worker, Socket::<UnixStream>::awaited(socket), origin, seat)))
         }
     });

@@ -91,6 +91,11 @@ impl Deadlines {
         due.iter().for_each(|cells| cells.end());
     }
 
+    /// How many connections there are.
+    pub(crate) fn count(&self) -> usize {
+        self.cells.borrow().len()
+    }
+
     pub(crate) fn is_draining(&self) -> bool {
         self.draining_since().is_some()
     }

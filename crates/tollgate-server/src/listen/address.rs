@@ -11,13 +11,26 @@ pub struct ListenSpec {
     pub address: ListenAddress,
     /// Every connection begins with a PROXY protocol header of version 2.
     pub proxy_protocol: bool,
-    /// A connection of TCP is taken when bytes have come on it, or after a second of silence (tcp(7), `TCP_DEFER_ACCEPT`).
-    pub is_deferred: bool,
+    /// Whether connections of TCP are held back until bytes have come on them.
+    pub deferral: Deferral,
+}
+
+/// Whether the system holds a connection of TCP back until bytes have come on it, or a second of silence (tcp(7),
+/// `TCP_DEFER_ACCEPT`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Deferral {
+    /// As long as they come in numbers and are soon over. A socket that systemd hands in stays as it is.
+    #[default]
+    WhereItPays,
+    /// It does.
+    Always,
+    /// It gives them out as they come.
+    Never,
 }
 
 impl From<SocketAddr> for ListenSpec {
     fn from(address: SocketAddr) -> Self {
-        Self { address: ListenAddress::Tcp(address), proxy_protocol: false, is_deferred: false }
+        Self { address: ListenAddress::Tcp(address), proxy_protocol: false, deferral: Deferral::default() }
     }
 }
 

@@ -4,6 +4,7 @@
 //! socket, and one that systemd hands in, is one socket that all workers accept from. [`proxy_header`] reads what a
 //! proxy says of a connection before the client's first byte.
 
+mod acceptance;
 mod address;
 mod inherited;
 pub(crate) mod proxy_header;
@@ -16,14 +17,14 @@ use std::path::PathBuf;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-pub use address::{BoundAddress, ListenAddress, ListenSpec};
+pub(crate) use acceptance::Acceptance;
+pub use address::{BoundAddress, Deferral, ListenAddress, ListenSpec};
 use inherited::Inherited;
 pub(crate) use unix::SocketFile;
 
 use crate::conn::UNSENT_BYTES;
 use crate::error::StartError;
 use crate::options::ServerOptions;
-use crate::sys;
 
 /// Sockets that listen, for each worker one per address.
 pub struct Listeners {
@@ -37,8 +38,7 @@ pub(crate) struct Listener {
     pub(crate) socket: OwnedFd,
     pub(crate) family: Family,
     pub(crate) proxy_protocol: bool,
-    /// Bytes have come on a connection, as a rule, when it can be accepted.
-    pub(crate) is_deferred: bool,
+    pub(crate) deferral: Deferral,
     /// It stays open when the server ends: connections in its queue are not lost then.
     pub(crate) outlives_us: bool,
 }
@@ -96,15 +96,15 @@ impl Listeners {
         for listeners in &mut self.by_worker {
             let socket = bind_tcp(bound, Sharing::AmongWorkers)?;
             socket.listen(backlog(queue))?;
-            if spec.is_deferred {
-                sys::defer_accept(socket.as_fd())?;
+            if spec.deferral == Deferral::Always {
+                Acceptance::WithBytes.set(socket.as_fd())?;
             }
             bound = socket.local_addr()?.as_socket().unwrap_or(bound);
             listeners.push(Listener {
                 socket: socket.into(),
                 family: Family::Tcp,
                 proxy_protocol: spec.proxy_protocol,
-                is_deferred: spec.is_deferred,
+                deferral: spec.deferral,
                 outlives_us: false,
             });
         }
@@ -122,13 +122,18 @@ impl Listeners {
             }
             BoundAddress::Unix(_) => Family::Unix,
         };
-        if spec.is_deferred {
-            sys::defer_accept(socket.as_fd())?;
-        }
-        let ListenSpec { proxy_protocol, is_deferred, .. } = *spec;
+        // Whose a socket is that others may have too decides about it.
+        let deferral = match spec.deferral {
+            Deferral::Always => {
+                Acceptance::WithBytes.set(socket.as_fd())?;
+                Deferral::Always
+            }
+            Deferral::WhereItPays | Deferral::Never => Deferral::Never,
+        };
+        let proxy_protocol = spec.proxy_protocol;
         for listeners in &mut self.by_worker {
             let socket = socket.try_clone()?.into();
-            listeners.push(Listener { socket, family, proxy_protocol, is_deferred, outlives_us });
+            listeners.push(Listener { socket, family, proxy_protocol, deferral, outlives_us });
         }
         self.addresses.push(bound);
         Ok(())
@@ -216,7 +221,7 @@ mod tests {
     #[test]
     fn a_deferred_address_gives_a_connection_out_when_bytes_have_come() {
         let mut options = options();
-        options.listen[0].is_deferred = true;
+        options.listen[0].deferral = Deferral::Always;
         let listeners = Listeners::bind(&options).unwrap();
         let accept = || {
             let mut all = listeners.by_worker.iter().flatten();

@@ -34,13 +34,12 @@ pub(crate) fn readable(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     registered.map_err(io::Error::from)
 }
 
-/// Has a listening TCP socket give a connection out when bytes have come on it, or when its peer was silent for a second (tcp(7),
-/// `TCP_DEFER_ACCEPT`).
+/// Has a listening TCP socket give a connection out when bytes have come on it, or when its peer was silent for so many seconds;
+/// for 0 as it comes (tcp(7), `TCP_DEFER_ACCEPT`).
 ///
 /// # Errors
 /// It is no TCP socket.
-pub(crate) fn defer_accept(listener: BorrowedFd<'_>) -> io::Result<()> {
-    let seconds: libc::c_int = 1;
+pub(crate) fn defer_accept(listener: BorrowedFd<'_>, seconds: libc::c_int) -> io::Result<()> {
     // SAFETY: the descriptor is open, and the kernel reads one integer from where there is one.
     let result = unsafe {
         libc::setsockopt(

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate_server::{ListenAddress, ListenSpec};
+use tollgate_server::{Deferral, ListenAddress, ListenSpec};
 
 use crate::asking::PATIENCE;
 use crate::peer::Peer;
@@ -30,7 +30,7 @@ fn site() -> Site {
         .files("/*", |_| {})
         .tune(|options| {
             options.workers = 1;
-            options.listen[0].is_deferred = true;
+            options.listen[0].deferral = Deferral::Always;
         })
 }
 
@@ -62,6 +62,65 @@ fn who_says_nothing_is_accepted_and_has_its_time() {
     let begun = Instant::now();
     server.connect().expect_end();
     assert!(begun.elapsed() >= idle_timeout);
+}
+
+/// Waits until no connection is left.
+fn wait_for_nobody(server: &Running) {
+    let begun = Instant::now();
+    while server.connections() > 0 {
+        assert!(begun.elapsed() < PATIENCE, "{} are still there", server.connections());
+        thread::yield_now();
+    }
+}
+
+/// Whether the system holds a silent connection back after a crowd that came for one request each.
+fn is_held_back_after_a_crowd(server: &Running) -> bool {
+    let ask = || {
+        let mut peer = server.connect();
+        peer.send(get("/", "Connection: close\r\n"));
+        peer
+    };
+    let crowd: Vec<_> = std::iter::repeat_with(ask).take(200).collect();
+    for mut peer in crowd {
+        peer.expect("200", "hello");
+        peer.expect_end();
+    }
+    let silent = server.connect();
+    let mut later = ask();
+    later.expect("200", "hello");
+    later.expect_end();
+    let held_back = server.connections() == 0;
+    drop(silent);
+    held_back
+}
+
+/// Whether it gives one out at once.
+fn is_given_out(server: &Running) -> bool {
+    wait_for_nobody(server);
+    let begun = Instant::now();
+    let _silent = server.connect();
+    while server.connections() == 0 {
+        assert!(begun.elapsed() < PATIENCE, "it was never accepted");
+        thread::yield_now();
+    }
+    begun.elapsed() < Duration::from_millis(900)
+}
+
+#[test]
+fn connections_are_held_back_until_bytes_have_come_while_many_come_for_one_request() {
+    let server = site().tune(|options| options.listen[0].deferral = Deferral::WhereItPays).start();
+    for expected in [is_given_out, is_held_back_after_a_crowd, is_given_out] {
+        let begun = Instant::now();
+        while !expected(&server) {
+            assert!(begun.elapsed() < PATIENCE);
+        }
+    }
+}
+
+#[test]
+fn connections_are_never_held_back_where_the_owner_says_so() {
+    let server = site().tune(|options| options.listen[0].deferral = Deferral::Never).start();
+    (0..5).for_each(|_| assert!(!is_held_back_after_a_crowd(&server)));
 }
 
 #[test]
@@ -161,11 +220,7 @@ fn a_client_that_is_gone_before_its_reply_hurts_nobody() {
         taker.reset();
     }
     server.check(&get("/", ""), "200", "hello");
-    let begun = Instant::now();
-    while server.connections() > 0 {
-        assert!(begun.elapsed() < PATIENCE, "{} are still there", server.connections());
-        thread::yield_now();
-    }
+    wait_for_nobody(&server);
 }
 
 #[test]
@@ -173,7 +228,7 @@ fn a_unix_socket_answers_what_is_there_and_what_comes_later() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let address = ListenAddress::Unix { path: path.clone(), mode: 0o600 };
-    let spec = ListenSpec { address, proxy_protocol: false, is_deferred: false };
+    let spec = ListenSpec { address, proxy_protocol: false, deferral: Deferral::default() };
     let server = site().tune(|options| options.listen.push(spec)).start();
     let expect = big();
     for (target, content) in [("/", "hello"), ("/big", expect.as_str())] {

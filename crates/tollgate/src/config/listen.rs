@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use tollgate_server::{ClientHeader, ListenAddress, ListenSpec, Network, TrustedProxies};
+use tollgate_server::{ClientHeader, Deferral, ListenAddress, ListenSpec, Network, TrustedProxies};
 
 use super::env::escape;
 use super::resolved;
@@ -49,7 +49,7 @@ pub(super) fn listen(section: &mut Section<'_>, folder: &Path) -> Vec<ListenSpec
 fn entry(mut table: Section<'_>, folder: &Path) -> Option<(Written<String>, Option<ListenSpec>)> {
     let address = table.needed_text("address");
     let proxy_protocol = table.switch("proxy_protocol").is_some_and(|written| written.value);
-    let deferred = table.switch("deferred").filter(|written| written.value);
+    let deferred = table.switch("deferred");
     let mode = table.text("mode");
     let bits = mode.as_ref().map_or(SOCKET_MODE, |mode| {
         let bits = Some(&mode.value).filter(|digits| digits.len() == 4 && digits.starts_with('0'));
@@ -65,13 +65,19 @@ fn entry(mut table: Section<'_>, folder: &Path) -> Option<(Written<String>, Opti
     {
         table.fault_at(&mode.span, "mode in listen is that of a Unix socket, which this is not");
     }
-    if let (Some(deferred), Some(ListenSpec { address: ListenAddress::Unix { .. }, .. })) = (&deferred, &spec)
+    if let (
+        Some(deferred @ Written { value: true, .. }),
+        Some(ListenSpec { address: ListenAddress::Unix { .. }, .. }),
+    ) = (&deferred, &spec)
     {
         table.fault_at(&deferred.span, "deferred in listen is of TCP, and this is a Unix socket");
     }
     table.finish();
-    let is_deferred = deferred.is_some();
-    Some((address?, spec.map(|spec| ListenSpec { proxy_protocol, is_deferred, ..spec })))
+    let deferral = deferred.map_or_else(Deferral::default, |written| match written.value {
+        true => Deferral::Always,
+        false => Deferral::Never,
+    });
+    Some((address?, spec.map(|spec| ListenSpec { proxy_protocol, deferral, ..spec })))
 }
 
 fn spec(section: &Section<'_>, written: &Written<String>, mode: u32, folder: &Path) -> Option<ListenSpec> {
@@ -93,7 +99,7 @@ fn spec(section: &Section<'_>, written: &Written<String>, mode: u32, folder: &Pa
     if address.is_none() {
         section.fault_at(&written.span, format!("listen has {text:?}, allowed is {ALLOWED}"));
     }
-    Some(ListenSpec { address: address?, proxy_protocol: false, is_deferred: false })
+    Some(ListenSpec { address: address?, proxy_protocol: false, deferral: Deferral::default() })
 }
 
 /// Whether two entries take the same connections. Port 0 is another port each time.
@@ -135,7 +141,11 @@ pub(super) fn show(spec: &ListenSpec) -> String {
         _ => String::new(),
     };
     let proxy_protocol = if spec.proxy_protocol { ", proxy_protocol = true" } else { "" };
-    let deferred = if spec.is_deferred { ", deferred = true" } else { "" };
+    let deferred = match spec.deferral {
+        Deferral::WhereItPays => "",
+        Deferral::Always => ", deferred = true",
+        Deferral::Never => ", deferred = false",
+    };
     match (mode.as_str(), proxy_protocol, deferred) {
         ("", "", "") => address,
         (mode, proxy_protocol, deferred) => {

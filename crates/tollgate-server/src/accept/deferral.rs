@@ -5,13 +5,14 @@
 //! count nowhere while they are held back. So that is done as long as many come and are soon over: where they last less than a tick
 //! on average, fewer are open than come in one (Little's law).
 
-use std::future::pending;
 use std::mem;
 use std::os::fd::{AsFd, OwnedFd};
+use std::task::Context;
 
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::clock::TICK;
+use crate::conn::Deadlines;
 use crate::listen::{Acceptance, Deferral};
 
 /// From so many in a tick on it pays: each of them saves a few microseconds.
@@ -56,21 +57,20 @@ impl Policy {
         }
     }
 
-    /// Waits until a decision is due.
-    pub(super) async fn due(&mut self) {
-        match self {
-            Self::Fixed(_) => pending().await,
-            Self::ByArrivals { ticks, .. } => drop(ticks.tick().await),
-        }
-    }
-
-    /// Decides for the next tick, with so many connections open.
-    pub(super) fn decide(&mut self, listener: &OwnedFd, open: usize) {
-        let Self::ByArrivals { arrivals, now, .. } = self else { return };
-        let next = best(mem::take(arrivals), open);
-        // A socket that refuses stays as it is.
-        if next != *now && next.set(listener.as_fd()).is_ok() {
-            *now = next;
+    /// Decides for the next tick, once in each.
+    pub(super) fn decide_if_due(
+        &mut self,
+        context: &mut Context<'_>,
+        listener: &OwnedFd,
+        connections: &Deadlines,
+    ) {
+        let Self::ByArrivals { ticks, arrivals, now } = self else { return };
+        while ticks.poll_tick(context).is_ready() {
+            let next = best(mem::take(arrivals), connections.count());
+            // A socket that refuses stays as it is.
+            if next != *now && next.set(listener.as_fd()).is_ok() {
+                *now = next;
+            }
         }
     }
 }

@@ -8,15 +8,17 @@ mod deferral;
 mod refuse;
 mod turn;
 
+use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, watch};
@@ -75,18 +77,16 @@ impl Acceptor {
     /// Accepts connections until the worker drains, and then those that are queued already.
     pub(crate) async fn run(mut self, worker: Rc<Worker>, mut orders: watch::Receiver<Order>) {
         let mut turns = Turns::new(self.socket.get_ref());
-        loop {
-            let accepted = tokio::select! {
-                biased;
-                () = self.policy.due() => {
-                    self.policy.decide(self.socket.get_ref(), worker.deadlines.count());
-                    continue;
-                }
-                accepted = self.socket.async_io(Interest::READABLE, |socket| {
-                    accept(socket).inspect_err(|_| turns.forgive())
-                }) => accepted,
-                _ = orders.wait_for(|order| *order == Order::Drain) => break,
-            };
+        let mut draining = pin!(orders.wait_for(|order| *order == Order::Drain));
+        while let Some(accepted) = poll_fn(|context| {
+            self.policy.decide_if_due(context, self.socket.get_ref(), &worker.deadlines);
+            match self.poll_accept(context, &mut turns) {
+                Poll::Pending => draining.as_mut().poll(context).map(|_| None),
+                accepted => accepted.map(Some),
+            }
+        })
+        .await
+        {
             match accepted {
                 Ok((socket, peer)) => {
                     worker.cells.count_accepted();
@@ -108,6 +108,20 @@ impl Acceptor {
             && let Err(error) = self.accept_queued(&worker)
         {
             tracing::warn!(%error, "connections were lost that nobody had accepted yet");
+        }
+    }
+
+    fn poll_accept(
+        &self,
+        context: &mut Context<'_>,
+        turns: &mut Turns,
+    ) -> Poll<io::Result<(OwnedFd, Option<IpAddr>)>> {
+        loop {
+            let mut ready = ready!(self.socket.poll_read_ready(context))?;
+            let accepted = ready.try_io(|socket| accept(socket.get_ref()).inspect_err(|_| turns.forgive()));
+            if let Ok(accepted) = accepted {
+                return Poll::Ready(accepted);
+            }
         }
     }
 

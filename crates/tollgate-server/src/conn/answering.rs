@@ -28,6 +28,9 @@ impl<S: Transport> Connection<S> {
             self.rules = self.worker.rules();
             self.client.reconsider(&self.worker, &self.rules);
         }
+        if self.input.is_empty() && matches!(self.reading, Reading::Head) {
+            return;
+        }
         // Heads that are complete now were so together: one look at the clock is theirs.
         let now = self.worker.clock.now();
         while self.takes_requests() {
@@ -136,7 +139,8 @@ impl<S: Transport> Connection<S> {
         self.slot.set(Phase::Handling);
         self.requests += 1;
         if !arrived.head.is_persistent() {
-            self.reuse = self.reuse.ending(Reuse::Close);
+            let has_content = arrived.head.framing().has_content();
+            self.reuse = self.reuse.ending(if has_content { Reuse::Close } else { Reuse::Leave });
         } else if self.limits().requests_max.is_some_and(|max| self.requests >= max) {
             self.reuse = self.reuse.ending(Reuse::Last);
         }

@@ -27,6 +27,7 @@ mod wait;
 
 use std::io;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tollgate_http::{HeadReader, StatusCode};
@@ -56,6 +57,9 @@ use uploading::Uploading;
 const REPLIES_BYTES_MAX: usize = 256 << 10;
 /// What a new TCP connection sends before the first acknowledgement (RFC 6928).
 const FIRST_WINDOW_BYTES: usize = 14 << 10;
+
+/// Who was answered within so long is not looked at again as it leaves: what would have come by then comes later as well.
+const MOMENT: Duration = Duration::from_micros(100);
 
 /// Serves one connection to its end.
 ///
@@ -125,7 +129,9 @@ enum Reading {
 enum Reuse {
     /// It goes on.
     Open,
-    /// It ends: the peer asked for that, and sends nothing more.
+    /// It ends: the peer asked for that by a head without content, and sends nothing more.
+    Leave,
+    /// It ends: the peer asked for that, and sends nothing more, but for a line end behind its content, as some do.
     Close,
     /// It ends: at a limit, or because the server does. The peer may be sending its next request.
     Last,
@@ -177,12 +183,14 @@ impl<S: Transport> Connection<S> {
             let is_followed = self.replies.is_followed();
             let is_more_there = is_followed || (self.replies.count() > 0 && self.is_full());
             let is_under_way = is_followed || self.replies.bytes_len() > FIRST_WINDOW_BYTES;
+            let asked = self.replies.last_begun();
             self.send_replies().await?;
             match self.reuse {
                 Reuse::Open if is_more_there => {}
                 Reuse::Open => self.read_on().await?,
                 _ if !self.queue.is_empty() => self.read_on().await?,
-                Reuse::Close => return self.close().await,
+                Reuse::Leave if asked.is_some_and(is_a_moment_ago) && self.input.is_empty() => return Ok(()),
+                Reuse::Leave | Reuse::Close => return self.close().await,
                 Reuse::Last if !is_under_way => return self.close().await,
                 Reuse::Last | Reuse::Linger => return self.linger().await,
                 Reuse::Ended => return Ok(()),
@@ -219,7 +227,8 @@ impl<S: Transport> Connection<S> {
         }
         self.replies.count_leaving(&self.worker.cells);
         let ends_with = |bytes| self.replies.slices().any(|(_, slice)| slice.len > bytes);
-        let is_end_in_files = self.reuse == Reuse::Close && ends_with(FILE_BYTES_AT_ONCE);
+        let is_end_in_files =
+            matches!(self.reuse, Reuse::Leave | Reuse::Close) && ends_with(FILE_BYTES_AT_ONCE);
         let mut flow = self.replies.take_flow();
         let Self { stream, slot, held, rules, worker, queue, replies, .. } = self;
         if is_end_in_files {
@@ -247,6 +256,10 @@ impl<S: Transport> Connection<S> {
         };
         self.input.capacity() + body_bytes + self.queue.bytes() + self.replies.memory_bytes()
     }
+}
+
+fn is_a_moment_ago(then: Instant) -> bool {
+    then.elapsed() < MOMENT
 }
 
 /// Whoever was in a handler is told of: the peer is gone, or the server ends.

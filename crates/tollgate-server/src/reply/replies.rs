@@ -50,7 +50,7 @@ impl Replies {
         writing: Writing,
         tally: RouteTally,
     ) {
-        self.make_room();
+        self.make_room(HEAD_BYTES_USUAL + reply.lines.len() + reply.content.len());
         let head = self.bytes.len();
         write_head(&mut self.bytes, reply, id, writing);
         if !writing.is_head && reply.status.may_have_content() {
@@ -74,7 +74,7 @@ impl Replies {
         begun: Instant,
         route: &Rc<OwnCells>,
     ) {
-        self.make_room();
+        self.make_room(REPLY_BYTES_USUAL);
         let head = self.bytes.len();
         plain.write(&mut self.bytes, &date, id);
         self.count += 1;
@@ -93,9 +93,9 @@ impl Replies {
     }
 
     #[inline]
-    fn make_room(&mut self) {
+    fn make_room(&mut self, bytes: usize) {
         if self.entries.is_empty() {
-            self.bytes.reserve(self.expected.0.max(REPLY_BYTES_USUAL));
+            self.bytes.reserve(self.expected.0.max(bytes));
             self.entries.reserve(self.expected.1);
         }
     }
@@ -118,6 +118,11 @@ impl Replies {
     pub(crate) fn take_flow(&mut self) -> Option<(Flow, Framing)> {
         let framing = self.entries.last()?.writing.framing;
         self.flow.take().map(|flow| (*flow, framing))
+    }
+
+    /// When the head of the last request was complete that is replied to.
+    pub(crate) fn last_begun(&self) -> Option<Instant> {
+        self.entries.last().map(|entry| entry.tally.begun)
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -251,8 +256,10 @@ impl Replies {
     }
 }
 
-/// Room for the first reply of a connection, so that it grows once.
+/// Room for the first reply of a connection, so that it grows once: for one that is plain, and for the fields of others beside
+/// those that are written already.
 const REPLY_BYTES_USUAL: usize = 256;
+const HEAD_BYTES_USUAL: usize = 192;
 /// Memory for replies that an idle connection keeps.
 const KEPT_BYTES_MAX: usize = 512;
 const KEPT_ENTRIES_MAX: usize = 4;

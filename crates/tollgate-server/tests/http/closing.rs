@@ -1,18 +1,34 @@
 //! The end of a connection: who asked for it, and that the last reply arrives (RFC 9112 sections 9.3 and 9.6).
 
+use std::cell::Cell;
+use std::collections::VecDeque;
 use std::fmt::Write;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::runtime::{Builder, LocalOptions};
+use tollgate_log::{DiskStorage, Log, LogOptions};
+use tollgate_server::StreamServer;
+
 use crate::site::{Running, Site};
 
-fn site() -> Running {
+fn site_of_all() -> Site {
     Site::new()
         .fixed("/", "hello")
         .handler("/echo", "return req:body()")
         .handler("/big", "return string.rep('x', 4000000)")
-        .start()
+}
+
+fn site() -> Running {
+    site_of_all().start()
 }
 
 #[test]
@@ -119,6 +135,63 @@ fn the_last_reply_arrives_whole_although_more_requests_come_behind_it() {
         peer.finish();
         peer.expect_end();
     }
+}
+
+/// A peer whose pieces are there one at each look, and who takes what it is sent in so long.
+struct Trickle {
+    pieces: VecDeque<&'static str>,
+    takes: Duration,
+    is_shut: Rc<Cell<bool>>,
+}
+
+impl AsyncRead for Trickle {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        buffer.put_slice(self.pieces.pop_front().unwrap_or_default().as_bytes());
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Trickle {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        thread::sleep(self.takes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.is_shut.set(true);
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[test]
+fn what_comes_behind_the_last_request_is_taken_before_the_end_where_content_or_time_makes_it_likely() {
+    let site = site_of_all().tune(|options| options.crowd.queue_age_max = Duration::from_secs(600));
+    let log = LogOptions::new(&site.folder().join("log"));
+    let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |event| panic!("{event:?}")).unwrap();
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
+    runtime.block_on(async {
+        let server = StreamServer::new(&site.options, &log).unwrap();
+        for (request, takes) in [
+            (
+                "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi",
+                Duration::ZERO,
+            ),
+            ("GET / HTTP/1.0\r\n\r\n", Duration::from_millis(1)),
+        ] {
+            let is_shut = Rc::new(Cell::new(false));
+            let peer = Trickle { pieces: [request, "\r\n"].into(), takes, is_shut: is_shut.clone() };
+            server.serve(peer, IpAddr::V4(Ipv4Addr::LOCALHOST)).await;
+            assert!(is_shut.get(), "{request:?}");
+        }
+    });
 }
 
 #[test]

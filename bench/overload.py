@@ -19,13 +19,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from servers import LOAD_CORE, SERVER_CORE, Epoll, Instance, built
+from servers import LOAD_CORE, SERVER_CORE, Epoll, Instance, built, loops
 
 IN_FLIGHT_MIB = 64
 CONFIGURATION = f"""
@@ -178,17 +177,9 @@ def run_bare(seconds):
             server.process.wait()
 
 
-@contextmanager
 def rivals_of(work):
     """Those who want the core of the server all the time."""
-    rivals = []
-    try:
-        rivals += (subprocess.Popen(["taskset", "-c", SERVER_CORE, "sh", "-c", "while :; do :; done"]) for _ in range(work.rivals))
-        yield
-    finally:
-        for rival in rivals:
-            rival.kill()
-            rival.wait()
+    return loops([SERVER_CORE] * work.rivals)
 
 
 def peak_of(offer, seconds):

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -284,21 +285,25 @@ class Epoll(Server):
 
 
 @contextmanager
+def loops(cores: Iterable[str], *run_by: str):
+    """On each of the cores one that never rests."""
+    running = []
+    try:
+        running += (subprocess.Popen(["taskset", "-c", core, *run_by, "sh", "-c", "while :; do :; done"]) for core in cores)
+        yield
+    finally:
+        for one in running:
+            one.kill()
+            one.wait()
+
+
 def cores_kept_awake():
     """With something to do for both cores when nobody else has, at the lowest class of priority (SCHED_IDLE of sched(7)).
 
     The host of a virtual machine takes a core away that has nothing to do, and gives it back when it likes: that was a p99 of 0.3 to 5 ms
     for a route that was asked by itself, and is 0.27 to 0.33 ms with this.
     """
-    loop = ["chrt", "--idle", "0", "sh", "-c", "while :; do :; done"]
-    loops = []
-    try:
-        loops += (subprocess.Popen(["taskset", "-c", core, *loop]) for core in {SERVER_CORE, LOAD_CORE})
-        yield
-    finally:
-        for one in loops:
-            one.kill()
-            one.wait()
+    return loops({SERVER_CORE, LOAD_CORE}, "chrt", "--idle", "0")
 
 
 def built(program: str, *libraries: str) -> Path:

@@ -36,6 +36,13 @@ def times_of_process(pid: int) -> tuple[float, float]:
     return user + user_of_children, system + system_of_children
 
 
+def idle_s_of(core: str) -> float:
+    """How long a core had nothing to do, or waited for a disk: `idle` and `iowait` of proc_stat(5)."""
+    lines = map(str.split, Path("/proc/stat").read_text().splitlines())
+    times = next(fields for fields in lines if fields[0] == f"cpu{core}")
+    return (int(times[4]) + int(times[5])) / TICKS_PER_S
+
+
 def stolen_s() -> float:
     """How long others had the cores of this virtual machine, of all cores together: `steal` of proc_stat(5)."""
     return int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8]) / TICKS_PER_S

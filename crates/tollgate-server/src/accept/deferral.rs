@@ -16,7 +16,7 @@ use crate::conn::Deadlines;
 use crate::listen::{Acceptance, Deferral};
 
 /// From so many in a tick on it pays: each of them saves a few microseconds.
-const ARRIVALS_MIN: usize = 100;
+const ARRIVALS_MIN: usize = 25;
 
 /// What decides when the connections of a listening socket can be accepted.
 pub(super) enum Policy {
@@ -87,9 +87,9 @@ mod tests {
     #[test]
     fn connections_are_held_back_where_many_come_and_are_soon_over() {
         for (arrivals, open, expect) in [
-            (100, 99, Acceptance::WithBytes),
-            (100, 100, Acceptance::Empty),
-            (99, 0, Acceptance::Empty),
+            (25, 24, Acceptance::WithBytes),
+            (25, 25, Acceptance::Empty),
+            (24, 0, Acceptance::Empty),
             (3000, 50, Acceptance::WithBytes),
             (3000, 10_000, Acceptance::Empty),
             (0, 0, Acceptance::Empty),

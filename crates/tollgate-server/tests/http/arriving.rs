@@ -2,11 +2,14 @@
 //! and what its reply then meets.
 
 use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tollgate_server::{Deferral, ListenAddress, ListenSpec};
+use tollgate_server::{Deferral, ListenAddress, ListenSpec, ServerOptions};
 
 use crate::asking::PATIENCE;
 use crate::peer::Peer;
@@ -64,63 +67,91 @@ fn who_says_nothing_is_accepted_and_has_its_time() {
     assert!(begun.elapsed() >= idle_timeout);
 }
 
-/// Waits until no connection is left.
-fn wait_for_nobody(server: &Running) {
-    let begun = Instant::now();
-    while server.connections() > 0 {
-        assert!(begun.elapsed() < PATIENCE, "{} are still there", server.connections());
-        thread::yield_now();
+/// Clients that come for one request each, again and again, until it is dropped.
+struct Crowd {
+    is_over: Arc<AtomicBool>,
+    clients: Vec<JoinHandle<()>>,
+}
+
+impl Crowd {
+    fn come(server: &Running) -> Self {
+        let (address, is_over) = (server.address(), Arc::new(AtomicBool::new(false)));
+        // Whatever they are told: they are there to come.
+        let ask = move || {
+            let mut stream = TcpStream::connect(address)?;
+            stream.write_all(get("/", "Connection: close\r\n").as_bytes())?;
+            stream.read_to_end(&mut Vec::new())
+        };
+        let client = || {
+            let is_over = is_over.clone();
+            thread::spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    let _ = ask();
+                }
+            })
+        };
+        Self { clients: std::iter::repeat_with(client).take(4).collect(), is_over: is_over.clone() }
     }
 }
 
-/// Whether the system holds a silent connection back after a crowd that came for one request each.
-fn is_held_back_after_a_crowd(server: &Running) -> bool {
-    let ask = || {
-        let mut peer = server.connect();
-        peer.send(get("/", "Connection: close\r\n"));
-        peer
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.clients.drain(..).for_each(|client| client.join().unwrap());
+    }
+}
+
+fn site_with_one_connection_each(deferral: Deferral) -> Running {
+    let tune = |options: &mut ServerOptions| {
+        options.listen[0].deferral = deferral;
+        options.crowd.connections_per_client_max = Some(1);
     };
-    let crowd: Vec<_> = std::iter::repeat_with(ask).take(200).collect();
-    for mut peer in crowd {
-        peer.expect("200", "hello");
-        peer.expect_end();
-    }
-    let silent = server.connect();
-    let mut later = ask();
-    later.expect("200", "hello");
-    later.expect_end();
-    let held_back = server.connections() == 0;
-    drop(silent);
-    held_back
+    site().tune(tune).start()
 }
 
-/// Whether it gives one out at once.
-fn is_given_out(server: &Running) -> bool {
-    wait_for_nobody(server);
-    let begun = Instant::now();
-    let _silent = server.connect();
-    while server.connections() == 0 {
-        assert!(begun.elapsed() < PATIENCE, "it was never accepted");
-        thread::yield_now();
-    }
-    begun.elapsed() < Duration::from_millis(900)
+/// Clients that were not here before.
+fn strangers() -> impl Iterator<Item = Ipv4Addr> {
+    (1..=u16::MAX).map(|number| Ipv4Addr::new(127, 1, (number >> 8) as u8, number as u8))
+}
+
+/// Whether a silent connection is its client's one connection: not as long as the system holds it back.
+fn counts_when_silent(server: &Running, client: Ipv4Addr) -> bool {
+    let come = || Peer::connect_from(client, server.address());
+    let (_silent, mut other) = (come(), come());
+    other.send(get("/", "Connection: close\r\n"));
+    let status = other.reply(false).status;
+    assert!([200, 429].contains(&status), "{status}");
+    status == 429
 }
 
 #[test]
 fn connections_are_held_back_until_bytes_have_come_while_many_come_for_one_request() {
-    let server = site().tune(|options| options.listen[0].deferral = Deferral::WhereItPays).start();
-    for expected in [is_given_out, is_held_back_after_a_crowd, is_given_out] {
-        let begun = Instant::now();
-        while !expected(&server) {
-            assert!(begun.elapsed() < PATIENCE);
-        }
+    let server = site_with_one_connection_each(Deferral::WhereItPays);
+    let mut strangers = strangers();
+    let mut counts = || counts_when_silent(&server, strangers.next().unwrap());
+    assert!(counts());
+    let crowd = Crowd::come(&server);
+    let begun = Instant::now();
+    while counts() {
+        assert!(begun.elapsed() < PATIENCE, "it is never held back");
+    }
+    drop(crowd);
+    let begun = Instant::now();
+    while !counts() {
+        assert!(begun.elapsed() < PATIENCE, "it is held back for ever");
+        // Whoever looks must not be a crowd.
+        thread::sleep(Duration::from_millis(250));
     }
 }
 
 #[test]
 fn connections_are_never_held_back_where_the_owner_says_so() {
-    let server = site().tune(|options| options.listen[0].deferral = Deferral::Never).start();
-    (0..5).for_each(|_| assert!(!is_held_back_after_a_crowd(&server)));
+    let server = site_with_one_connection_each(Deferral::Never);
+    let _crowd = Crowd::come(&server);
+    let begun = Instant::now();
+    for stranger in strangers().take_while(|_| begun.elapsed() < Duration::from_secs(1)) {
+        assert!(counts_when_silent(&server, stranger));
+    }
 }
 
 #[test]
@@ -220,7 +251,11 @@ fn a_client_that_is_gone_before_its_reply_hurts_nobody() {
         taker.reset();
     }
     server.check(&get("/", ""), "200", "hello");
-    wait_for_nobody(&server);
+    let begun = Instant::now();
+    while server.connections() > 0 {
+        assert!(begun.elapsed() < PATIENCE, "{} are still there", server.connections());
+        thread::yield_now();
+    }
 }
 
 #[test]

@@ -7,16 +7,12 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::runtime::{Builder, LocalOptions};
-use tollgate_log::{DiskStorage, Log, LogOptions};
-use tollgate_server::StreamServer;
 
 use crate::site::{Running, Site};
 
@@ -174,11 +170,7 @@ impl AsyncWrite for Trickle {
 #[test]
 fn what_comes_behind_the_last_request_is_taken_before_the_end_where_content_or_time_makes_it_likely() {
     let site = site_of_all().tune(|options| options.crowd.queue_age_max = Duration::from_secs(600));
-    let log = LogOptions::new(&site.folder().join("log"));
-    let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |event| panic!("{event:?}")).unwrap();
-    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
-    runtime.block_on(async {
-        let server = StreamServer::new(&site.options, &log).unwrap();
+    site.on_this_thread(async |server| {
         for (request, takes) in [
             (
                 "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi",

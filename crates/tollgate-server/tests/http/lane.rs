@@ -3,14 +3,11 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
-use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::{spawn_local, yield_now};
 use tokio::time::timeout;
-use tollgate_log::{DiskStorage, Log, LogOptions};
 use tollgate_server::{RouteStatus, StreamServer};
 
 use crate::asking::{PATIENCE, ask, get, until};
@@ -109,13 +106,7 @@ async fn content(mut peer: DuplexStream) -> String {
 }
 
 fn in_turns(site: &Site, test: impl AsyncFnOnce(&Turning)) {
-    let log = LogOptions::new(&site.folder().join("log"));
-    let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |event| panic!("{event:?}")).unwrap();
-    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
-    runtime.block_on(async {
-        let server = Rc::new(StreamServer::new(&site.options, &log).unwrap());
-        test(&Turning { server }).await;
-    });
+    site.on_this_thread(async |server| test(&Turning { server }).await);
 }
 
 #[test]

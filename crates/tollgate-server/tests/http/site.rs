@@ -3,11 +3,13 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use tempfile::TempDir;
+use tokio::runtime::{Builder, LocalOptions};
 use tollgate_log::{
     ColumnType, Cursor, CursorStep, DiskStorage, Follower, Log, LogEvent, LogOptions, LogStatus, RecordBody,
     Storage, Value,
@@ -15,7 +17,7 @@ use tollgate_log::{
 use tollgate_server::{
     Ack, BackendSnapshot, BoundAddress, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec,
     HandlerSpec, HostOptions, KeySpec, Listeners, RequestIds, RouteSpec, ScriptFile, Server, ServerOptions,
-    ServerWatch, Source, SpoolOptions, StreamSpec, Traces, TrustedProxies, UnknownFields,
+    ServerWatch, Source, SpoolOptions, StreamServer, StreamSpec, Traces, TrustedProxies, UnknownFields,
 };
 
 use crate::peer::Peer;
@@ -209,6 +211,16 @@ impl Site {
         let address = listeners.addresses()[0].clone();
         let (server, _) = Server::start(self.options, listeners, &log).unwrap();
         Running { folder: self.folder, address, server, log }
+    }
+
+    /// Has a test serve its own streams, on its own thread.
+    pub(crate) fn on_this_thread(&self, test: impl AsyncFnOnce(Rc<StreamServer>)) {
+        let log = LogOptions::new(&self.folder().join("log"));
+        let (log, _) = Log::open(self.storage.clone(), log, Vec::new(), self.on_log_event).unwrap();
+        let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+        runtime.unwrap().block_on(async {
+            test(Rc::new(StreamServer::new(&self.options, &log).unwrap())).await;
+        });
     }
 }
 

@@ -5,15 +5,11 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::{spawn_local, yield_now};
-use tollgate_log::{DiskStorage, Log, LogOptions};
-use tollgate_server::StreamServer;
 
 use super::found::site;
 
@@ -81,11 +77,7 @@ fn a_small_request_gets_its_turn_among_greedy_downloads() {
     let site = site()
         .file("public/large", vec![b'x'; LARGE_BYTES])
         .tune(|options| options.crowd.queue_age_max = Duration::from_secs(600));
-    let log = LogOptions::new(&site.folder().join("log"));
-    let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |event| panic!("{event:?}")).unwrap();
-    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
-    runtime.block_on(async {
-        let server = Rc::new(StreamServer::new(&site.options, &log).unwrap());
+    site.on_this_thread(async |server| {
         let serve = |peer: &Greedy| {
             let (server, peer) = (server.clone(), peer.clone());
             spawn_local(async move { server.serve(peer, IpAddr::V4(Ipv4Addr::LOCALHOST)).await })

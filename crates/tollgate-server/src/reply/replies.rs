@@ -50,10 +50,12 @@ impl Replies {
         writing: Writing,
         tally: RouteTally,
     ) {
-        self.make_room(HEAD_BYTES_USUAL + reply.lines.len() + reply.content.len());
+        let is_content_sent = !writing.is_head && reply.status.may_have_content();
+        let content_bytes = if is_content_sent { reply.content.len() } else { 0 };
+        self.make_room(HEAD_BYTES_USUAL + reply.lines.len() + content_bytes);
         let head = self.bytes.len();
         write_head(&mut self.bytes, reply, id, writing);
-        if !writing.is_head && reply.status.may_have_content() {
+        if is_content_sent {
             self.bytes.extend_from_slice(&reply.content);
             for part in &reply.parts {
                 self.slices.push((self.bytes.len(), part.slice.clone()));

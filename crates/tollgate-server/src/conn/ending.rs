@@ -11,6 +11,8 @@ use super::deadline::Phase;
 use super::stream::{Came, read};
 use super::{Connection, Gone, Transport};
 
+/// Who was answered within so long is not looked at again as it leaves: what would have come by then comes later as well.
+const MOMENT: Duration = Duration::from_micros(100);
 /// How long, with which pauses, and how many bytes a peer may still send to a connection that
 /// ends. Enough for one that sends all of a body before it looks for a reply.
 const LINGER_TIME_MAX: Duration = Duration::from_secs(10);
@@ -23,6 +25,11 @@ impl<S: Transport> Connection<S> {
     /// Closes with replies on their way, which the system goes on to deliver as long as the peer sends nothing.
     pub(super) async fn close(&mut self) -> Result<(), Gone> {
         if self.has_more_come().await? { self.linger().await } else { Ok(()) }
+    }
+
+    /// Whether all that came was one request, just now, and has its reply.
+    pub(super) fn was_answered_at_once(&self, asked: Option<Instant>) -> bool {
+        self.input.is_empty() && asked.is_some_and(|asked| asked.elapsed() < MOMENT)
     }
 
     /// Whether the peer sent more than was read as requests. To close then would cut off the reply.

@@ -27,7 +27,6 @@ mod wait;
 
 use std::io;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tollgate_http::{HeadReader, StatusCode};
@@ -57,9 +56,6 @@ use uploading::Uploading;
 const REPLIES_BYTES_MAX: usize = 256 << 10;
 /// What a new TCP connection sends before the first acknowledgement (RFC 6928).
 const FIRST_WINDOW_BYTES: usize = 14 << 10;
-
-/// Who was answered within so long is not looked at again as it leaves: what would have come by then comes later as well.
-const MOMENT: Duration = Duration::from_micros(100);
 
 /// Serves one connection to its end.
 ///
@@ -189,7 +185,7 @@ impl<S: Transport> Connection<S> {
                 Reuse::Open if is_more_there => {}
                 Reuse::Open => self.read_on().await?,
                 _ if !self.queue.is_empty() => self.read_on().await?,
-                Reuse::Leave if asked.is_some_and(is_a_moment_ago) && self.input.is_empty() => return Ok(()),
+                Reuse::Leave if self.was_answered_at_once(asked) => return Ok(()),
                 Reuse::Leave | Reuse::Close => return self.close().await,
                 Reuse::Last if !is_under_way => return self.close().await,
                 Reuse::Last | Reuse::Linger => return self.linger().await,
@@ -256,10 +252,6 @@ impl<S: Transport> Connection<S> {
         };
         self.input.capacity() + body_bytes + self.queue.bytes() + self.replies.memory_bytes()
     }
-}
-
-fn is_a_moment_ago(then: Instant) -> bool {
-    then.elapsed() < MOMENT
 }
 
 /// Whoever was in a handler is told of: the peer is gone, or the server ends.

@@ -2,9 +2,9 @@
 """Files by sendfile and by plain writes, beside the peers: `bench/downloads.py [--rounds N] [--seconds S] [--out DIR] [--only PART]`.
 
 50 clients fetch one file again and again, 64 KiB and 256 KiB long, each on a connection that is kept (wrk) or on a new one for each
-request (ab). The server has one core, the clients the other; then it has half of its core, so that the rate is that of the server. Then every size from 1 KiB to 1 MiB with sendfile and without, in turns. Then
-what a client of a small file sees while others fetch files that are in memory, and files that were dropped from it (as root). Writes
-`downloads.md` and `downloads.svg`.
+request (ab). The server has one core, the clients the other; then it has half of its core, so that the rate is that of the server. Then every
+size from 1 KiB to 1 MiB with sendfile and without, in turns. Then what a client of a small file sees while others fetch files that are in
+memory, and files that were dropped from it (as root). Writes `downloads.md` and `downloads.svg`.
 """
 
 import argparse
@@ -31,7 +31,7 @@ RIDDLE = ["64 KiB", "256 KiB"]
 COLD_FILES, COLD_BYTES = 400, 2 << 20
 COLD_CLIENTS = 20
 #: Each as it sends best.
-HALVED_SERVERS = ["tollgate", "nginx, tcp_nopush off", "nginx, deferred", "lighttpd", "h2o"]
+HALVED_PEERS = ["nginx, tcp_nopush off", "nginx, deferred", "lighttpd", "h2o"]
 COLD_SERVERS = ["tollgate", "tollgate, sendfile off", "nginx", "lighttpd", "h2o"]
 #: `CONTENT_BYTES_MAX` in files/source.rs: what is not sent by sendfile in any case.
 HELD_BYTES_MAX = 16 << 10
@@ -116,20 +116,19 @@ LOADS = {f"{size}, {way}": kind(path_of(size), CLIENTS) for size in RIDDLE for w
 
 
 def halved(folder: Path, arguments, _out: Path) -> list[str]:
+    peers = [server for server in SERVERS if server.name in HALVED_PEERS]
     with loops([SERVER_CORE]):
-        rows = take_turns(LOADS, [server for server in SERVERS if server.name in HALVED_SERVERS], folder, arguments)
-    peers = [server.name for server in SERVERS if server.name in HALVED_SERVERS and server is not OURS]
+        rows = take_turns(LOADS, [OURS, *peers], folder, arguments)
     lines = [
         "## 50 clients, one file, half of a core",
         "",
         "With a core each it is the clients that have no time left, as a rule: what they get is what they can take. Here a loop that never rests shares the "
         "core of the server, so that it is the server that limits the rate. Requests/s, and of ours those of each peer:",
         "",
-        f"| | tollgate | {' | '.join(peers)} |",
+        f"| | tollgate | {' | '.join(server.name for server in peers)} |",
         f"|{' --- |' * (len(peers) + 2)}",
     ]
-    for label, of_label in rows.items():
-        ours, *others = sorted(of_label, key=lambda row: row.server is not OURS)
+    for label, (ours, *others) in rows.items():
         cells = [f"{row.rate:,.0f}, {ours.rate / row.rate:.2f}" for row in others]
         lines.append(f"| {label} | {ours.rate:,.0f} | {' | '.join(cells)} |")
     return [*lines, ""]

@@ -4,14 +4,14 @@
 //! read from such a socket once: who asks for more will wait for it, as a rule.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -111,6 +111,17 @@ impl<R: Registered> Socket<R> {
 impl<R: Registered> Transport for Socket<R> {
     fn poll_write_more(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_call(context, |socket| send(socket, bytes, SendFlags::MORE | SendFlags::NOSIGNAL))
+    }
+
+    fn poll_write_both(
+        &mut self,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+        then: &[u8],
+    ) -> Option<Poll<io::Result<usize>>> {
+        let both = [IoSlice::new(bytes), IoSlice::new(then)];
+        let mut nothing_else = SendAncillaryBuffer::default();
+        Some(self.poll_call(context, |socket| sendmsg(socket, &both, &mut nothing_else, SendFlags::NOSIGNAL)))
     }
 
     fn let_files_go_ahead(&mut self) -> io::Result<()> {

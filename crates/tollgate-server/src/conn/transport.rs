@@ -33,6 +33,16 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
         Pin::new(self).poll_write(context, bytes)
     }
 
+    /// Sends bytes and others behind them by one call. None: they have to leave apart.
+    fn poll_write_both(
+        &mut self,
+        _context: &mut Context<'_>,
+        _bytes: &[u8],
+        _then: &[u8],
+    ) -> Option<Poll<io::Result<usize>>> {
+        None
+    }
+
     /// Has the system take more of files ahead, so that they leave by fewer calls.
     fn let_files_go_ahead(&mut self) -> io::Result<()> {
         Ok(())

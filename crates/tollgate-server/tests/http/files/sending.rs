@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use tollgate_log::Level;
 
@@ -33,6 +33,39 @@ fn files_of_all_sizes_arrive_as_they_are_by_either_way() {
             peer.send(request(&format!("/{size}")));
             assert!(peer.reply(false).content == pattern(size), "{size} by sendfile: {sendfile}");
         }
+    }
+}
+
+#[test]
+fn what_is_sent_again_and_again_is_what_the_file_is_now() {
+    const BYTES: usize = 70_000;
+    let site = site().file("public/often", pattern(BYTES));
+    let file = File::options().write(true).open(site.folder().join("public/often")).unwrap();
+    file.set_modified(UNIX_EPOCH).unwrap();
+    let server = site.start();
+    let mut peer = server.connect();
+    let mut arrives_as = |content: &str| {
+        for _ in 0..10 {
+            peer.send(request("/often"));
+            let reply = peer.reply(false);
+            assert!(reply.content == content, "{}", reply.head);
+        }
+        peer.send("GET /often HTTP/1.1\r\nHost: a\r\nRange: bytes=100-69999\r\n\r\n");
+        assert!(peer.reply(false).content == content[100..]);
+    };
+    let mut content = pattern(BYTES);
+    arrives_as(&content);
+    for version in 'A'..='Z' {
+        content.replace_range(100..101, &version.to_string());
+        file.write_all_at(content.as_bytes(), 0).unwrap();
+        arrives_as(&content);
+    }
+    // Versions that are told apart by their times, each of which is old.
+    for version in 1..=5 {
+        content.replace_range(100..101, &version.to_string());
+        file.write_all_at(content.as_bytes(), 0).unwrap();
+        file.set_modified(UNIX_EPOCH + Duration::from_secs(version)).unwrap();
+        arrives_as(&content);
     }
 }
 

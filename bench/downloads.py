@@ -3,7 +3,8 @@
 
 50 clients fetch one file again and again, 64 KiB and 256 KiB long, each on a connection that is kept (wrk) or on a new one for each
 request (ab). The server has one core, the clients the other; then it has half of its core, so that the rate is that of the server. Then every
-size from 1 KiB to 1 MiB with sendfile and without, in turns. Then what a client of a small file sees while others fetch files that are in
+size from 1 KiB to 1 MiB with sendfile and without, in turns. Then a bare loop sends one file, or some in turns, by sendfile and by one write from
+memory, about the size of the longest packet. Then what a client of a small file sees while others fetch files that are in
 memory, and files that were dropped from it (as root). Writes `downloads.md` and `downloads.svg`.
 """
 
@@ -23,7 +24,7 @@ from load import Ab, Figures, Load, Wrk
 from packages import install_packages, tell
 from report import duration, machine
 from servers import BENCH, LOAD_CORE, ROOT, SERVER_CORE, Server, first_line, loops
-from sites import NGINX_DEFERRED, OURS, OURS_WRITING, SERVERS, SIZES, Site, make_site, path_of
+from sites import NGINX_DEFERRED, OURS, OURS_WRITING, SERVERS, SIZES, Site, loop_of, make_site, path_of
 from usage import idle_s_of, user_and_system_s_of
 
 CLIENTS = 50
@@ -35,6 +36,8 @@ HALVED_PEERS = ["nginx, tcp_nopush off", "nginx, deferred", "lighttpd", "h2o"]
 COLD_SERVERS = ["tollgate", "tollgate, sendfile off", "nginx", "lighttpd", "h2o"]
 #: `CONTENT_BYTES_MAX` in files/source.rs: what is not sent by sendfile in any case.
 HELD_BYTES_MAX = 16 << 10
+#: KiB, and how many files of it are sent in turns. With its head a file of 64 KiB takes a second packet.
+ABOUT_A_PACKET = [(32, 1), (48, 1), (63, 1), (64, 1), (72, 1), (96, 1), (64, 8), (64, 16), (64, 100)]
 #: What delayed acknowledgements cost whoever waits for them: the shortest delay of Linux.
 TRAP_US = 40_000
 
@@ -80,7 +83,7 @@ def main():
         Site.site.mkdir()
         make_site(Site.site, COLD_FILES, COLD_BYTES)
         lines = head(arguments)
-        parts = {"riddle": riddle, "halved": halved, "sizes": sizes, "cold": cold}
+        parts = {"riddle": riddle, "halved": halved, "sizes": sizes, "packets": packets, "cold": cold}
         for part, run in parts.items():
             if arguments.only in (None, part):
                 lines += run(folder, arguments, out)
@@ -92,7 +95,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="how often each row is run; medians are reported")
     parser.add_argument("--seconds", type=float, default=3, help="how long one run takes")
-    parser.add_argument("--only", choices=["riddle", "halved", "sizes", "cold"], help="this part")
+    parser.add_argument("--only", choices=["riddle", "halved", "sizes", "packets", "cold"], help="this part")
     parser.add_argument("--out", default=str(ROOT / "target/bench/downloads"), help="the folder of the report")
     parser.add_argument("--folder", help="where the files lie: its disk is what is measured when they are not in memory")
     return parser.parse_args()
@@ -155,6 +158,25 @@ def sizes(folder: Path, arguments, _out: Path) -> list[str]:
     ]
 
 
+def packets(folder: Path, arguments, _out: Path) -> list[str]:
+    lines = [
+        "## A bare loop of files, about the size of the longest packet",
+        "",
+        "On kept connections, by sendfile and by one write from memory of head and content:",
+        "",
+        "| KiB | files in turns | requests/s | from memory | CPU | from memory |",
+        f"|{' --- |' * 6}",
+    ]
+    for kib, count in ABOUT_A_PACKET:
+        contents = [Site.site / f"{kib}-{number}" for number in range(count)]
+        for content in contents:
+            content.write_bytes(bytes(kib << 10))
+        label, ways = f"{kib} KiB, {count}", [loop_of(way, contents) for way in ("sendfile", "memory")]
+        by_sendfile, copied = take_turns({label: Wrk(f"/{kib}-0", CLIENTS)}, ways, folder, arguments)[label]
+        lines.append(f"| {kib} | {count} | {by_sendfile.rate:,.0f} | {copied.rate:,.0f} | {by_sendfile.cpu_us:.1f} us | {copied.cpu_us:.1f} us |")
+    return [*lines, ""]
+
+
 def cold(folder: Path, arguments, _out: Path) -> list[str]:
     lines = [
         "## A client of a small file, while others fetch large ones",
@@ -198,7 +220,7 @@ def beside_downloads(server: Server, seconds: float, *how: str) -> tuple[Figures
     return figures, f"{float(output) / (1 << 20):,.0f} MiB/s"
 
 
-def take_turns(loads: dict[str, Load], servers: list[type[Site]], folder: Path, arguments) -> dict[str, list[FileRow]]:
+def take_turns(loads: dict[str, Load], servers: list[type[Server]], folder: Path, arguments) -> dict[str, list[FileRow]]:
     """Each round all rows, so that a noisy minute hits all alike."""
     rows = {label: [FileRow(label, server) for server in servers] for label in loads}
     for number in range(arguments.rounds):
@@ -209,7 +231,7 @@ def take_turns(loads: dict[str, Load], servers: list[type[Site]], folder: Path, 
     return rows
 
 
-def take_turn(site: type[Site], load: Load, folder: Path, seconds: float) -> FileTurn:
+def take_turn(site: type[Server], load: Load, folder: Path, seconds: float) -> FileTurn:
     server = site(folder / site.__name__)
     server.start()
     try:

@@ -1,9 +1,9 @@
-"""The servers of files that are compared, each with sendfile and without where it has both, and the folder that all serve."""
+"""The servers of files that are compared, each with sendfile and without where it has both, and the folder that all serve; and a bare loop."""
 
 import random
 from pathlib import Path
 
-from servers import H2o, Lighttpd, Nginx, Server, Tollgate, Yaws
+from servers import H2o, Lighttpd, Nginx, Server, Tollgate, Yaws, built
 
 #: By the names of the files.
 SIZES = {"1 KiB": 1 << 10, "4 KiB": 4 << 10, "16 KiB": 16 << 10, "32 KiB": 32 << 10, "64 KiB": 64 << 10, "256 KiB": 256 << 10, "1 MiB": 1 << 20}
@@ -65,6 +65,21 @@ class YawsSite(Site, Yaws):
 
 def variant(base: type[Site], name: str, **marks: str) -> type[Site]:
     return type(name.replace(", ", "_").replace(" ", "_"), (base,), {"name": name, "marks": base.marks | {f"@{mark.upper()}@": value for mark, value in marks.items()}})
+
+
+class FileLoop(Server):
+    """A bare loop that sends files in turns, all of one length."""
+
+    port = 8216
+    way: str
+    contents: list[Path]
+
+    def command(self):
+        return [str(built("files")), str(self.port), self.way, *map(str, self.contents)]
+
+
+def loop_of(way: str, contents: list[Path]) -> type[FileLoop]:
+    return type(f"loop_{way}", (FileLoop,), {"name": f"bare loop, {way}", "way": way, "contents": contents})
 
 
 OURS = variant(TollgateSite, "tollgate", sendfile="true")

@@ -230,8 +230,8 @@ impl<S: Transport> Connection<S> {
         if is_end_in_files {
             stream.let_files_go_ahead()?;
         }
-        // New connections take pages as well as copies.
-        let copies = (!is_end).then_some(&worker.copies);
+        // To those who come for one request pages are as cheap as copies.
+        let copies = (S::GATHERS && !is_end).then_some(&worker.copies);
         let mut outlet =
             Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch, copies };
         let sent = beside_flow(outlet.send(replies), flow.as_mut().map(|(flow, _)| flow));

@@ -58,10 +58,10 @@ impl<S: Transport> Outlet<'_, S> {
         if head.len() > WRITE_BYTES_MAX {
             return Ok(Begun::default());
         }
-        if let Some(copy) = self.copies.and_then(|copies| copies.of(slice))
-            && let Some(sent) = self.stream.poll_write_both(context, head, &copy)
-        {
-            let Poll::Ready(taken) = sent? else { return Ok(Begun::default()) };
+        if let Some(copy) = self.copies.and_then(|copies| copies.of(slice)) {
+            let Poll::Ready(taken) = self.stream.poll_write_both(context, head, &copy)? else {
+                return Ok(Begun::default());
+            };
             let head_bytes = taken.min(head.len());
             return Ok(Begun { head_bytes, file_bytes: (taken - head_bytes) as u64 });
         }
@@ -291,9 +291,9 @@ mod tests {
             context: &mut Context<'_>,
             bytes: &[u8],
             then: &[u8],
-        ) -> Option<Poll<io::Result<usize>>> {
+        ) -> Poll<io::Result<usize>> {
             self.written_together += 1;
-            Some(Pin::new(self).poll_write(context, &[bytes, then].concat()))
+            Pin::new(self).poll_write(context, &[bytes, then].concat())
         }
 
         fn poll_send_file(

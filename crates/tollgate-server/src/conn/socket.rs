@@ -109,6 +109,8 @@ impl<R: Registered> Socket<R> {
 }
 
 impl<R: Registered> Transport for Socket<R> {
+    const GATHERS: bool = true;
+
     fn poll_write_more(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_call(context, |socket| send(socket, bytes, SendFlags::MORE | SendFlags::NOSIGNAL))
     }
@@ -118,10 +120,10 @@ impl<R: Registered> Transport for Socket<R> {
         context: &mut Context<'_>,
         bytes: &[u8],
         then: &[u8],
-    ) -> Option<Poll<io::Result<usize>>> {
+    ) -> Poll<io::Result<usize>> {
         let both = [IoSlice::new(bytes), IoSlice::new(then)];
         let mut nothing_else = SendAncillaryBuffer::default();
-        Some(self.poll_call(context, |socket| sendmsg(socket, &both, &mut nothing_else, SendFlags::NOSIGNAL)))
+        self.poll_call(context, |socket| sendmsg(socket, &both, &mut nothing_else, SendFlags::NOSIGNAL))
     }
 
     fn let_files_go_ahead(&mut self) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! Copies of the files that a worker sends again and again.
 //!
-//! Up to one packet of the longest, sendfile is the cheaper way for both sides. A reply of two packets is cheaper to copy, for
-//! the server and still more for the peer, as long as the bytes are in the cache of the processor (`bench/downloads.py`,
+//! Up to one packet of the longest, sendfile is the cheaper way for both sides. A reply of two packets is cheaper for
+//! the peer if it is copied, at no cost to the server as long as the bytes are in the cache of the processor (`bench/downloads.py`,
 //! docs/performance.md). They are if they were sent a moment ago and little else was.
 
 use std::cell::RefCell;

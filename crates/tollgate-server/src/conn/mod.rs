@@ -231,7 +231,7 @@ impl<S: Transport> Connection<S> {
             stream.let_files_go_ahead()?;
         }
         // To those who come for one request pages are as cheap as copies.
-        let copies = (S::GATHERS && !is_end).then_some(&worker.copies);
+        let copies = (stream.is_write_vectored() && !is_end).then_some(&worker.copies);
         let mut outlet =
             Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch, copies };
         let sent = beside_flow(outlet.send(replies), flow.as_mut().map(|(flow, _)| flow));

@@ -1,7 +1,7 @@
 //! Bytes and files to a peer, against the deadline of its connection, in turns with the others of its worker.
 
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -59,11 +59,7 @@ impl<S: Transport> Outlet<'_, S> {
             return Ok(Begun::default());
         }
         if let Some(copy) = self.copies.and_then(|copies| copies.of(slice)) {
-            let Poll::Ready(taken) = self.stream.poll_write_both(context, head, &copy)? else {
-                return Ok(Begun::default());
-            };
-            let head_bytes = taken.min(head.len());
-            return Ok(Begun { head_bytes, file_bytes: (taken - head_bytes) as u64 });
+            return self.begin_copied(head, &copy, context);
         }
         if !first.is_in_memory(self.slot.ticks()) {
             return Ok(Begun::default());
@@ -78,6 +74,15 @@ impl<S: Transport> Outlet<'_, S> {
             begun.file_bytes = taken as u64;
         }
         Ok(begun)
+    }
+
+    fn begin_copied(&mut self, head: &[u8], copy: &[u8], context: &mut Context<'_>) -> Result<Begun, Gone> {
+        let both = [IoSlice::new(head), IoSlice::new(copy)];
+        let Poll::Ready(taken) = Pin::new(&mut *self.stream).poll_write_vectored(context, &both)? else {
+            return Ok(Begun::default());
+        };
+        let head_bytes = taken.min(head.len());
+        Ok(Begun { head_bytes, file_bytes: (taken - head_bytes) as u64 })
     }
 
     /// Sends up to the last slice what has not left yet, and returns the place of the bytes behind it.
@@ -286,16 +291,6 @@ mod tests {
     }
 
     impl Transport for Sips {
-        fn poll_write_both(
-            &mut self,
-            context: &mut Context<'_>,
-            bytes: &[u8],
-            then: &[u8],
-        ) -> Poll<io::Result<usize>> {
-            self.written_together += 1;
-            Pin::new(self).poll_write(context, &[bytes, then].concat())
-        }
-
         fn poll_send_file(
             &mut self,
             context: &mut Context<'_>,
@@ -320,6 +315,16 @@ mod tests {
     }
 
     impl AsyncWrite for Sips {
+        fn poll_write_vectored(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            parts: &[IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            self.written_together += 1;
+            let parts: Vec<&[u8]> = parts.iter().map(|part| &**part).collect();
+            self.poll_write(context, &parts.concat())
+        }
+
         fn poll_write(
             mut self: Pin<&mut Self>,
             context: &mut Context<'_>,

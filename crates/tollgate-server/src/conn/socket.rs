@@ -109,21 +109,8 @@ impl<R: Registered> Socket<R> {
 }
 
 impl<R: Registered> Transport for Socket<R> {
-    const GATHERS: bool = true;
-
     fn poll_write_more(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_call(context, |socket| send(socket, bytes, SendFlags::MORE | SendFlags::NOSIGNAL))
-    }
-
-    fn poll_write_both(
-        &mut self,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-        then: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let both = [IoSlice::new(bytes), IoSlice::new(then)];
-        let mut nothing_else = SendAncillaryBuffer::default();
-        self.poll_call(context, |socket| sendmsg(socket, &both, &mut nothing_else, SendFlags::NOSIGNAL))
     }
 
     fn let_files_go_ahead(&mut self) -> io::Result<()> {
@@ -197,6 +184,20 @@ impl<R: Registered> AsyncRead for Socket<R> {
 impl<R: Registered> AsyncWrite for Socket<R> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.get_mut().poll_call(context, |socket| send(socket, bytes, SendFlags::NOSIGNAL))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut nothing_else = SendAncillaryBuffer::default();
+        self.get_mut()
+            .poll_call(context, |socket| sendmsg(socket, parts, &mut nothing_else, SendFlags::NOSIGNAL))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -377,9 +378,12 @@ mod tests {
             // Whatever the system takes without being waited for.
             while !is_registered(&socket) {
                 let rest = &content[sent % content.len()..];
-                let taken = match sent % 3 {
+                let (head, tail) = rest.split_at(rest.len() / 2);
+                let both = [IoSlice::new(head), IoSlice::new(tail)];
+                let taken = match sent % 4 {
                     0 => now(|context| socket.poll_write_more(context, rest)).await,
                     1 => now(|context| Pin::new(&mut socket).poll_write(context, rest)).await,
+                    2 => now(|context| Pin::new(&mut socket).poll_write_vectored(context, &both)).await,
                     _ => {
                         let (at, len) = ((sent % content.len()) as u64, rest.len());
                         now(|context| socket.poll_send_file(context, &file, at, len).unwrap()).await

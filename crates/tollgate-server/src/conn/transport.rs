@@ -28,22 +28,9 @@ pub(crate) enum Ending {
 
 /// A byte stream that replies leave by. The methods have defaults for streams that are more than a socket.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
-    /// Whether bytes of two places leave by one call.
-    const GATHERS: bool = false;
-
     /// Sends bytes that others follow at once, with which they may share a packet.
     fn poll_write_more(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(self).poll_write(context, bytes)
-    }
-
-    /// Sends bytes and, if it gathers, others behind them by the same call.
-    fn poll_write_both(
-        &mut self,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-        _then: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_write_more(context, bytes)
     }
 
     /// Has the system take more of files ahead, so that they leave by fewer calls.

@@ -3,6 +3,7 @@
 //! Without a descriptor for a connection it could neither be served nor refused, and its client would wait: then a
 //! spare descriptor is given up for a moment, to accept and to close.
 
+mod accepted;
 mod arrivals;
 mod deferral;
 mod refuse;
@@ -20,18 +21,16 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use tokio::io::unix::AsyncFd;
-use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, watch};
-use tokio::task::spawn_local;
 
-use crate::conn::{self, Origin, Socket};
-use crate::crowd::Seat;
-use crate::listen::{Acceptance, Family, Listener};
+use crate::conn::Origin;
+use crate::listen::{Family, Listener};
 use crate::observe::Refusal;
 use crate::seldom::Spell;
 use crate::server::Order;
 use crate::sys;
 use crate::worker::Worker;
+pub(crate) use accepted::Accepted;
 pub(crate) use arrivals::Arrivals;
 use deferral::Policy;
 use refuse::{refuse, turn_away};
@@ -42,15 +41,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// What the queue of a listener has at most: some errors leave it as it is.
 const QUEUED_MAX: usize = 1 << 16;
-
-/// A connection on its way to a worker.
-pub(crate) struct Accepted {
-    pub(crate) seat: Seat,
-    socket: OwnedFd,
-    family: Family,
-    acceptance: Acceptance,
-    origin: Origin,
-}
 
 /// One listening socket of a worker.
 pub(crate) struct Acceptor {
@@ -150,10 +140,10 @@ impl Acceptor {
         match crowd.emptier_than(worker.index) {
             Some(other) => {
                 if let Err(accepted) = crowd.hand_over(accepted, other) {
-                    open(worker, accepted);
+                    accepted.open(worker);
                 }
             }
-            None => open(worker, accepted),
+            None => accepted.open(worker),
         }
     }
 
@@ -203,32 +193,15 @@ pub(crate) async fn take_over(
     loop {
         tokio::select! {
             biased;
-            Some(accepted) = inbox.recv() => open(&worker, accepted),
+            Some(accepted) = inbox.recv() => accepted.open(&worker),
             _ = orders.wait_for(|order| *order == Order::Drain) => break,
         }
     }
     // From now on they are given back to whoever accepted them.
     inbox.close();
     while let Some(accepted) = inbox.recv().await {
-        open(&worker, accepted);
+        accepted.open(&worker);
     }
-}
-
-fn open(worker: &Rc<Worker>, accepted: Accepted) {
-    let Accepted { seat, socket, family, acceptance, origin } = accepted;
-    let worker = worker.clone();
-    // On the heap already: the runtime moves a task about as it begins and ends it.
-    drop(match (family, acceptance) {
-        (Family::Tcp, Acceptance::WithBytes) => {
-            spawn_local(Box::pin(conn::serve(worker, Socket::<TcpStream>::with_bytes(socket), origin, seat)))
-        }
-        (Family::Tcp, Acceptance::Empty) => {
-            spawn_local(Box::pin(conn::serve(worker, Socket::<TcpStream>::awaited(socket), origin, seat)))
-        }
-        (Family::Unix, _) => {
-            spawn_local(Box::pin(conn::serve(worker, Socket::<UnixStream>::awaited(socket), origin, seat)))
-        }
-    });
 }
 
 /// What is in the queue of a listener, but for what is wrong with one connection alone.

@@ -4,7 +4,7 @@
 One connection sends packets of so many requests for a fixed reply, or for another kind: that of a script (`--script`), either with a
 record at `written` (`--recorded`), or one by one such that a backend answers by so many bytes (`--proxied BYTES`) or a file of so many is
 sent (`--file BYTES`, with a valgrind that knows openat2, which 3.19 of Debian 12 does not). With `--each` each request has a connection
-of its own, which it ends. Counting begins when a first connection was served: what a start takes depends on the clock. Of what is
+of its own, accepted with it, which it ends. Counting begins when a first connection was served: what a start takes depends on the clock. Of what is
 recorded, runs differ by the batches of the log.
 """
 
@@ -26,7 +26,7 @@ from servers import PEERS, PROGRAM
 
 CONFIGURATION = """
 [server]
-listen = ["127.0.0.1:0"]
+listen = [{ address = "127.0.0.1:0", deferred = @DEFERRED@ }]
 workers = 1
 """
 FIXED = """
@@ -139,7 +139,8 @@ def answer(content: bytes) -> int:
 
 def count(kind: Kind, profile: Path | None) -> int:
     with tempfile.TemporaryDirectory(prefix="tollgate-instructions-") as folder:
-        Path(folder, "tollgate.toml").write_text(CONFIGURATION + kind.routes)
+        configuration = CONFIGURATION.replace("@DEFERRED@", "true" if kind.is_each else "false")
+        Path(folder, "tollgate.toml").write_text(configuration + kind.routes)
         shutil.copy(PEERS / "tollgate-recorded.luau", Path(folder, "recorded.luau"))
         Path(folder, "site").mkdir()
         Path(folder, "site", "file").write_bytes(kind.content)

@@ -175,9 +175,9 @@ impl Recorder {
     /// # Cancel safety
     /// Dropping it leaves a waiter that wakes a task for nothing.
     pub(crate) async fn wait(&self, gate: &Gate) -> Verdict {
-        let mut is_waiting = false;
+        let mut waiting = None;
         poll_fn(|context| match gate {
-            Gate::Log { ticket, level } => self.poll_level((*ticket, *level), &mut is_waiting, context),
+            Gate::Log { ticket, level } => self.poll_level((*ticket, *level), &mut waiting, context),
             Gate::Loaded(loading) => loading.poll(context),
         })
         .await
@@ -186,15 +186,16 @@ impl Recorder {
     fn poll_level(
         &self,
         (ticket, level): (Ticket, Level),
-        is_waiting: &mut bool,
+        waiting: &mut Option<Waker>,
         context: &Context<'_>,
     ) -> Poll<Verdict> {
         if let Some(reached) = self.appender.borrow().reached(ticket, level) {
             return Poll::Ready(if reached.is_ok() { Verdict::Kept } else { Verdict::Lost });
         }
-        if !*is_waiting {
-            *is_waiting = true;
-            self.waiters(level).borrow_mut().insert(ticket, context.waker().clone());
+        let waker = context.waker();
+        if !waiting.as_ref().is_some_and(|waiting| waiting.will_wake(waker)) {
+            *waiting = Some(waker.clone());
+            self.waiters(level).borrow_mut().insert(ticket, waker.clone());
         }
         Poll::Pending
     }

@@ -1,11 +1,14 @@
 //! A connection on its way to a worker, and how it is served there.
 
 use std::os::fd::OwnedFd;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::spawn_local;
 
+use super::eagerness::Start;
 use crate::conn::{self, Origin, Socket};
 use crate::crowd::Seat;
 use crate::listen::{Acceptance, Family};
@@ -21,24 +24,39 @@ pub(crate) struct Accepted {
 }
 
 impl Accepted {
-    /// Has a task serve it.
-    pub(super) fn open(self, worker: &Rc<Worker>) {
+    /// Whether it is worthwhile to begin with it at once: its request is there.
+    pub(super) fn comes_with_bytes(&self) -> bool {
+        self.family == Family::Tcp && self.acceptance == Acceptance::WithBytes
+    }
+
+    /// Serves it: to its end, or a task goes on with it. Ready: it is over.
+    pub(super) fn serve(self, worker: &Rc<Worker>, start: Start) -> Poll<()> {
         let Self { seat, socket, family, acceptance, origin } = self;
         let worker = worker.clone();
         // On the heap already: the runtime moves a task about as it begins and ends it.
-        drop(match (family, acceptance) {
+        match (family, acceptance) {
             (Family::Tcp, Acceptance::WithBytes) => {
                 let socket = Socket::<TcpStream>::with_bytes(socket);
-                spawn_local(Box::pin(conn::serve(worker, socket, origin, seat)))
+                run(Box::pin(conn::serve(worker, socket, origin, seat)), start)
             }
             (Family::Tcp, Acceptance::Empty) => {
                 let socket = Socket::<TcpStream>::awaited(socket);
-                spawn_local(Box::pin(conn::serve(worker, socket, origin, seat)))
+                run(Box::pin(conn::serve(worker, socket, origin, seat)), start)
             }
             (Family::Unix, _) => {
                 let socket = Socket::<UnixStream>::awaited(socket);
-                spawn_local(Box::pin(conn::serve(worker, socket, origin, seat)))
+                run(Box::pin(conn::serve(worker, socket, origin, seat)), start)
             }
-        });
+        }
     }
+}
+
+fn run(mut serving: Pin<Box<impl Future<Output = ()> + 'static>>, start: Start) -> Poll<()> {
+    // Nothing wakes it yet: a task looks at all anew as it begins.
+    let mut unwoken = Context::from_waker(Waker::noop());
+    if start == Start::AtOnce && serving.as_mut().poll(&mut unwoken).is_ready() {
+        return Poll::Ready(());
+    }
+    drop(spawn_local(serving));
+    Poll::Pending
 }

@@ -6,6 +6,7 @@
 mod accepted;
 mod arrivals;
 mod deferral;
+mod eagerness;
 mod refuse;
 mod turn;
 
@@ -33,6 +34,7 @@ use crate::worker::Worker;
 pub(crate) use accepted::Accepted;
 pub(crate) use arrivals::Arrivals;
 use deferral::Policy;
+use eagerness::{Eagerness, Start};
 use refuse::{refuse, turn_away};
 use turn::{Fate, Turns};
 
@@ -48,6 +50,7 @@ pub(crate) struct Acceptor {
     family: Family,
     proxy_protocol: bool,
     policy: Policy,
+    eagerness: Eagerness,
     outlives_us: bool,
 }
 
@@ -60,6 +63,7 @@ impl Acceptor {
             family: listener.family,
             proxy_protocol: listener.proxy_protocol,
             policy: listener.deferral.into(),
+            eagerness: Eagerness::default(),
             outlives_us: listener.outlives_us,
         })
     }
@@ -77,7 +81,7 @@ impl Acceptor {
         })
         .await
         {
-            match accepted {
+            let served = match accepted {
                 Ok((socket, peer)) => {
                     worker.cells.count_accepted();
                     self.policy.note();
@@ -85,13 +89,14 @@ impl Acceptor {
                         Fate::Served => Some(socket),
                         Fate::Refused => turn_away(&worker, socket),
                     };
-                    if let Some(socket) = stays {
-                        self.place(&worker, socket, peer);
-                    }
+                    stays.map_or(Poll::Pending, |socket| self.place(&worker, socket, peer))
                 }
-                Err(error) => self.failed(&worker, &error).await,
-            }
-            turns.pass(self.socket.get_ref(), worker.admission.age_max()).await;
+                Err(error) => {
+                    self.failed(&worker, &error).await;
+                    Poll::Pending
+                }
+            };
+            turns.pass(served, self.socket.get_ref(), worker.admission.age_max()).await;
         }
         // What is left in the queue of a socket that stays open is for whoever serves it next.
         if !self.outlives_us
@@ -120,31 +125,45 @@ impl Acceptor {
         for queued in queued(|| accept(self.socket.get_ref())) {
             let (socket, peer) = queued?;
             worker.cells.count_accepted();
-            self.place(worker, socket, peer);
+            let _ = self.place(worker, socket, peer);
         }
         Ok(())
     }
 
-    fn place(&self, worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>) {
+    /// Hands a connection to the worker that has the fewest. Ready: it was served, to its end.
+    fn place(&self, worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>) -> Poll<()> {
         let (family, crowd) = (self.family, &worker.crowd);
         let Some(socket) = crowd.spares.unless_lacking(socket) else {
             unserved(worker, &worker.arrivals.descriptors);
-            return worker.cells.count_refusal(Refusal::Descriptors);
+            worker.cells.count_refusal(Refusal::Descriptors);
+            return Poll::Pending;
         };
         let Some(seat) = crowd.enter(worker.index) else {
             unserved(worker, &worker.arrivals.connections);
-            return refuse(worker, socket, family);
+            refuse(worker, socket, family);
+            return Poll::Pending;
         };
         let origin = Origin { peer, proxy_protocol: self.proxy_protocol };
         let accepted = Accepted { seat, socket, family, acceptance: self.policy.now(), origin };
         match crowd.emptier_than(worker.index) {
-            Some(other) => {
-                if let Err(accepted) = crowd.hand_over(accepted, other) {
-                    accepted.open(worker);
-                }
-            }
-            None => accepted.open(worker),
+            Some(other) => match crowd.hand_over(accepted, other) {
+                Ok(()) => Poll::Pending,
+                Err(accepted) => self.serve(worker, accepted),
+            },
+            None => self.serve(worker, accepted),
         }
+    }
+
+    fn serve(&self, worker: &Rc<Worker>, accepted: Accepted) -> Poll<()> {
+        if !accepted.comes_with_bytes() {
+            return accepted.serve(worker, Start::InTask);
+        }
+        let start = self.eagerness.start(worker.clock.ticks());
+        let served = accepted.serve(worker, start);
+        if start == Start::AtOnce {
+            self.eagerness.learn(served);
+        }
+        served
     }
 
     async fn failed(&mut self, worker: &Worker, error: &io::Error) {
@@ -193,14 +212,14 @@ pub(crate) async fn take_over(
     loop {
         tokio::select! {
             biased;
-            Some(accepted) = inbox.recv() => accepted.open(&worker),
+            Some(accepted) = inbox.recv() => drop(accepted.serve(&worker, Start::InTask)),
             _ = orders.wait_for(|order| *order == Order::Drain) => break,
         }
     }
     // From now on they are given back to whoever accepted them.
     inbox.close();
     while let Some(accepted) = inbox.recv().await {
-        accepted.open(&worker);
+        let _ = accepted.serve(&worker, Start::InTask);
     }
 }
 

@@ -1,11 +1,13 @@
 //! What is accepted before others have their turn.
 //!
-//! One connection is, then all that is ready comes first: who comes in a crowd waits in the kernel, in nobody's way. After a long
-//! turn it is some, as many as cost next to nothing beside it, for in the kernel nobody tells them anything, and where its queue is
-//! full they are reset in the end. Where turns take so long that those who wait will not be served in time all the same, some of
-//! them are accepted to be refused: as many as are too many, and again at most as many as cost next to nothing.
+//! One connection is, then all that is ready comes first: who comes in a crowd waits in the kernel, in nobody's way. Of those that
+//! are served as they are accepted it is as many as take no longer than others may wait: they are over by then. After a long turn it
+//! is some, as many as cost next to nothing beside it, for in the kernel nobody tells them anything, and where its queue is full they
+//! are reset in the end. Where turns take so long that those who wait will not be served in time all the same, some of them are
+//! accepted to be refused: as many as are too many, and again at most as many as cost next to nothing.
 
 use std::os::fd::OwnedFd;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::sys::{self, AcceptQueue};
@@ -14,18 +16,30 @@ use crate::sys::{self, AcceptQueue};
 const REFUSAL_PAUSE: Duration = Duration::from_micros(250);
 /// For so long a turn one connection is accepted after it, which takes a tenth of that; after a shorter one as well.
 const ARRIVAL_PAUSE: Duration = Duration::from_micros(250);
+/// For so long connections are served as they are accepted while others wait.
+const AT_ONCE: Duration = Duration::from_micros(100);
 /// How many turns are looked at: a single long one tells nothing of the next.
 const TURNS: usize = 4;
 
 pub(super) struct Turns {
     /// How many can wait to be accepted.
     queue_len_max: u32,
-    /// What the last ones took, the shortest of which the next are believed to take.
-    last: [Duration; TURNS],
+    /// When the first connection of this turn was accepted, and how many are served.
+    begun: Option<Instant>,
+    served: u32,
+    /// The last ones, the best of which the next are believed to be like.
+    last: [Turn; TURNS],
     next: usize,
     /// What is left of those that are refused before the next turn, and then of those that are served.
     refusals: u32,
     arrivals: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Turn {
+    took: Duration,
+    /// How many connections can be served that are accepted in it.
+    serves: u32,
 }
 
 /// What becomes of a connection.
@@ -41,12 +55,15 @@ impl Turns {
     }
 
     fn among(queue_len_max: u32) -> Self {
-        Self { queue_len_max, last: [Duration::ZERO; TURNS], next: 0, refusals: 0, arrivals: 0 }
+        let last = [Turn { took: Duration::ZERO, serves: 1 }; TURNS];
+        Self { queue_len_max, begun: None, served: 0, last, next: 0, refusals: 0, arrivals: 0 }
     }
 
     /// Decides about the connection that was accepted.
     pub(super) fn fate(&mut self) -> Fate {
+        self.begun.get_or_insert_with(Instant::now);
         if self.refusals == 0 {
+            self.served = self.served.saturating_add(1);
             self.arrivals = self.arrivals.saturating_sub(1);
             return Fate::Served;
         }
@@ -56,35 +73,43 @@ impl Turns {
 
     /// Nobody waits any more.
     pub(super) fn forgive(&mut self) {
-        (self.refusals, self.arrivals) = (0, 0);
+        (self.refusals, self.arrivals, self.begun, self.served) = (0, 0, None, 0);
     }
 
-    /// Gives others their turn, if one is due. Who waits on `listener` may do so for `patience`.
-    pub(super) async fn pass(&mut self, listener: &OwnedFd, patience: Duration) {
-        if !self.is_others_turn() {
+    /// Gives others their turn, if one is due after a connection that was `served` or not. Who waits on `listener` may do so for
+    /// `patience`.
+    pub(super) async fn pass(&mut self, served: Poll<()>, listener: &OwnedFd, patience: Duration) {
+        let begun = *self.begun.get_or_insert_with(Instant::now);
+        if !self.is_others_turn(served, || begun.elapsed()) {
             return;
         }
-        let begun = Instant::now();
         tokio::task::yield_now().await;
         self.refusals = self.note(begun.elapsed(), patience, || sys::accept_queue(listener));
     }
 
-    fn is_others_turn(&self) -> bool {
-        self.refusals == 0 && self.arrivals == 0
+    fn is_others_turn(&self, served: Poll<()>, waited: impl FnOnce() -> Duration) -> bool {
+        self.refusals == 0 && self.arrivals == 0 && (served.is_pending() || waited() >= AT_ONCE)
     }
 
     /// How many are refused, after a turn that took so long.
     fn note(&mut self, took: Duration, patience: Duration, queue: impl FnOnce() -> AcceptQueue) -> u32 {
-        self.last[self.next] = took;
-        self.next = (self.next + 1) % TURNS;
-        let shortest = self.last.into_iter().min().unwrap_or_default();
         self.arrivals = arrivals(took);
-        let in_time = count(patience, shortest).saturating_mul(arrivals(shortest));
+        let serves = self.arrivals.max(self.served);
+        self.last[self.next] = Turn { took, serves };
+        self.next = (self.next + 1) % TURNS;
+        (self.begun, self.served) = (None, 0);
+        let in_time = self.last.iter().map(|turn| turn.serves_within(patience)).max().unwrap_or(0);
         let refusals_max = count(took, REFUSAL_PAUSE);
         if refusals_max == 0 || in_time >= self.queue_len_max {
             return 0;
         }
         queue().len.saturating_sub(in_time).min(refusals_max)
+    }
+}
+
+impl Turn {
+    fn serves_within(self, patience: Duration) -> u32 {
+        count(patience, self.took).saturating_mul(self.serves)
     }
 }
 
@@ -129,6 +154,25 @@ mod tests {
     }
 
     #[test]
+    fn who_is_served_at_once_is_followed_by_the_next_for_as_long_as_others_may_wait() {
+        let turns = Turns::among(4096);
+        let is_others_turn = |waited| turns.is_others_turn(Poll::Ready(()), || waited);
+        assert!(!is_others_turn(AT_ONCE - Duration::from_nanos(1)));
+        assert!(is_others_turn(AT_ONCE));
+    }
+
+    #[test]
+    fn after_turns_with_many_who_were_served_as_many_are_believed_to_be_served_in_the_next() {
+        let mut turns = Turns::among(4096);
+        let queue = || AcceptQueue { len: 4096, len_max: 4096 };
+        for (served, refused) in [(10, 0), (10, 0), (10, 0), (10, 4), (11, 0), (0, 0)] {
+            (0..served).for_each(|_| assert_eq!(turns.fate(), Fate::Served));
+            assert_eq!(turns.note(MS, 400 * MS, queue), refused, "after {served}");
+            turns.forgive();
+        }
+    }
+
+    #[test]
     fn a_turn_refuses_no_more_than_costs_a_tenth_of_it() {
         assert_eq!(refused(&[4; 4], 4096), 16);
     }
@@ -154,18 +198,19 @@ mod tests {
         let mut turns = Turns { refusals: 2, arrivals: 2, ..Turns::among(4096) };
         let mut fates = || {
             let fate = turns.fate();
-            (fate, turns.is_others_turn())
+            (fate, turns.is_others_turn(Poll::Pending, || panic!("nobody was served at once")))
         };
         assert_eq!(fates(), (Fate::Refused, false));
         assert_eq!(fates(), (Fate::Refused, false));
         assert_eq!(fates(), (Fate::Served, false));
         assert_eq!(fates(), (Fate::Served, true));
+        assert_eq!(turns.served, 2);
     }
 
     #[test]
     fn when_nobody_waits_it_is_the_turn_of_others() {
         let mut turns = Turns { refusals: 2, arrivals: 2, ..Turns::among(4096) };
         turns.forgive();
-        assert!(turns.is_others_turn());
+        assert!(turns.is_others_turn(Poll::Pending, || panic!("nobody was served at once")));
     }
 }

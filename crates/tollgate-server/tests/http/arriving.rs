@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use tollgate_log::Level;
 use tollgate_server::{Deferral, ListenAddress, ListenSpec, ServerOptions};
 
 use crate::asking::PATIENCE;
@@ -195,6 +196,25 @@ fn a_client_that_asks_whether_to_send_its_body_is_told_and_answered() {
         peer.send("hello");
         peer.expect("200", "hello");
     }
+}
+
+#[test]
+fn a_request_that_has_to_wait_is_answered_whatever_it_waits_for() {
+    let server = site()
+        .stream("all", Level::Synced, &["path text request.path"])
+        .fixed("/recorded", "hello")
+        .tune_route(|route| route.stream = Some(0))
+        .collect("/collected")
+        .handler("/slept", "tollgate.sleep(0.001) return 'hello'")
+        .start();
+    for _ in 0..3 {
+        server.check(&get("/recorded", "Connection: close\r\n"), "200", "hello");
+        server.check(&get("/slept", "Connection: close\r\n"), "200", "hello");
+        let item = "POST /collected HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}";
+        server.check(item, "200", "{\"recorded\":1}\n");
+    }
+    let each = ["path=/recorded", "path=/slept", "path=/collected"];
+    assert_eq!(server.records(), [each; 3].concat());
 }
 
 #[test]

@@ -24,11 +24,6 @@ pub(crate) struct Accepted {
 }
 
 impl Accepted {
-    /// Whether it is worthwhile to begin with it at once: its request is there.
-    pub(super) fn comes_with_bytes(&self) -> bool {
-        self.family == Family::Tcp && self.acceptance == Acceptance::WithBytes
-    }
-
     /// Serves it: to its end, or a task goes on with it. Ready: it is over.
     pub(super) fn serve(self, worker: &Rc<Worker>, start: Start) -> Poll<()> {
         let Self { seat, socket, family, acceptance, origin } = self;

@@ -25,7 +25,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, watch};
 
 use crate::conn::Origin;
-use crate::listen::{Family, Listener};
+use crate::listen::{Acceptance, Family, Listener};
 use crate::observe::Refusal;
 use crate::seldom::Spell;
 use crate::server::Order;
@@ -89,7 +89,8 @@ impl Acceptor {
                         Fate::Served => Some(socket),
                         Fate::Refused => turn_away(&worker, socket),
                     };
-                    stays.map_or(Poll::Pending, |socket| self.place(&worker, socket, peer))
+                    let start = self.start(&worker, &turns);
+                    stays.map_or(Poll::Pending, |socket| self.place(&worker, socket, peer, start))
                 }
                 Err(error) => {
                     self.failed(&worker, &error).await;
@@ -125,13 +126,13 @@ impl Acceptor {
         for queued in queued(|| accept(self.socket.get_ref())) {
             let (socket, peer) = queued?;
             worker.cells.count_accepted();
-            let _ = self.place(worker, socket, peer);
+            let _ = self.place(worker, socket, peer, Start::InTask);
         }
         Ok(())
     }
 
     /// Hands a connection to the worker that has the fewest. Ready: it was served, to its end.
-    fn place(&self, worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>) -> Poll<()> {
+    fn place(&self, worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, start: Start) -> Poll<()> {
         let (family, crowd) = (self.family, &worker.crowd);
         let Some(socket) = crowd.spares.unless_lacking(socket) else {
             unserved(worker, &worker.arrivals.descriptors);
@@ -148,17 +149,22 @@ impl Acceptor {
         match crowd.emptier_than(worker.index) {
             Some(other) => match crowd.hand_over(accepted, other) {
                 Ok(()) => Poll::Pending,
-                Err(accepted) => self.serve(worker, accepted),
+                Err(accepted) => self.serve(worker, accepted, start),
             },
-            None => self.serve(worker, accepted),
+            None => self.serve(worker, accepted, start),
         }
     }
 
-    fn serve(&self, worker: &Rc<Worker>, accepted: Accepted) -> Poll<()> {
-        if !accepted.comes_with_bytes() {
-            return accepted.serve(worker, Start::InTask);
+    /// How to serve the next one, if that is wanted.
+    fn start(&self, worker: &Worker, turns: &Turns) -> Start {
+        if self.policy.now() == Acceptance::WithBytes && turns.has_time() {
+            self.eagerness.start(worker.clock.ticks())
+        } else {
+            Start::InTask
         }
-        let start = self.eagerness.start(worker.clock.ticks());
+    }
+
+    fn serve(&self, worker: &Rc<Worker>, accepted: Accepted, start: Start) -> Poll<()> {
         let served = accepted.serve(worker, start);
         if start == Start::AtOnce {
             self.eagerness.learn(served);

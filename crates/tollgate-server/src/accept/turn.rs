@@ -16,7 +16,7 @@ use crate::sys::{self, AcceptQueue};
 const REFUSAL_PAUSE: Duration = Duration::from_micros(250);
 /// For so long a turn one connection is accepted after it, which takes a tenth of that; after a shorter one as well.
 const ARRIVAL_PAUSE: Duration = Duration::from_micros(250);
-/// For so long connections are served as they are accepted while others wait.
+/// For so long connections are served as they are accepted while others wait: further ones have tasks.
 const AT_ONCE: Duration = Duration::from_micros(100);
 /// How many turns are looked at: a single long one tells nothing of the next.
 const TURNS: usize = 4;
@@ -24,7 +24,7 @@ const TURNS: usize = 4;
 pub(super) struct Turns {
     /// How many can wait to be accepted.
     queue_len_max: u32,
-    /// When the first connection of this turn was accepted, and how many are served.
+    /// When the first connection of this turn was accepted, and how many are served that were.
     begun: Option<Instant>,
     served: u32,
     /// The last ones, the best of which the next are believed to be like.
@@ -73,37 +73,58 @@ impl Turns {
 
     /// Nobody waits any more.
     pub(super) fn forgive(&mut self) {
-        (self.refusals, self.arrivals, self.begun, self.served) = (0, 0, None, 0);
+        (self.refusals, self.arrivals) = (0, 0);
+        if self.begun.is_some() {
+            self.end(Turn { took: AT_ONCE, serves: self.served });
+        }
+    }
+
+    /// Whether others can wait until a connection is served at once.
+    pub(super) fn has_time(&self) -> bool {
+        self.begun.is_none_or(|begun| begun.elapsed() < AT_ONCE)
     }
 
     /// Gives others their turn, if one is due after a connection that was `served` or not. Who waits on `listener` may do so for
     /// `patience`.
     pub(super) async fn pass(&mut self, served: Poll<()>, listener: &OwnedFd, patience: Duration) {
-        let begun = *self.begun.get_or_insert_with(Instant::now);
-        if !self.is_others_turn(served, || begun.elapsed()) {
+        if !self.is_others_turn(served) {
             return;
         }
+        let others_begun = Instant::now();
         tokio::task::yield_now().await;
-        self.refusals = self.note(begun.elapsed(), patience, || sys::accept_queue(listener));
+        let others_took = others_begun.elapsed();
+        let at_once =
+            self.begun.map_or(Duration::ZERO, |begun| others_begun.saturating_duration_since(begun));
+        self.refusals = self.note(at_once, others_took, patience, || sys::accept_queue(listener));
     }
 
-    fn is_others_turn(&self, served: Poll<()>, waited: impl FnOnce() -> Duration) -> bool {
-        self.refusals == 0 && self.arrivals == 0 && (served.is_pending() || waited() >= AT_ONCE)
+    fn is_others_turn(&self, served: Poll<()>) -> bool {
+        self.refusals == 0 && self.arrivals == 0 && (served.is_pending() || !self.has_time())
     }
 
-    /// How many are refused, after a turn that took so long.
-    fn note(&mut self, took: Duration, patience: Duration, queue: impl FnOnce() -> AcceptQueue) -> u32 {
-        self.arrivals = arrivals(took);
-        let serves = self.arrivals.max(self.served);
-        self.last[self.next] = Turn { took, serves };
-        self.next = (self.next + 1) % TURNS;
-        (self.begun, self.served) = (None, 0);
+    /// How many are refused, after a turn that took so long with what was served at once and with others.
+    fn note(
+        &mut self,
+        at_once: Duration,
+        others: Duration,
+        patience: Duration,
+        queue: impl FnOnce() -> AcceptQueue,
+    ) -> u32 {
+        self.arrivals = arrivals(others);
+        let took = at_once + others;
+        self.end(Turn { took, serves: self.arrivals.max(self.served) });
         let in_time = self.last.iter().map(|turn| turn.serves_within(patience)).max().unwrap_or(0);
         let refusals_max = count(took, REFUSAL_PAUSE);
         if refusals_max == 0 || in_time >= self.queue_len_max {
             return 0;
         }
         queue().len.saturating_sub(in_time).min(refusals_max)
+    }
+
+    fn end(&mut self, turn: Turn) {
+        self.last[self.next] = turn;
+        self.next = (self.next + 1) % TURNS;
+        (self.begun, self.served) = (None, 0);
     }
 }
 
@@ -132,7 +153,7 @@ mod tests {
     fn refused(turns: &[u32], waiting: u32) -> u32 {
         let mut noted = Turns::among(4096);
         let queue = || AcceptQueue { len: waiting, len_max: 4096 };
-        turns.iter().fold(0, |_, &ms| noted.note(MS * ms, 1000 * MS, queue))
+        turns.iter().fold(0, |_, &ms| noted.note(Duration::ZERO, MS * ms, 1000 * MS, queue))
     }
 
     #[test]
@@ -147,7 +168,7 @@ mod tests {
         for (turns, served) in [([0; 4], 1), ([1; 4], 4), ([5; 4], 20), ([900, 900, 900, 3], 12)] {
             let mut noted = Turns::among(4096);
             for ms in turns {
-                noted.note(MS * ms, 1000 * MS, || AcceptQueue { len: 0, len_max: 4096 });
+                noted.note(Duration::ZERO, MS * ms, 1000 * MS, || AcceptQueue { len: 0, len_max: 4096 });
             }
             assert_eq!(noted.arrivals, served, "{turns:?}");
         }
@@ -155,21 +176,56 @@ mod tests {
 
     #[test]
     fn who_is_served_at_once_is_followed_by_the_next_for_as_long_as_others_may_wait() {
-        let turns = Turns::among(4096);
-        let is_others_turn = |waited| turns.is_others_turn(Poll::Ready(()), || waited);
-        assert!(!is_others_turn(AT_ONCE - Duration::from_nanos(1)));
-        assert!(is_others_turn(AT_ONCE));
+        assert!(Turns::among(4096).has_time());
+        // An hour: no test is held up for so long.
+        let hour = Duration::from_secs(3600);
+        let early = Turns { begun: Some(Instant::now() + hour), ..Turns::among(4096) };
+        assert!(early.has_time() && !early.is_others_turn(Poll::Ready(())));
+        assert!(early.is_others_turn(Poll::Pending));
+        let late = Turns { begun: Instant::now().checked_sub(AT_ONCE), ..Turns::among(4096) };
+        assert!(!late.has_time() && late.is_others_turn(Poll::Ready(())));
+    }
+
+    #[test]
+    fn of_many_that_are_accepted_after_a_long_turn_no_more_are_served_at_once_than_after_a_short_one() {
+        let mut turns = Turns::among(4096);
+        turns.note(Duration::ZERO, 10 * MS, 1000 * MS, || AcceptQueue { len: 0, len_max: 4096 });
+        assert_eq!((turns.arrivals, turns.fate(), turns.has_time()), (40, Fate::Served, true));
+        turns.begun = Instant::now().checked_sub(AT_ONCE);
+        assert!(!turns.has_time() && !turns.is_others_turn(Poll::Ready(())));
+        assert_eq!(turns.fate(), Fate::Served);
+        assert!(!turns.has_time());
+    }
+
+    #[test]
+    fn what_is_served_at_once_lets_no_more_be_accepted_after_it() {
+        let mut turns = Turns::among(4096);
+        turns.note(900 * MS, MS, 1000 * MS, || AcceptQueue { len: 0, len_max: 4096 });
+        assert_eq!(turns.arrivals, 4);
     }
 
     #[test]
     fn after_turns_with_many_who_were_served_as_many_are_believed_to_be_served_in_the_next() {
         let mut turns = Turns::among(4096);
-        let queue = || AcceptQueue { len: 4096, len_max: 4096 };
         for (served, refused) in [(10, 0), (10, 0), (10, 0), (10, 4), (11, 0), (0, 0)] {
             (0..served).for_each(|_| assert_eq!(turns.fate(), Fate::Served));
-            assert_eq!(turns.note(MS, 400 * MS, queue), refused, "after {served}");
+            let queue = || AcceptQueue { len: 4096, len_max: 4096 };
+            assert_eq!(turns.note(MS, Duration::ZERO, 400 * MS, queue), refused, "after {served}");
             turns.forgive();
         }
+    }
+
+    #[test]
+    fn after_one_who_was_served_at_once_and_behind_whom_nobody_waited_a_long_turn_refuses_nobody() {
+        let mut turns = Turns::among(4096);
+        let long = |turns: &mut Turns| {
+            turns.note(Duration::ZERO, 900 * MS, 1000 * MS, || AcceptQueue { len: 4096, len_max: 4096 })
+        };
+        assert_eq!([0; TURNS].map(|_| long(&mut turns)), [0, 0, 0, 496]);
+        turns.forgive();
+        assert_eq!(turns.fate(), Fate::Served);
+        turns.forgive();
+        assert_eq!(long(&mut turns), 0);
     }
 
     #[test]
@@ -182,7 +238,7 @@ mod tests {
         let mut turns = Turns::among(4096);
         let took = REFUSAL_PAUSE - Duration::from_nanos(1);
         for _ in 0..TURNS {
-            assert_eq!(turns.note(took, MS, || panic!("the queue is looked at")), 0);
+            assert_eq!(turns.note(Duration::ZERO, took, MS, || panic!("the queue is looked at")), 0);
         }
     }
 
@@ -198,7 +254,7 @@ mod tests {
         let mut turns = Turns { refusals: 2, arrivals: 2, ..Turns::among(4096) };
         let mut fates = || {
             let fate = turns.fate();
-            (fate, turns.is_others_turn(Poll::Pending, || panic!("nobody was served at once")))
+            (fate, turns.is_others_turn(Poll::Pending))
         };
         assert_eq!(fates(), (Fate::Refused, false));
         assert_eq!(fates(), (Fate::Refused, false));
@@ -211,6 +267,6 @@ mod tests {
     fn when_nobody_waits_it_is_the_turn_of_others() {
         let mut turns = Turns { refusals: 2, arrivals: 2, ..Turns::among(4096) };
         turns.forgive();
-        assert!(turns.is_others_turn(Poll::Pending, || panic!("nobody was served at once")));
+        assert!(turns.is_others_turn(Poll::Pending));
     }
 }

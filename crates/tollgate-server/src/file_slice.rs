@@ -7,7 +7,6 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use bytes::Bytes;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 /// How far ahead a thread reads what is not in memory.
@@ -24,17 +23,15 @@ const SEEN_TICKS: u32 = 4;
 pub(crate) struct SentFile {
     pub(crate) file: File,
     pub(crate) passage: Passage,
-    pub(crate) len: u64,
-    /// Whether each later version of it is seen to be another.
-    pub(crate) is_settled: bool,
+    len: u64,
     /// Until which tick all of it is held to be in memory.
     seen_until: AtomicU32,
 }
 
 impl SentFile {
     /// An open file of `len` bytes.
-    pub(crate) fn new(file: File, len: u64, passage: Passage, is_settled: bool) -> Self {
-        Self { file, passage, len, is_settled, seen_until: AtomicU32::new(0) }
+    pub(crate) fn new(file: File, len: u64, passage: Passage) -> Self {
+        Self { file, passage, len, seen_until: AtomicU32::new(0) }
     }
 }
 
@@ -59,10 +56,6 @@ impl FileSlice {
     /// Its first bytes.
     pub(crate) fn first(&self, len: u64) -> Self {
         Self { len: self.len.min(len), ..self.clone() }
-    }
-
-    pub(crate) fn end(&self) -> u64 {
-        self.offset + self.len
     }
 
     pub(crate) fn advance(&mut self, bytes: u64) {
@@ -102,7 +95,7 @@ impl FileSlice {
     /// # Errors
     /// It cannot be read, or has become shorter.
     pub(crate) fn read_through(&self, taker: impl FnMut(&[u8])) -> io::Result<()> {
-        let end = self.end();
+        let end = self.offset + self.len;
         let read_to = read_through(&self.file.file, self.offset, end, taker)?;
         if read_to == end { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
@@ -130,13 +123,6 @@ pub(crate) fn read_in_memory(file: &File, buffer: &mut [u8], offset: u64) -> rus
         Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => rustix::io::pread(file, buffer, offset),
         read => read,
     }
-}
-
-/// Reads all of a file of `len` bytes. None: not all of it is in memory, or it is not as long.
-pub(crate) fn read_at_once(file: &File, len: u64) -> Option<Bytes> {
-    let mut content = vec![0; usize::try_from(len).ok()?];
-    let read = if content.is_empty() { Ok(0) } else { read_in_memory(file, &mut content, 0) };
-    (read == Ok(content.len())).then(|| content.into())
 }
 
 /// Reads up to `end` or the end of the file, and returns where that was.
@@ -169,7 +155,7 @@ mod tests {
         let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.write_all_at(&vec![7; bytes], 0).unwrap();
         file.sync_all().unwrap();
-        let file = Arc::new(SentFile::new(file, bytes as u64, Passage::System, true));
+        let file = Arc::new(SentFile::new(file, bytes as u64, Passage::System));
         FileSlice { file, offset: 0, len: bytes as u64 }
     }
 

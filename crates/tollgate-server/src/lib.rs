@@ -20,7 +20,6 @@ mod app;
 mod check;
 mod clock;
 mod conn;
-mod copies;
 mod cors;
 mod crowd;
 mod dev;

@@ -109,8 +109,7 @@ impl<S: Transport> Connection<S> {
         }
         self.held.set(self.memory_bytes() + bytes.len() + flow.memory_bytes());
         let Self { stream, slot, held, rules, worker, queue, .. } = self;
-        let mut outlet =
-            Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch, copies: None };
+        let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
         let mut write = pin!(outlet.write(bytes));
         let sent = poll_fn(|context| match write.as_mut().poll(context) {
             Poll::Ready(written) => Poll::Ready(written.map(|()| true)),

@@ -223,17 +223,14 @@ impl<S: Transport> Connection<S> {
         }
         self.replies.count_leaving(&self.worker.cells);
         let ends_with = |bytes| self.replies.slices().any(|(_, slice)| slice.len > bytes);
-        let is_end = matches!(self.reuse, Reuse::Leave | Reuse::Close);
-        let is_end_in_files = is_end && ends_with(FILE_BYTES_AT_ONCE);
+        let is_end_in_files =
+            matches!(self.reuse, Reuse::Leave | Reuse::Close) && ends_with(FILE_BYTES_AT_ONCE);
         let mut flow = self.replies.take_flow();
         let Self { stream, slot, held, rules, worker, queue, replies, .. } = self;
         if is_end_in_files {
             stream.let_files_go_ahead()?;
         }
-        // To those who come for one request pages are as cheap as copies.
-        let copies = (stream.is_write_vectored() && !is_end).then_some(&worker.copies);
-        let mut outlet =
-            Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch, copies };
+        let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
         let sent = beside_flow(outlet.send(replies), flow.as_mut().map(|(flow, _)| flow));
         queue.beside(worker, sent).await?;
         self.worker.cells.count_sent(self.replies.bytes_len());

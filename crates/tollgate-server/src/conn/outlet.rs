@@ -1,14 +1,13 @@
 //! Bytes and files to a peer, against the deadline of its connection, in turns with the others of its worker.
 
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use super::deadline::{Phase, Slot};
 use super::trial::Trial;
 use super::{Ending, Gone, Scratch, Transport};
-use crate::copies::Copies;
 use crate::crowd::Held;
 use crate::file_slice::{FileSlice, Passage};
 use crate::options::ConnectionLimits;
@@ -33,8 +32,6 @@ pub(super) struct Outlet<'a, S> {
     pub(super) held: &'a Held,
     pub(super) limits: &'a ConnectionLimits,
     pub(super) scratch: &'a Scratch,
-    /// None: what is sent is not copied.
-    pub(super) copies: Option<&'a Copies>,
 }
 
 impl<S: Transport> Outlet<'_, S> {
@@ -55,13 +52,7 @@ impl<S: Transport> Outlet<'_, S> {
     /// Sends what the peer takes at once of bytes and the slice behind them: mostly all, and then nobody waits for anything.
     fn begin(&mut self, head: &[u8], slice: &FileSlice, context: &mut Context<'_>) -> Result<Begun, Gone> {
         let first = slice.first(SEND_FILE_BYTES_MAX);
-        if head.len() > WRITE_BYTES_MAX {
-            return Ok(Begun::default());
-        }
-        if let Some(copy) = self.copies.and_then(|copies| copies.of(slice)) {
-            return self.begin_copied(head, &copy, context);
-        }
-        if !first.is_in_memory(self.slot.ticks()) {
+        if head.len() > WRITE_BYTES_MAX || !first.is_in_memory(self.slot.ticks()) {
             return Ok(Begun::default());
         }
         let mut begun = Begun::default();
@@ -74,15 +65,6 @@ impl<S: Transport> Outlet<'_, S> {
             begun.file_bytes = taken as u64;
         }
         Ok(begun)
-    }
-
-    fn begin_copied(&mut self, head: &[u8], copy: &[u8], context: &mut Context<'_>) -> Result<Begun, Gone> {
-        let both = [IoSlice::new(head), IoSlice::new(copy)];
-        let Poll::Ready(taken) = Pin::new(&mut *self.stream).poll_write_vectored(context, &both)? else {
-            return Ok(Begun::default());
-        };
-        let head_bytes = taken.min(head.len());
-        Ok(Begun { head_bytes, file_bytes: (taken - head_bytes) as u64 })
     }
 
     /// Sends up to the last slice what has not left yet, and returns the place of the bytes behind it.
@@ -259,7 +241,6 @@ mod tests {
         /// 0: it takes nothing, and is asked again.
         sips: Box<dyn Iterator<Item = usize>>,
         taken: Vec<u8>,
-        written_together: usize,
         /// What the system holds for it, of which it takes a step between two looks.
         untaken: Cell<usize>,
         ending: Ending,
@@ -269,13 +250,7 @@ mod tests {
 
     impl From<Box<dyn Iterator<Item = usize>>> for Sips {
         fn from(sips: Box<dyn Iterator<Item = usize>>) -> Self {
-            Self {
-                sips,
-                taken: Vec::new(),
-                written_together: 0,
-                untaken: Cell::new(0),
-                ending: Ending::Close,
-            }
+            Self { sips, taken: Vec::new(), untaken: Cell::new(0), ending: Ending::Close }
         }
     }
 
@@ -315,16 +290,6 @@ mod tests {
     }
 
     impl AsyncWrite for Sips {
-        fn poll_write_vectored(
-            mut self: Pin<&mut Self>,
-            context: &mut Context<'_>,
-            parts: &[IoSlice<'_>],
-        ) -> Poll<io::Result<usize>> {
-            self.written_together += 1;
-            let parts: Vec<&[u8]> = parts.iter().map(|part| &**part).collect();
-            self.poll_write(context, &parts.concat())
-        }
-
         fn poll_write(
             mut self: Pin<&mut Self>,
             context: &mut Context<'_>,
@@ -369,37 +334,23 @@ mod tests {
 
     /// What is sent in the end, or that the peer is given up.
     fn sent(replies: &Replies, sips: Box<dyn Iterator<Item = usize>>) -> Result<Vec<u8>, Gone> {
-        sent_beside(&Copies::default(), replies, sips).map(|stream| stream.taken)
-    }
-
-    fn sent_beside(
-        copies: &Copies,
-        replies: &Replies,
-        sips: Box<dyn Iterator<Item = usize>>,
-    ) -> Result<Sips, Gone> {
         let crowd = Crowd::new(&CrowdLimits::default(), 1).unwrap().0;
         let deadlines = Rc::new(Deadlines::new(Rc::new(Clock::new())));
         let (slot, held) = (Deadlines::enter(&deadlines), Held::new(&crowd));
         let (limits, scratch) = (ConnectionLimits::default(), Scratch::default());
         let mut stream = Sips::from(sips);
-        let mut outlet = Outlet {
-            stream: &mut stream,
-            slot: &slot,
-            held: &held,
-            limits: &limits,
-            scratch: &scratch,
-            copies: Some(copies),
-        };
+        let mut outlet =
+            Outlet { stream: &mut stream, slot: &slot, held: &held, limits: &limits, scratch: &scratch };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(outlet.send(replies))?;
-        Ok(stream)
+        Ok(stream.taken)
     }
 
     fn sent_file(len: u64, passage: Passage) -> Arc<SentFile> {
         let file = tempfile::tempfile().unwrap();
         let content: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
         file.write_all_at(&content, 0).unwrap();
-        Arc::new(SentFile::new(file, len, passage, true))
+        Arc::new(SentFile::new(file, len, passage))
     }
 
     #[test]
@@ -436,28 +387,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_again_and_again_leaves_with_its_head_and_all_of_it_in_its_order() {
-        let file = sent_file(70_000, Passage::System);
-        let mut content = vec![0; 70_000];
-        file.file.read_exact_at(&mut content, 0).unwrap();
-        let (copies, replies) = (Copies::default(), replies(&file, &[&[70_000]]));
-        let head = replies.slices().next().unwrap().0;
-        let expected = [&replies.bytes()[..head], &content, &replies.bytes()[head..]].concat();
-        let sent = |sips: &[usize]| {
-            let sips = Box::new(Vec::from(sips).into_iter());
-            let Ok(Sips { taken, written_together, .. }) = sent_beside(&copies, &replies, sips) else {
-                panic!("given up");
-            };
-            assert!(taken == expected);
-            written_together
-        };
-        assert_eq!([0; 5].map(|_| sent(&[])), [0, 0, 0, 1, 1]);
-        for sips in [&[0][..], &[3], &[head], &[head + 1], &[head + 1, 0, 69_999 - 1], &[head + 70_000, 0]] {
-            assert_eq!(sent(sips), 1, "{sips:?}");
-        }
-    }
-
-    #[test]
     fn who_takes_what_the_system_holds_is_given_up_when_that_is_all() {
         let crowd = Crowd::new(&CrowdLimits::default(), 1).unwrap().0;
         let clock = Rc::new(Clock::new());
@@ -468,14 +397,8 @@ mod tests {
         let scratch = Scratch::default();
         let mut stream = Sips::from(Box::new(std::iter::repeat(0_usize)) as Box<dyn Iterator<Item = usize>>);
         stream.untaken.set(3 * STEP);
-        let mut outlet = Outlet {
-            stream: &mut stream,
-            slot: &slot,
-            held: &held,
-            limits: &limits,
-            scratch: &scratch,
-            copies: None,
-        };
+        let mut outlet =
+            Outlet { stream: &mut stream, slot: &slot, held: &held, limits: &limits, scratch: &scratch };
         let mut context = Context::from_waker(Waker::noop());
         let begun = clock.coarse();
         let mut write = Box::pin(outlet.write(b"more"));

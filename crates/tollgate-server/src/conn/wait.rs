@@ -176,8 +176,7 @@ impl<S: Transport> Connection<S> {
         let Reading::Body(body) = &mut self.reading else { return Ok(()) };
         if self.queue.is_empty() && body.take_continue() {
             let Self { stream, slot, held, rules, worker, .. } = self;
-            let mut outlet =
-                Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch, copies: None };
+            let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
             outlet.write(CONTINUE).await?;
         }
         Ok(())

@@ -73,10 +73,7 @@ impl Turns {
 
     /// Nobody waits any more.
     pub(super) fn forgive(&mut self) {
-        (self.refusals, self.arrivals) = (0, 0);
-        if self.begun.is_some() {
-            self.end(Turn { took: AT_ONCE, serves: self.served });
-        }
+        (self.refusals, self.arrivals, self.begun, self.served) = (0, 0, None, 0);
     }
 
     /// Whether others can wait until a connection is served at once.
@@ -112,19 +109,15 @@ impl Turns {
     ) -> u32 {
         self.arrivals = arrivals(others);
         let took = at_once + others;
-        self.end(Turn { took, serves: self.arrivals.max(self.served) });
+        self.last[self.next] = Turn { took, serves: self.arrivals.max(self.served) };
+        self.next = (self.next + 1) % TURNS;
+        (self.begun, self.served) = (None, 0);
         let in_time = self.last.iter().map(|turn| turn.serves_within(patience)).max().unwrap_or(0);
         let refusals_max = count(took, REFUSAL_PAUSE);
         if refusals_max == 0 || in_time >= self.queue_len_max {
             return 0;
         }
         queue().len.saturating_sub(in_time).min(refusals_max)
-    }
-
-    fn end(&mut self, turn: Turn) {
-        self.last[self.next] = turn;
-        self.next = (self.next + 1) % TURNS;
-        (self.begun, self.served) = (None, 0);
     }
 }
 
@@ -213,19 +206,6 @@ mod tests {
             assert_eq!(turns.note(MS, Duration::ZERO, 400 * MS, queue), refused, "after {served}");
             turns.forgive();
         }
-    }
-
-    #[test]
-    fn after_one_who_was_served_at_once_and_behind_whom_nobody_waited_a_long_turn_refuses_nobody() {
-        let mut turns = Turns::among(4096);
-        let long = |turns: &mut Turns| {
-            turns.note(Duration::ZERO, 900 * MS, 1000 * MS, || AcceptQueue { len: 4096, len_max: 4096 })
-        };
-        assert_eq!([0; TURNS].map(|_| long(&mut turns)), [0, 0, 0, 496]);
-        turns.forgive();
-        assert_eq!(turns.fate(), Fate::Served);
-        turns.forgive();
-        assert_eq!(long(&mut turns), 0);
     }
 
     #[test]

@@ -29,16 +29,15 @@ impl Accepted {
         let Self { seat, socket, family, acceptance, origin } = self;
         let worker = worker.clone();
         // On the heap already: the runtime moves a task about as it begins and ends it.
-        match (family, acceptance) {
-            (Family::Tcp, Acceptance::WithBytes) => {
-                let socket = Socket::<TcpStream>::with_bytes(socket);
+        match family {
+            Family::Tcp => {
+                let socket = match acceptance {
+                    Acceptance::WithBytes => Socket::<TcpStream>::with_bytes(socket),
+                    Acceptance::Empty => Socket::awaited(socket),
+                };
                 run(Box::pin(conn::serve(worker, socket, origin, seat)), start)
             }
-            (Family::Tcp, Acceptance::Empty) => {
-                let socket = Socket::<TcpStream>::awaited(socket);
-                run(Box::pin(conn::serve(worker, socket, origin, seat)), start)
-            }
-            (Family::Unix, _) => {
+            Family::Unix => {
                 let socket = Socket::<UnixStream>::awaited(socket);
                 run(Box::pin(conn::serve(worker, socket, origin, seat)), start)
             }

@@ -89,8 +89,10 @@ impl Acceptor {
                         Fate::Served => Some(socket),
                         Fate::Refused => turn_away(&worker, socket),
                     };
-                    let start = self.start(&worker, &turns);
-                    stays.map_or(Poll::Pending, |socket| self.place(&worker, socket, peer, start))
+                    stays.map_or(Poll::Pending, |socket| {
+                        let start = self.start(&worker, &turns);
+                        self.place(&worker, socket, peer, start)
+                    })
                 }
                 Err(error) => {
                     self.failed(&worker, &error).await;

@@ -6,7 +6,7 @@
 
 use std::future::{pending, poll_fn};
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use tollgate_http::{LAST_CHUNK, write_chunk};
@@ -52,7 +52,7 @@ impl<S: Transport> Connection<S> {
             Ok(Flowed::Broken) => Err(Gone),
             Ok(Flowed::Ended) => Ok(()),
             Ok(Flowed::Written | Flowed::Sliced) | Err(Gone) => {
-                self.queue.beside(&self.worker, flow.abandon()).await;
+                self.queue.beside(&self.worker, pin!(flow.abandon())).await;
                 poured.map(drop)
             }
         }
@@ -97,7 +97,7 @@ impl<S: Transport> Connection<S> {
                 return Ok(ending);
             }
             if let Next::Flowed(Flowed::Sliced) = next {
-                self.queue.beside(&self.worker, tokio::task::yield_now()).await;
+                self.queue.beside(&self.worker, pin!(tokio::task::yield_now())).await;
             }
         }
     }
@@ -174,10 +174,12 @@ impl<S: Transport> Connection<S> {
 }
 
 /// Waits for what leaves before a streamed content, whose time goes on.
-pub(super) async fn beside_flow<F: Future>(leaving: F, mut flow: Option<&mut Flow>) -> F::Output {
-    let mut leaving = pin!(leaving);
-    poll_fn(|context| {
-        let polled = leaving.as_mut().poll(context);
+pub(super) fn beside_flow<F: Future + Unpin>(
+    mut leaving: F,
+    mut flow: Option<&mut Flow>,
+) -> impl Future<Output = F::Output> {
+    poll_fn(move |context| {
+        let polled = Pin::new(&mut leaving).poll(context);
         if polled.is_pending()
             && let Some(flow) = &mut flow
         {
@@ -185,7 +187,6 @@ pub(super) async fn beside_flow<F: Future>(leaving: F, mut flow: Option<&mut Flo
         }
         polled
     })
-    .await
 }
 
 impl Framing {

@@ -26,6 +26,7 @@ mod uploading;
 mod wait;
 
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 
 use bytes::BytesMut;
@@ -217,7 +218,7 @@ impl<S: Transport> Connection<S> {
         self.held.set(self.memory_bytes());
         self.flight.set(self.replies.count() + self.queue.count());
         let recorder = &self.worker.recorder;
-        if !self.queue.beside(&self.worker, self.replies.release(recorder)).await {
+        if !self.queue.beside(&self.worker, pin!(self.replies.release(recorder))).await {
             self.reuse = Reuse::Linger;
             self.queue.cancel(recorder);
         }
@@ -231,8 +232,8 @@ impl<S: Transport> Connection<S> {
             stream.let_files_go_ahead()?;
         }
         let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
-        let sent = beside_flow(outlet.send(replies), flow.as_mut().map(|(flow, _)| flow));
-        queue.beside(worker, sent).await?;
+        let flowing = flow.as_mut().map(|(flow, _)| flow);
+        queue.beside(worker, beside_flow(pin!(outlet.send(replies)), flowing)).await?;
         self.worker.cells.count_sent(self.replies.bytes_len());
         self.replies.clear();
         self.flight.set(self.queue.count() + usize::from(flow.is_some()));

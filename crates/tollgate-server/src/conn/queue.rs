@@ -15,7 +15,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -143,36 +143,40 @@ impl Queue {
         Some(answered)
     }
 
-    /// Waits for `future`, and runs the handlers meanwhile.
-    pub(super) async fn beside<F: Future>(&mut self, worker: &Worker, future: F) -> F::Output {
-        let mut future = pin!(future);
-        poll_fn(|context| {
-            let polled = future.as_mut().poll(context);
+    /// Waits for `future`, and runs the handlers meanwhile. The future stays where it is pinned: it may be large.
+    pub(super) fn beside<F: Future + Unpin>(
+        &mut self,
+        worker: &Worker,
+        mut future: F,
+    ) -> impl Future<Output = F::Output> {
+        poll_fn(move |context| {
+            let polled = Pin::new(&mut future).poll(context);
             if polled.is_pending() {
                 self.run(worker, context);
             }
             polled
         })
-        .await
     }
 
     /// Waits for `future` or the answer to the first request, whichever is there before. None: the answer.
     ///
     /// # Cancel safety
     /// Of `future`: the answer cancels it.
-    pub(super) async fn race<F: Future>(&mut self, worker: &Worker, future: F) -> Option<F::Output> {
-        let mut future = pin!(future);
-        poll_fn(|context| {
+    pub(super) fn race<F: Future + Unpin>(
+        &mut self,
+        worker: &Worker,
+        mut future: F,
+    ) -> impl Future<Output = Option<F::Output>> {
+        poll_fn(move |context| {
             if !self.answered.is_empty() {
                 return Poll::Ready(None);
             }
-            if let Poll::Ready(output) = future.as_mut().poll(context) {
+            if let Poll::Ready(output) = Pin::new(&mut future).poll(context) {
                 return Poll::Ready(Some(output));
             }
             self.run(worker, context);
             if self.answered.is_empty() { Poll::Pending } else { Poll::Ready(None) }
         })
-        .await
     }
 
     /// Ends all, in their order: nobody is there to reply to.

@@ -76,7 +76,7 @@ impl<S: Transport> Connection<S> {
     async fn come(&mut self) -> io::Result<Option<Came>> {
         let reads = self.takes_requests() || (self.input.is_empty() && self.reuse != Reuse::Ended);
         let Self { stream, slot, worker, input, queue, reading, .. } = self;
-        let came = async {
+        let came = pin!(async {
             match reading {
                 Reading::Upload(uploading) if !uploading.takes_more() => {
                     let mut room = pin!(Self::upload_room(&uploading.upload));
@@ -91,7 +91,7 @@ impl<S: Transport> Connection<S> {
                 _ if reads => read(stream, slot, &worker.scratch, input).await,
                 _ => Err(stream.broken_off().await),
             }
-        };
+        });
         queue.race(worker, came).await.transpose()
     }
 
@@ -102,15 +102,15 @@ impl<S: Transport> Connection<S> {
     /// Lets the other connections of the worker have their turn.
     async fn give_turn(&mut self) {
         self.held.set(self.memory_bytes());
-        self.queue.beside(&self.worker, tokio::task::yield_now()).await;
+        self.queue.beside(&self.worker, pin!(tokio::task::yield_now())).await;
     }
 
     /// Moves what came of a body out of memory. The peer waits meanwhile: nothing is read.
     async fn spool(&mut self) {
         self.held.set(self.memory_bytes());
         let Reading::Body(body) = &mut self.reading else { return };
-        let spooled = body.spool(&self.worker.spool);
-        if let Err(error) = self.queue.beside(&self.worker, spooled).await {
+        let spooled = self.queue.beside(&self.worker, pin!(body.spool(&self.worker.spool))).await;
+        if let Err(error) = spooled {
             tracing::warn!(peer = self.client.peer.map(tracing::field::display), "request refused: {error}");
             self.worker.cells.count_refusal(Refusal::from(&error));
             self.let_go(error.reply());

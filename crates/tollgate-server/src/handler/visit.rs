@@ -351,7 +351,7 @@ impl Visit {
         let Poll::Ready(reply) = files.poll_answer(request, *begun, errand, context) else {
             return Turn::Waiting;
         };
-        self.return_with(Ok((reply, Records::default())));
+        self.return_reply(reply, Records::default(), None);
         Turn::Over
     }
 

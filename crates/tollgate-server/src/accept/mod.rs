@@ -23,6 +23,7 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, watch};
+use tokio::task::coop::unconstrained;
 
 use crate::conn::Origin;
 use crate::listen::{Acceptance, Family, Listener};
@@ -72,13 +73,14 @@ impl Acceptor {
     pub(crate) async fn run(mut self, worker: Rc<Worker>, mut orders: watch::Receiver<Order>) {
         let mut turns = Turns::new(self.socket.get_ref());
         let mut draining = pin!(orders.wait_for(|order| *order == Order::Drain));
-        while let Some(accepted) = poll_fn(|context| {
+        // Turns say when others have theirs: not after as many calls as the runtime lets one task make.
+        while let Some(accepted) = unconstrained(poll_fn(|context| {
             self.policy.decide_if_due(context, self.socket.get_ref(), &worker.deadlines);
             match self.poll_accept(context, &mut turns) {
                 Poll::Pending => draining.as_mut().poll(context).map(|_| None),
                 accepted => accepted.map(Some),
             }
-        })
+        }))
         .await
         {
             let served = match accepted {

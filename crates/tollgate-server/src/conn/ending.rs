@@ -39,7 +39,7 @@ impl<S: Transport> Connection<S> {
         }
         let Self { stream, worker, .. } = self;
         poll_fn(|context| {
-            let mut scratch = worker.scratch.0.borrow_mut();
+            let mut scratch = worker.scratch.bytes.borrow_mut();
             let mut came = ReadBuf::new(&mut scratch);
             match stream.poll_read_last(context, &mut came) {
                 Poll::Pending => Poll::Ready(Ok(false)),

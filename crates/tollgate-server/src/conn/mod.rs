@@ -259,5 +259,6 @@ impl<S: Transport> Connection<S> {
 impl<S> Drop for Connection<S> {
     fn drop(&mut self) {
         self.queue.cancel(&self.worker.recorder);
+        self.worker.scratch.take_back(std::mem::take(&mut self.input));
     }
 }

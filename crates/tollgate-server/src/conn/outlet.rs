@@ -150,7 +150,7 @@ impl<S: Transport> Outlet<'_, S> {
             Passage::Copy => None,
         };
         by_system.unwrap_or_else(|| {
-            let mut scratch = self.scratch.0.borrow_mut();
+            let mut scratch = self.scratch.bytes.borrow_mut();
             let buffer = &mut scratch[..left.min(WRITE_BYTES_MAX)];
             match rustix::io::pread(&file.file, &mut *buffer, offset)? {
                 0 => Poll::Ready(Ok(0)),

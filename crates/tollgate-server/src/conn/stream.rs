@@ -1,6 +1,6 @@
 //! Bytes from a peer, against the deadline of its connection.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -21,12 +21,19 @@ pub(super) enum Came {
     TooLate,
 }
 
+/// The room that an input without bytes leaves to the next one, at most: as long as a request is held, so is all of its room.
+const ROOM_BYTES_MAX: usize = 1 << 10;
+
 /// What the connections of a worker read into, one at a time.
-pub(crate) struct Scratch(pub(super) RefCell<Box<[u8]>>);
+pub(crate) struct Scratch {
+    pub(super) bytes: RefCell<Box<[u8]>>,
+    /// Of an input that was read to its end. Mostly that was a moment ago, so it is in the cache.
+    room: Cell<BytesMut>,
+}
 
 impl Default for Scratch {
     fn default() -> Self {
-        Self(RefCell::new(vec![0; READ_BYTES_MAX].into()))
+        Self { bytes: RefCell::new(vec![0; READ_BYTES_MAX].into()), room: Cell::default() }
     }
 }
 
@@ -38,11 +45,23 @@ impl Scratch {
         context: &mut Context<'_>,
         input: &mut BytesMut,
     ) -> Poll<io::Result<usize>> {
-        let mut scratch = self.0.borrow_mut();
+        let mut scratch = self.bytes.borrow_mut();
         let mut came = ReadBuf::new(&mut scratch);
         ready!(Pin::new(stream).poll_read(context, &mut came))?;
+        if input.capacity() == 0 {
+            *input = self.room.take();
+        }
         input.extend_from_slice(came.filled());
         Poll::Ready(Ok(came.filled().len()))
+    }
+
+    /// Lets the next input have the room of one that is done with, unless that is large or a request is held that lies in it.
+    pub(super) fn take_back(&self, mut input: BytesMut) {
+        input.clear();
+        let is_whole = input.try_reclaim(input.capacity() + 1);
+        if is_whole && input.capacity() <= ROOM_BYTES_MAX {
+            self.room.set(input);
+        }
     }
 }
 

@@ -46,7 +46,7 @@ impl<S: Transport> Connection<S> {
             Reading::Body(body) => self.input.reserve(body.missing_bytes(&self.input).min(self.input.len())),
             // A connection that waits for a request holds no buffer.
             Reading::Head if self.input.is_empty() => {
-                self.input = BytesMut::new();
+                self.worker.scratch.take_back(std::mem::take(&mut self.input));
                 self.head_reader.let_go();
             }
             Reading::Head | Reading::Upload(_) => {}

@@ -21,9 +21,9 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, watch};
-use tokio::task::coop::unconstrained;
 
 use crate::conn::Origin;
 use crate::listen::{Acceptance, Family, Listener};
@@ -73,14 +73,13 @@ impl Acceptor {
     pub(crate) async fn run(mut self, worker: Rc<Worker>, mut orders: watch::Receiver<Order>) {
         let mut turns = Turns::new(self.socket.get_ref());
         let mut draining = pin!(orders.wait_for(|order| *order == Order::Drain));
-        // Turns say when others have theirs: not after as many calls as the runtime lets one task make.
-        while let Some(accepted) = unconstrained(poll_fn(|context| {
+        while let Some(accepted) = poll_fn(|context| {
             self.policy.decide_if_due(context, self.socket.get_ref(), &worker.deadlines);
             match self.poll_accept(context, &mut turns) {
                 Poll::Pending => draining.as_mut().poll(context).map(|_| None),
                 accepted => accepted.map(Some),
             }
-        }))
+        })
         .await
         {
             let served = match accepted {
@@ -111,17 +110,19 @@ impl Acceptor {
         }
     }
 
+    /// Asks the runtime when nobody waits, and not before: it lets a task have so many answers, and then ends its turn.
     fn poll_accept(
         &self,
         context: &mut Context<'_>,
         turns: &mut Turns,
     ) -> Poll<io::Result<(OwnedFd, Option<IpAddr>)>> {
         loop {
-            let mut ready = ready!(self.socket.poll_read_ready(context))?;
-            let accepted = ready.try_io(|socket| accept(socket.get_ref()).inspect_err(|_| turns.forgive()));
-            if let Ok(accepted) = accepted {
-                return Poll::Ready(accepted);
+            let accept = |socket: &OwnedFd| accept(socket).inspect_err(|_| turns.forgive());
+            match self.socket.try_io(Interest::READABLE, accept) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                accepted => return Poll::Ready(accepted),
             }
+            ready!(self.socket.poll_read_ready(context))?.retain_ready();
         }
     }
 
@@ -270,7 +271,47 @@ fn accept(listener: &OwnedFd) -> io::Result<(OwnedFd, Option<IpAddr>)> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpStream;
+
+    use socket2::{Domain, Socket, Type};
+    use tokio::runtime::{Builder, LocalOptions};
+
     use super::*;
+    use crate::listen::Deferral;
+
+    /// Listens on loopback for so many who wait.
+    fn listen(backlog: i32) -> (Acceptor, SocketAddr) {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        socket.listen(backlog).unwrap();
+        let address = socket.local_addr().unwrap().as_socket().unwrap();
+        let (family, deferral) = (Family::Tcp, Deferral::Never);
+        let listener =
+            Listener { socket: socket.into(), family, proxy_protocol: false, deferral, outlives_us: false };
+        (Acceptor::new(listener).unwrap(), address)
+    }
+
+    #[test]
+    fn all_who_wait_can_be_accepted_in_one_turn() {
+        let runtime = Builder::new_current_thread().enable_io().build_local(LocalOptions::default()).unwrap();
+        runtime.block_on(async {
+            const WAITING: usize = 300;
+            let (acceptor, address) = listen(2 * WAITING as i32);
+            let _peers: Vec<_> = (0..WAITING).map(|_| TcpStream::connect(address).unwrap()).collect();
+            let mut turns = Turns::new(acceptor.socket.get_ref());
+            poll_fn(|context| acceptor.poll_accept(context, &mut turns)).await.unwrap();
+            let mut accepted = 1;
+            poll_fn(|context| {
+                while let Poll::Ready(peer) = acceptor.poll_accept(context, &mut turns) {
+                    accepted += usize::from(peer.is_ok());
+                }
+                Poll::Ready(())
+            })
+            .await;
+            assert_eq!(accepted, WAITING);
+        });
+    }
 
     #[test]
     fn a_connection_that_left_the_queue_leaves_the_others_there() {

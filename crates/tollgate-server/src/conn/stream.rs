@@ -85,3 +85,56 @@ pub(super) async fn read<S: AsyncRead + Unpin>(
     })
     .await
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    fn read(scratch: &Scratch, mut came: &[u8]) -> BytesMut {
+        let mut input = BytesMut::new();
+        let read = scratch.poll_read(&mut came, &mut Context::from_waker(Waker::noop()), &mut input);
+        assert!(matches!(read, Poll::Ready(Ok(bytes)) if bytes == input.len()));
+        input
+    }
+
+    #[test]
+    fn what_was_read_to_its_end_leaves_its_room_to_the_next_input() {
+        let scratch = Scratch::default();
+        let mut input = read(&scratch, b"one");
+        let (head, room) = (input.split_to(3).freeze(), input.as_ptr().wrapping_sub(3));
+        drop(head);
+        scratch.take_back(input);
+        let next = read(&scratch, b"two");
+        assert_eq!((&next[..], next.as_ptr()), (&b"two"[..], room));
+        assert_eq!(read(&scratch, b"three"), "three");
+    }
+
+    #[test]
+    fn large_room_is_not_kept() {
+        let is_kept = |bytes: usize| {
+            let scratch = Scratch::default();
+            let mut input = read(&scratch, &vec![b'x'; bytes]);
+            drop(input.split());
+            scratch.take_back(input);
+            scratch.room.take().capacity() > 0
+        };
+        assert!(is_kept(ROOM_BYTES_MAX));
+        assert!(!is_kept(ROOM_BYTES_MAX + 1));
+    }
+
+    #[test]
+    fn what_is_left_of_room_is_not_kept_while_a_request_is_held_in_it() {
+        let scratch = Scratch::default();
+        let mut input = read(&scratch, &[b'x'; 500]);
+        drop(input.split());
+        scratch.take_back(input);
+        let mut input = read(&scratch, b"held");
+        let held = input.split().freeze();
+        assert!(input.capacity() > 0);
+        scratch.take_back(input);
+        assert_eq!(scratch.room.take().capacity(), 0);
+        assert_eq!(held, "held");
+    }
+}

@@ -273,32 +273,23 @@ fn accept(listener: &OwnedFd) -> io::Result<(OwnedFd, Option<IpAddr>)> {
 mod tests {
     use std::net::TcpStream;
 
-    use socket2::{Domain, Socket, Type};
     use tokio::runtime::{Builder, LocalOptions};
 
     use super::*;
-    use crate::listen::Deferral;
-
-    /// Listens on loopback for so many who wait.
-    fn listen(backlog: i32) -> (Acceptor, SocketAddr) {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        socket.set_nonblocking(true).unwrap();
-        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-        socket.listen(backlog).unwrap();
-        let address = socket.local_addr().unwrap().as_socket().unwrap();
-        let (family, deferral) = (Family::Tcp, Deferral::Never);
-        let listener =
-            Listener { socket: socket.into(), family, proxy_protocol: false, deferral, outlives_us: false };
-        (Acceptor::new(listener).unwrap(), address)
-    }
+    use crate::listen::{BoundAddress, Listeners};
+    use crate::options::ServerOptions;
+    use crate::options::tests::options;
 
     #[test]
     fn all_who_wait_can_be_accepted_in_one_turn() {
-        let runtime = Builder::new_current_thread().enable_io().build_local(LocalOptions::default()).unwrap();
+        let runtime =
+            Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
         runtime.block_on(async {
             const WAITING: usize = 300;
-            let (acceptor, address) = listen(2 * WAITING as i32);
+            let mut listeners = Listeners::bind(&ServerOptions { backlog: 600, ..options() }).unwrap();
+            let [BoundAddress::Tcp(address)] = listeners.addresses() else { panic!("no TCP address") };
             let _peers: Vec<_> = (0..WAITING).map(|_| TcpStream::connect(address).unwrap()).collect();
+            let acceptor = Acceptor::new(listeners.by_worker[0].remove(0)).unwrap();
             let mut turns = Turns::new(acceptor.socket.get_ref());
             poll_fn(|context| acceptor.poll_accept(context, &mut turns)).await.unwrap();
             let mut accepted = 1;

@@ -183,7 +183,6 @@ impl<S: Transport> Connection<S> {
         true
     }
 
-    #[inline]
     fn enter(&mut self, arrived: Arrived, body: Body, form: Form) {
         let origin = self.client.origin(arrived.client, &self.rules);
         match self.worker.exchange(arrived, body, origin, self.taken()) {
@@ -200,7 +199,6 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    #[inline]
     fn handle(&mut self, mut visit: Visit, form: Form) {
         if !self.queue.is_empty() || visit.held_back_at().is_some() {
             return self.queue.push(Source::Handler(visit), form);

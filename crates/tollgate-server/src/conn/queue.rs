@@ -161,7 +161,7 @@ impl Queue {
     /// Waits for `future` or the answer to the first request, whichever is there before. None: the answer.
     ///
     /// # Cancel safety
-    /// Of `future`: the answer cancels it.
+    /// Of `future`: behind the answer it is not polled on.
     pub(super) fn race<F: Future + Unpin>(
         &mut self,
         worker: &Worker,

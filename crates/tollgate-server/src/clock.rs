@@ -7,11 +7,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tollgate_http::http_date;
 
-/// How often [`Clock::tick`] is called, and so how coarse deadlines and `Date` are.
+/// How often [`Clock::tick`] is called, and so how coarse deadlines are.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
 
 pub(crate) struct Clock {
     date: Cell<[u8; 29]>,
+    /// When `Date` says something else, in microseconds since 1970.
+    date_ends_us: Cell<i64>,
     coarse: Cell<Instant>,
     ticks: Cell<u32>,
     /// Wall time at the coarse instant, in microseconds since 1970.
@@ -28,20 +30,22 @@ pub(crate) struct Moment {
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        let (wall, coarse) = (wall_clock(), Instant::now());
-        Self {
-            date: Cell::new(http_date(wall)),
-            coarse: Cell::new(coarse),
+        let clock = Self {
+            date: Cell::new([0; 29]),
+            date_ends_us: Cell::new(0),
+            coarse: Cell::new(Instant::now()),
             ticks: Cell::new(0),
-            wall_us: Cell::new(since_epoch_us(wall)),
-        }
+            wall_us: Cell::new(wall_clock_us()),
+        };
+        clock.set_date(clock.wall_us.get());
+        clock
     }
 
     /// Moves `Date`, wall time and the coarse instant on.
     pub(crate) fn tick(&self) {
-        let wall = wall_clock();
-        self.date.set(http_date(wall));
-        self.wall_us.set(since_epoch_us(wall));
+        let wall_us = wall_clock_us();
+        self.set_date(wall_us);
+        self.wall_us.set(wall_us);
         self.coarse.set(Instant::now());
         self.ticks.set(self.ticks.get().wrapping_add(1));
     }
@@ -51,7 +55,7 @@ impl Clock {
         self.ticks.get()
     }
 
-    /// The value of `Date`, at most one tick old.
+    /// The value of `Date`: of the second of the last moment, or of a later one.
     pub(crate) fn date(&self) -> [u8; 29] {
         self.date.get()
     }
@@ -62,21 +66,47 @@ impl Clock {
     }
 
     /// This moment. Wall time is counted on from the last tick: one clock is read less, and a clock that is set is followed
-    /// within a tick.
+    /// within a tick. `Date` moves on with it, so that no reply says of what it tells that it is still to come.
     pub(crate) fn now(&self) -> Moment {
         let at = Instant::now();
         let since = at.saturating_duration_since(self.coarse.get());
         let since_us = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);
-        Moment { at, wall_us: self.wall_us.get().saturating_add(since_us) }
+        let wall_us = self.wall_us.get().saturating_add(since_us);
+        if wall_us >= self.date_ends_us.get() {
+            self.set_date(wall_us);
+        }
+        Moment { at, wall_us }
+    }
+
+    #[cold]
+    fn set_date(&self, wall_us: i64) {
+        let second = wall_us.div_euclid(SECOND_US);
+        self.date.set(http_date(UNIX_EPOCH + Duration::from_secs(second.try_into().unwrap_or_default())));
+        self.date_ends_us.set((second + 1).saturating_mul(SECOND_US));
     }
 }
 
-fn since_epoch_us(wall: SystemTime) -> i64 {
-    let since = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
+const SECOND_US: i64 = 1_000_000;
+
+#[expect(clippy::disallowed_methods, reason = "the one wall clock of the server")]
+fn wall_clock_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one wall clock of the server")]
-fn wall_clock() -> SystemTime {
-    SystemTime::now()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn date_is_that_of_the_last_moment() {
+        let clock = Clock::new();
+        for ms in [0, 400, 999, 1000, 1001, 3500] {
+            let coarse = Instant::now().checked_sub(Duration::from_millis(ms)).unwrap();
+            clock.coarse.set(coarse);
+            let Moment { wall_us, .. } = clock.now();
+            let of_moment = http_date(UNIX_EPOCH + Duration::from_micros(wall_us.try_into().unwrap()));
+            assert_eq!(clock.date(), of_moment, "{ms} ms after a tick");
+        }
+    }
 }

@@ -171,8 +171,23 @@ fn expires_is_as_far_ahead_as_max_age_says() {
     };
     assert_eq!(expires_of(false), [None, None]);
     for ahead in expires_of(true) {
-        // `Date` may be of a tick before.
-        assert!((86_399..=86_401).contains(&ahead.unwrap()), "{ahead:?}");
+        // `Date` may be of a tick after the request.
+        assert!((86_399..=86_400).contains(&ahead.unwrap()), "{ahead:?}");
+    }
+}
+
+#[test]
+fn no_reply_says_that_a_file_changed_after_it() {
+    let server = site().start();
+    let first = seconds(get(&server, "/a.txt").field("date").unwrap());
+    let mut last = first;
+    // Whole seconds begin meanwhile.
+    while last < first + 2 {
+        fs::write(server.folder().join("public/a.txt"), "beta").unwrap();
+        let reply = get(&server, "/a.txt");
+        last = seconds(reply.field("date").unwrap());
+        let modified = reply.field("last-modified").map(seconds);
+        assert!(modified.is_none_or(|modified| modified <= last), "{reply:?}");
     }
 }
 

@@ -103,7 +103,7 @@ impl<'a> Rest<'a> {
             }
             b'%' => {
                 self.take(b'%');
-                self.string()
+                self.display_string()
             }
             first if first.is_ascii_alphabetic() || first == b'*' => {
                 let is_token =
@@ -145,6 +145,30 @@ impl<'a> Rest<'a> {
         }
     }
 
+    /// UTF-8, in which what is no printable ASCII, `"` and `%` are two digits behind a `%` (RFC 9651 section 4.2.10).
+    fn display_string(&mut self) -> Option<Option<i64>> {
+        if !self.take(b'"') {
+            return None;
+        }
+        let mut text = Vec::new();
+        loop {
+            text.extend_from_slice(
+                self.run(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'%')),
+            );
+            if self.take(b'"') {
+                return str::from_utf8(&text).ok().map(|_| None);
+            }
+            if !self.take(b'%') {
+                return None;
+            }
+            let (digits, rest) = self.0.split_at_checked(2)?;
+            let digit = |byte: u8| char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_uppercase());
+            let value = digit(digits[0])? * 16 + digit(digits[1])?;
+            text.push(value.try_into().ok()?);
+            self.0 = rest;
+        }
+    }
+
     fn bytes(&mut self) -> Option<Option<i64>> {
         self.take(b':');
         self.run(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte));
@@ -170,7 +194,7 @@ mod tests {
         check("  a=1\t,\tb=-2  ", Some(&[("a", Some(1)), ("b", Some(-2))]));
         check("a=1,a=2", Some(&[("a", Some(1)), ("a", Some(2))]));
         check(
-            "a, b=?0, c=1.5, d=\"x\\\"y,\", e=tok/en:x, f=:YQ==:, g=@12, h=%\"x\", *i=3",
+            "a, b=?0, c=1.5, d=\"x\\\"y,\", e=tok/en:x, f=:YQ==:, g=@12, h=%\"\\%c3%bc%25\", *i=3",
             Some(&[
                 ("a", None),
                 ("b", None),
@@ -213,6 +237,11 @@ mod tests {
             "a=1;=",
             "a=@x",
             "a=%x",
+            "a=%\"%c3\"",
+            "a=%\"%C3%BC\"",
+            "a=%\"%zz\"",
+            "a=%\"%2\"",
+            "a=%\"x",
             "a={}",
             "a=1,,b=2",
             "\ta=1",

@@ -60,9 +60,13 @@ impl Precondition {
 
 /// Tells whether a condition names an entity tag itself, not by `*`.
 pub fn names_tag(head: &RequestHead, etag: &[u8]) -> bool {
-    let is_named =
-        |name| values(head, name).any(|value| tags(value).any(|tag| is_same(tag, etag, Comparison::Weak)));
-    !etag.is_empty() && ["if-match", "if-none-match", "if-range"].into_iter().any(is_named)
+    !etag.is_empty() && named_tags(head).any(|tag| is_same(tag, etag, Comparison::Weak))
+}
+
+/// The entity tags that conditions name.
+pub fn named_tags(head: &RequestHead) -> impl Iterator<Item = &[u8]> {
+    let fields = ["if-match", "if-none-match", "if-range"].into_iter();
+    fields.flat_map(|name| values(head, name)).flat_map(tags)
 }
 
 /// Tells whether a GET may get something else than the whole of what is there, or more: it has a precondition, a range (RFC 9110

@@ -37,7 +37,7 @@ mod target;
 
 pub use authority::is_authority;
 pub use chunked::{ChunkedDecoder, Decoded, LAST_CHUNK, write_chunk};
-pub use conditional::{Precondition, Validators, is_range_current, is_selective, names_tag};
+pub use conditional::{Precondition, Validators, is_range_current, is_selective, named_tags, names_tag};
 pub use connection::{connection_options, is_hop_by_hop_field};
 pub use cookie::cookie_pairs;
 pub use date::{http_date, parse_http_date};

@@ -43,7 +43,12 @@ pub(crate) struct Few {
 }
 
 impl Few {
-    pub(crate) fn new(max: u32, period: Duration) -> Self {
+    /// Failures of one route that a worker tells one by one: enough to show that they differ.
+    pub(crate) fn failures() -> Self {
+        Self::new(10, Duration::from_secs(1))
+    }
+
+    fn new(max: u32, period: Duration) -> Self {
         Self { max, period, begun: Cell::default(), told: Cell::default(), left_out: Cell::default() }
     }
 

@@ -61,21 +61,24 @@ impl Files {
             return self.represent(one, request, look, errand);
         }
         match self.find(request.path_info(), look) {
-            Ok(Found::Resource(resource)) => {
-                self.represent(&resource.select(&request.head, &self.made), request, look, errand)
-            }
+            Ok(Found::Resource(resource)) => self.represent(
+                &resource.select(&request.head, &self.made, &self.digests),
+                request,
+                look,
+                errand,
+            ),
             Ok(Found::Folder) => {
                 Ok(self.with_page(redirect_below(request.path(), request.head.query()), look))
             }
             Ok(Found::Listing) if !look.is_patient() => {
-                Ok(self.with_page(refused(&OpenError::Busy(Errno::BUSY), request), look))
+                Ok(self.with_page(self.refused(&OpenError::Busy(Errno::BUSY), request), look))
             }
             Ok(Found::Listing) => match self.root.beneath(look.at) {
                 Ok(beneath) => Err(self.list(beneath, request)),
-                Err(error) => Ok(self.with_page(refused(&error, request), look)),
+                Err(error) => Ok(self.with_page(self.refused(&error, request), look)),
             },
             Err(OpenError::Cold(path)) => Err(self.look_for(path, look)),
-            Err(error) => Ok(self.with_page(refused(&error, request), look)),
+            Err(error) => Ok(self.with_page(self.refused(&error, request), look)),
         }
     }
 
@@ -126,7 +129,7 @@ impl Files {
             News::Listed(Err(error)) => error,
             News::Digested(_) | News::Failed | News::Opened(_) => OpenError::Busy(Errno::AGAIN),
         };
-        self.with_page(refused(&error, request), look)
+        self.with_page(self.refused(&error, request), look)
     }
 
     /// A listing is what its bytes say: so its tag is strong, whatever those of files are made of.
@@ -170,17 +173,14 @@ impl Files {
     ) -> Result<Reply, Wait> {
         let head = &request.head;
         let untagged;
-        let heads = match one.heads() {
+        let heads = match one.heads_by(&self.digests) {
             Some(heads) => heads,
-            None => match self.digests.find(one, DigestAlgorithm::Sha256) {
-                Known::Digest(sha256) => one.tell_content(&sha256),
-                _ if may_wait(errand) => return Err(self.digests.make(one, DigestAlgorithm::Sha256)),
-                // It is written to again and again, or cannot be read, which shows when it is sent.
-                _ => {
-                    untagged = one.untagged();
-                    &untagged
-                }
-            },
+            None if may_wait(errand) => return Err(self.digests.make(one, DigestAlgorithm::Sha256)),
+            // It is written to again and again, or cannot be read, which shows when it is sent.
+            None => {
+                untagged = one.untagged();
+                &untagged
+            }
         };
         let is_selective = is_selective(head);
         let mut reply = if is_selective {
@@ -251,27 +251,32 @@ impl Files {
             }
         }
     }
+
+    /// Why nothing is sent. What is no matter of the request is told to the log, unless there is much of it.
+    pub(super) fn refused(&self, error: &OpenError, request: &Request) -> Reply {
+        let (path, id) = (request.path(), &request.id);
+        match error {
+            OpenError::Absent => Reply::text(StatusCode::NOT_FOUND, "nothing is here"),
+            OpenError::Forbidden => Reply::text(StatusCode::FORBIDDEN, "this is not for reading"),
+            OpenError::Rootless => unavailable(),
+            OpenError::Cold(_) | OpenError::Busy(_) => {
+                if let Some(left_out) = self.failures.note(Instant::now()) {
+                    tracing::warn!(path, %id, left_out, "file not served: {error}");
+                }
+                unavailable()
+            }
+            OpenError::Broken(_) => {
+                if let Some(left_out) = self.failures.note(Instant::now()) {
+                    tracing::error!(path, %id, left_out, "file not served: {error}");
+                }
+                Reply::text(StatusCode::INTERNAL_SERVER_ERROR, "the file cannot be read")
+            }
+        }
+    }
 }
 
 fn form_for(head: &RequestHead) -> Form {
     Form::ALL[accepted_media(head, &Form::MEDIA_TYPES)]
-}
-
-pub(super) fn refused(error: &OpenError, request: &Request) -> Reply {
-    let (path, id) = (request.path(), &request.id);
-    match error {
-        OpenError::Absent => Reply::text(StatusCode::NOT_FOUND, "nothing is here"),
-        OpenError::Forbidden => Reply::text(StatusCode::FORBIDDEN, "this is not for reading"),
-        OpenError::Rootless => unavailable(),
-        OpenError::Cold(_) | OpenError::Busy(_) => {
-            tracing::warn!(path, %id, "file not served: {error}");
-            unavailable()
-        }
-        OpenError::Broken(_) => {
-            tracing::error!(path, %id, "file not served: {error}");
-            Reply::text(StatusCode::INTERNAL_SERVER_ERROR, "the file cannot be read")
-        }
-    }
 }
 
 fn unavailable() -> Reply {

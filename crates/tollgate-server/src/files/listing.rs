@@ -131,7 +131,7 @@ impl<'a> Listing<'a> {
                 FileType::RegularFile | FileType::Directory | FileType::Symlink | FileType::Unknown
             );
             let name = name.filter(|_| !is_one_too_many && can_be_served);
-            let entry = name.and_then(|name| Entry::of(name, beneath, wanted));
+            let entry = name.map_or(Ok(None), |name| Entry::of(name, beneath, wanted))?;
             if is_one_too_many || (entry.is_some() && entries.len() >= ENTRIES_MAX) {
                 is_complete = false;
                 break;
@@ -176,13 +176,22 @@ fn is_shown(name: &str, dotfiles: bool) -> bool {
 
 impl Entry {
     /// None: it would not be served.
-    fn of(name: &str, beneath: &Beneath, wanted: &Wanted) -> Option<Self> {
-        let (kind, stamp) = match beneath.open(&format!("{}{name}", wanted.below)).ok()? {
-            Opened::File(_, stamp) => (Kind::File, stamp),
-            Opened::Folder(folder) => (Kind::Folder, Stamp::of_folder(&folder)?),
+    ///
+    /// # Errors
+    /// Nobody knows: there are no descriptors.
+    fn of(name: &str, beneath: &Beneath, wanted: &Wanted) -> Result<Option<Self>, OpenError> {
+        let opened = match beneath.open(&format!("{}{name}", wanted.below)) {
+            Err(error) if error.is_for_want_of_descriptors() => return Err(error),
+            opened => opened.ok(),
         };
-        let bytes = (kind == Kind::File).then_some(stamp.len);
-        Some(Self { kind, name: name.to_owned(), bytes, modified: shown_time(stamp.modified_s) })
+        let found = opened.and_then(|opened| match opened {
+            Opened::File(_, stamp) => Some((Kind::File, stamp)),
+            Opened::Folder(folder) => Some((Kind::Folder, Stamp::of_folder(&folder)?)),
+        });
+        Ok(found.map(|(kind, stamp)| {
+            let bytes = (kind == Kind::File).then_some(stamp.len);
+            Self { kind, name: name.to_owned(), bytes, modified: shown_time(stamp.modified_s) }
+        }))
     }
 
     fn json(&self) -> serde_json::Value {

@@ -50,6 +50,7 @@ pub use spec::{Etag, FilesSpec, Symlinks, TryPath};
 use work::Work;
 
 use crate::options::ServerOptions;
+use crate::seldom::Few;
 
 /// What the routes of a worker share.
 #[derive(Default)]
@@ -67,6 +68,8 @@ pub(crate) struct Files {
     made: Rc<Made>,
     digests: Rc<Digests>,
     work: Rc<Work>,
+    /// Of requests that the system has no file for.
+    failures: Few,
 }
 
 impl Means {
@@ -86,6 +89,7 @@ impl Files {
             made: Rc::new(Made::new(spec, work.clone())),
             digests: Rc::new(Digests::new(work.clone())),
             work: work.clone(),
+            failures: Few::failures(),
         }
     }
 

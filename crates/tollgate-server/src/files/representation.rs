@@ -9,10 +9,10 @@ use std::time::{Duration, UNIX_EPOCH};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use tollgate_http::{Validators, http_date, push_field};
+use tollgate_http::{DigestAlgorithm, RequestHead, Validators, http_date, named_tags, names_tag, push_field};
 
 use super::compress::Coding;
-use super::digests::DIGESTED_BYTES_MAX;
+use super::digests::{DIGESTED_BYTES_MAX, Digests, Known};
 use super::look::Look;
 use super::media::for_type;
 use super::resource::Resource;
@@ -46,6 +46,15 @@ pub(super) struct Heads {
     pub(super) lines: Bytes,
     pub(super) lines_of_parts: Bytes,
     pub(super) lines_without_content: Bytes,
+}
+
+/// Whether a request names a tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Named {
+    Yes,
+    Not,
+    /// It names some tag, and which one this has takes a wait.
+    Maybe,
 }
 
 /// What representations of one path share.
@@ -185,9 +194,24 @@ impl Representation {
         self.heads.get()
     }
 
-    /// Makes the heads with the digest of the content.
-    pub(super) fn tell_content(&self, sha256: &[u8]) -> &Heads {
-        self.tell(tag_of_content(sha256, self.coding))
+    /// The same, made if the digest of the content is known.
+    pub(super) fn heads_by(&self, digests: &Digests) -> Option<&Heads> {
+        if let Some(heads) = self.heads() {
+            return Some(heads);
+        }
+        match digests.find(self, DigestAlgorithm::Sha256) {
+            Known::Digest(sha256) => Some(self.tell(tag_of_content(&sha256, self.coding))),
+            Known::NotYet | Known::Never => None,
+        }
+    }
+
+    /// Whether a request names its tag in a condition.
+    pub(super) fn is_named(&self, head: &RequestHead, digests: &Digests) -> Named {
+        match self.heads_by(digests) {
+            Some(heads) if names_tag(head, heads.etag()) => Named::Yes,
+            None if named_tags(head).next().is_some() => Named::Maybe,
+            Some(_) | None => Named::Not,
+        }
     }
 
     fn tell(&self, etag: String) -> &Heads {

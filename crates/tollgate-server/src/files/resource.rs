@@ -4,13 +4,14 @@
 use std::iter;
 use std::rc::Rc;
 
-use tollgate_http::{RequestHead, accepted_coding, accepts_identity, is_selective, names_tag};
+use tollgate_http::{RequestHead, accepted_coding, accepts_identity, is_selective};
 
 use super::compress::Coding;
+use super::digests::Digests;
 use super::look::Look;
 use super::made::Made;
 use super::media::content_type;
-use super::representation::{Common, Representation};
+use super::representation::{Common, Named, Representation};
 use super::root::{OpenError, Root};
 use super::source::{Content, Source};
 use super::spec::FilesSpec;
@@ -72,16 +73,22 @@ impl Resource {
     }
 
     /// The representation for a client: of codings that it likes as much, what lies beside the file goes before what is made.
-    pub(super) fn select(&self, head: &RequestHead, made: &Rc<Made>) -> Rc<Representation> {
+    pub(super) fn select(
+        &self,
+        head: &RequestHead,
+        made: &Rc<Made>,
+        digests: &Digests,
+    ) -> Rc<Representation> {
         if self.coded.is_empty() && !self.is_compressed {
             return self.plain.clone();
         }
         // What is made goes and comes: who has the plain one has what is current.
-        if self.is_compressed
-            && is_selective(head)
-            && self.plain.heads().is_some_and(|heads| names_tag(head, heads.etag()))
-            && accepts_identity(head)
-        {
+        let names = if self.is_compressed && is_selective(head) && accepts_identity(head) {
+            self.plain.is_named(head, digests)
+        } else {
+            Named::Not
+        };
+        if let Named::Yes = names {
             return self.plain.clone();
         }
         let beside: Vec<_> = self.coded.iter().filter_map(|coded| coded.coding()).collect();
@@ -89,7 +96,10 @@ impl Resource {
             && let Some(coding) = coding_to_make(head, &beside)
             && let Some(one) = made.get(&self.plain, coding)
         {
-            return one;
+            return match names {
+                Named::Maybe if !matches!(one.is_named(head, digests), Named::Yes) => self.plain.clone(),
+                _ => one,
+            };
         }
         let place = accepted_coding(head, &beside);
         place.and_then(|place| self.coded.get(place)).unwrap_or(&self.plain).clone()
@@ -125,7 +135,7 @@ fn coding_to_make(head: &RequestHead, beside: &[&'static str]) -> Option<Coding>
 /// written yet: no coding makes nothing of a content.
 ///
 /// # Errors
-/// It takes a wait; what else goes wrong there is no matter of the file.
+/// It takes a wait, or there are no descriptors: whether it is there is not known. What else goes wrong there is no matter of the file.
 fn beside_of(
     plain: &Source,
     coding: &'static str,
@@ -137,6 +147,7 @@ fn beside_of(
     match Source::open(&format!("{path}{end}"), root, Some(coding), look) {
         // One thread looks for all of them.
         Err(OpenError::Cold(_)) => Err(OpenError::Cold(path.into())),
+        Err(error) if error.is_for_want_of_descriptors() => Err(error),
         beside => {
             let beside = beside.ok().flatten().filter(|beside| beside.stamp.len > 0);
             Ok(beside.filter(|beside| beside.stamp.modified_s >= plain.stamp.modified_s))
@@ -151,7 +162,13 @@ mod tests {
     use std::task::{Context, Poll, Waker};
     use std::time::Instant;
 
+    use rustix::io::Errno;
+    use tokio::runtime::{Builder, LocalOptions};
+    use tollgate_http::{DigestAlgorithm, HeadReader, Limits};
+
     use super::super::errand::{Errand, News, Wait};
+    use super::super::spec::Etag;
+    use super::super::{Files, Means};
     use super::*;
 
     fn bring(errand: &mut Errand, news: News) {
@@ -181,5 +198,75 @@ mod tests {
 
         bring(&mut errand, News::Failed);
         assert!(errand.brought("a").is_none());
+    }
+
+    #[test]
+    fn without_descriptors_nobody_knows_what_lies_beside_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a"), "a").unwrap();
+        let spec = FilesSpec::new(folder.path().to_owned());
+        let root = Root::new(&spec);
+        let made = Made::new(&spec, Rc::default());
+        let open = |beside: OpenError| {
+            let at = Instant::now();
+            let mut brought = root.beneath(at).ok().unwrap().open_all("a", &[".br", ".zst"]);
+            brought.push(("a.gz".into(), Err(beside)));
+            let mut errand = Errand::default();
+            bring(&mut errand, News::Opened(brought));
+            let look = Look { at, wall_us: 0, errand: Some(&errand), is_patient: true };
+            Resource::open("a", &root, &spec, &made, None, look)
+        };
+        assert!(open(OpenError::Forbidden).is_ok());
+        assert!(open(OpenError::Busy(Errno::MFILE)).is_err_and(|error| error.is_for_want_of_descriptors()));
+    }
+
+    fn request(fields: &str) -> RequestHead {
+        let request = format!("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n{fields}\r\n");
+        let read = HeadReader::default().read(&mut request.as_bytes().into(), &Limits::default());
+        read.unwrap().unwrap()
+    }
+
+    #[test]
+    fn who_names_the_tag_of_the_content_gets_the_file_as_it_is_though_it_was_closed_meanwhile() {
+        let runtime =
+            Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
+        runtime.block_on(async {
+            let folder = tempfile::tempdir().unwrap();
+            fs::write(folder.path().join("a.js"), "let a = 1;\n".repeat(10_000)).unwrap();
+            let spec =
+                FilesSpec { compress: true, etag: Etag::Content, ..FilesSpec::new(folder.path().to_owned()) };
+            let files = Files::new(&spec, &Means::default());
+            let look = Look { at: Instant::now(), wall_us: i64::MAX, errand: None, is_patient: false };
+            let open = || files.resource("a.js", look).ok().flatten().unwrap();
+            let select = |resource: &Resource, digests: &Digests, fields: &str| {
+                resource.select(&request(fields), &files.made, digests)
+            };
+            let digest = async |digests: &Rc<Digests>, one: &Rc<Representation>| {
+                digests.make(one, DigestAlgorithm::Sha256).await;
+                String::from_utf8_lossy(one.heads_by(digests).unwrap().etag()).into_owned()
+            };
+
+            let first = open();
+            let tag_of_plain = digest(&files.digests, first.plain()).await;
+            while select(&first, &files.digests, "").coding().is_none() {
+                tokio::task::yield_now().await;
+            }
+            let tag_of_gzip = digest(&files.digests, &select(&first, &files.digests, "")).await;
+            assert_ne!(tag_of_plain, tag_of_gzip);
+
+            let names = |tag: &str| format!("If-None-Match: {tag}\r\n");
+            let no_digests = Rc::new(Digests::new(Rc::default()));
+            for (digests, coding_of_others) in [(&files.digests, Some("gzip")), (&no_digests, None)] {
+                files.shelf.clear();
+                let again = open();
+                assert!(again.plain().heads().is_none());
+                let coding = |fields: &str| select(&again, digests, fields).coding();
+                assert_eq!(coding(&names(&tag_of_plain)), None);
+                assert_eq!(coding(&names(&tag_of_gzip)), Some("gzip"));
+                assert_eq!(coding(&names("\"other\"")), coding_of_others);
+                assert_eq!(coding(&names("*")), Some("gzip"));
+                assert_eq!(coding("Range: bytes=0-1\r\n"), Some("gzip"));
+            }
+        });
     }
 }

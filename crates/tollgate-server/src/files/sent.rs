@@ -11,7 +11,6 @@ use bytes::Bytes;
 use tollgate_http::{Method, StatusCode};
 use tollgate_script::{CallError, HeaderLine, Outcome, Request, SentFile};
 
-use super::answer::refused;
 use super::errand::{Errand, News, Wait};
 use super::look::Look;
 use super::lookup::Found;
@@ -87,7 +86,7 @@ impl Files {
                 if let OpenError::Absent = error {
                     tracing::debug!(id = %request.id, file = sent.path, "a script sends a file that is not there");
                 }
-                Ok(Ok(refused(&error, request)))
+                Ok(Ok(self.refused(&error, request)))
             }
         }
     }

@@ -18,7 +18,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use tollgate_backend::{Client, UploadPlace};
@@ -212,7 +212,7 @@ impl Endpoint {
             cells: OwnCells::new(cells),
             throttle: None,
             complaint: Complaint::new(),
-            failures: few_failures(),
+            failures: Few::failures(),
             version: options.version,
             dev_root: options.dev.as_ref().and_then(|_| script_root(spec)),
             stream,
@@ -327,11 +327,6 @@ impl Endpoint {
         }
         reply
     }
-}
-
-/// Failures of one route that a worker tells one by one: enough to show that they differ.
-fn few_failures() -> Few {
-    Few::new(10, Duration::from_secs(1))
 }
 
 fn script_root(spec: &RouteSpec) -> Option<PathBuf> {

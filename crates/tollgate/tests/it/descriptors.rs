@@ -4,9 +4,12 @@ use std::fs;
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Instant;
+
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use crate::admin::get_until;
-use crate::client::Client;
+use crate::client::{Client, Reply};
 use crate::program::{App, BINARY, Running};
 
 /// One segment for each of some records.
@@ -91,6 +94,77 @@ fn files_that_are_kept_open_yield_to_connections() {
     assert!(flood.len() < 100, "the process had descriptors for all");
     assert_eq!(open_files(&app, &server), 0, "beside {} connections", flood.len());
     server.kill();
+}
+
+/// Asks again with so many descriptors more than a server has open, one more each time.
+fn with_few_spare(server: &Running, mut ask: impl FnMut(usize) -> Reply) -> Vec<Reply> {
+    let pid = Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap();
+    let limit = |current| {
+        let limit = Rlimit { current: Some(current), maximum: getrlimit(Resource::Nofile).maximum };
+        prlimit(Some(pid), Resource::Nofile, limit).unwrap();
+    };
+    let open = fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap().count() as u64;
+    let ask_within = |spare| {
+        limit(open + spare as u64);
+        let reply = ask(spare);
+        limit(1024);
+        reply
+    };
+    (0..10).map(ask_within).collect()
+}
+
+#[test]
+fn what_of_a_folder_cannot_be_looked_at_for_want_of_descriptors_is_not_left_out_of_its_listing() {
+    let app =
+        site("workers = 1\n[[route]]\npath = \"/shown/*\"\nfiles = { dir = \"public\", listing = true }");
+    let server = app.start();
+    let mut client = server.connect();
+    let whole = client.get("/shown/").unwrap().content;
+    assert!(whole.contains("small"), "{whole}");
+    let replies = with_few_spare(&server, |_| client.get("/shown/").unwrap());
+    assert!(replies.iter().any(|reply| reply.status == 503) && replies.iter().any(Reply::is_success));
+    for reply in replies {
+        assert!(reply.status == 503 || reply.content == whole, "{reply:?}");
+    }
+    server.kill();
+}
+
+#[test]
+fn what_lies_beside_a_file_is_not_held_to_be_absent_for_want_of_descriptors() {
+    let app = site("workers = 1");
+    (0..10).for_each(|number| app.write(&format!("public/{number}.gz"), "compressed"));
+    let server = app.start();
+    let mut client = server.connect();
+    assert!(client.get("/a/small").unwrap().is_success());
+    let mut ask = |number: usize| {
+        client.send(&format!("GET /a/{number} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n"));
+        client.reply().unwrap()
+    };
+    let replies = with_few_spare(&server, &mut ask);
+    assert!(replies.iter().any(|reply| reply.status == 503) && replies.iter().any(Reply::is_success));
+    for reply in replies.into_iter().filter(|reply| reply.status != 503).chain((0..10).map(ask)) {
+        assert_eq!((reply.status, reply.field("content-encoding")), (200, Some("gzip")), "{reply:?}");
+    }
+    server.kill();
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_again_and_again_does_not_drown_the_log() {
+    const ASKED: usize = 300;
+    let app = site("workers = 1");
+    let server = app.start();
+    let mut client = server.connect();
+    assert!(client.get("/a/small").unwrap().is_success());
+    let begun = Instant::now();
+    with_few_spare(&server, |spare| {
+        let asked = if spare == 0 { ASKED } else { 1 };
+        let last = (0..asked).map(|number| client.get(&format!("/b/{}", number % 100)).unwrap()).last();
+        last.unwrap()
+    });
+    let seconds = begun.elapsed().as_secs() as usize + 2;
+    let (_, log) = server.stop();
+    let told = log.matches("file not served").count();
+    assert!((1..=10 * seconds).contains(&told), "{told} lines in {seconds} s");
 }
 
 #[test]

@@ -24,7 +24,7 @@ use tollgate_backend::{Failure, Incoming, UploadPlace, Upstream};
 use tollgate_http::{Method, Methods, StatusCode};
 use tollgate_script::Request;
 
-use super::{Exchange, allowed_methods, few_failures};
+use super::{Exchange, allowed_methods};
 use crate::reply::{Extent, Reply};
 use crate::seldom::{Few, Seldom};
 pub(crate) use flow::{BackendFlow, Passed};
@@ -106,7 +106,7 @@ impl Proxy {
             route: route.to_owned(),
             methods,
             refusals: Seldom::new(TOLD_EACH),
-            failures: few_failures(),
+            failures: Few::failures(),
         })
     }
 

@@ -180,6 +180,16 @@ impl Slot {
         self.extend(time);
     }
 
+    /// Lets the time of a phase stand still; how much is left of it.
+    pub(super) fn stop(&self) -> Option<Duration> {
+        self.cells.due.take().map(|due| due.saturating_duration_since(self.deadlines.clock.coarse()))
+    }
+
+    /// Lets it go on, with what was left.
+    pub(super) fn go_on(&self, left: Option<Duration>) {
+        self.cells.due.set(left.and_then(|left| self.deadlines.clock.coarse().checked_add(left)));
+    }
+
     /// The same as [`Self::extend`], up to an instant.
     pub(super) fn extend_until(&self, timeout: Duration, most: Instant) {
         self.cells.due.set(self.within(timeout).into_iter().chain([most]).min());
@@ -265,6 +275,22 @@ mod tests {
         slot.set(Phase::Handling);
         slot.arm(Phase::Head, Duration::from_secs(9));
         assert!(slot.cells.due.get() > due);
+    }
+
+    #[test]
+    fn time_that_stands_still_is_not_over_and_goes_on_where_it_stood() {
+        let (clock, deadlines) = deadlines();
+        let slot = Deadlines::enter(&deadlines);
+        slot.arm(Phase::Body, Duration::ZERO);
+        let left = slot.stop();
+        let begun = clock.coarse();
+        while clock.coarse() - begun <= 2 * TICK {
+            clock.tick();
+            deadlines.sweep(Duration::ZERO);
+        }
+        assert!(!slot.is_over());
+        slot.go_on(left);
+        assert_eq!(slot.cells.due.get(), Some(clock.coarse() + TICK));
     }
 
     #[test]

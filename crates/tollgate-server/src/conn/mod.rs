@@ -55,8 +55,6 @@ use uploading::Uploading;
 
 /// Replies that wait are sent when they are this large, even if more requests are there.
 const REPLIES_BYTES_MAX: usize = 256 << 10;
-/// What a new TCP connection sends before the first acknowledgement (RFC 6928).
-const FIRST_WINDOW_BYTES: usize = 14 << 10;
 
 /// Serves one connection to its end.
 ///
@@ -179,7 +177,6 @@ impl<S: Transport> Connection<S> {
             self.answer_what_came();
             let is_followed = self.replies.is_followed();
             let is_more_there = is_followed || (self.replies.count() > 0 && self.is_full());
-            let is_under_way = is_followed || self.replies.bytes_len() > FIRST_WINDOW_BYTES;
             let asked = self.replies.last_begun();
             self.send_replies().await?;
             match self.reuse {
@@ -188,7 +185,6 @@ impl<S: Transport> Connection<S> {
                 _ if !self.queue.is_empty() => self.read_on().await?,
                 Reuse::Leave if self.was_answered_at_once(asked) => return Ok(()),
                 Reuse::Leave | Reuse::Close => return self.close().await,
-                Reuse::Last if !is_under_way => return self.close().await,
                 Reuse::Last | Reuse::Linger => return self.linger().await,
                 Reuse::Ended => return Ok(()),
             }

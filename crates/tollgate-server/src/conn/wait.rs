@@ -105,11 +105,13 @@ impl<S: Transport> Connection<S> {
         self.queue.beside(&self.worker, pin!(tokio::task::yield_now())).await;
     }
 
-    /// Moves what came of a body out of memory. The peer waits meanwhile: nothing is read.
+    /// Moves what came of a body out of memory. The peer waits meanwhile, and its time stands still: nothing is read.
     async fn spool(&mut self) {
         self.held.set(self.memory_bytes());
         let Reading::Body(body) = &mut self.reading else { return };
+        let left = self.slot.stop();
         let spooled = self.queue.beside(&self.worker, pin!(body.spool(&self.worker.spool))).await;
+        self.slot.go_on(left);
         if let Err(error) = spooled {
             tracing::warn!(peer = self.client.peer.map(tracing::field::display), "request refused: {error}");
             self.worker.cells.count_refusal(Refusal::from(&error));
@@ -213,9 +215,18 @@ impl<S: Transport> Connection<S> {
         Ok(())
     }
 
+    /// A client that was answered and has not taken all of that may be about to ask on.
+    fn end_between_requests(&mut self) -> Result<(), Gone> {
+        if self.stream.untaken_bytes().is_none_or(|bytes| bytes == 0) {
+            return Err(Gone);
+        }
+        self.reuse = Reuse::Linger;
+        Ok(())
+    }
+
     fn too_late(&mut self) -> Result<(), Gone> {
         if self.is_between_requests() {
-            return Err(Gone);
+            return self.end_between_requests();
         }
         if matches!(self.reading, Reading::Upload(_)) {
             self.upload_too_late();

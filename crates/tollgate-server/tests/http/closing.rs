@@ -3,8 +3,9 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt::Write;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::fs;
+use std::io::{self, Read, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -12,8 +13,10 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use socket2::{Domain, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::asking::PATIENCE;
 use crate::site::{Running, Site};
 
 fn site_of_all() -> Site {
@@ -165,6 +168,80 @@ impl AsyncWrite for Trickle {
         self.is_shut.set(true);
         Poll::Ready(Ok(()))
     }
+}
+
+/// A client that has room for little and takes nothing yet.
+fn connect_narrow(server: &Running) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.connect(&server.address().into()).unwrap();
+    let stream = TcpStream::from(socket);
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Waits until the server sends no more to a client but its end (`FIN_WAIT1` in proc_net_tcp(5)).
+fn until_it_ends(server: SocketAddr, client: &TcpStream) {
+    let port = client.local_addr().unwrap().port();
+    let (local, remote) = (format!(":{:04X}", server.port()), format!(":{port:04X}"));
+    let begun = Instant::now();
+    let is_ending = || {
+        let sockets = fs::read_to_string("/proc/net/tcp").unwrap();
+        sockets.lines().any(|line| {
+            let words: Vec<_> = line.split_whitespace().take(4).collect();
+            matches!(words[..], [_, own, other, "04"] if own.ends_with(&local) && other.ends_with(&remote))
+        })
+    };
+    while !is_ending() {
+        assert!(begun.elapsed() < PATIENCE);
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+const REQUEST: &[u8] = b"GET /some HTTP/1.1\r\nHost: a\r\n\r\n";
+const SOME_BYTES: usize = 6000;
+
+fn site_of_some() -> Site {
+    Site::new().handler("/some", &format!("return string.rep('x', {SOME_BYTES})"))
+}
+
+/// Reads to the end, and counts the bytes of content.
+fn content_bytes(mut client: &TcpStream) -> io::Result<usize> {
+    let mut came = Vec::new();
+    client.read_to_end(&mut came)?;
+    Ok(came
+        .split(|&byte| byte == b'\n')
+        .filter(|line| line.starts_with(b"xx"))
+        .map(|line| line.iter().filter(|&&byte| byte == b'x').count())
+        .sum())
+}
+
+#[test]
+fn replies_that_were_not_taken_yet_arrive_though_the_client_asks_once_more_than_it_may() {
+    let server = site_of_some().tune(|options| options.connection.requests_max = Some(5)).start();
+    let mut client = connect_narrow(&server);
+    for _ in 0..5 {
+        client.write_all(REQUEST).unwrap();
+    }
+    until_it_ends(server.address(), &client);
+    client.write_all(REQUEST).unwrap();
+    assert_eq!(content_bytes(&client).unwrap(), 5 * SOME_BYTES);
+}
+
+#[test]
+fn replies_that_were_not_taken_yet_arrive_though_the_client_asks_on_in_a_drain() {
+    let server = site_of_some().start();
+    let address = server.address();
+    let mut client = connect_narrow(&server);
+    client.write_all(&REQUEST.repeat(3)).unwrap();
+    // The first byte is there when all are sent.
+    client.peek(&mut [0]).unwrap();
+    let drained = thread::spawn(move || drop(server.drain()));
+    until_it_ends(address, &client);
+    client.write_all(REQUEST).unwrap();
+    assert_eq!(content_bytes(&client).unwrap(), 3 * SOME_BYTES);
+    drained.join().unwrap();
 }
 
 #[test]

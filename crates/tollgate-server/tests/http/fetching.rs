@@ -66,6 +66,7 @@ fn a_request_is_what_the_options_say() {
     };
     let (line, _, content) = sent("{ path = '/a b?c=1', query = { d = { 'x y', 2 }, e = true } }");
     assert_eq!((line.as_str(), content.as_str()), ("GET /a%20b?c=1&d=x%20y&d=2&e=true HTTP/1.1", ""));
+    assert_eq!(sent("{ path = '/a?b', query = {} }").0, "GET /a?b HTTP/1.1");
     let (line, head, content) = sent("{ json = { a = 1 } }");
     assert_eq!((line.as_str(), content.as_str()), ("POST / HTTP/1.1", "{\"a\":1}"));
     assert_eq!(
@@ -97,6 +98,10 @@ fn what_is_wrong_in_a_call_is_an_error_that_says_so() {
         ("tollgate.fetch('app', { headers = { ['a b'] = 'c' } })", "allowed is a token"),
         ("tollgate.fetch('app', { headers = { a = 'c\\r\\nd: e' } })", "has a control"),
         ("tollgate.fetch('app', { headers = { ['Content-Length'] = '1' } })", "written by the server"),
+        ("tollgate.fetch('app', { headers = { Expect = '100-continue' } })", "written by the server"),
+        ("tollgate.fetch('app', { headers = { ['Content-Type'] = { 'a/b', 'c/d' } } })", "is there twice"),
+        ("tollgate.fetch('app', { headers = { Host = { 'a', 'b' } } })", "is there twice"),
+        ("tollgate.fetch('app', { headers = { host = 'a', Host = 'b' } })", "is there twice"),
         ("tollgate.fetch('app', { headers = { Host = 'a b/c' } })", "allowed is a host, and a port"),
         ("tollgate.fetch('app', { headers = { Host = 'a, b' } })", "allowed is a host"),
         ("tollgate.fetch('app', { headers = { hoST = 'user@x/p?q' } })", "\"hoST\" is \"user@x/p?q\""),

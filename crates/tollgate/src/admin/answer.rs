@@ -86,9 +86,10 @@ impl Answers {
         answer.write(head.method() == Method::Head)
     }
 
-    /// The bytes of the answer to what is no request.
-    pub(super) fn refuse(&self, error: &RequestError) -> Vec<u8> {
-        Answer::text(error.status(), format!("{}\n", error.client_text())).write(false)
+    /// The bytes of the answer to what is no request, though it may begin as HEAD does: then without content (RFC 9110 section 9.3.2).
+    pub(super) fn refuse(&self, error: &RequestError, input: &[u8]) -> Vec<u8> {
+        let answer = Answer::text(error.status(), format!("{}\n", error.client_text()));
+        answer.write(input.starts_with(b"HEAD "))
     }
 
     fn find(&self, head: &RequestHead) -> Answer {

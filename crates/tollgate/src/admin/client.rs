@@ -93,7 +93,7 @@ impl Client {
         let answer = match reader.read(input, &limits) {
             Ok(None) => return Ok(()),
             Ok(Some(head)) => answers.answer(&head),
-            Err(error) => answers.refuse(&error),
+            Err(error) => answers.refuse(&error, input),
         };
         self.state = State::Answering { answer, sent: 0 };
         self.deadline = Instant::now() + ANSWER_TIMEOUT;

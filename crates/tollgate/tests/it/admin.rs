@@ -101,6 +101,7 @@ fn nothing_is_changed_and_pages_of_others_are_not_answered() {
     check("OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", 405);
     check("GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n", 404);
     assert_eq!(check("HEAD /status HTTP/1.1\r\nHost: localhost\r\n\r\n", 200).content, "");
+    assert_eq!(check("HEAD /status HTTP/1.1\r\n\r\n", 400).content, "");
     // DNS rebinding: the name of the page is not ours.
     check("GET /status HTTP/1.1\r\nHost: evil.example:9080\r\n\r\n", 421);
     check("GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421);

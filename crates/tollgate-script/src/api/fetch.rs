@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mlua::{Function, Lua, MultiValue, Table, Value};
-use tollgate_http::{Method, is_authority, is_field_name, is_field_value, is_framing_field};
+use tollgate_http::{Method, is_authority, is_field_name, is_field_value, is_framing_field, is_single_field};
 
 use super::arguments::{bytes_of, options, text, unfit};
 use super::json::{self, Encoder, Scratch};
@@ -155,8 +155,11 @@ impl Tools {
         };
         if !query.is_nil() {
             let query = url::build_query(lua, query, &self.budget)?;
-            target.push(if target.contains('?') { '&' } else { '?' });
-            target.push_str(&query.to_string_lossy());
+            let query = query.to_string_lossy();
+            if !query.is_empty() {
+                target.push(if target.contains('?') { '&' } else { '?' });
+                target.push_str(&query);
+            }
         }
         Ok(target)
     }
@@ -173,10 +176,14 @@ impl Tools {
                     match value {
                         Value::Table(list) => {
                             for index in 1..=list.raw_len() {
-                                fields.push((name.clone(), header_value(lua, &name, &list.raw_get(index)?)?));
+                                push_given(
+                                    &mut fields,
+                                    &name,
+                                    header_value(lua, &name, &list.raw_get(index)?)?,
+                                )?;
                             }
                         }
-                        value => fields.push((name.clone(), header_value(lua, &name, &value)?)),
+                        value => push_given(&mut fields, &name, header_value(lua, &name, &value)?)?,
                     }
                 }
             }
@@ -323,10 +330,21 @@ fn header_name(name: &Value) -> mlua::Result<String> {
             "header \"{name}\": allowed is a token (RFC 9110 section 5.6.2)"
         )));
     }
-    if is_framing_field(&name) {
+    // The content of a fetch goes with its head: nothing is to be expected first.
+    if is_framing_field(&name) || name.eq_ignore_ascii_case("expect") {
         return Err(mlua::Error::runtime(format!("header \"{name}\" is written by the server")));
     }
     Ok(name)
+}
+
+fn push_given(fields: &mut Vec<(String, Bytes)>, name: &str, value: Bytes) -> mlua::Result<()> {
+    let is_single = is_single_field(name) || name.eq_ignore_ascii_case("host");
+    if is_single && fields.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+        let text = format!("header \"{name}\" is there twice: a request has it once (RFC 9110 section 5.3)");
+        return Err(mlua::Error::runtime(text));
+    }
+    fields.push((name.to_owned(), value));
+    Ok(())
 }
 
 fn header_value(lua: &Lua, name: &str, value: &Value) -> mlua::Result<Bytes> {

@@ -99,7 +99,7 @@ impl Line {
 /// Writes the lines, a sum for each stream and the verdict; returns whether all is accounted for.
 fn write_lines(lines: &[Line], out: &mut dyn Write) -> std::io::Result<bool> {
     if lines.is_empty() {
-        writeln!(out, "exact: nothing was recorded yet")?;
+        writeln!(out, "exact: nothing is recorded for it yet")?;
         return Ok(true);
     }
     let mut sums: BTreeMap<&str, Line> = BTreeMap::new();
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn nothing_is_exact() {
-        check(&[], (true, "exact: nothing was recorded yet\n"));
+        check(&[], (true, "exact: nothing is recorded for it yet\n"));
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl Listener {
                 Ok(bound) => Ok(bound),
                 Err(error) => {
                     let path = path.display();
-                    tracing::warn!(%error, %path, "no admin listener: [admin] listen names another place");
+                    tracing::warn!(%error, %path, "no admin listener at its default place: name another one by listen in [admin]");
                     return Ok(None);
                 }
             },

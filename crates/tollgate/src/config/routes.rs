@@ -121,9 +121,6 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     let limits = route_limits(&mut section);
     let before = scripts_beside(&mut section, "before", defaults.folder);
     let after = scripts_beside(&mut section, "after", defaults.folder);
-    if let (Some(HandlerSpec::Files(_)), Some(methods), []) = (&handler, methods, &*before) {
-        check_reads(&section, methods);
-    }
     if matches!(handler, Some(HandlerSpec::Collect)) && !after.is_empty() {
         section.fault_of("after", "after in [[route]] stands beside collect, allowed with script, files and reply: what collect replies comes of its records");
     }
@@ -132,6 +129,8 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
         if is_scripted { access(&mut section, &defaults.reachable) } else { ScriptAccess::default() };
     if path.as_ref().is_some_and(|path| path.value == RouteSpec::ASTERISK) {
         check_asterisk(&section, methods, handler.as_ref());
+    } else if let (Some(handler), Some(methods), []) = (&handler, methods, &*before) {
+        check_methods(&section, methods, handler);
     }
     if defaults.is_app {
         check_app_route(&section, path.as_ref());
@@ -164,11 +163,15 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
 }
 
 /// A file answers who reads it, and nobody else unless a script does before it comes to that.
-fn check_reads(section: &Section<'_>, methods: Methods) {
-    if methods.iter().any(|method| !matches!(method, Method::Get | Method::Head)) {
-        let text = format!(
-            "methods in [[route]] are {methods}, allowed with files are GET and HEAD, and others with before"
-        );
+fn check_methods(section: &Section<'_>, methods: Methods, handler: &HandlerSpec) {
+    let (own, allowed) = match handler {
+        HandlerSpec::Files(_) => (&[Method::Get, Method::Head][..], "files are GET and HEAD"),
+        HandlerSpec::Collect => (&[Method::Post][..], "collect is POST"),
+        HandlerSpec::Script { .. } | HandlerSpec::Proxy(_) | HandlerSpec::Reply { .. } => return,
+    };
+    if methods.iter().any(|method| !own.contains(&method)) {
+        let text =
+            format!("methods in [[route]] are {methods}, allowed with {allowed}, and others with before");
         section.fault_of("methods", text);
     }
 }

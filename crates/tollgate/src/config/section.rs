@@ -392,7 +392,9 @@ impl<'a> Section<'a> {
     }
 
     fn take(&mut self, key: &'static str) -> Option<Entry<'a>> {
-        self.known.push(key);
+        if !self.known.contains(&key) {
+            self.known.push(key);
+        }
         self.entries.iter().find(|entry| entry.key == key).cloned()
     }
 

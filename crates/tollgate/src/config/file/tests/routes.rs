@@ -202,6 +202,12 @@ fn faults_of_files_are_told() {
         ],
     );
     check(
+        "[stream.s]\ncolumns = [{ name = \"a\", type = \"text\", from = \"record.a\" }]\n[[route]]\npath = \"/c\"\nstream = \"s\"\ncollect = true\nmethods = [\"GET\", \"POST\"]\n",
+        &[
+            "t.toml:7:11: methods in [[route]] are GET, POST, allowed with collect is POST, and others with before",
+        ],
+    );
+    check(
         &route("/*", "true"),
         &["t.toml:3:9: files in [[route]] is true, allowed is a folder, or a table { dir = \"...\", ... }"],
     );

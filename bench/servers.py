@@ -58,6 +58,8 @@ class Server:
 
     def start(self):
         self.prepare()
+        if self.answers():
+            raise RuntimeError(f"{self.name}: another server answers on port {self.port}")
         log = open(self.folder / "output.txt", "wb")
         command = ["taskset", "-c", SERVER_CORE, *self.command()]
         self.process = subprocess.Popen(

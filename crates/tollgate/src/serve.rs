@@ -185,7 +185,9 @@ fn listen_for_signals(teller: Sender<Event>) -> anyhow::Result<()> {
                 SIGHUP => Event::Reload(None),
                 // Whoever asks twice means it.
                 _ if is_stopping => {
-                    note("stopped at once: requests in flight are lost, what was acknowledged is not");
+                    note(
+                        "stopped at once: requests in flight are lost, what was acknowledged as written or synced is not",
+                    );
                     tracing_lines::finish();
                     process::exit(1);
                 }

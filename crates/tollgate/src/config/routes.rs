@@ -179,10 +179,11 @@ fn check_methods(section: &Section<'_>, methods: Methods, handler: &HandlerSpec)
 /// The path `*` is that of `OPTIONS *`.
 fn check_asterisk(section: &Section<'_>, methods: Option<Methods>, handler: Option<&HandlerSpec>) {
     let options = Methods::from_iter([Method::Options]);
-    if let Some(methods) = methods.filter(|methods| *methods != options) {
-        section.fault(format!(
-            "methods of path \"*\" are {methods}, allowed is OPTIONS: it is the server itself"
-        ));
+    if let Some(methods) = methods.filter(|methods| ![Methods::EMPTY, options].contains(methods)) {
+        section.fault_of(
+            "methods",
+            format!("methods of path \"*\" are {methods}, allowed is OPTIONS: it is the server itself"),
+        );
     }
     let name = match handler {
         Some(HandlerSpec::Collect) => "collect",

@@ -126,9 +126,13 @@ fn the_server_itself_is_for_options_alone() {
             "{SCORES}[[route]]\npath = \"*\"\ncollect = true\nstream = \"scores\"\nmethods = [\"GET\"]\n"
         ),
         &[
-            "t.toml:3:1: methods of path \"*\" are GET, allowed is OPTIONS: it is the server itself",
             "t.toml:3:1: path \"*\" has collect, allowed are script and reply: it is for OPTIONS alone",
+            "t.toml:7:11: methods of path \"*\" are GET, allowed is OPTIONS: it is the server itself",
         ],
+    );
+    check(
+        "[[route]]\npath = \"*\"\nreply = {}\nmethods = [\"FOO\"]\n",
+        &["t.toml:4:12: unknown method \"FOO\", allowed: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS"],
     );
     check(
         "[[route]]\npath = \"*\"\nreply = {}\n[[route]]\npath = \"*\"\nscript = \"a.luau\"\n",

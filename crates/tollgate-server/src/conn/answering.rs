@@ -142,7 +142,7 @@ impl<S: Transport> Connection<S> {
             let has_content = arrived.head.framing().has_content();
             self.reuse = self.reuse.ending(if has_content { Reuse::Close } else { Reuse::Leave });
         } else if self.limits().requests_max.is_some_and(|max| self.requests >= max) {
-            self.reuse = self.reuse.ending(Reuse::Last);
+            self.reuse = self.reuse.ending(Reuse::Linger);
         }
         if !self.replies_without_handler(&arrived, form) {
             self.enter(arrived, body, form);
@@ -238,7 +238,7 @@ impl<S: Transport> Connection<S> {
             self.leave_upload();
         }
         if is_last_at_hand && self.reuse == Reuse::Open && self.worker.deadlines.is_draining() {
-            self.reuse = Reuse::Last;
+            self.reuse = Reuse::Linger;
         }
         let connection = match form.version {
             _ if is_last_at_hand && self.reuse != Reuse::Open => Some(ConnectionOption::Close),

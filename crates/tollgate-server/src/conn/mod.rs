@@ -128,9 +128,7 @@ enum Reuse {
     Leave,
     /// It ends: the peer asked for that, and sends nothing more, but for a line end behind its content, as some do.
     Close,
-    /// It ends: at a limit, or because the server does. The peer may be sending its next request.
-    Last,
-    /// It ends although the peer may still be sending.
+    /// It ends although the peer may still be sending, or about to: at a limit, because the server does, or by a refusal.
     Linger,
     /// It ends: the peer said that it sends no more.
     Ended,
@@ -185,7 +183,7 @@ impl<S: Transport> Connection<S> {
                 _ if !self.queue.is_empty() => self.read_on().await?,
                 Reuse::Leave if self.was_answered_at_once(asked) => return Ok(()),
                 Reuse::Leave | Reuse::Close => return self.close().await,
-                Reuse::Last | Reuse::Linger => return self.linger().await,
+                Reuse::Linger => return self.linger().await,
                 Reuse::Ended => return Ok(()),
             }
         }

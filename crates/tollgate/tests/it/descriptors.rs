@@ -6,8 +6,6 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
-
 use crate::admin::get_until;
 use crate::client::{Client, Reply};
 use crate::program::{App, BINARY, Running};
@@ -98,16 +96,11 @@ fn files_that_are_kept_open_yield_to_connections() {
 
 /// Asks again with so many descriptors more than a server has open, one more each time.
 fn with_few_spare(server: &Running, mut ask: impl FnMut(usize) -> Reply) -> Vec<Reply> {
-    let pid = Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap();
-    let limit = |current| {
-        let limit = Rlimit { current: Some(current), maximum: getrlimit(Resource::Nofile).maximum };
-        prlimit(Some(pid), Resource::Nofile, limit).unwrap();
-    };
     let open = fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap().count() as u64;
     let ask_within = |spare| {
-        limit(open + spare as u64);
+        server.limit_descriptors(open + spare as u64);
         let reply = ask(spare);
-        limit(1024);
+        server.limit_descriptors(1024);
         reply
     };
     (0..10).map(ask_within).collect()

@@ -7,8 +7,6 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
-
 use crate::client::{Client, get};
 use crate::program::{App, BINARY, Running, eventually};
 
@@ -134,12 +132,7 @@ fn without_any_descriptor_accepting_costs_no_processor_and_goes_on_later() {
     let app = App::new(&format!("workers = 1\n{ROUTE}"), &[]);
     let server = app.start();
     assert!(is_served(&mut connect(&server)));
-    let pid = Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap();
-    let limit = |current| {
-        let limit = Rlimit { current: Some(current), maximum: getrlimit(Resource::Nofile).maximum };
-        prlimit(Some(pid), Resource::Nofile, limit).unwrap();
-    };
-    limit(0);
+    server.limit_descriptors(0);
     let mut waiting = connect(&server);
     let span = Duration::from_secs(2);
     let used = processor_time(&server);
@@ -149,7 +142,7 @@ fn without_any_descriptor_accepting_costs_no_processor_and_goes_on_later() {
     assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
     let used = processor_time(&server) - used;
     assert!(used < span / 5, "{used:?} of {span:?}");
-    limit(1024);
+    server.limit_descriptors(1024);
     eventually("a connection is served again", || is_served(&mut connect(&server)).then_some(()));
     eventually("that is told", || server.has_logged("connections are accepted again").then_some(()));
     let (status, log) = server.stop();

@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rusqlite::types::FromSql;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use tempfile::TempDir;
 
 use crate::client::Client;
@@ -322,6 +322,13 @@ impl Running {
 
     pub(crate) fn connect(&self) -> Client {
         Client::connect(self.address)
+    }
+
+    /// From now on it may have so many descriptors; those that it has stay.
+    pub(crate) fn limit_descriptors(&self, count: u64) {
+        let pid = Pid::from_raw(i32::try_from(self.id()).unwrap()).unwrap();
+        let limit = Rlimit { current: Some(count), maximum: getrlimit(Resource::Nofile).maximum };
+        prlimit(Some(pid), Resource::Nofile, limit).unwrap();
     }
 
     /// Whether it logged that already.

@@ -23,12 +23,12 @@ pub enum HostError {
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file, or the root, cannot be read.
-    #[error("script {} cannot be read", file.display())]
+    #[error("script {} cannot be read: {reason}", file.display())]
     Read {
         /// The file or folder.
         file: PathBuf,
         /// What the operating system said.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The file is larger than a script may be.
     #[error("script {} exceeds limit: {bytes} bytes, limit {limit} bytes", file.display())]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use mlua::{Function, Table, Value};
 use tollgate_http::{Method, Methods};
 
-use crate::api::Database;
+use crate::api::{Database, kind};
 use crate::call::Call;
 use crate::error::shown;
 use crate::host::Vm;
@@ -147,7 +147,7 @@ impl Shape {
                 Err("returned nothing: return a function, or a table of functions by method".to_owned())
             }
             other => {
-                let found = other.type_name();
+                let found = kind(other);
                 Err(format!("returned a {found}: allowed are a function, a table of functions by method"))
             }
         }
@@ -165,7 +165,7 @@ impl Shape {
 
 fn method_function(key: &Value, value: &Value) -> Result<(Method, Function), String> {
     let Value::String(name) = key else {
-        return Err(format!("returned a table with a key of type {}: allowed are methods", key.type_name()));
+        return Err(format!("returned a table with a key of type {}: allowed are methods", kind(key)));
     };
     let name = name.as_bytes();
     let Some(method) = Method::from_bytes(&name) else {
@@ -179,8 +179,6 @@ fn method_function(key: &Value, value: &Value) -> Result<(Method, Function), Str
     };
     match value {
         Value::Function(function) => Ok((method, function.clone())),
-        other => {
-            Err(format!("returned a table with {method} = a {}: allowed is a function", other.type_name()))
-        }
+        other => Err(format!("returned a table with {method} = a {}: allowed is a function", kind(other))),
     }
 }

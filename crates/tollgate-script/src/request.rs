@@ -22,7 +22,9 @@ use bytes::Bytes;
 use mlua::{Function, Lua, LuaString, Table, Value, Variadic};
 use tollgate_http::{RequestHead, cookie_pairs, query_pairs};
 
-use crate::api::{Emissions, Emitted, Marks, check_memory, json, string_within, unlimited, watched, xml};
+use crate::api::{
+    Emissions, Emitted, Marks, check_memory, json, kind, string_within, unlimited, watched, xml,
+};
 use crate::body::Body;
 use crate::budget::Budget;
 use crate::error::shown;
@@ -244,7 +246,7 @@ impl Fields for RequestFields {
 fn refuse(lua: &Lua, active: &ActiveCell, req: &Table, key: &Value) -> mlua::Result<Table> {
     with_active(active, req, |active| {
         let Value::String(name) = key else {
-            return Err(mlua::Error::runtime(format!("req has no field of type {}", key.type_name())));
+            return Err(mlua::Error::runtime(format!("req has no field of type {}", kind(key))));
         };
         if *name == CONTEXT {
             return active.request.context.table(lua);

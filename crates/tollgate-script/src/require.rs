@@ -66,13 +66,13 @@ impl Loader {
         let resolved = modules
             .disk
             .canonical(root)
-            .map_err(|source| LoadError::Read { file: root.to_path_buf(), source })?;
+            .map_err(|reason| LoadError::Read { file: root.to_path_buf(), reason })?;
         Ok(Self { root: Rc::from(resolved), modules: Rc::clone(modules) })
     }
 
     /// Resolves `file` and reads it.
     pub(crate) fn read(&self, file: &Path) -> Result<Source, LoadError> {
-        let failed = |source| LoadError::Read { file: file.to_path_buf(), source };
+        let failed = |reason| LoadError::Read { file: file.to_path_buf(), reason };
         let disk = &self.modules.disk;
         let path = disk.canonical(file).map_err(failed)?;
         if !path.starts_with(&self.root) {

@@ -2,6 +2,7 @@
 
 use mlua::{Lua, Table, Value};
 
+use super::kind;
 use crate::error::shown;
 use crate::nearest::hint;
 
@@ -14,7 +15,7 @@ pub(super) fn close(lua: &Lua, path: &'static str, table: &Table) -> mlua::Resul
     let names = names.collect::<mlua::Result<Vec<_>>>()?;
     let refuse = lua.create_function(move |_, (_, key): (Value, Value)| -> mlua::Result<()> {
         let Value::String(name) = key else {
-            return Err(mlua::Error::runtime(format!("{path} has no field of type {}", key.type_name())));
+            return Err(mlua::Error::runtime(format!("{path} has no field of type {}", kind(&key))));
         };
         let name = shown(&name.as_bytes());
         let hint = hint(&name, names.iter().map(String::as_str));
@@ -109,7 +110,7 @@ pub(crate) fn options<const N: usize>(
         let (key, value) = pair?;
         let name = match &key {
             Value::String(name) => shown(&name.as_bytes()),
-            other => format!("of type {}", other.type_name()),
+            other => format!("of type {}", kind(other)),
         };
         let Some(index) = names.iter().position(|known| **known == name) else {
             let (hint, allowed) = (hint(&name, names), names.join(", "));
@@ -125,7 +126,7 @@ pub(crate) fn options<const N: usize>(
 /// Says that a value is of the wrong type.
 #[cold]
 pub(crate) fn unfit(what: &str, found: &Value, allowed: &str) -> mlua::Error {
-    let found = found.type_name();
+    let found = kind(found);
     let verb = if allowed.contains(", ") { "are" } else { "is" };
     mlua::Error::runtime(format!("{what} is a {found}: allowed {verb} {allowed}"))
 }

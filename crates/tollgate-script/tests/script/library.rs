@@ -223,7 +223,7 @@ fn names_that_are_not_there_are_errors_with_the_nearest_one() {
     check("tollgate.url.parsequery('x')", "did you mean \"parse_query\"?");
     check("tollgate.uuid.v5()", "did you mean \"v");
     check("tollgate.time.now()", "tollgate.time has no field \"now\"");
-    check("tollgate.crypto[1]", "no field of type");
+    check("tollgate.crypto[1]", "no field of type number");
     for table in ["crypto", "base64", "hex", "url", "uuid", "time", "shared", "cookie", "json", "log"] {
         check(&format!("rawset(tollgate.{table}, 'x', 1)"), "readonly");
         check(&format!("setmetatable(tollgate.{table}, nil)"), "");

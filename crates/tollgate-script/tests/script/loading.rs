@@ -32,11 +32,11 @@ fn a_chunk_that_returns_no_handler_is_refused() {
         );
     };
     check("", "returned nothing");
-    check("return 5", "integer");
+    check("return 5", "returned a number");
     check("return {}", "without a method");
     check("return { Get = print }", "did you mean \"GET\"?");
-    check("return { GET = 1 }", "GET = a");
-    check("return { print }", "key of type");
+    check("return { GET = 1 }", "GET = a number");
+    check("return { print }", "key of type number");
 }
 
 #[test]
@@ -58,6 +58,10 @@ fn syntax_errors_and_failures_name_file_and_line() {
     let error =
         app.host.load(&app.root().join("none.luau"), app.root(), &RecordFields::default()).err().unwrap();
     assert!(matches!(error, LoadError::Read { .. }));
+    assert!(
+        error.to_string().ends_with("none.luau cannot be read: No such file or directory (os error 2)"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn unknown_fields_of_req_are_errors_with_the_nearest_name() {
     check("return req.qeury", "did you mean \"query\"?");
     check("return req.qeury", "main.luau:2");
     check("return req.zzz", "no field \"zzz\"");
-    check("return req[1]", "no field of type");
+    check("return req[1]", "no field of type number");
     check("req.user = 1", "readonly");
     check("req.query.x = 1", "readonly");
     check("return req:all('header', 'x')", "did you mean \"headers\"?");

@@ -24,6 +24,16 @@ pub fn script_faults(options: &ServerOptions) -> Vec<SourceFault> {
     faults
 }
 
+/// The methods that a route takes, its script asked where the route does not say. None: any, or the script cannot be asked.
+pub fn methods_of(options: &ServerOptions, route: &RouteSpec) -> Option<Methods> {
+    let HandlerSpec::Script { file, root } = &route.handler else { return route.known_methods() };
+    route.known_methods().or_else(|| {
+        let hosts = Hosts::new(options).ok()?;
+        let handler = hosts.of(route).load(file, root, &RecordFields::default()).ok()?;
+        handler.methods().map(RouteSpec::with_head)
+    })
+}
+
 fn check(route: &RouteSpec, host: &Host) -> Option<SourceFault> {
     for script in route.before.iter().chain(&route.after) {
         if let Err(error) = host.load(&script.file, &script.root, &RecordFields::default()) {

@@ -57,7 +57,7 @@ mod upload;
 mod worker;
 
 pub use app::{AppSpec, Sources};
-pub use check::{check_scripts, script_faults};
+pub use check::{check_scripts, methods_of, script_faults};
 pub use dev::{Dev, SourceFault};
 pub use error::StartError;
 pub use handler::{COLLECT_BODY_BYTES_MAX, HostSent, ItemKey, ItemReader, ProxySpec};

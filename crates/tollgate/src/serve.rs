@@ -1,5 +1,6 @@
 //! `tollgate serve`: wires log, loader and workers, waits for a signal, reloads meanwhile, and takes them down in the opposite order.
 
+mod announce;
 mod ending;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -16,7 +17,7 @@ use signal_hook::iterator::Signals;
 use tollgate_log::{
     DiskStorage, Log, LogEvent, QueueState, RecoveryReport, RoomState, Space, Storage, join_chain,
 };
-use tollgate_server::{BoundAddress, HandlerSpec, Listeners, RouteSpec, Server, StreamSpec, check_scripts};
+use tollgate_server::{Listeners, Server, StreamSpec, check_scripts};
 
 use crate::admin::AdminServer;
 use crate::board::Board;
@@ -26,11 +27,12 @@ use crate::control::{Asker, Control, Reloaded};
 use crate::dev;
 use crate::notify::Notifier;
 use crate::observe::{Observer, Watcher};
-use crate::print::{note, to_stdout};
+use crate::print::note;
 use crate::reload::Present;
 use crate::sinks::{Sinks, unfit_streams};
 use crate::tracing_lines;
 use crate::watch::Watched;
+use announce::announce;
 use ending::{delay_drain, refuse_from_now_on, wait_failed};
 
 /// How long the loader may take for the rest of the log when the server stops; what is left is the next run's.
@@ -387,56 +389,4 @@ fn reload(present: &mut Present, server: &Server, log: &Log, sinks: &mut Sinks, 
     told.observer.show(sinks.watches());
     told.notifier.ready();
     reloaded
-}
-
-fn announce(
-    config: &Config,
-    addresses: &[BoundAddress],
-    admin: Option<&AdminServer>,
-) -> anyhow::Result<ExitCode> {
-    let url = addresses.iter().find(|address| address.tcp().is_some()).map(ToString::to_string);
-    let example = config.server.routes.iter().find(|route| route.stream.is_some());
-    let is_sqlite = config.sinks.first().is_some_and(|sink| sink.sqlite().is_some());
-    to_stdout(|out| {
-        for address in addresses {
-            writeln!(out, "serving {address}  ({})", config.source.display())?;
-        }
-        if let Some(line) = example.and_then(|route| try_line(route, url.as_deref()?)) {
-            writeln!(out, "  try     {line}")?;
-        }
-        if is_sqlite && let Some(stream) = example.and_then(|route| config.server.streams.get(route.stream?))
-        {
-            let (program, source) = (program(), config.source.display());
-            let (statement, rows) = ("SELECT * FROM", &stream.name);
-            writeln!(out, "  rows    {program} sql --config {source} \"{statement} {rows} LIMIT 10\"")?;
-        }
-        if let Some(admin) = admin {
-            writeln!(out, "  admin   {}", admin.bound())?;
-        }
-        writeln!(out, "  stop    Ctrl-C")?;
-        Ok(ExitCode::SUCCESS)
-    })
-}
-
-/// A command that reaches a route.
-fn try_line(route: &RouteSpec, url: &str) -> Option<String> {
-    if route.host.is_some() || route.path == RouteSpec::ASTERISK {
-        return None;
-    }
-    let segments = route.path.split('/').map(|segment| if segment.starts_with('{') { "1" } else { segment });
-    let path = segments.collect::<Vec<_>>().join("/").replace('*', "");
-    Some(match route.handler {
-        HandlerSpec::Collect => format!("curl -d '{{}}' {url}{path}"),
-        HandlerSpec::Script { .. }
-        | HandlerSpec::Files(_)
-        | HandlerSpec::Proxy(_)
-        | HandlerSpec::Reply { .. } => {
-            format!("curl {url}{path}")
-        }
-    })
-}
-
-/// How this program was called.
-fn program() -> String {
-    std::env::args().next().unwrap_or_else(|| "tollgate".to_owned())
 }

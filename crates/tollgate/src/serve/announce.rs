@@ -1,0 +1,103 @@
+//! What a start says on stdout: where it serves, and two lines to copy.
+
+use std::process::ExitCode;
+
+use tollgate_server::{BoundAddress, Method, RouteSpec, methods_of};
+
+use crate::admin::AdminServer;
+use crate::config::Config;
+use crate::print::to_stdout;
+
+pub(super) fn announce(
+    config: &Config,
+    addresses: &[BoundAddress],
+    admin: Option<&AdminServer>,
+) -> anyhow::Result<ExitCode> {
+    let url = addresses.iter().find(|address| address.tcp().is_some()).map(ToString::to_string);
+    let example = example(&config.server.routes);
+    let is_sqlite = config.sinks.first().is_some_and(|sink| sink.sqlite().is_some());
+    to_stdout(|out| {
+        for address in addresses {
+            writeln!(out, "serving {address}  ({})", config.source.display())?;
+        }
+        if let Some(line) = example.and_then(|route| try_line(config, route, url.as_deref()?)) {
+            writeln!(out, "  try     {line}")?;
+        }
+        if is_sqlite && let Some(stream) = example.and_then(|route| config.server.streams.get(route.stream?))
+        {
+            let (program, source) = (program(), config.source.display());
+            let (statement, rows) = ("SELECT * FROM", &stream.name);
+            writeln!(out, "  rows    {program} sql --config {source} \"{statement} {rows} LIMIT 10\"")?;
+        }
+        if let Some(admin) = admin {
+            writeln!(out, "  admin   {}", admin.bound())?;
+        }
+        writeln!(out, "  stop    Ctrl-C")?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// The route that shows best what is recorded: one whose path leaves nothing open, if there is such.
+fn example(routes: &[RouteSpec]) -> Option<&RouteSpec> {
+    let recorded = || routes.iter().filter(|route| route.stream.is_some());
+    recorded().find(|route| !route.path.contains(['{', '*'])).or_else(|| recorded().next())
+}
+
+/// A command that reaches a route by a method that it takes.
+fn try_line(config: &Config, route: &RouteSpec, url: &str) -> Option<String> {
+    if route.host.is_some() || route.path == RouteSpec::ASTERISK {
+        return None;
+    }
+    let segments = route.path.split('/').map(|segment| if segment.starts_with('{') { "1" } else { segment });
+    let path = segments.collect::<Vec<_>>().join("/").replace('*', "");
+    let methods = methods_of(&config.server, route);
+    let takes = |method| methods.is_none_or(|methods| methods.contains(method));
+    if takes(Method::Get) {
+        return Some(format!("curl {url}{path}"));
+    }
+    let method = methods?.iter().next()?;
+    Some(match method {
+        Method::Post => format!("curl -d '{{}}' {url}{path}"),
+        method => format!("curl -X {method} -d '{{}}' {url}{path}"),
+    })
+}
+
+/// How this program was called.
+fn program() -> String {
+    std::env::args().next().unwrap_or_else(|| "tollgate".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_start_names_a_command_that_the_route_takes() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("any.luau"), "return function() return 200 end").unwrap();
+        fs::write(dir.path().join("put.luau"), "return { PUT = function() return 200 end }").unwrap();
+        let line = |routes: &[&str]| {
+            let file = dir.path().join("t.toml");
+            let stream = "[stream.s]\ncolumns = [{ name = \"n\", type = \"int\" }]\n";
+            let routes: String =
+                routes.iter().map(|route| format!("[[route]]\nstream = \"s\"\n{route}\n")).collect();
+            fs::write(&file, format!("{stream}{routes}")).unwrap();
+            let config = Config::load(&file).unwrap();
+            try_line(&config, example(&config.server.routes)?, "http://h")
+        };
+        let check = |routes: &[&str], expected: &str| assert_eq!(line(routes).as_deref(), Some(expected));
+        let any = "path = \"/any\"\nscript = \"any.luau\"";
+        let part = "path = \"/of/{x}\"\nscript = \"any.luau\"";
+        let put = "path = \"/put\"\nscript = \"put.luau\"";
+        let collect = "path = \"/c\"\ncollect = true";
+        check(&[any], "curl http://h/any");
+        check(&[part, any], "curl http://h/any");
+        check(&[part], "curl http://h/of/1");
+        check(&[put, any], "curl -X PUT -d '{}' http://h/put");
+        check(&[collect], "curl -d '{}' http://h/c");
+        check(&[&format!("{any}\nmethods = [\"POST\"]")], "curl -d '{}' http://h/any");
+        assert_eq!(line(&[&format!("{any}\nhost = \"h\"")]), None);
+    }
+}

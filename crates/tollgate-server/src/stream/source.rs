@@ -1,5 +1,6 @@
 //! Where the value of a column comes from.
 
+use tollgate_http::is_field_name;
 use tollgate_log::{ColumnOrigin, ColumnType};
 
 /// Where the value of a column comes from.
@@ -224,6 +225,25 @@ impl Source {
             | (Self::Record | Self::Body, Self::RecordField(_))
             | (Self::Body, Self::Record) => true,
             (one, other) => one == other,
+        }
+    }
+
+    /// Why no request ever carries it; none if one may.
+    pub fn problem(&self) -> Option<String> {
+        match self {
+            Self::RequestHeader(name) if !is_field_name(name.as_bytes()) => Some(format!(
+                "{name:?} is no name of a field: allowed are letters, digits and !#$%&'*+-.^`|~"
+            )),
+            Self::RequestHeader(name) if name.contains('_') => {
+                let meant = Self::RequestHeader(name.replace('_', "-")).name();
+                Some(format!("fields with _ in their names do not get in, did you mean {meant:?}?"))
+            }
+            Self::RequestCookie(name) if name.trim_ascii() != name || name.contains([';', '=']) => {
+                Some(format!(
+                    "{name:?} is no name of a cookie: allowed is what has no ; and no =, and no blank around"
+                ))
+            }
+            _ => None,
         }
     }
 

@@ -5,6 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tollgate_server::{ListenAddress, ListenSpec};
+
 use super::resolved::OFF;
 use super::section::{Section, Written};
 use super::units::show_duration;
@@ -35,6 +37,17 @@ pub(crate) enum AdminListen {
     /// The socket in the log folder, which nobody asked for: a server that cannot have it serves all the same.
     LogFolder(PathBuf),
     Nowhere,
+}
+
+impl AdminListen {
+    /// Whether both take the same connections. Port 0 is another port each time.
+    fn is_that_of(&self, other: &ListenAddress) -> bool {
+        match (self, other) {
+            (Self::Tcp(one), ListenAddress::Tcp(other)) => one == other && one.port() != 0,
+            (Self::Unix(one), ListenAddress::Unix { path: other, .. }) => one == other,
+            _ => false,
+        }
+    }
 }
 
 /// What whoever asks has to know.
@@ -80,13 +93,20 @@ impl Admin {
 }
 
 /// Reads `[admin]`.
-pub(super) fn admin(mut section: Section<'_>, folder: &Path, log_dir: &Path) -> Admin {
+pub(super) fn admin(mut section: Section<'_>, folder: &Path, log_dir: &Path, served: &[ListenSpec]) -> Admin {
     let mut admin = Admin::default_in(log_dir);
     let listen = section.text("listen");
     if let Some(written) = &listen
         && let Some(found) = address(&section, written, folder)
         && found != AdminListen::Unix(log_dir.join(SOCKET_NAME))
     {
+        if served.iter().any(|spec| found.is_that_of(&spec.address)) {
+            let text = format!(
+                "listen in [admin] is {:?}, which listen in [server] has: allowed is another",
+                written.value
+            );
+            section.fault_at(&written.span, text);
+        }
         admin.listen = found;
     }
     admin.token = token(&mut section);

@@ -18,7 +18,7 @@ use super::env::Environment;
 use super::fault::{Fault, Faults, Place};
 use super::file::parse;
 use super::reach::Reach;
-use super::route::{is_host, path_problem};
+use super::route::{is_host, is_name, path_problem};
 use super::routes::{RouteDefaults, Routes};
 use super::script::script;
 use super::section::{Context, Section, Written};
@@ -141,14 +141,25 @@ fn mount<'a>(mut section: Section<'a>, defaults: &AppDefaults<'_>) -> Option<Wri
             format!("host in [[app]] is {:?}, allowed is a name or an address without port", host.value);
         section.fault_at(&host.span, text);
     }
-    let prefix = section.text("stream_prefix").map(|prefix| prefix.value).unwrap_or_default();
+    let prefix =
+        section.text("stream_prefix").map_or(Some(String::new()), |prefix| stream_prefix(&section, prefix));
     let dir = section.needed_text("dir");
     let found = dir.as_ref().and_then(|dir| app_dir(&section, dir, defaults));
     let script = section.take_table("script", "[app.script]".to_owned());
     section.finish();
     let (dir, file) = found?;
     let host = host.map(|host| canonical_host(&host.value).into_owned());
-    Some(WrittenMount { path: path?.value, host, dir, stream_prefix: prefix, file, place, script })
+    Some(WrittenMount { path: path?.value, host, dir, stream_prefix: prefix?, file, place, script })
+}
+
+fn stream_prefix(section: &Section<'_>, prefix: Written<String>) -> Option<String> {
+    let is_sound = prefix.value.is_empty() || is_name(&prefix.value);
+    if !is_sound {
+        let (found, allowed) = (&prefix.value, "a letter or _, then letters, digits and _, like \"shop_\"");
+        section
+            .fault_at(&prefix.span, format!("stream_prefix in [[app]] is {found:?}, allowed is {allowed}"));
+    }
+    is_sound.then_some(prefix.value)
 }
 
 /// What is wrong with the path of a mount; none if nothing is.

@@ -70,7 +70,10 @@ fn backend(name: &str, mut section: Section<'_>, folder: &Path) -> BackendOption
 
 fn addresses(section: &mut Section<'_>) -> Vec<Address> {
     if !section.has("urls") {
-        section.fault("missing key \"urls\": allowed is a list like [\"http://127.0.0.1:9000\"]");
+        section.fault(format!(
+            "missing key \"urls\" in {}: allowed is a list like [\"http://127.0.0.1:9000\"]",
+            section.name()
+        ));
     }
     let Some(urls) = section.texts("urls") else { return Vec::new() };
     if urls.is_empty() || urls.len() > ADDRESSES_MAX {

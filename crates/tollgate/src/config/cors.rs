@@ -70,7 +70,7 @@ fn list(
 ) -> Option<AnyOr<String>> {
     let texts = section.texts(key)?;
     if key == "origins" && texts.is_empty() {
-        section.fault("origins in cors is empty, allowed is a list of origins, or [\"*\"]");
+        section.fault_of(key, "origins in cors is empty, allowed is a list of origins, or [\"*\"]");
     }
     if let [Written { value, span }] = texts.as_slice()
         && value == "*"
@@ -135,7 +135,8 @@ pub(super) fn is_own_field(name: &str) -> bool {
 fn max_age(section: &mut Section<'_>) -> Duration {
     let found = section.duration("max_age", MAX_AGE_MS, MAX_AGE);
     if found.subsec_nanos() != 0 {
-        section.fault(format!("max_age in cors is \"{}\", allowed are whole seconds", show_duration(found)));
+        let text = format!("max_age in cors is \"{}\", allowed are whole seconds", show_duration(found));
+        section.fault_of("max_age", text);
     }
     found
 }

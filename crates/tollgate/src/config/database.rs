@@ -80,8 +80,16 @@ pub(super) fn databases(root: &mut Section<'_>, folder: &Path) -> Vec<ReadDataba
 }
 
 fn database(section: &mut Section<'_>, name: String, folder: &Path) -> Option<ReadDatabase> {
-    if section.has("sqlite") == section.has("postgres") {
-        section.fault(format!("[database.{name}] needs one database, allowed is one of sqlite, postgres"));
+    let found = match (section.has("sqlite"), section.has("postgres")) {
+        (true, true) => Some("sqlite and postgres"),
+        (false, false) => Some("none"),
+        _ => None,
+    };
+    if let Some(found) = found {
+        let text = format!(
+            "[database.{name}] needs one database, found {found}, allowed is one of sqlite, postgres"
+        );
+        section.fault(text);
     }
     let written = section.as_written("postgres").map(hide_password).unwrap_or_default();
     let sqlite =

@@ -31,7 +31,7 @@ use super::script::script;
 use super::section::{Context, Section};
 use super::server::{WrittenServer, server};
 use super::sink::{load_rules, sinks};
-use super::stream::{self, Streams};
+use super::stream::{self, Streams, check_params};
 use super::zero;
 
 /// Resolves the text of a configuration file. Paths in it are relative to the file's folder.
@@ -115,7 +115,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     let leaves_routes = leaves_routes(&root);
     let written = server(root.table("server"), folder);
     let log = log(root.table("log"), folder);
-    let admin = admin(root.table("admin"), folder, &log.dir);
+    let admin = admin(root.table("admin"), folder, &log.dir, &written.listen);
     let load = load_rules(root.table("load"));
     let databases = databases(&mut root, folder);
     let readable: Vec<_> = databases.iter().map(ReadDatabase::as_readable).collect();
@@ -156,8 +156,9 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         routes = implied(&root, folder, &zero::access(access, folder, &log), &written, &mut streams);
     }
     check_intruders(&root, &apps, &routes);
+    check_params(&root, &streams, &routes.specs);
     let Streams { specs: streams, awaited, .. } = streams;
-    let sinks = sinks(&mut root, folder, &streams);
+    let sinks = sinks(&mut root, folder, &log, &streams);
     let mut own = folders_of_server(&log, &written.spool.dir);
     own.extend(file.file_name().map(|name| OwnFile::new("the configuration", folder.join(name))));
     own.extend(files_of_sinks(&sinks));

@@ -25,7 +25,7 @@ pub(super) fn handler(section: &mut Section<'_>, defaults: &RouteDefaults<'_>) -
     let script = section.text("script").map(|file| script_handler(section, &file, folder));
     let files = files(section, folder).map(|spec| HandlerSpec::Files(Box::new(spec)));
     let proxy = proxy(section, defaults.backends).map(|spec| HandlerSpec::Proxy(Box::new(spec)));
-    let collect = section.switch("collect").map(|collect| collect_handler(section, &collect));
+    let collect = section.switch("collect").and_then(|collect| collect_handler(section, &collect));
     let reply = section.take_table("reply", "reply of [[route]]".to_owned()).map(reply_handler);
     script.or(files).or(proxy).or(collect).or(reply)
 }
@@ -54,11 +54,11 @@ fn script_handler(section: &Section<'_>, file: &Written<String>, folder: &Path) 
     HandlerSpec::Script { file: script_file(section, "script", file, folder), root: folder.to_owned() }
 }
 
-fn collect_handler(section: &Section<'_>, collect: &Written<bool>) -> HandlerSpec {
+fn collect_handler(section: &Section<'_>, collect: &Written<bool>) -> Option<HandlerSpec> {
     if !collect.value {
         section.fault_at(&collect.span, "collect in [[route]] is false, allowed is true, or no such key");
     }
-    HandlerSpec::Collect
+    collect.value.then_some(HandlerSpec::Collect)
 }
 
 fn reply_handler(mut section: Section<'_>) -> HandlerSpec {

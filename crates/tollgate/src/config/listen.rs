@@ -21,7 +21,7 @@ const UNIX: &str = "unix";
 pub(super) fn listen(section: &mut Section<'_>, folder: &Path) -> Vec<ListenSpec> {
     let Some(items) = section.items("listen") else { return resolved::listen() };
     if items.is_empty() {
-        section.fault("listen in [server] is empty, allowed is a list of \"ip:port\"");
+        section.fault_of("listen", "listen in [server] is empty, allowed is a list of \"ip:port\"");
     }
     let mut specs: Vec<ListenSpec> = Vec::new();
     for item in items {

@@ -7,7 +7,7 @@ use tollgate_log::{DigestAlgorithm, LogOptions};
 use super::path::{PathTo, path};
 use super::resolved;
 use super::section::{Section, Written};
-use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS};
+use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS, show_size};
 
 /// As much as a large disk.
 pub(super) const RETAIN_BYTES_MAX: u64 = GIB << 20;
@@ -31,9 +31,10 @@ pub(super) fn log(mut section: Section<'_>, folder: &Path) -> LogOptions {
         section.size("transaction_bytes_max", KIB..=8 * MIB, log.transaction_bytes_max);
     let (transaction, queue) = (log.transaction_bytes_max as u64, log.queue_bytes_max);
     if transaction > queue {
-        section.fault(format!(
-            "transaction_bytes_max is {transaction} bytes, limit is queue_bytes_max: {queue} bytes"
-        ));
+        let (transaction, queue) = (show_size(transaction), show_size(queue));
+        let key = section.first_of(["transaction_bytes_max", "queue_bytes_max"]);
+        let text = format!("transaction_bytes_max is {transaction}, limit is queue_bytes_max: {queue}");
+        section.fault_of(key, text);
     }
     let digests = DigestAlgorithm::ALL.map(|digest| (digest.name(), digest));
     log.digest = section.choice("digest", &digests).unwrap_or_default();

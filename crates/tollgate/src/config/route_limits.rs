@@ -6,6 +6,7 @@ use tollgate_server::{RateKey, RateSpec, RouteLimits, Source};
 
 use super::resolved::{self, quoted};
 use super::section::{Section, Written};
+use super::stream::check_source;
 
 const ALLOWED: &str = "a table { rate = \"100/s\", ... }, or a list of such";
 /// One bit less than a count of 32 bits, so that it can be one too many for a moment.
@@ -70,6 +71,9 @@ fn rate_key(section: &Section<'_>, by: &Written<String>) -> Option<RateKey> {
     };
     if key.is_none() {
         section.fault_at(&by.span, format!("by is {:?}, allowed is one of: {BY}", by.value));
+    }
+    if let Some(RateKey::Named(source)) = &key {
+        check_source(section, source, "by", &by.span);
     }
     key
 }

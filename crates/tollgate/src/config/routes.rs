@@ -216,7 +216,8 @@ fn checked_host(section: &Section<'_>, host: &Written<String>) -> String {
 pub(super) fn methods(section: &mut Section<'_>, what: &str) -> Option<Methods> {
     let texts = section.texts("methods")?;
     if texts.is_empty() {
-        section.fault(format!("{what} is empty, allowed is a list of methods, or no such key"));
+        let text = format!("{what} is empty, allowed is a list of methods, or no such key");
+        section.fault_of("methods", text);
     }
     let mut methods = Methods::EMPTY;
     for text in texts {

@@ -117,6 +117,11 @@ impl<'a> Section<'a> {
         self.fault_at(written.map_or(&self.span, |entry| &entry.value_span), text);
     }
 
+    /// The first of the keys that somebody wrote; the first one where nobody did.
+    pub(super) fn first_of<const N: usize>(&self, keys: [&'static str; N]) -> &'static str {
+        keys.into_iter().find(|key| self.has(key)).unwrap_or(keys[0])
+    }
+
     /// Takes a text.
     pub(super) fn text(&mut self, key: &'static str) -> Option<Written<String>> {
         let entry = self.take(key)?;

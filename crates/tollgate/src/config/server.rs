@@ -15,7 +15,7 @@ use super::path::{PathTo, path};
 use super::reach::{Reach, check_server};
 use super::resolved;
 use super::section::Section;
-use super::units::{GIB, HOUR_MS, KIB, MIB};
+use super::units::{GIB, HOUR_MS, KIB, MIB, show_size};
 
 const TIMEOUT_MS: RangeInclusive<u64> = 1..=24 * HOUR_MS;
 pub(super) const BODY_BYTES: RangeInclusive<u64> = 0..=1024 * GIB;
@@ -71,7 +71,9 @@ fn connection(section: &mut Section<'_>) -> ConnectionLimits {
     head.underscore_names = section.choice("underscore_names", &choices).unwrap_or_default();
     let (target, head) = (head.target_bytes_max, head.head_bytes_max);
     if target > head {
-        section.fault(format!("target_bytes_max is {target} bytes, limit is head_bytes_max: {head} bytes"));
+        let (target, head) = (show_size(target as u64), show_size(head as u64));
+        let key = section.first_of(["target_bytes_max", "head_bytes_max"]);
+        section.fault_of(key, format!("target_bytes_max is {target}, limit is head_bytes_max: {head}"));
     }
     limits.head_timeout = section.duration("head_timeout", TIMEOUT_MS, limits.head_timeout);
     limits.body_pace = body_pace(section, limits.body_pace);

@@ -10,6 +10,7 @@ use tollgate_load::{
     LoadFrom, LoadTuning, PostgresOptions, PostgresUrl, SinkKind, SinkOptions, TableName, Taken,
     hide_password,
 };
+use tollgate_log::LogOptions;
 use tollgate_server::StreamSpec;
 
 use super::Config;
@@ -158,7 +159,12 @@ pub(super) fn load_rules(mut section: Section<'_>) -> LoadRules {
 }
 
 /// Reads all sinks, in the order of the file; one, if it has none.
-pub(super) fn sinks(root: &mut Section<'_>, folder: &Path, streams: &[StreamSpec]) -> Vec<Sink> {
+pub(super) fn sinks(
+    root: &mut Section<'_>,
+    folder: &Path,
+    log: &LogOptions,
+    streams: &[StreamSpec],
+) -> Vec<Sink> {
     let mut sinks: Vec<Sink> = Vec::new();
     for (name, mut section) in root.named_tables("sink") {
         check_name(&name, &section);
@@ -172,6 +178,14 @@ pub(super) fn sinks(root: &mut Section<'_>, folder: &Path, streams: &[StreamSpec
             let text = format!(
                 "sqlite in [sink.{name}] is that of [sink.{other}] again: each needs a file of its own"
             );
+            section.fault_at(&written.span, text);
+        }
+        if let (Some(written), Some(file)) = (&sqlite, &file)
+            && (file.is_dir() || *file == log.dir)
+        {
+            let (name, found) = (&name.value, &written.value);
+            let text =
+                format!("sqlite in [sink.{name}] is {found:?}, a folder: allowed is the path of a file");
             section.fault_at(&written.span, text);
         }
         let mut sink = read(&mut section, name.value, file, folder, streams);
@@ -238,9 +252,8 @@ fn postgres_at(section: &mut Section<'_>, sink: &str, streams: &[StreamSpec]) ->
 fn taken(section: &mut Section<'_>, sink: &str, streams: &[StreamSpec]) -> Taken {
     let Some(written) = section.texts("streams") else { return Taken::All };
     if written.is_empty() {
-        section.fault(format!(
-            "streams in [sink.{sink}] is empty, allowed is a list of streams, or no such key"
-        ));
+        let text = format!("streams in [sink.{sink}] is empty, allowed is a list of streams, or no such key");
+        section.fault_of("streams", text);
     }
     let mut taken = BTreeSet::new();
     for name in written {
@@ -291,12 +304,11 @@ fn postgres(section: &mut Section<'_>, server: PostgresUrl, streams: &[StreamSpe
 }
 
 fn tables(section: &mut Section<'_>, schema: &str, streams: &[StreamSpec]) -> BTreeMap<String, TableName> {
-    let Some(tables) = section.take_table("tables", "tables of a sink".to_owned()) else {
-        return BTreeMap::new();
-    };
+    let place = format!("tables of {}", section.name());
+    let Some(tables) = section.take_table("tables", place.clone()) else { return BTreeMap::new() };
     let mut named = BTreeMap::new();
     for (stream, table) in tables.named_texts() {
-        check_stream(&stream, "tables of a sink", &table.span, section, streams);
+        check_stream(&stream, &place, &table.span, section, streams);
         match TableName::parse(&table.value, schema) {
             Ok(name) => drop(named.insert(stream, name)),
             Err(reason) => {

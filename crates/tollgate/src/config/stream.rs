@@ -1,9 +1,10 @@
 //! `[stream.NAME]`: what is kept of each transaction.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use tollgate_log::ColumnType;
-use tollgate_server::{ColumnSpec, KEY_COLUMN, KeySpec, Source, StreamSpec, UnknownFields};
+use tollgate_server::{ColumnSpec, KEY_COLUMN, KeySpec, RouteSpec, Source, StreamSpec, UnknownFields};
 
 use super::ack::{self, Awaited};
 use super::fault::{Place, Span, did_you_mean};
@@ -90,7 +91,7 @@ fn stream(name: String, mut section: Section<'_>) -> (StreamSpec, Option<Awaited
 fn key(stream: &str, columns: &[Written<ColumnSpec>], section: &mut Section<'_>) -> Option<KeySpec> {
     let written = section.text("key");
     if written.is_none() && section.has("key_window") {
-        section.fault(format!("key_window in [stream.{stream}] has no key beside it"));
+        section.fault_of("key_window", format!("key_window in [stream.{stream}] has no key beside it"));
     }
     let window = section.duration("key_window", KEY_WINDOW_MS, KeySpec::WINDOW);
     let written = written?;
@@ -100,6 +101,7 @@ fn key(stream: &str, columns: &[Written<ColumnSpec>], section: &mut Section<'_>)
         section.fault_at(&written.span, format!("key of [stream.{stream}] is {:?}{hint}", written.value));
         return None;
     };
+    check_source(section, &source, "key", &written.span);
     if let Some(column) = columns.iter().find(|column| column.value.name == KEY_COLUMN) {
         section
             .fault_at(&column.span, format!("column is named {KEY_COLUMN:?}, which is the name of the key"));
@@ -140,7 +142,8 @@ fn columns(stream: &str, section: &mut Section<'_>) -> Vec<Written<ColumnSpec>> 
     };
     if tables.is_empty() || tables.len() > COLUMNS_MAX {
         let count = tables.len();
-        section.fault(format!("[stream.{stream}] has {count} columns, allowed are 1 to {COLUMNS_MAX}"));
+        let text = format!("[stream.{stream}] has {count} columns, allowed are 1 to {COLUMNS_MAX}");
+        section.fault_of("columns", text);
     }
     let mut columns: Vec<Written<ColumnSpec>> = Vec::new();
     for table in tables {
@@ -213,7 +216,40 @@ fn source(section: &Section<'_>, written: &Written<String>) -> Option<Source> {
         let hint = did_you_mean(&written.value, Source::NAMES);
         section.fault_at(&written.span, format!("unknown source {:?}{hint}", written.value));
     }
+    if let Some(source) = &source {
+        check_source(section, source, "from", &written.span);
+    }
     source
+}
+
+/// Tells of a source that nothing ever comes of; `key` is the key that it stands at.
+pub(super) fn check_source(section: &Section<'_>, source: &Source, key: &str, span: &Span) {
+    if let Some(problem) = source.problem() {
+        section.fault_at(span, format!("{key} is {:?}: {problem}", source.name()));
+    }
+}
+
+/// Tells which columns and keys are filled from a part of a path that no route has. Who only loads needs no routes.
+pub(super) fn check_params(root: &Section<'_>, streams: &Streams, routes: &[RouteSpec]) {
+    if routes.is_empty() {
+        return;
+    }
+    let segments = routes.iter().flat_map(|route| route.path.split('/'));
+    let params: BTreeSet<_> =
+        segments.filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}')).collect();
+    for (stream, origin) in streams.specs.iter().zip(&streams.origins) {
+        let sources = stream.columns.iter().map(|column| &column.source);
+        for source in sources.chain(stream.key.as_ref().map(|key| &key.source)) {
+            if let Source::RequestParam(name) = source
+                && !params.contains(name.as_str())
+            {
+                let (stream, from) = (&stream.name, source.name());
+                let hint = did_you_mean(name, params.iter().copied());
+                let text = format!("[stream.{stream}] keeps {from}, but no path has {{{name}}}{hint}");
+                root.add_faults(vec![origin.place.fault(text)]);
+            }
+        }
+    }
 }
 
 fn check_type(section: &Section<'_>, kind: ColumnType, source: &Source, span: &Span) {

@@ -188,12 +188,12 @@ fn workers(out: &mut Exposition, server: Option<&ServerStatus>) {
     for (index, worker) in workers() {
         family.sample(&[("worker", &index)], worker.refused_share);
     }
-    let text = "Connections and streams with scripts that were not done within a slice of 2 ms, and run or wait for their next one.";
+    let text = "Connections and streams with scripts that were not done within a slice of 2 ms, or may not begin before others, and run or wait for their next one.";
     let mut family = out.family("tollgate_worker_scripts_queued", Gauge, text);
     for (index, worker) in workers() {
         family.count(&[("worker", &index)], worker.scripts_queued);
     }
-    let text = "How long the script that is first among these has been among them.";
+    let text = "How long the script that is first among these has been there since its last eight slices.";
     let mut family = out.family("tollgate_worker_script_queue_age_seconds", Gauge, text);
     for (index, worker) in workers() {
         family.sample(&[("worker", &index)], worker.script_queue_age.as_secs_f64());

@@ -184,7 +184,7 @@ fn what_is_wrong_with_a_database_is_told_before_the_start() {
     );
     check(
         &format!("{main}[database.pg]\n"),
-        "[database.pg] needs one database, allowed is one of sqlite, postgres",
+        "[database.pg] needs one database, found none, allowed is one of sqlite, postgres",
     );
     check(&format!("{main}[database.pg]\nsqlite = \"x\"\nconnections = 0\n"), "connections");
     let printed = app(&format!("{main}[database.pg]\npostgres = \"postgres://me:sesame@127.0.0.1:1/x\"\n"));

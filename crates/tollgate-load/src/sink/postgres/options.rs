@@ -16,6 +16,8 @@ const HIDDEN: &str = "***";
 /// Keys that the protocol library does not know, and we do.
 const TLS_KEYS: [&str; 2] = ["sslmode", "sslrootcert"];
 
+const ALLOWED: &str = "allowed is what names both, like \"postgres://USER@HOST/DATABASE\"";
+
 /// A PostgreSQL sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostgresOptions {
@@ -161,10 +163,10 @@ impl PostgresUrl {
         let find = |key| tls.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.clone());
         let mut config = Config::from_str(&rest).map_err(|error| chain(&error))?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return Err("it names no host".to_owned());
+            return Err(format!("it names no host, {ALLOWED}"));
         }
         if config.get_user().is_none() {
-            return Err("it names no user".to_owned());
+            return Err(format!("it names no user, {ALLOWED}"));
         }
         let root_cert = find("sslrootcert").map(PathBuf::from);
         let mode = find("sslmode");

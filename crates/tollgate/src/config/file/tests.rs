@@ -153,11 +153,11 @@ fn values_out_of_bounds_are_told_with_the_bounds() {
     );
     check(
         "[log]\nqueue_bytes_max = \"1MiB\"\n",
-        &["t.toml:1:1: transaction_bytes_max is 4194304 bytes, limit is queue_bytes_max: 1048576 bytes"],
+        &["t.toml:2:19: transaction_bytes_max is 4MiB, limit is queue_bytes_max: 1MiB"],
     );
     check(
         "[server]\nhead_bytes_max = \"4KiB\"\n",
-        &["t.toml:1:1: target_bytes_max is 8000 bytes, limit is head_bytes_max: 4096 bytes"],
+        &["t.toml:2:18: target_bytes_max is 8000B, limit is head_bytes_max: 4KiB"],
     );
     check(
         "[server]\nlisten = [\"localhost:80\", \"127.0.0.1:80\", \"127.0.0.1:80\"]\n",
@@ -194,7 +194,7 @@ fn values_out_of_bounds_are_told_with_the_bounds() {
     );
     check(
         "[server]\nlisten = []\n",
-        &["t.toml:1:1: listen in [server] is empty, allowed is a list of \"ip:port\""],
+        &["t.toml:2:10: listen in [server] is empty, allowed is a list of \"ip:port\""],
     );
     let long = "x".repeat(49);
     check(
@@ -321,4 +321,21 @@ fn what_is_no_toml_is_told_alone_and_a_double_key_with_the_rest() {
             "t.toml:5:11: workers in [server] is 0, allowed is \"auto\" or an integer from 1 to 1024",
         ],
     );
+}
+
+#[test]
+fn the_admin_listener_has_an_address_of_its_own() {
+    let text = |served: &str, admin: &str| {
+        format!("[server]\nlisten = [\"{served}\"]\n[admin]\nlisten = \"{admin}\"\n")
+    };
+    let of_server = |found: &str| {
+        format!(
+            "t.toml:4:10: listen in [admin] is \"{found}\", which listen in [server] has: allowed is another"
+        )
+    };
+    for address in ["127.0.0.1:8080", "unix:a.sock"] {
+        check(&text(address, address), &[&of_server(address)]);
+    }
+    check(&text("127.0.0.1:0", "127.0.0.1:0"), &[]);
+    check(&text("127.0.0.1:8080", "127.0.0.1:8081"), &[]);
 }

@@ -213,7 +213,14 @@ fn streams_of_one_name_are_told_with_both_places_unless_they_are_one() {
         &[SHOP],
         &(mount("/a", "a") + "stream_prefix = \"9\"\n"),
         &[
-            "a/app.toml:6:9: stream is named \"9orders\", allowed is a letter or _, then letters, digits and _, at most 63 bytes",
+            "t.toml:4:17: stream_prefix in [[app]] is \"9\", allowed is a letter or _, then letters, digits and _, like \"shop_\"",
+        ],
+    );
+    check_apps(
+        &[SHOP],
+        &(mount("/a", "a") + "stream_prefix = \"sqlite_\"\n"),
+        &[
+            "a/app.toml:6:9: stream is named \"sqlite_orders\": names with sqlite_ are kept for tables of others",
         ],
     );
 }

@@ -95,7 +95,9 @@ fn what_is_printed_of_a_backend_reads_back_to_the_same() {
 fn faults_of_backends_are_told() {
     check(
         "[backend.a]\n",
-        &["t.toml:1:1: missing key \"urls\": allowed is a list like [\"http://127.0.0.1:9000\"]"],
+        &[
+            "t.toml:1:1: missing key \"urls\" in [backend.a]: allowed is a list like [\"http://127.0.0.1:9000\"]",
+        ],
     );
     check("[backend.a]\nurls = []\n", &["t.toml:2:8: urls has 0, allowed are 1 to 64"]);
     check(

@@ -38,7 +38,7 @@ fn a_list_of_which_only_faults_are_left_is_not_told_as_empty() {
     check(route, &[&absent("4:12", "methods in [[route]]")]);
     check(
         "[server]\nlisten = []\n",
-        &["t.toml:1:1: listen in [server] is empty, allowed is a list of \"ip:port\""],
+        &["t.toml:2:10: listen in [server] is empty, allowed is a list of \"ip:port\""],
     );
 }
 

@@ -38,8 +38,8 @@ fn faults_of_routes_are_told() {
     check(
         "[[route]]\npath = \"/\"\nscript = \"a.luau\"\nstream = \"x\"\nmethods = []\n",
         &[
-            "t.toml:1:1: methods in [[route]] is empty, allowed is a list of methods, or no such key",
             "t.toml:4:10: unknown stream \"x\": the file has no [stream.NAME]",
+            "t.toml:5:11: methods in [[route]] is empty, allowed is a list of methods, or no such key",
         ],
     );
     check(
@@ -92,8 +92,8 @@ fn faults_of_cors_say_what_browsers_take() {
     check(
         &route("{ origins = [], max_age = \"1500ms\", method = [] }"),
         &[
-            "t.toml:4:8: max_age in cors is \"1500ms\", allowed are whole seconds",
-            "t.toml:4:8: origins in cors is empty, allowed is a list of origins, or [\"*\"]",
+            "t.toml:4:20: origins in cors is empty, allowed is a list of origins, or [\"*\"]",
+            "t.toml:4:34: max_age in cors is \"1500ms\", allowed are whole seconds",
             "t.toml:4:44: unknown key \"method\" in cors, did you mean \"methods\"?",
         ],
     );
@@ -283,6 +283,13 @@ fn faults_of_limits_are_told() {
         &route("rate_limit = 5"),
         &[
             "t.toml:4:14: rate_limit in [[route]] is the integer 5, allowed is a table { rate = \"100/s\", ... }, or a list of such",
+        ],
+    );
+    check(
+        &route("rate_limit = { rate = \"9/s\", by = \"request.header.x_key\" }"),
+        &[
+            "t.toml:4:35: by is \"request.header.x_key\": fields with _ in their names do not get in, did you mean \
+           \"request.header.x-key\"?",
         ],
     );
     check(&route("rate_limit = {}"), &["t.toml:4:14: missing key \"rate\" in rate_limit"]);

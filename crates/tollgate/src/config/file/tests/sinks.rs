@@ -32,7 +32,7 @@ fn faults_of_sinks_are_told() {
             "t.toml:5:8: from in [sink.a] is \"new\", did you mean \"now\"?",
             "t.toml:7:10: sqlite in [sink.b] is that of [sink.a] again: each needs a file of its own",
             "t.toml:8:12: unknown stream \"score\" in [sink.b], did you mean \"scores\"?",
-            "t.toml:9:1: streams in [sink.c] is empty, allowed is a list of streams, or no such key",
+            "t.toml:11:11: streams in [sink.c] is empty, allowed is a list of streams, or no such key",
             "t.toml:13:13: in_server in [load] is the integer 1, allowed is true or false",
         ],
     );
@@ -80,12 +80,14 @@ fn faults_of_a_postgresql_sink_show_no_password() {
             "t.toml:4:12: postgres in [sink.main]: invalid connection string: invalid value for option `port`",
             "t.toml:5:16: lock_timeout in [sink.main] is \"0s\", allowed is a duration from 1ms to 24h like \"10s\", units ms, s, m, h",
             "t.toml:6:21: table of stream \"scores\" is \"a..b\": name \"\" has 0 bytes, allowed are 1 to 63 without U+0000",
-            "t.toml:6:37: unknown stream \"score\" in tables of a sink, did you mean \"scores\"?",
+            "t.toml:6:37: unknown stream \"score\" in tables of [sink.main], did you mean \"scores\"?",
         ],
     );
     check(
         "[sink.main]\npostgres = \"postgres://h/d\"\n",
-        &["t.toml:2:12: postgres in [sink.main]: it names no user"],
+        &[
+            "t.toml:2:12: postgres in [sink.main]: it names no user, allowed is what names both, like \"postgres://USER@HOST/DATABASE\"",
+        ],
     );
 }
 
@@ -112,4 +114,15 @@ fn a_postgresql_sink_prints_without_its_password_and_reads_back() {
         assert_eq!(config.sinks[0].to_string(), "me@db:5433/app");
         assert_eq!(resolve(&file, &printed, &with_url).unwrap().to_string(), printed);
     }
+}
+
+#[test]
+fn a_sqlite_sink_is_no_folder() {
+    let folder = |path: &str| {
+        format!("t.toml:4:10: sqlite in [sink.main] is \"{path}\", a folder: allowed is the path of a file")
+    };
+    let text = |path: &str| format!("[log]\ndir = \"logs\"\n[sink.main]\nsqlite = \"{path}\"\n");
+    check(&text("."), &[&folder(".")]);
+    check(&text("logs"), &[&folder("logs")]);
+    check(&text("logs.sqlite"), &[]);
 }

@@ -5,11 +5,11 @@ use super::*;
 #[test]
 fn faults_of_streams_are_told() {
     check("[stream.s]\n", &["t.toml:1:1: missing key \"columns\" in [stream.s]"]);
-    check("[stream.s]\ncolumns = []\n", &["t.toml:1:1: [stream.s] has 0 columns, allowed are 1 to 1000"]);
+    check("[stream.s]\ncolumns = []\n", &["t.toml:2:11: [stream.s] has 0 columns, allowed are 1 to 1000"]);
     check(
         "[stream.s]\ncolumns = [\"a\"]\nack = \"sync\"\nunknown = \"drop\"\n",
         &[
-            "t.toml:1:1: [stream.s] has 0 columns, allowed are 1 to 1000",
+            "t.toml:2:11: [stream.s] has 0 columns, allowed are 1 to 1000",
             "t.toml:2:12: columns in [stream.s] is the string \"a\", allowed is a table { ... }",
             "t.toml:3:7: ack in [stream.s] is \"sync\", did you mean \"synced\"?",
             "t.toml:4:11: unknown in [stream.s] is \"drop\", allowed: reject, ignore",
@@ -147,7 +147,7 @@ fn keys_that_cannot_be_are_told() {
            request.cookie.NAME, request.param.NAME, request.id, record.NAME",
         ],
     );
-    check(&text("key_window = \"1h\""), &["t.toml:1:1: key_window in [stream.s] has no key beside it"]);
+    check(&text("key_window = \"1h\""), &["t.toml:3:14: key_window in [stream.s] has no key beside it"]);
     check(
         &text("key = \"record.id\"\nkey_window = \"1ms\""),
         &[
@@ -254,4 +254,45 @@ fn what_replies_wait_for_is_printed_and_reads_back() {
     let two = resolve(&file, &acked("{ loaded = \"two\" }", TWO_SINKS), &env).unwrap();
     let ack = two.server.streams[0].ack;
     assert!(matches!(ack, tollgate_server::Ack::Loaded { sink: tollgate_log::SinkPlace(1), .. }), "{ack:?}");
+}
+
+#[test]
+fn sources_that_no_request_carries_are_told() {
+    let from = |from: &str| format!("type = \"text\", from = \"request.{from}\"");
+    check_column(
+        &from("header.user_agent"),
+        "39: from is \"request.header.user_agent\": fields with _ in their names do not get in, did you mean \
+         \"request.header.user-agent\"?",
+    );
+    check_column(
+        &from("header.a b"),
+        "39: from is \"request.header.a b\": \"a b\" is no name of a field: allowed are letters, digits and \
+         !#$%&'*+-.^`|~",
+    );
+    check_column(
+        &from("cookie.a;b"),
+        "39: from is \"request.cookie.a;b\": \"a;b\" is no name of a cookie: allowed is what has no ; and no =, and \
+         no blank around",
+    );
+    let text = |key: &str, path: &str| {
+        format!(
+            "[stream.s]\nkey = \"{key}\"\ncolumns = [{{ name = \"n\", type = \"int\" }}]\n[[route]]\npath = \"{path}\"\nreply = {{ status = 200 }}\n"
+        )
+    };
+    check(
+        &text("request.header.x_key", "/a"),
+        &[
+            "t.toml:2:7: key is \"request.header.x_key\": fields with _ in their names do not get in, did you mean \
+           \"request.header.x-key\"?",
+        ],
+    );
+    check(
+        &text("request.param.usr", "/a/{user}"),
+        &["t.toml:1:9: [stream.s] keeps request.param.usr, but no path has {usr}, did you mean \"user\"?"],
+    );
+    check(
+        &text("request.param.user", "/a"),
+        &["t.toml:1:9: [stream.s] keeps request.param.user, but no path has {user}: there is none"],
+    );
+    check(&text("request.param.user", "/a/{user}"), &[]);
 }

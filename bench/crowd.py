@@ -37,7 +37,19 @@ SCRIPTS = {
     "quick.luau": "return function() return 'hello' end",
 }
 #: Clients, and how many turns of its loop their script takes: 50,000 are about a millisecond.
-CROWDS = [(0, 0), (8, 10_000), (60, 10_000), (60, 80_000), (200, 80_000), (60, 1_000_000), (200, 1_000_000)]
+CROWDS = [
+    (0, 0),
+    (8, 10_000),
+    (60, 10_000),
+    (60, 80_000),
+    (200, 80_000),
+    (1_000, 80_000),
+    (8_000, 10),
+    (8_000, 10_000),
+    (8_000, 80_000),
+    (60, 1_000_000),
+    (200, 1_000_000),
+]
 NEIGHBOURS = ["/fixed", "/quick"]
 
 

@@ -12,9 +12,11 @@
 //! then on it is kept short, until for as long nobody had to be refused, or for a minute (256 times as long). As many are done a
 //! second as before.
 //!
-//! Refused are requests for routes that have a script in the lane: others do not wait here.
+//! Refused are requests for routes whose scripts are long and that have one in the lane: others do not wait here. Many who come
+//! again at once rest before they are looked at ([`rest`]).
 
 mod door;
+mod rest;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -23,6 +25,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 pub(crate) use self::door::{Door, Guest};
+use self::rest::Rests;
 use crate::seldom::{News, Spell};
 
 /// How many slices the first runs before the others are.
@@ -37,6 +40,10 @@ const SHORT_SLICES: u32 = 2;
 const SHORT_PATIENCES: u32 = 256;
 /// How often the log hears of it.
 const LINE_PAUSE: Duration = Duration::from_secs(10);
+/// Scripts that take this part of a slice are long.
+const LONG_DIVISOR: u32 = 16;
+/// So many are woken together at most.
+const BATCH_MAX: u32 = 64;
 /// The share of the last one in what is known of all.
 const LAST_DIVISOR: u32 = 8;
 
@@ -55,6 +62,7 @@ pub(crate) struct Lane {
     script: Cell<Duration>,
     state: Cell<State>,
     refusals: Spell,
+    rests: Rests,
 }
 
 #[derive(Clone, Copy)]
@@ -94,6 +102,7 @@ impl Lane {
             script: Cell::default(),
             state: Cell::new(State::Open),
             refusals: Spell::new(LINE_PAUSE),
+            rests: Rests::default(),
         }
     }
 
@@ -109,6 +118,11 @@ impl Lane {
 
     pub(crate) fn len(&self) -> usize {
         self.places.borrow().len()
+    }
+
+    /// Whether a script that took so long is one that others should not wait for.
+    fn is_long(&self, script: Duration) -> bool {
+        script >= self.slice / LONG_DIVISOR
     }
 
     /// Whether scripts had a slice of this turn, whoever of them.
@@ -190,7 +204,13 @@ impl Lane {
         };
         self.state.set(State::Short { since, refused_at: now });
         self.refusals.note();
+        self.rests.book(now);
         true
+    }
+
+    /// Until when the client that was refused just now is left alone: others have to be served too. None: it may come again.
+    pub(crate) fn take_rest(&self) -> Option<Instant> {
+        self.rests.take()
     }
 
     /// Takes the last place.
@@ -228,17 +248,38 @@ impl Lane {
         self.script.set(known - known / LAST_DIVISOR + last / LAST_DIVISOR);
     }
 
-    /// Removes a place; who is first by that is woken.
+    /// Removes a place. Who is first by that is woken, with as many behind as one slice may be enough for: each that had to wake
+    /// the next would let all who are ready go before.
     fn leave(&self, number: u64) {
         let mut places = self.places.borrow_mut();
         let Some(at) = find(&places, number) else { return };
         let left = places.remove(at);
-        let next = if at == 0 { places.front_mut().and_then(|first| first.waker.take()) } else { None };
+        let is_next_asleep = at == 0 && places.front().is_some_and(|first| first.waker.is_some());
         drop(places);
         drop(left);
-        if let Some(next) = next {
-            next.wake();
+        if is_next_asleep {
+            self.wake_first(self.scripts_of_slice());
         }
+    }
+
+    /// About how many scripts are done within a slice.
+    fn scripts_of_slice(&self) -> usize {
+        let script = self.script.get().max(self.slice / BATCH_MAX);
+        (self.slice.as_nanos() / script.as_nanos().max(1)).max(1) as usize
+    }
+
+    fn wake_first(&self, count: usize) {
+        for at in 0..count.min(self.len()) {
+            let waker = self.places.borrow_mut().get_mut(at).and_then(|place| place.waker.take());
+            // What a waker drops may leave the lane.
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
+
+    fn wake_all(&self) {
+        self.wake_first(usize::MAX);
     }
 }
 

@@ -85,7 +85,10 @@ impl<S: Transport> Connection<S> {
                 }
                 (found.destination(&head), permit)
             }
-            Err(reply) => (Destination::Reply(reply), None),
+            Err(reply) => {
+                self.rest = worker.lane.take_rest().or(self.rest);
+                (Destination::Reply(reply), None)
+            }
         };
         let client = client.ok().flatten();
         Some(Arrived { destination, client, begun: now.at, time_us: now.wall_us, permit, upload: None, head })

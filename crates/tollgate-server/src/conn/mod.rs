@@ -28,6 +28,7 @@ mod wait;
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
+use std::time::Instant;
 
 use bytes::BytesMut;
 use tollgate_http::{HeadReader, StatusCode};
@@ -107,6 +108,8 @@ struct Connection<S> {
     queue: Queue,
     replies: Replies,
     reuse: Reuse,
+    /// Until when it is left alone, if it was refused and may not come again at once.
+    rest: Option<Instant>,
     requests: u64,
 }
 
@@ -166,6 +169,7 @@ impl<S: Transport> Connection<S> {
             queue: Queue::default(),
             replies: Replies::default(),
             reuse: Reuse::Open,
+            rest: None,
             requests: 0,
         }
     }
@@ -179,7 +183,10 @@ impl<S: Transport> Connection<S> {
             self.send_replies().await?;
             match self.reuse {
                 Reuse::Open if is_more_there => {}
-                Reuse::Open => self.read_on().await?,
+                Reuse::Open => {
+                    self.rest().await;
+                    self.read_on().await?;
+                }
                 _ if !self.queue.is_empty() => self.read_on().await?,
                 Reuse::Leave if self.was_answered_at_once(asked) => return Ok(()),
                 Reuse::Leave | Reuse::Close => return self.close().await,

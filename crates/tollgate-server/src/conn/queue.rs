@@ -281,7 +281,7 @@ impl Queue {
         // One that waits to begin adds nothing to what the client has not taken yet.
         let may_begin = self.answered.is_empty();
         let is_in_turn =
-            |entry: &Entry| !entry.is_in_lane() || (is_its_turn && (may_begin || !entry.has_to_begin()));
+            |entry: &Entry| !entry.waits_in_lane() || (is_its_turn && (may_begin || !entry.has_to_begin()));
         let may_run = |index: &usize| {
             let entry = &self.running[*index];
             entry.can_run() && (*index == 0 || entry.is_safe()) && is_in_turn(entry)
@@ -391,6 +391,11 @@ impl Entry {
                 before.learn(ran);
             }
         }
+    }
+
+    /// Whether it has to wait for its turn in the lane, and not only for those before it.
+    fn waits_in_lane(&self) -> bool {
+        self.guest.as_ref().is_some_and(|guest| !(self.has_to_begin() && guest.lets_in()))
     }
 
     fn is_in_lane(&self) -> bool {

@@ -95,6 +95,18 @@ impl<S: Transport> Connection<S> {
         queue.race(worker, came).await.transpose()
     }
 
+    /// Leaves a client that was refused alone, unless a reply to what it asked before is still to come.
+    pub(super) async fn rest(&mut self) {
+        if self.rest.is_some()
+            && self.queue.is_empty()
+            && let Some(until) = self.rest.take()
+        {
+            self.slot.set(Phase::Handling);
+            // On the heap, so that connections that do not rest stay small.
+            Box::pin(tokio::time::sleep_until(until.into())).await;
+        }
+    }
+
     fn is_decoding(&self) -> bool {
         matches!(&self.reading, Reading::Body(body) if body.is_decoding())
     }

@@ -8,8 +8,6 @@ use tollgate_script::thread_time;
 
 use super::{LAST_DIVISOR, Lane, Ticket};
 
-/// Scripts that take this part of a slice are long.
-const LONG_DIVISOR: u32 = 16;
 /// Of scripts that are not long each sixteenth is timed: to read this clock twice takes a microsecond, as each is a system call.
 const UNTIMED: u32 = 15;
 
@@ -22,6 +20,8 @@ pub(crate) struct Door {
     stretch: Cell<Duration>,
     /// How many are not timed before the next one is.
     untimed: Cell<u32>,
+    /// One of a route whose scripts are short was long, and the next one tells whether they became long.
+    is_suspected: Cell<bool>,
 }
 
 /// A script that waits for its turn in the lane, counted for the route that it is of now, whether it has a place of its own or
@@ -32,13 +32,19 @@ pub(crate) struct Guest {
 
 impl Door {
     pub(super) fn new(lane: &Rc<Lane>) -> Self {
-        Self { lane: lane.clone(), guests: Cell::new(0), stretch: Cell::default(), untimed: Cell::new(0) }
+        Self {
+            lane: lane.clone(),
+            guests: Cell::new(0),
+            stretch: Cell::default(),
+            untimed: Cell::new(0),
+            is_suspected: Cell::new(false),
+        }
     }
 
     /// Whether a request of this moment is refused.
     #[inline]
     pub(crate) fn refuses(&self, now: Instant) -> bool {
-        self.guests.get() > 0 && self.lane.refuses(now)
+        self.guests.get() > 0 && self.is_long() && self.lane.refuses(now)
     }
 
     /// Whether a script waits in the lane before it begins: those of the route are long, and others are before it, or had the
@@ -71,17 +77,31 @@ impl Door {
     pub(crate) fn end(&self, begun: Option<Duration>, was_sliced: bool) {
         match begun {
             Some(begun) => self.learn(thread_time().saturating_sub(begun)),
-            None if was_sliced => self.learn(self.lane.slice),
+            // Its slice is over by the clock of the wall: another thread may have had that time, so it tells nothing but to
+            // look at the next one.
+            None if was_sliced => {
+                self.untimed.set(0);
+                self.count(self.lane.slice);
+            }
             None => self.count(self.stretch.get()),
         }
     }
 
-    /// One ran for as long.
-    fn learn(&self, ran: Duration) {
-        let known = self.stretch.get();
+    /// One ran for as long. One that is long among short ones had to wait for the system, or for a collection of garbage, as far
+    /// as the next one is short again.
+    pub(super) fn learn(&self, ran: Duration) {
+        self.count(ran);
+        let (known, was_long) = (self.stretch.get(), self.is_long());
+        let is_odd = !known.is_zero() && !was_long && self.lane.is_long(ran);
+        if is_odd && !self.is_suspected.replace(true) {
+            return self.untimed.set(0);
+        }
+        self.is_suspected.set(false);
         let before = if known.is_zero() { ran } else { known };
         self.stretch.set(before - before / LAST_DIVISOR + ran / LAST_DIVISOR);
-        self.count(ran);
+        if was_long && !self.is_long() {
+            self.lane.wake_all();
+        }
     }
 
     fn count(&self, ran: Duration) {
@@ -95,7 +115,7 @@ impl Door {
     }
 
     fn is_long(&self) -> bool {
-        self.stretch.get() >= self.lane.slice / LONG_DIVISOR
+        self.lane.is_long(self.stretch.get())
     }
 }
 
@@ -103,6 +123,11 @@ impl Guest {
     /// Takes the last place in the lane.
     pub(crate) fn enter(&self) -> Ticket {
         self.door.lane.enter()
+    }
+
+    /// Whether those who have not begun need not wait any more: scripts of the route are not long after all.
+    pub(crate) fn lets_in(&self) -> bool {
+        !self.door.is_long()
     }
 
     /// The script is done, after so long: nobody waits for more of it than it runs in a round.

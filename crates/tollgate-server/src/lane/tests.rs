@@ -24,10 +24,13 @@ impl Bell {
     }
 }
 
+/// A lane, and a script of a route whose scripts are long.
 fn lane(age_max_ms: u64) -> (Rc<Lane>, Guest) {
     let lane = Rc::new(Lane::new(SLICE, Duration::from_millis(age_max_ms)));
-    let guest = lane.door().welcome();
-    (lane, guest)
+    let door = lane.door();
+    door.learn(2 * SLICE);
+    lane.begin_turn();
+    (lane, door.welcome())
 }
 
 /// A lane of scripts that took two slices so far.
@@ -45,7 +48,7 @@ fn watched(guest: &Guest) -> (Ticket, Arc<Bell>) {
 
 #[test]
 fn who_is_first_leaves_and_the_next_is_woken_and_no_other() {
-    let (lane, guest) = lane(1000);
+    let (lane, guest) = known_lane(1000);
     let (first, (second, second_bell), (third, third_bell)) =
         (guest.enter(), watched(&guest), watched(&guest));
     assert!(first.is_first() && !second.is_first());
@@ -57,6 +60,23 @@ fn who_is_first_leaves_and_the_next_is_woken_and_no_other() {
     assert_eq!(third_bell.rings(), 1);
     drop(third);
     assert_eq!(lane.len(), 0);
+}
+
+#[test]
+fn those_for_whom_a_slice_may_be_enough_are_woken_together() {
+    let (_, guest) = known_lane(1000);
+    (0..100).for_each(|_| guest.learn(SLICE / 5));
+    let first = guest.enter();
+    let waiting: Vec<_> = (0..6).map(|_| watched(&guest)).collect();
+    let rings = || waiting.iter().map(|(_, bell)| bell.rings()).collect::<Vec<_>>();
+    drop(first);
+    assert_eq!(rings(), [1, 1, 1, 1, 0, 0]);
+    let mut waiting = waiting.into_iter();
+    // Who is next is on its way.
+    drop(waiting.next());
+    let rest: Vec<_> = waiting.map(|(ticket, bell)| (bell.rings(), ticket)).collect();
+    assert!(rest[0].1.is_first());
+    assert_eq!(rest.iter().map(|(rings, _)| *rings).collect::<Vec<_>>(), [1, 1, 1, 0, 0]);
 }
 
 #[test]
@@ -237,14 +257,26 @@ fn the_age_of_the_lane_counts_as_well() {
 #[test]
 fn a_route_without_a_script_in_the_lane_hears_nothing_of_it() {
     let (lane, guest) = lane(1000);
-    let (long, quick) = (guest.door.clone(), lane.door());
+    let (long, other) = (guest.door.clone(), lane.door());
+    other.learn(SLICE);
     let now = Instant::now() + Duration::from_secs(1);
     let _tickets: Vec<_> = (0..SHORT_LEN).map(|_| guest.enter()).collect();
-    assert!(long.refuses(now) && !quick.refuses(now));
-    let own = quick.welcome();
-    assert!(quick.refuses(now));
+    assert!(long.refuses(now) && !other.refuses(now));
+    let own = other.welcome();
+    assert!(other.refuses(now));
     drop(own);
-    assert!(!quick.refuses(now));
+    assert!(!other.refuses(now));
     drop(guest);
     assert!(!long.refuses(now));
+}
+
+#[test]
+fn nobody_is_refused_whose_scripts_would_not_wait() {
+    let (lane, guest) = lane(1000);
+    let now = Instant::now() + Duration::from_secs(1);
+    let _tickets: Vec<_> = (0..SHORT_LEN).map(|_| guest.enter()).collect();
+    let short = lane.door();
+    short.learn(SLICE / 100);
+    let _stopped_in_its_slice = short.welcome();
+    assert!(guest.door.refuses(now) && !short.refuses(now));
 }

@@ -231,15 +231,7 @@ fn when_too_many_wait_scripts_that_would_wait_too_are_refused_and_nobody_else() 
         .handler("/quick/script", "return 'quick'")
         .fixed("/quick/fixed", "fixed")
         .start();
-    let mut peers = Vec::new();
-    while server.refusals("script_queue") == 0 {
-        let mut peer = server.connect();
-        peer.send(get("/run/hold"));
-        peers.push(peer);
-        assert!(peers.len() < 100, "nobody is refused");
-        until_known(&server, peers.len());
-    }
-    is_refused(peers.pop().unwrap());
+    let peers = too_many(&server);
     assert!(peers.len() >= 3, "{} are enough", peers.len());
     server.check(&get("/quick/script"), "200", "quick");
     server.check(&get("/quick/fixed"), "200", "fixed");
@@ -268,6 +260,39 @@ fn when_too_many_wait_scripts_that_would_wait_too_are_refused_and_nobody_else() 
         assert!(begun.elapsed() < PATIENCE, "scripts are refused for ever");
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn who_is_refused_and_comes_again_at_once_rests_and_nobody_else() {
+    let server = holders(Duration::from_secs(1)).fixed("/fixed", "fixed").start();
+    let _peers = too_many(&server);
+    let mut crowd = server.connect();
+    let begun = Instant::now();
+    for _ in 0..40 {
+        crowd.send(get("/run/hold").repeat(50));
+        (0..50).for_each(|_| assert_eq!(crowd.reply(false).status, 503));
+    }
+    // Some 25 may come at once, and then one in 80 us; the last 50 do not come again.
+    assert!(begun.elapsed() >= Duration::from_micros(80) * (2000 - 25 - 50), "{:?}", begun.elapsed());
+    // Its pause is that of its connection.
+    crowd.send(get("/run/hold"));
+    server.check(&get("/fixed"), "200", "fixed");
+    assert_eq!(crowd.reply(false).status, 503);
+    ask(&server, "/release");
+}
+
+/// So many wait that the next one is refused.
+fn too_many(server: &Running) -> Vec<Peer> {
+    let mut peers = Vec::new();
+    while server.refusals("script_queue") == 0 {
+        let mut peer = server.connect();
+        peer.send(get("/run/hold"));
+        peers.push(peer);
+        assert!(peers.len() < 100, "nobody is refused");
+        until_known(server, peers.len());
+    }
+    is_refused(peers.pop().unwrap());
+    peers
 }
 
 fn is_refused(mut peer: Peer) {

@@ -1,5 +1,10 @@
 //! Which scripts are long, and who is held back.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Wake;
+
+use super::super::LONG_DIVISOR;
 use super::*;
 
 const SLICE: Duration = Duration::from_secs(2);
@@ -10,7 +15,7 @@ fn lane() -> Rc<Lane> {
 
 /// A script of the route ran its slice.
 fn slice(door: &Door) {
-    door.end(None, true);
+    door.learn(SLICE);
 }
 
 /// One was done at once, as far as a clock sees.
@@ -83,4 +88,57 @@ fn scripts_that_became_long_are_found_out_though_the_most_are_not_timed() {
         }
     }
     assert!(door.is_long());
+}
+
+#[test]
+fn one_that_nobody_timed_and_that_was_stopped_has_the_next_one_timed_and_tells_nothing() {
+    let lane = lane();
+    let door = lane.door();
+    moment(&door);
+    assert!(door.begin().is_none());
+    door.end(None, true);
+    assert!(!door.is_long(), "another thread may have had the core");
+    assert!(lane.is_turn_used_up(), "others waited for it");
+    assert!(door.begin().is_some());
+}
+
+#[test]
+fn one_long_script_among_short_ones_is_believed_when_the_next_is_long_too() {
+    let lane = lane();
+    let door = lane.door();
+    moment(&door);
+    door.learn(SLICE);
+    assert!(!door.is_long());
+    moment(&door);
+    door.learn(SLICE);
+    assert!(!door.is_long(), "between them was a short one");
+    door.learn(SLICE);
+    assert!(door.is_long());
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn those_who_wait_are_woken_when_their_scripts_are_not_long_after_all() {
+    let lane = lane();
+    let door = lane.door();
+    slice(&door);
+    let guest = door.welcome();
+    let (first, second, bell) = (guest.enter(), guest.enter(), Arc::new(Bell::default()));
+    second.watch(&bell.clone().into());
+    assert!(!guest.lets_in());
+    while !guest.lets_in() {
+        assert_eq!(bell.0.load(Ordering::Relaxed), 0);
+        moment(&door);
+    }
+    assert_eq!(bell.0.load(Ordering::Relaxed), 1);
+    assert!(first.is_first(), "whatever is before them");
 }

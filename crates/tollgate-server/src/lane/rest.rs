@@ -1,0 +1,70 @@
+//! How soon a client that was refused is looked at again. Most wait, as `Retry-After` asks; a crowd that comes again at once would
+//! have the worker refuse and do nothing else, as each is answered before the next script has its turn.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// A refusal takes the worker and its system about 8 us: with as many as that a second they have a tenth of its time.
+const SPACING: Duration = Duration::from_micros(80);
+/// As many at once cost nobody anything: a slice of refusals.
+const BURST: u32 = 25;
+/// What `Retry-After` asks for anyhow.
+const REST_MAX: Duration = Duration::from_secs(1);
+
+/// Places in time for those who come again: a virtual queue (the generic cell rate algorithm, ITU-T I.371).
+#[derive(Default)]
+pub(super) struct Rests {
+    /// When all who were refused so far may have come again.
+    booked_until: Cell<Option<Instant>>,
+    /// Of the connection that is answered now.
+    due: Cell<Option<Instant>>,
+}
+
+impl Rests {
+    /// One more is refused.
+    pub(super) fn book(&self, now: Instant) {
+        let until = self.booked_until.get().map_or(now, |until| until.max(now)) + SPACING;
+        let until = until.min(now + REST_MAX);
+        self.booked_until.set(Some(until));
+        self.due.set(until.checked_sub(SPACING * BURST).filter(|due| *due > now));
+    }
+
+    /// Until when whoever was refused last is left alone.
+    pub(super) fn take(&self) -> Option<Instant> {
+        self.due.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_who_are_refused_may_come_again_at_once() {
+        let (rests, now) = (Rests::default(), Instant::now());
+        for _ in 0..BURST {
+            rests.book(now);
+            assert_eq!(rests.take(), None);
+        }
+        rests.book(now);
+        assert_eq!(rests.take(), Some(now + SPACING));
+        assert_eq!(rests.take(), None, "it is that of one connection");
+    }
+
+    #[test]
+    fn of_a_crowd_each_rests_until_its_place_but_no_longer_than_a_second() {
+        let (rests, now) = (Rests::default(), Instant::now());
+        (0..1000 + BURST).for_each(|_| rests.book(now));
+        assert_eq!(rests.take(), Some(now + 1000 * SPACING));
+        (0..100_000).for_each(|_| rests.book(now));
+        assert_eq!(rests.take(), Some(now + REST_MAX - BURST * SPACING));
+    }
+
+    #[test]
+    fn what_was_booked_is_over_by_itself() {
+        let (rests, now) = (Rests::default(), Instant::now());
+        (0..1000).for_each(|_| rests.book(now));
+        rests.book(now + REST_MAX);
+        assert_eq!(rests.take(), None);
+    }
+}

@@ -12,11 +12,9 @@
 //! then on it is kept short, until for as long nobody had to be refused, or for a minute (256 times as long). As many are done a
 //! second as before.
 //!
-//! Refused are requests for routes whose scripts are long and that have one in the lane: others do not wait here. Many who come
-//! again at once rest before they are looked at ([`rest`]).
+//! Refused are requests for routes whose scripts are long and that have one in the lane: others do not wait here.
 
 mod door;
-mod rest;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -25,7 +23,6 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 pub(crate) use self::door::{Door, Guest};
-use self::rest::Rests;
 use crate::seldom::{News, Spell};
 
 /// How many slices the first runs before the others are.
@@ -62,7 +59,6 @@ pub(crate) struct Lane {
     script: Cell<Duration>,
     state: Cell<State>,
     refusals: Spell,
-    rests: Rests,
 }
 
 #[derive(Clone, Copy)]
@@ -102,7 +98,6 @@ impl Lane {
             script: Cell::default(),
             state: Cell::new(State::Open),
             refusals: Spell::new(LINE_PAUSE),
-            rests: Rests::default(),
         }
     }
 
@@ -204,13 +199,7 @@ impl Lane {
         };
         self.state.set(State::Short { since, refused_at: now });
         self.refusals.note();
-        self.rests.book(now);
         true
-    }
-
-    /// Until when the client that was refused just now is left alone: others have to be served too. None: it may come again.
-    pub(crate) fn take_rest(&self) -> Option<Instant> {
-        self.rests.take()
     }
 
     /// Takes the last place.

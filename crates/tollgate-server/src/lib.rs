@@ -38,6 +38,7 @@ mod plain_reply;
 mod recorder;
 mod reload;
 mod reply;
+mod rest;
 mod route;
 mod seldom;
 mod server;

@@ -31,6 +31,7 @@ use crate::observe::{Refusal, WorkerCells};
 use crate::recorder::{LogEnd, Recorder};
 use crate::reload::{self, Offer};
 use crate::reply::Reply;
+use crate::rest::Rests;
 use crate::server::Order;
 use crate::service::{Found, Plan, Rules, Service};
 use crate::spool::Spool;
@@ -85,6 +86,8 @@ pub(crate) struct Worker {
     pub(crate) admission: Admission,
     pub(crate) arrivals: Arrivals,
     pub(crate) lane: Rc<Lane>,
+    /// Of clients that it had no time for.
+    pub(crate) rests: Rests,
     /// Looks after the VMs of the scripts.
     pub(crate) keeper: Rc<Keeper>,
     service: RefCell<Service>,
@@ -120,6 +123,7 @@ impl Worker {
             admission: Admission::new(queue_age_max),
             arrivals: Arrivals::new(),
             lane,
+            rests: Rests::default(),
             keeper,
             service: RefCell::new(service),
             ids: IdMaker::new().map_err(StartError::Randomness)?,
@@ -140,6 +144,9 @@ impl Worker {
         if let Some((refusal, text)) = self.refusal(found.endpoint, head, now) {
             self.cells.count_refusal(refusal);
             found.endpoint.cells.count_refusal(refusal);
+            if refusal.is_for_time() {
+                self.rests.book(now);
+            }
             return Err(found.endpoint.unavailable(text, head).into());
         }
         let permit = found.endpoint.admit(head, client, now, &self.recorder)?;

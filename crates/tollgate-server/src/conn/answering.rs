@@ -86,7 +86,7 @@ impl<S: Transport> Connection<S> {
                 (found.destination(&head), permit)
             }
             Err(reply) => {
-                self.rest = worker.lane.take_rest().or(self.rest);
+                self.rest = worker.rests.take().or(self.rest);
                 (Destination::Reply(reply), None)
             }
         };

@@ -1,19 +1,19 @@
-//! How soon a client that was refused is looked at again. Most wait, as `Retry-After` asks; a crowd that comes again at once would
-//! have the worker refuse and do nothing else, as each is answered before the next script has its turn.
+//! How soon a client that a worker had no time for is looked at again. Most wait, as `Retry-After` asks; a crowd that comes again at
+//! once would have the worker refuse and do little else.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// A refusal takes the worker and its system about 8 us: with as many as that a second they have a tenth of its time.
 const SPACING: Duration = Duration::from_micros(80);
-/// As many at once cost nobody anything: a slice of refusals.
+/// As many at once cost nobody anything: they take a tenth of a slice.
 const BURST: u32 = 25;
 /// What `Retry-After` asks for anyhow.
 const REST_MAX: Duration = Duration::from_secs(1);
 
 /// Places in time for those who come again: a virtual queue (the generic cell rate algorithm, ITU-T I.371).
 #[derive(Default)]
-pub(super) struct Rests {
+pub(crate) struct Rests {
     /// When all who were refused so far may have come again.
     booked_until: Cell<Option<Instant>>,
     /// Of the connection that is answered now.
@@ -22,7 +22,7 @@ pub(super) struct Rests {
 
 impl Rests {
     /// One more is refused.
-    pub(super) fn book(&self, now: Instant) {
+    pub(crate) fn book(&self, now: Instant) {
         let until = self.booked_until.get().map_or(now, |until| until.max(now)) + SPACING;
         let until = until.min(now + REST_MAX);
         self.booked_until.set(Some(until));
@@ -30,7 +30,7 @@ impl Rests {
     }
 
     /// Until when whoever was refused last is left alone.
-    pub(super) fn take(&self) -> Option<Instant> {
+    pub(crate) fn take(&self) -> Option<Instant> {
         self.due.take()
     }
 }

@@ -14,6 +14,8 @@ use crate::seldom::{News, Spell};
 
 /// How often a probe is sent, at most.
 const PROBE_PAUSE: Duration = Duration::from_millis(5);
+/// Half of a slice of scripts, or a hundred short requests.
+const LONG_AGE: Duration = Duration::from_millis(1);
 /// How often the log hears of it.
 const LINE_PAUSE: Duration = Duration::from_secs(10);
 /// The share of requests that is refused when all are.
@@ -79,6 +81,14 @@ impl Admission {
             self.refusals.note();
         }
         owed < ALL
+    }
+
+    /// Whether what is ready waits so long for its turn that others feel it.
+    pub(crate) fn is_queue_long(&self, now: Instant) -> bool {
+        if self.seen.replace(now) != now {
+            self.look(now);
+        }
+        self.age.get() >= LONG_AGE
     }
 
     /// A connection was refused with what it asked, before it was accepted.
@@ -183,6 +193,19 @@ mod tests {
         assert_eq!(refused, 25);
         assert_eq!(admission.refusals.news(now), Some(News::Happened(25)));
         assert_eq!(admission.refusals.news(now + LINE_PAUSE), Some(News::Over));
+    }
+
+    #[test]
+    fn a_queue_is_long_while_its_age_is_and_not_once_nobody_came_for_a_while() {
+        let admission = Admission::new(Duration::from_secs(1));
+        let at = |ms| admission.sent.get() + Duration::from_millis(ms);
+        assert!(!admission.is_queue_long(at(0)));
+        admission.learn(Duration::from_micros(999));
+        assert!(!admission.is_queue_long(at(1)));
+        admission.learn(Duration::from_millis(1));
+        assert!(admission.is_queue_long(at(2)));
+        assert!(!admission.is_queue_long(at(1000)));
+        assert!(admission.is_out.get(), "it looks for itself");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! How soon a client that a worker had no time for is looked at again. Most wait, as `Retry-After` asks; a crowd that comes again at
-//! once would have the worker refuse and do little else.
+//! How soon a client that was refused while others wait is looked at again. Most wait by themselves, as `Retry-After` asks; a crowd
+//! that comes again at once would have the worker refuse and do little else.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

@@ -86,7 +86,7 @@ pub(crate) struct Worker {
     pub(crate) admission: Admission,
     pub(crate) arrivals: Arrivals,
     pub(crate) lane: Rc<Lane>,
-    /// Of clients that it had no time for.
+    /// Of clients that it refused while others waited.
     pub(crate) rests: Rests,
     /// Looks after the VMs of the scripts.
     pub(crate) keeper: Rc<Keeper>,
@@ -141,22 +141,45 @@ impl Worker {
         client: impl Fn() -> Option<IpAddr>,
     ) -> Result<(Found<'s>, Option<Permit>), Box<Reply>> {
         let found = service.find(head)?;
+        let taken = self.take_on(&found, head, now, client).inspect_err(|_| self.book_rest(now));
+        Ok((found, taken?))
+    }
+
+    #[inline]
+    fn take_on(
+        &self,
+        found: &Found<'_>,
+        head: &RequestHead,
+        now: Instant,
+        client: impl Fn() -> Option<IpAddr>,
+    ) -> Result<Option<Permit>, Box<Reply>> {
         if let Some((refusal, text)) = self.refusal(found.endpoint, head, now) {
             self.cells.count_refusal(refusal);
             found.endpoint.cells.count_refusal(refusal);
-            if refusal.is_for_time() {
-                self.rests.book(now);
-            }
             return Err(found.endpoint.unavailable(text, head).into());
         }
-        let permit = found.endpoint.admit(head, client, now, &self.recorder)?;
-        Ok((found, permit))
+        found.endpoint.admit(head, client, now, &self.recorder)
+    }
+
+    /// Whoever is refused and comes again at once is left alone for a while, if others wait for the worker.
+    #[cold]
+    fn book_rest(&self, now: Instant) {
+        if self.admission.is_queue_long(now) {
+            self.rests.book(now);
+        }
     }
 
     /// Refuses a request because its client has too many connections, in the words of `reply`.
     #[cold]
-    pub(crate) fn refuse_client(&self, service: &Service, head: &RequestHead, reply: Reply) -> Box<Reply> {
+    pub(crate) fn refuse_client(
+        &self,
+        service: &Service,
+        head: &RequestHead,
+        now: Instant,
+        reply: Reply,
+    ) -> Box<Reply> {
         self.cells.count_refusal(Refusal::ClientConnections);
+        self.book_rest(now);
         let Ok(found) = service.find(head) else { return reply.into() };
         found.endpoint.cells.count_refusal(Refusal::ClientConnections);
         found.endpoint.granted(reply, head).into()

@@ -74,7 +74,7 @@ impl<S: Transport> Connection<S> {
                     // To read it would keep the connection that is one too many.
                     self.reuse = Reuse::Linger;
                 }
-                Err(worker.refuse_client(&service, &head, TooMany.reply()))
+                Err(worker.refuse_client(&service, &head, now.at, TooMany.reply()))
             }
         };
         let (destination, permit) = match received {

@@ -59,11 +59,6 @@ impl Refusal {
         Self::Rate,
     ];
 
-    /// Whether the worker had no time for it, so that none is to be spent on those who come again at once.
-    pub(crate) const fn is_for_time(self) -> bool {
-        matches!(self, Self::Behind | Self::ScriptQueue)
-    }
-
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Behind => "behind",

@@ -87,8 +87,8 @@ impl Door {
         }
     }
 
-    /// One ran for as long. One that is long among short ones had to wait for the system, or for a collection of garbage, as far
-    /// as the next one is short again.
+    /// One ran for as long. A long one among short ones was held up, by the system or a collection of garbage, unless the next is
+    /// long too.
     pub(super) fn learn(&self, ran: Duration) {
         self.count(ran);
         let (known, was_long) = (self.stretch.get(), self.is_long());

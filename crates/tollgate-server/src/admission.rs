@@ -16,6 +16,8 @@ use crate::seldom::{News, Spell};
 const PROBE_PAUSE: Duration = Duration::from_millis(5);
 /// Half of a slice of scripts, or a hundred short requests.
 const LONG_AGE: Duration = Duration::from_millis(1);
+/// A queue that was that old is held to be long for so long: where those who come again rest, it is short now and then.
+const LONG_FOR: Duration = Duration::from_millis(100);
 /// How often the log hears of it.
 const LINE_PAUSE: Duration = Duration::from_secs(10);
 /// The share of requests that is refused when all are.
@@ -35,6 +37,8 @@ pub(crate) struct Admission {
     owed: Cell<u32>,
     /// As it was learnt last.
     age: Cell<Duration>,
+    /// Until when the queue is held to be long.
+    long_until: Cell<Instant>,
     refusals: Spell,
 }
 
@@ -50,6 +54,7 @@ impl Admission {
             refused: Cell::new(0),
             owed: Cell::new(0),
             age: Cell::default(),
+            long_until: Cell::new(now),
             refusals: Spell::new(LINE_PAUSE),
         }
     }
@@ -88,7 +93,7 @@ impl Admission {
         if self.seen.replace(now) != now {
             self.look(now);
         }
-        self.age.get() >= LONG_AGE
+        now < self.long_until.get()
     }
 
     /// A connection was refused with what it asked, before it was accepted.
@@ -122,6 +127,9 @@ impl Admission {
     }
 
     fn learn(&self, age: Duration) {
+        if age >= LONG_AGE {
+            self.long_until.set(self.sent.get() + age + LONG_FOR);
+        }
         let half = self.age_max.get() / 2;
         let over = age.saturating_sub(half).as_nanos() * u128::from(ALL);
         let share = over.checked_div(half.as_nanos()).map_or(0, |share| share.min(u128::from(ALL)));
@@ -196,16 +204,18 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_long_while_its_age_is_and_not_once_nobody_came_for_a_while() {
+    fn a_queue_is_long_for_a_while_when_its_age_was() {
         let admission = Admission::new(Duration::from_secs(1));
         let at = |ms| admission.sent.get() + Duration::from_millis(ms);
         assert!(!admission.is_queue_long(at(0)));
         admission.learn(Duration::from_micros(999));
         assert!(!admission.is_queue_long(at(1)));
         admission.learn(Duration::from_millis(1));
-        assert!(admission.is_queue_long(at(2)));
-        assert!(!admission.is_queue_long(at(1000)));
+        let long_until = at(101);
+        admission.learn(Duration::ZERO);
+        assert!(admission.is_queue_long(long_until - Duration::from_micros(1)));
         assert!(admission.is_out.get(), "it looks for itself");
+        assert!(!admission.is_queue_long(long_until));
     }
 
     #[test]

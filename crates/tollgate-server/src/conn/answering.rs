@@ -42,11 +42,17 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Whether a request that has come is begun now. While the server drains, none is that comes behind a running one.
+    /// Whether a request that has come is begun now. While the server drains, none is that comes behind a running one; and none
+    /// behind one that was refused, before its client has rested.
     pub(super) fn takes_requests(&self) -> bool {
         let may_join =
             || self.queue.is_empty() || (self.queue.takes_more() && !self.worker.deadlines.is_draining());
-        self.reuse == Reuse::Open && !self.is_full() && !self.replies.is_followed() && may_join()
+        let has_to_rest = self.rest.is_some() && matches!(self.reading, Reading::Head);
+        self.reuse == Reuse::Open
+            && !has_to_rest
+            && !self.is_full()
+            && !self.replies.is_followed()
+            && may_join()
     }
 
     /// Answers the next complete request of the buffer. False: more bytes are needed.

@@ -29,6 +29,8 @@ pub(super) enum Phase {
     Handling,
     /// A reply without an end of its own, which a drain ends.
     Events,
+    /// Between two requests, of which one was refused. A drain ends it.
+    Resting,
     Writing,
     Lingering,
 }
@@ -82,7 +84,7 @@ impl Deadlines {
             let limit = if phase == Phase::Idle { now + hurry } else { now };
             let is_drained = match phase {
                 Phase::Idle | Phase::Silent => drained >= Some(IDLE_GRACE),
-                Phase::Events => drained.is_some(),
+                Phase::Events | Phase::Resting => drained.is_some(),
                 _ => false,
             };
             is_drained || cells.due.get().is_some_and(|due| due <= limit)
@@ -326,14 +328,15 @@ mod tests {
     #[test]
     fn draining_ends_the_idle_a_tick_later_and_places_stay_true() {
         let (clock, deadlines) = deadlines();
-        let slots: Vec<_> = (0..4).map(|_| Deadlines::enter(&deadlines)).collect();
+        let slots: Vec<_> = (0..5).map(|_| Deadlines::enter(&deadlines)).collect();
         slots[1].arm(Phase::Body, Duration::from_secs(60));
         slots[2].set(Phase::Events);
+        slots[4].set(Phase::Resting);
         deadlines.drain();
         let over = || slots.iter().map(Slot::is_over).collect::<Vec<_>>();
         let begun = clock.coarse();
         while clock.coarse() - begun <= TICK {
-            assert_eq!(over(), [false, false, true, false]);
+            assert_eq!(over(), [false, false, true, false, true]);
             clock.tick();
             deadlines.sweep(Duration::ZERO);
         }
@@ -341,7 +344,7 @@ mod tests {
             clock.tick();
         }
         deadlines.sweep(Duration::ZERO);
-        assert_eq!(over(), [true, false, true, true]);
+        assert_eq!(over(), [true, false, true, true, true]);
         drop(slots);
         assert!(deadlines.cells.borrow().is_empty());
     }

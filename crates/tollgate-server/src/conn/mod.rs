@@ -108,7 +108,7 @@ struct Connection<S> {
     queue: Queue,
     replies: Replies,
     reuse: Reuse,
-    /// Until when it is left alone, if it was refused and may not come again at once.
+    /// Until when no further request of it is looked at, if one was refused and it may not come again at once.
     rest: Option<Instant>,
     requests: u64,
 }
@@ -183,10 +183,8 @@ impl<S: Transport> Connection<S> {
             self.send_replies().await?;
             match self.reuse {
                 Reuse::Open if is_more_there => {}
-                Reuse::Open => {
-                    self.rest().await;
-                    self.read_on().await?;
-                }
+                Reuse::Open if self.may_rest() => self.rest().await,
+                Reuse::Open => self.read_on().await?,
                 _ if !self.queue.is_empty() => self.read_on().await?,
                 Reuse::Leave if self.was_answered_at_once(asked) => return Ok(()),
                 Reuse::Leave | Reuse::Close => return self.close().await,

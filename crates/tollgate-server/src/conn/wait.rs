@@ -1,6 +1,6 @@
 //! What a connection waits for: the rest of a request, the next one, a handler, or the end.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::task::Poll;
@@ -44,12 +44,8 @@ impl<S: Transport> Connection<S> {
         match &self.reading {
             // As much as came already: a length that is only announced takes no memory.
             Reading::Body(body) => self.input.reserve(body.missing_bytes(&self.input).min(self.input.len())),
-            // A connection that waits for a request holds no buffer.
-            Reading::Head if self.input.is_empty() => {
-                self.worker.scratch.take_back(std::mem::take(&mut self.input));
-                self.head_reader.let_go();
-            }
-            Reading::Head | Reading::Upload(_) => {}
+            Reading::Head => self.let_room_go(),
+            Reading::Upload(_) => {}
         }
         self.flight.set(self.queue.count());
         let is_too_much = !self.held.set(self.memory_bytes());
@@ -95,15 +91,32 @@ impl<S: Transport> Connection<S> {
         queue.race(worker, came).await.transpose()
     }
 
-    /// Leaves a client that was refused alone, unless a reply to what it asked before is still to come.
+    /// Whether a client that was refused is left alone now: not while a request of it is under way.
+    pub(super) fn may_rest(&self) -> bool {
+        self.rest.is_some() && self.queue.is_empty() && matches!(self.reading, Reading::Head)
+    }
+
+    /// Leaves the client alone until its time has come, or the server drains.
     pub(super) async fn rest(&mut self) {
-        if self.rest.is_some()
-            && self.queue.is_empty()
-            && let Some(until) = self.rest.take()
-        {
-            self.slot.set(Phase::Handling);
-            // On the heap, so that connections that do not rest stay small.
-            Box::pin(tokio::time::sleep_until(until.into())).await;
+        let Some(until) = self.rest.take() else { return };
+        self.slot.set(Phase::Resting);
+        self.let_room_go();
+        self.held.set(self.memory_bytes());
+        let slot = &self.slot;
+        // On the heap, so that connections that do not rest stay small.
+        let mut sleep = Box::pin(tokio::time::sleep_until(until.into()));
+        poll_fn(|context| {
+            slot.watch(context.waker());
+            if slot.is_over() { Poll::Ready(()) } else { sleep.as_mut().poll(context) }
+        })
+        .await;
+    }
+
+    /// A connection that waits for a request holds no buffer.
+    fn let_room_go(&mut self) {
+        if self.input.is_empty() {
+            self.worker.scratch.take_back(std::mem::take(&mut self.input));
+            self.head_reader.let_go();
         }
     }
 

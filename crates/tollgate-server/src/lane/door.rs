@@ -6,22 +6,25 @@ use std::time::{Duration, Instant};
 
 use tollgate_script::thread_time;
 
-use super::{LAST_DIVISOR, Lane, Ticket};
+use super::{Lane, Ticket};
 
-/// Of scripts that are not long each sixteenth is timed: to read this clock twice takes a microsecond, as each is a system call.
-const UNTIMED: u32 = 15;
+/// Of scripts that are not long each seventeenth is timed: to read this clock twice takes a microsecond, as each is a system call.
+/// No other short cycle has that length.
+const UNTIMED: u32 = 16;
+/// So many that were timed are what is known of a route. With fewer one that was held up would have all be long.
+const KNOWN_MAX: u32 = 64;
 
 pub(crate) struct Door {
     lane: Rc<Lane>,
     /// How many there are.
     guests: Cell<usize>,
-    /// The processor time of a script up to its end, a wait, or the end of its slice: a moving average. By the clock of the wall a
-    /// short one would be long where the system had others run meanwhile.
+    /// The processor time of a script up to its end, a wait, or the end of its slice: the mean of the first ones, then a moving
+    /// average. By the clock of the wall a short one would be long where the system had others run meanwhile.
     stretch: Cell<Duration>,
+    /// Of how many that is the mean.
+    known: Cell<u32>,
     /// How many are not timed before the next one is.
     untimed: Cell<u32>,
-    /// One of a route whose scripts are short was long, and the next one tells whether they became long.
-    is_suspected: Cell<bool>,
 }
 
 /// A script that waits for its turn in the lane, counted for the route that it is of now, whether it has a place of its own or
@@ -36,8 +39,8 @@ impl Door {
             lane: lane.clone(),
             guests: Cell::new(0),
             stretch: Cell::default(),
+            known: Cell::new(0),
             untimed: Cell::new(0),
-            is_suspected: Cell::new(false),
         }
     }
 
@@ -87,18 +90,17 @@ impl Door {
         }
     }
 
-    /// One ran for as long. A long one among short ones was held up, by the system or a collection of garbage, unless the next is
-    /// long too.
+    /// One ran for as long. Behind a long one the next is timed too.
     pub(super) fn learn(&self, ran: Duration) {
         self.count(ran);
-        let (known, was_long) = (self.stretch.get(), self.is_long());
-        let is_odd = !known.is_zero() && !was_long && self.lane.is_long(ran);
-        if is_odd && !self.is_suspected.replace(true) {
-            return self.untimed.set(0);
+        let was_long = self.is_long();
+        let known = (self.known.get() + 1).min(KNOWN_MAX);
+        self.known.set(known);
+        let stretch = self.stretch.get();
+        self.stretch.set(stretch - stretch / known + ran / known);
+        if self.lane.is_long(ran) {
+            self.untimed.set(0);
         }
-        self.is_suspected.set(false);
-        let before = if known.is_zero() { ran } else { known };
-        self.stretch.set(before - before / LAST_DIVISOR + ran / LAST_DIVISOR);
         if was_long && !self.is_long() {
             self.lane.wake_all();
         }

@@ -66,7 +66,7 @@ fn scripts_that_became_short_are_held_back_no_longer() {
     let door = lane.door();
     (0..100).for_each(|_| slice(&door));
     assert!(door.is_long());
-    (0..40).for_each(|_| moment(&door));
+    (0..3 * KNOWN_MAX).for_each(|_| moment(&door));
     assert!(!door.is_long());
 }
 
@@ -75,12 +75,13 @@ fn scripts_that_became_long_are_found_out_though_the_most_are_not_timed() {
     let lane = lane();
     let door = lane.door();
     let mut timed = 0;
-    for _ in 0..160 {
+    for _ in 0..170 {
         let begun = door.begin();
         timed += usize::from(begun.is_some());
         door.end(begun, false);
     }
     assert_eq!(timed, 10);
+    // Of the few that are known each counts as one of them.
     for _ in 0..=UNTIMED {
         match door.begin() {
             Some(_) => door.learn(SLICE),
@@ -103,17 +104,34 @@ fn one_that_nobody_timed_and_that_was_stopped_has_the_next_one_timed_and_tells_n
 }
 
 #[test]
-fn one_long_script_among_short_ones_is_believed_when_the_next_is_long_too() {
+fn one_that_was_held_up_makes_a_route_of_short_scripts_no_long_one() {
     let lane = lane();
     let door = lane.door();
-    moment(&door);
-    door.learn(SLICE);
-    assert!(!door.is_long());
-    moment(&door);
-    door.learn(SLICE);
-    assert!(!door.is_long(), "between them was a short one");
-    door.learn(SLICE);
-    assert!(door.is_long());
+    (0..KNOWN_MAX).for_each(|_| door.learn(Duration::ZERO));
+    for _ in 0..10 {
+        door.learn(SLICE);
+        assert!(!door.is_long());
+        (0..KNOWN_MAX).for_each(|_| door.learn(Duration::ZERO));
+    }
+}
+
+#[test]
+fn scripts_of_which_a_part_is_long_are_long_by_their_mean() {
+    let mean_is_long = |cycle: usize, long: Duration| {
+        let lane = lane();
+        let door = lane.door();
+        for at in 0..5000 {
+            match door.begin() {
+                Some(_) => door.learn(if at % cycle == 0 { long } else { Duration::ZERO }),
+                None => door.end(None, false),
+            }
+        }
+        door.is_long()
+    };
+    for cycle in 2..=8 {
+        assert!(mean_is_long(cycle, SLICE * 9 / 10), "each {cycle}th");
+    }
+    assert!(!mean_is_long(32, SLICE * 9 / 10));
 }
 
 /// Counts how often it is woken.

@@ -126,7 +126,8 @@ impl Admission {
         }
     }
 
-    fn learn(&self, age: Duration) {
+    /// The queue was as old when it was looked at.
+    pub(crate) fn learn(&self, age: Duration) {
         if age >= LONG_AGE {
             self.long_until.set(self.sent.get() + age + LONG_FOR);
         }

@@ -8,6 +8,8 @@
 //! The engine knows a byte stream, not a socket, so that TLS can join. Deadlines are kept by [`deadline`].
 
 mod answering;
+#[cfg(test)]
+mod bench;
 mod body;
 mod client;
 mod coding;

@@ -262,3 +262,6 @@ impl<S: Transport> Connection<S> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,99 +1,18 @@
 //! For which routes the scripts of a connection count in the lane.
 
 use std::fs;
-use std::path::Path;
-use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::BytesMut;
-use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
-use tokio::runtime::{Builder, LocalOptions};
-use tokio::task::{spawn_local, yield_now};
 use tollgate_http::{HeadReader, Limits};
-use tollgate_log::{DiskStorage, Log, LogOptions};
 
 use super::*;
-use crate::conn::{self, Origin, Plain};
-use crate::crowd::{Crowd, Held};
+use crate::conn::bench::{Bench, head, in_turns};
+use crate::crowd::Held;
 use crate::files::FilesSpec;
-use crate::observe::WorkerCells;
-use crate::options::tests::options;
 use crate::options::{HandlerSpec, RouteSpec, ScriptFile};
-use crate::recorder::LogEnd;
-use crate::service::Plan;
-use crate::spool::Spool;
 use crate::worker::Worker;
 
-const FOR_EVER: Duration = Duration::from_secs(3600);
-/// More than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A worker whose turns are taken one by one.
-struct Bench {
-    worker: Rc<Worker>,
-    crowd: Arc<Crowd>,
-    _folder: TempDir,
-}
-
 impl Bench {
-    /// Routes by path, each with what its script does.
-    fn new(routes: &[(&str, &str)]) -> Self {
-        Self::with(routes, |_, _| {})
-    }
-
-    /// The same, with what is made of these routes.
-    fn with(routes: &[(&str, &str)], tune: impl FnOnce(&mut Vec<RouteSpec>, &Path)) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut options = options();
-        options.crowd.queue_age_max = FOR_EVER;
-        options.script.cpu_budget = FOR_EVER;
-        for (number, (path, body)) in routes.iter().enumerate() {
-            let file = folder.path().join(format!("route{number}.luau"));
-            fs::write(&file, format!("return function() {body} end")).unwrap();
-            let handler = HandlerSpec::Script { file, root: folder.path().to_owned() };
-            options.routes.push(RouteSpec::new(path, handler));
-        }
-        tune(&mut options.routes, folder.path());
-        let log = LogOptions::new(&folder.path().join("log"));
-        let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |_| {}).unwrap();
-        let (crowd, _) = Crowd::new(&options.crowd, 1).unwrap();
-        let spool = Arc::new(Spool::new(options.spool.clone()));
-        let plan = Plan::new(options, &log, None).unwrap();
-        let cells = Arc::new(WorkerCells::new());
-        let worker = Worker::new(&plan, 0, &crowd, &spool, &cells, LogEnd::new(&log)).unwrap();
-        Self { worker: Rc::new(worker), crowd, _folder: folder }
-    }
-
-    /// Sends requests on a connection of their own.
-    async fn send(&self, targets: &[&str]) -> DuplexStream {
-        let (near, far) = duplex(1 << 16);
-        let origin = Origin { peer: None, proxy_protocol: false };
-        let seat = self.crowd.enter(0).unwrap();
-        spawn_local(conn::serve(self.worker.clone(), Plain(far), origin, seat));
-        self.send_more(near, targets).await
-    }
-
-    async fn send_more(&self, mut peer: DuplexStream, targets: &[&str]) -> DuplexStream {
-        for target in targets {
-            peer.write_all(head(target).as_bytes()).await.unwrap();
-        }
-        peer
-    }
-
-    /// What comes back on it, up to its end.
-    async fn reply(&self, mut peer: DuplexStream) -> String {
-        peer.shutdown().await.unwrap();
-        let reading = spawn_local(async move {
-            let mut reply = String::new();
-            peer.read_to_string(&mut reply).await.unwrap();
-            reply
-        });
-        self.until("the reply is there", || reading.is_finished()).await;
-        reading.await.unwrap()
-    }
-
     /// Whether a request would be refused if the lane were too long: its route has a script there.
     fn is_inside(&self, target: &str) -> bool {
         let Worker { lane, recorder, .. } = &*self.worker;
@@ -107,22 +26,6 @@ impl Bench {
         let found = service.find(&head).unwrap_or_else(|_| panic!("{target} has no route"));
         found.endpoint.refusal_now(Instant::now(), recorder).is_some()
     }
-
-    async fn until(&self, what: &str, is_so: impl Fn() -> bool) {
-        let begun = Instant::now();
-        while !is_so() {
-            assert!(begun.elapsed() < PATIENCE, "never came true: {what}");
-            yield_now().await;
-        }
-    }
-}
-
-fn head(target: &str) -> String {
-    format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")
-}
-
-fn in_turns(test: impl Future<Output = ()>) {
-    Builder::new_current_thread().build_local(LocalOptions::default()).unwrap().block_on(test);
 }
 
 #[test]

@@ -77,9 +77,7 @@ impl Admission {
     /// Whether a request of this moment is taken on.
     #[inline]
     pub(crate) fn admits(&self, now: Instant) -> bool {
-        if self.seen.replace(now) != now {
-            self.look(now);
-        }
+        self.look_once(now);
         let owed = self.owed.get() + self.refused.get();
         self.owed.set(owed % ALL);
         if owed >= ALL {
@@ -90,15 +88,19 @@ impl Admission {
 
     /// Whether what is ready waits so long for its turn that others feel it.
     pub(crate) fn is_queue_long(&self, now: Instant) -> bool {
-        if self.seen.replace(now) != now {
-            self.look(now);
-        }
+        self.look_once(now);
         now < self.long_until.get()
     }
 
     /// A connection was refused with what it asked, before it was accepted.
     pub(crate) fn note_turned_away(&self) {
         self.refusals.note();
+    }
+
+    fn look_once(&self, now: Instant) {
+        if self.seen.replace(now) != now {
+            self.look(now);
+        }
     }
 
     /// Sends a probe, or looks how long one is out.

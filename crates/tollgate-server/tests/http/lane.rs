@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::{spawn_local, yield_now};
 use tokio::time::timeout;
-use tollgate_server::{RateKey, RateSpec, RouteLimits, RouteStatus, StreamServer};
+use tollgate_server::{RateKey, RouteLimits, RouteStatus, StreamServer};
 
 use crate::asking::{PATIENCE, ask, get, until};
 use crate::peer::Peer;
 use crate::site::{Running, Site};
+use crate::throttles::hourly;
 
 /// `/run/hold` runs until somebody asked for `/release`, and `/run/nap` then sleeps for an hour; `/run/behind` runs until
 /// another did. `entered` is how many were, `switches` how often another of them ran than before.
@@ -277,13 +278,7 @@ fn who_is_refused_and_comes_again_at_once_rests_and_nobody_else() {
 
 #[test]
 fn who_is_over_a_limit_and_comes_again_at_once_rests_while_others_wait() {
-    let once = RateSpec {
-        count: 1,
-        period: Duration::from_secs(3600),
-        burst: 1,
-        by: RateKey::Route,
-        keys_max: RateSpec::KEYS_MAX,
-    };
+    let once = hourly(1, RateKey::Route);
     let server = holders(Duration::from_secs(1))
         .fixed("/once", "once")
         .tune_route(|route| route.limits = RouteLimits { concurrency_max: None, rates: vec![once] })

@@ -15,7 +15,7 @@ use crate::site::{Running, Site};
 
 const WORKERS: usize = 4;
 
-fn hourly(count: u32, by: RateKey) -> RateSpec {
+pub(crate) fn hourly(count: u32, by: RateKey) -> RateSpec {
     RateSpec { count, period: Duration::from_secs(3600), burst: count, by, keys_max: RateSpec::KEYS_MAX }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tollgate_server::{ListenAddress, ListenSpec};
 
+use super::listen::is_same;
 use super::resolved::OFF;
 use super::section::{Section, Written};
 use super::units::show_duration;
@@ -40,13 +41,13 @@ pub(crate) enum AdminListen {
 }
 
 impl AdminListen {
-    /// Whether both take the same connections. Port 0 is another port each time.
-    fn is_that_of(&self, other: &ListenAddress) -> bool {
-        match (self, other) {
-            (Self::Tcp(one), ListenAddress::Tcp(other)) => one == other && one.port() != 0,
-            (Self::Unix(one), ListenAddress::Unix { path: other, .. }) => one == other,
-            _ => false,
-        }
+    fn is_that_of(&self, spec: &ListenSpec) -> bool {
+        let own = match self {
+            Self::Tcp(address) => ListenAddress::Tcp(*address),
+            Self::Unix(path) | Self::LogFolder(path) => ListenAddress::Unix { path: path.clone(), mode: 0 },
+            Self::Nowhere => return false,
+        };
+        is_same(&own, &spec.address)
     }
 }
 
@@ -100,7 +101,7 @@ pub(super) fn admin(mut section: Section<'_>, folder: &Path, log_dir: &Path, ser
         && let Some(found) = address(&section, written, folder)
         && found != AdminListen::Unix(log_dir.join(SOCKET_NAME))
     {
-        if served.iter().any(|spec| found.is_that_of(&spec.address)) {
+        if served.iter().any(|spec| found.is_that_of(spec)) {
             let text = format!(
                 "listen in [admin] is {:?}, which listen in [server] has: allowed is another",
                 written.value

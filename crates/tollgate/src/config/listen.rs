@@ -103,7 +103,7 @@ fn spec(section: &Section<'_>, written: &Written<String>, mode: u32, folder: &Pa
 }
 
 /// Whether two entries take the same connections. Port 0 is another port each time.
-fn is_same(one: &ListenAddress, other: &ListenAddress) -> bool {
+pub(super) fn is_same(one: &ListenAddress, other: &ListenAddress) -> bool {
     match (one, other) {
         (ListenAddress::Tcp(one), ListenAddress::Tcp(other)) => one == other && one.port() != 0,
         (ListenAddress::Unix { path: one, .. }, ListenAddress::Unix { path: other, .. }) => one == other,

@@ -238,18 +238,23 @@ pub(super) fn check_params(root: &Section<'_>, streams: &Streams, routes: &[Rout
     let params: BTreeSet<_> =
         segments.filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}')).collect();
     for (stream, origin) in streams.specs.iter().zip(&streams.origins) {
-        let sources = stream.columns.iter().map(|column| &column.source);
-        for source in sources.chain(stream.key.as_ref().map(|key| &key.source)) {
-            if let Source::RequestParam(name) = source
-                && !params.contains(name.as_str())
-            {
-                let (stream, from) = (&stream.name, source.name());
-                let hint = did_you_mean(name, params.iter().copied());
-                let text = format!("[stream.{stream}] keeps {from}, but no path has {{{name}}}{hint}");
-                root.add_faults(vec![origin.place.fault(text)]);
-            }
+        for name in params_of(stream).filter(|name| !params.contains(name)) {
+            let hint = did_you_mean(name, params.iter().copied());
+            let stream = &stream.name;
+            let text =
+                format!("[stream.{stream}] keeps request.param.{name}, but no path has {{{name}}}{hint}");
+            root.add_faults(vec![origin.place.fault(text)]);
         }
     }
+}
+
+fn params_of(stream: &StreamSpec) -> impl Iterator<Item = &str> {
+    let columns = stream.columns.iter().map(|column| &column.source);
+    let sources = columns.chain(stream.key.as_ref().map(|key| &key.source));
+    sources.filter_map(|source| match source {
+        Source::RequestParam(name) => Some(name.as_str()),
+        _ => None,
+    })
 }
 
 fn check_type(section: &Section<'_>, kind: ColumnType, source: &Source, span: &Span) {

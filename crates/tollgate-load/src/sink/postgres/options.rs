@@ -16,6 +16,7 @@ const HIDDEN: &str = "***";
 /// Keys that the protocol library does not know, and we do.
 const TLS_KEYS: [&str; 2] = ["sslmode", "sslrootcert"];
 
+/// Told with what a text does not name.
 const ALLOWED: &str = "allowed is what names both, like \"postgres://USER@HOST/DATABASE\"";
 
 /// A PostgreSQL sink.

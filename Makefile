@@ -89,7 +89,7 @@ script-abuse: build
 crowd: build
 	bench/crowd.py
 
-# Ten thousand clients of each kind that means no good, and what a normal one sees meanwhile; two minutes.
+# Ten thousand clients of each kind that means no good, and what a normal one sees meanwhile; six minutes.
 abuse: build
 	bench/abuse.py
 

@@ -15,7 +15,7 @@ use tollgate_server::{
 
 use super::access::{Reachable, access, access_beyond, keep_inside};
 use super::env::Environment;
-use super::fault::{Fault, Faults, Place};
+use super::fault::{Faults, Place};
 use super::file::parse;
 use super::reach::Reach;
 use super::route::{is_host, is_name, path_problem};
@@ -25,6 +25,7 @@ use super::section::{Context, Section, Written};
 use super::server::{BODY_BYTES, body_pace};
 use super::sources::source_file;
 use super::stream::{Streams, check_name};
+use super::text;
 
 /// The file that makes a folder an app.
 pub(crate) const APP_FILE: &str = "app.toml";
@@ -200,11 +201,9 @@ fn read(
     root: &Section<'_>,
 ) {
     let WrittenMount { path, host, dir, stream_prefix, file, place, script } = written;
-    let text = match fs::read_to_string(&file) {
+    let text = match text::read(&file, "the app") {
         Ok(text) => text,
-        Err(error) => {
-            return root.add_faults(vec![Fault::of_file(&file, format!("cannot read the app: {error}"))]);
-        }
+        Err(error) => return root.add_faults(error.faults),
     };
     let source = source_file(&dir.join(APP_FILE), &text);
     let mount = Mount { path, host, dir, stream_prefix, streams: Vec::new(), text: source };

@@ -34,6 +34,7 @@ mod server;
 mod sink;
 mod sources;
 mod stream;
+mod text;
 mod units;
 mod zero;
 
@@ -65,8 +66,7 @@ impl Config {
         if path.is_dir() && !written.is_file() {
             return zero::resolve(path);
         }
-        let text = fs::read_to_string(&written)
-            .map_err(|error| Fault::of_file(&written, format!("cannot read the configuration: {error}")))?;
+        let text = text::read(&written, "the configuration")?;
         let config = file::resolve(&written, &text, &|name| std::env::var(name).ok())?;
         Ok(Self { text: Some(source_file(&written, &text)), ..config })
     }

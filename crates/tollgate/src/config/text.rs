@@ -1,0 +1,45 @@
+//! The text of a configuration file.
+
+use std::fs;
+use std::path::Path;
+
+use super::fault::{ConfigError, Fault, Faults};
+
+/// Reads `file` as `what` it is.
+///
+/// # Errors
+/// It cannot be read, or is no UTF-8 (TOML 1.0).
+pub(super) fn read(file: &Path, what: &str) -> Result<String, ConfigError> {
+    let bytes =
+        fs::read(file).map_err(|error| Fault::of_file(file, format!("cannot read {what}: {error}")))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let (bytes, good) = (error.as_bytes(), error.utf8_error().valid_up_to());
+        let before = String::from_utf8_lossy(&bytes[..good]);
+        let faults = Faults::new(file, &before);
+        faults
+            .add(&(good..good), format!("byte {:#04x} is no UTF-8, which {what} is written in", bytes[good]));
+        faults.into_error()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_that_is_no_utf8_is_told_with_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tollgate.toml");
+        let told = |bytes: &[u8]| {
+            fs::write(&file, bytes).unwrap();
+            read(&file, "the app").map_err(|error| error.to_string())
+        };
+        let fault = |place, byte| {
+            let name = file.display();
+            Err(format!("{name}:{place}: byte {byte} is no UTF-8, which the app is written in"))
+        };
+        assert_eq!(told("a = 'ü'".as_bytes()), Ok("a = 'ü'".to_owned()));
+        assert_eq!(told(b"a = 1\n'\xc3\xbc' \xe9"), fault("2:5", "0xe9"));
+        assert_eq!(told(b"a = '\xe2\x82"), fault("1:6", "0xe2"));
+    }
+}

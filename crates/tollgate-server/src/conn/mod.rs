@@ -48,11 +48,10 @@ pub(crate) use deadline::Deadlines;
 use deadline::{Phase, Slot};
 pub(crate) use exchange::{Arrived, Destination};
 use flow::beside_flow;
-use outlet::Outlet;
+use outlet::{Outlet, Then};
 use queue::Queue;
 pub(crate) use socket::Socket;
 pub(crate) use stream::Scratch;
-use transport::FILE_BYTES_AT_ONCE;
 pub(crate) use transport::{Ending, Plain, Transport, UNSENT_BYTES};
 use uploading::Uploading;
 
@@ -224,17 +223,13 @@ impl<S: Transport> Connection<S> {
             self.queue.cancel(recorder);
         }
         self.replies.count_leaving(&self.worker.cells);
-        let ends_with = |bytes| self.replies.slices().any(|(_, slice)| slice.len > bytes);
-        let is_end_in_files =
-            matches!(self.reuse, Reuse::Leave | Reuse::Close) && ends_with(FILE_BYTES_AT_ONCE);
         let mut flow = self.replies.take_flow();
+        let is_end = self.reuse != Reuse::Open && self.queue.is_empty() && flow.is_none();
+        let then = if is_end { Then::End } else { Then::More };
         let Self { stream, slot, held, rules, worker, queue, replies, .. } = self;
-        if is_end_in_files {
-            stream.let_files_go_ahead()?;
-        }
         let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
         let flowing = flow.as_mut().map(|(flow, _)| flow);
-        queue.beside(worker, beside_flow(pin!(outlet.send(replies)), flowing)).await?;
+        queue.beside(worker, beside_flow(pin!(outlet.send(replies, then)), flowing)).await?;
         self.worker.cells.count_sent(self.replies.bytes_len());
         self.replies.clear();
         self.flight.set(self.queue.count() + usize::from(flow.is_some()));

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use super::deadline::{Phase, Slot};
+use super::transport::FILE_BYTES_AT_ONCE;
 use super::trial::Trial;
 use super::{Ending, Gone, Scratch, Transport};
 use crate::crowd::Held;
@@ -25,6 +26,15 @@ struct Begun {
     file_bytes: u64,
 }
 
+/// What comes behind replies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    /// More replies, sooner or later.
+    More,
+    /// The end of the connection, at once.
+    End,
+}
+
 /// Where the replies of a connection leave.
 pub(super) struct Outlet<'a, S> {
     pub(super) stream: &'a mut S,
@@ -37,7 +47,10 @@ pub(super) struct Outlet<'a, S> {
 impl<S: Transport> Outlet<'_, S> {
     /// Sends replies, which are released. Files are sent as they are now: one that became shorter ends the connection, as what
     /// was promised of it cannot be kept.
-    pub(super) async fn send(&mut self, replies: &Replies) -> Result<(), Gone> {
+    pub(super) async fn send(&mut self, replies: &Replies, then: Then) -> Result<(), Gone> {
+        if then == Then::End {
+            self.expect_end(replies)?;
+        }
         let mut sent = 0;
         if let Some((end, slice)) = replies.slices().next() {
             let head = &replies.bytes()[..end];
@@ -46,7 +59,21 @@ impl<S: Transport> Outlet<'_, S> {
             // On the heap, so that connections that send no file stay small.
             sent = if is_over { end } else { Box::pin(self.send_slices(replies, begun)).await? };
         }
-        self.write(&replies.bytes()[sent..]).await
+        let rest = &replies.bytes()[sent..];
+        match then {
+            Then::More => self.write(rest).await,
+            Then::End => self.write_more(rest).await,
+        }
+    }
+
+    /// What ends a connection leaves with its end, by one packet and not by two: what is in memory is sent as something that is
+    /// followed, and behind a file the system is told.
+    fn expect_end(&mut self, replies: &Replies) -> io::Result<()> {
+        let Some(longest) = replies.slices().map(|(_, slice)| slice.len).max() else { return Ok(()) };
+        if longest > FILE_BYTES_AT_ONCE {
+            self.stream.let_files_go_ahead()?;
+        }
+        self.stream.hold_back()
     }
 
     /// Sends what the peer takes at once of bytes and the slice behind them: mostly all, and then nobody waits for anything.
@@ -244,13 +271,17 @@ mod tests {
         /// What the system holds for it, of which it takes a step between two looks.
         untaken: Cell<usize>,
         ending: Ending,
+        is_corked: bool,
+        /// Whether what was sent last waits for what follows it.
+        is_held_back: bool,
     }
 
     const STEP: usize = 1000;
 
     impl From<Box<dyn Iterator<Item = usize>>> for Sips {
         fn from(sips: Box<dyn Iterator<Item = usize>>) -> Self {
-            Self { sips, taken: Vec::new(), untaken: Cell::new(0), ending: Ending::Close }
+            let (taken, untaken, ending) = (Vec::new(), Cell::new(0), Ending::Close);
+            Self { sips, taken, untaken, ending, is_corked: false, is_held_back: false }
         }
     }
 
@@ -266,6 +297,17 @@ mod tests {
     }
 
     impl Transport for Sips {
+        fn poll_write_more(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            let written = Pin::new(&mut *self).poll_write(context, bytes);
+            self.is_held_back = true;
+            written
+        }
+
+        fn hold_back(&mut self) -> io::Result<()> {
+            self.is_corked = true;
+            Ok(())
+        }
+
         fn poll_send_file(
             &mut self,
             context: &mut Context<'_>,
@@ -277,6 +319,7 @@ mod tests {
             let mut part = vec![0; len.min(sip)];
             let read = file.read_at(&mut part, offset).unwrap();
             self.taken.extend_from_slice(&part[..read]);
+            self.is_held_back = self.is_corked;
             Some(Poll::Ready(Ok(read)))
         }
 
@@ -298,6 +341,7 @@ mod tests {
             let Some(sip) = self.sip(context) else { return Poll::Pending };
             let taken = bytes.len().min(sip);
             self.taken.extend_from_slice(&bytes[..taken]);
+            self.is_held_back = self.is_corked;
             Poll::Ready(Ok(taken))
         }
 
@@ -334,6 +378,15 @@ mod tests {
 
     /// What is sent in the end, or that the peer is given up.
     fn sent(replies: &Replies, sips: Box<dyn Iterator<Item = usize>>) -> Result<Vec<u8>, Gone> {
+        Ok(sent_before(Then::More, replies, sips)?.taken)
+    }
+
+    /// The peer to which replies were sent, with what comes behind them.
+    fn sent_before(
+        then: Then,
+        replies: &Replies,
+        sips: Box<dyn Iterator<Item = usize>>,
+    ) -> Result<Sips, Gone> {
         let crowd = Crowd::new(&CrowdLimits::default(), 1).unwrap().0;
         let deadlines = Rc::new(Deadlines::new(Rc::new(Clock::new())));
         let (slot, held) = (Deadlines::enter(&deadlines), Held::new(&crowd));
@@ -342,8 +395,8 @@ mod tests {
         let mut outlet =
             Outlet { stream: &mut stream, slot: &slot, held: &held, limits: &limits, scratch: &scratch };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(outlet.send(replies))?;
-        Ok(stream.taken)
+        runtime.block_on(outlet.send(replies, then))?;
+        Ok(stream)
     }
 
     fn sent_file(len: u64, passage: Passage) -> Arc<SentFile> {
@@ -381,6 +434,20 @@ mod tests {
                         let taken = sent(&replies, Box::new(each)).ok().unwrap();
                         assert!(taken == expected, "{lens:?} {sips:?} {rest}");
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_ends_a_connection_is_held_back_for_its_end_and_nothing_else_is() {
+        for passage in [Passage::System, Passage::Copy] {
+            let file = sent_file(SEND_FILE_BYTES_MAX * 2, passage);
+            let all: [&[&[u64]]; 4] = [&[&[]], &[&[7]], &[&[SEND_FILE_BYTES_MAX + 1]], &[&[7], &[]]];
+            for lens in all {
+                for (then, is_held_back) in [(Then::More, false), (Then::End, true)] {
+                    let peer = sent_before(then, &replies(&file, lens), Box::new(std::iter::empty()));
+                    assert_eq!(peer.ok().unwrap().is_held_back, is_held_back, "{lens:?} {then:?}");
                 }
             }
         }

@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::transport::{Ending, Transport, UNSENT_FILE_BYTES};
+use crate::listen::Family;
 use crate::sys;
 
 /// The socket of one connection.
@@ -33,6 +34,8 @@ pub(crate) enum Socket<R> {
 
 /// A socket that the runtime tells of.
 pub(crate) trait Registered: AsyncRead + AsFd + Unpin + Sized {
+    const FAMILY: Family;
+
     /// # Errors
     /// The system cannot wait for it.
     fn register(socket: OwnedFd) -> io::Result<Self>;
@@ -43,8 +46,6 @@ pub(crate) trait Registered: AsyncRead + AsFd + Unpin + Sized {
     fn try_write<T>(&self, call: impl FnOnce() -> io::Result<T>) -> io::Result<T>;
 
     async fn broken_off(&self) -> io::Error;
-
-    fn let_files_go_ahead(socket: BorrowedFd<'_>) -> io::Result<()>;
 }
 
 impl<R: Registered> Socket<R> {
@@ -66,6 +67,14 @@ impl<R: Registered> Socket<R> {
             Self::Fresh(socket) | Self::Read(socket) => Ok(socket.as_fd()),
             Self::Registered(stream) => Ok(stream.as_fd()),
             Self::Lost => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Sets an option that other sockets do not have.
+    fn set_of_tcp(&self, set: impl FnOnce(SockRef<'_>) -> io::Result<()>) -> io::Result<()> {
+        match R::FAMILY {
+            Family::Tcp => set(SockRef::from(&self.as_fd()?)),
+            Family::Unix => Ok(()),
         }
     }
 
@@ -114,7 +123,11 @@ impl<R: Registered> Transport for Socket<R> {
     }
 
     fn let_files_go_ahead(&mut self) -> io::Result<()> {
-        R::let_files_go_ahead(self.as_fd()?)
+        self.set_of_tcp(|socket| socket.set_tcp_notsent_lowat(UNSENT_FILE_BYTES))
+    }
+
+    fn hold_back(&mut self) -> io::Result<()> {
+        self.set_of_tcp(|socket| socket.set_tcp_cork(true))
     }
 
     fn poll_send_file(
@@ -213,8 +226,10 @@ fn is_unable(error: &io::Error) -> bool {
 }
 
 macro_rules! registered {
-    ($stream:ty, $go_ahead:expr) => {
+    ($stream:ty, $family:expr) => {
         impl Registered for $stream {
+            const FAMILY: Family = $family;
+
             fn register(socket: OwnedFd) -> io::Result<Self> {
                 Self::from_std(socket.into())
             }
@@ -236,16 +251,12 @@ macro_rules! registered {
                     Err(error) => error,
                 }
             }
-
-            fn let_files_go_ahead(socket: BorrowedFd<'_>) -> io::Result<()> {
-                $go_ahead(socket)
-            }
         }
     };
 }
 
-registered!(TcpStream, |socket| SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_FILE_BYTES));
-registered!(UnixStream, |_| Ok(()));
+registered!(TcpStream, Family::Tcp);
+registered!(UnixStream, Family::Unix);
 
 #[cfg(test)]
 mod tests {
@@ -258,6 +269,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
+    use crate::sys::tests::packets_sent;
 
     fn unix_pair() -> (Socket<UnixStream>, unix::UnixStream) {
         let (ours, peer) = unix::UnixStream::pair().unwrap();
@@ -398,6 +410,36 @@ mod tests {
             assert!(now(|context| broken_off.as_mut().poll(context)).await.is_pending());
             drop(peer);
             assert_eq!(broken_off.await.kind(), io::ErrorKind::ConnectionReset);
+        });
+    }
+
+    #[test]
+    fn what_is_held_back_shares_a_packet_with_the_end_of_the_connection() {
+        let file = tempfile::tempfile().unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, b"reply", 0).unwrap();
+        block_on(async {
+            for (by_file, held_back, packets) in
+                [(false, false, 2), (false, true, 1), (true, false, 2), (true, true, 1)]
+            {
+                let (mut socket, mut peer) = tcp_pair();
+                let before = packets_sent(socket.as_fd().unwrap());
+                let sent = if by_file {
+                    if held_back {
+                        socket.hold_back().unwrap();
+                    }
+                    now(|context| socket.poll_send_file(context, &file, 0, 5).unwrap()).await
+                } else if held_back {
+                    now(|context| socket.poll_write_more(context, b"reply")).await
+                } else {
+                    now(|context| Pin::new(&mut socket).poll_write(context, b"reply")).await
+                };
+                assert!(matches!(sent, Poll::Ready(Ok(5))), "{sent:?}");
+                socket.shutdown().await.unwrap();
+                assert_eq!(packets_sent(socket.as_fd().unwrap()) - before, packets, "{by_file} {held_back}");
+                let mut reply = String::new();
+                peer.read_to_string(&mut reply).unwrap();
+                assert_eq!(reply, "reply");
+            }
         });
     }
 }

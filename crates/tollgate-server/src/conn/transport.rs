@@ -38,6 +38,11 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
         Ok(())
     }
 
+    /// Has the system keep a packet that is not full until the connection ends.
+    fn hold_back(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Sends up to `len` bytes of a file by the system; 0 at its end. None: they have to pass through memory.
     fn poll_send_file(
         &mut self,

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -64,24 +64,29 @@ pub(crate) struct AcceptQueue {
 ///
 /// The kernel tells the two numbers in fields that mean other things for a connection (`tcp_get_info` in Linux).
 pub(crate) fn accept_queue(listener: &OwnedFd) -> AcceptQueue {
+    let told = tcp_info(listener.as_fd());
+    told.map_or_else(AcceptQueue::default, |info| AcceptQueue {
+        len: info.tcpi_unacked,
+        len_max: info.tcpi_sacked,
+    })
+}
+
+/// What the kernel tells of a TCP socket (tcp(7), `TCP_INFO`).
+fn tcp_info(socket: BorrowedFd<'_>) -> Option<libc::tcp_info> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
     // SAFETY: the descriptor is open, and the kernel writes at most `len` bytes to where there are as many.
     let result = unsafe {
         libc::getsockopt(
-            listener.as_raw_fd(),
+            socket.as_raw_fd(),
             libc::IPPROTO_TCP,
             libc::TCP_INFO,
             info.as_mut_ptr().cast(),
             &raw mut len,
         )
     };
-    if result != 0 {
-        return AcceptQueue::default();
-    }
     // SAFETY: it is made of integers, all of which were zero before the kernel wrote some.
-    let info = unsafe { info.assume_init() };
-    AcceptQueue { len: info.tcpi_unacked, len_max: info.tcpi_sacked }
+    (result == 0).then(|| unsafe { info.assume_init() })
 }
 
 /// Bytes that a connected socket holds and its peer has not confirmed (tcp(7), `SIOCOUTQ`); of a Unix socket, that nobody has read.
@@ -96,11 +101,16 @@ pub(crate) fn unconfirmed_bytes(socket: BorrowedFd<'_>) -> Option<usize> {
 const FIRST_FREE: RawFd = 3;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::UnixListener;
 
     use super::*;
+
+    /// How many packets a TCP socket has sent, of any kind.
+    pub(crate) fn packets_sent(socket: BorrowedFd<'_>) -> u32 {
+        tcp_info(socket).unwrap().tcpi_segs_out
+    }
 
     #[test]
     fn the_queue_of_a_listener_is_known() {

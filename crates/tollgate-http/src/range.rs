@@ -19,8 +19,8 @@ pub enum Ranges {
 }
 
 impl Ranges {
-    /// Selects ranges of a representation of `length` bytes. Ranges that overlap or touch become one, in the order of the
-    /// bytes; others stay in the order of the request.
+    /// Selects ranges of a representation of `length` bytes, in the order of the request. Those that overlap or touch become one,
+    /// at the place of the first of them.
     pub fn select(value: &[u8], length: u64) -> Self {
         let Some(set) = range_set(value) else { return Self::Whole };
         let mut parts = Vec::new();
@@ -93,18 +93,22 @@ fn number(digits: &[u8]) -> Option<u64> {
     Some(digits.iter().fold(0, add))
 }
 
-/// RFC 9110 section 15.3.7.2: no byte is sent twice.
+/// RFC 9110 section 15.3.7.2: no byte is sent twice, and what is not joined stays in its order.
 fn joined(parts: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    let mut sorted = parts.clone();
-    sorted.sort_by_key(|part| part.start);
-    let mut joined: Vec<Range<u64>> = Vec::new();
-    for part in sorted {
+    let mut sorted: Vec<_> = parts.into_iter().enumerate().collect();
+    sorted.sort_by_key(|(_, part)| part.start);
+    let mut joined: Vec<(usize, Range<u64>)> = Vec::new();
+    for (place, part) in sorted {
         match joined.last_mut() {
-            Some(last) if part.start <= last.end => last.end = last.end.max(part.end),
-            _ => joined.push(part),
+            Some((first, last)) if part.start <= last.end => {
+                last.end = last.end.max(part.end);
+                *first = place.min(*first);
+            }
+            _ => joined.push((place, part)),
         }
     }
-    if joined.len() == parts.len() { parts } else { joined }
+    joined.sort_by_key(|(place, _)| *place);
+    joined.into_iter().map(|(_, part)| part).collect()
 }
 
 #[cfg(test)]
@@ -132,6 +136,8 @@ mod tests {
         check("bytes=500-700,601-999", 10_000, &[500..1000]);
         check("bytes=7-8,0-1", 10, &[7..9, 0..2]);
         check("bytes=7-8,0-7", 10, &[0..9]);
+        check("bytes=90-91,50-51,52-53,0-1", 100, &[90..92, 50..54, 0..2]);
+        check("bytes=90-91,52-53,0-1,50-51", 100, &[90..92, 50..54, 0..2]);
         check("bytes=20-30,1-1", 10, &[1..2]);
         check("bytes=4294967296-4294967297", 1 << 40, &[1 << 32..(1 << 32) + 2]);
         check("bytes=1-99999999999999999999999999", 3, &[1..3]);

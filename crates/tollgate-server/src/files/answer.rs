@@ -188,17 +188,22 @@ impl Files {
         } else {
             selected::all(one, heads)
         };
+        let has_content = matches!(reply.status, StatusCode::OK | StatusCode::PARTIAL_CONTENT);
+        let date = |after_s: u32| {
+            let date = http_date(UNIX_EPOCH + Duration::from_secs(look.wall_s() + u64::from(after_s)));
+            String::from_utf8_lossy(&date).into_owned()
+        };
         if let Some(fresh_s) = one.fresh_s().filter(|_| reply.status.as_u16() < 400) {
-            let until = http_date(UNIX_EPOCH + Duration::from_secs(look.wall_s() + u64::from(fresh_s)));
-            reply.push("Expires", String::from_utf8_lossy(&until).into_owned());
+            reply.push("Expires", date(fresh_s));
         }
-        match reply.status {
-            StatusCode::OK | StatusCode::PARTIAL_CONTENT if is_selective => {
-                self.with_digests(reply, one, head, errand)
-            }
-            status if status.as_u16() >= 400 => Ok(self.with_page(reply, look)),
-            _ => Ok(reply),
+        // RFC 9110 section 8.8.2.1: in place of a date that is to come.
+        if one.is_ahead() && has_content {
+            reply.push("Last-Modified", date(0));
         }
+        if has_content && is_selective {
+            return self.with_digests(reply, one, head, errand);
+        }
+        Ok(if reply.status.as_u16() >= 400 { self.with_page(reply, look) } else { reply })
     }
 
     /// Adds the digests that the client wants (RFC 9530): of the representation, and of what is sent of it.

@@ -32,7 +32,7 @@ fn known_type(extension: &str) -> &'static str {
 }
 
 /// Types that `mime_guess` does not know, or by an older name.
-const RENEWED: [(&str, &str); 14] = [
+const RENEWED: [(&str, &str); 18] = [
     // RFC 9239 section 6.
     ("mjs", "text/javascript"),
     ("cjs", "text/javascript"),
@@ -50,6 +50,14 @@ const RENEWED: [(&str, &str); 14] = [
     ("ts", "video/mp2t"),
     // RFC 8878 section 7.1.
     ("zst", "application/zstd"),
+    // RFC 6713 section 2.
+    ("tgz", "application/gzip"),
+    // RFC 6350 section 10.1.
+    ("vcf", "text/vcard"),
+    // RFC 4337 section 2.
+    ("m4a", "audio/mp4"),
+    // ECMA-426 section 6: of a source map.
+    ("map", "application/json"),
     // As it is: a coding that the client did not ask for is not told.
     ("svgz", "application/gzip"),
     ("rpm", "application/x-rpm"),
@@ -108,6 +116,10 @@ mod tests {
         check("a.sql", "application/sql");
         check("a.zst", "application/zstd");
         check("a.svgz", "application/gzip");
+        check("a.tgz", "application/gzip");
+        check("a.vcf", "text/vcard; charset=utf-8");
+        check("a.m4a", "audio/mp4");
+        check("app.js.map", "application/json");
         check("a.rpm", "application/x-rpm");
         check("a.usdz", "model/vnd.usdz+zip");
         check("a.wasm", "application/wasm");

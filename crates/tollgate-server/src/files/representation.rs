@@ -29,7 +29,7 @@ pub(super) struct Representation {
     base: u64,
     /// Of the file that it is, or is made of.
     pub(super) stamp: Stamp,
-    /// None while that lies ahead of our clock (RFC 9110 section 8.8.2.1).
+    /// None while that lies ahead of our clock, and before 1970.
     modified_s: Option<u64>,
     coding: Option<&'static str>,
     common: Rc<Common>,
@@ -234,6 +234,11 @@ impl Representation {
         Validators { modified_s: validators.modified_s.filter(|_| !self.common.varies), ..validators }
     }
 
+    /// Whether it was modified when our clock had not come so far yet.
+    pub(super) fn is_ahead(&self) -> bool {
+        self.modified_s.is_none() && self.stamp.modified_s > 0
+    }
+
     pub(super) fn coding(&self) -> Option<&'static str> {
         self.coding
     }
@@ -299,11 +304,17 @@ impl Common {
     }
 }
 
-/// `max-age` of a `Cache-Control` (RFC 9111 section 5.2.2.1), in seconds.
+/// `max-age` of a `Cache-Control` (RFC 9111 section 5.2.2), in seconds: none beside what says that each use is to be asked for.
 fn max_age_s(cache_control: &str) -> Option<u32> {
-    let mut directives = cache_control.split(',').filter_map(|directive| directive.trim().split_once('='));
-    let (_, seconds) = directives.find(|(name, _)| name.eq_ignore_ascii_case("max-age"))?;
-    seconds.trim_matches('"').parse().ok()
+    let directives = || {
+        let directives = cache_control.split(',').map(str::trim);
+        directives.map(|directive| directive.split_once('=').unwrap_or((directive, "")))
+    };
+    let is_asked_for = directives()
+        .any(|(name, _)| ["no-cache", "no-store"].iter().any(|asking| name.eq_ignore_ascii_case(asking)));
+    let (_, seconds) = directives().find(|(name, _)| name.eq_ignore_ascii_case("max-age"))?;
+    let seconds = seconds.trim_matches('"').parse().ok()?;
+    Some(if is_asked_for { 0 } else { seconds })
 }
 
 /// From what tells a file from what it was. Machines that have the same files with the same times say the same.

@@ -107,6 +107,11 @@ fn a_range_is_of_the_representation_that_its_reply_names() {
     assert_eq!(coded.field("content-range").unwrap(), format!("bytes 3-9/{}", content.len()));
     let end = format!("Range: bytes=-2\r\nAccept-Encoding: gzip\r\nIf-Range: {etag}\r\n");
     assert_eq!(ask(&server, "/t.txt", &end).1, &content[content.len() - 2..]);
+    // What is between several is in no coding.
+    let several = "Range: bytes=3-9,12-13\r\n";
+    let (all, bytes) = ask(&server, "/t.txt", &format!("{several}Accept-Encoding: gzip\r\n"));
+    assert_eq!((all.status, all.field("content-encoding"), &bytes), (200, Some("gzip"), &content));
+    assert_eq!(ask(&server, "/t.txt", several).0.status, 206);
     let (plain, bytes) = part("");
     assert_eq!((plain.status, plain.field("content-encoding")), (206, None));
     assert_eq!(bytes, &whole.as_bytes()[3..10]);

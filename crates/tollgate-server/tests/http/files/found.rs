@@ -1,6 +1,6 @@
 //! Which file a path means, and what its reply says.
 
-use std::fs;
+use std::fs::{self, File};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tollgate_http::parse_http_date;
@@ -145,11 +145,17 @@ fn fields_follow_the_type_and_the_route() {
 fn expires_is_as_far_ahead_as_max_age_says() {
     let expires_of = |expires: bool| {
         let server = site()
+            .file("public/a.css", "")
+            .file("public/a.csv", "")
             .tune(|options| options.routes.clear())
             .files("/*", |spec| {
                 let rule = |kind: &str, value: &str| (kind.to_owned(), value.to_owned());
-                spec.cache_control =
-                    vec![rule("*/*", "public, Max-Age=86400"), rule("text/html", "no-cache")];
+                spec.cache_control = vec![
+                    rule("*/*", "public, Max-Age=86400"),
+                    rule("text/html", "no-cache"),
+                    rule("text/css", "No-Cache, max-age=10"),
+                    rule("text/csv", "max-age=10, no-store"),
+                ];
                 spec.expires = expires;
             })
             .start();
@@ -163,6 +169,12 @@ fn expires_is_as_far_ahead_as_max_age_says() {
         let again = peer.reply(false);
         assert_eq!(again.status, 304);
         assert_eq!(get(&server, "/").field("expires"), None, "no max-age");
+        for asked_for in ["/a.css", "/a.csv"] {
+            let reply = get(&server, asked_for);
+            let past =
+                reply.field("expires").map(|until| seconds(until) <= seconds(reply.field("date").unwrap()));
+            assert_eq!(past, expires.then_some(true), "{asked_for}");
+        }
         assert_eq!(get(&server, "/b.txt").field("expires"), None, "an error");
         [text, again].map(|reply| {
             let ahead = |until| seconds(until) - seconds(reply.field("date").unwrap());
@@ -188,6 +200,25 @@ fn no_reply_says_that_a_file_changed_after_it() {
         last = seconds(reply.field("date").unwrap());
         let modified = reply.field("last-modified").map(seconds);
         assert!(modified.is_none_or(|modified| modified <= last), "{reply:?}");
+    }
+}
+
+#[test]
+fn of_a_file_whose_time_is_to_come_a_reply_says_that_it_changed_now() {
+    let server = site().file("public/large.txt", "a".repeat(100_000)).start();
+    let in_an_hour = SystemTime::now() + Duration::from_secs(3600);
+    for name in ["a.txt", "large.txt"] {
+        let file = File::options().write(true).open(server.folder().join("public").join(name)).unwrap();
+        file.set_modified(in_an_hour).unwrap();
+        let path = format!("/{name}");
+        for (fields, status) in [("", 200), ("Range: bytes=1-2\r\n", 206), ("Range: bytes=0-1,4-4\r\n", 206)]
+        {
+            let reply = ask(&server, "GET", &path, fields);
+            let [modified, date] = ["last-modified", "date"].map(|name| seconds(reply.field(name).unwrap()));
+            assert_eq!(reply.status, status);
+            assert!(modified <= date && date < modified + 10, "{reply:?}");
+        }
+        assert_eq!(ask(&server, "GET", &path, "Range: bytes=999999-\r\n").field("last-modified"), None);
     }
 }
 

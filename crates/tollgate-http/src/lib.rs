@@ -49,7 +49,7 @@ pub use framing::BodyFraming;
 pub use limits::{Limits, UnderscoreNames};
 pub use method::{Method, Methods};
 pub use negotiate::{acceptable_media, accepted_coding, accepted_media, accepts_identity};
-pub use path::{normalise_path, write_origin_path, write_path};
+pub use path::{normalise_path, resolve_dot_segments, write_path};
 pub use query::query_pairs;
 pub use range::{RANGES_MAX, Ranges};
 pub use reply::{CONTINUE, Connection, ReplyBody, begin_reply_head, end_reply_head, push_field};

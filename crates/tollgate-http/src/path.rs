@@ -29,7 +29,19 @@ pub fn normalise_path(raw: &str) -> Result<Cow<'_, str>, RequestError> {
         return Err(RequestError::PathByte { byte });
     }
     let path = decode(raw)?;
-    if has_dot_segment(&path) { remove_dot_segments(&path).map(Cow::Owned) } else { Ok(path) }
+    match resolve_dot_segments(raw)? {
+        Cow::Borrowed(_) => Ok(path),
+        Cow::Owned(resolved) => Ok(Cow::Owned(decode(&resolved)?.into_owned())),
+    }
+}
+
+/// Resolves the `.` and `..` segments of a raw path, escaped or not, and leaves all else as it came: an escape of a reserved
+/// character means another path than the character (RFC 3986 section 2.2). A path without them is returned without a copy.
+///
+/// # Errors
+/// `PathAboveRoot` for `..` without a parent.
+pub fn resolve_dot_segments(raw: &str) -> Result<Cow<'_, str>, RequestError> {
+    if has_dot_segment(raw) { remove_dot_segments(raw).map(Cow::Owned) } else { Ok(Cow::Borrowed(raw)) }
 }
 
 /// Appends a decoded path as a reference that stays on this server (RFC 3986 sections 3.3 and 4.2): what is no path
@@ -38,12 +50,6 @@ pub fn write_path(out: &mut Vec<u8>, path: &str) {
     if path.starts_with("//") {
         out.extend_from_slice(b"/.");
     }
-    write_origin_path(out, path);
-}
-
-/// Appends a decoded path as that of a request target in origin form, where `//` names no host (RFC 9112 section 3.2.1): what
-/// is no path character is escaped.
-pub fn write_origin_path(out: &mut Vec<u8>, path: &str) {
     for byte in path.bytes() {
         if byte.is_ascii_alphanumeric() || PATH_MARKS.contains(&byte) {
             out.push(byte);
@@ -80,24 +86,49 @@ fn decode_escape(bytes: &[u8]) -> Result<u8, RequestError> {
     }
 }
 
+/// What a segment leads to.
+#[derive(PartialEq, Eq)]
+enum Step {
+    Stay,
+    Up,
+    Down,
+}
+
+impl Step {
+    fn of(segment: &str) -> Self {
+        // `..`, both escaped, is the longest way to write one.
+        if segment.len() > 6 {
+            return Self::Down;
+        }
+        match &*segment.replace("%2e", ".").replace("%2E", ".") {
+            "." => Self::Stay,
+            ".." => Self::Up,
+            _ => Self::Down,
+        }
+    }
+}
+
 fn has_dot_segment(path: &str) -> bool {
-    path.contains("/.") && path.split('/').any(|segment| matches!(segment, "." | ".."))
+    let may_have = path.contains("/.") || path.contains("/%2");
+    may_have && path.split('/').any(|segment| Step::of(segment) != Step::Down)
 }
 
 /// RFC 3986 section 5.2.4, but a climb above the root is refused instead of forgotten.
 fn remove_dot_segments(path: &str) -> Result<String, RequestError> {
     let mut kept: Vec<&str> = Vec::new();
+    let mut last = Step::Down;
     for segment in path.split('/').skip(1) {
-        match segment {
-            "." => {}
-            ".." => {
+        last = Step::of(segment);
+        match last {
+            Step::Stay => {}
+            Step::Up => {
                 kept.pop().ok_or(RequestError::PathAboveRoot)?;
             }
-            _ => kept.push(segment),
+            Step::Down => kept.push(segment),
         }
     }
     // A dot segment at the end names a folder: keep its slash.
-    if path.ends_with("/.") || path.ends_with("/..") {
+    if last != Step::Down {
         kept.push("");
     }
     Ok(format!("/{}", kept.join("/")))
@@ -148,10 +179,17 @@ mod tests {
     }
 
     #[test]
-    fn a_path_in_origin_form_is_the_path_alone() {
-        let mut out = Vec::new();
-        write_origin_path(&mut out, "//a/ b");
-        assert_eq!(out, b"//a/%20b");
+    fn dot_segments_are_resolved_however_they_are_written_and_all_else_stays() {
+        let check = |raw: &str, expect: &str| assert_eq!(resolve_dot_segments(raw).unwrap(), expect, "{raw}");
+        check("/./a%3Badmin%2Cx%40y%26z%3D1", "/a%3Badmin%2Cx%40y%26z%3D1");
+        check("/a%3b/.%2E/%3B", "/%3B");
+        check("/%2e%2Fa", "/%2e%2Fa");
+        check("/a/%2e", "/a/");
+        check("/.//a/ b", "//a/ b");
+        assert_eq!(resolve_dot_segments("/%2E%2e"), Err(RequestError::PathAboveRoot));
+        for raw in ["/", "*", "/.well-known/a", "/a/...", "/a/%2e%2e%2e", "/%252e/a", "//a", "/%20"] {
+            assert!(matches!(resolve_dot_segments(raw), Ok(Cow::Borrowed(_))), "{raw}");
+        }
     }
 
     #[test]

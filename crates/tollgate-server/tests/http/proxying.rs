@@ -214,7 +214,9 @@ fn a_target_is_sent_as_it_came_but_for_what_no_uri_has() {
     assert_eq!(target("/app/a%2Bb;c=d/?x=%20&y"), "/app/a%2Bb;c=d/?x=%20&y");
     assert_eq!(target("/app/a|b?q={x}"), "/app/a%7Cb?q=%7Bx%7D");
     assert_eq!(target("http://a/app/x"), "/app/x");
-    // What was matched is what is asked for.
+    // What was matched is what is asked for, and an escape stays one.
+    assert_eq!(target("/app/./a%3Badmin%2cb"), "/app/a%3Badmin%2cb");
+    assert_eq!(target("/app/x%3B/%2e./%40"), "/app/%40");
     assert_eq!(target("/app/x/../y"), "/app/y");
     assert_eq!(target("/app/%2e%2E/app/y"), "/app/y");
 }

@@ -1,6 +1,6 @@
 //! How much of the machine a loader takes: less than who answers requests, as much as anybody while it is far behind.
 
-use rustix::process::setpriority_process;
+use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::gettid;
 use std::thread;
 
@@ -16,18 +16,23 @@ pub(super) enum Share {
     Equal,
 }
 
-/// The niceness of a small share.
-const NICE: i32 = 5;
+/// How much nicer than the process whoever has a small share is.
+const NICER: i32 = 5;
 
 impl Share {
     /// Gives it to this thread. A loader that cannot be nice loads all the same.
     fn take(self) {
         if self == Self::Small
-            && let Err(error) = setpriority_process(Some(gettid()), NICE)
+            && let Err(error) = be_nicer()
         {
             tracing::debug!(%error, "the loader has an equal share");
         }
     }
+}
+
+fn be_nicer() -> rustix::io::Result<()> {
+    let thread = Some(gettid());
+    setpriority_process(thread, getpriority_process(thread)? + NICER)
 }
 
 /// Runs the worker until it ends, each time in a thread of the share that it asked for.

@@ -96,11 +96,18 @@ const WATCH: &str = r#"
     const [red, , blue] = canvas.getImageData(32, 32, 1, 1).data
     return red > 200 && blue < 50 ? "red" : red < 50 && blue > 200 ? "blue" : `${red}, ${blue}`
   }
+  // `seeked` may come while the picture from before is still the one that is drawn.
+  const shown = second => new Promise(resolve => {
+    const look = (_, { mediaTime }) => Math.floor(second) === mediaTime ? resolve() : video.requestVideoFrameCallback(look)
+    video.requestVideoFrameCallback(look)
+  })
   await event(video, "loadedmetadata")
   const seen = []
   for (const second of [200.5, 30.5, 230.5]) {
+    const picture = shown(second)
     video.currentTime = second
     await event(video, "seeked")
+    await picture
     seen.push(colour())
   }
   return { length: video.duration, width: video.videoWidth, seen, place: video.currentTime }

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use bytes::Bytes;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 /// How far ahead a thread reads what is not in memory.
@@ -23,7 +24,7 @@ const SEEN_TICKS: u32 = 4;
 pub(crate) struct SentFile {
     pub(crate) file: File,
     pub(crate) passage: Passage,
-    len: u64,
+    pub(crate) len: u64,
     /// Until which tick all of it is held to be in memory.
     seen_until: AtomicU32,
 }
@@ -40,6 +41,8 @@ impl SentFile {
 pub(crate) enum Passage {
     /// By sendfile, where the connection can.
     System,
+    /// By sendfile or from a copy that is kept, as each later version of the file is seen to be another.
+    Either,
     /// Through our memory.
     Copy,
 }
@@ -56,6 +59,10 @@ impl FileSlice {
     /// Its first bytes.
     pub(crate) fn first(&self, len: u64) -> Self {
         Self { len: self.len.min(len), ..self.clone() }
+    }
+
+    pub(crate) fn end(&self) -> u64 {
+        self.offset + self.len
     }
 
     pub(crate) fn advance(&mut self, bytes: u64) {
@@ -95,7 +102,7 @@ impl FileSlice {
     /// # Errors
     /// It cannot be read, or has become shorter.
     pub(crate) fn read_through(&self, taker: impl FnMut(&[u8])) -> io::Result<()> {
-        let end = self.offset + self.len;
+        let end = self.end();
         let read_to = read_through(&self.file.file, self.offset, end, taker)?;
         if read_to == end { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
@@ -123,6 +130,13 @@ pub(crate) fn read_in_memory(file: &File, buffer: &mut [u8], offset: u64) -> rus
         Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => rustix::io::pread(file, buffer, offset),
         read => read,
     }
+}
+
+/// Reads all of a file of `len` bytes. None: not all of it is in memory, or it is not as long.
+pub(crate) fn read_at_once(file: &File, len: u64) -> Option<Bytes> {
+    let mut content = vec![0; usize::try_from(len).ok()?];
+    let read = if content.is_empty() { Ok(0) } else { read_in_memory(file, &mut content, 0) };
+    (read == Ok(content.len())).then(|| content.into())
 }
 
 /// Reads up to `end` or the end of the file, and returns where that was.

@@ -20,6 +20,7 @@ mod app;
 mod check;
 mod clock;
 mod conn;
+mod copies;
 mod cors;
 mod crowd;
 mod dev;

@@ -20,6 +20,7 @@ use crate::admission::Admission;
 use crate::app::Sources;
 use crate::clock::{Clock, TICK};
 use crate::conn::{Arrived, Deadlines, Destination, RequestOrigin, Scratch};
+use crate::copies::Copies;
 use crate::crowd::Crowd;
 use crate::error::StartError;
 use crate::handler::{BackendFetcher, Endpoint, Exchange, Visit};
@@ -77,6 +78,7 @@ pub(crate) struct Worker {
     pub(crate) deadlines: Rc<Deadlines>,
     pub(crate) recorder: Recorder,
     pub(crate) scratch: Scratch,
+    pub(crate) copies: Copies,
     pub(crate) index: usize,
     pub(crate) crowd: Arc<Crowd>,
     pub(crate) spool: Arc<Spool>,
@@ -115,6 +117,7 @@ impl Worker {
             clock,
             recorder: Recorder::new(log, cells),
             scratch: Scratch::default(),
+            copies: Copies::default(),
             index,
             crowd: crowd.clone(),
             spool: spool.clone(),

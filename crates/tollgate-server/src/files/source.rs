@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::look::Look;
 use super::root::{OpenError, Opened, Root, Stamp};
 use super::spec::FilesSpec;
-use crate::file_slice::{SentFile, read_in_memory};
+use crate::file_slice::{SentFile, read_at_once};
 
 /// Files up to here are held in memory, and leave with the head by one write: more costs less by sendfile (`bench/downloads.py`).
 pub(super) const CONTENT_BYTES_MAX: u64 = 16 << 10;
@@ -52,23 +52,17 @@ impl Source {
     pub(super) fn content(self, spec: &FilesSpec, look: Look<'_>) -> Option<(Stamp, Content)> {
         let Self { file, mut stamp, .. } = self;
         for _ in 0..READS_MAX {
-            let content = read_at_once(&file, stamp.len);
+            // A worker does not wait for the disk: what is not all there is sent as larger files are.
+            let content = if stamp.len > CONTENT_BYTES_MAX { None } else { read_at_once(&file, stamp.len) };
             let then = if stamp.len > CONTENT_BYTES_MAX { stamp } else { Stamp::now(&file, look)? };
             if then == stamp {
-                let sent = || Content::File(Arc::new(SentFile::new(file, stamp.len, spec.passage())));
+                let sent = || Content::File(Arc::new(SentFile::new(file, stamp.len, spec.passage(&stamp))));
                 return Some((stamp, content.map_or_else(sent, Content::Memory)));
             }
             stamp = then;
         }
         None
     }
-}
-
-/// A small content. None: a worker does not wait for the disk, so what is not all there is sent as larger files are.
-fn read_at_once(file: &File, len: u64) -> Option<Bytes> {
-    let mut content = vec![0; usize::try_from(len).ok().filter(|_| len <= CONTENT_BYTES_MAX)?];
-    let read = if content.is_empty() { Ok(0) } else { read_in_memory(file, &mut content, 0) };
-    (read == Ok(content.len())).then(|| content.into())
 }
 
 impl Content {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tollgate_http::push_field;
 
 use super::bounds::Bounds;
+use super::root::Stamp;
 use crate::file_slice::Passage;
 
 /// A folder that is served, and how.
@@ -85,8 +86,12 @@ impl FilesSpec {
         }
     }
 
-    pub(super) fn passage(&self) -> Passage {
-        if self.sendfile { Passage::System } else { Passage::Copy }
+    pub(super) fn passage(&self, stamp: &Stamp) -> Passage {
+        match (self.sendfile, stamp.is_settled()) {
+            (false, _) => Passage::Copy,
+            (true, false) => Passage::System,
+            (true, true) => Passage::Either,
+        }
     }
 }
 

@@ -45,7 +45,7 @@ fn what_is_sent_again_and_again_is_what_the_file_is_now() {
     let server = site.start();
     let mut peer = server.connect();
     let mut arrives_as = |content: &str| {
-        for _ in 0..10 {
+        for _ in 0..20 {
             peer.send(request("/often"));
             let reply = peer.reply(false);
             assert!(reply.content == content, "{}", reply.head);

@@ -1,0 +1,156 @@
+//! Which of two ways to send costs a worker less time: some replies leave by each of them, by the clock, and then many by the
+//! cheaper one.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+/// How many replies in a row are timed of each way. The median counts, so that none which was interrupted decides.
+const TIMED: usize = 33;
+/// How many leave by the cheaper way until both are timed again.
+const TERM: u32 = 1 << 13;
+
+/// How bytes of a file get into packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// As pages of the system, by sendfile.
+    Pages,
+    /// From a copy in memory, with the head by one write.
+    Copy,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Timing { pages: Vec<Duration>, copies: Vec<Duration> },
+    Decided { way: Way, left: u32 },
+}
+
+pub(super) struct Contest(RefCell<Stage>);
+
+/// One reply on its way.
+pub(crate) struct Lap {
+    /// What it is sent from. None: the file.
+    pub(crate) copy: Option<Bytes>,
+    begun: Option<Instant>,
+}
+
+impl Default for Contest {
+    fn default() -> Self {
+        Self(RefCell::new(Stage::timing()))
+    }
+}
+
+impl Stage {
+    fn timing() -> Self {
+        Self::Timing { pages: Vec::with_capacity(TIMED), copies: Vec::with_capacity(TIMED) }
+    }
+
+    /// The next one, if this is over.
+    fn next(&mut self) -> Option<Self> {
+        match self {
+            Self::Timing { pages, copies } if copies.len() == TIMED => {
+                let way = if median(copies) < median(pages) { Way::Copy } else { Way::Pages };
+                Some(Self::Decided { way, left: TERM })
+            }
+            Self::Decided { left: 0, .. } => Some(Self::timing()),
+            _ => None,
+        }
+    }
+}
+
+impl Contest {
+    /// By which way the next reply leaves.
+    pub(super) fn way(&self) -> Way {
+        match &*self.0.borrow() {
+            Stage::Decided { way, .. } => *way,
+            Stage::Timing { pages, .. } if pages.len() < TIMED => Way::Pages,
+            Stage::Timing { .. } => Way::Copy,
+        }
+    }
+
+    /// A reply leaves that way.
+    pub(super) fn lap(&self, copy: Option<Bytes>) -> Lap {
+        let is_timed = matches!(*self.0.borrow(), Stage::Timing { .. });
+        Lap { copy, begun: is_timed.then(Instant::now) }
+    }
+
+    /// It has left, as a whole and at once: others tell more of their peers than of the way.
+    pub(super) fn end(&self, lap: Lap) {
+        let way = if lap.copy.is_some() { Way::Copy } else { Way::Pages };
+        self.note(way, lap.begun.map(|begun| begun.elapsed()));
+    }
+
+    fn note(&self, way: Way, time: Option<Duration>) {
+        let mut stage = self.0.borrow_mut();
+        match (&mut *stage, way) {
+            (Stage::Decided { left, .. }, _) => *left = left.saturating_sub(1),
+            (Stage::Timing { pages, .. }, Way::Pages) => pages.extend(time),
+            (Stage::Timing { copies, .. }, Way::Copy) => copies.extend(time),
+        }
+        if let Some(next) = stage.next() {
+            *stage = next;
+        }
+    }
+}
+
+fn median(times: &mut [Duration]) -> Duration {
+    let middle = times.len() / 2;
+    *times.select_nth_unstable(middle).1
+}
+
+#[cfg(test)]
+impl Contest {
+    pub(super) fn won_by_copies() -> Self {
+        Self(RefCell::new(Stage::Decided { way: Way::Copy, left: u32::MAX }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: Duration = Duration::from_micros(1);
+
+    /// By which ways so many replies leave, each of which takes what `time` says of its way and its place.
+    fn ways(contest: &Contest, count: usize, time: impl Fn(Way, usize) -> Duration) -> Vec<Way> {
+        (0..count)
+            .map(|place| {
+                let way = contest.way();
+                contest.note(way, Some(time(way, place)));
+                way
+            })
+            .collect()
+    }
+
+    fn timed() -> Vec<Way> {
+        [[Way::Pages; TIMED], [Way::Copy; TIMED]].concat()
+    }
+
+    #[test]
+    fn the_cheaper_way_is_taken_until_both_are_timed_again() {
+        for (pages, copy, cheaper) in [(9, 8, Way::Copy), (8, 9, Way::Pages), (8, 8, Way::Pages)] {
+            let contest = Contest::default();
+            let time = |way, _| if way == Way::Copy { copy * US } else { pages * US };
+            for _ in 0..2 {
+                assert!(ways(&contest, 2 * TIMED, time) == timed(), "{pages} {copy}");
+                assert!(
+                    ways(&contest, TERM as usize, time) == vec![cheaper; TERM as usize],
+                    "{pages} {copy}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_takes_long_now_and_then_does_not_decide() {
+        let contest = Contest::default();
+        let time = |way, place| match way {
+            Way::Copy if place % 3 == 0 => 1000 * US,
+            Way::Copy => 8 * US,
+            Way::Pages => 9 * US,
+        };
+        ways(&contest, 2 * TIMED, time);
+        assert_eq!(contest.way(), Way::Copy);
+    }
+}

@@ -9,6 +9,7 @@ memory, and files that were dropped from it (as root). Writes `downloads.md` and
 """
 
 import argparse
+import random
 import subprocess
 import sys
 import tempfile
@@ -174,6 +175,21 @@ def packets(folder: Path, arguments, _out: Path) -> list[str]:
         label, ways = f"{kib} KiB, {count}", [loop_of(way, contents) for way in ("sendfile", "memory")]
         by_sendfile, copied = take_turns({label: Wrk(f"/{kib}-0", CLIENTS)}, ways, folder, arguments)[label]
         lines.append(f"| {kib} | {count} | {by_sendfile.rate:,.0f} | {copied.rate:,.0f} | {by_sendfile.cpu_us:.1f} us | {copied.cpu_us:.1f} us |")
+    return [*lines, "", *asleep_and_awake(folder, arguments)]
+
+
+def asleep_and_awake(folder: Path, arguments) -> list[str]:
+    """What a client pays for waking a server that has nothing to do."""
+    size = "64 KiB"
+    loops_of = {(way, idle): loop_of(way, [Site.site / path_of(size)[1:]], idle) for way in ("sendfile", "memory") for idle in ("asleep", "awake")}
+    rows = take_turns({size: Wrk(path_of(size), CLIENTS)}, list(loops_of.values()), folder, arguments)[size]
+    lines = [
+        f"The same with one file of {size}, where the loop sleeps when nothing has come, and where it stays awake:",
+        "",
+        "| | requests/s | CPU |",
+        "| --- | --- | --- |",
+    ]
+    lines += [f"| {way}, {idle} | {row.rate:,.0f} | {row.cpu_us:.1f} us |" for (way, idle), row in zip(loops_of, rows, strict=True)]
     return [*lines, ""]
 
 
@@ -221,11 +237,11 @@ def beside_downloads(server: Server, seconds: float, *how: str) -> tuple[Figures
 
 
 def take_turns(loads: dict[str, Load], servers: list[type[Server]], folder: Path, arguments) -> dict[str, list[FileRow]]:
-    """Each round all rows, so that a noisy minute hits all alike."""
+    """Each round all rows, so that a noisy minute hits all alike, in an order of its own: what a row leaves behind falls on the next."""
     rows = {label: [FileRow(label, server) for server in servers] for label in loads}
     for number in range(arguments.rounds):
         for label, load in loads.items():
-            for row in rows[label]:
+            for row in random.Random(number).sample(rows[label], len(servers)):
                 row.turns.append(turn := take_turn(row.server, load, folder, arguments.seconds))
                 tell(f"  {number + 1}/{arguments.rounds}  {label:28} {row.server.name:24} {turn.figures.rate:10.0f}/s")
     return rows

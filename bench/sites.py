@@ -72,14 +72,15 @@ class FileLoop(Server):
 
     port = 8216
     way: str
+    idle: str
     contents: list[Path]
 
     def command(self):
-        return [str(built("files")), str(self.port), self.way, *map(str, self.contents)]
+        return [str(built("files")), str(self.port), self.way, self.idle, *map(str, self.contents)]
 
 
-def loop_of(way: str, contents: list[Path]) -> type[FileLoop]:
-    return type(f"loop_{way}", (FileLoop,), {"name": f"bare loop, {way}", "way": way, "contents": contents})
+def loop_of(way: str, contents: list[Path], idle: str = "asleep") -> type[FileLoop]:
+    return type(f"loop_{way}_{idle}", (FileLoop,), {"name": f"bare loop, {way}, {idle}", "way": way, "idle": idle, "contents": contents})
 
 
 OURS = variant(TollgateSite, "tollgate", sendfile="true")

@@ -1,5 +1,6 @@
 // A bare epoll loop of files: answers every request with the next of some files of one length, by sendfile or by one write of
-// head and content from memory. Words: port, `sendfile` or `memory`, files. What a connection keeps is the place in its reply.
+// head and content from memory. It waits for requests asleep, or awake, so that whoever sends one need not wake it. Words: port, `sendfile`
+// or `memory`, `asleep` or `awake`, files. What a connection keeps is the place in its reply.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -87,9 +88,10 @@ static int load(int count, char **names) {
 }
 
 int main(int count, char **words) {
-  if (count < 4 || !load(count - 3, words + 3)) return 2;
+  if (count < 5 || !load(count - 4, words + 4)) return 2;
   signal(SIGPIPE, SIG_IGN);
   by_sendfile = !strcmp(words[2], "sendfile");
+  const int wait_ms = strcmp(words[3], "awake") ? -1 : 0;
   int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
   setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(atoi(words[1])), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -98,7 +100,7 @@ int main(int count, char **words) {
   struct epoll_event event = {.events = EPOLLIN, .data.fd = listener}, events[512];
   epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &event);
   for (;;) {
-    int ready = epoll_wait(epoll, events, 512, -1);
+    int ready = epoll_wait(epoll, events, 512, wait_ms);
     for (int i = 0; i < ready; i++) {
       if (events[i].data.fd == listener) accept_all(epoll, listener);
       else serve(events[i].data.fd);

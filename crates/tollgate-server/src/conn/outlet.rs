@@ -98,7 +98,7 @@ impl<S: Transport> Outlet<'_, S> {
             None => self.begin_pages(head, slice, context)?,
         };
         if begun.file_bytes == slice.len {
-            copies.end(lap);
+            copies.end(&lap);
         }
         Ok(begun)
     }

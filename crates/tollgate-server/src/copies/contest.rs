@@ -76,7 +76,7 @@ impl Contest {
     }
 
     /// It has left, as a whole and at once: others tell more of their peers than of the way.
-    pub(super) fn end(&self, lap: Lap) {
+    pub(super) fn end(&self, lap: &Lap) {
         let way = if lap.copy.is_some() { Way::Copy } else { Way::Pages };
         self.note(way, lap.begun.map(|begun| begun.elapsed()));
     }

@@ -67,7 +67,7 @@ impl Copies {
     }
 
     /// All of the slice has left at once.
-    pub(crate) fn end(&self, lap: Lap) {
+    pub(crate) fn end(&self, lap: &Lap) {
         self.contest.end(lap);
     }
 }

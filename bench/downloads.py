@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Files by sendfile and by plain writes, beside the peers: `bench/downloads.py [--rounds N] [--seconds S] [--out DIR] [--only PART]`.
+"""Files by sendfile and by plain writes, beside the peers: `bench/downloads.py [--rounds N] [--seconds S] [--out DIR] [--only PART] [--mtu BYTES]`.
 
 50 clients fetch one file again and again, 64 KiB and 256 KiB long, each on a connection that is kept (wrk) or on a new one for each
 request (ab). The server has one core, the clients the other; then it has half of its core, so that the rate is that of the server. Then every
 size from 1 KiB to 1 MiB with sendfile and without, in turns. Then a bare loop sends one file, or some in turns, by sendfile and by one write from
 memory, about the size of the longest packet. Then what a client of a small file sees while others fetch files that are in
-memory, and files that were dropped from it (as root). Writes `downloads.md` and `downloads.svg`.
+memory, and files that were dropped from it (as root). Packets are as long as those of loopback, 64 KiB, or of at most `--mtu` bytes (as root). Writes `downloads.md` and `downloads.svg`.
 """
 
 import argparse
+import ctypes
+import os
 import random
 import subprocess
 import sys
@@ -30,6 +32,8 @@ from usage import idle_s_of, user_and_system_s_of
 
 CLIENTS = 50
 RIDDLE = ["64 KiB", "256 KiB"]
+#: unshare(2)
+CLONE_NEWNET = 0x4000_0000
 COLD_FILES, COLD_BYTES = 400, 2 << 20
 COLD_CLIENTS = 20
 #: Each as it sends best.
@@ -74,7 +78,9 @@ class FileRow(Row):
 
 def main():
     arguments = parse()
-    install_packages(set(Wrk.packages) | set(Ab.packages) | {"util-linux"}.union(*(server.packages for server in SERVERS)))
+    install_packages(set(Wrk.packages) | set(Ab.packages) | {"util-linux", "iproute2"}.union(*(server.packages for server in SERVERS)))
+    if arguments.mtu:
+        enter_network(arguments.mtu)
     out = Path(arguments.out)
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tollgate-downloads-", dir=arguments.folder) as name:
@@ -99,7 +105,15 @@ def parse():
     parser.add_argument("--only", choices=["riddle", "halved", "sizes", "packets", "cold"], help="this part")
     parser.add_argument("--out", default=str(ROOT / "target/bench/downloads"), help="the folder of the report")
     parser.add_argument("--folder", help="where the files lie: its disk is what is measured when they are not in memory")
+    parser.add_argument("--mtu", type=int, help="the longest packet of a network of its own: 1500 is that of Ethernet")
     return parser.parse_args()
+
+
+def enter_network(mtu: int):
+    """Moves this process, and all that it starts, to a network of its own, with a loopback whose packets are no longer than that."""
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), f"no network of its own: {os.strerror(ctypes.get_errno())}")
+    subprocess.run(["ip", "link", "set", "lo", "mtu", str(mtu), "up"], check=True)
 
 
 def riddle(folder: Path, arguments, out: Path) -> list[str]:
@@ -109,7 +123,8 @@ def riddle(folder: Path, arguments, out: Path) -> list[str]:
         for label, of_label in rows.items()
     }
     (out / "downloads.svg").write_text(svg.grouped_stacks("Processor time of one request", "us", picture))
-    lines = ["## 50 clients, one file", "", "![Processor time of one request](downloads.svg)", ""]
+    which = f", packets of at most {arguments.mtu:,} bytes" if arguments.mtu else ""
+    lines = [f"## 50 clients, one file{which}", "", "![Processor time of one request](downloads.svg)", ""]
     for label, of_label in rows.items():
         lines += [f"**{label}**", "", *table(of_label), "", *goals(of_label), ""]
     return lines

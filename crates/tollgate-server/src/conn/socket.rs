@@ -20,6 +20,10 @@ use super::transport::{Ending, Transport, UNSENT_FILE_BYTES};
 use crate::listen::Family;
 use crate::sys;
 
+/// Packets that are at least so long hold most replies whole, as those of loopback do. Of shorter ones a file takes many, and to keep
+/// its last one back for the end of the connection slows all of them (`docs/performance.md`).
+const LONG_PACKET_BYTES: u32 = 32 << 10;
+
 /// The socket of one connection.
 pub(crate) enum Socket<R> {
     /// As it was accepted. Calls are made at once; what would have to wait has it registered.
@@ -127,7 +131,10 @@ impl<R: Registered> Transport for Socket<R> {
     }
 
     fn hold_back(&mut self) -> io::Result<()> {
-        self.set_of_tcp(|socket| socket.set_tcp_cork(true))
+        self.set_of_tcp(|socket| match socket.tcp_mss()? {
+            LONG_PACKET_BYTES.. => socket.set_tcp_cork(true),
+            _ => Ok(()),
+        })
     }
 
     fn poll_send_file(
@@ -292,8 +299,18 @@ mod tests {
     }
 
     fn tcp_pair() -> (Socket<TcpStream>, net::TcpStream) {
+        tcp_pair_of_packets(None)
+    }
+
+    /// With a peer that takes packets of at most so many bytes.
+    fn tcp_pair_of_packets(bytes: Option<u32>) -> (Socket<TcpStream>, net::TcpStream) {
         let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let peer = net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let peer = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        if let Some(bytes) = bytes {
+            peer.set_tcp_mss(bytes).unwrap();
+        }
+        peer.connect(&listener.local_addr().unwrap().into()).unwrap();
+        let peer = net::TcpStream::from(peer);
         let (ours, _) = listener.accept().unwrap();
         ours.set_nonblocking(true).unwrap();
         (Socket::with_bytes(ours.into()), peer)
@@ -428,6 +445,16 @@ mod tests {
             drop(peer);
             assert_eq!(broken_off.await.kind(), io::ErrorKind::ConnectionReset);
         });
+    }
+
+    #[test]
+    fn the_end_of_a_file_is_held_back_in_long_packets_only() {
+        for (bytes, is_held_back) in [(Some(1448), false), (Some(32_000), false), (None, true)] {
+            let (mut socket, _peer) = tcp_pair_of_packets(bytes);
+            socket.hold_back().unwrap();
+            let corked = SockRef::from(&socket.as_fd().unwrap()).tcp_cork().unwrap();
+            assert_eq!(corked, is_held_back, "{bytes:?}");
+        }
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
         Ok(())
     }
 
-    /// Has the system keep a packet that is not full until the connection ends.
+    /// Has the system keep a packet that is not full until the connection ends, where that is a gain.
     fn hold_back(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! Up to one packet of the longest, sendfile is the cheaper way for both sides. A reply of two packets is cheaper for the peer if
 //! it is copied. What it costs the worker depends on the processor, so that is timed (`contest`), and nothing is copied where it
-//! costs more (docs/performance.md).
+//! costs much more (docs/performance.md).
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
@@ -59,7 +59,9 @@ impl Copies {
         }
         match self.contest.way() {
             Way::Pages => {
-                known.copy = None;
+                if self.contest.is_decided() {
+                    known.copy = None;
+                }
                 Some(self.contest.lap(None))
             }
             Way::Copy => Some(self.contest.lap(Some(known.copy_of(slice)?))),
@@ -96,7 +98,7 @@ fn note(all: &mut [Known; FILES_MAX], file: &Arc<SentFile>) {
 impl Copies {
     /// Those of a worker for which they are the cheaper way.
     pub(crate) fn cheaper() -> Self {
-        Self { contest: Contest::won_by_copies(), ..Self::default() }
+        Self { contest: Contest::won_by(Way::Copy), ..Self::default() }
     }
 }
 
@@ -174,11 +176,15 @@ mod tests {
     }
 
     #[test]
-    fn no_copy_is_kept_where_the_pages_are_cheaper() {
-        let (copies, slice) = (Copies::cheaper(), slice(70_000));
-        assert_eq!(times(&copies, &slice), Some(4));
-        let copies = Copies { contest: Contest::default(), ..copies };
-        assert!(copies.lap(&slice).is_some_and(|lap| lap.copy.is_none()));
-        assert!(copies.known.borrow().iter().all(|known| known.copy.is_none()));
+    fn a_copy_is_kept_while_both_ways_are_timed_and_not_where_the_pages_are_cheaper() {
+        let slice = slice(70_000);
+        for (contest, kept) in [(Contest::default(), 1), (Contest::won_by(Way::Pages), 0)] {
+            let copies = Copies::cheaper();
+            assert_eq!(times(&copies, &slice), Some(4));
+            let copies = Copies { contest, ..copies };
+            assert!(copies.lap(&slice).is_some_and(|lap| lap.copy.is_none()));
+            let known = copies.known.borrow();
+            assert_eq!(known.iter().filter(|known| known.copy.is_some()).count(), kept);
+        }
     }
 }

@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Files by sendfile and by plain writes, beside the peers: `bench/downloads.py [--rounds N] [--seconds S] [--out DIR] [--only PART] [--mtu BYTES]`.
+"""Files by sendfile and by plain writes, beside the peers: `bench/downloads.py [--rounds N] [--seconds S] [--out DIR] [--only PART] [--mtu BYTES] [--hosts]`.
 
 50 clients fetch one file again and again, 64 KiB and 256 KiB long, each on a connection that is kept (wrk) or on a new one for each
 request (ab). The server has one core, the clients the other; then it has half of its core, so that the rate is that of the server. Then every
 size from 1 KiB to 1 MiB with sendfile and without, in turns. Then a bare loop sends one file, or some in turns, by sendfile and by one write from
 memory, about the size of the longest packet. Then what a client of a small file sees while others fetch files that are in
-memory, and files that were dropped from it (as root). Packets are as long as those of loopback, 64 KiB, or of at most `--mtu` bytes (as root). Writes `downloads.md` and `downloads.svg`.
+memory, and files that were dropped from it (as root). Packets are as long as those of loopback, 64 KiB, or of at most
+`--mtu` bytes; with `--hosts` server and clients have a host each, and a cable between them (both as root). Writes `downloads.md` and `downloads.svg`.
 """
 
 import argparse
-import ctypes
-import os
 import random
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import svg
 from case import WARMUP_S, Row, Turn
 from load import Ab, Figures, Load, Wrk
+from network import loopback, two_hosts
 from packages import install_packages, tell
 from report import duration, machine
 from servers import BENCH, LOAD_CORE, ROOT, SERVER_CORE, Server, first_line, loops
@@ -32,8 +33,8 @@ from usage import idle_s_of, user_and_system_s_of
 
 CLIENTS = 50
 RIDDLE = ["64 KiB", "256 KiB"]
-#: unshare(2)
-CLONE_NEWNET = 0x4000_0000
+#: Of Ethernet.
+MTU_OF_HOSTS = 1500
 COLD_FILES, COLD_BYTES = 400, 2 << 20
 COLD_CLIENTS = 20
 #: Each as it sends best.
@@ -51,7 +52,8 @@ TRAP_US = 40_000
 class FileTurn(Turn):
     user_us: float = 0.0
     system_us: float = 0.0
-    #: Processor time of everybody on both cores, with what the system does for nobody's account: packets that come.
+    #: Processor time of everybody on the core of the server and on both, with what the system does for nobody's account: packets that come.
+    server_core_us: float = 0.0
     both_us: float = 0.0
 
 
@@ -67,6 +69,10 @@ class FileRow(Row):
         return self.mid(lambda turn: turn.system_us)
 
     @property
+    def server_core_us(self) -> float:
+        return self.mid(lambda turn: turn.server_core_us)
+
+    @property
     def both_us(self) -> float:
         return self.mid(lambda turn: turn.both_us)
 
@@ -79,11 +85,9 @@ class FileRow(Row):
 def main():
     arguments = parse()
     install_packages(set(Wrk.packages) | set(Ab.packages) | {"util-linux", "iproute2"}.union(*(server.packages for server in SERVERS)))
-    if arguments.mtu:
-        enter_network(arguments.mtu)
     out = Path(arguments.out)
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="tollgate-downloads-", dir=arguments.folder) as name:
+    with network(arguments), tempfile.TemporaryDirectory(prefix="tollgate-downloads-", dir=arguments.folder) as name:
         folder = Path(name)
         folder.chmod(0o755)
         Site.site = folder / "site"
@@ -106,14 +110,19 @@ def parse():
     parser.add_argument("--out", default=str(ROOT / "target/bench/downloads"), help="the folder of the report")
     parser.add_argument("--folder", help="where the files lie: its disk is what is measured when they are not in memory")
     parser.add_argument("--mtu", type=int, help="the longest packet of a network of its own: 1500 is that of Ethernet")
-    return parser.parse_args()
+    parser.add_argument("--hosts", action="store_true", help=f"a host each for server and clients, with packets of {MTU_OF_HOSTS:,} bytes unless --mtu says others")
+    arguments = parser.parse_args()
+    if arguments.hosts and arguments.only != "riddle":
+        parser.error("--hosts is for --only riddle: other parts have clients of their own, on the host of the server")
+    if arguments.hosts and not arguments.mtu:
+        arguments.mtu = MTU_OF_HOSTS
+    return arguments
 
 
-def enter_network(mtu: int):
-    """Moves this process, and all that it starts, to a network of its own, with a loopback whose packets are no longer than that."""
-    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET):
-        raise OSError(ctypes.get_errno(), f"no network of its own: {os.strerror(ctypes.get_errno())}")
-    subprocess.run(["ip", "link", "set", "lo", "mtu", str(mtu), "up"], check=True)
+def network(arguments) -> AbstractContextManager[None]:
+    if arguments.hosts:
+        return two_hosts(arguments.mtu)
+    return loopback(arguments.mtu) if arguments.mtu else nullcontext()
 
 
 def riddle(folder: Path, arguments, out: Path) -> list[str]:
@@ -123,8 +132,9 @@ def riddle(folder: Path, arguments, out: Path) -> list[str]:
         for label, of_label in rows.items()
     }
     (out / "downloads.svg").write_text(svg.grouped_stacks("Processor time of one request", "us", picture))
-    which = f", packets of at most {arguments.mtu:,} bytes" if arguments.mtu else ""
-    lines = [f"## 50 clients, one file{which}", "", "![Processor time of one request](downloads.svg)", ""]
+    hosts = ", a host each" if arguments.hosts else ""
+    longest = f", packets of at most {arguments.mtu:,} bytes" if arguments.mtu else ""
+    lines = [f"## 50 clients, one file{hosts}{longest}", "", "![Processor time of one request](downloads.svg)", ""]
     for label, of_label in rows.items():
         lines += [f"**{label}**", "", *table(of_label), "", *goals(of_label), ""]
     return lines
@@ -269,21 +279,22 @@ def take_turn(site: type[Server], load: Load, folder: Path, seconds: float) -> F
         check_reply(server, load.path)
         load.run(server.port, WARMUP_S)
         user_s, system_s = user_and_system_s_of([server.process.pid])
-        idle_s, begun = idle_s_of_both(), time.monotonic()
+        idle_s, begun = idle_s_of_each(), time.monotonic()
         figures = load.run(server.port, seconds)
-        idle_s, took_s = idle_s_of_both() - idle_s, time.monotonic() - begun
+        took_s = time.monotonic() - begun
+        of_server_s, of_clients_s = (took_s - (then - before) for then, before in zip(idle_s_of_each(), idle_s, strict=True))
         user_then_s, system_then_s = user_and_system_s_of([server.process.pid])
     finally:
         server.stop()
     if figures.errors:
         raise RuntimeError(f"{server.name}, {load.path}: {figures.errors} of {figures.requests} requests failed")
-    spent_s = user_then_s - user_s, system_then_s - system_s, 2 * took_s - idle_s
-    user_us, system_us, both_us = (s / figures.requests * 1e6 for s in spent_s)
-    return FileTurn(figures, user_us + system_us, user_us=user_us, system_us=system_us, both_us=both_us)
+    spent_s = user_then_s - user_s, system_then_s - system_s, of_server_s, of_server_s + of_clients_s
+    user_us, system_us, server_core_us, both_us = (s / figures.requests * 1e6 for s in spent_s)
+    return FileTurn(figures, user_us + system_us, user_us=user_us, system_us=system_us, server_core_us=server_core_us, both_us=both_us)
 
 
-def idle_s_of_both() -> float:
-    return idle_s_of(SERVER_CORE) + idle_s_of(LOAD_CORE)
+def idle_s_of_each() -> list[float]:
+    return [idle_s_of(SERVER_CORE), idle_s_of(LOAD_CORE)]
 
 
 def check_reply(server: Server, path: str):
@@ -292,11 +303,12 @@ def check_reply(server: Server, path: str):
 
 
 def head(arguments) -> list[str]:
+    way = "a cable" if arguments.hosts else "loopback"
     versions = {server(Path("/nonexistent")).version() for server in SERVERS} | {first_line(["wrk", "-v"]).split(" Copyright")[0]}
     return [
         "# Files",
         "",
-        f"{machine()}. Server on core {SERVER_CORE}, clients on core {LOAD_CORE}, over loopback. Rounds: {arguments.rounds}, in each of them all rows one after "
+        f"{machine()}. Server on core {SERVER_CORE}, clients on core {LOAD_CORE}, over {way}. Rounds: {arguments.rounds}, in each of them all rows one after "
         f"the other, {arguments.seconds:g} s a run after {WARMUP_S:g} s of warm-up; medians. What is sent is compared with the file before each run.",
         "",
         *(f"- {version}" for version in sorted(versions - {""})),
@@ -305,10 +317,10 @@ def head(arguments) -> list[str]:
 
 
 def table(rows: list[FileRow]) -> list[str]:
-    columns = ["server", "requests/s", "CPU, user", "system", "both cores", "mean", "p50", "p99"]
+    columns = ["server", "requests/s", "CPU, user", "system", "its core", "both cores", "mean", "p50", "p99"]
     lines = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
     for row in rows:
-        cells = [row.server.name, f"{row.rate:,.0f}", f"{row.user_us:.1f} us", f"{row.system_us:.1f} us", f"{row.both_us:.1f} us"]
+        cells = [row.server.name, f"{row.rate:,.0f}", f"{row.user_us:.1f} us", f"{row.system_us:.1f} us", f"{row.server_core_us:.1f} us", f"{row.both_us:.1f} us"]
         cells += map(duration, [row.mean_us, row.mid(lambda turn: turn.figures.p50_us), row.p99_us])
         lines.append(f"| {' | '.join(cells)} |")
     return lines
@@ -328,13 +340,15 @@ def goals(rows: list[FileRow]) -> list[str]:
 
 def goals_of(ours: FileRow, peers: list[FileRow]) -> list[str]:
     fastest, leanest = max(peers, key=lambda row: row.rate), min(peers, key=lambda row: row.cpu_us)
-    cheapest = min(peers, key=lambda row: row.both_us)
-    rate, cpu, both = ours.rate / fastest.rate, ours.cpu_us / leanest.cpu_us, ours.both_us / cheapest.both_us
-    return [
+    rate, cpu = ours.rate / fastest.rate, ours.cpu_us / leanest.cpu_us
+    lines = [
         f"- requests/s, of {fastest.server.name}: {rate:.2f}, goal 1: {verdict(round(rate, 2) >= 1)}",
         f"- CPU per request, of {leanest.server.name}: {cpu:.2f}, goal 1: {verdict(round(cpu, 2) <= 1)}",
-        f"- both cores, per request, of {cheapest.server.name}: {both:.2f}",
     ]
+    for cores, of in {"its core": lambda row: row.server_core_us, "both cores": lambda row: row.both_us}.items():
+        cheapest = min(peers, key=of)
+        lines.append(f"- {cores}, per request, of {cheapest.server.name}: {of(ours) / of(cheapest):.2f}")
+    return lines
 
 
 def verdict(is_met: bool) -> str:

@@ -38,12 +38,15 @@ class Load:
 
     #: Debian's packages that the generator comes in.
     packages = ()
+    #: What the generator is run by, and where it finds the server.
+    run_by = ["taskset", "-c", LOAD_CORE]
+    host = "127.0.0.1"
 
     def run(self, port: int, seconds: float) -> Figures:
         raise NotImplementedError
 
     def url(self, port: int) -> str:
-        return f"http://127.0.0.1:{port}{self.path}"
+        return f"http://{self.host}:{port}{self.path}"
 
 
 class Wrk(Load):
@@ -116,7 +119,7 @@ class Oha(Load):
 
 
 def run(command: list[str]) -> str:
-    result = subprocess.run(["taskset", "-c", LOAD_CORE, *command], capture_output=True, text=True, check=False)
+    result = subprocess.run([*Load.run_by, *command], capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise RuntimeError(f"{Path(command[0]).name} failed: {result.stdout[-500:]}{result.stderr[-500:]}")
     return result.stdout

@@ -28,6 +28,7 @@ class Server:
 
     name = ""
     durable = "nothing is recorded"
+    host = "127.0.0.1"
     port = 0
     files: dict[str, str] = {}
     #: Debian's packages that it comes in.
@@ -44,7 +45,7 @@ class Server:
         return ""
 
     def substitutions(self) -> dict[str, str]:
-        return {"@DIR@": str(self.folder), "@PORT@": str(self.port)}
+        return {"@DIR@": str(self.folder), "@HOST@": self.host, "@PORT@": str(self.port)}
 
     def prepare(self):
         """Writes the configuration into an empty folder."""
@@ -78,7 +79,7 @@ class Server:
             return False
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=10)
         try:
             connection.request(method, path, body)
             reply = connection.getresponse()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Files by sendfile and by plain writes, beside the peers: `bench/downloads.py [--rounds N] [--seconds S] [--out DIR] [--only PART] [--mtu BYTES] [--hosts]`.
+"""Files by sendfile and by plain writes, beside the peers: `bench/downloads.py [--rounds N] [--seconds S] [--out DIR] [--only PART] [--mtu BYTES] [--hosts [--congestion NAME]]`.
 
 50 clients fetch one file again and again, 64 KiB and 256 KiB long, each on a connection that is kept (wrk) or on a new one for each
 request (ab). The server has one core, the clients the other; then it has half of its core, so that the rate is that of the server. Then every
@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import svg
 from case import WARMUP_S, Row, Turn
 from load import Ab, Figures, Load, Wrk
-from network import loopback, two_hosts
+from network import CONGESTION, loopback, two_hosts
 from packages import install_packages, tell
 from report import duration, machine
 from servers import BENCH, LOAD_CORE, ROOT, SERVER_CORE, Server, first_line, loops
@@ -111,6 +111,7 @@ def parse():
     parser.add_argument("--folder", help="where the files lie: its disk is what is measured when they are not in memory")
     parser.add_argument("--mtu", type=int, help="the longest packet of a network of its own: 1500 is that of Ethernet")
     parser.add_argument("--hosts", action="store_true", help=f"a host each for server and clients, with packets of {MTU_OF_HOSTS:,} bytes unless --mtu says others")
+    parser.add_argument("--congestion", default=CONGESTION, help="how the server of --hosts avoids congestion, as `sysctl net.ipv4.tcp_allowed_congestion_control` has it")
     arguments = parser.parse_args()
     if arguments.hosts and arguments.only != "riddle":
         parser.error("--hosts is for --only riddle: other parts have clients of their own, on the host of the server")
@@ -121,7 +122,7 @@ def parse():
 
 def network(arguments) -> AbstractContextManager[None]:
     if arguments.hosts:
-        return two_hosts(arguments.mtu)
+        return two_hosts(arguments.mtu, arguments.congestion)
     return loopback(arguments.mtu) if arguments.mtu else nullcontext()
 
 
@@ -303,7 +304,7 @@ def check_reply(server: Server, path: str):
 
 
 def head(arguments) -> list[str]:
-    way = "a cable" if arguments.hosts else "loopback"
+    way = f"a cable, {arguments.congestion} on the side of the server" if arguments.hosts else "loopback"
     versions = {server(Path("/nonexistent")).version() for server in SERVERS} | {first_line(["wrk", "-v"]).split(" Copyright")[0]}
     return [
         "# Files",

@@ -14,6 +14,8 @@ from servers import LOAD_CORE, SERVER_CORE, Server
 CLONE_NEWNS, CLONE_NEWNET = 0x0002_0000, 0x4000_0000
 #: Of a network for tests between hosts: RFC 2544 appendix C.2.2.
 SERVER_ADDRESS, CLIENT_ADDRESS, PREFIX = "198.18.0.1", "198.18.0.2", 24
+#: Every Linux has it, and as the cable loses nothing it does what cubic does.
+CONGESTION = "reno"
 
 
 @contextmanager
@@ -25,7 +27,7 @@ def loopback(mtu: int) -> Iterator[None]:
 
 
 @contextmanager
-def two_hosts(mtu: int) -> Iterator[None]:
+def two_hosts(mtu: int, congestion: str) -> Iterator[None]:
     """The same with a network for the server, one for the clients, and a veth(4) between them. What comes to a host is the work of its
     own core, as it is with two machines. Over loopback it is that of whoever sends: clients then pay for waking the server."""
     unshare(CLONE_NEWNET | CLONE_NEWNS)
@@ -44,6 +46,8 @@ def two_hosts(mtu: int) -> Iterator[None]:
             ip("addr", "add", f"{address}/{PREFIX}", "dev", end, run_by=run_by)
             for link in ["lo", end]:
                 ip("link", "set", link, "up", run_by=run_by)
+        # That of a host is for connections that it opens and that it accepts.
+        Path("/proc/sys/net/ipv4/tcp_congestion_control").write_text(congestion)
         Server.host = Load.host = SERVER_ADDRESS
         Load.run_by = [*there, *Load.run_by]
         yield

@@ -56,8 +56,11 @@ class Row:
     server: type[Server]
     turns: list[Turn] = field(default_factory=list)
 
+    def each(self, of) -> list[float]:
+        return [of(turn) for turn in self.turns]
+
     def mid(self, of) -> float:
-        return median(of(turn) for turn in self.turns)
+        return median(self.each(of))
 
     @property
     def rate(self) -> float:

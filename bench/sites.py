@@ -89,12 +89,10 @@ NGINX = variant(NginxSite, "nginx", sendfile="on", nopush="on")
 #: Whether connections are accepted when their request is there. (h2o has it so always, lighttpd and Yaws never.)
 OURS_NOT_DEFERRED = variant(TollgateSite, "tollgate, deferred = false", sendfile="true", deferred=", deferred = false")
 NGINX_DEFERRED = variant(NginxSite, "nginx, deferred", sendfile="on", nopush="off", deferred=" deferred")
-SERVERS = [
-    OURS,
-    OURS_WRITING,
+OURS_IN_EACH_WAY = [OURS, OURS_WRITING, OURS_NOT_DEFERRED]
+PEERS = [
     NGINX,
     variant(NginxSite, "nginx, tcp_nopush off", sendfile="on", nopush="off"),
-    OURS_NOT_DEFERRED,
     NGINX_DEFERRED,
     variant(NginxSite, "nginx, sendfile off", sendfile="off", nopush="off"),
     variant(LighttpdSite, "lighttpd", backend="sendfile"),
@@ -103,3 +101,4 @@ SERVERS = [
     # With `erlang` Yaws 2.1.1 of Debian 12 sends heads alone: its yaws_sendfile.erl fails, {badmatch,65536}.
     variant(YawsSite, "Yaws, sendfile off", sendfile="disable"),
 ]
+SERVERS = [*OURS_IN_EACH_WAY, *PEERS]

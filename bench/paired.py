@@ -1,0 +1,44 @@
+"""Two servers beside each other, round by round: a slow minute is one of both, so a share of the same round tells more than two medians."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb, inf
+from statistics import median
+
+#: How seldom, at most, the median of endless rounds lies outside of the bounds that are told.
+DOUBT = 0.05
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one has of what another has: the median of the rounds, and bounds for that of endless many."""
+
+    middle: float
+    low: float
+    high: float
+
+    def __str__(self):
+        bounds = f" ({self.low:.2f} to {self.high:.2f})" if self.high < inf else ""
+        return f"{self.middle:.2f}{bounds}"
+
+    def side(self) -> str:
+        """On which side of 1 it is, or that this cannot be told."""
+        if self.low <= 1 <= self.high:
+            return "not told apart"
+        return "more" if self.low > 1 else "less"
+
+
+def share_of(ours: Sequence[float], theirs: Sequence[float]) -> Share:
+    shares = sorted(our / their for our, their in zip(ours, theirs, strict=True))
+    left_out = left_out_of(len(shares))
+    if left_out is None:
+        return Share(median(shares), 0, inf)
+    return Share(median(shares), shares[left_out], shares[-1 - left_out])
+
+
+def left_out_of(rounds: int) -> int | None:
+    """How many rounds at each end lie outside of the bounds; none of fewer than six tell any. A round is below the median as often as above it, so
+    how many are is binomial: Conover, Practical Nonparametric Statistics, section 3.2."""
+    doubts = (2 * sum(comb(rounds, below) for below in range(most + 1)) / 2**rounds for most in range(rounds))
+    small_enough = [most for most, doubt in enumerate(doubts) if doubt <= DOUBT]
+    return small_enough[-1] if small_enough else None

@@ -63,14 +63,17 @@ class Row:
         return median(self.each(of))
 
     @property
+    def rates(self) -> list[float]:
+        return self.each(lambda turn: turn.figures.rate)
+
+    @property
     def rate(self) -> float:
-        return self.mid(lambda turn: turn.figures.rate)
+        return median(self.rates)
 
     @property
     def spread(self) -> float:
         """Half of the range of the rates, as a share of their median."""
-        rates = [turn.figures.rate for turn in self.turns]
-        return (max(rates) - min(rates)) / 2 / self.rate if self.rate else 0.0
+        return (max(self.rates) - min(self.rates)) / 2 / self.rate if self.rate else 0.0
 
     @property
     def cpu_us(self) -> float:

@@ -165,13 +165,13 @@ def halved(folder: Path, arguments, _out: Path) -> list[str]:
         "## 50 clients, one file, half of a core",
         "",
         "With a core each it is the clients that have no time left, as a rule: what they get is what they can take. Here a loop that never rests shares the "
-        "core of the server, so that it is the server that limits the rate. Requests/s, and of ours those of each peer:",
+        "core of the server, so that it is the server that limits the rate. Requests/s, and what we have of those of each peer:",
         "",
         f"| | tollgate | {' | '.join(server.name for server in peers)} |",
         f"|{' --- |' * (len(peers) + 2)}",
     ]
     for label, (ours, *others) in rows.items():
-        cells = [f"{row.rate:,.0f}, {ours.rate / row.rate:.2f}" for row in others]
+        cells = [f"{row.rate:,.0f}, {share_of(ours.rates, row.rates)}" for row in others]
         lines.append(f"| {label} | {ours.rate:,.0f} | {' | '.join(cells)} |")
     return [*lines, ""]
 

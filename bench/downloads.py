@@ -114,8 +114,8 @@ def main():
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3, help="how often each row is run; medians are reported")
-    parser.add_argument("--seconds", type=float, default=3, help="how long one run takes")
+    parser.add_argument("--rounds", type=int, default=6, help="how often each row is run; with fewer than six no two servers are told apart")
+    parser.add_argument("--seconds", type=float, default=1.5, help="how long one run takes")
     parser.add_argument("--beside", action="append", choices=[server.name for server in PEERS], help="one of the peers of --only riddle, instead of all")
     parser.add_argument("--only", choices=["riddle", "halved", "sizes", "packets", "cold"], help="this part")
     parser.add_argument("--out", default=str(ROOT / "target/bench/downloads"), help="the folder of the report")

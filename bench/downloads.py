@@ -58,12 +58,12 @@ class FileTurn(Turn):
     both_us: float = 0.0
 
 
-#: By which servers are compared, and on which side of that of a peer a figure is better.
+#: By which servers are compared, and whether they are costs: of these less is better.
 FIGURES = [
-    ("requests/s", lambda turn: turn.figures.rate, "more"),
-    ("CPU per request", lambda turn: turn.cpu_us, "less"),
-    ("its core, per request", lambda turn: turn.server_core_us, "less"),
-    ("both cores, per request", lambda turn: turn.both_us, "less"),
+    ("requests/s", lambda turn: turn.figures.rate, False),
+    ("CPU per request", lambda turn: turn.cpu_us, True),
+    ("its core, per request", lambda turn: turn.server_core_us, True),
+    ("both cores, per request", lambda turn: turn.both_us, True),
 ]
 
 
@@ -122,12 +122,17 @@ def parse():
     parser.add_argument("--folder", help="where the files lie: its disk is what is measured when they are not in memory")
     parser.add_argument("--mtu", type=int, help="the longest packet of a network of its own: 1500 is that of Ethernet")
     parser.add_argument("--hosts", action="store_true", help=f"a host each for server and clients, with packets of {MTU_OF_HOSTS:,} bytes unless --mtu says others")
-    parser.add_argument("--congestion", default=CONGESTION, help="how the server of --hosts avoids congestion, as `sysctl net.ipv4.tcp_allowed_congestion_control` has it")
+    parser.add_argument("--congestion", help=f"with --hosts, instead of {CONGESTION}: how the server avoids congestion, as `sysctl net.ipv4.tcp_allowed_congestion_control` has it")
     arguments = parser.parse_args()
     if arguments.hosts and arguments.only != "riddle":
         parser.error("--hosts is for --only riddle: other parts have clients of their own, on the host of the server")
-    if arguments.hosts and not arguments.mtu:
-        arguments.mtu = MTU_OF_HOSTS
+    if arguments.congestion and not arguments.hosts:
+        parser.error("--congestion is for --hosts: loopback has that of the system")
+    if arguments.beside and arguments.only != "riddle":
+        parser.error("--beside is for --only riddle")
+    if arguments.hosts:
+        arguments.mtu = arguments.mtu or MTU_OF_HOSTS
+        arguments.congestion = arguments.congestion or CONGESTION
     return arguments
 
 
@@ -322,7 +327,8 @@ def head(arguments) -> list[str]:
         "# Files",
         "",
         f"{machine()}. Server on core {SERVER_CORE}, clients on core {LOAD_CORE}, over {way}. Rounds: {arguments.rounds}, in each of them all rows one after "
-        f"the other, {arguments.seconds:g} s a run after {WARMUP_S:g} s of warm-up; medians, and between two servers the median of what one has of the other in the same round, with its bounds in 95 of 100 cases. What is sent is compared with the file before each run.",
+        f"the other, {arguments.seconds:g} s a run after {WARMUP_S:g} s of warm-up; medians, and between two servers the median of what one has of the other "
+        "in the same round, with its bounds in 95 of 100 cases. What is sent is compared with the file before each run.",
         "",
         *(f"- {version}" for version in sorted(versions - {""})),
         "",
@@ -352,13 +358,14 @@ def goals(rows: list[FileRow]) -> list[str]:
 
 
 def goals_of(ours: FileRow, peers: list[FileRow]) -> list[str]:
-    """What we have of each figure, of the peer beside which that looks worst. The goal is to be behind nobody in the first two."""
+    """What we have of each figure, of the peer beside which that looks worst, and whoever is ahead of us. The goal is nobody, in the first two."""
     lines = []
-    for figure, of, better in FIGURES:
+    for figure, of, is_cost in FIGURES:
         shares = {row.server.name: share_of(ours.each(of), row.each(of)) for row in peers}
-        best = (min if better == "more" else max)(shares, key=lambda name: shares[name].middle)
-        side = shares[best].side()
-        standing = {better: "ahead", "not told apart": "not told apart"}.get(side, "**behind**")
+        best = (max if is_cost else min)(shares, key=lambda name: shares[name].middle)
+        behind = [name for name, share in shares.items() if (share.is_above_one() if is_cost else share.is_below_one())]
+        ahead = shares[best].is_below_one() if is_cost else shares[best].is_above_one()
+        standing = f"**behind** {'; '.join(behind)}" if behind else "ahead" if ahead else "not told apart"
         lines.append(f"- {figure}, of {best}: {shares[best]}, {standing}")
     return lines
 

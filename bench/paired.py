@@ -21,11 +21,11 @@ class Share:
         bounds = f" ({self.low:.2f} to {self.high:.2f})" if self.high < inf else ""
         return f"{self.middle:.2f}{bounds}"
 
-    def side(self) -> str:
-        """On which side of 1 it is, or that this cannot be told."""
-        if self.low <= 1 <= self.high:
-            return "not told apart"
-        return "more" if self.low > 1 else "less"
+    def is_above_one(self) -> bool:
+        return self.low > 1
+
+    def is_below_one(self) -> bool:
+        return self.high < 1
 
 
 def share_of(ours: Sequence[float], theirs: Sequence[float]) -> Share:

@@ -1,19 +1,19 @@
 //! The worker's side of the log: encode records into the batch at hand, hand it over, see how far it got.
 //!
-//! An [`Appender`] belongs to one worker and is used by it alone; no lock is taken on the way. What crosses threads is
-//! a batch to the writer and two counters back: how many of this worker's batches are written, how many synced. Where
-//! replies wait for a sink, a message tells how far that is (see [`crate::awaited`]).
+//! An [`Appender`] belongs to one worker and is used by it alone. No lock is taken before the batch is complete. The worker
+//! then writes it by itself, or leaves it to another thread (see [`crate::commit`]). Two counters come back: how many of
+//! this worker's batches are written, how many synced. Where replies wait for a sink, a message tells how far that is
+//! (see [`crate::awaited`]).
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
 use crate::awaited::{Awaited, Breaker, Inbox, Settled, SinkPlace};
 use crate::backlog::Moment;
 use crate::batch::BATCH_BYTES_MAX;
-use crate::commit::Shared;
+use crate::commit::{Pushed, Shared};
 use crate::record::{RowEncoder, ValueError, encode_reject};
 use crate::schema::{Schema, SchemaId};
 use crate::segment_writer::Handover;
@@ -137,21 +137,18 @@ impl WorkerMarks {
     }
 }
 
-/// What the writer is sent.
-pub(crate) enum Message {
-    /// The records of a worker.
-    Batch(WorkerBatch),
-    /// Schemas that batches behind this may use.
-    Schemas(Vec<(SchemaId, Arc<Schema>)>),
+/// A batch that a worker hands over.
+pub(crate) struct WorkerBatch {
+    pub(crate) batch: Handover,
+    pub(crate) origin: BatchOrigin,
 }
 
-/// A batch on its way from a worker to the writer.
-pub(crate) struct WorkerBatch {
+/// The worker of a batch, and what its replies wait for.
+pub(crate) struct BatchOrigin {
     pub(crate) marks: Arc<WorkerMarks>,
     pub(crate) ticket: u64,
-    /// When it was handed over, or that was first tried.
+    /// When the batch was handed over, or that was first tried.
     pub(crate) since: Moment,
-    pub(crate) batch: Handover,
     pub(crate) is_written_wanted: bool,
     pub(crate) is_sync_wanted: bool,
     pub(crate) awaited: Vec<Awaited>,
@@ -160,7 +157,6 @@ pub(crate) struct WorkerBatch {
 /// Gathers the records of one worker.
 pub struct Appender {
     shared: Arc<Shared>,
-    sender: SyncSender<Message>,
     marks: Arc<WorkerMarks>,
     /// Those of the log, as far as this worker has met them.
     schemas: Vec<Arc<Schema>>,
@@ -179,11 +175,7 @@ pub struct Appender {
 }
 
 impl Appender {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        sender: SyncSender<Message>,
-        wake: Box<dyn Fn() + Send + Sync>,
-    ) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, wake: Box<dyn Fn() + Send + Sync>) -> Self {
         let marks = Arc::new(WorkerMarks {
             written: AtomicU64::new(0),
             synced: AtomicU64::new(0),
@@ -193,10 +185,10 @@ impl Appender {
             wake,
         });
         shared.register(marks.clone());
+        shared.queue.add_appender();
         let (schemas, now) = (shared.schemas(), shared.backlog.now());
         Self {
             shared,
-            sender,
             marks,
             schemas,
             pending: Vec::new(),
@@ -317,45 +309,54 @@ impl Appender {
         self.count
     }
 
-    /// Hands what was gathered to the writer. Returns false if the writer's queue is full: call again soon.
+    /// Hands over what was gathered. Returns false if the queue is full: call again soon.
+    ///
+    /// Where the disk was quick lately and nobody writes, this writes the batch before it returns. It waits for one write
+    /// at most, or for two if batches of other workers came meanwhile.
     pub fn hand_over(&mut self) -> bool {
-        if self.count == 0 {
+        // After a failure the waiters learn the reason from `reached`.
+        if self.count == 0 || self.shared.failure().is_some() {
             return true;
         }
         let bytes = self.pending.len();
-        let payload = std::mem::replace(&mut self.pending, Vec::with_capacity(bytes));
-        let batch = WorkerBatch {
-            marks: self.marks.clone(),
-            ticket: self.ticket,
-            since: *self.stuck_since.get_or_insert(self.now),
+        let batch = self.take_batch();
+        self.shared.queued_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        match self.shared.queue.push(&self.shared, batch) {
+            Pushed::Queued => self.pending = Vec::with_capacity(bytes),
+            Pushed::Turn(writer) => self.pending = writer.serve_worker(&self.shared, &self.marks),
+            Pushed::Full(batch) => {
+                self.shared.queued_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+                self.now = self.shared.backlog.now();
+                let WorkerBatch { batch, origin } = *batch;
+                (self.pending, self.awaited) = (batch.payload, origin.awaited);
+                return self.shared.failure().is_some();
+            }
+        }
+        self.ticket += 1;
+        self.stuck_since = None;
+        (self.count, self.schema_mask) = (0, 0);
+        (self.is_written_wanted, self.is_sync_wanted) = (false, false);
+        true
+    }
+
+    /// The batch at hand, whose buffers move out.
+    fn take_batch(&mut self) -> WorkerBatch {
+        let payload = std::mem::take(&mut self.pending);
+        WorkerBatch {
             batch: Handover {
                 payload_checksum: crc32c::crc32c(&payload),
                 payload,
                 count: self.count,
                 schema_mask: self.schema_mask,
             },
-            is_written_wanted: self.is_written_wanted,
-            is_sync_wanted: self.is_sync_wanted,
-            awaited: std::mem::take(&mut self.awaited),
-        };
-        self.shared.queued_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        match self.sender.try_send(Message::Batch(batch)) {
-            Ok(()) => {
-                self.ticket += 1;
-                self.stuck_since = None;
-                (self.count, self.schema_mask) = (0, 0);
-                (self.is_written_wanted, self.is_sync_wanted) = (false, false);
-                true
-            }
-            // A writer that is gone has left its reason in `shared`: the waiters learn it from `reached`.
-            Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) => {
-                self.shared.queued_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
-                self.now = self.shared.backlog.now();
-                if let Message::Batch(batch) = message {
-                    (self.pending, self.awaited) = (batch.batch.payload, batch.awaited);
-                }
-                self.shared.failure().is_some()
-            }
+            origin: BatchOrigin {
+                marks: self.marks.clone(),
+                ticket: self.ticket,
+                since: *self.stuck_since.get_or_insert(self.now),
+                is_written_wanted: self.is_written_wanted,
+                is_sync_wanted: self.is_sync_wanted,
+                awaited: std::mem::take(&mut self.awaited),
+            },
         }
     }
 
@@ -401,6 +402,12 @@ impl Appender {
         if usize::from(id.0) >= self.schemas.len() {
             self.schemas = self.shared.schemas();
         }
+    }
+}
+
+impl Drop for Appender {
+    fn drop(&mut self) {
+        self.shared.queue.remove_appender();
     }
 }
 

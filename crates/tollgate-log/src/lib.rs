@@ -51,7 +51,7 @@ pub use event::{DeleteReason, LogEvent};
 pub use id::{LogId, Sequence};
 pub use inspect::{BatchPart, FooterPart, Inspector, Part, RecordContent, RecordPart};
 pub use meter::{LogStatus, LogWatch};
-pub use options::{LogOptions, OpenError};
+pub use options::{LogOptions, OpenError, WorkerWrites};
 pub use record::{Record, RecordBody, RowEncoder, Value, ValueError};
 pub use recover::{LogRecovery, RecoveryReport, recover};
 pub use repair::{RepairError, RepairMode, RepairReport, SegmentRepair, Treatment, repair};

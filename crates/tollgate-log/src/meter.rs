@@ -19,12 +19,14 @@ pub(crate) struct LogMeter {
     pub(crate) retainer: RetainerCells,
 }
 
+/// Of the thread that holds the writer: one at a time.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct WriterCells {
     records: Counter,
     batches: Counter,
     bytes: Counter,
+    pub(crate) by_workers: Counter,
     took: Histogram,
     /// Nanoseconds from the begin of the log to that of the write under way; zero for none.
     since_ns: Gauge,
@@ -68,14 +70,15 @@ impl LogMeter {
         now
     }
 
-    /// It is done, with so much.
-    pub(crate) fn write_ends(&self, begun: Instant, batches: usize, records: u64, bytes: u64) {
-        let writer = &self.writer;
-        writer.took.observe(begun.elapsed());
+    /// Counts a write that is done, and returns how long it took.
+    pub(crate) fn write_ends(&self, begun: Instant, batches: usize, records: u64, bytes: u64) -> Duration {
+        let (writer, took) = (&self.writer, begun.elapsed());
+        writer.took.observe(took);
         writer.since_ns.set(0);
         writer.batches.add(batches as u64);
         writer.records.add(records);
         writer.bytes.add(bytes);
+        took
     }
 
     fn writing_for(&self) -> Duration {
@@ -123,6 +126,8 @@ pub struct LogStatus {
     pub bytes: u64,
     /// How long writes took.
     pub writes: Observed,
+    /// How many of them workers did themselves.
+    pub worker_writes: u64,
     /// How long syncs took.
     pub syncs: Observed,
     /// Segments that are closed and not sealed.
@@ -162,6 +167,7 @@ impl LogWatch {
             batches: meter.writer.batches.get(),
             bytes: meter.writer.bytes.get(),
             writes: meter.writer.took.read(),
+            worker_writes: meter.writer.by_workers.get(),
             syncs: meter.syncer.took.read(),
             unsealed_segments,
             kept_segments: meter.retainer.kept_segments.get(),

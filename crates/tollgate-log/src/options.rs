@@ -33,6 +33,25 @@ pub struct LogOptions {
     pub retain_bytes_max: u64,
     /// Bytes that are to stay free on the disk: with less, records are refused.
     pub reserve_bytes: u64,
+    /// When a worker may write its batch by itself.
+    pub worker_writes: WorkerWrites,
+}
+
+/// When a worker may write its batch by itself, and so wait for the disk: only while each write is likely to be quick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkerWrites {
+    /// Writes in a row that have to be quick before a worker writes.
+    pub after: u32,
+    /// How long a quick write takes at most.
+    pub took_max: Duration,
+    /// Bytes of records that may be written and not synced, those of the next write included.
+    pub unsynced_bytes_max: u64,
+}
+
+impl Default for WorkerWrites {
+    fn default() -> Self {
+        Self { after: 64, took_max: Duration::from_micros(200), unsynced_bytes_max: 1 << 20 }
+    }
 }
 
 impl LogOptions {
@@ -51,6 +70,7 @@ impl LogOptions {
             retain: Duration::from_hours(24),
             retain_bytes_max: 10 << 30,
             reserve_bytes: 1 << 30,
+            worker_writes: WorkerWrites::default(),
         }
     }
 }

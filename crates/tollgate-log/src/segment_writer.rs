@@ -166,6 +166,11 @@ impl SegmentWriter {
         self.active.as_ref().map_or(0, |active| active.bytes)
     }
 
+    /// Whether the next write goes to a segment that is open and shows all schemas.
+    pub fn is_open_for_records(&self) -> bool {
+        self.active.as_ref().is_some_and(|active| active.schemas == self.schemas.len())
+    }
+
     /// Appends batches to the active segment, opening one if needed, and returns the number of the last record.
     ///
     /// `Ok` means written, not durable. `durable` is stamped into the headers, and `stamp_us` for people.

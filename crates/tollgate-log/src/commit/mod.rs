@@ -7,6 +7,7 @@
 //! in an unknown state, and the owner is told through `on_event`. A start afterwards makes a new log.
 
 mod follower;
+mod queue;
 mod seal;
 mod shared;
 mod sync;
@@ -14,11 +15,10 @@ mod write;
 
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 
-use crate::append::{Appender, Message};
+use crate::append::Appender;
 use crate::awaited::{Breaker, Desk, SinkPlace};
 use crate::backlog::Backlog;
 use crate::batch::BATCH_BYTES_MAX;
@@ -34,14 +34,14 @@ use crate::schema::{Schema, SchemaId, TooManySchemas};
 use crate::segment_writer::SegmentWriter;
 use crate::storage::{Storage, StorageLock, make_folder};
 pub use follower::Follower;
+pub(crate) use queue::Pushed;
+use queue::WriteQueue;
 use seal::seal_loop;
 pub(crate) use shared::Shared;
 pub use shared::Watermark;
 use sync::sync_loop;
-use write::write_loop;
+use write::{BatchWriter, write_loop};
 
-/// Batches that may wait for the writer.
-const QUEUE_BATCHES_MAX: usize = 1024;
 /// Zeros by which a segment grows, where that helps: more make syncs no faster, and the one that carries them slower.
 const RUNWAY_BYTES: u64 = 128 << 10;
 /// What of a segment they may be at most.
@@ -50,7 +50,6 @@ const RUNWAY_SHARE: u64 = 8;
 /// The log that this process run writes.
 pub struct Log {
     shared: Arc<Shared>,
-    sender: Option<SyncSender<Message>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -90,11 +89,12 @@ impl Log {
             options,
             schemas: Mutex::new(schemas),
             queued_bytes: AtomicU64::new(0),
+            log: writer.log(),
+            queue: WriteQueue::new(BatchWriter::new(writer)),
             room,
             backlog: Backlog::new(),
             meter: LogMeter::new(),
             storage,
-            log: writer.log(),
             synced: AtomicU64::new(0),
             failure: OnceLock::new(),
             on_event: Box::new(on_event),
@@ -109,14 +109,12 @@ impl Log {
         });
         shared.look_for_room();
         let is_mending_due = report.failed.iter().any(|(_, error)| error.is_storage_full());
-        let (sender, receiver) = sync_channel(QUEUE_BATCHES_MAX);
-        let threads = vec![
-            spawn("log-writer", &shared, move |shared| write_loop(shared, writer, &receiver))?,
-            spawn("log-syncer", &shared, sync_loop)?,
-            spawn("log-sealer", &shared, seal_loop)?,
-            spawn("log-retainer", &shared, move |shared| retain_loop(shared, is_mending_due))?,
-        ];
-        Ok((Self { shared, sender: Some(sender), threads }, report))
+        let mut log = Self { shared, threads: Vec::new() };
+        log.spawn("log-writer", write_loop)?;
+        log.spawn("log-syncer", sync_loop)?;
+        log.spawn("log-sealer", seal_loop)?;
+        log.spawn("log-retainer", move |shared| retain_loop(shared, is_mending_due))?;
+        Ok((log, report))
     }
 
     /// A handle for whoever wants to know how the log does.
@@ -134,11 +132,7 @@ impl Log {
     ///
     /// # Errors
     /// There would be more than 65,536 schemas in this log.
-    ///
-    /// # Panics
-    /// After [`Self::close`] began.
     pub fn declare(&self, schemas: Vec<Schema>) -> Result<Vec<SchemaId>, TooManySchemas> {
-        let Some(sender) = &self.sender else { unreachable!("the log is closing") };
         let mut known = self.shared.schemas.lock().unwrap_or_else(PoisonError::into_inner);
         let before = known.len();
         let mut all = known.clone();
@@ -155,8 +149,7 @@ impl Log {
         let new: Vec<_> = new.collect();
         *known = all;
         if !new.is_empty() {
-            // A writer that is gone has failed: no batch will follow.
-            let _ = sender.send(Message::Schemas(new));
+            self.shared.queue.declare(new);
         }
         Ok(numbers)
     }
@@ -166,13 +159,9 @@ impl Log {
         self.shared.schemas()
     }
 
-    /// Makes the appender of one worker; `wake` is called from a log thread when batches that it waits for got on.
-    ///
-    /// # Panics
-    /// After [`Self::close`] began.
+    /// Makes the appender of one worker. Another thread calls `wake` when batches got on that this worker waits for.
     pub fn appender(&self, wake: impl Fn() + Send + Sync + 'static) -> Appender {
-        let Some(sender) = &self.sender else { unreachable!("the log is closing") };
-        Appender::new(self.shared.clone(), sender.clone(), Box::new(wake))
+        Appender::new(self.shared.clone(), Box::new(wake))
     }
 
     /// A handle that tells how far the log is on disk.
@@ -209,13 +198,27 @@ impl Log {
     /// # Errors
     /// The reason, if the log stopped before or while closing.
     pub fn close(mut self) -> Result<(), String> {
-        drop(self.sender.take());
+        self.shared.queue.close();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 return Err("a thread of the log panicked".to_owned());
             }
         }
         self.shared.failure().map_or(Ok(()), |reason| Err(reason.to_owned()))
+    }
+
+    fn spawn(&mut self, name: &str, run: impl FnOnce(&Shared) + Send + 'static) -> Result<(), OpenError> {
+        let shared = self.shared.clone();
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared));
+        self.threads.push(thread.map_err(OpenError::Thread)?);
+        Ok(())
+    }
+}
+
+/// The threads end by themselves when the last appender is gone.
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.shared.queue.close();
     }
 }
 
@@ -231,13 +234,4 @@ fn runway_bytes(storage: &dyn Storage, options: &LogOptions) -> usize {
         return 0;
     }
     RUNWAY_BYTES.min(options.segment_bytes_max / RUNWAY_SHARE) as usize
-}
-
-fn spawn(
-    name: &str,
-    shared: &Arc<Shared>,
-    run: impl FnOnce(&Shared) + Send + 'static,
-) -> Result<JoinHandle<()>, OpenError> {
-    let shared = shared.clone();
-    thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared)).map_err(OpenError::Thread)
 }

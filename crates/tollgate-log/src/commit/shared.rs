@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
+use super::queue::WriteQueue;
 use crate::append::{Level, WorkerMarks};
 use crate::awaited::Desk;
 use crate::backlog::{Backlog, Moment, QueueState, Wanted};
@@ -34,7 +35,9 @@ pub(crate) struct Shared {
     pub(crate) options: LogOptions,
     /// By their numbers. Only ever longer.
     pub(super) schemas: Mutex<Vec<Arc<Schema>>>,
+    /// Bytes of the batches that are handed over and not written.
     pub(crate) queued_bytes: AtomicU64,
+    pub(crate) queue: WriteQueue,
     pub(crate) room: Room,
     pub(crate) backlog: Backlog,
     pub(crate) meter: LogMeter,
@@ -64,6 +67,10 @@ pub(super) struct Progress {
     pub(super) workers: Vec<Arc<WorkerMarks>>,
     pub(super) work: SyncWork,
     pub(super) is_sync_wanted: bool,
+    /// Bytes of records that were written and that no sync has begun to sync.
+    pub(super) unsynced_bytes: u64,
+    /// Bytes of records that are being synced.
+    pub(super) syncing_bytes: u64,
     /// Since when it is.
     pub(super) wanted: Wanted,
     pub(super) oldest_unsynced: Option<Instant>,
@@ -198,6 +205,7 @@ impl Shared {
         for wake in [&self.sync_wake, &self.seal_wake, &self.watermark_wake, &self.retain_wake] {
             wake.notify_all();
         }
+        self.queue.wake_thread();
         self.tell(&LogEvent::Failed(reason));
     }
 }

@@ -51,6 +51,7 @@ fn next_sync(shared: &Shared) -> Option<(SyncWork, WorkerTickets)> {
     }
     progress.is_sync_wanted = false;
     progress.oldest_syncing = progress.oldest_unsynced.take();
+    progress.syncing_bytes = std::mem::take(&mut progress.unsynced_bytes);
     progress.wanted.sync_begins();
     let tickets = progress.workers.iter().map(|marks| (marks.clone(), marks.written())).collect();
     Some((std::mem::take(&mut progress.work), tickets))
@@ -61,6 +62,7 @@ fn publish_synced(shared: &Shared, last: Sequence, tickets: &WorkerTickets) {
         // Under the lock, so that nobody who is about to wait misses the change.
         let mut progress = shared.progress();
         progress.oldest_syncing = None;
+        progress.syncing_bytes = 0;
         progress.wanted.sync_ends();
         shared.backlog.unsynced_since.set(progress.wanted.oldest());
         shared.synced.store(last.0, Ordering::Release);

@@ -1,31 +1,189 @@
-//! The writer: takes batches from the workers, stamps and writes them, and waits for no sync of a file.
+//! Writing: stamps batches, writes them in one gathered write, and says so to the workers and the syncer.
+//!
+//! A worker writes its own batch, and those that wait, when the disk was quick lately: its reply then needs no other
+//! thread. The writer thread does all other writes: those that open a segment, those of large or many bytes, and those on
+//! a disk that was slow. No thread waits for the sync of a file.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::Shared;
-use crate::append::{Message, WorkerBatch, WorkerMarks};
+use super::queue::WriteQueue;
+use super::shared::Shared;
+use crate::append::{BatchOrigin, WorkerBatch, WorkerMarks};
 use crate::awaited::{Awaited, AwaitedBatch};
 use crate::backlog::earlier;
 use crate::error::LogError;
 use crate::id::Sequence;
 use crate::segment_writer::{Handover, SegmentWriter};
 
-/// Batches that one write takes.
-const WRITE_BATCHES_MAX: usize = 256;
 /// Segments that may be closed and not sealed.
 const UNSEALED_MAX: usize = 4;
+/// Writes that a worker does in a row: its own, then those of batches that came meanwhile.
+const WORKER_WRITES_MAX: usize = 2;
+/// How long the writer thread sleeps at most.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-pub(super) fn write_loop(shared: &Shared, mut writer: SegmentWriter, receiver: &Receiver<Message>) {
-    let result = write_until_closed(shared, &mut writer, receiver);
-    if let Err(error) = &result {
-        shared.fail(error);
+/// The writer of the log with the batches that it is to write next, and how quick the disk was.
+pub(crate) struct BatchWriter {
+    segments: SegmentWriter,
+    /// When the active segment was opened.
+    opened_at: Instant,
+    /// Writes in a row that were quick.
+    quick_writes: u32,
+    /// Bytes that were written and not synced, as known after the last write.
+    unsynced_bytes: u64,
+    batches: Vec<Handover>,
+    /// Of each batch, in the same order.
+    origins: Vec<BatchOrigin>,
+}
+
+impl BatchWriter {
+    pub(crate) fn new(segments: SegmentWriter) -> Self {
+        Self {
+            segments,
+            opened_at: Instant::now(),
+            quick_writes: 0,
+            unsynced_bytes: 0,
+            batches: Vec::new(),
+            origins: Vec::new(),
+        }
     }
-    let closed = writer.close_segment();
+
+    /// Adds a batch to the next write.
+    pub(super) fn take_on(&mut self, batch: WorkerBatch) {
+        self.batches.push(batch.batch);
+        self.origins.push(batch.origin);
+    }
+
+    /// Whether a worker may write all that is queued: no longer than a quick write is likely to take.
+    pub(super) fn can_serve_worker(&self, shared: &Shared) -> bool {
+        let rule = &shared.options.worker_writes;
+        let bytes = self.unsynced_bytes + WriteQueue::bytes(shared);
+        self.quick_writes >= rule.after
+            && bytes <= rule.unsynced_bytes_max
+            && self.segments.is_open_for_records()
+            && self.segments.active_bytes() < shared.options.segment_bytes_max
+            && !shared.room.is_short()
+    }
+
+    /// Writes for a worker, and returns the buffer of its own batch, which was the last in the queue.
+    pub(crate) fn serve_worker(mut self: Box<Self>, shared: &Shared, worker: &Arc<WorkerMarks>) -> Vec<u8> {
+        let mut result = self.write(shared, Some(worker));
+        let mut buffer = self.batches.pop().map(|batch| batch.payload).unwrap_or_default();
+        buffer.clear();
+        for writes in 1.. {
+            self.batches.clear();
+            if let Err(error) = &result {
+                shared.fail(error);
+            }
+            let goes_on = result.is_ok() && writes < WORKER_WRITES_MAX;
+            match shared.queue.put_back(shared, self, goes_on) {
+                Some(again) => self = again,
+                None => break,
+            }
+            result = self.write(shared, Some(worker));
+        }
+        buffer
+    }
+
+    /// Writes the batches at hand in one gathered write, and publishes how far their workers got.
+    fn write(&mut self, shared: &Shared, writes_itself: Option<&Arc<WorkerMarks>>) -> Result<(), LogError> {
+        let bytes: u64 = self.batches.iter().map(|batch| batch.payload.len() as u64).sum();
+        let records = self.batches.iter().map(|batch| u64::from(batch.count)).sum();
+        let begun = shared.meter.write_begins();
+        let last = self.segments.write(&self.batches, shared.synced(), wall_clock_us())?;
+        let took = shared.meter.write_ends(begun, self.batches.len(), records, bytes);
+        self.note_speed(shared, took);
+        if writes_itself.is_some() {
+            shared.meter.writer.by_workers.add(1);
+        }
+        // Before they can be synced, and so before a loader can come past them.
+        put_down(shared, &self.origins, &self.batches, last);
+        self.publish(shared, bytes, writes_itself);
+        Ok(())
+    }
+
+    fn note_speed(&mut self, shared: &Shared, took: Duration) {
+        let is_quick = took <= shared.options.worker_writes.took_max;
+        self.quick_writes = if is_quick { self.quick_writes.saturating_add(1) } else { 0 };
+    }
+
+    /// Tells the workers that their batches are written, and the syncer what is to be synced.
+    fn publish(&mut self, shared: &Shared, bytes: u64, writes_itself: Option<&Arc<WorkerMarks>>) {
+        let waits_for_sync = |origin: &&BatchOrigin| origin.is_sync_wanted || !origin.awaited.is_empty();
+        let wanted_since = self
+            .origins
+            .iter()
+            .filter(waits_for_sync)
+            .fold(None, |oldest, origin| earlier(oldest, Some(origin.since)));
+        let mut is_sync_wanted = wanted_since.is_some();
+        let is_room_wanted = shared.room.take(bytes);
+        shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        {
+            // Under the lock, so that a sync that begins now either covers these batches or publishes none of them.
+            let mut progress = shared.progress();
+            for origin in &self.origins {
+                origin.marks.set_written(origin.ticket, origin.is_sync_wanted);
+            }
+            progress.wanted.add(wanted_since);
+            shared.backlog.unsynced_since.set(progress.wanted.oldest());
+            progress.work.merge(self.segments.take_sync_work());
+            progress.unsynced_bytes += bytes;
+            self.unsynced_bytes = progress.unsynced_bytes + progress.syncing_bytes;
+            is_sync_wanted |= self.is_sync_due(shared, progress.unsynced_bytes);
+            progress.is_sync_wanted |= is_sync_wanted;
+            progress.is_room_wanted |= is_room_wanted;
+            if progress.oldest_unsynced.is_none() {
+                progress.oldest_unsynced = Some(Instant::now());
+                is_sync_wanted = true;
+            }
+        }
+        if is_sync_wanted {
+            shared.sync_wake.notify_all();
+        }
+        if is_room_wanted {
+            shared.retain_wake.notify_all();
+        }
+        for origin in self.origins.drain(..) {
+            let is_waiting = !writes_itself.is_some_and(|worker| Arc::ptr_eq(worker, &origin.marks));
+            if origin.is_written_wanted && is_waiting {
+                origin.marks.wake();
+            }
+        }
+    }
+
+    /// Whether so much is unsynced that the next writes would not be the workers' any more.
+    fn is_sync_due(&self, shared: &Shared, unsynced_bytes: u64) -> bool {
+        let rule = &shared.options.worker_writes;
+        self.quick_writes >= rule.after && unsynced_bytes >= rule.unsynced_bytes_max / 2
+    }
+}
+
+/// The writer thread: writes what the workers leave to it, opens segments, and closes those that are full or old.
+pub(super) fn write_loop(shared: &Shared) {
+    let mut pause = PAUSE_MAX;
+    loop {
+        let (mut writer, is_last) = shared.queue.turn_of_thread(shared, pause);
+        if is_last {
+            return end(shared, writer);
+        }
+        pause = match write_queued(shared, &mut writer) {
+            Ok(()) => age_left(shared, &writer).min(PAUSE_MAX),
+            Err(error) => {
+                shared.fail(&error);
+                Duration::ZERO
+            }
+        };
+        shared.queue.put_back(shared, writer, false);
+    }
+}
+
+/// Closes the last segment. After a failure nobody seals it.
+fn end(shared: &Shared, mut writer: Box<BatchWriter>) {
+    let closed = writer.segments.close_segment();
     let mut progress = shared.progress();
-    if result.is_ok() {
+    if shared.failure().is_none() {
         progress.closed.extend(closed);
     }
     progress.is_writer_done = true;
@@ -33,155 +191,58 @@ pub(super) fn write_loop(shared: &Shared, mut writer: SegmentWriter, receiver: &
     shared.sync_wake.notify_all();
 }
 
-fn write_until_closed(
-    shared: &Shared,
-    writer: &mut SegmentWriter,
-    receiver: &Receiver<Message>,
-) -> Result<(), LogError> {
-    let mut opened_at = Instant::now();
-    while shared.failure().is_none() {
-        let age_left = match writer.active_bytes() {
-            0 => Duration::MAX,
-            _ => shared.options.segment_age_max.saturating_sub(opened_at.elapsed()),
-        };
-        let is_full = writer.active_bytes() >= shared.options.segment_bytes_max;
-        // What is sealed can be loaded and deleted: that makes room.
-        if age_left.is_zero() || is_full || shared.room.is_short() {
-            close_segment(shared, writer);
-        }
-        let first = match next_message(shared, receiver, age_left.min(Duration::from_secs(1))) {
-            Ok(message) => message,
-            Err(RecvTimeoutError::Timeout) => continue,
-            Err(RecvTimeoutError::Disconnected) => return Ok(()),
-        };
-        if writer.active_bytes() == 0 {
-            opened_at = Instant::now();
-            wait_for_sealer(shared);
-            shared.look_for_room();
-        }
-        match first {
-            Message::Schemas(schemas) => writer.declare(schemas),
-            Message::Batch(batch) => write_gathered(shared, writer, batch, receiver)?,
-        }
+/// Writes what waits, in one write; opens and closes segments where that is due.
+fn write_queued(shared: &Shared, writer: &mut BatchWriter) -> Result<(), LogError> {
+    let is_full = writer.segments.active_bytes() >= shared.options.segment_bytes_max;
+    // What is sealed can be loaded and deleted: that makes room.
+    if age_left(shared, writer).is_zero() || is_full || shared.room.is_short() {
+        close_segment(shared, &mut writer.segments);
+    }
+    if WriteQueue::bytes(shared) > 0 && writer.segments.active_bytes() == 0 {
+        writer.opened_at = Instant::now();
+        wait_for_sealer(shared);
+        shared.look_for_room();
+    }
+    let declared = shared.queue.take_batches(shared, writer);
+    if !writer.batches.is_empty() {
+        let result = writer.write(shared, None);
+        writer.batches.clear();
+        result?;
+    }
+    if let Some(schemas) = declared {
+        writer.segments.declare(schemas);
     }
     Ok(())
 }
 
-/// Waits for a message, and publishes since when it waits: until the next one is taken, that stands.
-fn next_message(
-    shared: &Shared,
-    receiver: &Receiver<Message>,
-    timeout: Duration,
-) -> Result<Message, RecvTimeoutError> {
-    let unwritten_since = &shared.backlog.unwritten_since;
-    let message = match receiver.try_recv() {
-        Err(TryRecvError::Empty) => {
-            unwritten_since.set(None);
-            receiver.recv_timeout(timeout)?
-        }
-        Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
-        Ok(message) => message,
-    };
-    unwritten_since.set(Some(match &message {
-        Message::Batch(batch) => batch.since,
-        Message::Schemas(_) => shared.backlog.now(),
-    }));
-    Ok(message)
+/// How long the active segment may stay open.
+fn age_left(shared: &Shared, writer: &BatchWriter) -> Duration {
+    match writer.segments.active_bytes() {
+        0 => Duration::MAX,
+        _ => shared.options.segment_age_max.saturating_sub(writer.opened_at.elapsed()),
+    }
 }
-
-/// Writes what waits, in one gathered write, and says so to the workers and the syncer.
-fn write_gathered(
-    shared: &Shared,
-    writer: &mut SegmentWriter,
-    first: WorkerBatch,
-    receiver: &Receiver<Message>,
-) -> Result<(), LogError> {
-    let mut batches = Vec::new();
-    let mut tickets = Vec::new();
-    let mut bytes = 0;
-    let mut awaited = Vec::new();
-    let mut declared = Vec::new();
-    let (mut oldest, mut wanted_since) = (None, None);
-    for message in std::iter::once(Message::Batch(first)).chain(receiver.try_iter()).take(WRITE_BATCHES_MAX) {
-        match message {
-            Message::Batch(one) => {
-                bytes += one.batch.payload.len() as u64;
-                oldest = earlier(oldest, Some(one.since));
-                if one.is_sync_wanted || !one.awaited.is_empty() {
-                    wanted_since = earlier(wanted_since, Some(one.since));
-                }
-                if !one.awaited.is_empty() {
-                    awaited.push((batches.len(), one.marks.clone(), one.ticket, one.awaited));
-                }
-                batches.push(one.batch);
-                tickets.push((one.marks, one.ticket, one.is_written_wanted, one.is_sync_wanted));
-            }
-            Message::Schemas(schemas) => {
-                declared = schemas;
-                break;
-            }
-        }
-    }
-    shared.backlog.unwritten_since.set(oldest);
-    let begun = shared.meter.write_begins();
-    let last = writer.write(&batches, shared.synced(), wall_clock_us())?;
-    let records = batches.iter().map(|batch| u64::from(batch.count)).sum();
-    shared.meter.write_ends(begun, batches.len(), records, bytes);
-    let mut is_sync_wanted = wanted_since.is_some();
-    // Before they can be synced, and so before a loader can come past them.
-    put_down(shared, awaited, &batches, last);
-    let is_room_wanted = shared.room.take(bytes);
-    shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
-    {
-        // Under the lock, so that a sync that begins now either covers these batches or publishes none of them.
-        let mut progress = shared.progress();
-        for (marks, ticket, _, is_wanted) in &tickets {
-            marks.set_written(*ticket, *is_wanted);
-        }
-        progress.wanted.add(wanted_since);
-        shared.backlog.unsynced_since.set(progress.wanted.oldest());
-        progress.work.merge(writer.take_sync_work());
-        progress.is_sync_wanted |= is_sync_wanted;
-        progress.is_room_wanted |= is_room_wanted;
-        if progress.oldest_unsynced.is_none() {
-            progress.oldest_unsynced = Some(Instant::now());
-            is_sync_wanted = true;
-        }
-    }
-    if is_sync_wanted {
-        shared.sync_wake.notify_all();
-    }
-    if is_room_wanted {
-        shared.retain_wake.notify_all();
-    }
-    for (marks, _, is_written_wanted, _) in tickets {
-        if is_written_wanted {
-            marks.wake();
-        }
-    }
-    writer.declare(declared);
-    Ok(())
-}
-
-type AwaitedParts = (usize, Arc<WorkerMarks>, u64, Vec<Awaited>);
 
 /// Notes whose replies wait until sinks have records of these batches, the last of which is `last`.
-fn put_down(shared: &Shared, awaited: Vec<AwaitedParts>, batches: &[Handover], last: Sequence) {
-    for (index, marks, ticket, parts) in awaited {
+fn put_down(shared: &Shared, origins: &[BatchOrigin], batches: &[Handover], last: Sequence) {
+    let is_awaited = |(_, origin): &(usize, &BatchOrigin)| !origin.awaited.is_empty();
+    for (index, origin) in origins.iter().enumerate().filter(is_awaited) {
         let behind: u64 = batches[index..].iter().map(|batch| u64::from(batch.count)).sum();
         let first = Sequence(last.after(1).0 - behind);
         for (place, desk) in shared.desks().iter().enumerate() {
-            let of_sink = parts.iter().filter(|part| part.sink.0 == place);
-            let places: Vec<_> = of_sink.map(|part| part.places.clone()).collect();
+            let of_sink = |part: &&Awaited| part.sink.0 == place;
+            let places: Vec<_> =
+                origin.awaited.iter().filter(of_sink).map(|part| part.places.clone()).collect();
             if !places.is_empty() {
-                desk.put(AwaitedBatch { marks: marks.clone(), ticket, first, places });
+                let (marks, ticket) = (origin.marks.clone(), origin.ticket);
+                desk.put(AwaitedBatch { marks, ticket, first, places });
             }
         }
     }
 }
 
-fn close_segment(shared: &Shared, writer: &mut SegmentWriter) {
-    if let Some(segment) = writer.close_segment() {
+fn close_segment(shared: &Shared, segments: &mut SegmentWriter) {
+    if let Some(segment) = segments.close_segment() {
         shared.progress().closed.push_back(segment);
         shared.seal_wake.notify_all();
     }

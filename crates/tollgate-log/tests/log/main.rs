@@ -21,4 +21,5 @@ mod rot;
 mod runway;
 mod schemas;
 mod sim;
+mod worker_writes;
 mod workload;

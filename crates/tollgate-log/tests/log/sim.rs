@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use tollgate_log::{Space, Storage, StorageFile, StorageLock};
@@ -163,6 +164,8 @@ struct State {
     pending: Vec<NameChange>,
     locks: BTreeSet<PathBuf>,
     calls: Vec<(Call, PathBuf)>,
+    /// The thread of each write.
+    writers: Vec<ThreadId>,
     crash_after: Option<usize>,
     is_frozen: bool,
     faults: Vec<(Call, usize, i32)>,
@@ -223,6 +226,11 @@ impl Sim {
         self.state().calls.clone()
     }
 
+    /// Writes that began by now and that this thread does or did.
+    pub(crate) fn writes_of(&self, thread: ThreadId) -> usize {
+        self.state().writers.iter().filter(|one| **one == thread).count()
+    }
+
     pub(crate) fn count(&self, call: Call) -> usize {
         self.state().calls.iter().filter(|(one, _)| *one == call).count()
     }
@@ -252,7 +260,7 @@ impl Sim {
         let began = Instant::now();
         while !is_so() {
             assert!(began.elapsed() < PATIENCE, "it never came to be that {what}");
-            std::thread::yield_now();
+            thread::yield_now();
         }
     }
 
@@ -649,6 +657,7 @@ impl SimFile {
 impl StorageFile for SimFile {
     fn write_at(&self, offset: u64, slices: &mut [IoSlice<'_>]) -> io::Result<()> {
         let mut state = self.sim.begin(Call::Write, &self.path)?;
+        state.writers.push(thread::current().id());
         let mut bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
         let grows = (offset + bytes.len() as u64).saturating_sub(state.content(self.inode).live.len() as u64);
         let is_full = state.capacity.is_some_and(|most| state.bytes() + grows > most);

@@ -211,7 +211,7 @@ fn workers(out: &mut Exposition, server: Option<&ServerStatus>) {
 }
 
 fn log(out: &mut Exposition, log: Option<&LogStatus>, damaged: u64) {
-    let of_log: [Number<LogStatus>; 15] = [
+    let of_log: [Number<LogStatus>; 16] = [
         ("tollgate_log_failed", Gauge, "1 if the log failed: nothing is recorded any more.", |log| {
             log.failure.is_some().into()
         }),
@@ -255,6 +255,12 @@ fn log(out: &mut Exposition, log: Option<&LogStatus>, damaged: u64) {
         ("tollgate_log_writes_total", Counter, "Writes, each of the batches that waited.", |log| {
             log.writes.count()
         }),
+        (
+            "tollgate_log_worker_writes_total",
+            Counter,
+            "Writes that workers did themselves, because the disk was quick.",
+            |log| log.worker_writes,
+        ),
     ];
     for (name, kind, text, value) in of_log {
         let mut family = out.family(name, kind, text);

@@ -1,0 +1,250 @@
+//! Batches on their way to the active segment, and the turn to write them.
+//!
+//! One [`BatchWriter`] exists. The thread that writes takes it out of the queue and puts it back; meanwhile batches gather
+//! here. A worker takes it for its own batch and for those that wait, if [`BatchWriter::can_serve_worker`] allows. Else the
+//! writer thread takes it. So two threads never write at the same time, and batches keep the order in which they came.
+//!
+//! The lock is never held over a call of the disk.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::shared::Shared;
+use super::write::BatchWriter;
+use crate::append::WorkerBatch;
+use crate::backlog::{Moment, earlier};
+use crate::schema::{Schema, SchemaId};
+
+/// Batches that may wait.
+const QUEUE_BATCHES_MAX: usize = 1024;
+/// Batches that one write takes.
+const WRITE_BATCHES_MAX: usize = 256;
+/// Pause of the writer thread when it has work and a worker is writing.
+const TURN_PAUSE: Duration = Duration::from_millis(1);
+
+/// Schemas with their numbers.
+pub(crate) type Declared = Vec<(SchemaId, Arc<Schema>)>;
+
+/// An entry of the queue.
+enum Message {
+    /// The records of a worker.
+    Batch(WorkerBatch),
+    /// Schemas that later batches may use.
+    Schemas(Declared),
+}
+
+/// What becomes of a batch that a worker hands over.
+pub(crate) enum Pushed {
+    /// It waits for the thread that writes next.
+    Queued,
+    /// The worker writes it, with all batches that waited.
+    Turn(Box<BatchWriter>),
+    /// The queue is full.
+    Full(Box<WorkerBatch>),
+}
+
+/// The batches that wait, and the writer while nobody writes.
+pub(crate) struct WriteQueue {
+    state: Mutex<State>,
+    /// The writer thread has work.
+    wake: Condvar,
+}
+
+struct State {
+    waiting: VecDeque<Message>,
+    /// How many of the waiting messages are schemas.
+    declarations: usize,
+    /// Empty while a thread writes, and after the writer thread ended.
+    writer: Option<Box<BatchWriter>>,
+    appenders: usize,
+    is_closing: bool,
+}
+
+impl State {
+    fn is_over(&self) -> bool {
+        self.is_closing && self.appenders == 0 && self.waiting.is_empty()
+    }
+
+    /// Hands the writer with all batches that wait to a worker, if that is allowed.
+    fn turn_of_worker(&mut self, shared: &Shared) -> Option<Box<BatchWriter>> {
+        let can_serve = self.declarations == 0
+            && self.waiting.len() < WRITE_BATCHES_MAX
+            && self.writer.as_ref().is_some_and(|writer| writer.can_serve_worker(shared));
+        let mut writer = self.writer.take_if(|_| can_serve)?;
+        self.move_batches_to(&mut writer);
+        Some(writer)
+    }
+
+    /// Moves batches to the writer, up to the next schemas; returns the moment of the oldest.
+    fn move_batches_to(&mut self, writer: &mut BatchWriter) -> Option<Moment> {
+        let mut oldest = None;
+        for _ in 0..WRITE_BATCHES_MAX {
+            match self.waiting.pop_front() {
+                Some(Message::Batch(batch)) => {
+                    oldest = earlier(oldest, Some(batch.origin.since));
+                    writer.take_on(batch);
+                }
+                Some(schemas @ Message::Schemas(_)) => {
+                    self.waiting.push_front(schemas);
+                    break;
+                }
+                None => break,
+            }
+        }
+        oldest
+    }
+
+    /// Takes the schemas at the front.
+    fn next_schemas(&mut self) -> Option<Declared> {
+        match self.waiting.pop_front()? {
+            Message::Schemas(schemas) => {
+                self.declarations -= 1;
+                Some(schemas)
+            }
+            batch @ Message::Batch(_) => {
+                self.waiting.push_front(batch);
+                None
+            }
+        }
+    }
+
+    /// When the oldest batch in the queue was handed over.
+    fn oldest_waiting(&self) -> Option<Moment> {
+        self.waiting.iter().find_map(|message| match message {
+            Message::Batch(batch) => Some(batch.origin.since),
+            Message::Schemas(_) => None,
+        })
+    }
+}
+
+impl WriteQueue {
+    pub(crate) fn new(writer: BatchWriter) -> Self {
+        let state = State {
+            waiting: VecDeque::new(),
+            declarations: 0,
+            writer: Some(Box::new(writer)),
+            appenders: 0,
+            is_closing: false,
+        };
+        Self { state: Mutex::new(state), wake: Condvar::new() }
+    }
+
+    /// The queue is whole after every statement.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add_appender(&self) {
+        self.state().appenders += 1;
+    }
+
+    pub(crate) fn remove_appender(&self) {
+        let mut state = self.state();
+        state.appenders -= 1;
+        if state.is_over() {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Lets the writer thread end when the last appender is gone and nothing waits.
+    pub(crate) fn close(&self) {
+        self.state().is_closing = true;
+        self.wake.notify_one();
+    }
+
+    /// Wakes the writer thread, for example because the log stopped.
+    pub(crate) fn wake_thread(&self) {
+        let _state = self.state();
+        self.wake.notify_one();
+    }
+
+    /// Adds the batch of a worker.
+    pub(crate) fn push(&self, shared: &Shared, batch: WorkerBatch) -> Pushed {
+        let mut state = self.state();
+        if state.waiting.len() >= QUEUE_BATCHES_MAX {
+            return Pushed::Full(Box::new(batch));
+        }
+        let since = batch.origin.since;
+        let is_idle = state.waiting.is_empty() && state.writer.is_some();
+        state.waiting.push_back(Message::Batch(batch));
+        if is_idle {
+            shared.backlog.unwritten_since.set(Some(since));
+        }
+        if let Some(writer) = state.turn_of_worker(shared) {
+            return Pushed::Turn(writer);
+        }
+        // A thread that writes looks at the queue when it puts the writer back.
+        if state.writer.is_some() {
+            self.wake.notify_one();
+        }
+        Pushed::Queued
+    }
+
+    /// Adds schemas. They are few, so they have no bound.
+    pub(crate) fn declare(&self, schemas: Declared) {
+        let mut state = self.state();
+        state.waiting.push_back(Message::Schemas(schemas));
+        state.declarations += 1;
+        if state.writer.is_some() {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Takes the writer for the writer thread: when something waits, after `timeout`, or when the log ends.
+    ///
+    /// The flag says whether it is the last time.
+    pub(crate) fn turn_of_thread(&self, shared: &Shared, timeout: Duration) -> (Box<BatchWriter>, bool) {
+        let deadline = Instant::now() + timeout;
+        let mut state = self.state();
+        loop {
+            let is_last = state.is_over() || shared.failure().is_some();
+            let left = deadline.saturating_duration_since(Instant::now());
+            let is_due = is_last || !state.waiting.is_empty() || left.is_zero();
+            if is_due && let Some(writer) = state.writer.take() {
+                return (writer, is_last);
+            }
+            let pause = if is_due { TURN_PAUSE } else { left };
+            state = self.wake.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Moves what waits to the writer of the writer thread, and returns schemas that come before the rest.
+    pub(crate) fn take_batches(&self, shared: &Shared, writer: &mut BatchWriter) -> Option<Declared> {
+        let mut state = self.state();
+        let oldest = state.move_batches_to(writer);
+        if oldest.is_some() {
+            shared.backlog.unwritten_since.set(oldest);
+        }
+        state.next_schemas()
+    }
+
+    /// Puts the writer back. A worker that goes on gets it again with the batches that came meanwhile, if it may.
+    pub(crate) fn put_back(
+        &self,
+        shared: &Shared,
+        writer: Box<BatchWriter>,
+        goes_on: bool,
+    ) -> Option<Box<BatchWriter>> {
+        let mut state = self.state();
+        state.writer = Some(writer);
+        shared.backlog.unwritten_since.set(state.oldest_waiting());
+        if state.waiting.is_empty() {
+            if state.is_over() || shared.failure().is_some() {
+                self.wake.notify_one();
+            }
+            return None;
+        }
+        let again = if goes_on { state.turn_of_worker(shared) } else { None };
+        if again.is_none() {
+            self.wake.notify_one();
+        }
+        again
+    }
+
+    /// Bytes that wait to be written or are being written.
+    pub(crate) fn bytes(shared: &Shared) -> u64 {
+        shared.queued_bytes.load(Ordering::Relaxed)
+    }
+}

@@ -1,8 +1,10 @@
 //! Step 5 as a worker sees it: records go to the log in one batch per pass, replies wait until the log got on.
 //!
-//! The first append of a pass wakes [`Recorder::hand_over`]; the run queue is first in, first out, so it runs after
-//! every connection that is ready now, and their records leave in one batch. The log wakes [`Recorder::release`], which
-//! wakes the connections whose records are there. [`loading`] has those that wait for a database beyond the log.
+//! The first append of a pass wakes [`Recorder::hand_over`]. The run queue is first in, first out, so this task runs after
+//! every connection that is ready now, and their records leave in one batch. While the disk is quick the batch is written
+//! there and then, and the connections whose records only have to be written go on at once. For all others the log wakes
+//! [`Recorder::release`], which wakes the connections whose records are there. [`loading`] holds the replies that wait for
+//! a database.
 
 mod loading;
 
@@ -211,24 +213,32 @@ impl Recorder {
         }
     }
 
+    /// How many replies wait for the log.
+    fn waiting(&self) -> usize {
+        self.waiters.iter().map(|waiters| waiters.borrow().queue.len()).sum()
+    }
+
     fn waiters(&self, level: Level) -> &RefCell<Waiters> {
         &self.waiters[level as usize]
     }
 
-    /// Hands batches to the log's writer, for ever.
-    pub(crate) async fn hand_over(&self) {
+    /// Hands batches to the log, for ever. `connections` counts those of the worker.
+    pub(crate) async fn hand_over(&self, connections: impl Fn() -> usize) {
         loop {
             self.pending.notified().await;
-            self.gather().await;
+            self.gather(&connections).await;
             self.hand_over_all().await;
         }
     }
 
-    /// Lets requests that came meanwhile join the batch, as long as there are any: no longer than it takes to answer
-    /// them, and a lone request waits for one look at the sockets.
-    async fn gather(&self) {
+    /// Lets requests that came meanwhile join the batch, while there are any. A round costs one look at the sockets, so
+    /// there is none when all connections wait for the log already.
+    async fn gather(&self, connections: impl Fn() -> usize) {
         let pending = || self.appender.borrow().pending();
         for _ in 0..GATHER_ROUNDS_MAX {
+            if self.waiting() >= connections() {
+                return;
+            }
             let before = pending();
             tokio::task::yield_now().await;
             if pending() <= before {
@@ -237,11 +247,12 @@ impl Recorder {
         }
     }
 
-    /// Hands over what is pending; afterwards nothing is, unless the log stopped.
+    /// Hands over what is pending; afterwards nothing is, unless the log stopped. Wakes connections whose records this wrote.
     pub(crate) async fn hand_over_all(&self) {
         while !self.try_hand_over() {
             tokio::time::sleep(QUEUE_FULL_PAUSE).await;
         }
+        self.release_reached();
     }
 
     /// Hands over what was appended when no task runs any more; not beyond [`LAST_TRIES_MAX`], if the log is that far behind.
@@ -262,12 +273,16 @@ impl Recorder {
     pub(crate) async fn release(&self) {
         loop {
             self.progress.notified().await;
-            for level in Level::ALL {
-                while let Some(waker) = self.next_released(level) {
-                    waker.wake();
-                }
-            }
+            self.release_reached();
             self.release_loaded();
+        }
+    }
+
+    fn release_reached(&self) {
+        for level in Level::ALL {
+            while let Some(waker) = self.next_released(level) {
+                waker.wake();
+            }
         }
     }
 

@@ -376,7 +376,7 @@ fn start(
 ) -> Result<(Rc<Worker>, Vec<JoinHandle<()>>), StartError> {
     let worker =
         Rc::new(Worker::new(plan, entrance.index, &entrance.crowd, &entrance.spool, &entrance.cells, log)?);
-    spawn(&worker, |worker| async move { worker.recorder.hand_over().await });
+    spawn(&worker, |worker| async move { worker.recorder.hand_over(|| worker.deadlines.count()).await });
     spawn(&worker, |worker| async move { worker.recorder.release().await });
     spawn(&worker, |worker| async move { worker.admission.watch().await });
     spawn(&worker, |worker| async move { tick(&worker).await });

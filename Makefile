@@ -126,9 +126,10 @@ freshness: build tools
 architectures: build tools
 	bench/architectures.py
 
-# Tollgate beside its peers; installs them as root. `make bench CASE=recorded` for one case.
+# Tollgate beside its peers; installs them as root. `make bench CASE=recorded` for one case. `make bench BEFORE=path/to/tollgate`
+# runs another build in the same rounds.
 bench: build
-	bench/run.py $(if $(CASE),--case $(CASE))
+	bench/run.py $(if $(CASE),--case $(CASE)) $(if $(BEFORE),--before $(BEFORE))
 
 # Where the time of a request goes, by perf, as a picture.
 where: build

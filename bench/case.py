@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 
 from load import Figures, Load
-from servers import Server, Tollgate
+from servers import Server, SyncLoop, Tollgate
 
 WARMUP_S = 1.0
 
@@ -31,6 +31,8 @@ class Case:
     servers: list[type[Server]]
     probe: Probe
     limit: type[Server] | None = None
+    #: Loops beside the servers, by the load that they are compared with.
+    loops: dict[str, list[type[SyncLoop]]] = field(default_factory=dict)
     #: Records that one request makes; 0: nothing is recorded.
     records_per_request: int = 0
     #: Why rows of ours are behind, where they are.
@@ -89,6 +91,7 @@ def run_case(case: Case, folder: Path, rounds: int, seconds: float, tell) -> lis
     rows = [Row(label, server) for label in case.loads for server in case.servers]
     if case.limit:
         rows += [Row(label, case.limit) for label in case.loads]
+    rows += [Row(label, loop) for label, loops in case.loops.items() for loop in loops]
     for number in range(rounds):
         for row in rows:
             turn = take_turn(case, row, folder, seconds)
@@ -100,6 +103,8 @@ def run_case(case: Case, folder: Path, rounds: int, seconds: float, tell) -> lis
 def take_turn(case: Case, row: Row, folder: Path, seconds: float) -> Turn:
     load = case.loads[row.load]
     server = row.server(folder / row.server.__name__)
+    if isinstance(server, SyncLoop):
+        return Turn(Figures(round(server.run(seconds) * seconds), seconds, 0, 0, 0, 0), 0)
     server.start()
     try:
         if row.server is not case.limit:

@@ -36,6 +36,12 @@ def share_of(ours: Sequence[float], theirs: Sequence[float]) -> Share:
     return Share(median(shares), shares[left_out], shares[-1 - left_out])
 
 
+def range_of(ours: Sequence[float], theirs: Sequence[float]) -> Share:
+    """The median share of the rounds, and the lowest and the highest."""
+    shares = sorted(our / their for our, their in zip(ours, theirs, strict=True))
+    return Share(median(shares), shares[0], shares[-1])
+
+
 def left_out_of(rounds: int) -> int | None:
     """How many rounds at each end lie outside of the bounds; none of fewer than six tell any. A round is below the median as often as above it, so
     how many are is binomial: Conover, Practical Nonparametric Statistics, section 3.2."""

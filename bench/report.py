@@ -9,8 +9,8 @@ import goals
 import svg
 from case import WARMUP_S, Case, Row
 from load import Oha
-
-from servers import LOAD_CORE, SERVER_CORE, Tollgate, first_line
+from paired import range_of
+from servers import LOAD_CORE, SERVER_CORE, SyncLoop, Tollgate, first_line
 
 SYNC_LOOP = "write + fdatasync of 128 bytes, one after the other, times a second"
 INSERT_LOOP = "prepared INSERT into SQLite, a thousand to a transaction, rows a second"
@@ -74,7 +74,8 @@ def machine() -> str:
 def section(name: str, case: Case, rows: list[Row], limits: dict[str, float]) -> str:
     lines = [f"## {case.title}", "", case.text, "", f"![{case.title}]({name}.svg)", ""]
     for label, load in case.loads.items():
-        lines += [f"**{label}** ({load.generator})", "", *table(case, [row for row in rows if row.load == label], limits), ""]
+        of_label = [row for row in rows if row.load == label]
+        lines += [f"**{label}** ({load.generator})", "", *table(case, of_label, limits), "", *beside_before(of_label)]
     return "\n".join([*lines, *([f"Where we are behind: {case.lost}", ""] if case.lost else [])])
 
 
@@ -89,8 +90,27 @@ def table(case: Case, rows: list[Row], limits: dict[str, float]) -> list[str]:
     return lines + ["| " + " | ".join(cells(case, row, rows, limits)) + " |" for row in rows]
 
 
+def beside_before(rows: list[Row]) -> list[str]:
+    """This build beside the one of before, round by round, where both were run."""
+    by_name = {row.server.name: row for row in rows}
+    pairs = [(row, by_name.get(f"before: {row.server.name}")) for row in rows]
+    lines = [f"| {row.server.name} | {of_rates(row, old)} | {of_cpu(row, old)} |" for row, old in pairs if old]
+    if not lines:
+        return []
+    return ["| this build of the one before, round by round | requests/s | CPU/request |", "| --- | --- | --- |", *lines, ""]
+
+
+def of_rates(row: Row, other: Row):
+    return range_of(row.rates, other.rates)
+
+
+def of_cpu(row: Row, other: Row):
+    cpu_us = lambda turn: turn.cpu_us
+    return range_of(row.each(cpu_us), other.each(cpu_us))
+
+
 def is_peer(case: Case, row: Row) -> bool:
-    return row.server is not case.limit and not issubclass(row.server, Tollgate)
+    return row.server is not case.limit and not issubclass(row.server, (Tollgate, SyncLoop))
 
 
 def cells(case: Case, row: Row, rows: list[Row], limits: dict[str, float]) -> list[str]:
@@ -107,7 +127,7 @@ def cells(case: Case, row: Row, rows: list[Row], limits: dict[str, float]) -> li
         of_limit(case, row, rows, limits),
     ]
     if case.records_per_request:
-        is_limit = row.server is case.limit
+        is_limit = row.server is case.limit or issubclass(row.server, SyncLoop)
         bytes_per_record = row.mid(lambda turn: turn.bytes_per_record)
         found += ["" if is_limit else row.server.durable, "" if is_limit else f"{bytes_per_record:.0f}", lag(row)]
     return found
@@ -164,6 +184,6 @@ def picture(case: Case, rows: list[Row]) -> str:
 
 
 def kind(case: Case, row: Row) -> str:
-    if row.server is case.limit:
+    if row.server is case.limit or issubclass(row.server, SyncLoop):
         return "limit"
     return "ours" if issubclass(row.server, Tollgate) else "peer"

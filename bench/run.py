@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the cases and writes the report: `bench/run.py [--case NAME] [--rounds N] [--seconds S] [--smoke]`."""
+"""Runs the cases and writes the report: `bench/run.py [--case NAME] [--before PROGRAM] [--rounds N] [--seconds S] [--smoke]`."""
 
 import argparse
 import dataclasses
@@ -15,7 +15,7 @@ import report
 from case import run_case
 from load import Oha
 from packages import install_oha, install_packages, tell
-from servers import ROOT, Tollgate, rate_of_loop
+from servers import ROOT, Tollgate, before, rate_of_loop
 
 # In the order of the report. A case is one file in `cases/`.
 CASES = ["fixed", "scripted", "recorded", "latency", "events", "lines", "connections", "sizes"]
@@ -29,6 +29,8 @@ def main():
     cases = {name: importlib.import_module(f"cases.{name}").CASE for name in names}
     if arguments.smoke:
         cases = {name: smoke(case) for name, case in cases.items()}
+    if arguments.before:
+        cases = {name: beside_before(case, Path(arguments.before).resolve()) for name, case in cases.items()}
     install(cases)
     folder = Path(arguments.folder or tempfile.mkdtemp(prefix="tollgate-bench-"))
     # Peers that are started as root give themselves another user.
@@ -47,7 +49,8 @@ def main():
 def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", choices=CASES, help="only this one")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each row is run; medians are reported")
+    parser.add_argument("--before", help="another build of the program: its rows are run beside those of this one, in the same rounds")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each row is run; medians are reported")
     parser.add_argument("--seconds", type=float, default=2, help="how long one run takes")
     parser.add_argument("--smoke", action="store_true", help="one load of two servers for a second: does it run?")
     parser.add_argument("--out", default=str(ROOT / "target/bench/report"), help="the folder of the report")
@@ -64,6 +67,14 @@ def smoke(case):
     peers = [server for server in case.servers if not issubclass(server, Tollgate)]
     servers = [case.servers[0], *peers[:1]]
     return dataclasses.replace(case, loads={label: case.loads[label]}, servers=servers, limit=None)
+
+
+def beside_before(case, program: Path):
+    """The case with each of our servers twice: by this build, and by the one of before."""
+    if not program.is_file():
+        raise SystemExit(f"--before: {program} is no file")
+    twice = [[server, before(server, program)] if issubclass(server, Tollgate) else [server] for server in case.servers]
+    return dataclasses.replace(case, servers=[server for some in twice for server in some])
 
 
 def measure_limits(folder: Path, seconds: float) -> dict[str, float]:

@@ -121,6 +121,7 @@ def first_line(command: list[str]) -> str:
 class Tollgate(Server):
     name = "tollgate"
     port = 8210
+    program = PROGRAM
     ack = "synced"
     loads = False
     #: The key of its sink; without, SQLite in the folder.
@@ -141,14 +142,14 @@ class Tollgate(Server):
                 configuration.write(f"\n[sink.main]\n{self.sink}\n")
 
     def command(self):
-        return [str(PROGRAM), "serve", str(self.folder), *([] if self.loads else ["--no-load"])]
+        return [str(self.program), "serve", str(self.folder), *([] if self.loads else ["--no-load"])]
 
     def version(self):
-        return first_line([str(PROGRAM), "--version"])
+        return first_line([str(self.program), "--version"])
 
     def audit(self) -> dict[str, int]:
         """Records by what became of them, of all logs."""
-        output = subprocess.run([str(PROGRAM), "audit", str(self.folder)], capture_output=True, text=True, check=False)
+        output = subprocess.run([str(self.program), "audit", str(self.folder)], capture_output=True, text=True, check=False)
         names, counts = [], {}
         for line in output.stdout.splitlines():
             words = line.split()
@@ -174,6 +175,12 @@ def tollgate(ack: str, loads: bool = False) -> type[Tollgate]:
     }[ack]
     members = {"name": f"tollgate, {ack}{suffix}", "ack": ack, "loads": loads, "durable": durable}
     return type(f"Tollgate_{ack}_{loads}", (Tollgate,), members)
+
+
+def before(server: type[Tollgate], program: Path) -> type[Tollgate]:
+    """The same server by another build, to compare two builds in one run."""
+    members = {"name": f"before: {server.name}", "program": program}
+    return type(f"Before_{server.__name__}", (server,), members)
 
 
 class Instance:
@@ -277,6 +284,25 @@ class Yaws(Server):
 
     def version(self):
         return first_line(["yaws", "--version"])
+
+
+class SyncLoop(Server):
+    """Writes 128 bytes and syncs them, again and again: what one client alone can get from the disk."""
+
+    name = "bare write + fdatasync loop"
+    growth = "append"
+
+    def run(self, seconds: float) -> float:
+        """Syncs a second."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return rate_of_loop("sync", [str(self.folder / "sync"), "128", str(seconds), self.growth])
+
+
+class RunwaySyncLoop(SyncLoop):
+    """The same in a file that grows by 128 KiB of zeros at a time, as segments do: most syncs then change no metadata."""
+
+    name = "bare write + fdatasync loop, 128 KiB ahead"
+    growth = "runway"
 
 
 class Epoll(Server):

@@ -3,7 +3,7 @@
 from case import Case, Probe
 from cases.fixed import EACH
 from load import Ab, Wrk
-from servers import Epoll, Lighttpd, Nginx, tollgate
+from servers import Epoll, Lighttpd, Nginx, RunwaySyncLoop, SyncLoop, tollgate
 
 CASE = Case(
     title="A scripted reply with its record",
@@ -13,15 +13,18 @@ CASE = Case(
         "loading on the same core."
     ),
     loads={
+        "1 connection": Wrk("/recorded?x=20", connections=1),
+        "10 connections": Wrk("/recorded?x=20", connections=10),
         "64 connections": Wrk("/recorded?x=20"),
         "pipelined 16 deep": Wrk("/recorded?x=20", depth=16),
         "a connection each": Ab("/recorded?x=20", connections=253),
     },
     servers=[tollgate("received"), tollgate("written"), tollgate("synced"), tollgate("synced", loads=True), Nginx, Lighttpd],
     limit=Epoll,
+    loops={"1 connection": [SyncLoop, RunwaySyncLoop]},
     lost=(
-        "a reply at `written` waits for the log's writer, a thread of its own, and one at `synced` for the disk, which no peer does: "
-        "they have copied a line into a buffer. Without pipelining, few requests share that wait. "
+        "a reply at `written` waits for a write, and one at `synced` for the disk, which no peer does: they have copied a line into a "
+        "buffer. Without pipelining, few requests share that wait. "
         f"And {EACH}"
     ),
     probe=Probe("GET", "/recorded?x=20", b'{"score":41}'),

@@ -65,19 +65,33 @@ impl AuditRow {
 
     /// What the sink says became of records.
     fn told(&self) -> u64 {
-        self.loaded + self.rejected + self.duplicates
+        self.loaded.saturating_add(self.rejected).saturating_add(self.duplicates)
     }
+
+    /// All that is accounted for.
+    fn accounted(&self) -> u64 {
+        self.pending.saturating_add(self.told()).saturating_add(self.missing)
+    }
+}
+
+/// The accounts of a folder of logs in one sink.
+#[derive(Debug, Default)]
+pub struct Audit {
+    /// One row for each log and stream.
+    pub rows: Vec<AuditRow>,
+    /// Logs that cannot be counted, and why: their folder or a segment cannot be read. They have no rows.
+    pub failed: Vec<(LogId, LogError)>,
 }
 
 /// Compares the logs of a folder with a sink.
 ///
 /// # Errors
-/// The segments or the sink cannot be read.
+/// The folder or the sink cannot be read. What goes wrong with one log is in the result, and the others have their rows.
 pub fn audit(
     storage: &(impl Storage + Clone + 'static),
     dir: &Path,
     sink: &SinkOptions,
-) -> Result<Vec<AuditRow>, AuditError> {
+) -> Result<Audit, AuditError> {
     // A cursor keeps its storage.
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
     let mut look = Look::take(&storage, dir, sink)?;
@@ -87,13 +101,15 @@ pub fn audit(
         }
         look = Look::take(&storage, dir, sink)?;
     }
-    look.rows.sort_by(|a, b| (a.log, &a.stream).cmp(&(b.log, &b.stream)));
-    Ok(look.rows)
+    let Look { mut rows, failed, .. } = look;
+    rows.sort_by(|a, b| (a.log, &a.stream).cmp(&(b.log, &b.stream)));
+    Ok(Audit { rows, failed })
 }
 
 /// One look at the sink, then at the segments.
 struct Look {
     rows: Vec<AuditRow>,
+    failed: Vec<(LogId, LogError)>,
     /// What was pending is not there any more: it was loaded and deleted between the two, or it is lost.
     is_outrun: bool,
 }
@@ -109,20 +125,12 @@ impl Look {
             Err(error) if error.is_not_found() => Vec::new(),
             logs => logs?,
         };
-        let mut look = Self { rows: Vec::new(), is_outrun: false };
+        let mut look = Self { rows: Vec::new(), failed: Vec::new(), is_outrun: false };
         for log in logs {
             let counts = in_sink.remove(&log);
-            if let Some(counts) = &counts
-                && went_another_way(storage, dir, log, counts.position)
-            {
-                look.rows.extend(nowhere(storage, dir, log, &sink.taken)?);
-                continue;
+            if let Err(error) = look.add(storage, dir, log, counts.as_ref(), &sink.taken) {
+                look.failed.push((log, error));
             }
-            let passed = counts.as_ref().map_or(Passed::default(), Passed::of);
-            let names = segments(&**storage, dir, log)?;
-            look.is_outrun |= is_outrun(&names, passed.last);
-            let written = count_log(storage, dir, log, passed, &names)?;
-            look.rows.extend(account(log, &sink.taken, counts.as_ref(), &written));
         }
         // Logs whose folder is gone.
         for (log, counts) in &in_sink {
@@ -130,6 +138,29 @@ impl Look {
         }
         look.rows.extend(lost);
         Ok(look)
+    }
+
+    /// Adds the account of one log.
+    fn add(
+        &mut self,
+        storage: &Arc<dyn Storage>,
+        dir: &Path,
+        log: LogId,
+        counts: Option<&LogCounts>,
+        taken: &Taken,
+    ) -> Result<(), LogError> {
+        if let Some(counts) = counts
+            && went_another_way(storage, dir, log, counts.position)
+        {
+            self.rows.extend(nowhere(storage, dir, log, taken)?);
+            return Ok(());
+        }
+        let passed = counts.map_or(Passed::default(), Passed::of);
+        let names = segments(&**storage, dir, log)?;
+        self.is_outrun |= is_outrun(&names, passed.last);
+        let written = count_log(storage, dir, log, passed, &names)?;
+        self.rows.extend(account(log, taken, counts, &written));
+        Ok(())
     }
 }
 
@@ -204,12 +235,12 @@ fn account(
     let mut rows: BTreeMap<String, AuditRow> = BTreeMap::new();
     let in_sink = |stream: &String| counts.and_then(|counts| counts.streams.get(stream)).copied();
     let known = counts.iter().flat_map(|counts| counts.streams.keys());
-    let mut told = 0;
+    let mut told = 0_u64;
     for stream in known.chain(written.keys()).collect::<BTreeSet<_>>() {
         let count = in_sink(stream).unwrap_or_default();
         let written = written.get(stream).copied().unwrap_or_default();
-        let accounted = count.told() + count.skipped;
-        told += accounted.max(written.passed);
+        let accounted = count.told().saturating_add(count.skipped);
+        told = accounted.max(written.passed).saturating_add(told);
         let is_taken = taken.takes(stream);
         if is_taken || count.told() > 0 {
             let row = row_of(&mut rows, log, stream);
@@ -222,10 +253,11 @@ fn account(
     }
     let passed = counts.map_or(0, |counts| counts.position.last.0.saturating_sub(counts.start.0));
     if let Some(missing) = passed.checked_sub(told).filter(|missing| *missing > 0) {
-        row_of(&mut rows, log, STREAM_UNKNOWN).missing += missing;
+        let row = row_of(&mut rows, log, STREAM_UNKNOWN);
+        row.missing = row.missing.saturating_add(missing);
     }
     let mut rows: Vec<_> = rows.into_values().collect();
-    rows.retain(|row| row.pending + row.told() + row.missing > 0);
+    rows.retain(|row| row.accounted() > 0);
     count_ingested(&mut rows, told.saturating_sub(passed));
     rows
 }
@@ -235,7 +267,7 @@ fn count_ingested(rows: &mut [AuditRow], mut never_given: u64) {
     for row in rows {
         let taken_off = never_given.min(row.told());
         never_given -= taken_off;
-        row.ingested = row.pending + row.told() + row.missing - taken_off;
+        row.ingested = row.accounted() - taken_off;
     }
 }
 
@@ -357,7 +389,8 @@ impl Counter<'_> {
             let stream = self.streams.get(&schema).map_or(STREAM_UNKNOWN, String::as_str);
             let old = before.get(stream).copied().unwrap_or_default();
             let written = self.stream(schema);
-            written.passed = old.passed + total.saturating_sub(written.pending - old.pending);
+            let pending = written.pending.saturating_sub(old.pending);
+            written.passed = old.passed.saturating_add(total.saturating_sub(pending));
         }
         Ok(())
     }

@@ -22,10 +22,12 @@ mod query;
 mod sink;
 mod sqlite_files;
 
-pub use audit::{AuditRow, STREAM_UNKNOWN, audit};
+pub use audit::{Audit, AuditRow, STREAM_UNKNOWN, audit};
 pub use error::{AuditError, FinishError, Remedy, SinkError, StartError};
 pub use live::LiveLog;
-pub use load::{Backlog, LoadOptions, LoadState, LoadStatus, LoadTuning, LoadWatch, Loader, SkipError, skip};
+pub use load::{
+    Backlog, LoadOptions, LoadState, LoadStatus, LoadTuning, LoadWatch, Loader, STALLED_MIN, SkipError, skip,
+};
 pub use query::{Asker, QueryAnswer, QueryError, QueryOptions, QueryPool, QueryRow, QuerySource, QueryValue};
 pub use sink::{
     ItemRow, LoadFrom, PostgresOptions, PostgresUrl, ReadItem, Retried, Sink, SinkKind, SinkOptions,

@@ -13,9 +13,10 @@ mod worker;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tollgate_log::{Breaker, Follower, LogId, Storage};
 
@@ -94,6 +95,12 @@ impl LoadTuning {
     }
 }
 
+/// A loader that makes no progress for this long is stalled.
+///
+/// It makes progress when it reads a batch, commits, or waits for more. What lies in between is one call of the database
+/// or one batch.
+pub const STALLED_MIN: Duration = Duration::from_secs(5);
+
 /// What a loader is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LoadState {
@@ -153,6 +160,12 @@ pub struct LoadStatus {
     pub backlog: Backlog,
     /// Logs that are not followed any more, and why.
     pub stopped_logs: BTreeMap<LogId, String>,
+    /// Logs that cannot be read for now, and why: each is tried again.
+    pub failing_logs: BTreeMap<LogId, String>,
+    /// Since when such logs are all that is left to load; none if more is left, or nothing.
+    pub only_failing_since: Option<Instant>,
+    /// How long the loader has made no progress, from [`STALLED_MIN`] on; else zero.
+    pub stalled: Duration,
     /// The last error, with its causes.
     pub last_error: Option<String>,
     /// The sink could not be opened the last time, and waiting alone will not change that.
@@ -183,14 +196,47 @@ struct State {
 }
 
 /// What the thread and its owner share.
-#[derive(Default)]
 struct Shared {
     state: Mutex<State>,
     /// The order changed, or the thread ended.
     wake: Condvar,
+    begun: Instant,
+    /// Milliseconds from `begun` to the last progress; [`RESTING`] while the thread waits.
+    progress_ms: AtomicU64,
+}
+
+/// Stands for a thread that waits for more, or for its next try.
+const RESTING: u64 = u64::MAX;
+
+impl Default for Shared {
+    fn default() -> Self {
+        let (state, wake, progress_ms) = (Mutex::default(), Condvar::new(), AtomicU64::new(RESTING));
+        Self { state, wake, begun: Instant::now(), progress_ms }
+    }
 }
 
 impl Shared {
+    /// Notes that the thread got on.
+    fn note_progress(&self) {
+        let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(RESTING - 1);
+        self.progress_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// Notes that the thread has nothing to do for now.
+    fn note_rest(&self) {
+        self.progress_ms.store(RESTING, Ordering::Relaxed);
+    }
+
+    /// How long the thread has made no progress; zero below [`STALLED_MIN`].
+    fn stalled(&self) -> Duration {
+        let progress_ms = self.progress_ms.load(Ordering::Relaxed);
+        if progress_ms == RESTING {
+            return Duration::ZERO;
+        }
+        let idle = self.begun.elapsed().saturating_sub(Duration::from_millis(progress_ms));
+        if idle < STALLED_MIN { Duration::ZERO } else { idle }
+    }
+
     /// The state is whole after every statement, so a panic elsewhere does not spoil it.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -207,7 +253,14 @@ impl Shared {
 
     fn status(&self) -> LoadStatus {
         let status = self.state().status.clone();
-        LoadStatus { lag: status.backlog.age(), ..status }
+        let stalled = match status.state {
+            LoadState::Ended | LoadState::Opening => Duration::ZERO,
+            _ => self.stalled(),
+        };
+        // It looked before it stalled: what is there by now it does not know.
+        let is_outdated = status.state == LoadState::CaughtUp && !stalled.is_zero();
+        let state = if is_outdated { LoadState::Loading } else { status.state };
+        LoadStatus { state, lag: status.backlog.age(), stalled, ..status }
     }
 
     fn update(&self, change: impl FnOnce(&mut LoadStatus)) {
@@ -224,8 +277,11 @@ impl Shared {
         let state = self.state();
         let is_undisturbed =
             |state: &mut State| state.order == seen && seen != Order::Abort && state.change.is_none();
+        self.note_rest();
         let waited = self.wake.wait_timeout_while(state, time, is_undisturbed);
-        waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+        let is_over = waited.unwrap_or_else(PoisonError::into_inner).1.timed_out();
+        self.note_progress();
+        is_over
     }
 
     fn change(&self, sink: SinkOptions) {

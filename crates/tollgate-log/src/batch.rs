@@ -4,6 +4,7 @@
 
 use crate::error::FormatError;
 use crate::id::Sequence;
+use crate::record::FRAME_BYTES;
 
 /// Bytes of a batch header; also what a batch is aligned by, eight times over.
 pub const BATCH_HEADER_BYTES: usize = 64;
@@ -122,19 +123,21 @@ impl BatchHeader {
                 allowed: "0 to 16777216",
             });
         }
-        if self.count == 0 || self.first.0 == 0 {
-            let found = self.count.into();
-            return Err(FormatError::Value {
-                what: "record count",
-                found,
-                allowed: "at least 1, from number 1",
-            });
+        let records = u64::from(self.count);
+        if records == 0 || records > payload / FRAME_BYTES as u64 {
+            let allowed = "at least 1, one for each 8 bytes of the payload at most";
+            return Err(FormatError::Value { what: "record count", found: records, allowed });
         }
-        if self.first.0.checked_add(u64::from(self.count)).is_none() {
+        if !self.first.is_possible() || !self.first.after(records).is_possible() {
+            let allowed = "1 to 2^56 - 1, with its count too";
+            return Err(FormatError::Value { what: "first sequence number", found: self.first.0, allowed });
+        }
+        if self.durable >= self.first {
+            let allowed = "less than the first of the batch";
             return Err(FormatError::Value {
-                what: "first sequence number",
-                found: self.first.0,
-                allowed: "less than 2^64 with its count",
+                what: "durable sequence number",
+                found: self.durable.0,
+                allowed,
             });
         }
         Ok(())
@@ -160,7 +163,7 @@ mod tests {
     fn header() -> BatchHeader {
         BatchHeader {
             nonce: 0x1122_3344_5566_7788,
-            payload_bytes: 21,
+            payload_bytes: 29,
             count: 3,
             first: Sequence(41),
             durable: Sequence(40),
@@ -177,7 +180,7 @@ mod tests {
         let (bytes, checksum) = header().encode();
         assert_eq!(BatchHeader::decode(&bytes, header().nonce), Ok((header(), checksum)));
         assert_eq!(header().last(), Sequence(43));
-        assert_eq!(header().batch_bytes(), 64 + 24);
+        assert_eq!(header().batch_bytes(), 64 + 32);
     }
 
     #[test]
@@ -202,7 +205,12 @@ mod tests {
             BatchHeader { payload_bytes: BATCH_BYTES_MAX as u32 + 1, ..header() },
             BatchHeader { count: 0, ..header() },
             BatchHeader { first: Sequence(0), ..header() },
+            BatchHeader { count: u32::MAX, ..header() },
+            BatchHeader { count: 4, ..header() },
             BatchHeader { first: Sequence(u64::MAX), ..header() },
+            BatchHeader { first: Sequence(Sequence::MAX.0 - 2), ..header() },
+            BatchHeader { durable: Sequence(41), ..header() },
+            BatchHeader { durable: Sequence(u64::MAX), ..header() },
         ] {
             let (bytes, _) = wrong.encode();
             let result = BatchHeader::decode(&bytes, wrong.nonce);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::batch::BatchKind;
 use crate::error::{FormatError, LogError};
 use crate::id::{LogId, Sequence};
+use crate::record::FRAME_BYTES;
 use crate::recover::segment_names;
 use crate::scan::{Found, Schemas, SegmentReader, StepError, scan_segment};
 use crate::schema::{Schema, SchemaId};
@@ -56,19 +57,6 @@ enum Opened {
     Ready,
     EndsBefore,
     Unreadable(FormatError),
-}
-
-/// Where a log goes on behind the segment that begins at `passed`, when `next` is the next record.
-fn go_on(names: &[SegmentName], next: Sequence, passed: Sequence) -> Advance {
-    match names.iter().find(|name| name.first > passed && name.first >= next) {
-        Some(name) if name.first == next => Advance::NextSegment,
-        Some(name) => Advance::Gap(Gap {
-            first: next,
-            last: name.first.before(),
-            reason: "segment is missing".to_owned(),
-        }),
-        None => Advance::CaughtUp,
-    }
 }
 
 /// Reads one log.
@@ -152,10 +140,10 @@ impl Cursor {
             };
             match advance {
                 Advance::Batch { first, last, stamp_us } => return Ok(self.batch(first, last, stamp_us)),
-                Advance::Jumped(gap) => return Ok(self.gap(gap, limit)),
+                Advance::Jumped(gap) => return self.gap(gap, limit),
                 Advance::Gap(gap) => {
                     self.close_segment();
-                    return Ok(self.gap(gap, limit));
+                    return self.gap(gap, limit);
                 }
                 // Without a limit it may be a batch that is being written; below one it was written.
                 Advance::DamagedEnd(error) if limit.is_some() => return Err(error),
@@ -189,10 +177,18 @@ impl Cursor {
     }
 
     /// Moves over a gap, but not above the limit: what is there is not known yet.
-    fn gap(&mut self, gap: Gap, limit: Option<Sequence>) -> CursorStep<'static> {
+    ///
+    /// # Errors
+    /// The gap is none that a log can have. A reader that took it would stand where no record can be, and never get on.
+    fn gap(&mut self, gap: Gap, limit: Option<Sequence>) -> Result<CursorStep<'static>, LogError> {
         let last = limit.map_or(gap.last, |limit| gap.last.min(limit));
+        if !gap.first.is_possible() || !last.is_possible() || last < gap.first {
+            let error =
+                FormatError::Value { what: "last missing record", found: last.0, allowed: "1 to 2^56 - 1" };
+            return Err(LogError::damaged(&self.folder, 0, error));
+        }
         self.position = Some(Position { last, chain: None });
-        CursorStep::Gap(Gap { last, ..gap })
+        Ok(CursorStep::Gap(Gap { last, ..gap }))
     }
 
     fn close_segment(&mut self) {
@@ -208,7 +204,7 @@ impl Cursor {
         self.start_at_oldest(&names);
         let next = self.next();
         let Some(name) = names.iter().rev().find(|name| name.first <= next).copied() else {
-            return Ok(Some(go_on(&names, next, Sequence(0))));
+            return self.go_on(&names, next, Sequence(0)).map(Some);
         };
         match self.open_at(name) {
             Err(error) if error.is_not_found() && self.is_gone(name)? => {
@@ -217,7 +213,7 @@ impl Cursor {
             }
             Err(error) => Err(error),
             Ok(Opened::Ready) => Ok(None),
-            Ok(Opened::EndsBefore) => Ok(Some(go_on(&names, next, name.first))),
+            Ok(Opened::EndsBefore) => self.go_on(&names, next, name.first).map(Some),
             Ok(Opened::Unreadable(error)) => {
                 let path = name.path(&self.folder);
                 let last = self.end_of_segment(next, &path)?;
@@ -225,10 +221,30 @@ impl Cursor {
                     Some(last) if last >= next => {
                         Advance::Gap(Gap { first: next, last, reason: error.to_string() })
                     }
-                    Some(_) => go_on(&names, next, name.first),
+                    Some(_) => self.go_on(&names, next, name.first)?,
                     None => Advance::DamagedEnd(LogError::DamagedEnd { path, offset: 0, source: error }),
                 }))
             }
+        }
+    }
+
+    /// Finds where the log goes on behind the segment that begins at `passed`, when `next` is the next record.
+    ///
+    /// # Errors
+    /// The next segment has a name that no record can have as its number. Nothing tells how many records lie before it.
+    fn go_on(&self, names: &[SegmentName], next: Sequence, passed: Sequence) -> Result<Advance, LogError> {
+        match names.iter().find(|name| name.first > passed && name.first >= next) {
+            Some(name) if !name.first.is_possible() => {
+                let (found, allowed) = (name.first.0, "1 to 2^56 - 1");
+                let error = FormatError::Value { what: "sequence number in its name", found, allowed };
+                Err(LogError::damaged(&name.path(&self.folder), 0, error))
+            }
+            Some(name) if name.first == next => Ok(Advance::NextSegment),
+            Some(name) => {
+                let (last, reason) = (name.first.before(), "segment is missing".to_owned());
+                Ok(Advance::Gap(Gap { first: next, last, reason }))
+            }
+            None => Ok(Advance::CaughtUp),
         }
     }
 
@@ -253,6 +269,9 @@ impl Cursor {
             Ok(reader) if reader.is_header_whole && reader.header.log != self.log => {
                 let error = FormatError::Stranger { found: reader.header.log, expected: self.log };
                 return Ok(Opened::Unreadable(error));
+            }
+            Ok(reader) if reader.is_header_whole && reader.header.first != name.first => {
+                return Ok(Opened::Unreadable(FormatError::misnamed(reader.header.first, name.first)));
             }
             Err(LogError::Damaged { source, .. }) if !matches!(source, FormatError::Version { .. }) => {
                 return Ok(Opened::Unreadable(source));
@@ -356,7 +375,7 @@ impl Cursor {
     /// Where the log goes on behind a segment that was read to its end.
     fn go_on_behind(&self, passed: Sequence, next: Sequence) -> Result<Advance, LogError> {
         let names = segment_names(&*self.storage, &self.folder)?;
-        match go_on(&names, next, passed) {
+        match self.go_on(&names, next, passed)? {
             // The next look decides: it starts at the oldest that is kept.
             Advance::Gap(_) if self.deleted == Deleted::Passed && names[0].first > next => {
                 Ok(Advance::NextSegment)
@@ -376,7 +395,7 @@ impl Cursor {
         }
         Ok(Some(match self.end_of_segment(first, &path)? {
             Some(last) if last >= first => Advance::Gap(Gap { first, last, reason: error.to_string() }),
-            Some(_) => go_on(&segment_names(&*self.storage, &self.folder)?, first, segment),
+            Some(_) => self.go_on(&segment_names(&*self.storage, &self.folder)?, first, segment)?,
             None => Advance::DamagedEnd(LogError::DamagedEnd { path, offset, source: error }),
         }))
     }
@@ -428,7 +447,12 @@ impl Cursor {
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
             Ok(Some(footer)) => Ok(Some(footer.last)),
-            Ok(None) => Ok(Some(scan_segment(&*self.storage, path)?.durable)),
+            Ok(None) => {
+                let scan = scan_segment(&*self.storage, path)?;
+                // The name tells how far the numbers of so many bytes can reach, whatever the headers say.
+                let first = SegmentName::of(path).map_or(next, |name| name.first);
+                Ok(Some(scan.durable.min(first.after(scan.file_bytes / FRAME_BYTES as u64))))
+            }
         }
     }
 }

@@ -23,7 +23,10 @@ const BYTES_MAX: u64 = 64 * LOGS_MAX as u64;
 
 /// The last record of each log that was deleted.
 #[derive(Debug, Default)]
-pub struct Deleted(BTreeMap<LogId, Sequence>);
+pub struct Deleted {
+    ends: BTreeMap<LogId, Sequence>,
+    impossible: Vec<(LogId, u64)>,
+}
 
 impl Deleted {
     /// Reads what is known of a folder of logs.
@@ -41,13 +44,30 @@ impl Deleted {
         };
         match read().map_err(LogError::io("read", &path)) {
             Err(error) if error.is_not_found() => Ok(Self::default()),
-            text => Ok(Self(String::from_utf8_lossy(&text?).lines().filter_map(read_line).collect())),
+            text => Ok(Self::of(&String::from_utf8_lossy(&text?))),
         }
+    }
+
+    fn of(text: &str) -> Self {
+        let mut deleted = Self::default();
+        for (log, last) in text.lines().filter_map(read_line) {
+            if Sequence(last).is_possible() {
+                deleted.ends.insert(log, Sequence(last));
+            } else {
+                deleted.impossible.push((log, last));
+            }
+        }
+        deleted
+    }
+
+    /// The lines whose number no record can have: they are passed, and the others hold.
+    pub fn impossible(&self) -> &[(LogId, u64)] {
+        &self.impossible
     }
 
     /// The logs of which anything was deleted, and their last record that was.
     pub fn iter(&self) -> impl Iterator<Item = (LogId, Sequence)> {
-        self.0.iter().map(|(log, last)| (*log, *last))
+        self.ends.iter().map(|(log, last)| (*log, *last))
     }
 
     /// Notes that a log is deleted up to `last`: on disk when it returns.
@@ -58,10 +78,10 @@ impl Deleted {
         log: LogId,
         last: Sequence,
     ) -> Result<(), LogError> {
-        let known = self.0.entry(log).or_default();
+        let known = self.ends.entry(log).or_default();
         *known = last.max(*known);
-        while self.0.len() > LOGS_MAX {
-            self.0.pop_first();
+        while self.ends.len() > LOGS_MAX {
+            self.ends.pop_first();
         }
         self.write(storage, dir)
     }
@@ -88,7 +108,7 @@ impl Deleted {
     }
 }
 
-fn read_line(line: &str) -> Option<(LogId, Sequence)> {
+fn read_line(line: &str) -> Option<(LogId, u64)> {
     let (log, last) = line.split_once(' ')?;
-    Some((log.parse().ok()?, Sequence(last.parse().ok()?)))
+    Some((log.parse().ok()?, last.parse().ok()?))
 }

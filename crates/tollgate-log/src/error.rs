@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::LogId;
+use crate::{LogId, Sequence};
 
 /// Bytes that do not follow `docs/log-format.md`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,6 +14,9 @@ pub enum FormatError {
     /// Something stands behind the footer.
     #[error("something stands behind the footer")]
     BehindFooter,
+    /// The footer counts other rows or rejects of a schema than the batches hold.
+    #[error("footer counts other records of a schema than the batches hold")]
+    OtherCounts,
     /// Fewer bytes than the thing has.
     #[error("{what} is cut off: {found} bytes, needs {needed}")]
     CutOff {
@@ -70,6 +73,14 @@ pub enum FormatError {
         /// The folder.
         expected: LogId,
     },
+    /// A segment whose header begins with another number than its name.
+    #[error("segment begins with {found}, its name says {named}")]
+    Misnamed {
+        /// What the header says.
+        found: u64,
+        /// What the name says.
+        named: u64,
+    },
     /// A sequence number out of order.
     #[error("first sequence number is {found}, expected {expected}")]
     Order {
@@ -97,6 +108,13 @@ pub enum FormatError {
         /// The text.
         what: &'static str,
     },
+}
+
+impl FormatError {
+    /// A segment whose header and name differ: somebody renamed it, or forged one of the two.
+    pub(crate) const fn misnamed(found: Sequence, named: Sequence) -> Self {
+        Self::Misnamed { found: found.0, named: named.0 }
+    }
 }
 
 /// A file of the log that could not be read, written or synced, or that does not hold what it should.

@@ -1,5 +1,6 @@
 //! What the owner of a log is told: the log itself writes no log lines.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::backlog::QueueState;
@@ -39,6 +40,15 @@ pub enum LogEvent {
     },
     /// Logs that the start had to leave alone were looked at again, once there was room.
     Mended(RecoveryReport),
+    /// A sealed segment of an earlier run does not hold. It is kept, and what is intact in it is loaded.
+    Unsound {
+        /// The log.
+        log: LogId,
+        /// The segment.
+        file: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A sealed segment that every sink has was deleted.
     Deleted {
         /// The log.

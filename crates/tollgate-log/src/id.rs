@@ -62,6 +62,22 @@ impl Sequence {
     /// The number of the first record of a log.
     pub const FIRST: Self = Self(1);
 
+    /// The highest number that a log can have: ten million records a second take 228 years to reach it.
+    ///
+    /// A larger number in a file or a name is damage. Databases keep numbers as signed 64-bit integers, and the sum over
+    /// many logs has to fit there too.
+    pub const MAX: Self = Self((1 << 56) - 1);
+
+    /// Whether a record can have this number.
+    pub const fn is_possible(self) -> bool {
+        self.0 >= Self::FIRST.0 && self.0 <= Self::MAX.0
+    }
+
+    /// Counts the records from this one to `last`, both included; 0 if `last` lies before it.
+    pub const fn count_to(self, last: Self) -> u64 {
+        last.0.saturating_add(1).saturating_sub(self.0)
+    }
+
     /// The number after `count` further records.
     #[must_use]
     pub const fn after(self, count: u64) -> Self {

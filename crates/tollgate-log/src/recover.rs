@@ -295,6 +295,9 @@ fn judge(
     {
         return Verdict::SetAside(FormatError::Stranger { found: header.log, expected }.to_string());
     }
+    if header.first != file.name.first {
+        return Verdict::SetAside(FormatError::misnamed(header.first, file.name.first).to_string());
+    }
     let broken = match continues {
         Some((first, _)) if header.first != first => {
             let error = FormatError::Order { found: header.first.0, expected: first.0 };
@@ -424,16 +427,21 @@ fn keep(
         created => created.map_err(LogError::io("create", to))?,
     };
     let mut piece = vec![0; PIECE_BYTES];
-    let mut offset = range.start;
-    while offset < range.end {
-        let wanted = piece.len().min((range.end - offset) as usize);
-        let read = file.read_at(offset, &mut piece[..wanted]).map_err(LogError::io("read", path))?;
-        if read == 0 {
-            break;
+    let extents =
+        file.data_extents(range.start, range.end).map_err(LogError::io("look for data in", path))?;
+    // Holes stay holes: a sparse file may have more of them than the disk has room.
+    for extent in extents {
+        let mut offset = extent.start;
+        while offset < extent.end {
+            let wanted = piece.len().min((extent.end - offset) as usize);
+            let read = file.read_at(offset, &mut piece[..wanted]).map_err(LogError::io("read", path))?;
+            if read == 0 {
+                break;
+            }
+            copy.write_at(offset - range.start, &mut [IoSlice::new(&piece[..read])])
+                .map_err(LogError::io("write", to))?;
+            offset += read as u64;
         }
-        copy.write_at(offset - range.start, &mut [IoSlice::new(&piece[..read])])
-            .map_err(LogError::io("write", to))?;
-        offset += read as u64;
     }
     copy.sync().map_err(LogError::io("sync", to))
 }

@@ -16,10 +16,11 @@ use std::time::{Duration, Instant};
 
 use crate::commit::Shared;
 use crate::deleted::Deleted;
-use crate::error::LogError;
+use crate::error::{FormatError, LogError, join_chain};
 use crate::event::LogEvent;
 use crate::id::{LogId, Sequence};
 use crate::recover::{recover, segment_names};
+use crate::scan::{Schemas, SegmentReader};
 use crate::seal::read_footer;
 use crate::segment::{SegmentFooter, SegmentName, SegmentState};
 use crate::shelf::{Kept, Loaded, RetainRules, SegmentKey, Shelf};
@@ -38,7 +39,9 @@ pub(crate) fn retain_loop(shared: &Shared, mut is_mending_due: bool) {
     let options = &shared.options;
     let rules = RetainRules { retain: options.retain, bytes_max: options.retain_bytes_max };
     let mut retainer = Retainer::new(shared.storage.clone(), options.dir.clone(), shared.log, rules);
-    retainer.find_kept();
+    for event in retainer.find_kept() {
+        shared.tell(&event);
+    }
     while let Some(sealed) = shared.next_sealed(PASS_PAUSE) {
         sealed.into_iter().for_each(|segment| retainer.add(segment));
         if let Err(error) = pass(shared, &mut retainer) {
@@ -77,7 +80,8 @@ fn is_room_tight(shared: &Shared) -> bool {
 /// Tries once more to mend what the start had no room for.
 fn mend(shared: &Shared, retainer: &mut Retainer) {
     if let Ok(report) = recover(&shared.storage, &shared.options.dir, shared.options.digest) {
-        report.logs.iter().for_each(|recovery| retainer.find_kept_of(recovery.log));
+        let found = report.logs.iter().flat_map(|recovery| retainer.find_kept_of(recovery.log));
+        found.collect::<Vec<_>>().iter().for_each(|event| shared.tell(event));
         shared.tell(&LogEvent::Mended(report));
     }
 }
@@ -123,29 +127,39 @@ impl Retainer {
         Self { storage, dir, live, rules, shelf, deleted, empty, unlinking: Unlinking::Works }
     }
 
-    /// Finds the sealed segments of dead runs; what cannot be read is kept.
-    pub(crate) fn find_kept(&mut self) {
-        for log in log_ids(&*self.storage, &self.dir).unwrap_or_default() {
-            if log != self.live {
-                self.find_kept_of(log);
-            }
-        }
+    /// Finds the sealed segments of dead runs. What cannot be read, or has no footer that holds, is kept and returned.
+    pub(crate) fn find_kept(&mut self) -> Vec<LogEvent> {
+        let mut logs = log_ids(&*self.storage, &self.dir).unwrap_or_default();
+        logs.retain(|log| *log != self.live);
+        logs.into_iter().flat_map(|log| self.find_kept_of(log)).collect()
     }
 
-    fn find_kept_of(&mut self, log: LogId) {
+    fn find_kept_of(&mut self, log: LogId) -> Vec<LogEvent> {
         let folder = self.dir.join(log.to_string());
-        let mut is_empty = true;
+        let (mut is_empty, mut unsound) = (true, Vec::new());
         for name in segment_names(&*self.storage, &folder).unwrap_or_default() {
-            if name.state == SegmentState::Sealed
-                && let Ok(Some(footer)) = read_footer(&*self.storage, &name.path(&folder))
-            {
-                self.add(SealedSegment::new(log, name.first, &footer));
-                is_empty = false;
+            if name.state != SegmentState::Sealed {
+                continue;
             }
+            let path = name.path(&folder);
+            let reason = match read_footer(&*self.storage, &path) {
+                Ok(Some(footer)) => {
+                    self.add(SealedSegment::new(log, name.first, &footer));
+                    is_empty = false;
+                    continue;
+                }
+                // A segment of a later version may end in another way.
+                Ok(None) if is_of_later_version(&*self.storage, &path) => continue,
+                Ok(None) => "it has no footer that holds".to_owned(),
+                Err(error) if error.is_not_found() => continue,
+                Err(error) => join_chain(&error),
+            };
+            unsound.push(LogEvent::Unsound { log, file: path, reason });
         }
         if is_empty {
             self.empty.insert(log);
         }
+        unsound
     }
 
     pub(crate) fn add(&mut self, sealed: SealedSegment) {
@@ -243,6 +257,11 @@ impl Retainer {
         self.storage.remove_folder(&folder).map_err(LogError::io("delete", &folder))?;
         Ok(Removal::Done)
     }
+}
+
+fn is_of_later_version(storage: &dyn Storage, path: &Path) -> bool {
+    let opened = SegmentReader::open(storage, path, Schemas::new());
+    matches!(opened, Err(LogError::Damaged { source: FormatError::Version { .. }, .. }))
 }
 
 /// What became of the folder of a log.

@@ -11,7 +11,7 @@ use crate::error::{FormatError, LogError};
 use crate::id::Sequence;
 use crate::record::{RecordKind, split_record};
 use crate::schema::{Schema, SchemaId};
-use crate::segment::{SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader, StreamCount};
+use crate::segment::{SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader, SegmentName, StreamCount};
 use crate::storage::{Storage, StorageFile};
 pub(crate) use reader::{Found, Schemas, SegmentReader, StepError, used_bytes};
 use reader::{WINDOW_BYTES, read_header};
@@ -61,7 +61,7 @@ pub struct SegmentScan {
 impl SegmentScan {
     /// Intact records.
     pub fn records(&self) -> u64 {
-        self.header.as_ref().map_or(0, |header| self.last.after(1).0 - header.first.0)
+        self.header.as_ref().map_or(0, |header| header.first.count_to(self.last))
     }
 }
 
@@ -143,6 +143,11 @@ fn walk(
     scan.counts = counts.into_values().collect();
     scan.schemas = reader.schemas.iter().map(|(id, schema)| (*id, schema.clone())).collect();
     scan.schemas.sort_by_key(|(id, _)| *id);
+    // The reader compares all other fields of the footer.
+    if scan.footer.take_if(|footer| footer.counts != scan.counts).is_some() {
+        let error = FormatError::OtherCounts;
+        scan.failure = Some(Failure { offset: scan.end, first: reader.next, error });
+    }
     if scan.failure.is_some() {
         look_behind(reader, scan.end, scan)?;
     }
@@ -186,7 +191,8 @@ fn look_behind_damaged_header(
     }
     // A header of any nonce is no batch to be read, but a reason not to call the file empty.
     if let Some(nonce) = any_nonce(&**file, path)? {
-        let header = SegmentHeader::stand_in(nonce, Sequence::FIRST);
+        let first = SegmentName::of(path).map_or(Sequence::FIRST, |name| name.first);
+        let header = SegmentHeader::stand_in(nonce, first);
         let mut reader = SegmentReader::at_start(path, file.clone(), header, 0, Schemas::new());
         look_behind(&mut reader, 0, scan)?;
     }
@@ -198,13 +204,17 @@ fn any_nonce(file: &dyn StorageFile, path: &Path) -> Result<Option<u64>, LogErro
     let mut window = vec![0; WINDOW_BYTES];
     let mut at = 0;
     loop {
+        let data = file.next_data(at).map_err(LogError::io("look for data in", path))?;
+        let Some(data) = data else { return Ok(None) };
+        at = at.max(data / 8 * 8);
         let read = file.read_at(at, &mut window).map_err(LogError::io("read", path))?;
         if read < BATCH_HEADER_BYTES {
             return Ok(None);
         }
         for place in (0..=read - BATCH_HEADER_BYTES).step_by(8) {
             let nonce = u64_at(&window, place);
-            if let Some(bytes) = window[place..].first_chunk()
+            if nonce != 0
+                && let Some(bytes) = window[place..].first_chunk()
                 && BatchHeader::decode(bytes, nonce).is_ok()
             {
                 return Ok(Some(nonce));

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::digest::scan_digested;
 use crate::error::{FormatError, LogError};
 use crate::scan::SegmentScan;
-use crate::segment::{Digest, DigestAlgorithm, SegmentFooter, SegmentState};
+use crate::segment::{Digest, DigestAlgorithm, SegmentFooter, SegmentName, SegmentState};
 use crate::segment_writer::ClosedSegment;
 use crate::storage::{Storage, StorageFile};
 
@@ -79,7 +79,7 @@ fn write_footer(
     Ok(footer)
 }
 
-/// Reads the footer of a segment by its last eight bytes. None: there is no whole one.
+/// Reads the footer of a segment by its last eight bytes. None: there is no whole one, or one whose numbers cannot be.
 ///
 /// The batches before it are not looked at.
 ///
@@ -90,8 +90,9 @@ pub fn read_footer(storage: &dyn Storage, path: &Path) -> Result<Option<SegmentF
     footer_at_end(&*file, path)
 }
 
-/// Reads the footer at the end of a file. None: there is no whole one.
+/// Reads the footer at the end of a file. None: there is no whole one, or one whose numbers cannot be.
 pub(crate) fn footer_at_end(file: &dyn StorageFile, path: &Path) -> Result<Option<SegmentFooter>, LogError> {
+    let first = SegmentName::of(path).map(|name| name.first);
     let size = file.size().map_err(LogError::io("read the size of", path))?;
     let mut tail = [0; 8];
     if size < tail.len() as u64 || file.read_at(size - 8, &mut tail).map_err(LogError::io("read", path))? < 8
@@ -102,7 +103,10 @@ pub(crate) fn footer_at_end(file: &dyn StorageFile, path: &Path) -> Result<Optio
     else {
         return Ok(None);
     };
+    let content_bytes = size - footer_bytes as u64;
     let mut bytes = vec![0; footer_bytes];
-    file.read_at(size - footer_bytes as u64, &mut bytes).map_err(LogError::io("read", path))?;
-    Ok(SegmentFooter::decode(&bytes).ok())
+    file.read_at(content_bytes, &mut bytes).map_err(LogError::io("read", path))?;
+    Ok(SegmentFooter::decode(&bytes)
+        .ok()
+        .filter(|footer| footer.check_possible(first, content_bytes).is_ok()))
 }

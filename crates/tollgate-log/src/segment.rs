@@ -3,9 +3,10 @@
 mod digest;
 mod name;
 
-use crate::batch::{u32_at, u64_at};
+use crate::batch::{BATCH_HEADER_BYTES, u32_at, u64_at};
 use crate::error::FormatError;
 use crate::id::{LogId, Sequence};
+use crate::record::FRAME_BYTES;
 use crate::schema::SchemaId;
 pub(crate) use digest::Digester;
 pub use digest::{Digest, DigestAlgorithm};
@@ -85,7 +86,25 @@ impl SegmentHeader {
         if version == 0 {
             return Err(FormatError::Value { what: "format version", found: 0, allowed: "1 and above" });
         }
-        Ok((Self::as_it_stands(bytes), found))
+        let header = Self::as_it_stands(bytes);
+        header.check_bounds()?;
+        Ok((header, found))
+    }
+
+    fn check_bounds(&self) -> Result<(), FormatError> {
+        if !is_nonce(self.nonce) {
+            let allowed = "neither zeros nor the first bytes of a footer";
+            return Err(FormatError::Value { what: "nonce", found: self.nonce, allowed });
+        }
+        if !self.first.is_possible() {
+            let found = self.first.0;
+            return Err(FormatError::Value {
+                what: "first sequence number",
+                found,
+                allowed: "1 to 2^56 - 1",
+            });
+        }
+        Ok(())
     }
 
     /// Reads the fields without asking whether they hold.
@@ -114,6 +133,11 @@ impl SegmentHeader {
         let log = LogId::from_bytes([0; 16]);
         Self { log, log_before: None, nonce, first, chain: 0, node: String::new() }
     }
+}
+
+/// Whether a segment can have this nonce: a batch that begins with it is taken neither for a runway nor for a footer.
+pub(crate) fn is_nonce(nonce: u64) -> bool {
+    nonce != 0 && nonce.to_le_bytes() != *FOOTER_MAGIC
 }
 
 fn id_at(bytes: &[u8], at: usize) -> LogId {
@@ -165,7 +189,47 @@ impl SegmentFooter {
     /// Bytes of the whole file that it ends.
     pub fn file_bytes(&self) -> u64 {
         let footer_bytes = FOOTER_FIXED_BYTES + COUNT_BYTES * self.counts.len() + FOOTER_TAIL_BYTES;
-        self.content_bytes + footer_bytes as u64
+        self.content_bytes.saturating_add(footer_bytes as u64)
+    }
+
+    /// Checks the numbers against each other, and against what the name and the size of the file allow.
+    ///
+    /// The batches are not read. A footer whose numbers cannot be is none, whatever its checksum says.
+    ///
+    /// # Errors
+    /// The first number that cannot be.
+    pub(crate) fn check_possible(
+        &self,
+        first: Option<Sequence>,
+        content_bytes: u64,
+    ) -> Result<(), FormatError> {
+        let impossible = |what, found, allowed| Err(FormatError::Value { what, found, allowed });
+        let batches_bytes = content_bytes.saturating_sub(SEGMENT_HEADER_BYTES as u64);
+        if self.content_bytes != content_bytes {
+            return impossible("footer content bytes", self.content_bytes, "the place of the footer");
+        }
+        if self.batches > batches_bytes / BATCH_HEADER_BYTES as u64 {
+            return impossible("footer batch count", self.batches, "one for each 64 bytes at most");
+        }
+        if self.records > batches_bytes / FRAME_BYTES as u64 {
+            return impossible("footer record count", self.records, "one for each 8 bytes at most");
+        }
+        let counted = self
+            .counts
+            .iter()
+            .try_fold(0_u64, |sum, count| sum.checked_add(count.rows)?.checked_add(count.rejects));
+        if counted != Some(self.records) {
+            return impossible("footer record count", self.records, "the sum of its schemas");
+        }
+        let is_last = first.is_none_or(|first| self.last == first.before().after(self.records));
+        if self.last > Sequence::MAX || !is_last {
+            return impossible(
+                "footer last sequence number",
+                self.last.0,
+                "the last of the records that it counts",
+            );
+        }
+        Ok(())
     }
 
     /// Writes the footer.

@@ -12,7 +12,7 @@ use crate::error::LogError;
 use crate::id::{LogId, Sequence};
 use crate::record::encode_schema;
 use crate::schema::{Schema, SchemaId};
-use crate::segment::{FOOTER_MAGIC, SegmentHeader, SegmentName, SegmentState};
+use crate::segment::{SegmentHeader, SegmentName, SegmentState, is_nonce};
 use crate::storage::{Storage, StorageFile, StorageLock, make_folder};
 
 /// A batch of schemas that reached this takes no more of them.
@@ -356,7 +356,7 @@ fn random_nonce(path: &Path) -> Result<u64, LogError> {
         let nonce = getrandom::u64()
             .map_err(std::io::Error::other)
             .map_err(LogError::io("draw a nonce for", path))?;
-        if nonce != 0 && nonce.to_le_bytes() != *FOOTER_MAGIC {
+        if is_nonce(nonce) {
             return Ok(nonce);
         }
     }

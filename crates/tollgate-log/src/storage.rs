@@ -1,11 +1,15 @@
 //! The file system as the log needs it: a small trait, so that tests can crash it after any call, and the real one.
 
 use std::any::Any;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, FileType, OpenOptions, TryLockError};
 use std::io::{self, IoSlice};
-use std::os::unix::fs::FileExt;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
+
+use rustix::fs::{OFlags, SeekFrom};
+use rustix::io::Errno;
 
 use crate::descriptors::{Refill, keep, opened};
 use crate::error::LogError;
@@ -23,9 +27,9 @@ pub trait Storage: Send + Sync {
     fn list(&self, folder: &Path) -> io::Result<Vec<String>>;
     /// Makes a new, empty file; fails if there is one.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
-    /// Opens a file to read, write, cut and sync it.
+    /// Opens a file to read, write, cut and sync it. A link, a folder, a FIFO or a device is refused, and nothing waits for it.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
-    /// Opens a file to read it.
+    /// Opens a file to read it; refuses what [`Self::open`] does.
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
     /// Renames a file within its folder.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -70,6 +74,16 @@ pub trait StorageFile: Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// Forgets the pages in memory, so that the next read asks the disk.
     fn drop_cache(&self) -> io::Result<()>;
+
+    /// The first byte from an offset on that is stored; none if only a hole of the file is left. Holes read as zeros.
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        Ok(Some(offset))
+    }
+
+    /// The parts of the file between two offsets that are stored, in order.
+    fn data_extents(&self, from: u64, end: u64) -> io::Result<Vec<Range<u64>>> {
+        Ok((from < end).then_some(from..end).into_iter().collect())
+    }
 }
 
 /// The file system of the operating system.
@@ -125,7 +139,7 @@ impl Storage for DiskStorage {
         keep();
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        let file = opened(|| options.open(path))?;
+        let file = open_regular(path, &mut options)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Box::new(file))),
             Err(TryLockError::WouldBlock) => Ok(None),
@@ -182,6 +196,41 @@ fn sync_name(storage: &dyn Storage, folder: &Path) -> Result<(), LogError> {
     storage.sync_folder(above).map_err(LogError::io("sync", above))
 }
 
+/// Opens a regular file and nothing else.
+///
+/// Anybody who can write to the folder can put a FIFO or a device there under the name of a segment. The name is looked at
+/// before it is opened, because the opening of a device can do something. It is opened without following a link and
+/// without waiting, and looked at again, because it may have changed in between.
+fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    match fs::symlink_metadata(path) {
+        Ok(found) => check_regular(found.file_type())?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
+    let file = opened(|| options.open(path))?;
+    check_regular(file.metadata()?.file_type())?;
+    Ok(file)
+}
+
+fn check_regular(found: FileType) -> io::Result<()> {
+    if found.is_file() {
+        return Ok(());
+    }
+    let what = if found.is_symlink() {
+        "a symbolic link"
+    } else if found.is_dir() {
+        "a folder"
+    } else if found.is_fifo() {
+        "a FIFO"
+    } else if found.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, and not a regular file")))
+}
+
 struct DiskFile {
     file: File,
     /// Behind the file, which is closed first.
@@ -189,8 +238,8 @@ struct DiskFile {
 }
 
 impl DiskFile {
-    fn opened(path: &Path, options: &OpenOptions) -> io::Result<Arc<dyn StorageFile>> {
-        let file = opened(|| options.open(path))?;
+    fn opened(path: &Path, options: &mut OpenOptions) -> io::Result<Arc<dyn StorageFile>> {
+        let file = open_regular(path, options)?;
         Ok(Arc::new(Self { file, _refill: Refill }))
     }
 }
@@ -238,6 +287,40 @@ impl StorageFile for DiskFile {
 
     fn drop_cache(&self) -> io::Result<()> {
         rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed).map_err(io::Error::from)
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        seek(&self.file, SeekFrom::Data(offset))
+    }
+
+    fn data_extents(&self, from: u64, end: u64) -> io::Result<Vec<Range<u64>>> {
+        let mut extents = Vec::new();
+        let mut at = from;
+        while at < end
+            && let Some(start) = self.next_data(at)?.filter(|start| *start < end)
+        {
+            if extents.len() == EXTENTS_MAX {
+                extents.push(start..end);
+                break;
+            }
+            // The end of a file counts as a hole.
+            at = seek(&self.file, SeekFrom::Hole(start))?.unwrap_or(end).max(start + 1);
+            extents.push(start..at.min(end));
+        }
+        Ok(extents)
+    }
+}
+
+/// More parts of a sparse file than this are taken for one.
+const EXTENTS_MAX: usize = 4_096;
+
+/// Seeks data or a hole (lseek(2)); none behind the last. Reads and writes name their offsets, so the position of the
+/// descriptor means nothing.
+fn seek(file: &File, to: SeekFrom) -> io::Result<Option<u64>> {
+    match rustix::fs::seek(file, to) {
+        Ok(found) => Ok(Some(found)),
+        Err(Errno::NXIO) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use tollgate_load::{AuditRow, audit};
-use tollgate_log::DiskStorage;
+use tollgate_load::{Audit, AuditRow, audit};
+use tollgate_log::{DiskStorage, LogError, LogId, join_chain};
 
 use crate::config::Config;
 use crate::print::{printable, table, to_stdout, write_table};
@@ -23,13 +23,15 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
                 let space = if index > 0 { "\n" } else { "" };
                 writeln!(out, "{space}sink {}", sink.name())?;
             }
-            let rows = match config.log.dir.is_dir() {
+            let account = match config.log.dir.is_dir() {
                 true => audit(&DiskStorage, &config.log.dir, &sink.options)
                     .with_context(|| format!("no account of sink {}", sink.name())),
-                false => Ok(Vec::new()),
+                false => Ok(Audit::default()),
             };
-            match rows {
-                Ok(rows) => is_exact &= write_lines(&rows.iter().map(Line::of).collect::<Vec<_>>(), out)?,
+            match account {
+                Ok(Audit { rows, failed }) => {
+                    is_exact &= write_lines(&rows.iter().map(Line::of).collect::<Vec<_>>(), &failed, out)?;
+                }
                 // The others have their accounts all the same.
                 Err(error) if config.sinks.len() > 1 => {
                     writeln!(out, "{error:#}")?;
@@ -70,12 +72,13 @@ impl Line {
     }
 
     fn add(&mut self, other: &Self) {
-        self.ingested += other.ingested;
-        self.pending += other.pending;
-        self.loaded += other.loaded;
-        self.rejected += other.rejected;
-        self.duplicate += other.duplicate;
-        self.missing += other.missing;
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut self.ingested, other.ingested);
+        add(&mut self.pending, other.pending);
+        add(&mut self.loaded, other.loaded);
+        add(&mut self.rejected, other.rejected);
+        add(&mut self.duplicate, other.duplicate);
+        add(&mut self.missing, other.missing);
     }
 
     fn cells(&self) -> [String; 8] {
@@ -86,7 +89,8 @@ impl Line {
 
     /// What is wrong with a sum; none if every record is accounted for.
     fn problem(&self) -> Option<String> {
-        let accounted = self.pending + self.loaded + self.rejected + self.duplicate + self.missing;
+        let parts = [self.pending, self.loaded, self.rejected, self.duplicate, self.missing];
+        let accounted = parts.into_iter().fold(0, u64::saturating_add);
         let stream = printable(&self.stream);
         if self.missing > 0 {
             return Some(format!("missing: {} of {} records of {stream}", self.missing, self.ingested));
@@ -96,9 +100,10 @@ impl Line {
     }
 }
 
-/// Writes the lines, a sum for each stream and the verdict; returns whether all is accounted for.
-fn write_lines(lines: &[Line], out: &mut dyn Write) -> std::io::Result<bool> {
-    if lines.is_empty() {
+/// Writes the lines, a sum for each stream, the logs that cannot be counted, and the verdict; returns whether all is
+/// accounted for.
+fn write_lines(lines: &[Line], failed: &[(LogId, LogError)], out: &mut dyn Write) -> std::io::Result<bool> {
+    if lines.is_empty() && failed.is_empty() {
         writeln!(out, "exact: nothing is recorded for it yet")?;
         return Ok(true);
     }
@@ -113,7 +118,9 @@ fn write_lines(lines: &[Line], out: &mut dyn Write) -> std::io::Result<bool> {
         table.add_row(sum.cells());
     }
     write_table(out, &mut table)?;
-    let problems: Vec<_> = sums.values().filter_map(Line::problem).collect();
+    let mut problems: Vec<_> = sums.values().filter_map(Line::problem).collect();
+    problems
+        .extend(failed.iter().map(|(log, error)| format!("not counted: log {log}: {}", join_chain(error))));
     if problems.is_empty() {
         writeln!(out, "exact: every record is pending, loaded, rejected or a duplicate")?;
     }
@@ -144,7 +151,7 @@ mod tests {
 
     fn check(lines: &[Line], expected: (bool, &str)) {
         let mut out = Vec::new();
-        let is_exact = write_lines(lines, &mut out).unwrap();
+        let is_exact = write_lines(lines, &[], &mut out).unwrap();
         assert_eq!((is_exact, String::from_utf8(out).unwrap().as_str()), expected);
     }
 

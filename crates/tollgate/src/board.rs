@@ -91,6 +91,7 @@ pub(crate) fn report(sink: &str, status: &LoadStatus) -> Value {
         "commits": status.commits,
         "bytes": status.bytes,
         "backoff_seconds": status.backoff.as_secs_f64(),
+        "stalled_seconds": status.stalled.as_secs_f64(),
         "restarts": status.restarts,
         "last_error": status.last_error.as_deref().map(shortened),
         "stopped_logs": stopped_logs,

@@ -107,12 +107,21 @@ fn listen_for_signals() -> anyhow::Result<Receiver<i32>> {
     Ok(receiver)
 }
 
+/// How long logs that cannot be read are tried again when nothing else is left to load.
+const FAILING_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Whether a loader has nothing left but logs that it tried for long enough.
+fn is_left_with_failing(status: &LoadStatus) -> bool {
+    status.only_failing_since.is_some_and(|since| since.elapsed() >= FAILING_PATIENCE)
+}
+
 /// Waits until every loader is caught up at one and the same look, or cannot go on. Who is to be done some time does not wait for
 /// somebody who acts.
 fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> ExitCode {
     let progress = show_progress(&loaders);
     let is_over = |state| matches!(state, LoadState::CaughtUp | LoadState::Stopped | LoadState::Ended);
-    let is_waiting = |status: LoadStatus| !status.is_unusable && !is_over(status.state);
+    let is_waiting =
+        |status: LoadStatus| !status.is_unusable && !is_over(status.state) && !is_left_with_failing(&status);
     while loaders.iter().any(|loader| is_waiting(loader.status())) {
         match signals.recv_timeout(LOOK_PAUSE) {
             Err(RecvTimeoutError::Timeout) => {}
@@ -186,11 +195,15 @@ fn tell_end(sink: &str, status: &LoadStatus) -> bool {
     for (log, reason) in &status.stopped_logs {
         note(&format!("sink {sink}: log {log} is stopped: {reason}"));
     }
+    let is_failing = is_left_with_failing(status);
+    for (log, reason) in status.failing_logs.iter().filter(|_| is_failing) {
+        note(&format!("sink {sink}: log {log} cannot be read: {reason}"));
+    }
     let is_stopped = status.is_unusable || status.state == LoadState::Stopped;
     if is_stopped {
         note(&format!("sink {sink} is stopped: {}", status.last_error.as_deref().unwrap_or_default()));
     }
-    !is_stopped && status.stopped_logs.is_empty()
+    !is_stopped && !is_failing && status.stopped_logs.is_empty()
 }
 
 /// Says which logs have segments that nobody may read yet.

@@ -278,6 +278,10 @@ fn report_event(event: &LogEvent, observer: &Observer) {
             report_queue(*state, [*age, *age_max], [*queued_bytes, *queue_bytes_max]);
         }
         LogEvent::Mended(report) => report_recovery(report, observer),
+        LogEvent::Unsound { log, file, reason } => {
+            observer.note_damaged(file);
+            tracing::error!(%log, file = %file.display(), reason, "damaged segment: what is intact in it is loaded");
+        }
         LogEvent::Deleted { log, segment, bytes, reason } => {
             tracing::debug!(%log, %segment, bytes, due = reason.name(), "segment deleted");
         }
@@ -329,8 +333,8 @@ fn report_recovery(report: &RecoveryReport, observer: &Observer) {
             let (segments, torn_bytes) = (recovered.sealed, recovered.torn_bytes);
             tracing::info!(%log, segments, torn_bytes, "sealed what an earlier run left");
         }
-        observer.note_damaged(recovered.set_aside.len());
         for (file, reason) in &recovered.set_aside {
+            observer.note_damaged(file);
             tracing::error!(%log, file = %file.display(), reason, "damaged segment set aside: its intact records are loaded");
         }
         for file in &recovered.unknown {
@@ -340,6 +344,7 @@ fn report_recovery(report: &RecoveryReport, observer: &Observer) {
     for (log, error) in &report.failed {
         tracing::error!(%log, error = join_chain(error), "log cannot be mended, and is left alone");
     }
+    observer.note_unmended(report.failed.iter().map(|(log, error)| (*log, join_chain(error))).collect());
 }
 
 /// Waits for the reason to stop, and reloads meanwhile.

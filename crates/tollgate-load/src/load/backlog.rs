@@ -60,10 +60,11 @@ impl Backlog {
                 let file = storage.open_read(path).and_then(|file| file.size());
                 self.segments += 1;
                 if last.min(limit) < Sequence(u64::MAX) {
-                    self.records += last.min(limit).0 - position.max(name.first.before()).0;
+                    let next = position.after(1).max(name.first);
+                    self.records = self.records.saturating_add(next.count_to(last.min(limit)));
                 }
                 // One that was sealed or deleted meanwhile is counted next time.
-                self.bytes += file.unwrap_or_default();
+                self.bytes = self.bytes.saturating_add(file.unwrap_or_default());
             }
         }
         Ok(self.segments > before)

@@ -38,14 +38,14 @@ pub(super) struct Chunk {
 
 /// Brings batches and gaps into a transaction until the chunk is full or nothing more may be read.
 ///
-/// Nothing is copied: a batch goes from the cursor's window into the database. The transaction begins with the first.
+/// Each batch and each gap is progress, which `on_progress` hears of. Nothing is copied: a batch goes from the cursor's window into the database. The transaction begins with the first.
 pub(super) fn fill(
     cursor: &mut Cursor,
     sink: &mut dyn Sink,
     taken: &Taken,
-    expected: Option<Position>,
-    limit: Option<Sequence>,
+    (expected, limit): (Option<Position>, Option<Sequence>),
     tuning: &LoadTuning,
+    on_progress: &dyn Fn(),
 ) -> Result<Chunk, ChunkError> {
     let log = cursor.log();
     let mut chunk = Chunk::default();
@@ -55,6 +55,7 @@ pub(super) fn fill(
             Err(LogError::DamagedEnd { .. }) if chunk.end.is_some() => break,
             step => step?,
         };
+        on_progress();
         match step {
             CursorStep::CaughtUp => break,
             CursorStep::Batch(mut batch) => {
@@ -63,7 +64,7 @@ pub(super) fn fill(
                 }
                 leave_out(&mut batch, taken, sink);
                 sink.write(&batch)?;
-                chunk.rows += batch.end().last.after(1).0 - batch.first().0;
+                chunk.rows += batch.first().count_to(batch.end().last);
                 chunk.bytes += batch.bytes() as u64;
                 chunk.stamp_us = Some(batch.stamp_us());
                 chunk.end = Some(batch.end());

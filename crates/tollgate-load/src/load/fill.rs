@@ -45,7 +45,7 @@ pub(super) fn fill(
                 }
                 leave_out(&mut batch, taken, sink);
                 sink.write(&batch)?;
-                rows += batch.end().last.after(1).0 - batch.first().0;
+                rows += batch.first().count_to(batch.end().last);
                 next = batch.end().last.after(1);
             }
         }

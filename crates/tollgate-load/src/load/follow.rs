@@ -191,12 +191,15 @@ impl Following {
     }
 }
 
-/// Whether time may mend what is wrong with a log: disks come back, damage and later versions do not. What is behind a
-/// damaged end is told by the next batch.
+/// Whether somebody has to act before a log can be read. Disks come back; damage, later versions and files that are no
+/// regular ones stay. The next batch tells what is behind a damaged end.
 pub(super) fn is_lasting(error: &LogError) -> bool {
     match error {
         LogError::Damaged { .. } => true,
         LogError::DamagedEnd { .. } => false,
-        LogError::Io { source, .. } => source.kind() == ErrorKind::InvalidInput,
+        LogError::Io { source, .. } => matches!(
+            source.kind(),
+            ErrorKind::InvalidInput | ErrorKind::NotADirectory | ErrorKind::IsADirectory
+        ),
     }
 }

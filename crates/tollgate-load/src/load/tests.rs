@@ -22,6 +22,7 @@ mod after_load;
 mod awaited;
 mod damage;
 mod ending;
+mod isolation;
 mod keys;
 mod kills;
 mod lag;
@@ -140,7 +141,7 @@ impl Site {
     }
 
     fn audit(&self) -> Vec<AuditRow> {
-        let rows = audit(&DiskStorage, &self.dir(), &self.sink()).unwrap();
+        let rows = audit(&DiskStorage, &self.dir(), &self.sink()).unwrap().rows;
         for row in &rows {
             let told = row.loaded + row.rejected + row.duplicates;
             assert_eq!(row.ingested, row.pending + told + row.missing, "{row:?}");

@@ -8,6 +8,7 @@
 //! | the file of the database was removed or replaced | as the sink for now; what was loaded is known by the new one alone |
 //! | the sink, for now | all wait, 100 ms doubling to 30 s; the sink is opened anew |
 //! | the sink, for good (a changed type) | all wait 30 s, the state says stopped |
+//! | the sink, for good or three times in a row, by what a log of an earlier run holds | that log waits 30 s; the others go on |
 //! | a panic | as the sink for now |
 //!
 //! Replies may wait for the sink. Then the live log is loaded first, as soon as it is synced, and while one commit runs the
@@ -28,7 +29,7 @@ use tollgate_log::{Breaker, LogError, LogId, Position, Storage, Watermark, join_
 use super::backlog::Pending;
 use super::chunk::ChunkError;
 use super::deleted::deleted_ends;
-use super::follow::{Following, end_of_log};
+use super::follow::{Following, end_of_log, is_lasting};
 use super::share::Share;
 use super::{Backlog, LoadOptions, LoadState, OpenSink, Order, Shared};
 use crate::error::SinkError;
@@ -37,6 +38,9 @@ use crate::sink::{LoadFrom, Sink, SinkOptions};
 
 /// How soon an order is heard while the watermark is waited for.
 const ORDER_LATENCY: Duration = Duration::from_millis(50);
+
+/// When the sink failed so often in a row while it took one log, the log is the reason.
+const FAILURES_OF_LOG: u32 = 3;
 
 /// A lock is asked for again after this at the latest: whoever holds it is at work, as a rule.
 const LOCKED_PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -110,6 +114,8 @@ pub(super) struct Worker {
     all_looked_at: Option<Instant>,
     /// Replies have waited for the sink.
     was_awaited: bool,
+    /// How often in a row the sink failed while it took a log.
+    failures: BTreeMap<LogId, u32>,
 }
 
 impl Worker {
@@ -139,6 +145,7 @@ impl Worker {
             told_behind_at: None,
             all_looked_at: None,
             was_awaited: false,
+            failures: BTreeMap::new(),
         }
     }
 
@@ -177,6 +184,7 @@ impl Worker {
     fn caught_up(&mut self, look: Look) {
         self.caught_up_at = Instant::now();
         if look == Look::All {
+            self.shared.update(|status| status.failing_logs.clear());
             self.all_looked_at = Some(self.caught_up_at);
         }
         self.pending.paused();
@@ -198,7 +206,9 @@ impl Worker {
             self.take_change();
             self.look_at_live();
             let look = self.look_due(order);
+            self.shared.note_progress();
             let result = self.pass(look);
+            self.note_failing(matches!(result, Ok(Pass::Waiting)));
             match (result, order) {
                 (Ok(Pass::Aborted), _) | (Ok(Pass::Done), Order::Finish | Order::Abort) => {
                     return Ended::Over;
@@ -221,6 +231,14 @@ impl Worker {
                 (Err(error), _) => self.sink_failed(&error),
             }
         }
+    }
+
+    /// Notes since when logs that cannot be read are all that is left.
+    fn note_failing(&self, is_left: bool) {
+        self.shared.update(|status| {
+            status.only_failing_since =
+                if is_left { status.only_failing_since.or_else(|| Some(Instant::now())) } else { None };
+        });
     }
 
     /// New logs and segments are looked for in every `poll`, and in between while something is not loaded.
@@ -364,15 +382,27 @@ impl Worker {
     }
 
     fn pass_over(&mut self, logs: Vec<LogId>, look: Look) -> Result<Pass, SinkError> {
+        let mut refused = None;
         for log in logs {
             let mut following = self.logs.remove(&log);
             let is_new = following.is_none();
-            let result = self.follow_log(log, following.get_or_insert_default(), is_new, look);
+            let mut result = self.follow_log(log, following.get_or_insert_default(), is_new, look);
+            if let (Err(error), Some(following)) = (&result, &mut following)
+                && self.is_fault_of_log(log, error)
+            {
+                self.log_refused(log, following, error);
+                refused = result.err().or(refused);
+                result = Ok(Pass::Done);
+            }
             self.logs.extend(following.map(|following| (log, following)));
             match result? {
                 over @ (Pass::Aborted | Pass::Anew) => return Ok(over),
                 Pass::Done | Pass::Left | Pass::Waiting => {}
             }
+        }
+        // Beside a server the other logs go on to be loaded meanwhile. Without one they have been.
+        if let (Some(error), None) = (refused, self.watermark) {
+            return Err(error);
         }
         Ok(if self.logs.values().any(Following::is_failing) {
             Pass::Waiting
@@ -381,6 +411,23 @@ impl Worker {
         } else {
             Pass::Done
         })
+    }
+
+    /// Whether the sink fails for what this one log holds: a stream that its tables do not take, rows that they refuse.
+    ///
+    /// Time does not mend it, or did not. The log that is written now has nobody to wait for: its error is that of the sink.
+    fn is_fault_of_log(&mut self, log: LogId, error: &SinkError) -> bool {
+        if self.is_live(log) {
+            return false;
+        }
+        match error {
+            SinkError::Database { .. } | SinkError::RolledBack { .. } => {
+                let failures = self.failures.entry(log).or_default();
+                *failures += 1;
+                *failures >= FAILURES_OF_LOG
+            }
+            error => !error.is_retriable(),
+        }
     }
 
     /// Nothing can be said of the logs for now.
@@ -426,8 +473,14 @@ impl Worker {
     fn ends_of(&self, logs: &[LogId]) -> Result<BTreeMap<LogId, Position>, LogError> {
         let mut ends = BTreeMap::new();
         for log in logs {
-            let reach = self.reach_of(*log)?;
-            ends.extend(end_of_log(&self.storage, &self.options.dir, *log, reach)?.map(|end| (*log, end)));
+            let reach = self.reach_of(*log);
+            let end = reach.and_then(|reach| end_of_log(&self.storage, &self.options.dir, *log, reach));
+            match end {
+                Ok(end) => ends.extend(end.map(|end| (*log, end))),
+                // The pass over the logs reports it. The others have their ends.
+                Err(error) if is_lasting(&error) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(ends)
     }

@@ -271,7 +271,7 @@ impl Sink for PostgresSink {
         );
         let noted = self.at("note a gap");
         let Some(chunk) = &mut self.chunk else { return Ok(()) };
-        chunk.missing += gap.last.after(1).0 - gap.first.0;
+        chunk.missing = chunk.missing.saturating_add(gap.first.count_to(gap.last));
         let (first, last) = (gap.first.0.cast_signed(), gap.last.0.cast_signed());
         let reason = gap.reason.replace('\0', "\u{fffd}");
         self.session

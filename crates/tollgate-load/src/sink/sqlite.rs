@@ -301,7 +301,7 @@ impl Sink for SqliteSink {
     fn gap(&mut self, gap: &Gap) -> Result<(), SinkError> {
         let Some(chunk) = &mut self.chunk else { return Ok(()) };
         chunk.saw(gap.first);
-        chunk.missing += gap.last.after(1).0 - gap.first.0;
+        chunk.missing = chunk.missing.saturating_add(gap.first.count_to(gap.last));
         let (first, last) = (gap.first.0.cast_signed(), gap.last.0.cast_signed());
         self.connection
             .execute(

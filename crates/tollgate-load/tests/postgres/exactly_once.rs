@@ -177,7 +177,7 @@ fn what_was_deleted_before_the_database_was_put_back_is_a_named_gap() {
     assert_eq!((status.rows, status.missing), (500 - lost, lost));
     let gap = site.sql("SELECT first, last, reason FROM tollgate.gaps");
     assert!(gap.starts_with(&format!("101|{}|", 100 + lost)), "{gap}");
-    let rows = audit(&DiskStorage, &site.dir(), &site.options).unwrap();
+    let rows = audit(&DiskStorage, &site.dir(), &site.options).unwrap().rows;
     assert_eq!(rows.iter().map(|row| row.missing).sum::<u64>(), lost);
 }
 
@@ -202,7 +202,7 @@ fn a_database_restored_to_before_logs_that_are_wholly_deleted_names_them_as_gaps
     assert_eq!(site.load().missing, 50);
     let gap = site.sql(&format!("SELECT first, last, reason FROM tollgate.gaps WHERE log = '{deleted}'"));
     assert_eq!(gap, "1|50|deleted before the database was put back");
-    let rows = audit(&DiskStorage, &site.dir(), &site.options).unwrap();
+    let rows = audit(&DiskStorage, &site.dir(), &site.options).unwrap().rows;
     assert_eq!(rows.iter().map(|row| row.missing).sum::<u64>(), 50);
     site.assert_visits(0..10);
 }

@@ -140,7 +140,7 @@ impl<'a> Site<'a> {
 
     /// The account of a sink, which has to add up.
     pub(crate) fn audit_of(&self, sink: &SinkOptions) -> Vec<AuditRow> {
-        let rows = audit(&DiskStorage, &self.dir(), sink).unwrap();
+        let rows = audit(&DiskStorage, &self.dir(), sink).unwrap().rows;
         for row in &rows {
             let told = row.pending + row.loaded + row.rejected + row.duplicates + row.missing;
             assert_eq!(row.ingested, told, "{row:?}");

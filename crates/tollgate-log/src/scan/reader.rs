@@ -7,16 +7,19 @@ use std::sync::Arc;
 use crate::batch::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, u64_at};
 use crate::error::{FormatError, LogError};
 use crate::id::Sequence;
-use crate::record::{RecordKind, split_record};
+use crate::record::{FRAME_BYTES, RecordKind, split_record};
 use crate::schema::{Schema, SchemaId};
 use crate::seal::footer_at_end;
 use crate::segment::{
     FOOTER_HEAD_BYTES, FOOTER_MAGIC, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader, SegmentName,
+    is_nonce,
 };
 use crate::storage::{Storage, StorageFile};
 
 /// Read ahead by this much: batches are small, reads are not.
 pub(super) const WINDOW_BYTES: usize = 256 << 10;
+/// Batches begin at multiples of this.
+const BATCH_ALIGNMENT: u64 = 8;
 
 /// The schemas that a log has shown so far.
 pub(crate) type Schemas = HashMap<SchemaId, Arc<Schema>>;
@@ -67,6 +70,8 @@ pub(crate) struct SegmentReader {
     pub(crate) is_header_whole: bool,
     /// The last damage that was met.
     pub(crate) damage: Option<FormatError>,
+    /// Where the last jump over damage went: the next one goes beyond, so that jumps come to an end.
+    jumped_to: Option<u64>,
     /// Whether the schemas of other segments were added.
     pub(crate) has_foreign_schemas: bool,
     /// Of it, `window_bytes` are bytes of the file, from `window_start` on.
@@ -100,8 +105,7 @@ impl SegmentReader {
         file: &Arc<dyn StorageFile>,
         schemas: &Schemas,
     ) -> Result<Option<Self>, LogError> {
-        let name = path.file_name().and_then(|name| name.to_str()).and_then(SegmentName::parse);
-        let first = name.map_or(Sequence::FIRST, |name| name.first);
+        let first = SegmentName::of(path).map_or(Sequence::FIRST, |name| name.first);
         for nonce in nonces_of_damaged(&**file, path)? {
             let header = SegmentHeader::stand_in(nonce, first);
             let mut reader = Self::at_start(path, file.clone(), header, 0, schemas.clone());
@@ -130,6 +134,7 @@ impl SegmentReader {
             batches: Some(0),
             is_header_whole: true,
             damage: None,
+            jumped_to: None,
             has_foreign_schemas: false,
             window: Vec::new(),
             window_bytes: 0,
@@ -249,7 +254,7 @@ impl SegmentReader {
     }
 
     fn check_footer(&self, footer: &SegmentFooter, batches: u64) -> Result<(), FormatError> {
-        let records = self.next.0 - self.header.first.0;
+        let records = self.header.first.count_to(self.next.before());
         let checks = [
             ("footer nonce", footer.nonce, self.header.nonce),
             ("footer content bytes", footer.content_bytes, self.offset),
@@ -268,18 +273,22 @@ impl SegmentReader {
 
     /// Looks past damage for the next batch whose header and payload are intact, and stands before it.
     ///
-    /// Returns false where there is none, and stays where it is. Numbers that it jumps over are a gap.
+    /// Returns false where there is none, and stays where it is. Numbers that it jumps over are a gap. Each jump goes
+    /// beyond the one before: a batch that was found intact here and fails at the next step is not found again.
     pub(crate) fn skip_damage(&mut self) -> Result<bool, LogError> {
         let (place, batches) = ((self.offset, self.chain, self.next), self.batches.take());
-        let mut from = self.offset;
+        let mut from = self.jumped_to.map_or(self.offset, |before| self.offset.max(before + BATCH_ALIGNMENT));
         while let Some((offset, header)) = self.find_header(from)? {
-            from = offset + 8;
+            from = offset + BATCH_ALIGNMENT;
             if header.first < self.next {
                 continue;
             }
             (self.offset, self.chain, self.next) = (offset, header.previous, header.first);
             match self.read_payload(&header) {
-                Ok(()) => return Ok(true),
+                Ok(()) => {
+                    self.jumped_to = Some(offset);
+                    return Ok(true);
+                }
                 Err(StepError::Format(_)) => {}
                 Err(StepError::Io(error)) => return Err(error),
             }
@@ -288,11 +297,17 @@ impl SegmentReader {
         Ok(false)
     }
 
-    /// Finds the next intact header at or after an offset.
+    /// Finds the next intact header at or after an offset, of those whose numbers the segment can reach.
     pub(crate) fn find_header(&mut self, from: u64) -> Result<Option<(u64, BatchHeader)>, LogError> {
         let nonce = self.header.nonce;
-        let mut at = from.next_multiple_of(8);
+        let size = self.file.size().map_err(LogError::io("read the size of", &self.path))?;
+        // No record has fewer bytes than its frame.
+        let last_possible = self.header.first.after(size / FRAME_BYTES as u64);
+        let mut at = from.next_multiple_of(BATCH_ALIGNMENT);
         loop {
+            let data = self.file.next_data(at).map_err(LogError::io("look for data in", &self.path))?;
+            let Some(data) = data else { return Ok(None) };
+            at = at.max(data / BATCH_ALIGNMENT * BATCH_ALIGNMENT);
             let start = self.window_of(at, BATCH_HEADER_BYTES).map_err(|error| self.unwrap_io(error))?;
             if self.window_bytes - start < BATCH_HEADER_BYTES {
                 return Ok(None);
@@ -302,6 +317,8 @@ impl SegmentReader {
                 if u64_at(&self.window, place) == nonce
                     && let Some(bytes) = self.window[place..].first_chunk()
                     && let Ok((header, _)) = BatchHeader::decode(bytes, nonce)
+                    && header.first >= self.header.first
+                    && header.last() <= last_possible
                 {
                     return Ok(Some((at + (place - start) as u64, header)));
                 }
@@ -313,7 +330,7 @@ impl SegmentReader {
     /// Brings `count` bytes at an offset into the window, fewer where the file ends, and says where they begin.
     fn window_of(&mut self, at: u64, count: usize) -> Result<usize, StepError> {
         let window_end = self.window_start + self.window_bytes as u64;
-        if at >= self.window_start && at + count as u64 <= window_end {
+        if at >= self.window_start && at.saturating_add(count as u64) <= window_end {
             return Ok((at - self.window_start) as usize);
         }
         if self.window.len() < count.max(WINDOW_BYTES) {
@@ -345,21 +362,40 @@ fn is_zero(bytes: &[u8]) -> bool {
 
 /// Where the last byte that is not zero ends; `from` if there is none behind that.
 ///
-/// It is looked for from the end: what is left of a runway is short.
+/// The search runs from the end, because what is left of a runway is short. It reads no holes: a sparse file may have
+/// terabytes of them.
 pub(crate) fn used_bytes(file: &dyn StorageFile, path: &Path, from: u64, size: u64) -> Result<u64, LogError> {
     const PIECE_BYTES: u64 = 64 << 10;
-    let mut piece = vec![0; PIECE_BYTES.min(size.saturating_sub(from)) as usize];
-    let mut end = size;
-    while end > from {
-        let start = end.saturating_sub(PIECE_BYTES).max(from);
-        let wanted = (end - start) as usize;
-        let read = file.read_at(start, &mut piece[..wanted]).map_err(LogError::io("read", path))?;
-        if let Some(last) = piece[..read].iter().rposition(|byte| *byte != 0) {
-            return Ok(start + last as u64 + 1);
+    let extents = file.data_extents(from, size).map_err(LogError::io("look for data in", path))?;
+    let mut piece = Vec::new();
+    for extent in extents.into_iter().rev() {
+        let mut end = extent.end.min(size);
+        while end > extent.start {
+            let start = end.saturating_sub(PIECE_BYTES).max(extent.start);
+            piece.resize((end - start) as usize, 0);
+            let read = file.read_at(start, &mut piece).map_err(LogError::io("read", path))?;
+            if let Some(last) = last_byte(&piece[..read]) {
+                return Ok(start + last as u64 + 1);
+            }
+            end = start;
+        }
+    }
+    Ok(from)
+}
+
+/// The place of the last byte that is not zero. Blocks of zeros are compared as a whole.
+fn last_byte(bytes: &[u8]) -> Option<usize> {
+    const BLOCK_BYTES: usize = 4 << 10;
+    let mut end = bytes.len();
+    while end > 0 {
+        let start = end.saturating_sub(BLOCK_BYTES);
+        let block = &bytes[start..end];
+        if *block != [0; BLOCK_BYTES][..block.len()] {
+            return block.iter().rposition(|byte| *byte != 0).map(|last| start + last);
         }
         end = start;
     }
-    Ok(from)
+    None
 }
 
 pub(super) fn read_header(
@@ -384,7 +420,7 @@ fn nonces_of_damaged(file: &dyn StorageFile, path: &Path) -> Result<Vec<u64>, Lo
     let footer = footer_at_end(file, path)?;
     let nonces =
         [Some(u64_at(&bytes, 48)), Some(u64_at(&bytes, SEGMENT_HEADER_BYTES)), footer.map(|one| one.nonce)];
-    Ok(nonces.into_iter().flatten().collect())
+    Ok(nonces.into_iter().flatten().filter(|nonce| is_nonce(*nonce)).collect())
 }
 
 /// Walks the records of a payload; returns the schemas that it brings.

@@ -53,6 +53,11 @@ impl SegmentName {
         Some(Self { first, state })
     }
 
+    /// The name that a path ends in; none for files that are no segments.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        Self::parse(path.file_name()?.to_str()?)
+    }
+
     /// The path of the segment in the folder of its log.
     pub fn path(&self, folder: &Path) -> PathBuf {
         folder.join(self.to_string())

@@ -60,6 +60,7 @@ fn told(event: &LogEvent) -> String {
         LogEvent::Queue { state, .. } => format!("queue: {state:?}"),
         LogEvent::Mended(report) => format!("mended: {}", report.logs.len()),
         LogEvent::NotDeleted(error) => format!("not deleted: {error}"),
+        LogEvent::Unsound { reason, .. } => format!("unsound: {reason}"),
     }
 }
 

@@ -3,25 +3,34 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use tollgate_log::{
-    DiskStorage, LogError, SegmentName, SegmentState, Sequence, read_footer, scan_segment, segments,
+    DiskStorage, LogError, SegmentName, SegmentState, Sequence, join_chain, read_footer, scan_segment,
+    segments,
 };
 
 use super::{Place, logs_in, settled};
-use crate::print::{table, to_stdout, write_table};
+use crate::print::{note, table, to_stdout, write_table};
 
 /// Lists the segments of every log.
 pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
     let dir = Place::find(path)?.dir;
     let mut table = table(&["log", "segment", "state", "sequence", "records", "bytes", "digest"]);
+    let mut failed = Vec::new();
     for log in logs_in(&dir)? {
-        for (name, path) in segments(&DiskStorage, &dir, log)? {
+        let listed = segments(&DiskStorage, &dir, log).unwrap_or_else(|error| {
+            failed.push(error);
+            Vec::new()
+        });
+        for (name, path) in listed {
             let (name, path) = settled(name, path);
             let content = match Content::of(name, &path) {
                 // Deleted since it was listed.
                 Err(error) if error.is_not_found() => continue,
-                content => content.with_context(|| path.display().to_string())?,
+                Err(error) => {
+                    failed.push(error);
+                    continue;
+                }
+                Ok(content) => content,
             };
             table.add_row([
                 log.to_string(),
@@ -36,7 +45,9 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
     }
     to_stdout(|out| {
         write_table(out, &mut table)?;
-        Ok(ExitCode::SUCCESS)
+        out.flush()?;
+        failed.iter().for_each(|error| note(&join_chain(error)));
+        Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }
 

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use tollgate_log::{
-    BatchEnd, DiskStorage, LogError, LogId, Position, SegmentEnd, SegmentName, SegmentState, SegmentVerdict,
-    Sequence, Storage, batch_that_ends_at, log_ids, segments, verify_segment,
+    BatchEnd, Deleted, DiskStorage, LogError, LogId, Position, SegmentEnd, SegmentName, SegmentState,
+    SegmentVerdict, Sequence, Storage, batch_that_ends_at, log_ids, segments, verify_segment,
 };
 
 use super::{Place, bytes_of, logs_in, settled};
@@ -33,6 +33,7 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
             heads.extend(verify.log(*log)?.map(|before| (*log, before)));
         }
         verify.heads(&heads)?;
+        verify.deleted()?;
         verify.end(ids.len())
     })
 }
@@ -107,8 +108,40 @@ pub(super) struct Verify<'a> {
 }
 
 impl Verify<'_> {
-    /// Checks one log; returns the log before it, as its head names it.
+    /// Checks one log; returns the log before it, as its head names it. A log that cannot be read is named, and the others
+    /// are checked.
     pub(super) fn log(&mut self, log: LogId) -> anyhow::Result<Option<LogId>> {
+        match self.check(log) {
+            Err(error) => match error.downcast_ref::<LogError>() {
+                None => Err(error),
+                Some(cause) => {
+                    self.counts.differ += 1;
+                    writeln!(self.out, "BAD   {log}  {}", chain(cause))?;
+                    Ok(None)
+                }
+            },
+            before => before,
+        }
+    }
+
+    /// Names the lines of `deleted` whose number no record can have.
+    fn deleted(&mut self) -> anyhow::Result<()> {
+        let deleted = match Deleted::read(&DiskStorage, self.dir) {
+            Err(error) => {
+                self.counts.differ += 1;
+                writeln!(self.out, "BAD   {}", chain(&error))?;
+                return Ok(());
+            }
+            Ok(deleted) => deleted,
+        };
+        for (log, number) in deleted.impossible() {
+            self.counts.differ += 1;
+            writeln!(self.out, "BAD   {log}  `deleted` names record {number}, which no log can have")?;
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, log: LogId) -> anyhow::Result<Option<LogId>> {
         let is_live = is_written(&self.dir.join(log.to_string()));
         let mut before = None;
         let mut segments_checked = Vec::new();

@@ -212,7 +212,7 @@ fn log_of(log: &LogStatus, seen: &Seen) -> Value {
         "segments_bytes": log.kept_bytes,
         "segments_unsealed": log.unsealed_segments,
         "segments_deleted": log.deleted_segments,
-        "segments_damaged": seen.damaged,
+        "segments_damaged": seen.damaged.segments,
     })
 }
 

@@ -7,10 +7,11 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tollgate_load::STALLED_MIN;
 use tollgate_log::{LogStatus, QueueState, RoomState};
 use tollgate_server::{BackendSnapshot, ServerStatus};
 
-use super::{Observer, Phase, Seen};
+use super::{Damaged, Observer, Phase, Seen};
 use crate::print::counted;
 
 /// A record that is not on disk for so long: the disk hangs.
@@ -33,6 +34,9 @@ pub(crate) enum Severity {
     Warning,
 }
 
+/// Logs that the start could not mend and that are listed.
+const LOGS_SHOWN: usize = 5;
+
 /// Everything that can be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
@@ -51,7 +55,9 @@ pub(crate) enum Code {
     SinkFailing,
     SinkUnattended,
     SinkBehind,
+    SinkStalled,
     LogStopped,
+    LogUnmended,
     RecordsMissing,
     SegmentsDamaged,
     DiskTight,
@@ -65,7 +71,7 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 26] = [
+    pub(crate) const ALL: [Self; 28] = [
         Self::BackendDown,
         Self::BackendUnresolved,
         Self::BackendImpaired,
@@ -86,7 +92,9 @@ impl Code {
         Self::SinkFailing,
         Self::SinkUnattended,
         Self::SinkBehind,
+        Self::SinkStalled,
         Self::LogStopped,
+        Self::LogUnmended,
         Self::RecordsMissing,
         Self::SegmentsDamaged,
         Self::DiskTight,
@@ -113,7 +121,9 @@ impl Code {
             Self::SinkFailing => "sink_failing",
             Self::SinkUnattended => "sink_unattended",
             Self::SinkBehind => "sink_behind",
+            Self::SinkStalled => "sink_stalled",
             Self::LogStopped => "log_stopped",
+            Self::LogUnmended => "log_unmended",
             Self::RecordsMissing => "records_missing",
             Self::SegmentsDamaged => "segments_damaged",
             Self::DiskTight => "disk_tight",
@@ -142,7 +152,9 @@ impl Code {
             | Self::SinkFailing
             | Self::SinkUnattended
             | Self::SinkBehind
+            | Self::SinkStalled
             | Self::LogStopped
+            | Self::LogUnmended
             | Self::RecordsMissing
             | Self::SegmentsDamaged
             | Self::DiskTight
@@ -183,7 +195,13 @@ impl Code {
             }
             Self::SinkUnattended => "start `tollgate load` for it: what it lacks is kept on disk",
             Self::SinkBehind => "look at the load of the database; nothing is lost meanwhile",
-            Self::LogStopped => "see docs/loading.md: the position in the database is not that of this log",
+            Self::SinkStalled => {
+                "look what the database does for it; if nothing, report it with the output of gdb -p and `tollgate log verify`"
+            }
+            Self::LogStopped => "look at what it names; `tollgate log verify` and docs/loading.md say more",
+            Self::LogUnmended => {
+                "mend what the reason says, then restart; until then its open segments are not loaded"
+            }
             Self::RecordsMissing => {
                 "see `tollgate audit` and `tollgate log verify`; bring the segment back from a copy, or give the \
                  records up by `tollgate load --skip`"
@@ -263,10 +281,7 @@ impl Observer {
         for sink in &seen.sinks {
             look_at_sink(&mut health, sink, self.0.lag_max);
         }
-        if seen.damaged > 0 {
-            let text = format!("{} set aside as damaged", counted(seen.damaged, "segment"));
-            health.add(Code::SegmentsDamaged, text);
-        }
+        look_at_damaged(&mut health, &seen.damaged);
         let (open, max) = (seen.process.descriptors, seen.process.descriptors_max);
         let closed_ago = seen.server.as_ref().and_then(|server| server.closed_ago);
         let is_closing = closed_ago.is_some_and(|ago| ago < REFUSALS_CALM);
@@ -284,6 +299,22 @@ impl Observer {
         }
         health.0.sort_by_key(|finding| finding.code.severity());
         health
+    }
+}
+
+fn look_at_damaged(health: &mut Health, damaged: &Damaged) {
+    let Damaged { segments, first, unmended } = damaged;
+    if *segments > 0 {
+        let first = first.as_ref().map(|file| format!(", the first is {}", file.display()));
+        let text = format!("{} damaged{}", counted(*segments, "segment"), first.unwrap_or_default());
+        health.add(Code::SegmentsDamaged, text);
+    }
+    for (log, reason) in unmended.iter().take(LOGS_SHOWN) {
+        health.add(Code::LogUnmended, format!("log {log} is left as it is: {reason}"));
+    }
+    if unmended.len() > LOGS_SHOWN {
+        let more = counted((unmended.len() - LOGS_SHOWN) as u64, "further log");
+        health.add(Code::LogUnmended, format!("{more} left as they are"));
     }
 }
 
@@ -383,6 +414,13 @@ fn look_at_sink(health: &mut Health, sink: &Value, lag_max: Duration) {
         "retrying" => health.add(Code::SinkFailing, format!("sink {name} takes no rows{because}")),
         "no loader" => health.add(Code::SinkUnattended, format!("nobody loads sink {name}")),
         _ => {}
+    }
+    let stalled = sink["stalled_seconds"].as_f64().unwrap_or_default();
+    if stalled > 0.0 {
+        let limit = STALLED_MIN.as_secs();
+        let text =
+            format!("the loader of sink {name} has made no progress for {stalled:.0} s, limit {limit} s");
+        health.add(Code::SinkStalled, text);
     }
     let lag = sink["lag_seconds"].as_f64().unwrap_or_default();
     if lag > lag_max.as_secs_f64() {

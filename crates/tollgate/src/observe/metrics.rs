@@ -34,7 +34,7 @@ pub(crate) fn expose(seen: &Seen, health: &Health) -> String {
     requests(&mut out, seen.server.as_ref());
     workers(&mut out, seen.server.as_ref());
     backends::expose(&mut out, seen.server.as_ref());
-    log(&mut out, seen.log.as_ref(), seen.damaged);
+    log(&mut out, seen.log.as_ref(), seen.damaged.segments);
     sinks(&mut out, &seen.sinks);
     reloads(&mut out, seen);
     process(&mut out, &seen.process);
@@ -268,7 +268,7 @@ fn log(out: &mut Exposition, log: Option<&LogStatus>, damaged: u64) {
             family.count(&[], value(log));
         }
     }
-    let text = "Segments that the start set aside because they are damaged.";
+    let text = "Segments of earlier runs that the start found damaged.";
     out.family("tollgate_log_damaged_segments", Gauge, text).count(&[], damaged);
     let seconds: [Seconds<LogStatus>; 3] = [
         (

@@ -12,13 +12,13 @@ mod process;
 mod reloads;
 mod watcher;
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tollgate_load::LoadWatch;
-use tollgate_log::{LogStatus, LogWatch};
+use tollgate_log::{LogId, LogStatus, LogWatch};
 use tollgate_server::{ServerStatus, ServerWatch};
 
 use crate::board::Board;
@@ -64,11 +64,21 @@ struct Inner {
     board: OnceLock<Board>,
     /// Some route records, so that a full disk is its end.
     records: AtomicBool,
-    /// Segments that were set aside because they are damaged.
-    damaged: AtomicU64,
+    damaged: Mutex<Damaged>,
     reloads: Mutex<Reloads>,
     history: Mutex<History>,
     process: Process,
+}
+
+/// What a start found of earlier runs that does not hold.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Damaged {
+    /// How many segments are damaged.
+    pub(crate) segments: u64,
+    /// The first of them.
+    pub(crate) first: Option<PathBuf>,
+    /// Logs that cannot be mended, and why.
+    pub(crate) unmended: Vec<(LogId, String)>,
 }
 
 /// What is known at a moment.
@@ -79,7 +89,7 @@ pub(crate) struct Seen {
     /// A report for each sink.
     pub(crate) sinks: Vec<serde_json::Value>,
     pub(crate) records: bool,
-    pub(crate) damaged: u64,
+    pub(crate) damaged: Damaged,
     pub(crate) reloads: Reloads,
     pub(crate) process: process::Usage,
     /// Log lines that were left out.
@@ -100,7 +110,7 @@ impl Observer {
             server: OnceLock::new(),
             board: OnceLock::new(),
             records: AtomicBool::new(false),
-            damaged: AtomicU64::new(0),
+            damaged: Mutex::default(),
             reloads: Mutex::new(Reloads::new()),
             history: Mutex::default(),
             process: Process::new(),
@@ -148,9 +158,16 @@ impl Observer {
         *locked(&self.0.phase) = phase;
     }
 
-    /// So many segments were set aside.
-    pub(crate) fn note_damaged(&self, segments: usize) {
-        self.0.damaged.fetch_add(segments as u64, Ordering::Relaxed);
+    /// A segment was found damaged.
+    pub(crate) fn note_damaged(&self, file: &Path) {
+        let mut damaged = locked(&self.0.damaged);
+        damaged.segments += 1;
+        damaged.first.get_or_insert_with(|| file.to_owned());
+    }
+
+    /// The start left these logs as they are, because they cannot be mended. Those of an earlier look are forgotten.
+    pub(crate) fn note_unmended(&self, logs: Vec<(LogId, String)>) {
+        locked(&self.0.damaged).unmended = logs;
     }
 
     /// The configuration was read anew, or was not taken.
@@ -167,7 +184,7 @@ impl Observer {
             server: inner.server.get().map(ServerWatch::status),
             sinks: inner.board.get().map(Board::reports).unwrap_or_default(),
             records: inner.records.load(Ordering::Relaxed),
-            damaged: inner.damaged.load(Ordering::Relaxed),
+            damaged: locked(&inner.damaged).clone(),
             reloads: locked(&inner.reloads).clone(),
             process: inner.process.usage(),
             lines_left_out: tracing_lines::left_out(),

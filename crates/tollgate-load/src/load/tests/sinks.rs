@@ -47,7 +47,7 @@ fn has_table(sink: &SinkOptions, name: &str) -> bool {
 
 /// Stream, ingested, pending, loaded, rejected, missing of each row, which has to add up.
 fn account(site: &Site, sink: &SinkOptions) -> Vec<(String, [u64; 5])> {
-    let rows = audit(&DiskStorage, &site.dir(), sink).unwrap();
+    let rows = audit(&DiskStorage, &site.dir(), sink).unwrap().rows;
     let shown = |row: AuditRow| {
         assert_eq!(row.ingested, row.pending + row.loaded + row.rejected + row.missing, "{row:?}");
         (row.stream, [row.ingested, row.pending, row.loaded, row.rejected, row.missing])

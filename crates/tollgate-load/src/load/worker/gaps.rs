@@ -43,10 +43,10 @@ impl Worker {
         let Gap { first, last, reason } = gap;
         let sink = &self.options.sink.name;
         tracing::error!(sink, %log, %first, %last, reason, "records are missing");
-        let records = last.after(1).0 - first.0;
+        let records = first.count_to(last);
         self.shared.update(|status| {
-            status.missing += records;
-            status.in_gaps += records;
+            status.missing = status.missing.saturating_add(records);
+            status.in_gaps = status.in_gaps.saturating_add(records);
         });
         self.gap_records = None;
         Ok(())
@@ -58,8 +58,8 @@ impl Worker {
             return Ok(());
         }
         let gaps = self.sink()?.gap_records()?;
-        let records =
-            gaps.iter().filter(|(reason, _)| !is_given_up(reason)).map(|(_, records)| *records).sum();
+        let open = gaps.iter().filter(|(reason, _)| !is_given_up(reason)).map(|(_, records)| *records);
+        let records = open.fold(0, u64::saturating_add);
         self.gap_records = Some(records);
         self.shared.update(|status| status.in_gaps = records);
         Ok(())

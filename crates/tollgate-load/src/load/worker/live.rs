@@ -32,6 +32,7 @@ impl Worker {
         match (&self.live, self.watermark) {
             (Some(live), Some(seen)) => {
                 while self.shared.order() == Order::Follow && Instant::now() < until {
+                    self.shared.note_progress();
                     let is_beyond = |now: Watermark| now.log != seen.log || now.synced > seen.synced;
                     if live.wait_beyond(seen.synced, ORDER_LATENCY).is_none_or(is_beyond) {
                         self.shared.update(|status| status.backlog.saw_more());
@@ -86,6 +87,7 @@ impl Worker {
 fn gather(live: &dyn LiveLog, shared: &Shared, time: Duration) -> bool {
     let end = Instant::now() + time;
     while shared.order() == Order::Follow && !live.is_awaited() {
+        shared.note_progress();
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return false;

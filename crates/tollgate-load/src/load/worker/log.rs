@@ -40,9 +40,9 @@ impl Worker {
         }
         loop {
             match self.chunk(log, following) {
-                Ok(true) => following.went_well(),
+                Ok(true) => self.log_went_well(log, following),
                 Ok(false) => {
-                    following.went_well();
+                    self.log_went_well(log, following);
                     return Ok(Pass::Done);
                 }
                 Err(ChunkError::Log(error)) => {
@@ -86,18 +86,42 @@ impl Worker {
         Ok(true)
     }
 
+    /// Puts a log off whose records the sink does not take.
+    pub(super) fn log_refused(&self, log: LogId, following: &mut Following, error: &SinkError) {
+        let (sink, reason) = (&self.options.sink.name, join_chain(error));
+        tracing::error!(sink, %log, reason, "the sink does not take this log, others are loaded meanwhile");
+        let wait = self.options.tuning.backoff_max;
+        following.put_off(wait, wait);
+        self.shared.update(|status| {
+            status.failing_logs.insert(log, reason.clone());
+            status.last_error = Some(reason);
+        });
+    }
+
+    fn log_went_well(&mut self, log: LogId, following: &mut Following) {
+        self.failures.remove(&log);
+        if following.is_failing() {
+            self.shared.update(|status| drop(status.failing_logs.remove(&log)));
+        }
+        following.went_well();
+    }
+
     pub(super) fn log_failed(&self, log: LogId, following: &mut Following, error: &LogError) {
         let (sink, reason) = (&self.options.sink.name, join_chain(error));
         following.is_stopped = is_lasting(error);
         if following.is_stopped {
             following.reset();
             tracing::error!(sink, %log, reason, "this log is not loaded any further, others are");
-            self.shared.update(|status| drop(status.stopped_logs.insert(log, reason.clone())));
+            self.shared.update(|status| {
+                status.failing_logs.remove(&log);
+                status.stopped_logs.insert(log, reason.clone());
+            });
         } else {
             if !following.is_failing() {
                 tracing::warn!(sink, %log, reason, "this log cannot be read, trying again");
             }
             following.put_off(self.options.tuning.backoff_min, self.options.tuning.backoff_max);
+            self.shared.update(|status| drop(status.failing_logs.insert(log, reason.clone())));
         }
         self.shared.update(|status| status.last_error = Some(reason));
     }
@@ -140,7 +164,9 @@ impl Worker {
         let (storage, dir, tuning) = (self.storage.clone(), self.options.dir.clone(), self.options.tuning);
         let taken = self.options.sink.taken.clone();
         let cursor = following.cursor_at(&storage, &dir, log);
-        let chunk = fill(cursor, self.sink()?, &taken, expected, limit, &tuning)?;
+        let shared = self.shared.clone();
+        let chunk =
+            fill(cursor, self.sink()?, &taken, (expected, limit), &tuning, &|| shared.note_progress())?;
         let Some(end) = chunk.end else { return Ok(false) };
         let tally = self.sink()?.commit(end)?;
         if tally.missing > 0 {
@@ -185,8 +211,8 @@ impl Worker {
             status.rows += tally.rows;
             status.rejects += tally.rejects;
             status.duplicates += tally.duplicates;
-            status.missing += tally.missing;
-            status.in_gaps += tally.missing;
+            status.missing = status.missing.saturating_add(tally.missing);
+            status.in_gaps = status.in_gaps.saturating_add(tally.missing);
             status.commits += 1;
             status.bytes += bytes;
         });

@@ -27,15 +27,18 @@ pub(super) fn gaps(
     Ok(rows.iter().map(gap).collect())
 }
 
-/// The records in all gaps of a sink, by the reason.
+/// The records in all gaps of a sink, by the reason. The sum is total: too large a one is the largest integer.
 pub(super) fn records(
     session: &mut Session,
     options: &PostgresOptions,
     sink: &str,
 ) -> Result<BTreeMap<String, u64>, Failure> {
     let gaps = table(options, "gaps");
-    let question =
-        format!("SELECT reason, sum(last - first + 1)::bigint FROM {gaps} WHERE sink = $1 GROUP BY reason");
+    let question = format!(
+        "SELECT reason, least(sum(greatest(last::numeric - first + 1, 0)), {})::bigint FROM {gaps} \
+         WHERE sink = $1 GROUP BY reason",
+        i64::MAX
+    );
     let rows = session.query(&question, &[&sink])?;
     Ok(rows.iter().map(|row| (row.get(0), row.get::<_, i64>(1).cast_unsigned())).collect())
 }

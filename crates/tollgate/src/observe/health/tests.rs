@@ -31,6 +31,8 @@ fn a_sink_is_a_warning_by_each_of_its_troubles_and_never_a_reason() {
         &[Code::SinkFailing, Code::SinkBehind],
     );
     check(json!({ "sink": "a", "state": "no loader" }), &[Code::SinkUnattended]);
+    check(json!({ "sink": "a", "state": "caught up", "stalled_seconds": 0.0 }), &[]);
+    check(json!({ "sink": "a", "state": "caught up", "stalled_seconds": 7.5 }), &[Code::SinkStalled]);
     check(json!({ "sink": "a", "state": "loading", "stopped_logs": { "x": "y" } }), &[Code::LogStopped]);
 }
 

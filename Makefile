@@ -35,7 +35,7 @@ tools:
 	{ apt-get update && apt-get install -y --no-install-recommends strace e2fsprogs xfsprogs postgresql openssl curl wget chromium; }
 
 # The crash tests of the log with many more seeds, and many more power cuts, on ext4 and XFS (as
-# root), and kills of a loader.
+# root), kills of a loader, and mutants of segments that every command and start meets.
 crash: tools
 	TOLLGATE_CRASH_SEEDS=$${SEEDS:-2000} $(CARGO) test --release --locked -p tollgate-log --test log -- --nocapture
 	for disk in ext4 xfs; do \
@@ -44,6 +44,8 @@ crash: tools
 	done
 	TOLLGATE_KILLS=$${KILLS:-200} TOLLGATE_SEED=$$(date +%N) \
 	$(CARGO) test --locked -p tollgate --test it killed_at_any_moment -- --nocapture
+	TOLLGATE_MUTANTS=$${MUTANTS:-2000} TOLLGATE_SEED=$$(date +%N) \
+	$(CARGO) test --locked -p tollgate --test it mutants -- --nocapture
 
 # Sinks that are away while BYTES, 5 GiB otherwise, are recorded: latency meanwhile, memory of the catch-up. Needs three times the room.
 outage: tools

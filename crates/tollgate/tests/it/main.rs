@@ -27,6 +27,8 @@ mod faults;
 mod files;
 mod film;
 mod floods;
+#[path = "../../../tollgate-log/tests/log/forge.rs"]
+mod forge;
 mod forger;
 mod keys;
 mod listen;
@@ -36,6 +38,7 @@ mod log_lines;
 mod log_queue;
 mod mending;
 mod metrics;
+mod mutants;
 mod new;
 mod notify;
 mod outage;

@@ -1,0 +1,514 @@
+//! Segments that were changed with knowledge of their structure: every checksum, chain and digest fits, and the numbers are
+//! at their extremes.
+//!
+//! `TOLLGATE_MUTANTS` logs are made, `MUTANTS_AT_ONCE` of them lie in one folder. Whatever a mutant is, each command ends, each
+//! start serves, the log of this run and an earlier one that nobody touched are loaded, and nothing panics.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs::{self, File};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use crate::forge::{Forged, ForgedBatch, int_row, schema_record};
+use crate::program::{App, KEEP, Running, eventually, told};
+
+/// Mutants that one start meets.
+const MUTANTS_AT_ONCE: usize = 25;
+/// No command takes longer over a folder of mutants; the slowest read every byte of it.
+const COMMAND_TIME: Duration = Duration::from_secs(30);
+/// The numbers that records have in the log that nobody touches, and in the one that is written beside the mutants.
+const CONTROL: [i64; 3] = [1, 2, 3];
+const LIVE: [i64; 2] = [11, 12];
+
+/// Numbers at which arithmetic, databases and bounds break.
+const EXTREMES: [u64; 16] = [
+    0,
+    1,
+    2,
+    7,
+    1 << 31,
+    (1 << 32) - 1,
+    1 << 32,
+    1 << 53,
+    (1 << 56) - 1,
+    1 << 56,
+    (1 << 63) - 2,
+    (1 << 63) - 1,
+    1 << 63,
+    (1 << 63) + 1,
+    u64::MAX - 1,
+    u64::MAX,
+];
+
+const CONFIG: &str = "[log]\nsegment_bytes_max = \"4KiB\"\nsegment_age_max = \"10ms\"\n\
+    [stream.a]\ncolumns = [{ name = \"n\", type = \"int\", from = \"record.n\" }]\n\
+    [[route]]\npath = \"/a\"\nscript = \"keep.luau\"\nstream = \"a\"\n";
+
+fn number_from(name: &str, otherwise: u64) -> u64 {
+    env::var(name).map_or(otherwise, |value| value.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
+
+/// Numbers that follow from a seed (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound.max(1) as u64) as usize
+    }
+
+    fn pick<T: Clone>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())].clone()
+    }
+
+    fn extreme(&mut self) -> u64 {
+        match self.below(4) {
+            0 => self.next(),
+            _ => self.pick(&EXTREMES),
+        }
+    }
+}
+
+/// A log of a few segments, as names and bytes.
+#[derive(Clone)]
+struct Model {
+    segments: Vec<(String, Vec<u8>)>,
+}
+
+impl Model {
+    /// A log that a server wrote and sealed: one record in each of its segments.
+    fn written() -> Self {
+        let app = App::new(CONFIG, &[("keep.luau", KEEP)]);
+        let server = app.start();
+        for n in 101..104 {
+            send(&server, n);
+            let sealed = || {
+                app.segments()
+                    .iter()
+                    .filter(|path| path.extension().is_some_and(|end| end == "sealed"))
+                    .count()
+            };
+            eventually("the segment is sealed", || (sealed() as i64 == n - 100).then_some(()));
+        }
+        assert!(server.stop().0.success());
+        let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+        let segments = app.segments().iter().map(|path| (name(path), fs::read(path).unwrap())).collect();
+        Self { segments }
+    }
+}
+
+fn send(server: &Running, n: i64) {
+    assert!(server.connect().get(&format!("/a?n={n}")).unwrap().is_success());
+}
+
+/// One log that was changed, in the folder of its own id.
+struct Mutant<'a> {
+    random: Random,
+    /// The folder of all logs.
+    dir: &'a Path,
+    id: String,
+    segments: Vec<(String, Forged)>,
+    /// Files that take the place of segments, made when the others are there.
+    special: Vec<(String, usize)>,
+    deleted: Vec<u64>,
+    /// What was done, for a message.
+    story: Vec<String>,
+}
+
+impl<'a> Mutant<'a> {
+    fn new(model: &Model, dir: &'a Path, seed: u64) -> Self {
+        let mut random = Random(seed);
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&random.next().to_be_bytes());
+        id[8..].copy_from_slice(&random.next().to_be_bytes());
+        // A UUID of version 7 that is older than the log of any server.
+        (id[0], id[6], id[8]) = (0, 0x70 | id[6] & 0xf, 0x80 | id[8] & 0x3f);
+        let segment = |(name, bytes): &(String, Vec<u8>)| {
+            let mut forged = Forged::parse(bytes);
+            forged.header[16..32].copy_from_slice(&id);
+            (name.clone(), forged)
+        };
+        let segments = model.segments.iter().map(segment).collect();
+        let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
+        let mut mutant =
+            Self { random, dir, id, segments, special: Vec::new(), deleted: Vec::new(), story: Vec::new() };
+        mutant.fit_chain();
+        for _ in 0..1 + mutant.random.below(3) {
+            mutant.mutate();
+        }
+        mutant
+    }
+
+    /// The segments name the checksums of their neighbours: the id changed them.
+    fn fit_chain(&mut self) {
+        let mut chain = 0_u32;
+        for (_, forged) in &mut self.segments {
+            forged.header[64..68].copy_from_slice(&chain.to_le_bytes());
+            let bytes = forged.bytes();
+            let content: usize =
+                forged.batches.iter().map(|batch| 64 + batch.payload.len().next_multiple_of(8)).sum();
+            let footer = 128 + content;
+            chain = u32::from_le_bytes(bytes[footer + 48..footer + 52].try_into().unwrap());
+        }
+    }
+
+    fn told(&mut self, text: impl Into<String>) {
+        self.story.push(text.into());
+    }
+
+    fn mutate(&mut self) {
+        let place = self.random.below(self.segments.len());
+        match self.random.below(13) {
+            0 | 1 => self.mutate_footer(place),
+            2 | 3 => self.mutate_batch(place),
+            4 => self.mutate_header(place),
+            5 => self.mutate_name(place),
+            6 => self.make_special(place),
+            7 => self.flood(place),
+            8 => self.mutate_payload(place),
+            9 => self.change_order(place),
+            10 => self.make_gap(place),
+            11 => self.mutate_end(place),
+            _ => self.note_deleted(),
+        }
+    }
+
+    fn mutate_footer(&mut self, place: usize) {
+        let (field, number) = (self.random.below(10), self.random.extreme());
+        self.told(format!("footer {place}, field {field} is {number}"));
+        let Some(footer) = &mut self.segments[place].1.footer else { return };
+        match field {
+            0 => footer.last = number,
+            1 => footer.records = number,
+            2 => footer.batches = number,
+            3 => footer.content_bytes = Some(number),
+            4 => footer.nonce = Some(number),
+            5 => footer.chain = Some(number as u32),
+            6 => footer.digest = Some([number as u8; 64]),
+            7 => footer.digest_number = number as u8,
+            8 => footer.counts = vec![(number as u16, number, number.wrapping_neg())],
+            _ => footer.digest_before = [number as u8; 64],
+        }
+        // Numbers that fit each other are believed more easily.
+        if field < 2 && self.random.below(2) == 0 {
+            let first = self.segments[place].1.first();
+            let Some(footer) = &mut self.segments[place].1.footer else { return };
+            (footer.records, footer.last) = (number, first.wrapping_add(number).wrapping_sub(1));
+            footer.counts = vec![(0, number, 0)];
+        }
+    }
+
+    fn mutate_batch(&mut self, place: usize) {
+        let (field, number) = (self.random.below(9), self.random.extreme());
+        let at = self.random.below(self.segments[place].1.batches.len());
+        self.told(format!("batch {at} of {place}, field {field} is {number}"));
+        let Some(batch) = self.segments[place].1.batches.get_mut(at) else { return };
+        match field {
+            0 => (batch.first, batch.durable) = (number, number.wrapping_sub(1)),
+            1 => batch.first = number,
+            2 => batch.count = number as u32,
+            3 => batch.durable = number,
+            4 => batch.mask = number,
+            5 => batch.stamp = number,
+            6 => batch.kind = number as u8,
+            7 => batch.payload_bytes = Some(number as u32),
+            _ => batch.nonce = Some(number),
+        }
+    }
+
+    fn mutate_header(&mut self, place: usize) {
+        let (field, number) = (self.random.below(6), self.random.extreme());
+        self.told(format!("header {place}, field {field} is {number}"));
+        let forged = &mut self.segments[place].1;
+        match field {
+            0 => forged.set_nonce(u64::from_le_bytes(*b"TGSEALED")),
+            1 => forged.set_nonce(number),
+            2 => forged.set_first(number),
+            3 => forged.header[8..10].copy_from_slice(&(number as u16).to_le_bytes()),
+            4 => forged.header[16..24].copy_from_slice(&number.to_le_bytes()),
+            _ => forged.header[64..68].copy_from_slice(&(number as u32).to_le_bytes()),
+        }
+    }
+
+    /// Another number or another state; sometimes with all numbers of the segment moved along.
+    fn mutate_name(&mut self, place: usize) {
+        let state = self.random.pick(&["open", "sealed", "damaged"]);
+        let first = self.segments[place].1.first();
+        let number = if self.random.below(2) == 0 { first } else { self.random.extreme() };
+        let is_fitting = self.random.below(2) == 0;
+        self.told(format!("name {place} is {number}.{state}, numbers fit: {is_fitting}"));
+        let (name, forged) = &mut self.segments[place];
+        *name = format!("{number:020}.{state}");
+        if is_fitting {
+            let shift = number.wrapping_sub(first);
+            forged.set_first(number);
+            for batch in &mut forged.batches {
+                batch.first = batch.first.wrapping_add(shift);
+                batch.durable = batch.first.wrapping_sub(1);
+            }
+            if let Some(footer) = &mut forged.footer {
+                footer.last = footer.last.wrapping_add(shift);
+            }
+        }
+    }
+
+    fn make_special(&mut self, place: usize) {
+        let kind = self.random.below(7);
+        let name = match self.random.below(4) {
+            0 => "lock".to_owned(),
+            1 => {
+                format!("{:020}.{}", self.random.extreme(), self.random.pick(&["open", "sealed", "damaged"]))
+            }
+            _ => self.segments.remove(place.min(self.segments.len() - 1)).0,
+        };
+        self.told(format!("{name} is special file {kind}"));
+        self.special.push((name, kind));
+        if self.segments.is_empty() {
+            self.segments.push(("not-a-segment".to_owned(), Forged { rest: Vec::new(), ..empty() }));
+        }
+    }
+
+    /// More schemas than any run declares, each with a row or not.
+    fn flood(&mut self, place: usize) {
+        let count = self.random.pick(&[70, 700, 5_000]);
+        let prefix = self.random.pick(&["flood_", "tollgate_", "sqlite_", "A", "a"]);
+        let has_rows = self.random.below(2) == 0;
+        self.told(format!("{count} schemas named {prefix}N in {place}, with rows: {has_rows}"));
+        let forged = &mut self.segments[place].1;
+        let first = forged.first();
+        let batch = |kind, count: u32, first: u64, payload: Vec<u8>| ForgedBatch {
+            nonce: None,
+            payload_bytes: None,
+            count,
+            first,
+            durable: first - 1,
+            mask: u64::MAX,
+            stamp: 0,
+            previous: None,
+            kind,
+            payload,
+        };
+        let stream = |id: u32| if prefix.len() == 1 { prefix.to_owned() } else { format!("{prefix}{id}") };
+        let schemas = (0..count).flat_map(|id| schema_record(id as u16, &stream(id), "n")).collect();
+        let rows = (0..count).flat_map(|id| int_row(id as u16, i64::from(id))).collect();
+        if first == 0 || first > 1 << 60 {
+            return;
+        }
+        forged.batches = vec![batch(2, count, first, schemas)];
+        let mut records = 0;
+        if has_rows {
+            forged.batches.push(batch(1, count, first, rows));
+            records = u64::from(count);
+        }
+        if let Some(footer) = &mut forged.footer {
+            (footer.records, footer.last) = (records, first.wrapping_add(records).wrapping_sub(1));
+            footer.batches = forged.batches.len() as u64;
+            footer.counts = (0..if has_rows { count } else { 0 }).map(|id| (id as u16, 1, 0)).collect();
+        }
+    }
+
+    /// Bytes of records: lengths, kinds, schemas, values.
+    fn mutate_payload(&mut self, place: usize) {
+        let at = self.random.below(self.segments[place].1.batches.len());
+        let changes = 1 + self.random.below(6);
+        self.told(format!("{changes} bytes of the payload of batch {at} of {place}"));
+        for _ in 0..changes {
+            let (offset, byte) = (self.random.next() as usize, self.random.next() as u8);
+            let Some(batch) = self.segments[place].1.batches.get_mut(at) else { return };
+            let length = batch.payload.len().max(1);
+            if let Some(found) = batch.payload.get_mut(offset % length) {
+                *found = byte;
+            }
+        }
+    }
+
+    fn change_order(&mut self, place: usize) {
+        let what = self.random.below(4);
+        self.told(format!("order of batches of {place}, way {what}"));
+        let previous = self.random.next() as u32;
+        let batches = &mut self.segments[place].1.batches;
+        match what {
+            0 => batches.reverse(),
+            1 => batches.extend(batches.clone()),
+            2 => drop(batches.pop()),
+            _ => batches.iter_mut().for_each(|batch| batch.previous = Some(previous)),
+        }
+    }
+
+    fn make_gap(&mut self, place: usize) {
+        self.told(format!("segment {place} is gone"));
+        if self.segments.len() > 1 {
+            self.segments.remove(place);
+        }
+    }
+
+    fn mutate_end(&mut self, place: usize) {
+        let what = self.random.below(4);
+        self.told(format!("end of {place}, way {what}"));
+        let forged = &mut self.segments[place].1;
+        match what {
+            0 => forged.footer = None,
+            1 => forged.rest = vec![0; 5_000],
+            2 => forged.rest = b"TGSEALED".repeat(40),
+            _ => (forged.footer, forged.rest) = (None, forged.nonce().to_le_bytes().repeat(100)),
+        }
+    }
+
+    fn note_deleted(&mut self) {
+        let number = self.random.extreme();
+        self.told(format!("deleted up to {number}"));
+        self.deleted.push(number);
+    }
+
+    fn write(&self) {
+        let folder = self.dir.join(&self.id);
+        fs::create_dir_all(&folder).unwrap();
+        for (name, forged) in &self.segments {
+            fs::write(folder.join(name), forged.bytes()).unwrap();
+        }
+        for (name, kind) in &self.special {
+            make_special(&folder.join(name), *kind);
+        }
+    }
+}
+
+fn empty() -> Forged {
+    Forged { header: vec![0; 128], batches: Vec::new(), footer: None, rest: Vec::new() }
+}
+
+/// A file of a kind that no writer makes; one that is there already stays.
+fn make_special(path: &Path, kind: usize) {
+    if fs::symlink_metadata(path).is_ok() {
+        return;
+    }
+    let mode = Mode::RUSR | Mode::WUSR;
+    match kind {
+        0 => mknodat(CWD, path, FileType::Fifo, mode, 0).unwrap(),
+        1 => std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
+        2 => std::os::unix::fs::symlink(path, path).unwrap(),
+        3 => fs::create_dir(path).unwrap(),
+        // A path may be longer than the address of a socket.
+        4 if UnixListener::bind(path).is_ok() => {}
+        4 => fs::write(path, "no socket").unwrap(),
+        5 => File::create(path).unwrap().set_len(20 << 30).unwrap(),
+        // Only root makes devices; a FIFO is as good.
+        _ => mknodat(CWD, path, FileType::CharacterDevice, mode, rustix::fs::makedev(1, 5))
+            .unwrap_or_else(|_| mknodat(CWD, path, FileType::Fifo, mode, 0).unwrap()),
+    }
+}
+
+#[test]
+fn mutants_of_segments_stop_no_command_no_start_and_no_other_log() {
+    let count = number_from("TOLLGATE_MUTANTS", 100) as usize;
+    let seed = number_from("TOLLGATE_SEED", 20_261_127);
+    println!("{count} mutants, TOLLGATE_SEED={seed}");
+    let model = Model::written();
+    for round in 0..count.div_ceil(MUTANTS_AT_ONCE) {
+        let begun = Instant::now();
+        let first = round * MUTANTS_AT_ONCE;
+        meet(
+            &model,
+            (first..count.min(first + MUTANTS_AT_ONCE)).map(|number| seed.wrapping_add(number as u64)),
+        );
+        println!("mutants {first} and on: {} ms", begun.elapsed().as_millis());
+    }
+}
+
+/// Has a server and every command meet these mutants.
+fn meet(model: &Model, seeds: impl Iterator<Item = u64>) {
+    let app = App::new(CONFIG, &[("keep.luau", KEEP)]);
+    let server = app.start();
+    CONTROL.into_iter().for_each(|n| send(&server, n));
+    assert!(server.stop().0.success());
+    // The database goes: what the log holds that nobody touches is loaded beside the mutants.
+    for name in fs::read_dir(app.path().join("data")).unwrap() {
+        let path = name.unwrap().path();
+        if path.is_file() {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let dir = app.log_dir();
+    let mutants: Vec<_> = seeds.map(|seed| Mutant::new(model, &dir, seed)).collect();
+    mutants.iter().for_each(Mutant::write);
+    let lines = mutants
+        .iter()
+        .flat_map(|mutant| mutant.deleted.iter().map(|number| format!("{} {number}\n", mutant.id)));
+    let deleted: String = lines.collect();
+    if !deleted.is_empty() {
+        fs::write(dir.join("deleted"), deleted).unwrap();
+    }
+    let story: Vec<_> =
+        mutants.iter().map(|mutant| format!("{}: {}", mutant.id, mutant.story.join("; "))).collect();
+    let story = story.join("\n");
+
+    check_commands(
+        &app,
+        &story,
+        &[&["log", "ls"], &["log", "cat"], &["log", "verify"], &["log", "repair", "--dry-run"]],
+    );
+    let server = app.start();
+    LIVE.into_iter().for_each(|n| send(&server, n));
+    let loaded = || {
+        let rows: BTreeSet<i64> = if app.has_table("a") {
+            app.query("SELECT n FROM a WHERE typeof(n) = 'integer'").into_iter().collect()
+        } else {
+            BTreeSet::new()
+        };
+        CONTROL.iter().chain(&LIVE).all(|n| rows.contains(n)).then_some(())
+    };
+    let begun = Instant::now();
+    while loaded().is_none() {
+        assert!(
+            begun.elapsed() < COMMAND_TIME,
+            "the other logs are not loaded: {}\n{story}",
+            told(&app.run(&["status"]))
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    check_commands(
+        &app,
+        &story,
+        &[&["status"], &["log", "ls"], &["log", "cat"], &["log", "verify"], &["audit"]],
+    );
+    let status = told(&app.run(&["status", "--json"]));
+    assert!(!status.contains("sink_stalled"), "{status}\n{story}");
+    let (status, log) = server.stop();
+    assert!(!log.contains("panicked"), "{log}\n{story}");
+    assert!(matches!(status.code(), Some(0 | 1)), "{status:?}: {log}\n{story}");
+    let after: [&[&str]; 5] =
+        [&["load", "--once"], &["audit"], &["log", "repair"], &["load", "--once"], &["log", "verify"]];
+    check_commands(&app, &story, &after);
+    check_commands(&app, &story, &[&["sql", "SELECT count(*) FROM a"]]);
+    let (status, log) = app.start().stop();
+    assert!(!log.contains("panicked"), "{log}\n{story}");
+    assert!(matches!(status.code(), Some(0 | 1)), "{status:?}: {log}\n{story}");
+}
+
+/// Each of these ends, in time, by itself and without a panic.
+fn check_commands(app: &App, story: &str, commands: &[&[&str]]) {
+    for arguments in commands {
+        let begun = Instant::now();
+        let output: Output = app.run(arguments);
+        let (took, text) = (begun.elapsed(), told(&output));
+        assert!(
+            matches!(output.status.code(), Some(0 | 1)),
+            "{arguments:?}: {:?}: {text}\n{story}",
+            output.status
+        );
+        assert!(!text.contains("panicked"), "{arguments:?}: {text}\n{story}");
+        assert!(took < COMMAND_TIME, "{arguments:?} took {took:?}\n{story}");
+    }
+}

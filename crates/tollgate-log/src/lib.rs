@@ -57,7 +57,10 @@ pub use recover::{LogRecovery, RecoveryReport, recover};
 pub use repair::{RepairError, RepairMode, RepairReport, SegmentRepair, Treatment, repair};
 pub use room::{RoomState, reserve_bytes};
 pub use scan::{Failure, SegmentScan, scan_segment};
-pub use schema::{Column, ColumnOrigin, ColumnType, Schema, SchemaError, SchemaId, TooManySchemas};
+pub use schema::{
+    BATCH_SCHEMAS_MAX, Column, ColumnOrigin, ColumnType, SCHEMAS_MAX, Schema, SchemaError, SchemaId,
+    TooManySchemas,
+};
 pub use seal::read_footer;
 pub use segment::{
     Digest, DigestAlgorithm, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader, SegmentName, SegmentState,

@@ -11,6 +11,11 @@ const NAME_BYTES_MAX: usize = 63;
 const COLUMNS_MAX: usize = 1_000;
 const KEY_NUMBER: u8 = 3;
 
+/// Most schemas of a log. A reader keeps them all in memory, and a sink makes a table for each stream among them.
+pub const SCHEMAS_MAX: usize = 4_096;
+/// Most schemas that the records of one batch use: a sink locks the table of each in one transaction.
+pub const BATCH_SCHEMAS_MAX: usize = 1_024;
+
 /// The number of a schema in its log, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SchemaId(pub u16);
@@ -168,7 +173,7 @@ pub struct Schema {
 
 /// A log has no number left for another schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("this run has declared 65,536 different schemas, which is the limit; start it anew")]
+#[error("this run has declared {SCHEMAS_MAX} different schemas, which is the limit; start it anew")]
 pub struct TooManySchemas;
 
 /// Why a schema cannot be.

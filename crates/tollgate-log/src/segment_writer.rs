@@ -315,7 +315,7 @@ impl SegmentWriter {
     }
 }
 
-/// Schemas in as many batches as they need: one of them has 66 KB at most, 65,536 of them have no bound that a reader knows.
+/// Schemas in as many batches as they need: one of them has 66 KB at most, and there may be more of them than a batch takes.
 fn schemas_batches(schemas: &[(SchemaId, Arc<Schema>)]) -> Vec<Handover> {
     let empty = || Handover { payload: Vec::new(), count: 0, schema_mask: 0, payload_checksum: 0 };
     let mut batches = Vec::new();

@@ -26,6 +26,9 @@ impl From<SinkError> for ChunkError {
     }
 }
 
+/// A chunk ends with the batch that meets this many tables: each is looked at and locked in its transaction.
+const TABLES_MAX: usize = 64;
+
 /// One chunk while it is made.
 #[derive(Default)]
 pub(super) struct Chunk {
@@ -49,7 +52,10 @@ pub(super) fn fill(
 ) -> Result<Chunk, ChunkError> {
     let log = cursor.log();
     let mut chunk = Chunk::default();
-    while chunk.rows < tuning.chunk_rows_max && chunk.bytes < tuning.chunk_bytes_max {
+    while chunk.rows < tuning.chunk_rows_max
+        && chunk.bytes < tuning.chunk_bytes_max
+        && sink.tables_met() < TABLES_MAX
+    {
         let step = match cursor.step(limit) {
             // What was read before it is loaded first.
             Err(LogError::DamagedEnd { .. }) if chunk.end.is_some() => break,

@@ -104,7 +104,7 @@ pub(super) struct Following {
     pub(super) cursor: Option<Cursor>,
     /// The position in the sink, as of the last look or commit.
     pub(super) position: Option<Position>,
-    pub(super) are_tables_ensured: bool,
+    pub(super) are_tables_looked_at: bool,
     pub(super) is_stopped: bool,
     pub(super) is_old_copy_warned: bool,
     pub(super) gaps: Gaps,

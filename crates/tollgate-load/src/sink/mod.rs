@@ -266,11 +266,17 @@ pub trait Sink: Send {
     /// The database fails.
     fn position(&mut self, log: LogId) -> Result<Option<Position>, SinkError>;
 
-    /// Makes the table of a stream, or adds the columns that it gained. Nothing is ever dropped or retyped.
+    /// Looks whether rows of a stream fit its table, as far as there is one, and changes nothing.
+    ///
+    /// [`Self::write`] makes the table when its first record comes, and adds the columns that the stream gained. Nothing is
+    /// ever dropped or retyped.
     ///
     /// # Errors
     /// `StreamName` and `TypeChanged` stop the sink; others are retried.
-    fn ensure(&mut self, schema: &Schema) -> Result<(), SinkError>;
+    fn look(&mut self, schema: &Schema) -> Result<(), SinkError>;
+
+    /// How many schemas the open transaction has met whose table it had to look at or to make.
+    fn tables_met(&self) -> usize;
 
     /// Begins a transaction for records of `log` behind `expected`.
     ///

@@ -224,13 +224,12 @@ impl Sink for PostgresSink {
         self.read_position(log, "")
     }
 
-    fn ensure(&mut self, schema: &Schema) -> Result<(), SinkError> {
-        self.session.run("BEGIN").map_err(self.at("begin to make tables"))?;
-        if let Err(error) = table::plan(&mut self.session, &self.options, &self.name, schema) {
-            self.rollback();
-            return Err(error);
-        }
-        self.session.run("COMMIT").map_err(self.at("make tables"))
+    fn look(&mut self, schema: &Schema) -> Result<(), SinkError> {
+        table::look(&mut self.session, &self.options, schema)
+    }
+
+    fn tables_met(&self) -> usize {
+        self.chunk.as_ref().map_or(0, Chunk::tables_met)
     }
 
     fn begin(&mut self, log: LogId, expected: Option<Position>) -> Result<(), SinkError> {

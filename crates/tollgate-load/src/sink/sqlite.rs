@@ -235,22 +235,18 @@ impl Sink for SqliteSink {
             .map_err(self.failed("read the position"))
     }
 
-    fn ensure(&mut self, schema: &Schema) -> Result<(), SinkError> {
+    fn look(&mut self, schema: &Schema) -> Result<(), SinkError> {
         if self.tables.contains_key(schema) {
             return Ok(());
         }
-        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.failed("begin to make tables"))?;
-        let result = ensure_table(&self.connection, &self.path, schema);
-        let insert = match result {
-            Ok(insert) => insert,
-            Err(error) => {
-                self.rollback();
-                return Err(error);
-            }
-        };
-        self.connection.execute_batch("COMMIT").map_err(self.failed("make tables"))?;
-        self.tables.insert(schema.clone(), insert);
-        Ok(())
+        table::look(&self.connection, schema).map_err(|error| match error {
+            EnsureError::Refused(error) => error,
+            EnsureError::Database(error) => self.failed("look at a table")(error),
+        })
+    }
+
+    fn tables_met(&self) -> usize {
+        self.chunk.as_ref().map_or(0, |chunk| chunk.tables_met)
     }
 
     fn begin(&mut self, log: LogId, expected: Option<Position>) -> Result<(), SinkError> {
@@ -277,6 +273,7 @@ impl Sink for SqliteSink {
             triggered: &chunk.triggered,
             parents: chunk.parents,
             lanes: Vec::new(),
+            tables_met: &mut chunk.tables_met,
             refusals: &mut chunk.refusals,
         };
         let mut undecodable = Tally::default();

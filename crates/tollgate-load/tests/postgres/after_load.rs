@@ -34,7 +34,8 @@ fn an_error_in_the_file_stops_the_sink_and_takes_the_load_back() {
     site.write_visits(0..30);
     let reason = site.load_until_stopped();
     assert!(reason.contains("after.sql after a load: division by zero (SQLSTATE 22012)"), "{reason}");
-    assert_eq!(site.sql("SELECT (SELECT count(*) FROM visits) + (SELECT count(*) FROM totals)"), "0");
+    // The table was made for the first row: it is taken back with it.
+    assert_eq!(site.sql("SELECT to_regclass('visits') IS NULL, count(*) FROM totals"), "t|0");
     assert_eq!(site.sql("SELECT count(*) FROM tollgate.rejects"), "0");
     fs::write(site.file("after.sql"), "INSERT INTO totals (rows) VALUES (1)").unwrap();
     site.load();

@@ -30,7 +30,7 @@ use crate::options::{LogOptions, OpenError};
 use crate::recover::{RecoveryReport, recover};
 use crate::retain::retain_loop;
 use crate::room::Room;
-use crate::schema::{Schema, SchemaId, TooManySchemas};
+use crate::schema::{SCHEMAS_MAX, Schema, SchemaId, TooManySchemas};
 use crate::segment_writer::SegmentWriter;
 use crate::storage::{Storage, StorageLock, make_folder};
 pub use follower::Follower;
@@ -131,7 +131,7 @@ impl Log {
     /// the one it has. It is in the log before any batch that uses it.
     ///
     /// # Errors
-    /// There would be more than 65,536 schemas in this log.
+    /// There would be more than [`SCHEMAS_MAX`] schemas in this log.
     pub fn declare(&self, schemas: Vec<Schema>) -> Result<Vec<SchemaId>, TooManySchemas> {
         let mut known = self.shared.schemas.lock().unwrap_or_else(PoisonError::into_inner);
         let before = known.len();
@@ -141,7 +141,7 @@ impl Log {
                 all.push(Arc::new(schema));
                 all.len() - 1
             });
-            u16::try_from(place).map(SchemaId).map_err(|_| TooManySchemas)
+            if place < SCHEMAS_MAX { Ok(SchemaId(place as u16)) } else { Err(TooManySchemas) }
         };
         let numbers = schemas.into_iter().map(number).collect::<Result<Vec<_>, _>>()?;
         let new =

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::batch::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, u64_at};
+use crate::batch::{BATCH_BYTES_MAX, BATCH_HEADER_BYTES, BatchHeader, BatchKind, u64_at};
 use crate::error::{FormatError, LogError};
 use crate::id::Sequence;
 use crate::record::{FRAME_BYTES, RecordKind, split_record};
-use crate::schema::{Schema, SchemaId};
+use crate::schema::{BATCH_SCHEMAS_MAX, SCHEMAS_MAX, Schema, SchemaId};
 use crate::seal::footer_at_end;
 use crate::segment::{
     FOOTER_HEAD_BYTES, FOOTER_MAGIC, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader, SegmentName,
@@ -72,6 +72,8 @@ pub(crate) struct SegmentReader {
     pub(crate) damage: Option<FormatError>,
     /// Where the last jump over damage went: the next one goes beyond, so that jumps come to an end.
     jumped_to: Option<u64>,
+    /// Bytes of all batches that were looked at behind damage.
+    searched_bytes: u64,
     /// Whether the schemas of other segments were added.
     pub(crate) has_foreign_schemas: bool,
     /// Of it, `window_bytes` are bytes of the file, from `window_start` on.
@@ -135,6 +137,7 @@ impl SegmentReader {
             is_header_whole: true,
             damage: None,
             jumped_to: None,
+            searched_bytes: 0,
             has_foreign_schemas: false,
             window: Vec::new(),
             window_bytes: 0,
@@ -275,6 +278,9 @@ impl SegmentReader {
     ///
     /// Returns false where there is none, and stays where it is. Numbers that it jumps over are a gap. Each jump goes
     /// beyond the one before: a batch that was found intact here and fails at the next step is not found again.
+    ///
+    /// Batches do not overlap, so all of them together have no more bytes than the file. Headers that claim more were forged
+    /// to make the search long, and it ends.
     pub(crate) fn skip_damage(&mut self) -> Result<bool, LogError> {
         let (place, batches) = ((self.offset, self.chain, self.next), self.batches.take());
         let mut from = self.jumped_to.map_or(self.offset, |before| self.offset.max(before + BATCH_ALIGNMENT));
@@ -282,6 +288,11 @@ impl SegmentReader {
             from = offset + BATCH_ALIGNMENT;
             if header.first < self.next {
                 continue;
+            }
+            self.searched_bytes = self.searched_bytes.saturating_add(header.batch_bytes());
+            let size = self.file.size().map_err(LogError::io("read the size of", &self.path))?;
+            if self.searched_bytes > size.saturating_mul(2) + BATCH_BYTES_MAX as u64 {
+                break;
             }
             (self.offset, self.chain, self.next) = (offset, header.previous, header.first);
             match self.read_payload(&header) {
@@ -431,9 +442,11 @@ fn check_records(
 ) -> Result<Vec<(SchemaId, Arc<Schema>)>, FormatError> {
     let mut rest = payload;
     let mut schemas = Vec::new();
+    let mut used = UsedSchemas::default();
     for _ in 0..header.count {
         let (record, behind) = split_record(rest)?;
         rest = behind;
+        used.add(record.schema)?;
         match (header.kind, record.kind) {
             (BatchKind::Schemas, RecordKind::Schema) => {
                 schemas.push((record.schema, Arc::new(Schema::decode(record.body)?)));
@@ -453,5 +466,34 @@ fn check_records(
         let found = rest.len() as u64;
         return Err(FormatError::Value { what: "bytes after the records", found, allowed: "0" });
     }
+    let found = used.count();
+    if header.kind == BatchKind::Records && found > BATCH_SCHEMAS_MAX as u64 {
+        return Err(FormatError::Value { what: "schemas of the records", found, allowed: "at most 1024" });
+    }
     Ok(schemas)
+}
+
+/// Which schemas the records of a batch name, a bit for each.
+struct UsedSchemas([u64; SCHEMAS_MAX / 64]);
+
+impl Default for UsedSchemas {
+    fn default() -> Self {
+        Self([0; SCHEMAS_MAX / 64])
+    }
+}
+
+impl UsedSchemas {
+    fn add(&mut self, schema: SchemaId) -> Result<(), FormatError> {
+        let number = usize::from(schema.0);
+        let Some(word) = self.0.get_mut(number / 64) else {
+            let found = number as u64;
+            return Err(FormatError::Value { what: "schema number", found, allowed: "0 to 4095" });
+        };
+        *word |= schema.mask();
+        Ok(())
+    }
+
+    fn count(&self) -> u64 {
+        self.0.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
 }

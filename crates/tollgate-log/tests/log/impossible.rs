@@ -246,3 +246,21 @@ fn a_line_of_deleted_whose_number_no_record_can_have_is_passed_and_named() {
     assert_eq!(deleted.iter().collect::<Vec<_>>(), [(possible, Sequence(12))]);
     assert_eq!(deleted.impossible(), [(impossible, u64::MAX), (impossible, 0)]);
 }
+
+#[test]
+fn headers_that_claim_more_than_the_file_has_make_no_search_long() {
+    let (sim, law) = dead_log(THREE_SEALED);
+    forge(&sim, &law, 2, |forged| {
+        let mut lie = forged.batches.last().unwrap().clone();
+        (lie.payload, lie.payload_bytes) = (Vec::new(), Some(16 << 20));
+        // Enough bytes behind them that each claim could be true.
+        let lies = vec![lie; 20_000];
+        forged.batches.truncate(1);
+        forged.batches.extend(lies);
+        (forged.footer, forged.rest) = (None, vec![7; 17 << 20]);
+    });
+    let before = sim.bytes_read();
+    assert_eq!(read_to_end(&sim, law.log).records, 6);
+    let read = sim.bytes_read() - before;
+    assert!(read < 1 << 30, "{read} bytes were read");
+}

@@ -157,6 +157,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     }
     check_intruders(&root, &apps, &routes);
     check_params(&root, &streams, &routes.specs);
+    streams.check_count(&root);
     let Streams { specs: streams, awaited, .. } = streams;
     let sinks = sinks(&mut root, folder, &log, &streams);
     let mut own = folders_of_server(&log, &written.spool.dir);

@@ -15,6 +15,9 @@ use super::section::{Section, Written};
 /// Longest name of a stream or column in bytes, and most columns: the log's bounds.
 const NAME_BYTES_MAX: usize = 63;
 const COLUMNS_MAX: usize = 1000;
+/// Most streams. Records of all of them may come in one batch of the log, whose bound is [`tollgate_log::BATCH_SCHEMAS_MAX`]:
+/// a reload that changes some leaves room for both forms of these.
+const STREAMS_MAX: usize = 512;
 /// How long keys may be remembered: a second to a year.
 const KEY_WINDOW_MS: RangeInclusive<u64> = 1_000..=8_760 * 3_600_000;
 /// What the names of streams may not begin with: tables of ours and of SQLite.
@@ -50,6 +53,16 @@ impl Streams {
             streams.awaited.extend(awaited);
         }
         streams
+    }
+}
+
+impl Streams {
+    /// Checks how many there are, those of apps included.
+    pub(super) fn check_count(&self, root: &Section<'_>) {
+        let count = self.specs.len();
+        if count > STREAMS_MAX {
+            root.fault(format_args!("{count} streams are declared, limit {STREAMS_MAX}"));
+        }
     }
 }
 

@@ -94,8 +94,12 @@ impl Sink for KillSink {
         self.inner.position(log)
     }
 
-    fn ensure(&mut self, schema: &Schema) -> Result<(), SinkError> {
-        self.inner.ensure(schema)
+    fn look(&mut self, schema: &Schema) -> Result<(), SinkError> {
+        self.inner.look(schema)
+    }
+
+    fn tables_met(&self) -> usize {
+        self.inner.tables_met()
     }
 
     fn begin(&mut self, log: LogId, expected: Option<Position>) -> Result<(), SinkError> {

@@ -88,6 +88,49 @@ fn streams_named_like_bookkeeping_or_like_another_but_for_case_are_refused() {
     }
     let site = Site::new();
     let other = Schema::new("Visits", vec![column("n", ColumnType::Int)]).unwrap();
-    site.write(vec![visits(), other], 4 << 10, |appender| visit(appender, 1));
+    site.write(vec![visits(), other], 4 << 10, |appender| {
+        visit(appender, 1);
+        let row = appender.append(Level::Synced, |transaction| {
+            transaction.row(SchemaId(1), |row| row.push(Value::Int(1))).unwrap();
+        });
+        row.unwrap();
+        hand_over(appender);
+    });
     assert!(stop_reason(&site).contains("by case alone"));
+}
+
+fn numbered(n: u32) -> Schema {
+    Schema::new(&format!("stream_{n}"), vec![column("n", ColumnType::Int)]).unwrap()
+}
+
+fn tables_of_streams(site: &Site) -> i64 {
+    site.ask("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name LIKE 'stream%'")
+}
+
+#[test]
+fn a_table_is_made_when_its_first_record_comes() {
+    let site = Site::new();
+    site.write((0..2_000).map(numbered).collect(), 4 << 20, |appender| {
+        row(appender, &[Value::Int(1)]);
+    });
+    assert_eq!(site.load().rows, 1);
+    assert_eq!(tables_of_streams(&site), 1);
+}
+
+#[test]
+fn one_load_makes_a_bounded_number_of_tables() {
+    let site = Site::new();
+    site.write((0..500).map(numbered).collect(), 4 << 20, |appender| {
+        for n in 0..500 {
+            appender
+                .append(Level::Synced, |transaction| {
+                    transaction.row(SchemaId(n), |row| row.push(Value::Int(1))).unwrap();
+                })
+                .unwrap();
+            hand_over(appender);
+        }
+    });
+    let status = site.load();
+    assert_eq!((status.rows, tables_of_streams(&site)), (500, 500));
+    assert!(status.commits >= 500 / 64, "{} commits", status.commits);
 }

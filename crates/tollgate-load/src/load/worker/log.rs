@@ -15,6 +15,9 @@ use crate::sink::Tally;
 /// How long a log is left to another loader. If the position has not moved by then, it is anybody's.
 const LEFT_PAUSE: Duration = Duration::from_millis(500);
 
+/// Schemas of a log whose tables are looked at before anything of it is loaded: a configuration has no more streams.
+const SCHEMAS_LOOKED_AT_MAX: usize = 512;
+
 impl Worker {
     pub(super) fn follow_log(
         &mut self,
@@ -156,9 +159,9 @@ impl Worker {
         if following.position.is_some_and(|position| limit.is_some_and(|limit| position.last >= limit)) {
             return Ok(false);
         }
-        if !following.are_tables_ensured {
-            self.ensure_tables(log, following.position, limit)?;
-            following.are_tables_ensured = true;
+        if !following.are_tables_looked_at {
+            self.look_at_tables(log, following.position, limit)?;
+            following.are_tables_looked_at = true;
         }
         let expected = following.position;
         let (storage, dir, tuning) = (self.storage.clone(), self.options.dir.clone(), self.options.tuning);
@@ -186,8 +189,8 @@ impl Worker {
     }
 
     /// Looks ahead with a cursor of its own: a type that changed since another run has to be told before anything of this
-    /// one is loaded. What is declared later is ensured by the sink when it comes.
-    pub(super) fn ensure_tables(
+    /// one is loaded. The sink looks at what is declared later, and at what is too much for this, when a record of it comes.
+    fn look_at_tables(
         &mut self,
         log: LogId,
         position: Option<Position>,
@@ -197,10 +200,11 @@ impl Worker {
         ahead.step(limit)?;
         let taken = &self.options.sink.taken;
         let schemas = ahead.schemas().map(|(_, schema)| schema);
-        let schemas: Vec<_> = schemas.filter(|schema| taken.takes(schema.stream())).cloned().collect();
+        let schemas = schemas.filter(|schema| taken.takes(schema.stream()));
+        let schemas: Vec<_> = schemas.take(SCHEMAS_LOOKED_AT_MAX).cloned().collect();
         let sink = self.sink()?;
         for schema in schemas {
-            sink.ensure(&schema)?;
+            sink.look(&schema)?;
         }
         Ok(())
     }

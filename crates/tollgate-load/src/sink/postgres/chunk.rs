@@ -79,6 +79,8 @@ impl Chunk {
         let (sequence, stream) = (record.sequence, record.schema.stream());
         match &record.body {
             RecordBody::Reject { reason, item } => {
+                // It is tried again one day, and becomes a row of this table.
+                self.lane(session, options, record.schema_id, record.schema)?;
                 self.reject(sequence, stream, &Refused::at_ingest(reason, item));
             }
             RecordBody::Row(values) => {
@@ -90,6 +92,11 @@ impl Chunk {
             }
         }
         Ok(())
+    }
+
+    /// How many tables it has looked at and locked.
+    pub(super) fn tables_met(&self) -> usize {
+        self.lanes.len()
     }
 
     /// Keeps what is no row.

@@ -82,12 +82,21 @@ pub(crate) fn check<'a>(
 ) -> Result<(), SinkError> {
     let mut session = Session::open(options)?;
     for schema in schemas {
-        check_name(schema)?;
-        let table = options.table_of(schema.stream());
-        let columns = columns(&mut session, &table).map_err(at("look at a table", options))?;
-        check_columns(&table, schema, &columns)?;
+        look(&mut session, options, schema)?;
     }
     Ok(())
+}
+
+/// Looks whether the rows of a stream fit its table, as far as there is one, changing nothing.
+pub(super) fn look(
+    session: &mut Session,
+    options: &PostgresOptions,
+    schema: &Schema,
+) -> Result<(), SinkError> {
+    check_name(schema)?;
+    let table = options.table_of(schema.stream());
+    let columns = columns(session, &table).map_err(at("look at a table", options))?;
+    check_columns(&table, schema, &columns).map(drop)
 }
 
 fn check_name(schema: &Schema) -> Result<(), SinkError> {

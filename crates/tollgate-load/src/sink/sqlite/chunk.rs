@@ -29,6 +29,7 @@ pub(super) struct Chunk {
     /// The tables that have triggers.
     pub(super) triggered: Vec<String>,
     pub(super) parents: Parents,
+    pub(super) tables_met: usize,
 }
 
 impl Chunk {
@@ -58,6 +59,7 @@ impl SqliteSink {
             missing: 0,
             refusals: Refusals::new(log, self.rejects_max),
             triggered,
+            tables_met: 0,
             parents: if self.orphaned.contains(&log) { Parents::AtRow } else { Parents::AtCommit },
         });
         Ok(())

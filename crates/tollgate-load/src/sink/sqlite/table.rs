@@ -55,7 +55,7 @@ pub(crate) fn check<'a>(path: &Path, schemas: impl Iterator<Item = &'a Schema>) 
     Ok(())
 }
 
-fn look(connection: &Connection, schema: &Schema) -> Result<(), EnsureError> {
+pub(super) fn look(connection: &Connection, schema: &Schema) -> Result<(), EnsureError> {
     check_name(connection, schema.stream())?;
     check_columns(connection, schema, &existing_columns(connection, schema.stream())?).map(drop)
 }

@@ -41,6 +41,7 @@ pub(super) struct BatchWriter<'a, 'b> {
     pub(super) parents: Parents,
     pub(super) lanes: Vec<Lane<'a>>,
     pub(super) refusals: &'b mut Refusals,
+    pub(super) tables_met: &'b mut usize,
 }
 
 /// What became of a row.
@@ -116,6 +117,7 @@ impl<'a> BatchWriter<'a, '_> {
 
     fn open_lane(&mut self, schema_id: SchemaId, schema: &'a Schema) -> Result<usize, SinkError> {
         if !self.tables.contains_key(schema) {
+            *self.tables_met += 1;
             let insert = ensure_table(self.connection, self.path, schema)?;
             self.tables.insert(schema.clone(), insert);
         }

@@ -3,6 +3,19 @@
 use super::*;
 
 #[test]
+fn more_streams_than_a_batch_of_the_log_takes_twice_are_refused() {
+    let many = |count: usize| {
+        let stream = |n| format!("[stream.s{n}]\ncolumns = [{{ name = \"n\", type = \"int\" }}]\n");
+        (0..count).map(stream).collect::<String>()
+    };
+    check(&many(513), &["t.toml:1:1: 513 streams are declared, limit 512"]);
+    check(
+        &format!("{}[stream.s]\ncolumns = []\n", many(511)),
+        &["t.toml:1024:11: [stream.s] has 0 columns, allowed are 1 to 1000"],
+    );
+}
+
+#[test]
 fn faults_of_streams_are_told() {
     check("[stream.s]\n", &["t.toml:1:1: missing key \"columns\" in [stream.s]"]);
     check("[stream.s]\ncolumns = []\n", &["t.toml:2:11: [stream.s] has 0 columns, allowed are 1 to 1000"]);

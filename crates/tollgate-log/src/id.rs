@@ -3,8 +3,10 @@
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use uuid::Uuid;
+use uuid::{ContextV7, Timestamp, Uuid};
 
 /// Names one log: what one process run wrote.
 ///
@@ -19,8 +21,12 @@ impl LogId {
     }
 
     /// Makes an id that no other run has: 74 bits of it are random.
+    ///
+    /// A clock outside 1970 to 9999 is moved to the nearer end, because an id has no room for it.
     pub fn random() -> Self {
-        Self(Uuid::now_v7().into_bytes())
+        static CONTEXT: Mutex<ContextV7> = Mutex::new(ContextV7::new());
+        let since = wall_clock();
+        Self(Uuid::new_v7(Timestamp::from_unix(&CONTEXT, since.as_secs(), since.subsec_nanos())).into_bytes())
     }
 
     /// Takes the 16 bytes of an id.
@@ -32,6 +38,13 @@ impl LogId {
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the order of ids is for people, and nothing is decided by it")]
+fn wall_clock() -> Duration {
+    /// 31 December 9999, 23:59:59.
+    const LAST: Duration = Duration::from_secs(253_402_300_799);
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().min(LAST)
 }
 
 impl fmt::Display for LogId {

@@ -144,11 +144,14 @@ impl Drop for Nap {
     }
 }
 
+/// The last microsecond of 9999-12-30, as far as jiff counts, which leaves hours for time zones. A clock outside 1970 to 9999 is moved to the nearer end: RFC 3339 has no room for it.
+const LAST_US: i64 = 253_402_207_199_999_999;
+
 fn microseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one wall clock of scripts")]
 fn system_us() -> i64 {
-    microseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    microseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()).min(LAST_US)
 }

@@ -91,8 +91,12 @@ const SECOND_US: i64 = 1_000_000;
 #[expect(clippy::disallowed_methods, reason = "the one wall clock of the server")]
 fn wall_clock_us() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+    i64::try_from(since.as_micros()).map_or(LAST_US, |us| us.min(LAST_US))
 }
+
+/// The last microsecond of 9999-12-30, as far as jiff counts, which leaves hours for time zones. A clock outside 1970 to 9999 is moved to the nearer end: neither `Date` nor RFC 3339 has
+/// room for it.
+const LAST_US: i64 = 253_402_207_199_999_999;
 
 #[cfg(test)]
 mod tests {

@@ -8,10 +8,12 @@ mod verifier;
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::time_provider::TimeProvider;
 
 pub use pem::{PemError, certificates, private_key};
 pub use verifier::{Trust, Verifier};
@@ -38,6 +40,24 @@ pub fn provider() -> Arc<CryptoProvider> {
 /// Its lists are made once: each signature that is verified looks at them.
 static PROVIDER: LazyLock<Arc<CryptoProvider>> =
     LazyLock::new(|| Arc::new(rustls::crypto::ring::default_provider()));
+
+/// The clock that certificates are checked by.
+///
+/// That of rustls panics before 1970. Here such a clock stands at 1970, where no certificate is valid yet: a handshake fails
+/// and says so.
+pub fn clock() -> Arc<dyn TimeProvider> {
+    Arc::new(WallClock)
+}
+
+#[derive(Debug)]
+struct WallClock;
+
+impl TimeProvider for WallClock {
+    #[expect(clippy::disallowed_methods, reason = "the one wall clock of TLS")]
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()))
+    }
+}
 
 /// Who is trusted.
 pub(crate) struct Authorities {

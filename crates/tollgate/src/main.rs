@@ -26,6 +26,7 @@ mod test;
 mod tracing_lines;
 mod types;
 mod version;
+mod wall;
 mod watch;
 
 use std::process::ExitCode;

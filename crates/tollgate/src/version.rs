@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use tollgate_server::{SourceFile, Sources};
 
 use crate::config::{Change, Config, Mount};
+use crate::wall;
 
 /// Bytes of a digest that are shown: of the whole, and of one file.
 const DIGEST_BYTES: usize = 6;
@@ -34,7 +35,7 @@ impl Version {
     pub(crate) fn new(number: u64, config: &Config, sources: &Sources) -> Self {
         let scripts = scripts_of(config, sources);
         let digest = digest_of(&texts_of(config), &scripts);
-        Self { number, loaded_at: Timestamp::now(), digest, scripts }
+        Self { number, loaded_at: wall::now(), digest, scripts }
     }
 
     /// The scripts and modules that an earlier one had otherwise.
@@ -110,7 +111,7 @@ mod tests {
 
     fn version(names: &[(&str, u8)]) -> Version {
         let scripts = read(names);
-        Version { number: 1, loaded_at: Timestamp::now(), digest: digest_of(&[], &scripts), scripts }
+        Version { number: 1, loaded_at: wall::now(), digest: digest_of(&[], &scripts), scripts }
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl TlsOptions {
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let server_name = files.server_name.as_deref().map(server_name).transpose()?;
         let verifier = Arc::new(Verifier::new(files.ca.as_deref(), Trust::Host).map_err(TlsError::Roots)?);
-        let builder = ClientConfig::builder_with_provider(tollgate_tls::provider())
+        let builder = ClientConfig::builder_with_details(tollgate_tls::provider(), tollgate_tls::clock())
             .with_safe_default_protocol_versions()
             .map_err(|error| TlsError::Certificate(error.to_string()))?
             .dangerous()

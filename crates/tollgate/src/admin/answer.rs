@@ -20,6 +20,7 @@ use tollgate_meter::CONTENT_TYPE as METRICS;
 use super::access::{Access, Denial};
 use crate::observe::health::{json_of, text_of};
 use crate::observe::{Observer, is_alive, metrics};
+use crate::wall;
 
 const TEXT_PLAIN: &str = "text/plain";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -158,5 +159,5 @@ fn wants_json(head: &RequestHead) -> bool {
 }
 
 fn now() -> std::time::SystemTime {
-    jiff::Timestamp::now().into()
+    wall::now().into()
 }

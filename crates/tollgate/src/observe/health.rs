@@ -63,6 +63,7 @@ pub(crate) enum Code {
     DiskTight,
     DescriptorsShort,
     ReloadRefused,
+    ClockOff,
     BackendDown,
     BackendUnresolved,
     BackendImpaired,
@@ -71,7 +72,7 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 28] = [
+    pub(crate) const ALL: [Self; 29] = [
         Self::BackendDown,
         Self::BackendUnresolved,
         Self::BackendImpaired,
@@ -100,6 +101,7 @@ impl Code {
         Self::DiskTight,
         Self::DescriptorsShort,
         Self::ReloadRefused,
+        Self::ClockOff,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -129,6 +131,7 @@ impl Code {
             Self::DiskTight => "disk_tight",
             Self::DescriptorsShort => "descriptors_short",
             Self::ReloadRefused => "reload_refused",
+            Self::ClockOff => "clock_off",
             Self::BackendDown => "backend_down",
             Self::BackendUnresolved => "backend_unresolved",
             Self::BackendImpaired => "backend_impaired",
@@ -160,6 +163,7 @@ impl Code {
             | Self::DiskTight
             | Self::DescriptorsShort
             | Self::ReloadRefused
+            | Self::ClockOff
             | Self::BackendDown
             | Self::BackendUnresolved
             | Self::BackendImpaired
@@ -221,6 +225,7 @@ impl Code {
             Self::BackendImpaired => {
                 "look at these addresses and names; requests go to the others of the backend, where it has some"
             }
+            Self::ClockOff => "set the clock (timedatectl); no restart is needed",
             Self::ReloadRefused => "mend the configuration, then `tollgate reload`; the one before serves on",
         }
     }
@@ -296,6 +301,9 @@ impl Observer {
             let version = seen.reloads.version;
             let text = format!("the reload of {at:.0} was refused, version {version} serves on: {reason}");
             health.add(Code::ReloadRefused, text);
+        }
+        if let Some(fault) = seen.clock {
+            health.add(Code::ClockOff, fault.text());
         }
         health.0.sort_by_key(|finding| finding.code.severity());
         health

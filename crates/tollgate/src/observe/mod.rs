@@ -24,6 +24,7 @@ use tollgate_server::{ServerStatus, ServerWatch};
 use crate::board::Board;
 use crate::config::Config;
 use crate::tracing_lines;
+use crate::wall::{self, ClockFault};
 use history::History;
 use process::Process;
 pub(crate) use reloads::Reloads;
@@ -90,6 +91,7 @@ pub(crate) struct Seen {
     pub(crate) sinks: Vec<serde_json::Value>,
     pub(crate) records: bool,
     pub(crate) damaged: Damaged,
+    pub(crate) clock: Option<ClockFault>,
     pub(crate) reloads: Reloads,
     pub(crate) process: process::Usage,
     /// Log lines that were left out.
@@ -185,6 +187,7 @@ impl Observer {
             sinks: inner.board.get().map(Board::reports).unwrap_or_default(),
             records: inner.records.load(Ordering::Relaxed),
             damaged: locked(&inner.damaged).clone(),
+            clock: wall::fault(),
             reloads: locked(&inner.reloads).clone(),
             process: inner.process.usage(),
             lines_left_out: tracing_lines::left_out(),

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
+use crate::wall;
 use rustix::process::{Resource, getrlimit};
 
 /// Ticks of a second in what the kernel tells of processes: USER_HZ, the same everywhere on Linux.
@@ -73,7 +74,7 @@ fn read(file: Option<&File>) -> String {
 fn booted_at() -> f64 {
     let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let since_boot = since_boot.tv_sec as f64 + since_boot.tv_nsec as f64 / 1e9;
-    jiff::Timestamp::now().as_millisecond() as f64 / 1e3 - since_boot
+    wall::now().as_millisecond() as f64 / 1e3 - since_boot
 }
 
 /// Since Linux 6.2 the folder tells how many it has; before that they have to be listed.
@@ -93,7 +94,7 @@ mod tests {
         let usage = process.usage();
         assert!(usage.resident_bytes > 100_000 && usage.virtual_bytes >= usage.resident_bytes, "{usage:?}");
         assert!(usage.threads > 0 && usage.descriptors > 2 && usage.descriptors_max > 2, "{usage:?}");
-        let now = jiff::Timestamp::now().as_second() as f64;
+        let now = wall::now().as_second() as f64;
         assert!((now - 86_400.0..=now + 1.0).contains(&usage.started_at), "{usage:?}");
         let more: Vec<_> = (0..50).map(|_| File::open("/dev/null").unwrap()).collect();
         assert!(process.usage().descriptors >= usage.descriptors + 40, "{usage:?}");

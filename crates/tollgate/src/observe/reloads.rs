@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::config::Config;
 use crate::version::Version;
+use crate::wall;
 
 /// What became of reloads, and what serves now.
 #[derive(Debug, Clone)]
@@ -26,7 +27,7 @@ impl Reloads {
     pub(super) fn new() -> Self {
         Self {
             version: 1,
-            loaded_at: Timestamp::now(),
+            loaded_at: wall::now(),
             digest: String::new(),
             apps: Value::Null,
             done: 0,
@@ -49,6 +50,6 @@ impl Reloads {
 
     pub(crate) fn refused(&mut self, reason: &str) {
         self.refused += 1;
-        self.refusal = Some((Timestamp::now(), reason.to_owned()));
+        self.refusal = Some((wall::now(), reason.to_owned()));
     }
 }

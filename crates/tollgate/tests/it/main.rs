@@ -12,6 +12,7 @@ mod backends_faults;
 mod browser;
 mod chromium;
 mod client;
+mod clocks;
 #[path = "../../../tollgate-load/tests/postgres/cluster.rs"]
 mod cluster;
 mod commands;

@@ -18,7 +18,7 @@ pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect, String> 
         RootsError::None => format!("{error}, name some by sslrootcert"),
         RootsError::Unreadable(_) => error.to_string(),
     })?;
-    let config = ClientConfig::builder_with_provider(tollgate_tls::provider())
+    let config = ClientConfig::builder_with_details(tollgate_tls::provider(), tollgate_tls::clock())
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
         .dangerous()

@@ -395,7 +395,7 @@ fn prepare(script: &Script, request: Rc<Request>, replied: Option<&Replied>) -> 
         return Err(CallError::script(format!("script has no function for {}", method.as_str())));
     };
     let idle = vm.idle.borrow_mut().pop();
-    let coroutine = idle.map_or_else(|| Coroutine::new(&vm.lua, function), Ok);
+    let coroutine = idle.map_or_else(|| Coroutine::new(&vm.lua, function, &vm.marks.call_coroutines), Ok);
     let prepared = coroutine.and_then(|coroutine| {
         let req = coroutine.prepare(&vm.lua, function, &vm.req_metatable)?;
         if let Some(replied) = replied {

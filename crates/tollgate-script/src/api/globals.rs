@@ -30,6 +30,8 @@ pub(crate) struct Marks {
     pub(crate) pass_address: *const c_void,
     /// `(table, key, digits)`: stores a Luau 64-bit integer; what passes through Rust becomes a double.
     pub(crate) store_integer: Function,
+    /// The coroutines of calls, which no script may resume or close. A table with weak keys.
+    pub(crate) call_coroutines: Table,
 }
 
 /// Fills the globals and closes them.
@@ -47,7 +49,7 @@ pub(crate) fn install(
         globals.raw_set(name, Value::Nil)?;
     }
     strokes::guard(lua, options.cpu_budget)?;
-    let store_integer = lua.load(GUARD).set_name("=guard").eval()?;
+    let (store_integer, call_coroutines) = lua.load(GUARD).set_name("=guard").eval()?;
     os::install(lua, &options.clock)?;
 
     let array = lua.create_table()?;
@@ -57,8 +59,14 @@ pub(crate) fn install(
     pass.raw_set("__metatable", "pass")?;
     pass.set_readonly(true);
     let pass_address = pass.to_pointer();
-    let marks =
-        Rc::new(Marks { array_address: array.to_pointer(), array, pass_address, pass, store_integer });
+    let marks = Rc::new(Marks {
+        array_address: array.to_pointer(),
+        array,
+        pass_address,
+        pass,
+        store_integer,
+        call_coroutines,
+    });
 
     let tollgate = lua.create_table()?;
     tollgate.raw_set("json", json::install(lua, &marks, budget, options.reply_bytes_max)?)?;

@@ -27,10 +27,13 @@ pub(crate) enum Ran {
 const REQ: c_int = 1;
 
 impl Coroutine {
+    /// Makes a coroutine and adds it to `coroutines`, so that no script can resume or close it. `any` function does.
+    ///
     /// # Errors
     /// Out of memory.
-    pub(crate) fn new(lua: &Lua, any: &Function) -> mlua::Result<Self> {
+    pub(crate) fn new(lua: &Lua, any: &Function, coroutines: &Table) -> mlua::Result<Self> {
         let thread = lua.create_thread(any.clone())?;
+        coroutines.raw_set(&thread, true)?;
         Ok(Self { state: thread.state(), _thread: thread })
     }
 
@@ -101,7 +104,7 @@ impl Coroutine {
         self.run(lua, 2)
     }
 
-    /// Goes on after a yield. Another call's script may have got hold of this coroutine meanwhile, and run it to its end.
+    /// Goes on after a yield. A script cannot resume or close this coroutine meanwhile; if one could, this call would fail.
     pub(crate) fn resume(&self, lua: &Lua) -> Ran {
         if self.is_suspended() { self.run(lua, 0) } else { Ran::Failed(mlua::Error::CoroutineUnresumable) }
     }

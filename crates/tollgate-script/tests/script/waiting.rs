@@ -174,7 +174,7 @@ fn what_is_no_time_is_refused() {
 }
 
 #[test]
-fn a_script_that_meddles_with_a_waiting_call_harms_nobody_else() {
+fn a_script_can_neither_resume_nor_close_the_coroutine_of_a_waiting_call() {
     let app = App::new();
     let source = "local kept
         return function(req)
@@ -184,17 +184,23 @@ fn a_script_that_meddles_with_a_waiting_call_harms_nobody_else() {
                 local value = tollgate.sleep(0.02)
                 return 'woken by ' .. tostring(value) .. ' ' .. req.query.x
             end
-            if x == 'close' then coroutine.close(kept) return 'closed' end
-            if x == 'resume' then return tostring((coroutine.resume(kept, 'another'))) end
+            if x == 'close' then coroutine.close(kept) end
+            if x == 'resume' then error(select(2, coroutine.resume(kept, 'another')), 0) end
+            if x == 'wrap' then coroutine.wrap(function() coroutine.close(kept) end)() end
             return 'fine'
         end";
     let runtime = runtime();
-    for meddling in ["close", "resume"] {
+    for (meddling, refusal) in [
+        ("close", "main.luau:9: cannot close the coroutine of a call"),
+        ("resume", "cannot resume the coroutine of a call"),
+        ("wrap", "main.luau:11: cannot close the coroutine of a call"),
+    ] {
         let handler = app.handler(source);
         let mut waiting = handler.call(get("/?x=wait"));
         begin_to_wait(&mut waiting);
-        runtime.block_on(settled(handler.call(get(&format!("/?x={meddling}"))))).unwrap();
-        assert!(runtime.block_on(settled(waiting)).is_err(), "{meddling}");
+        let refused = runtime.block_on(settled(handler.call(get(&format!("/?x={meddling}"))))).unwrap_err();
+        assert!(refused.to_string().contains(refusal), "{meddling}: {refused}");
+        assert_eq!(text(&runtime.block_on(settled(waiting)).unwrap()), "woken by nil wait", "{meddling}");
         assert_eq!(text(&runtime.block_on(settled(handler.call(get("/?x=other")))).unwrap()), "fine");
     }
 }

@@ -12,9 +12,10 @@ run: build
 build:
 	$(CARGO) build --release --locked -p tollgate
 
-# All tests. What those of faults and power cuts need is installed if it is missing (as root).
+# All tests, also those after a test binary that failed. What those of faults and power cuts need is installed if it is
+# missing (as root).
 test: tools
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-fail-fast
 
 check: fmt lint test doc
 

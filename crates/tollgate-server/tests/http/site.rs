@@ -25,6 +25,10 @@ use crate::peer::Peer;
 /// A request that nobody may answer, put behind one that is refused.
 pub(crate) const NEXT: &[u8] = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
 
+/// The tests run at the same time, so worker and disk may be behind by seconds. A test that needs a server which refuses
+/// requests for that tunes `queue_age_max`.
+const PATIENT: Duration = Duration::from_hours(1);
+
 /// What a server is made of.
 pub(crate) struct Site {
     folder: TempDir,
@@ -51,7 +55,7 @@ impl Site {
             backlog: 64,
             workers: 1,
             connection: ConnectionLimits::default(),
-            crowd: CrowdLimits::default(),
+            crowd: CrowdLimits { queue_age_max: PATIENT, ..CrowdLimits::default() },
             spool: SpoolOptions::new(folder.path().join("spool")),
             script: HostOptions::default(),
             streams: Vec::new(),
@@ -64,7 +68,7 @@ impl Site {
             traces: Traces::Pass,
             drain_timeout: Duration::from_secs(5),
         };
-        let log = LogOptions::new(&folder.path().join("log"));
+        let log = LogOptions { queue_age_max: PATIENT, ..LogOptions::new(&folder.path().join("log")) };
         let storage = Arc::new(DiskStorage);
         Self { folder, options, log, storage, on_log_event: |event| panic!("{event:?}") }
     }

@@ -62,7 +62,7 @@ fn site(mounts: &str) -> App {
 }
 
 fn configure(app: &App, mounts: &str) {
-    app.write("tollgate.toml", &format!("[server]\nlisten = [\"127.0.0.1:0\"]\nworkers = 1\n{mounts}"));
+    app.configure(&format!("workers = 1\n{mounts}"));
 }
 
 fn mount(path: &str, dir: &str) -> String {

@@ -148,7 +148,7 @@ fn faults_of_a_configuration_are_told_all_at_once_with_their_place() {
     let app =
         App::new("prot = 1\n[log]\nsegment_bytes_max = \"1\"\n[[route]]\npath = \"keep\"\nreply = {}\n", &[]);
     let told: Vec<_> = ["check", "serve"].map(|command| refusal(&app, command, 2)).into();
-    for place in ["tollgate.toml:3:", "tollgate.toml:5:", "tollgate.toml:7:"] {
+    for place in ["tollgate.toml:4:", "tollgate.toml:7:", "tollgate.toml:9:"] {
         assert!(told[0].contains(place), "{place} in {}", told[0]);
     }
     assert!(told[0].contains("prot") && told[0].contains("segment_bytes_max"), "{}", told[0]);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use tollgate_log::{Cursor, CursorStep, DiskStorage, LogId, RecordBody, Sequence, Value, log_ids};
 
 use crate::client::{Client, Reply, get, post};
-use crate::program::{App, KEEP, Running, eventually, in_lanes};
+use crate::program::{App, KEEP, PATIENCE, Running, eventually_within, in_lanes};
 
 const KILLS: u64 = 20;
 const CLIENTS: u64 = 6;
@@ -23,10 +23,16 @@ const REPLIES_BEFORE_KILL_MAX: u64 = 4000;
 const START_US_MAX: u64 = 20_000;
 /// Chosen calls at which runs are killed at the same time.
 const LANES: usize = 4;
+/// The clients need this long for their requests while other programs keep the disk busy.
+const DRIVE_PATIENCE: Duration = PATIENCE.saturating_mul(5);
+/// A client waits this long after a refusal, so that the disk can catch up.
+const REFUSAL_PAUSE: Duration = Duration::from_millis(10);
 
+/// The short `queue_age_max` makes a disk that is only a little busy refuse records.
 pub(crate) const CONFIG: &str = r#"
 workers = 2
 [log]
+queue_age_max = "100ms"
 segment_bytes_max = "8KiB"
 [stream.synced]
 columns = [
@@ -83,22 +89,37 @@ pub(crate) fn request(n: u64) -> String {
     }
 }
 
-/// What the clients of all runs share: the next number, and how many requests were answered.
+/// What the clients of all runs share.
 #[derive(Default)]
 pub(crate) struct Load {
-    pub(crate) numbers: AtomicU64,
-    pub(crate) answered: AtomicU64,
+    /// The next number.
+    numbers: AtomicU64,
+    /// Requests that were answered and not refused.
+    answered: AtomicU64,
+    /// Numbers of refused requests. The server promised that it recorded none of them.
+    refused: Mutex<Vec<u64>>,
 }
 
-/// What a reply is to a client that counts.
+impl Load {
+    /// Notes a refusal. False: the reply is something else.
+    fn note_if_refused(&self, n: u64, reply: &Reply) -> bool {
+        let is_refused = reply.status == 503 && reply.field("tollgate-outcome") == Some("refused");
+        if is_refused {
+            self.refused.lock().unwrap().push(n);
+        }
+        is_refused
+    }
+}
+
+/// How a client counts a reply that is no refusal.
 pub(crate) enum Counted {
     Yes,
     No,
-    /// Nothing more is asked.
+    /// The client sends no further request.
     Last,
 }
 
-/// Sends requests, `depth` at once, until the server is gone or has said its last; returns the numbers that count.
+/// Sends requests, `depth` at once, until the server is gone or a reply is the last; returns the numbers that count.
 fn drive(address: SocketAddr, depth: u64, load: &Load, judge: impl Fn(&Reply) -> Counted) -> Vec<u64> {
     let mut counted = Vec::new();
     let Some(mut client) = Client::try_connect(address) else { return counted };
@@ -107,14 +128,22 @@ fn drive(address: SocketAddr, depth: u64, load: &Load, judge: impl Fn(&Reply) ->
         if !client.send(&batch.iter().map(|n| request(*n)).collect::<String>()) {
             return counted;
         }
+        let mut is_refused = false;
         for n in batch {
             let Some(reply) = client.reply() else { return counted };
+            if load.note_if_refused(n, &reply) {
+                is_refused = true;
+                continue;
+            }
             match judge(&reply) {
                 Counted::Yes => counted.push(n),
                 Counted::No => {}
                 Counted::Last => return counted,
             }
             load.answered.fetch_add(1, Ordering::Relaxed);
+        }
+        if is_refused {
+            thread::sleep(REFUSAL_PAUSE);
         }
     }
 }
@@ -133,7 +162,11 @@ pub(crate) fn drive_until(
         let drivers: Vec<_> = (0..CLIENTS)
             .map(|client| scope.spawn(move || drive(address, 1 << client, load, judge)))
             .collect();
-        eventually("enough replies", || (load.answered.load(Ordering::Relaxed) >= enough).then_some(()));
+        eventually_within(DRIVE_PATIENCE, "enough replies", || {
+            let is_any_left = drivers.iter().any(|driver| !driver.is_finished());
+            assert!(is_any_left, "the server is gone, or a client found a fault");
+            (load.answered.load(Ordering::Relaxed) >= enough).then_some(())
+        });
         end(server);
         drivers.into_iter().flat_map(|driver| driver.join().unwrap()).collect()
     })
@@ -181,6 +214,10 @@ pub(crate) fn check_kept(app: &App, kept: &[u64], load: &Load) {
     assert!(twice.is_empty(), "more than once: {twice:?}");
     let last = load.numbers.load(Ordering::Relaxed);
     assert!(rows.keys().all(|n| *n < last), "nobody sent these");
+    let refused = load.refused.lock().unwrap();
+    println!("{} refused", refused.len());
+    let recorded: Vec<_> = refused.iter().filter(|n| rows.contains_key(n)).collect();
+    assert!(recorded.is_empty(), "refused and recorded: {recorded:?}");
     let logged: BTreeMap<_, _> = logged_by_sequence(app).into_values().map(|n| (n, 1)).collect();
     assert_eq!(logged, rows, "the database and the logs hold the same");
     assert_eq!(app.query::<i64>("SELECT count(*) FROM tollgate_gaps"), [0]);
@@ -280,12 +317,14 @@ fn check_killed((status, log): (ExitStatus, String)) {
 fn drive_until_gone(address: SocketAddr, load: &Load) -> Vec<u64> {
     let mut acknowledged = Vec::new();
     let Some(mut client) = Client::try_connect(address) else { return acknowledged };
-    eventually("the kill", || {
+    eventually_within(DRIVE_PATIENCE, "the kill", || {
         let n = load.numbers.fetch_add(1, Ordering::Relaxed);
         let reply = if client.send(&request(n)) { client.reply() } else { None };
         let Some(reply) = reply else { return Some(()) };
-        assert!(reply.is_success(), "{reply:?}");
-        acknowledged.push(n);
+        if !load.note_if_refused(n, &reply) {
+            assert!(reply.is_success(), "{reply:?}");
+            acknowledged.push(n);
+        }
         None
     });
     acknowledged

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::program::App;
+use crate::program::{App, patient};
 
 /// Where the examples are.
 pub(crate) fn folder(name: &str) -> PathBuf {
@@ -17,7 +17,7 @@ pub(crate) fn example(name: &str, config: impl FnOnce(&str) -> String) -> App {
     let written = config(&app.config());
     let listens = written.replace("127.0.0.1:8080", "127.0.0.1:0");
     let server = if listens == written { "[server]\nlisten = [\"127.0.0.1:0\"]\n" } else { "" };
-    app.write("tollgate.toml", &format!("{server}{listens}"));
+    app.write("tollgate.toml", &patient(&format!("{server}{listens}")));
     app
 }
 

@@ -14,12 +14,13 @@ use rustix::process::Signal;
 use tollgate_log::{DiskStorage, scan_segment};
 
 use crate::client::{Client, Reply, get};
-use crate::program::{App, KEEP, Running, eventually, in_lanes};
+use crate::program::{App, KEEP, Running, eventually, in_lanes, is_quick_once};
 
 const DELAY: Duration = Duration::from_millis(300);
 /// A reply that waits for nothing.
 const AT_ONCE: Duration = Duration::from_millis(100);
-const QUICK_REQUESTS: usize = 200;
+/// Requests of a round in which no reply may wait for a sync.
+const QUICK_REQUESTS: usize = 50;
 /// Fault points that are tried at the same time.
 const LANES: usize = 4;
 const CLIENTS: usize = 6;
@@ -172,14 +173,15 @@ fn routes_without_a_stream_are_served_until_a_failed_log_ends_the_process() {
     let server = app.begin_with_fault("fdatasync", "error=EIO:when=2").serving().unwrap();
     let address = server.address();
     assert_eq!(one_after_the_other(address), [0]);
-    let (begun, mut served_for) = (Instant::now(), Duration::ZERO);
+    let (begun, mut served) = (Instant::now(), 0);
     while let Some(reply) = Client::try_connect(address).and_then(|mut client| client.get("/fixed")) {
         assert_eq!((reply.status, reply.content.as_str()), (200, "fixed"));
-        served_for = begun.elapsed();
+        served += 1;
         thread::sleep(Duration::from_millis(10));
     }
-    // Two seconds are the deadline; a slow machine sees less of them.
-    assert!(served_for > Duration::from_millis(500), "{served_for:?}");
+    let served_for = begun.elapsed();
+    // The drain deadline of two seconds begins when the log failed, a moment before the client hears of it.
+    assert!(served > 0 && served_for > Duration::from_secs(1), "{served} in {served_for:?}");
     let (status, log) = server.wait();
     assert_eq!(status.code(), Some(1), "{log}");
 }
@@ -342,19 +344,24 @@ fn drive_slowly(address: SocketAddr, is_enough: &AtomicBool) -> Vec<i64> {
     numbers
 }
 
-/// Asks for a path again and again; no reply may take as long as a sync, and most come at once.
-fn check_quick(server: &Running, path: &str) {
+/// Asks for a path in rounds until most replies of a round come at once, and none takes as long as a sync. Returns the
+/// number of requests.
+fn check_quick(server: &Running, path: &str) -> usize {
     let mut client = server.connect();
-    let mut waits = Vec::new();
-    while waits.len() < QUICK_REQUESTS {
-        let begun = Instant::now();
-        assert!(client.get(path).expect("a reply").is_success());
-        waits.push(begun.elapsed());
-    }
-    waits.sort_unstable();
-    // Whoever waits for a sync waits for a whole one at least; a busy machine may hold up a few others.
-    let (most, all) = (waits[QUICK_REQUESTS * 9 / 10], waits[QUICK_REQUESTS - 1]);
-    assert!(most < AT_ONCE && all < DELAY, "{path}: nine in ten within {most:?}, all within {all:?}");
+    let mut requests = 0;
+    is_quick_once(path, AT_ONCE, || {
+        requests += QUICK_REQUESTS;
+        let ask = |_| {
+            let begun = Instant::now();
+            assert!(client.get(path).expect("a reply").is_success());
+            begun.elapsed()
+        };
+        let mut waits: Vec<_> = (0..QUICK_REQUESTS).map(ask).collect();
+        waits.sort_unstable();
+        let (most, all) = (waits[QUICK_REQUESTS * 9 / 10], waits[QUICK_REQUESTS - 1]);
+        if all < DELAY { most } else { all }
+    });
+    requests
 }
 
 /// Sets a flag when it goes, however that comes.
@@ -371,19 +378,19 @@ fn no_synced_reply_comes_before_its_sync_and_other_replies_do_not_wait() {
     let app = app("");
     let server = app.begin_with_fault("fdatasync", "delay_enter=300000").serving().unwrap();
     let (address, is_enough) = (server.address(), AtomicBool::new(false));
-    let numbers = thread::scope(|scope| {
+    let (numbers, written) = thread::scope(|scope| {
         let slow = scope.spawn(|| drive_slowly(address, &is_enough));
         // Also when a check fails: the scope waits for the slow one.
         let end = SetAtEnd(&is_enough);
         check_quick(&server, "/fixed");
-        check_quick(&server, "/written?n=1");
+        let written = check_quick(&server, "/written?n=1");
         drop(end);
-        slow.join().expect("slow replies")
+        (slow.join().expect("slow replies"), written)
     });
     let (status, log) = server.stop();
     assert!(status.success(), "{log}");
     assert_eq!(app.query::<i64>("SELECT n FROM synced ORDER BY n"), numbers);
-    assert_eq!(app.query::<i64>("SELECT count(*) FROM written"), [QUICK_REQUESTS as i64]);
+    assert_eq!(app.query::<i64>("SELECT count(*) FROM written"), [written as i64]);
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn a_system_that_cannot_open_beneath_a_folder_is_told_of_before_the_start() {
         let begun = app.begin_with_fault("openat2", &format!("error={error}")).serving();
         let (status, log) = begun.map(|_| error).unwrap_err();
         assert_eq!(status.code(), Some(2), "{log}");
-        assert!(log.contains("tollgate.toml:6:9: files is \"public\", but no file can be opened"), "{log}");
+        assert!(log.contains("tollgate.toml:7:9: files is \"public\", but no file can be opened"), "{log}");
         assert!(log.contains("openat2 of Linux 5.6"), "{log}");
     }
 }

@@ -42,7 +42,7 @@ fn what_was_synced_survives_power_cuts_exactly_once() {
 fn drive_and_cut(server: Running, replies: u64, load: &Load, disk: &Disk) -> Vec<u64> {
     let is_over = AtomicBool::new(false);
     let judge = |reply: &Reply| match reply.field("tollgate-outcome") {
-        Some("refused" | "unknown") if reply.status == 503 => Counted::Last,
+        Some("unknown") if reply.status == 503 => Counted::Last,
         _ => {
             assert!(reply.is_success(), "{reply:?}");
             if is_over.load(Ordering::SeqCst) { Counted::No } else { Counted::Yes }

@@ -23,6 +23,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// A script that records the item `n` of the query.
 pub(crate) const KEEP: &str = "return function(req) return { record = { n = tonumber(req.query.n) } } end";
 
+/// How often something may take too long before it is a fault.
+const QUICK_TRIES: usize = 10;
 const POLL_PAUSE: Duration = Duration::from_millis(1);
 
 /// A folder with a configuration and scripts.
@@ -38,8 +40,9 @@ impl App {
         app
     }
 
-    fn configure(&self, config: &str) {
-        self.write("tollgate.toml", &format!("[server]\nlisten = [\"127.0.0.1:0\"]\n{config}"));
+    /// Writes the configuration, which begins with keys of `[server]`, on a free port.
+    pub(crate) fn configure(&self, config: &str) {
+        self.write("tollgate.toml", &patient(&format!("[server]\nlisten = [\"127.0.0.1:0\"]\n{config}")));
     }
 
     /// The same in a folder below `parent`.
@@ -192,6 +195,24 @@ impl App {
         let verify = self.succeed(&["log", "verify"]);
         assert!(verify.ends_with(" 0 open, 0 torn, 0 bad\n"), "{verify}");
     }
+}
+
+/// Adds to a configuration that a server waits for a busy machine.
+///
+/// The tests run at the same time, so worker and disk may be behind by seconds, and a server would refuse requests. A test
+/// that needs such refusals sets `queue_age_max` of that section itself.
+pub(crate) fn patient(config: &str) -> String {
+    let make_patient = |config: String, section: &str| match config.split_once(&format!("[{section}]\n")) {
+        Some((_, keys)) if sets_queue_age_max(keys) => config,
+        Some((before, keys)) => format!("{before}[{section}]\n{PATIENT}{keys}"),
+        None => format!("{config}\n[{section}]\n{PATIENT}"),
+    };
+    ["server", "log"].into_iter().fold(config.to_owned(), make_patient)
+}
+
+/// Whether the section whose keys come first has that key.
+fn sets_queue_age_max(keys: &str) -> bool {
+    keys.lines().take_while(|line| !line.starts_with('[')).any(|line| line.starts_with("queue_age_max"))
 }
 
 /// A child of this test. It is killed when dropped, whatever happens.
@@ -374,6 +395,20 @@ pub(crate) fn eventually_within<T>(patience: Duration, what: &str, mut look: imp
     }
 }
 
+/// Measures until something takes no longer than `limit`. On a busy machine some tries take longer; a fault makes all of them
+/// take longer.
+pub(crate) fn is_quick_once(what: &str, limit: Duration, mut measure: impl FnMut() -> Duration) {
+    let mut times = Vec::new();
+    while times.len() < QUICK_TRIES {
+        let took = measure();
+        if took <= limit {
+            return;
+        }
+        times.push(took);
+    }
+    panic!("{what} never took less than {limit:?}: {times:?}");
+}
+
 /// Runs a check for each item, `lanes` at the same time.
 pub(crate) fn in_lanes<T: Sync, R: Send>(
     lanes: usize,
@@ -431,4 +466,5 @@ pub(crate) fn follow(stdout: ChildStdout) -> Receiver<String> {
 }
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_tollgate");
+const PATIENT: &str = "queue_age_max = \"1h\"\n";
 const STRACE_REPORT: &str = "strace.txt";

@@ -34,10 +34,6 @@ fn version(number: usize) -> String {
     format!("{ballast}return function() return '{number} ' .. #ballast end")
 }
 
-fn configure(app: &App, config: &str) {
-    app.write("tollgate.toml", &format!("[server]\nlisten = [\"127.0.0.1:0\"]\n{config}"));
-}
-
 fn reload(app: &App) -> String {
     app.succeed(&["reload"])
 }
@@ -164,7 +160,7 @@ fn a_broken_script_changes_nothing_and_is_told_by_file_line_and_text() {
 fn all_faults_of_a_configuration_are_told_and_it_serves_on() {
     let app = App::new(SCRIPT_ROUTE, &[("a.luau", "return function() return 'old' end")]);
     let server = app.start();
-    configure(&app, &format!("fields_max = 0\nnonsense = 1\n{SCRIPT_ROUTE}"));
+    app.configure(&format!("fields_max = 0\nnonsense = 1\n{SCRIPT_ROUTE}"));
     let answer = refused(&app, 2);
     assert!(answer.contains("fields_max in [server] is 0") && answer.contains("\"nonsense\""), "{answer}");
     app.write("tollgate.toml", "[server\n");
@@ -172,7 +168,7 @@ fn all_faults_of_a_configuration_are_told_and_it_serves_on() {
     assert!(answer.contains("tollgate.toml:1:"), "{answer}");
     assert_eq!(server.connect().get("/a").unwrap().content, "old");
     server.signal(Signal::HUP);
-    configure(&app, SCRIPT_ROUTE);
+    app.configure(SCRIPT_ROUTE);
     assert!(reload(&app).starts_with("reloaded: "));
     let (status, log) = server.stop();
     assert!(status.success() && log.contains("not reloaded: ") && log.contains("nonsense"), "{log}");
@@ -275,7 +271,7 @@ fn what_takes_a_restart_is_named_and_the_rest_is_served() {
     let server = app.start();
     let other =
         "workers = 1\nrequests_per_connection_max = 1\n[[route]]\npath = \"/b\"\nreply = { body = \"b\" }\n";
-    configure(&app, &format!("{other}[log]\nretain = \"1h\"\n[sink.other]\nsqlite = \"other.sqlite\"\n"));
+    app.configure(&format!("{other}[log]\nretain = \"1h\"\n[sink.other]\nsqlite = \"other.sqlite\"\n"));
     for reload_number in 0..2 {
         let answer = reload(&app);
         let are_sinks_named = answer.contains("changed: sink.other: added\n");
@@ -302,23 +298,23 @@ fn streams_change_in_the_middle_of_a_log_and_every_row_has_the_shape_of_its_time
     let mut hit = |body: &str| assert_eq!(client.post("/hit", body).unwrap().status, 200, "{body}");
     hit(r#"{"n": 1, "note": "both"}"#);
     let gained = PLAIN.replace("columns = [", "columns = [{ name = \"extra\", type = \"float\" }, ");
-    configure(&app, &gained);
+    app.configure(&gained);
     assert!(reload(&app).contains("changed: stream.hits column \"extra\": added\n"));
     hit(r#"{"n": 2, "note": "all", "extra": 0.5}"#);
     let retyped = gained.replace("\"note\", type = \"text\"", "\"note\", type = \"int\"");
-    configure(&app, &retyped);
+    app.configure(&retyped);
     let answer = refused(&app, 2);
     assert!(answer.contains("column \"note\" of [stream.hits] is int, but text in the log"), "{answer}");
     let lost = gained.replace(", { name = \"note\", type = \"text\" }", "");
     let further = "[stream.more]\ncolumns = [{ name = \"x\", type = \"int\" }]\n[[route]]\npath = \"/more\"\ncollect = true\nstream = \"more\"\n";
-    configure(&app, &format!("{further}{lost}"));
+    app.configure(&format!("{further}{lost}"));
     let answer = reload(&app);
     assert!(answer.contains("changed: stream.hits column \"note\": removed\n"), "{answer}");
     hit(r#"{"n": 3, "extra": 1.5}"#);
     // A type that the table remembers stays refused, also when the column was gone meanwhile.
-    configure(&app, &format!("{further}{retyped}"));
+    app.configure(&format!("{further}{retyped}"));
     refused(&app, 2);
-    configure(&app, &format!("{further}{lost}"));
+    app.configure(&format!("{further}{lost}"));
     assert_eq!(server.connect().post("/more", r#"{"x": 7}"#).unwrap().status, 200);
     let (status, log) = server.stop();
     assert!(status.success(), "{log}");

@@ -11,9 +11,7 @@ const CLIENTS: usize = 4;
 
 /// A configuration that is sound, or broken in one of some ways; and what the refusal says.
 fn version(number: usize) -> (String, String, Option<String>) {
-    let route = |rest: &str| {
-        format!("[server]\nlisten = [\"127.0.0.1:0\"]\n[[route]]\npath = \"/a\"\nscript = \"a.luau\"\n{rest}")
-    };
+    let route = |rest: &str| format!("[[route]]\npath = \"/a\"\nscript = \"a.luau\"\n{rest}");
     let script = format!("return function() return \"{number}\" end");
     match number % 8 {
         1 => {
@@ -33,10 +31,8 @@ fn version(number: usize) -> (String, String, Option<String>) {
 #[test]
 fn reloads_half_of_them_broken_fail_no_request_and_each_says_why() {
     let reloads = std::env::var("TOLLGATE_RELOADS").map_or(RELOADS, |reloads| reloads.parse().unwrap());
-    let app = App::new("", &[]);
     let (config, script, _) = version(0);
-    app.write("tollgate.toml", &config);
-    app.write("a.luau", &script);
+    let app = App::new(&config, &[("a.luau", &script)]);
     let server = app.start();
     let (is_over, served) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
@@ -80,7 +76,7 @@ fn ask_until(server: &Running, is_over: &AtomicBool, served: &AtomicU64) {
 fn reload(app: &App, served: &AtomicU64, number: usize) {
     let (config, script, refusal) = version(number);
     app.write("a.luau", &script);
-    app.write("tollgate.toml", &config);
+    app.configure(&config);
     let before = served.load(Ordering::Relaxed);
     let output = app.run(&["reload"]);
     match refusal {

@@ -13,11 +13,11 @@ use crate::sinks::{MAIN, STREAMS, all, numbers, record};
 const OTHER: &str = "[sink.other]\nsqlite = \"data/other.sqlite\"\n";
 
 fn configuration(sinks: &str) -> String {
-    format!("[server]\nlisten = [\"127.0.0.1:0\"]\n{STREAMS}{sinks}")
+    format!("{STREAMS}{sinks}")
 }
 
 fn configure(app: &App, sinks: &str) {
-    app.write("tollgate.toml", &configuration(sinks));
+    app.configure(&configuration(sinks));
 }
 
 /// Reloads with other sinks and returns what is told.
@@ -51,7 +51,7 @@ fn stop(server: Running) -> String {
 fn a_sink_that_is_added_begins_at_the_oldest_or_now_and_those_that_are_kept_go_on() {
     let app = App::new(&format!("{STREAMS}{MAIN}").replace("retain = \"0ms\"", "retain = \"1h\""), &[]);
     let keep = |sinks: &str| {
-        app.write("tollgate.toml", &configuration(sinks).replace("retain = \"0ms\"", "retain = \"1h\""));
+        app.configure(&configuration(sinks).replace("retain = \"0ms\"", "retain = \"1h\""));
         app.succeed(&["reload"])
     };
     let server = app.start();

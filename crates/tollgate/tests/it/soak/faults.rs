@@ -169,7 +169,7 @@ impl<'a, F: Fn(u64) -> String> Faults<'a, F> {
 
     fn reload(&mut self, version: u64) -> Fault {
         *self.done.counts.entry("reload").or_default() += 1;
-        self.write_config(&(self.config)(version));
+        self.app.configure(&(self.config)(version));
         let output = self.app.run(&["reload"]);
         assert!(output.status.success(), "{}", told(&output));
         Fault::Reloaded
@@ -178,16 +178,12 @@ impl<'a, F: Fn(u64) -> String> Faults<'a, F> {
     fn reload_broken(&mut self, version: u64) -> Fault {
         *self.done.counts.entry("broken reload").or_default() += 1;
         let sound = (self.config)(version);
-        self.write_config(&sound.replace("score.luau", "missing.luau"));
+        self.app.configure(&sound.replace("score.luau", "missing.luau"));
         let output = self.app.run(&["reload"]);
         assert!(!output.status.success(), "{}", told(&output));
         self.done.refused_reloads += 1;
-        self.write_config(&sound);
+        self.app.configure(&sound);
         Fault::Reloaded
-    }
-
-    fn write_config(&self, config: &str) {
-        self.app.write("tollgate.toml", &format!("[server]\nlisten = [\"127.0.0.1:0\"]\n{config}"));
     }
 
     fn stop(&mut self) {

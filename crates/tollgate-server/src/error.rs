@@ -35,8 +35,8 @@ pub enum StartError {
     /// The log has no number left for what a stream is now.
     #[error("this log cannot take further streams or changes of them: restart")]
     Schemas(#[source] TooManySchemas),
-    /// Workers loaded different texts.
-    #[error("a script changed while the workers loaded it: once more")]
+    /// Workers loaded different texts, also when they loaded again.
+    #[error("a script changed each time that the workers loaded it: try again when no file changes")]
     Changed,
     /// A worker drains, or takes longer than it may.
     #[error("a worker does not answer")]

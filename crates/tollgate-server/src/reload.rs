@@ -7,6 +7,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
@@ -18,6 +19,10 @@ use crate::worker::Worker;
 
 /// How long the workers may take to build, and then to swap.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// How often workers load that differ because a script changes meanwhile.
+const LOADS_MAX: u32 = 5;
+/// Pause before the second load; each further pause is twice as long.
+const LOAD_PAUSE: Duration = Duration::from_millis(100);
 
 /// A configuration that a worker is asked to build.
 pub(crate) struct Offer {
@@ -37,11 +42,42 @@ pub(crate) struct Built {
 }
 
 impl Built {
-    /// Offers a configuration to workers, and waits until each has built it.
+    /// Offers a configuration to workers, and waits until each has built it. Offers it again, up to [`LOADS_MAX`] times in
+    /// all, if a script changed and the workers therefore loaded different texts.
     ///
     /// # Errors
-    /// The first that a worker told; `Changed` if they did not load the same scripts; `Unanswered` if one is draining or takes too long.
+    /// The first that a worker told; `Changed` if the workers loaded different texts each time; `Unanswered` if one is
+    /// draining or takes too long.
     pub(crate) fn by(workers: &[mpsc::Sender<Offer>], plan: &Arc<Plan>) -> Result<Self, StartError> {
+        match Self::by_one_load(workers, plan) {
+            Err(StartError::Changed) => Self::again(workers, plan),
+            built => built,
+        }
+    }
+
+    /// Does as [`by`](Self::by) after a first load in which the workers differed.
+    ///
+    /// # Errors
+    /// As [`by`](Self::by).
+    pub(crate) fn again(workers: &[mpsc::Sender<Offer>], plan: &Arc<Plan>) -> Result<Self, StartError> {
+        for load in 2..=LOADS_MAX {
+            let pause = LOAD_PAUSE * 2_u32.pow(load - 2);
+            tracing::warn!(
+                load,
+                loads_max = LOADS_MAX,
+                pause_ms = pause.as_millis() as u64,
+                "a script changed while the workers loaded it: they load it again"
+            );
+            thread::sleep(pause);
+            match Self::by_one_load(workers, plan) {
+                Err(StartError::Changed) => {}
+                built => return built,
+            }
+        }
+        Err(StartError::Changed)
+    }
+
+    fn by_one_load(workers: &[mpsc::Sender<Offer>], plan: &Arc<Plan>) -> Result<Self, StartError> {
         let (built, answers) = sync_channel(workers.len());
         let mut swaps = Vec::new();
         for worker in workers {
@@ -115,7 +151,7 @@ async fn build(worker: &Worker, plan: &Plan) -> Result<Service, StartError> {
 
 #[cfg(test)]
 mod tests {
-    use std::thread::{self, JoinHandle};
+    use std::thread::JoinHandle;
 
     use tollgate_log::{DiskStorage, Log, LogOptions};
     use tollgate_script::SourceFile;
@@ -123,23 +159,26 @@ mod tests {
     use super::*;
     use crate::options::tests::options;
 
-    /// Workers that answer so; each tells whether it swapped.
-    fn workers(
-        answers: Vec<Result<Sources, StartError>>,
-    ) -> (Vec<mpsc::Sender<Offer>>, Vec<JoinHandle<bool>>) {
-        let worker = |answer| {
+    /// What a worker answers, load by load.
+    type Answers = Vec<Result<Sources, StartError>>;
+
+    /// Workers with these answers; each returns whether it swapped.
+    fn workers(answers: Vec<Answers>) -> (Vec<mpsc::Sender<Offer>>, Vec<JoinHandle<bool>>) {
+        let worker = |answers: Answers| {
             let (offer, mut offers) = mpsc::channel::<Offer>(1);
             let work = move || {
-                let Some(Offer { built, swap, .. }) = offers.blocking_recv() else { return false };
-                built.send(answer).unwrap();
-                swap.blocking_recv().is_ok_and(|swapped| swapped.send(()).is_ok())
+                answers.into_iter().any(|answer| {
+                    let Some(Offer { built, swap, .. }) = offers.blocking_recv() else { return false };
+                    built.send(answer).unwrap();
+                    swap.blocking_recv().is_ok_and(|swapped| swapped.send(()).is_ok())
+                })
             };
             (offer, thread::spawn(work))
         };
         answers.into_iter().map(worker).unzip()
     }
 
-    fn offered(answers: Vec<Result<Sources, StartError>>) -> (Result<(), String>, Vec<bool>) {
+    fn offered(answers: Vec<Answers>) -> (Result<(), String>, Vec<bool>) {
         let folder = tempfile::tempdir().unwrap();
         let log = LogOptions::new(folder.path());
         let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |_| {}).unwrap();
@@ -157,11 +196,21 @@ mod tests {
 
     #[test]
     fn workers_swap_when_all_have_built_the_same_and_else_none_does() {
-        assert_eq!(offered(vec![read(1), read(1), read(1)]), (Ok(()), vec![true; 3]));
+        let once = |answers: [Result<Sources, StartError>; 3]| answers.map(|answer| vec![answer]).into();
+        assert_eq!(offered(once([read(1), read(1), read(1)])), (Ok(()), vec![true; 3]));
+        let failed = Err(StartError::Script("broken".to_owned()));
+        assert_eq!(offered(once([read(1), failed, read(1)])), (Err("broken".to_owned()), vec![false; 3]));
+    }
+
+    #[test]
+    fn workers_that_loaded_different_texts_load_again_a_few_times() {
+        let twice = |first, second| vec![read(first), read(second)];
+        assert_eq!(offered(vec![twice(1, 2), twice(2, 2), twice(1, 2)]), (Ok(()), vec![true; 3]));
+        let loads = |digests: [u8; LOADS_MAX as usize]| digests.map(read).into();
         let changed = StartError::Changed.to_string();
-        assert_eq!(offered(vec![read(1), read(2), read(1)]), (Err(changed), vec![false; 3]));
-        let failed = StartError::Script("broken".to_owned());
-        assert_eq!(offered(vec![read(1), Err(failed), read(1)]), (Err("broken".to_owned()), vec![false; 3]));
+        assert_eq!(offered(vec![loads([1; 5]), loads([2; 5])]), (Err(changed), vec![false; 2]));
+        let broken = vec![read(2), Err(StartError::Script("broken".to_owned()))];
+        assert_eq!(offered(vec![twice(1, 2), broken]), (Err("broken".to_owned()), vec![false; 2]));
     }
 
     #[test]

@@ -44,8 +44,11 @@ pub struct Server {
 impl Server {
     /// Starts the workers; returns when all of them serve, with what they made the configuration of.
     ///
+    /// Workers that loaded different texts, because a script changed meanwhile, load again.
+    ///
     /// # Errors
-    /// A script or a stream was not taken, or the system gave no thread. Workers that started end again.
+    /// A script or a stream was not taken, a script changed at each load, or the system gave no thread. Workers that
+    /// started end again.
     pub fn start(
         options: ServerOptions,
         listeners: Listeners,
@@ -81,7 +84,15 @@ impl Server {
             server.workers.push(thread.map_err(StartError::Worker)?);
         }
         drop(started);
-        let sources = server.wait_for(&starts)?;
+        let sources = match server.wait_for(&starts) {
+            Err(StartError::Changed) => {
+                let built = Built::again(&server.offers, &plan)?;
+                let sources = built.sources.clone();
+                built.commit()?;
+                sources
+            }
+            sources => sources?,
+        };
         Ok((server, sources))
     }
 

@@ -59,6 +59,7 @@ mod secure_backends;
 mod sinks;
 mod sinks_reload;
 mod soak;
+mod starting;
 mod status;
 mod stopping;
 mod traces;

@@ -319,6 +319,16 @@ impl Starting {
         Ok(Running { process: self.process, address })
     }
 
+    /// Whether it logged that already.
+    pub(crate) fn has_logged(&self, text: &str) -> bool {
+        self.process.has_told(text)
+    }
+
+    /// Whether the process has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.process.has_ended()
+    }
+
     pub(crate) fn kill(self) {
         self.process.signal(Signal::KILL);
         self.process.wait();

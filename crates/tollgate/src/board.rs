@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use tollgate_load::{LoadStatus, LoadWatch};
@@ -24,6 +25,8 @@ struct Inner {
     loaders: Mutex<Vec<LoadWatch>>,
     /// What loaders of other processes told last, by connection.
     reports: Mutex<BTreeMap<u64, Value>>,
+    /// Sinks without a loader, and since when each is known to have none.
+    absent_since: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl Board {
@@ -49,17 +52,27 @@ impl Board {
         locked(&self.0.reports).remove(&connection);
     }
 
-    /// A report for each loader, here or in another process, and for each sink that nobody loads.
+    /// Forgets for how long sinks had no loader.
+    pub(crate) fn forget_absences(&self) {
+        locked(&self.0.absent_since).clear();
+    }
+
+    /// Returns a report for each loader, here or in another process, and for each sink without a loader.
     pub(crate) fn reports(&self) -> Vec<Value> {
         let own =
             locked(&self.0.loaders).iter().map(|loader| report(loader.name(), &loader.status())).collect();
         let mut reports: Vec<Value> = own;
         reports.extend(locked(&self.0.reports).values().cloned());
+        let mut absences = BTreeMap::new();
+        let mut absent_since = locked(&self.0.absent_since);
         for sink in locked(&self.0.sinks).names() {
             if !reports.iter().any(|report| report["sink"] == *sink) {
-                reports.push(absent(&sink));
+                let since = absent_since.get(&sink).copied().unwrap_or_else(Instant::now);
+                reports.push(absent(&sink, since.elapsed()));
+                absences.insert(sink, since);
             }
         }
+        *absent_since = absences;
         reports
     }
 }
@@ -98,9 +111,9 @@ pub(crate) fn report(sink: &str, status: &LoadStatus) -> Value {
     })
 }
 
-/// What a server says of a sink that nobody loads.
-pub(crate) fn absent(sink: &str) -> Value {
-    json!({ "sink": sink, "state": "no loader" })
+/// What a server says of a sink that has had no loader for that time.
+pub(crate) fn absent(sink: &str, time: Duration) -> Value {
+    json!({ "sink": sink, "state": "no loader", "absent_seconds": time.as_secs_f64() })
 }
 
 fn shortened(text: &str) -> &str {

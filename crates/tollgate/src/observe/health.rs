@@ -22,6 +22,8 @@ const DESCRIPTORS_SHARE: u64 = 10;
 const DESCRIPTORS_LEFT_MIN: u64 = 4;
 /// When for so long nothing was refused for want of descriptors or memory, and some are left, there is enough.
 const REFUSALS_CALM: Duration = Duration::from_secs(5);
+/// A sink may be without a loader for this long: a loader of another process starts again, or has not found the server yet.
+pub(super) const LOADER_PATIENCE: Duration = Duration::from_secs(5);
 /// Addresses and names of a backend that are listed.
 const TROUBLES_SHOWN: usize = 5;
 
@@ -284,7 +286,7 @@ impl Observer {
             look_at_server(&mut health, server, self.0.worker_stall_max);
         }
         for sink in &seen.sinks {
-            look_at_sink(&mut health, sink, self.0.lag_max);
+            look_at_sink(&mut health, sink, seen.phase, self.0.lag_max);
         }
         look_at_damaged(&mut health, &seen.damaged);
         let (open, max) = (seen.process.descriptors, seen.process.descriptors_max);
@@ -414,13 +416,19 @@ fn look_at_backend(health: &mut Health, backend: &BackendSnapshot) {
     }
 }
 
-fn look_at_sink(health: &mut Health, sink: &Value, lag_max: Duration) {
+fn look_at_sink(health: &mut Health, sink: &Value, phase: Phase, lag_max: Duration) {
     let name = sink["sink"].as_str().unwrap_or_default();
     let because = sink["last_error"].as_str().map(|error| format!(": {error}")).unwrap_or_default();
     match sink["state"].as_str().unwrap_or_default() {
         "stopped" => health.add(Code::SinkStopped, format!("sink {name} stopped{because}")),
         "retrying" => health.add(Code::SinkFailing, format!("sink {name} takes no rows{because}")),
-        "no loader" => health.add(Code::SinkUnattended, format!("nobody loads sink {name}")),
+        "no loader" => {
+            let absent_seconds = sink["absent_seconds"].as_f64().unwrap_or_default();
+            let is_late = phase != Phase::Starting && absent_seconds >= LOADER_PATIENCE.as_secs_f64();
+            if is_late {
+                health.add(Code::SinkUnattended, format!("nobody loads sink {name}"));
+            }
+        }
         _ => {}
     }
     let stalled = sink["stalled_seconds"].as_f64().unwrap_or_default();

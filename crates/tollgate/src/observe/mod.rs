@@ -153,6 +153,8 @@ impl Observer {
     /// The server serves.
     pub(crate) fn see_server(&self, server: ServerWatch) {
         let _ = self.0.server.set(server);
+        // Loaders could not come before. They have the time of `LOADER_PATIENCE` from now on.
+        self.board().forget_absences();
         self.enter(Phase::Serving);
     }
 

@@ -1,11 +1,56 @@
-//! A start while a script changes.
+//! What a server logs before it serves, and a start while a script changes.
 
 use std::fs;
 
-use crate::program::{App, Starting, eventually};
+use rustix::process::Signal;
+
+use crate::program::{App, Running, Starting, eventually};
+
+const STREAM: &str = "[stream.s]\ncolumns = [{ name = \"n\", type = \"int\" }]\n\
+                      [[route]]\npath = \"/s\"\ncollect = true\nstream = \"s\"\n";
 
 /// What the log has when a server serves.
 const SERVING: &str = "\"message\":\"serving\"";
+
+/// Starts a server whose every new thread comes late, so that the watcher looks between any two steps of the start.
+fn start_slowly(app: &App) -> Running {
+    let late = "delay_enter=700000";
+    app.begin_with_faults(&[("clone3", late), ("clone", late)]).serving().unwrap()
+}
+
+/// Checks that no line of the log tells a finding before the server serves.
+fn check_no_finding(log: &str) {
+    let before: Vec<_> = log.lines().take_while(|line| !line.contains(SERVING)).collect();
+    assert!(before.len() < log.lines().count(), "it served: {log}");
+    let findings: Vec<_> = before.iter().filter(|line| line.contains("\"code\":")).collect();
+    assert!(findings.is_empty(), "{findings:?}");
+}
+
+#[test]
+fn a_start_that_takes_long_finds_no_sink_without_a_loader() {
+    let app = App::new(STREAM, &[]);
+    let server = start_slowly(&app);
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log}");
+    check_no_finding(&log);
+    assert!(!log.contains("sink_unattended"), "{log}");
+}
+
+#[test]
+fn a_loader_that_waits_for_the_server_has_time_to_come() {
+    let app = App::new(&format!("{STREAM}[load]\nin_server = false\n"), &[]);
+    let loader = app.follow(&["load"]);
+    let server = start_slowly(&app);
+    assert!(server.connect().post("/s", "{\"n\": 1}").unwrap().is_success());
+    eventually("the loader reports", || {
+        app.succeed(&["status", "--json"]).contains("\"caught up\"").then_some(())
+    });
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log}");
+    check_no_finding(&log);
+    assert!(!log.contains("sink_unattended"), "{log}");
+    loader.end(Signal::TERM);
+}
 
 #[test]
 fn a_start_loads_again_while_a_script_changes() {

@@ -81,7 +81,7 @@ fn a_loader_in_another_process_is_in_the_status_of_the_server_while_it_lives() {
     let app = app(OTHERS_LOAD);
     let server = app.start();
     record(&mut server.connect(), "/a", 0..100);
-    assert!(status_with(&app, &["{\"sink\":\"main\",\"state\":\"no loader\"}"]).is_some());
+    assert!(status_with(&app, &["\"sink\":\"main\",\"state\":\"no loader\"}"]).is_some());
     let loader = app.follow(&["load"]);
     eventually("it reports", || status_with(&app, &["\"state\":\"caught up\"", "\"rows\":100,"]));
     loader.end(Signal::KILL);

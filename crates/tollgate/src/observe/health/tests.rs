@@ -16,7 +16,7 @@ fn every_code_is_listed_once_by_its_own_name() {
 fn a_sink_is_a_warning_by_each_of_its_troubles_and_never_a_reason() {
     let check = |sink: Value, codes: &[Code]| {
         let mut health = Health::default();
-        look_at_sink(&mut health, &sink, Duration::from_secs(60));
+        look_at_sink(&mut health, &sink, Phase::Serving, Duration::from_secs(60));
         let found: Vec<_> = health.0.iter().map(|finding| finding.code).collect();
         assert_eq!(found, codes, "{sink}");
         assert!(health.is_ready());
@@ -30,10 +30,21 @@ fn a_sink_is_a_warning_by_each_of_its_troubles_and_never_a_reason() {
         json!({ "sink": "a", "state": "retrying", "lag_seconds": 61.0 }),
         &[Code::SinkFailing, Code::SinkBehind],
     );
-    check(json!({ "sink": "a", "state": "no loader" }), &[Code::SinkUnattended]);
     check(json!({ "sink": "a", "state": "caught up", "stalled_seconds": 0.0 }), &[]);
     check(json!({ "sink": "a", "state": "caught up", "stalled_seconds": 7.5 }), &[Code::SinkStalled]);
+    check(json!({ "sink": "a", "state": "no loader", "absent_seconds": 5.0 }), &[Code::SinkUnattended]);
+    check(json!({ "sink": "a", "state": "no loader", "absent_seconds": 4.9 }), &[]);
     check(json!({ "sink": "a", "state": "loading", "stopped_logs": { "x": "y" } }), &[Code::LogStopped]);
+}
+
+#[test]
+fn a_sink_without_a_loader_is_no_finding_before_the_server_serves() {
+    let sink = json!({ "sink": "a", "state": "no loader", "absent_seconds": 60.0 });
+    for (phase, count) in [(Phase::Starting, 0), (Phase::Serving, 1), (Phase::Draining, 1)] {
+        let mut health = Health::default();
+        look_at_sink(&mut health, &sink, phase, Duration::from_secs(60));
+        assert_eq!(health.0.len(), count, "{phase:?}");
+    }
 }
 
 #[test]

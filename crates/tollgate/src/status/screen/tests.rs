@@ -27,7 +27,7 @@ fn a_sink_is_a_line() {
         backoff: Duration::from_secs(30),
         ..LoadStatus::default()
     };
-    let shown = lines(&json!({ "sinks": [report("main", &status), absent("other")] }));
+    let shown = lines(&json!({ "sinks": [report("main", &status), absent("other", Duration::ZERO)] }));
     let place = shown.iter().position(|line| line.starts_with("sink ")).unwrap();
     assert_eq!(
         shown[place..place + 3],

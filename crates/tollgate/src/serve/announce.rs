@@ -1,7 +1,9 @@
 //! What a start says on stdout: where it serves, and two lines to copy.
 
+use std::borrow::Cow;
 use std::process::ExitCode;
 
+use rusqlite::Connection;
 use tollgate_server::{BoundAddress, Method, RouteSpec, methods_of};
 
 use crate::admin::AdminServer;
@@ -25,9 +27,9 @@ pub(super) fn announce(
         }
         if is_sqlite && let Some(stream) = example.and_then(|route| config.server.streams.get(route.stream?))
         {
-            let (program, source) = (program(), config.source.display());
-            let (statement, rows) = ("SELECT * FROM", &stream.name);
-            writeln!(out, "  rows    {program} sql --config {source} \"{statement} {rows} LIMIT 10\"")?;
+            let words = [program(), config.source.display().to_string(), statement(&stream.name)];
+            let [program, source, statement] = words.each_ref().map(|word| shell_word(word));
+            writeln!(out, "  rows    {program} sql --config {source} {statement}")?;
         }
         if let Some(admin) = admin {
             writeln!(out, "  admin   {}", admin.bound())?;
@@ -62,6 +64,31 @@ fn try_line(config: &Config, route: &RouteSpec, url: &str) -> Option<String> {
     })
 }
 
+/// A statement that reads some rows of a stream.
+fn statement(stream: &str) -> String {
+    let table = if is_plain_in_sqlite(stream) { stream } else { &format!("\"{stream}\"") };
+    format!("SELECT * FROM {table} LIMIT 10")
+}
+
+/// Whether SQLite takes this name of a table without quotes. It does not take most keywords.
+fn is_plain_in_sqlite(name: &str) -> bool {
+    let Ok(connection) = Connection::open_in_memory() else { return false };
+    let prepared = connection.prepare(&format!("SELECT * FROM {name}"));
+    prepared.is_err_and(|error| error.to_string().starts_with("no such table"))
+}
+
+/// A text as one word for a shell.
+fn shell_word(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        Cow::Borrowed(text)
+    } else if text.contains(['"', '$', '`', '\\', '!']) {
+        Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
+    } else {
+        Cow::Owned(format!("\"{text}\""))
+    }
+}
+
 /// How this program was called.
 fn program() -> String {
     std::env::args().next().unwrap_or_else(|| "tollgate".to_owned())
@@ -72,6 +99,30 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn a_start_names_a_statement_that_sqlite_takes_whatever_the_stream_is_called() {
+        assert_eq!(shell_word(&statement("scores")), "\"SELECT * FROM scores LIMIT 10\"");
+        assert_eq!(shell_word(&statement("all")), "'SELECT * FROM \"all\" LIMIT 10'");
+        for name in ["all", "order", "group", "table", "select", "index", "limit", "key", "scores", "_1"] {
+            let database = Connection::open_in_memory().unwrap();
+            database.execute(&format!("CREATE TABLE \"{name}\" (n)"), []).unwrap();
+            assert!(database.prepare(&statement(name)).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_word_for_a_shell_is_quoted_where_it_has_to_be() {
+        for (text, word) in [
+            ("/srv/app/t.toml", "/srv/app/t.toml"),
+            ("/srv/my app", "\"/srv/my app\""),
+            ("/srv/$HOME", "'/srv/$HOME'"),
+            ("it's \"x\"", r#"'it'\''s "x"'"#),
+            ("", "\"\""),
+        ] {
+            assert_eq!(shell_word(text), word);
+        }
+    }
 
     #[test]
     fn a_start_names_a_command_that_the_route_takes() {

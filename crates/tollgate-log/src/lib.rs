@@ -67,7 +67,9 @@ pub use segment::{
     StreamCount,
 };
 pub use segment_writer::{ClosedSegment, Handover, SegmentWriter, SyncWork};
-pub use storage::{DiskStorage, Space, Storage, StorageFile, StorageLock, make_folder};
+pub use storage::{
+    DiskStorage, FILE_MODE, FOLDER_MODE, Space, Storage, StorageFile, StorageLock, make_folder,
+};
 pub use verify::{
     BatchEnd, SegmentEnd, SegmentProblem, SegmentVerdict, batch_that_ends_at, log_ids, segments,
     verify_segment,

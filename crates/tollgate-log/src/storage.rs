@@ -1,10 +1,10 @@
 //! The file system as the log needs it: a small trait, so that tests can crash it after any call, and the real one.
 
 use std::any::Any;
-use std::fs::{self, File, FileType, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, FileType, OpenOptions, TryLockError};
 use std::io::{self, IoSlice};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,6 +13,11 @@ use rustix::io::Errno;
 
 use crate::descriptors::{Refill, keep, opened};
 use crate::error::LogError;
+
+/// The permissions of a new folder, from which the umask may take some. Other users get none.
+pub const FOLDER_MODE: u32 = 0o750;
+/// The same of a new file.
+pub const FILE_MODE: u32 = 0o640;
 
 /// Held as long as the lock is to be held.
 pub type StorageLock = Box<dyn Any + Send + Sync>;
@@ -92,7 +97,7 @@ pub struct DiskStorage;
 
 impl Storage for DiskStorage {
     fn create_folder(&self, path: &Path) -> io::Result<()> {
-        fs::create_dir_all(path)
+        DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)
     }
 
     fn is_folder(&self, path: &Path) -> bool {
@@ -107,7 +112,8 @@ impl Storage for DiskStorage {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
-        DiskFile::opened(path, OpenOptions::new().read(true).write(true).create_new(true))
+        let mut options = OpenOptions::new();
+        DiskFile::opened(path, options.read(true).write(true).create_new(true).mode(FILE_MODE))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
@@ -138,7 +144,7 @@ impl Storage for DiskStorage {
     fn try_lock(&self, path: &Path) -> io::Result<Option<StorageLock>> {
         keep();
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
+        options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
         let file = open_regular(path, &mut options)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Box::new(file))),

@@ -5,9 +5,9 @@
 //! process leaves behind when it is killed, the kernel frees.
 
 use std::collections::VecDeque;
-use std::fs::{self, File};
+use std::fs::{DirBuilder, File};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -16,6 +16,7 @@ use bytes::{Bytes, BytesMut};
 use rustix::io::Errno;
 use tokio::sync::oneshot;
 use tollgate_http::StatusCode;
+use tollgate_log::FOLDER_MODE;
 use tollgate_script::BodyFile;
 
 use crate::options::SpoolOptions;
@@ -196,7 +197,7 @@ impl SpooledBody {
         let dir = &shared.options.dir;
         let file = tempfile::tempfile_in(dir).or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => {
-                fs::create_dir_all(dir)?;
+                DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(dir)?;
                 tempfile::tempfile_in(dir)
             }
             _ => Err(error),

@@ -18,7 +18,7 @@ pub(crate) fn run(config: &Config, type_faults: Vec<String>, is_printed: bool) -
         tell(&faults);
         return Ok(ExitCode::from(2));
     }
-    tell(&notes::notes(&config.server));
+    tell(&notes::notes(config));
     to_stdout(|out| {
         if is_printed {
             write!(out, "{config}")?;

@@ -27,11 +27,13 @@ mod table;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
-use tollgate_log::{DiskStorage, Gap, LogId, Position, RecordBatch, Schema, Sequence};
+use tollgate_log::{DiskStorage, FILE_MODE, Gap, LogId, Position, RecordBatch, Schema, Sequence};
 
 use super::after::AfterLoad;
 use super::key::{Monotonic, system_clock};
@@ -125,6 +127,7 @@ impl SqliteSink {
             return Err(SinkError::Version { found: rusqlite::version(), needed: VERSION_MIN_TEXT });
         }
         make_folder(path)?;
+        make_file(path);
         let left_wal = left_wal(path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
@@ -184,6 +187,13 @@ fn make_folder(path: &Path) -> Result<(), SinkError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     tollgate_log::make_folder(&DiskStorage, folder)
         .map_err(|source| SinkError::Folder { path: path.to_owned(), source })
+}
+
+/// Makes an empty file with the permissions of ours, as SQLite would take all that the umask leaves. Its other files get the
+/// permissions of this one. What goes wrong shows when SQLite opens the file.
+fn make_file(path: &Path) {
+    let made = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path);
+    drop(made);
 }
 
 fn configure(connection: &Connection) -> Result<String, rusqlite::Error> {

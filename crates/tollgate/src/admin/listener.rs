@@ -1,16 +1,17 @@
 //! The socket of the admin listener.
 
 use std::fmt;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use rustix::io::Errno;
 use socket2::{Domain, SockAddr, Socket, Type};
+use tollgate_log::FOLDER_MODE;
 
 use crate::config::AdminListen;
 
@@ -124,7 +125,7 @@ fn bind_tcp(address: SocketAddr) -> io::Result<(Socket, Bound)> {
 /// The caller owns the folder, or the path is the operator's: a socket without anybody behind it is replaced.
 fn bind_unix(path: &Path) -> io::Result<(Socket, Bound)> {
     let folder = path.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(folder)?;
+    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
     // The path of a socket has at most 107 bytes (unix(7)), that of the folder any length.
     let folder = File::open(folder)?;
     let through = Path::new("/proc/self/fd")

@@ -1,17 +1,99 @@
 //! What is allowed in a configuration, and does something that its author may not expect.
 
-use std::path::PathBuf;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use tollgate_server::{BackendOptions, HandlerSpec, RouteSpec, ServerOptions};
 
-use crate::config::show_size;
+use crate::config::{Config, show_size};
+
+/// Files of one folder that are named because others can write to them. More are only counted.
+const WRITABLE_SHOWN: usize = 3;
 
 /// Returns a line for each.
-pub(super) fn notes(server: &ServerOptions) -> Vec<String> {
+pub(super) fn notes(config: &Config) -> Vec<String> {
+    let server = &config.server;
     let backends = server.backends.iter().enumerate();
     let places = backends.filter_map(|(index, backend)| note_of_one_place(server, index, backend));
-    places.chain(server.routes.iter().flat_map(notes_of_pages)).collect()
+    let pages = server.routes.iter().flat_map(notes_of_pages);
+    places.chain(pages).chain(notes_of_writable(config)).collect()
 }
+
+/// Folders and files of records and bodies that every user of the machine can write to. A server keeps the permissions of
+/// what is there already.
+fn notes_of_writable(config: &Config) -> Vec<String> {
+    let databases = config.sinks.iter().filter_map(|sink| sink.sqlite());
+    let mut writable = Writable::default();
+    for database in databases {
+        writable.look(database.parent().unwrap_or(Path::new(".")));
+        for end in ["", "-wal", "-shm"] {
+            let mut path = database.as_os_str().to_owned();
+            path.push(end);
+            writable.look(Path::new(&path));
+        }
+    }
+    writable.look(&config.server.spool.dir);
+    writable.look(&config.log.dir);
+    writable.look_into(&config.log.dir);
+    writable.notes()
+}
+
+/// What others can write to, as far as was looked.
+#[derive(Default)]
+struct Writable {
+    found: Vec<PathBuf>,
+    more: Vec<(PathBuf, usize)>,
+}
+
+impl Writable {
+    fn look(&mut self, path: &Path) {
+        let is_writable = fs::metadata(path).is_ok_and(|found| is_writable_by_others(&found));
+        if is_writable && !self.found.iter().any(|known| known == path) {
+            self.found.push(path.to_owned());
+        }
+    }
+
+    /// Looks at what is in a folder, and in the folders in it.
+    fn look_into(&mut self, folder: &Path) {
+        let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+        let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+        paths.sort();
+        let (folders, mut files): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| path.is_dir());
+        files.retain(|path| fs::metadata(path).is_ok_and(|found| is_writable_by_others(&found)));
+        if files.len() > WRITABLE_SHOWN {
+            self.more.push((folder.to_owned(), files.split_off(WRITABLE_SHOWN).len()));
+        }
+        self.found.extend(files);
+        for folder in folders {
+            self.look(&folder);
+            self.look_into(&folder);
+        }
+    }
+
+    fn notes(self) -> Vec<String> {
+        let found = self
+            .found
+            .iter()
+            .map(|path| format!("note: every user can write to {0}: chmod o-w {0}", path.display()));
+        let more = self.more.iter().map(|(folder, count)| {
+            format!("note: every user can write to {count} more files in {}", folder.display())
+        });
+        found.chain(more).collect()
+    }
+}
+
+/// Whether users beside owner and group can write. Of a folder with the sticky bit, as `/tmp`, they can change nothing of
+/// others.
+fn is_writable_by_others(found: &Metadata) -> bool {
+    let mode = found.permissions().mode();
+    let is_shared_folder = found.is_dir() && mode & STICKY != 0;
+    mode & OTHERS_WRITE != 0 && !is_shared_folder
+}
+
+/// Bits of `st_mode` (inode(7)).
+const OTHERS_WRITE: u32 = 0o002;
+const STICKY: u32 = 0o1000;
 
 /// A page may come with the next release of the folder. While it is not there, a text of ours is.
 fn notes_of_pages(route: &RouteSpec) -> Vec<String> {

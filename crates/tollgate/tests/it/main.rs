@@ -39,6 +39,7 @@ mod log_lines;
 mod log_queue;
 mod mending;
 mod metrics;
+mod modes;
 mod mutants;
 mod new;
 mod notify;

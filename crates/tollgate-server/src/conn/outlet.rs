@@ -46,8 +46,8 @@ pub(super) struct Outlet<'a, S> {
 }
 
 impl<S: Transport> Outlet<'_, S> {
-    /// Sends replies, which are released. Files are sent as they are now: one that became shorter ends the connection, as what
-    /// was promised of it cannot be kept.
+    /// Sends replies, which are released. Files are sent as they are now: one that became shorter resets the connection, as
+    /// the rest of its announced length is not there.
     pub(super) async fn send(&mut self, replies: &Replies, then: Then, copies: &Copies) -> Result<(), Gone> {
         if then == Then::End {
             self.expect_end(replies)?;
@@ -255,7 +255,8 @@ impl<S: Transport> Outlet<'_, S> {
             }
             let taken = ready!(written)?;
             if taken == 0 {
-                return Poll::Ready(Err(Gone));
+                // The file has become shorter. What the system still holds of its pages may be zeros, so none of that is sent.
+                return Poll::Ready(Err(self.give_up()));
             }
             sent += taken;
             trial.add(taken);
@@ -270,8 +271,8 @@ impl<S: Transport> Outlet<'_, S> {
         .await
     }
 
-    /// The peer does not take what is due to it. Else the system would go on to hold it, in nobody's account, and to ask the peer for
-    /// room (RFC 9293 section 3.8.6.1), for as long as that answers.
+    /// Has the connection reset when it is dropped. Else the system would go on to hold what the peer does not take, in nobody's
+    /// account, and to ask the peer for room (RFC 9293 section 3.8.6.1), for as long as that answers.
     fn give_up(&mut self) -> Gone {
         self.stream.when_dropped(Ending::Reset);
         Gone

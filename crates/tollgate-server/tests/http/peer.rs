@@ -158,6 +158,13 @@ impl Peer {
         String::from_utf8(std::mem::take(&mut self.came)).unwrap()
     }
 
+    /// Reads until the connection is reset; returns what came before.
+    pub(crate) fn until_reset(&mut self) -> Vec<u8> {
+        let ended = self.stream.read_to_end(&mut self.came);
+        assert_eq!(ended.expect_err("the connection is reset").kind(), ErrorKind::ConnectionReset);
+        std::mem::take(&mut self.came)
+    }
+
     /// Reads up to these bytes, and them.
     pub(crate) fn through(&mut self, what: &[u8]) -> String {
         let end = self.read_until(|came| find(came, what)) + what.len();

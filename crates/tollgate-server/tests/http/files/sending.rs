@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use tollgate_log::Level;
+use tollgate_server::FilesSpec;
 
 use super::found::{ask, get, site};
 use crate::peer::Peer;
@@ -122,14 +123,39 @@ fn large_site() -> (crate::site::Site, String) {
 fn a_file_that_becomes_shorter_ends_the_connection_and_is_never_padded() {
     let (site, content) = large_site();
     let path = site.folder().join("public/large");
-    let server = site.start();
-    let mut peer = server.connect();
-    peer.send(request("/large"));
-    let rest = begun(&mut peer, &content);
-    File::options().write(true).open(&path).unwrap().set_len(MIB as u64).unwrap();
-    let came = peer.sip(1 << 20, Duration::ZERO);
-    assert!(came < rest, "{came} of {rest}");
-    assert_eq!(get(&server, "/a.txt").content, "alpha");
+    let site = site
+        .files("/copied/*", |spec| spec.sendfile = false)
+        .handler("/scripted", "return { file = 'large' }");
+    let sent = FilesSpec { recheck: Duration::ZERO, ..FilesSpec::new(site.folder().join("public")) };
+    let server = site.tune_route(|route| route.access.files = Some(Box::new(sent))).start();
+    let whole = 0..content.len();
+    let cases = [
+        ("/large", "", whole.clone()),
+        ("/large", "Connection: close\r\n", whole.clone()),
+        ("/large", "Range: bytes=500000-\r\n", 500_000..content.len()),
+        ("/large", "Range: bytes=-40000000\r\n", content.len() - 40_000_000..content.len()),
+        ("/scripted", "", whole.clone()),
+        ("/copied/large", "", whole.clone()),
+        ("/copied/large", "Connection: close\r\nRange: bytes=500000-\r\n", 500_000..content.len()),
+    ];
+    for (target, fields, range) in cases {
+        let case = format!("{target} {fields:?}");
+        fs::write(&path, &content).unwrap();
+        let mut peer = server.connect();
+        peer.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+        let announced: usize = peer.head().field("content-length").unwrap().parse().unwrap();
+        assert_eq!(announced, range.len(), "{case}");
+        File::options().write(true).open(&path).unwrap().set_len(MIB as u64).unwrap();
+        let came = peer.until_reset();
+        assert!(came.len() < announced, "{case}: {} of {announced}", came.len());
+        // Pages that the system had for the client and lost with the end of the file are zeros.
+        let may_be_zero = |at: usize| !target.starts_with("/copied") && at >= MIB;
+        let wrong = (range.start..)
+            .zip(&came)
+            .find(|(at, byte)| content.as_bytes()[*at] != **byte && !(**byte == 0 && may_be_zero(*at)));
+        assert_eq!(wrong, None, "{case}");
+        assert_eq!(get(&server, "/a.txt").content, "alpha");
+    }
 }
 
 fn check_replaced(replace: impl FnOnce(&Path)) {

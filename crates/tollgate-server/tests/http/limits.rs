@@ -267,10 +267,16 @@ fn a_worker_that_is_behind_refuses_some_and_answers_some() {
         }
         statuses
     };
-    let clients: Vec<_> = (0..100).map(|_| thread::spawn(ask)).collect();
-    let statuses: Vec<_> = clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
-    let served = statuses.iter().filter(|status| **status == 200).count();
-    assert!((1..statuses.len()).contains(&served), "{served} of {}", statuses.len());
+    // On a busy machine the clients may be as slow as the worker; then they come again.
+    let (begun, mut served, mut refused) = (Instant::now(), 0, 0);
+    while served == 0 || refused == 0 {
+        assert!(begun.elapsed() < LONG, "{served} served, {refused} refused");
+        let clients: Vec<_> = (0..100).map(|_| thread::spawn(ask)).collect();
+        let statuses: Vec<_> = clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
+        let now_served = statuses.iter().filter(|status| **status == 200).count();
+        served += now_served;
+        refused += statuses.len() - now_served;
+    }
     eventually_served(|| server.connect());
 }
 

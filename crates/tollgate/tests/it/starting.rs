@@ -75,9 +75,9 @@ fn a_start_loads_again_while_a_script_changes() {
         let is_again = starting.has_logged(LOADS_AGAIN);
         let server = starting.serving().unwrap_or_else(|end| panic!("no start: {end:?}"));
         if is_again {
-            let texts = (0..100).map(|_| server.connect().get("/").unwrap().content);
+            let mut texts = (0..100).map(|_| server.connect().get("/").unwrap().content);
             let expected = format!("text {number}");
-            assert_eq!(texts.filter(|text| *text != expected).next(), None);
+            assert_eq!(texts.find(|text| *text != expected), None);
         }
         assert!(server.stop().0.success());
         is_again.then_some(())

@@ -1,7 +1,6 @@
 //! The content of a request: in memory, or in a file of whoever serves.
 
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::rc::Rc;
 
@@ -37,7 +36,16 @@ pub trait BodyFile: fmt::Debug {
     ///
     /// # Errors
     /// There are no descriptors.
-    fn open(&self) -> io::Result<File>;
+    fn open(&self) -> io::Result<Box<dyn ReadAt>>;
+}
+
+/// A content that a thread reads from any place.
+pub trait ReadAt: Send {
+    /// Fills the buffer from a place on.
+    ///
+    /// # Errors
+    /// The disk does not give it back, or it ends before the buffer is full.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 }
 
 /// Why a content cannot be had.

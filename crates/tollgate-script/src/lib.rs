@@ -47,7 +47,7 @@ mod uploads;
 mod waits;
 
 pub use api::{Database, EmitStream, Emitted, SqlAnswer, SqlReply, SqlResult, SqlRow, SqlValue};
-pub use body::{Body, BodyError, BodyFile};
+pub use body::{Body, BodyError, BodyFile, ReadAt};
 pub use budget::thread_time;
 pub use call::{Call, Step};
 pub use clock::{Clock, TestClock};

@@ -1,9 +1,7 @@
 //! Answers for reading a multipart body part by part, in constant memory, wherever it lies. What is in a file is read by threads
 //! of the runtime that polls the call, a stretch at a time.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,7 +9,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tollgate_http::{FormError, FormEvent, FormPartHead, FormStream};
 
-use crate::body::Body;
+use crate::body::{Body, ReadAt};
 
 /// What is read of a file at once, and at most what a script gets by one `part:read()`.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -63,7 +61,7 @@ pub(crate) struct PartReader {
 
 enum Source {
     Memory(Bytes),
-    File(File, u64),
+    File(Box<dyn ReadAt>, u64),
 }
 
 /// What a stretch of work came to.

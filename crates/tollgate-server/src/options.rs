@@ -220,12 +220,14 @@ pub struct SpoolOptions {
     pub bytes_max: u64,
     /// Bytes of the disk that stay free.
     pub reserve_bytes: u64,
+    /// Whether the files are encrypted, by keys that only the process has.
+    pub encrypt: bool,
 }
 
 impl SpoolOptions {
     /// The defaults, in a folder.
     pub fn new(dir: PathBuf) -> Self {
-        Self { dir, bytes_max: 1 << 30, reserve_bytes: 0 }
+        Self { dir, bytes_max: 1 << 30, reserve_bytes: 0, encrypt: false }
     }
 }
 

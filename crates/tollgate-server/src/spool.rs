@@ -2,7 +2,10 @@
 //!
 //! A connection hands over one piece at a time and waits for it, so the queue is never longer than there are
 //! connections, and its pieces count as theirs. Threads start with the first pieces. A file goes with its body: what the
-//! process leaves behind when it is killed, the kernel frees.
+//! process leaves behind when it is killed, the kernel frees. If [`SpoolOptions::encrypt`] is set, [`cipher`] encrypts what
+//! goes to the disk.
+
+mod cipher;
 
 use std::collections::VecDeque;
 use std::fs::{DirBuilder, File};
@@ -17,10 +20,11 @@ use rustix::io::Errno;
 use tokio::sync::oneshot;
 use tollgate_http::StatusCode;
 use tollgate_log::FOLDER_MODE;
-use tollgate_script::BodyFile;
+use tollgate_script::{BodyFile, ReadAt};
 
 use crate::options::SpoolOptions;
 use crate::reply::Reply;
+use cipher::FileKey;
 
 const THREADS_MAX: usize = 4;
 
@@ -147,7 +151,7 @@ impl Shared {
             match job {
                 Job::Close(file) => drop(file),
                 Job::Append { file, mut content, done } => {
-                    let appended = SpooledBody::append(&self, file, &content);
+                    let appended = SpooledBody::append(&self, file, &mut content);
                     content.clear();
                     // A connection that is gone has no use for its body.
                     let _ = done.send(appended.map(|file| (file, content)));
@@ -179,16 +183,23 @@ pub(crate) struct SpooledBody {
     shared: Arc<Shared>,
     /// None only while it is dropped.
     file: Option<File>,
+    /// None: the file is not encrypted.
+    key: Option<FileKey>,
     bytes: u64,
 }
 
 impl SpooledBody {
-    fn append(shared: &Arc<Shared>, body: Option<Self>, content: &[u8]) -> Result<Self, SpoolError> {
+    /// Appends `content`, which is encrypted where it lies.
+    fn append(shared: &Arc<Shared>, body: Option<Self>, content: &mut [u8]) -> Result<Self, SpoolError> {
         let mut body = match body {
             Some(body) => body,
             None => Self::create(shared)?,
         };
+        let offset = body.bytes;
         body.claim(content.len() as u64)?;
+        if let Some(key) = &body.key {
+            key.apply(content, offset)?;
+        }
         body.file()?.write_all(content)?;
         Ok(body)
     }
@@ -202,7 +213,8 @@ impl SpooledBody {
             }
             _ => Err(error),
         })?;
-        Ok(Self { shared: shared.clone(), file: Some(file), bytes: 0 })
+        let key = if shared.options.encrypt { Some(FileKey::new()?) } else { None };
+        Ok(Self { shared: shared.clone(), file: Some(file), key, bytes: 0 })
     }
 
     /// Counts bytes that are about to be written.
@@ -231,19 +243,41 @@ impl BodyFile for SpooledBody {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file()?.read_at(buffer, offset)
+        let read = self.file()?.read_at(buffer, offset)?;
+        if let Some(key) = &self.key {
+            key.apply(&mut buffer[..read], offset)?;
+        }
+        Ok(read)
     }
 
     fn read(&self) -> io::Result<Bytes> {
         let bytes = usize::try_from(self.bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
         let mut content = vec![0; bytes];
-        self.file()?.read_exact_at(&mut content, 0)?;
+        read_exact_at(self.file()?, self.key.as_ref(), &mut content, 0)?;
         Ok(content.into())
     }
 
-    fn open(&self) -> io::Result<File> {
-        self.file()?.try_clone()
+    fn open(&self) -> io::Result<Box<dyn ReadAt>> {
+        Ok(Box::new(Opened { file: self.file()?.try_clone()?, key: self.key.clone() }))
     }
+}
+
+/// A file for a thread that reads parts of it.
+struct Opened {
+    file: File,
+    key: Option<FileKey>,
+}
+
+impl ReadAt for Opened {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        read_exact_at(&self.file, self.key.as_ref(), buffer, offset)
+    }
+}
+
+/// Fills the buffer from a place on and decrypts it.
+fn read_exact_at(file: &File, key: Option<&FileKey>, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    file.read_exact_at(buffer, offset)?;
+    key.map_or(Ok(()), |key| key.apply(buffer, offset))
 }
 
 impl Drop for SpooledBody {

@@ -1,7 +1,7 @@
 //! Bodies that are longer than what is held in memory.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,20 +28,21 @@ fn pattern(bytes: usize) -> String {
     (0..).flat_map(|number: u64| format!("{number:x} ").into_bytes()).take(bytes).map(char::from).collect()
 }
 
-/// Files without a name that this process has open in a folder.
-fn spooled_files(folder: &Path) -> usize {
-    let links = fs::read_dir("/proc/self/fd").unwrap();
+/// Files without a name that this process has open in a folder: their links below `/proc/self/fd`.
+fn spooled(folder: &Path) -> Vec<PathBuf> {
+    let links = fs::read_dir("/proc/self/fd").unwrap().map(|link| link.unwrap().path());
     // A descriptor may be gone since it was listed.
-    let targets = links.filter_map(|link| fs::read_link(link.unwrap().path()).ok());
-    targets
-        .filter(|target| target.starts_with(folder) && target.to_string_lossy().ends_with("(deleted)"))
-        .count()
+    let is_spooled = |link: &PathBuf| {
+        let target = fs::read_link(link).unwrap_or_default();
+        target.starts_with(folder) && target.to_string_lossy().ends_with("(deleted)")
+    };
+    links.filter(is_spooled).collect()
 }
 
 pub(crate) fn wait_for_files(server: &Running, count: usize) {
     let begun = Instant::now();
     loop {
-        let found = spooled_files(&server.folder().join("spool"));
+        let found = spooled(&server.folder().join("spool")).len();
         if found == count {
             return;
         }
@@ -52,7 +53,14 @@ pub(crate) fn wait_for_files(server: &Running, count: usize) {
 
 #[test]
 fn long_bodies_reach_a_script_as_they_were_sent_by_length_and_by_chunks() {
-    let server = site("return { body = req:body() }").start();
+    for encrypt in [false, true] {
+        check_long_bodies(
+            &site("return { body = req:body() }").tune(|options| options.spool.encrypt = encrypt).start(),
+        );
+    }
+}
+
+fn check_long_bodies(server: &Running) {
     for bytes in [MEMORY, MEMORY + 1, 3 * MEMORY + 17, 1 << 20] {
         let body = pattern(bytes);
         let mut peer = server.connect();
@@ -69,7 +77,52 @@ fn long_bodies_reach_a_script_as_they_were_sent_by_length_and_by_chunks() {
         peer.expect("200", &body);
         peer.expect("200", "hello");
     }
-    wait_for_files(&server, 0);
+    wait_for_files(server, 0);
+}
+
+#[test]
+fn an_encrypted_body_is_not_in_its_file_and_reaches_form_collect_and_column_as_it_was_sent() {
+    const SECRET: &str = "4111-1111-1111-1111";
+    let encrypted = |site: Site| {
+        site.tune(|options| {
+            options.connection.body_memory_max = MEMORY;
+            options.spool.encrypt = true;
+        })
+    };
+    let server = encrypted(Site::new().handler("/take", "return { body = req:body() }")).start();
+    let body = format!("{SECRET} ").repeat(20_000);
+    let (mut peer, request) = (server.connect(), post(body.as_bytes()));
+    peer.send(&request[..request.len() - 1]);
+    wait_for_files(&server, 1);
+    let file = spooled(&server.folder().join("spool")).remove(0);
+    let begun = Instant::now();
+    let stored = loop {
+        let stored = fs::read(&file).unwrap();
+        if stored.len() >= MEMORY {
+            break stored;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{} bytes are stored", stored.len());
+    };
+    assert!(!stored.windows(SECRET.len()).any(|bytes| bytes == SECRET.as_bytes()));
+    peer.send(&request[request.len() - 1..]);
+    peer.expect("200", &body);
+    let parts = "for part in req:parts{} do if part.name == 'b' then return tostring(part:text()) end end";
+    let server = encrypted(Site::new().handler("/take", parts)).start();
+    let form = format!(
+        "--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n{}\r\n--x\r\n\
+         Content-Disposition: form-data; name=\"b\"\r\n\r\n{SECRET}\r\n--x--\r\n",
+        pattern(3 * MEMORY)
+    );
+    let head = "POST /take HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=x\r\n";
+    server.check(&format!("{head}Content-Length: {}\r\n\r\n{form}", form.len()), "200", SECRET);
+    let site =
+        Site::new().stream("events", Level::Synced, &["n int record.n", "all text body"]).collect("/take");
+    let server = encrypted(site).start();
+    let body = format!("{{\"n\":1}}\n{}{{\"n\":2}}\n", " ".repeat(2 * MEMORY));
+    let mut peer = server.connect();
+    peer.send(post(body.as_bytes()));
+    peer.expect("200", "{\"recorded\":2}\n");
+    assert_eq!(server.records(), [format!("n=1 all={body}"), format!("n=2 all={body}")]);
 }
 
 #[test]

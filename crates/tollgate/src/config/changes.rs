@@ -10,7 +10,8 @@ use toml::{Table, Value};
 use super::Config;
 
 /// Keys of `[server]` that a server takes once; all of `[admin]`, `[log]` and `[load]` are such, too.
-const SERVER_KEYS_FIXED: [&str; 5] = ["listen", "backlog", "workers", "spool_dir", "spool_bytes_max"];
+const SERVER_KEYS_FIXED: [&str; 6] =
+    ["listen", "backlog", "workers", "spool_dir", "spool_bytes_max", "spool_encrypt"];
 
 /// Sections of tables with names, each of which comes or goes as a whole.
 const NAMED: [&str; 4] = ["backend", "database", "sink", "stream"];
@@ -328,14 +329,21 @@ mod tests {
         let mut new = config("[server]\nworkers = 3\nbacklog = 7\nfields_max = 9\n");
         new.log.retain *= 2;
         new.server.spool.bytes_max *= 2;
+        new.server.spool.encrypt = true;
         new.sinks[0].options.name = "other".to_owned();
         let restart = |new: &Config| {
             let changes = present.changes_to(new);
             let keys = changes.into_iter().filter(Change::needs_restart).map(|change| change.key);
             keys.collect::<Vec<_>>()
         };
-        let expected =
-            ["log.retain", "server.backlog", "server.listen", "server.spool_bytes_max", "server.workers"];
+        let expected = [
+            "log.retain",
+            "server.backlog",
+            "server.listen",
+            "server.spool_bytes_max",
+            "server.spool_encrypt",
+            "server.workers",
+        ];
         assert_eq!(restart(&new), expected);
         new.keep_fixed(&present);
         assert_eq!(restart(&new), [""; 0]);

@@ -158,6 +158,7 @@ impl Config {
         writeln!(f, "body_memory_max = \"{}\"", show_size(limits.body_memory_max as u64))?;
         writeln!(f, "spool_dir = {}", quoted_path(&server.spool.dir))?;
         writeln!(f, "spool_bytes_max = \"{}\"", show_size(server.spool.bytes_max))?;
+        writeln!(f, "spool_encrypt = {}", server.spool.encrypt)?;
         writeln!(f, "head_timeout = \"{}\"", show_duration(limits.head_timeout))?;
         writeln!(f, "body_timeout = \"{}\"", show_duration(limits.body_pace.timeout))?;
         writeln!(f, "idle_timeout = \"{}\"", show_duration(limits.idle_timeout))?;

@@ -113,5 +113,6 @@ fn spool(section: &mut Section<'_>, folder: &Path) -> SpoolOptions {
     let dir = dir.map_or_else(|| PathBuf::from(resolved::SPOOL_DIR), |dir| PathBuf::from(dir.value));
     let mut spool = SpoolOptions::new(folder.join(dir));
     spool.bytes_max = section.size("spool_bytes_max", 0..=RETAIN_BYTES_MAX, spool.bytes_max);
+    spool.encrypt = section.switch("spool_encrypt").map_or(spool.encrypt, |encrypt| encrypt.value);
     spool
 }

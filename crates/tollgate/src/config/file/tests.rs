@@ -275,7 +275,7 @@ fn one_bad_section_does_not_hide_the_others() {
              body_rate_min, body_rate_grace, idle_timeout, write_timeout, idle_timeout_crowded, write_rate_min, \
              pipeline_depth_max, body_memory_max, requests_per_connection_max, connections_max, \
              connections_per_client_max, in_flight_bytes_max, queue_age_max, spool_dir, spool_bytes_max, \
-             body_bytes_max, request_id, trace, drain_delay, drain_timeout",
+             spool_encrypt, body_bytes_max, request_id, trace, drain_delay, drain_timeout",
             "t.toml:6:1: missing key \"columns\" in [stream.s]",
             "t.toml:7:1: [[route]] needs one handler, found none, allowed is one of script, files, proxy, collect, reply",
             "t.toml:7:1: missing key \"path\" in [[route]]",
@@ -317,7 +317,7 @@ fn what_is_no_toml_is_told_alone_and_a_double_key_with_the_rest() {
              body_rate_min, body_rate_grace, idle_timeout, write_timeout, idle_timeout_crowded, write_rate_min, \
              pipeline_depth_max, body_memory_max, requests_per_connection_max, connections_max, \
              connections_per_client_max, in_flight_bytes_max, queue_age_max, spool_dir, spool_bytes_max, \
-             body_bytes_max, request_id, trace, drain_delay, drain_timeout",
+             spool_encrypt, body_bytes_max, request_id, trace, drain_delay, drain_timeout",
             "t.toml:5:11: workers in [server] is 0, allowed is \"auto\" or an integer from 1 to 1024",
         ],
     );

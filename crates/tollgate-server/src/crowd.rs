@@ -2,6 +2,7 @@
 //!
 //! Counted where a connection comes, goes, or waits with something large in hand; a small request touches none of it.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
@@ -31,6 +32,8 @@ pub(crate) struct Crowd {
     workers: Box<[Place]>,
     clients: Mutex<HashMap<IpAddr, u32>>,
     held_bytes: AtomicU64,
+    /// The part of `held_bytes` that only a running handler gives back.
+    handlers_bytes: AtomicU64,
     pub(crate) spares: Spares,
 }
 
@@ -92,6 +95,7 @@ impl Crowd {
             workers: places.into(),
             clients: Mutex::default(),
             held_bytes: AtomicU64::new(0),
+            handlers_bytes: AtomicU64::new(0),
             spares: Spares::new(workers)?,
         };
         Ok((Arc::new(crowd), inboxes))
@@ -182,10 +186,22 @@ impl Crowd {
         Some(ClientSeat { crowd: self.clone(), client })
     }
 
-    /// Whether as much is held as may be: nothing new is taken on. Peers alone do not get it so far, as what they make
-    /// the server hold ends at three quarters; replies that wait for the log do.
+    /// Whether the connections hold more than `in_flight_bytes_max`: no new request is taken on. Peers alone do not
+    /// get it so far, because what they make the server hold ends at three quarters. Replies that wait for the log do.
     pub(crate) fn is_full(&self) -> bool {
-        self.held_bytes.load(Ordering::Relaxed) > self.limits.in_flight_bytes_max()
+        self.held_bytes() > self.limits.in_flight_bytes_max()
+    }
+
+    /// Whether the connections hold more than peers may make them hold.
+    pub(crate) fn is_full_for_peers(&self) -> bool {
+        !self.is_share_of_peers(self.held_bytes())
+    }
+
+    /// Whether they hold more than `in_flight_bytes_max` without what running handlers hold. A handler that has begun then waits: the log and the
+    /// peers make room without it. For room that other handlers hold it must not wait, because they may wait as well.
+    pub(crate) fn is_full_without_handlers(&self) -> bool {
+        let handlers_bytes = self.handlers_bytes.load(Ordering::Relaxed);
+        self.held_bytes().saturating_sub(handlers_bytes) > self.limits.in_flight_bytes_max()
     }
 
     fn is_share_of_peers(&self, held_bytes: u64) -> bool {
@@ -248,43 +264,100 @@ impl Drop for ClientSeat {
     }
 }
 
-/// The memory that one connection holds while it waits.
+/// The memory that one connection holds, as it is counted among that of all.
+///
+/// The connection counts what it holds itself, its queue what it holds for requests: both by a shared reference, because the
+/// queue runs handlers while the connection lends its parts to what is being sent.
 pub(crate) struct Held {
     crowd: Arc<Crowd>,
+    own: Cell<usize>,
+    queued: Cell<Queued>,
+    counted: Cell<Counted>,
+}
+
+/// The memory that is held for the requests of a connection which are not replied to yet.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Queued {
+    /// Requests that wait to begin, and answers.
+    pub(crate) waiting_bytes: usize,
+    /// Handlers that have begun.
+    pub(crate) handlers_bytes: usize,
+}
+
+impl Queued {
+    /// What one handler holds.
+    pub(crate) fn of_handler(bytes: usize) -> Self {
+        Self { waiting_bytes: 0, handlers_bytes: bytes }
+    }
+}
+
+#[derive(Default, Clone, Copy)]
+struct Counted {
     bytes: u64,
+    handlers_bytes: u64,
 }
 
 impl Held {
     pub(crate) fn new(crowd: &Arc<Crowd>) -> Self {
-        Self { crowd: crowd.clone(), bytes: 0 }
+        Self { crowd: crowd.clone(), own: Cell::default(), queued: Cell::default(), counted: Cell::default() }
     }
 
     /// Whether something is held here, and everywhere more than peers may have held.
     pub(crate) fn is_too_much(&self) -> bool {
-        self.bytes > 0 && !self.crowd.is_share_of_peers(self.crowd.held_bytes.load(Ordering::Relaxed))
+        self.counted.get().bytes > 0 && self.crowd.is_full_for_peers()
     }
 
-    /// Counts what is held now. False: it became more, and that, with all that others hold, is more than peers may have
-    /// held.
-    pub(crate) fn set(&mut self, bytes: usize) -> bool {
-        let bytes =
-            if bytes as u64 <= GRAIN_BYTES { 0 } else { (bytes as u64).next_multiple_of(GRAIN_BYTES) };
-        let all = &self.crowd.held_bytes;
-        let before = std::mem::replace(&mut self.bytes, bytes);
-        if bytes <= before {
-            if bytes < before {
-                all.fetch_sub(before - bytes, Ordering::Relaxed);
-            }
-            return true;
+    /// Counts what the connection holds now, itself and for its requests. False: it became more, and that, with all that
+    /// others hold, is more than peers may have held.
+    pub(crate) fn set_all(&self, own_bytes: usize, queued: Queued) -> bool {
+        self.own.set(own_bytes);
+        self.queued.set(queued);
+        self.count()
+    }
+
+    /// Counts what the connection itself holds now. The result is that of [`set_all`](Self::set_all).
+    #[cfg(test)]
+    pub(crate) fn set(&self, bytes: usize) -> bool {
+        self.set_all(bytes, self.queued.get())
+    }
+
+    /// Counts what is held for requests of the connection now. The result is that of [`set_all`](Self::set_all).
+    pub(crate) fn set_queued(&self, queued: Queued) -> bool {
+        self.queued.replace(queued) == queued || self.count()
+    }
+
+    fn count(&self) -> bool {
+        let Queued { waiting_bytes, handlers_bytes } = self.queued.get();
+        let bytes = (self.own.get().saturating_add(waiting_bytes)).saturating_add(handlers_bytes) as u64;
+        let bytes = if bytes <= GRAIN_BYTES { 0 } else { bytes.next_multiple_of(GRAIN_BYTES) };
+        let after = Counted { bytes, handlers_bytes: bytes.min(handlers_bytes as u64) };
+        let before = self.counted.replace(after);
+        change(&self.crowd.handlers_bytes, before.handlers_bytes, after.handlers_bytes);
+        let all = change(&self.crowd.held_bytes, before.bytes, after.bytes);
+        after.bytes <= before.bytes || self.crowd.is_share_of_peers(all)
+    }
+}
+
+/// Adds to a sum what a part of it became more, or takes off what it became less, and returns the sum.
+fn change(sum: &AtomicU64, before: u64, after: u64) -> u64 {
+    match after.cmp(&before) {
+        std::cmp::Ordering::Equal => sum.load(Ordering::Relaxed),
+        std::cmp::Ordering::Less => {
+            let less = before - after;
+            sum.fetch_sub(less, Ordering::Relaxed) - less
         }
-        let more = bytes - before;
-        self.crowd.is_share_of_peers(all.fetch_add(more, Ordering::Relaxed) + more)
+        std::cmp::Ordering::Greater => {
+            let more = after - before;
+            sum.fetch_add(more, Ordering::Relaxed) + more
+        }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.set(0);
+        self.own.set(0);
+        self.queued.set(Queued::default());
+        self.count();
     }
 }
 
@@ -343,7 +416,7 @@ mod tests {
     #[test]
     fn memory_counts_beyond_the_first_4_kib_and_goes_with_its_connection() {
         let crowd = crowd(100, None);
-        let (mut one, mut other) = (Held::new(&crowd), Held::new(&crowd));
+        let (one, other) = (Held::new(&crowd), Held::new(&crowd));
         assert!(one.set(4096));
         assert_eq!(crowd.held_bytes.load(Ordering::Relaxed), 0);
         assert!(one.set(60_000) && !crowd.is_full() && !other.set(60_000));

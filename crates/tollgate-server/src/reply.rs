@@ -98,6 +98,12 @@ impl Reply {
         self.content.len() as u64 + parts.sum::<u64>()
     }
 
+    /// Bytes that it holds in memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let fields = self.fields.iter().map(|(name, value)| name.len() + value.len());
+        self.lines.len() + fields.sum::<usize>() + self.interim.len() + self.content.len()
+    }
+
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<Bytes>) -> Self {
         self.push(name, value);
         self

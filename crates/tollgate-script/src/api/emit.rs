@@ -156,7 +156,7 @@ fn keep(active: &ActiveCell, streams: &Streams, emitted: Emitted) -> mlua::Resul
             "tollgate.emit: stream \"{name}\" waits for another database than the records before it: a reply waits for one"
         )));
     }
-    let bytes = emissions.bytes + bytes_of(&emitted.record);
+    let bytes = emissions.bytes + emitted.record.memory_bytes();
     if emissions.records.len() == RECORDS_MAX || bytes > BYTES_MAX {
         return Err(mlua::Error::runtime(format!(
             "records of the call exceed limit: {RECORDS_MAX} records, {BYTES_MAX} bytes"
@@ -165,16 +165,6 @@ fn keep(active: &ActiveCell, streams: &Streams, emitted: Emitted) -> mlua::Resul
     emissions.bytes = bytes;
     emissions.records.push(emitted);
     Ok(())
-}
-
-fn bytes_of(record: &Record) -> usize {
-    let values = record.values.iter().map(|value| match value {
-        FieldValue::Text(text) => text.len(),
-        FieldValue::Json(json) => json.len(),
-        _ => 0,
-    });
-    let value_bytes = size_of::<FieldValue>() * record.values.len();
-    values.sum::<usize>() + record.whole.as_ref().map_or(0, String::len) + value_bytes
 }
 
 const RECORDS_MAX: usize = 1000;

@@ -44,6 +44,19 @@ pub enum FieldValue {
     Unfit(String),
 }
 
+impl Record {
+    /// Bytes that its values take.
+    pub fn memory_bytes(&self) -> usize {
+        let values = self.values.iter().map(|value| match value {
+            FieldValue::Text(text) => text.len(),
+            FieldValue::Json(json) => json.len(),
+            _ => 0,
+        });
+        let value_bytes = size_of::<FieldValue>() * self.values.len();
+        values.sum::<usize>() + self.whole.as_ref().map_or(0, String::len) + value_bytes
+    }
+}
+
 impl Reader<'_> {
     pub(crate) fn record(&self, value: Seen<'_>) -> Result<Record> {
         // Each value anew, as a clone looks at what it copies.

@@ -20,7 +20,7 @@ impl<S: Transport> Connection<S> {
     pub(super) fn answer_what_came(&mut self) {
         self.feed_upload();
         while !self.replies.is_followed()
-            && let Some(Answered { answer, handled, form }) = self.queue.pop()
+            && let Some(Answered { answer, handled, form, .. }) = self.queue.pop()
         {
             self.reply(answer, handled.as_ref(), form);
         }
@@ -211,6 +211,11 @@ impl<S: Transport> Connection<S> {
     fn handle(&mut self, mut visit: Visit, form: Form) {
         if !self.queue.is_empty() || visit.held_back_at().is_some() {
             return self.queue.push(Source::Handler(visit), form);
+        }
+        // More may be in flight than when its head came.
+        if self.worker.crowd.is_full() && visit.is_untouched() {
+            let refusal = self.worker.refuse_late(&visit);
+            return self.reply_by_itself(refusal, form);
         }
         let (turn, ran) = visit.run();
         if turn != Turn::Over {

@@ -52,7 +52,7 @@ impl<S: Transport> Connection<S> {
             Ok(Flowed::Broken) => Err(Gone),
             Ok(Flowed::Ended) => Ok(()),
             Ok(Flowed::Written | Flowed::Sliced) | Err(Gone) => {
-                self.queue.beside(&self.worker, pin!(flow.abandon())).await;
+                self.queue.beside(&self.worker, &self.held, pin!(flow.abandon())).await;
                 poured.map(drop)
             }
         }
@@ -97,7 +97,7 @@ impl<S: Transport> Connection<S> {
                 return Ok(ending);
             }
             if let Next::Flowed(Flowed::Sliced) = next {
-                self.queue.beside(&self.worker, pin!(tokio::task::yield_now())).await;
+                self.queue.beside(&self.worker, &self.held, pin!(tokio::task::yield_now())).await;
             }
         }
     }
@@ -107,21 +107,27 @@ impl<S: Transport> Connection<S> {
         if bytes.is_empty() {
             return Ok(true);
         }
-        self.held.set(self.memory_bytes() + bytes.len() + flow.memory_bytes());
+        self.count_held_with(bytes.len() + flow.memory_bytes());
+        self.queue.let_leave(bytes.len());
         let Self { stream, slot, held, rules, worker, queue, .. } = self;
         let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
-        let mut write = pin!(outlet.write(bytes));
-        let sent = poll_fn(|context| match write.as_mut().poll(context) {
-            Poll::Ready(written) => Poll::Ready(written.map(|()| true)),
-            Poll::Pending => {
-                flow.pause();
-                flow.poll_overdue(context).map(|()| Ok(false))
-            }
-        });
-        let is_sent = queue.beside(worker, sent).await?;
+        let is_sent = {
+            let mut write = pin!(outlet.write(bytes));
+            let sent = poll_fn(|context| match write.as_mut().poll(context) {
+                Poll::Ready(written) => Poll::Ready(written.map(|()| true)),
+                Poll::Pending => {
+                    flow.pause();
+                    flow.poll_overdue(context).map(|()| Ok(false))
+                }
+            });
+            queue.beside(worker, held, sent).await?
+        };
+        queue.let_leave(0);
         if is_sent {
             worker.cells.count_sent(bytes.len());
         }
+        // Until the script writes again it may wait for long.
+        self.count_held_with(flow.memory_bytes());
         Ok(is_sent)
     }
 
@@ -133,7 +139,7 @@ impl<S: Transport> Connection<S> {
         }
         self.slot.set(if heartbeat.is_some() { Phase::Events } else { Phase::Handling });
         let reads = self.input.is_empty() && *half == PeerHalf::Open;
-        let Self { stream, slot, worker, input, queue, .. } = self;
+        let Self { stream, slot, held, worker, input, queue, .. } = self;
         let mut reading = pin!(async {
             if !reads {
                 return pending().await;
@@ -169,7 +175,7 @@ impl<S: Transport> Connection<S> {
             slot.watch(context.waker());
             pause.as_mut().poll(context).map(|()| Ok(Next::Pause))
         });
-        queue.beside(worker, next).await
+        queue.beside(worker, held, next).await
     }
 }
 

@@ -215,10 +215,11 @@ impl<S: Transport> Connection<S> {
             return Ok(());
         }
         // Replies that are made can only be counted; what makes more of them is refused until they are gone.
-        self.held.set(self.memory_bytes());
+        self.count_held();
+        self.queue.let_leave(self.replies.memory_bytes());
         self.flight.set(self.replies.count() + self.queue.count());
         let recorder = &self.worker.recorder;
-        if !self.queue.beside(&self.worker, pin!(self.replies.release(recorder))).await {
+        if !self.queue.beside(&self.worker, &self.held, pin!(self.replies.release(recorder))).await {
             self.reuse = Reuse::Linger;
             self.queue.cancel(recorder);
         }
@@ -229,7 +230,10 @@ impl<S: Transport> Connection<S> {
         let Self { stream, slot, held, rules, worker, queue, replies, .. } = self;
         let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
         let flowing = flow.as_mut().map(|(flow, _)| flow);
-        queue.beside(worker, beside_flow(pin!(outlet.send(replies, then, &worker.copies)), flowing)).await?;
+        queue
+            .beside(worker, held, beside_flow(pin!(outlet.send(replies, then, &worker.copies)), flowing))
+            .await?;
+        queue.let_leave(0);
         self.worker.cells.count_sent(self.replies.bytes_len());
         self.replies.clear();
         self.flight.set(self.queue.count() + usize::from(flow.is_some()));
@@ -240,14 +244,24 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// What the connection holds, as far as the peer decides how much that is.
+    /// Counts what the connection holds now. False: it became more, and peers may not have that much held.
+    fn count_held(&self) -> bool {
+        self.count_held_with(0)
+    }
+
+    /// The same, with `bytes` that are on their way to the peer.
+    fn count_held_with(&self, bytes: usize) -> bool {
+        self.held.set_all(self.memory_bytes() + bytes, self.queue.queued())
+    }
+
+    /// What the connection holds beside its queue, as far as the peer decides how much that is.
     fn memory_bytes(&self) -> usize {
         let body_bytes = match &self.reading {
             Reading::Head => 0,
             Reading::Body(body) => body.memory_bytes(),
             Reading::Upload(uploading) => uploading.upload.bytes(),
         };
-        self.input.capacity() + body_bytes + self.queue.bytes() + self.replies.memory_bytes()
+        self.input.capacity() + body_bytes + self.replies.memory_bytes()
     }
 }
 

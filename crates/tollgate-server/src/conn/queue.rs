@@ -12,6 +12,10 @@
 //! for those of its scripts that go on after a slice, or may not begin at once, it has one place in the lane of the worker. (A
 //! reply that a script streams has a place of its own.) And a thread of the worker looks at files for one of its handlers at a time,
 //! not before the client has taken the replies to those before it.
+//!
+//! Memory: a handler begins or goes on only while the connection holds less than [`REPLIES_BYTES_MAX`] of replies that the
+//! client has not taken. One with a method that is not safe does so behind a longer reply that leaves. While all connections together hold too much, a handler that has not begun is refused, and one that
+//! has begun waits. What a handler returned is counted before the next handler runs.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -19,9 +23,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use tokio::time::{Sleep, sleep};
 use tollgate_http::{Method, Version};
 
-use super::Arrived;
+use super::{Arrived, REPLIES_BYTES_MAX};
+use crate::crowd::{Held, Queued};
 use crate::handler::{Answer, Handled, Turn, Visit};
 use crate::lane::{Door, Guest, Ticket};
 use crate::recorder::Recorder;
@@ -62,17 +68,26 @@ pub(super) struct Answered {
     /// Of a request that had a handler.
     pub(super) handled: Option<Handled>,
     pub(super) form: Form,
+    bytes: usize,
 }
 
 struct Entry {
     source: Source,
     form: Form,
     /// What it holds, as it was counted.
-    bytes: usize,
+    bytes: Bytes,
     /// How long its script ran since it began, or waited.
     ran: Duration,
     /// While its script waits for its turn in the lane.
     guest: Option<Guest>,
+}
+
+/// The memory of a request in the queue.
+#[derive(Debug, Default, Clone, Copy)]
+struct Bytes {
+    all: usize,
+    /// The part of it that is a reply.
+    reply: usize,
 }
 
 impl Answered {
@@ -91,7 +106,13 @@ pub(super) struct Queue {
     answered: VecDeque<Answered>,
     /// Of the one that runs next.
     next_index: usize,
-    bytes: usize,
+    /// Of those that run.
+    bytes: Bytes,
+    answered_bytes: usize,
+    /// Replies before these, which the client is being sent.
+    leaving_bytes: usize,
+    /// Until a handler that has begun asks again whether there is room for its reply.
+    room_pause: Option<Pin<Box<Sleep>>>,
     /// Its place among the worker's scripts that go on after a slice, while it has such.
     ticket: Option<Ticket>,
     /// Others are to have their turn: a slice has run, or one can.
@@ -109,7 +130,17 @@ impl Queue {
 
     /// What is held for the requests, and for their replies.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes.all + self.answered_bytes
+    }
+
+    /// The same, by what gives it back.
+    pub(super) fn queued(&self) -> Queued {
+        Queued { waiting_bytes: self.answered_bytes, handlers_bytes: self.bytes.all }
+    }
+
+    /// Notes how many bytes of replies leave at the moment: what the client has not taken is not added to.
+    pub(super) fn let_leave(&mut self, bytes: usize) {
+        self.leaving_bytes = bytes;
     }
 
     /// Whether what comes behind may join: not behind a method that is not safe.
@@ -119,8 +150,8 @@ impl Queue {
 
     /// Adds the last one.
     pub(super) fn push(&mut self, source: Source, form: Form) {
-        let mut entry = Entry { source, form, bytes: 0, ran: Duration::ZERO, guest: None };
-        self.bytes += entry.count();
+        let mut entry = Entry { source, form, bytes: Bytes::default(), ran: Duration::ZERO, guest: None };
+        entry.count(&mut self.bytes);
         self.running.push_back(entry);
     }
 
@@ -136,7 +167,7 @@ impl Queue {
     /// Takes the first, if it is answered.
     pub(super) fn pop(&mut self) -> Option<Answered> {
         let answered = self.answered.pop_front()?;
-        self.bytes -= answered.answer.reply.content.len();
+        self.answered_bytes -= answered.bytes;
         if self.is_empty() {
             *self = Self::default();
         }
@@ -147,12 +178,13 @@ impl Queue {
     pub(super) fn beside<F: Future + Unpin>(
         &mut self,
         worker: &Worker,
+        held: &Held,
         mut future: F,
     ) -> impl Future<Output = F::Output> {
         poll_fn(move |context| {
             let polled = Pin::new(&mut future).poll(context);
             if polled.is_pending() {
-                self.run(worker, context);
+                self.run(worker, held, context);
             }
             polled
         })
@@ -165,6 +197,7 @@ impl Queue {
     pub(super) fn race<F: Future + Unpin>(
         &mut self,
         worker: &Worker,
+        held: &Held,
         mut future: F,
     ) -> impl Future<Output = Option<F::Output>> {
         poll_fn(move |context| {
@@ -174,7 +207,7 @@ impl Queue {
             if let Poll::Ready(output) = Pin::new(&mut future).poll(context) {
                 return Poll::Ready(Some(output));
             }
-            self.run(worker, context);
+            self.run(worker, held, context);
             if self.answered.is_empty() { Poll::Pending } else { Poll::Ready(None) }
         })
     }
@@ -190,31 +223,29 @@ impl Queue {
     }
 
     /// Runs handlers until one has run its slice, or none can go on: those that wait are asked once.
-    fn run(&mut self, worker: &Worker, context: &mut Context<'_>) {
-        let recorder = &worker.recorder;
-        for entry in self.running.iter_mut().filter(|entry| !entry.has_errand()) {
-            let before = entry.bytes;
-            entry.poll_wait(context);
-            self.bytes = self.bytes - before + entry.count();
+    fn run(&mut self, worker: &Worker, held: &Held, context: &mut Context<'_>) {
+        if self.is_empty() {
+            return;
         }
-        self.settle(recorder);
+        self.poll_waits(worker, context);
+        self.settle(worker);
+        held.set_queued(self.queued());
         while !self.is_turn_over
-            && let Some(entry) = self.next_to_run()
+            && let Some(index) = self.next_to_run(worker)
         {
-            let before = entry.bytes;
+            let entry = &mut self.running[index];
             if entry.queues_up_first() {
                 continue;
             }
             let was_in_lane = entry.is_in_lane();
-            // It was taken on before others in the lane made what is in flight now.
-            let turn = if was_in_lane && entry.is_untouched() && worker.crowd.is_full() {
+            // It was taken on before others made what is in flight now.
+            let turn = if entry.is_untouched() && worker.crowd.is_full() {
                 entry.refuse(worker)
             } else {
                 entry.run(context)
             };
             let is_in_lane = entry.is_in_lane();
-            let after = entry.count();
-            self.bytes = self.bytes - before + after;
+            entry.count(&mut self.bytes);
             self.is_turn_over = turn == Turn::Sliced;
             if was_in_lane && !is_in_lane {
                 // Behind one that left the lane the next one takes a place of its own.
@@ -222,17 +253,68 @@ impl Queue {
             } else if self.is_turn_over {
                 self.spend_ticket();
             }
-            self.settle(recorder);
+            self.settle(worker);
+            held.set_queued(self.queued());
         }
         if !self.running.is_empty() {
-            self.queue_up(context);
+            self.queue_up(worker, context);
             self.send_on_errand(context);
+            self.await_room(worker, context);
         }
+        held.set_queued(self.queued());
         if std::mem::take(&mut self.is_turn_over) {
             give_turn(context);
         }
         for answered in &mut self.answered {
             answered.watch(context);
+        }
+    }
+
+    /// Polls what handlers wait for. A backend is not asked for more of a reply than there is room for.
+    fn poll_waits(&mut self, worker: &Worker, context: &mut Context<'_>) {
+        for index in 0..self.running.len() {
+            let entry = &self.running[index];
+            if entry.has_errand() || (entry.awaits_reply() && !self.may_go_on(index, worker)) {
+                continue;
+            }
+            let entry = &mut self.running[index];
+            entry.poll_wait(context);
+            entry.count(&mut self.bytes);
+        }
+    }
+
+    /// Whether there is room for what a handler may return. The first one does not wait for what those behind it returned.
+    fn may_go_on(&self, index: usize, worker: &Worker) -> bool {
+        let returned_bytes = if index == 0 { 0 } else { self.bytes.reply };
+        let has_room = if self.running[index].is_safe() {
+            self.leaving_bytes + self.answered_bytes + returned_bytes < REPLIES_BYTES_MAX
+        } else {
+            // It changes something, and nothing runs behind it: as long as peers may hold more it does not wait for its own.
+            let is_behind_much = self.leaving_bytes >= REPLIES_BYTES_MAX;
+            self.answered_bytes < REPLIES_BYTES_MAX && !(is_behind_much && worker.crowd.is_full_for_peers())
+        };
+        has_room && !self.has_to_await_room(index, worker)
+    }
+
+    /// Whether a handler waits for room that the log or the peers of other connections have to make. One that has not begun does
+    /// not wait, as it is refused.
+    fn has_to_await_room(&self, index: usize, worker: &Worker) -> bool {
+        worker.crowd.is_full_without_handlers() && !self.running[index].is_untouched()
+    }
+
+    /// Asks again, a moment later, if a handler waits for room: what makes it is another connection, which wakes none.
+    fn await_room(&mut self, worker: &Worker, context: &mut Context<'_>) {
+        let awaits_room = |index: usize| {
+            let entry = &self.running[index];
+            (entry.can_run() || entry.awaits_reply()) && self.has_to_await_room(index, worker)
+        };
+        if !(0..self.running.len()).any(awaits_room) {
+            return self.room_pause = None;
+        }
+        let pause = self.room_pause.get_or_insert_with(|| Box::pin(sleep(ROOM_PAUSE)));
+        if pause.as_mut().poll(context).is_ready() {
+            self.room_pause = None;
+            give_turn(context);
         }
     }
 
@@ -244,10 +326,12 @@ impl Queue {
     }
 
     /// Has a place in the lane as long as a script needs one, and is polled when it is first.
-    fn queue_up(&mut self, context: &Context<'_>) {
+    fn queue_up(&mut self, worker: &Worker, context: &Context<'_>) {
         let may_begin = self.answered.is_empty();
-        let mut in_turn = self.running.iter().filter(|entry| may_begin || !entry.has_to_begin());
-        let Some(guest) = in_turn.find_map(|entry| entry.guest.as_ref()) else {
+        let mut in_turn = (0..self.running.len()).filter(|index| {
+            (may_begin || !self.running[*index].has_to_begin()) && self.may_go_on(*index, worker)
+        });
+        let Some(guest) = in_turn.find_map(|index| self.running[index].guest.as_ref()) else {
             return self.ticket = None;
         };
         let ticket = self.ticket.get_or_insert_with(|| guest.enter());
@@ -265,16 +349,15 @@ impl Queue {
             return;
         }
         if let Some(entry) = self.running.iter_mut().find(|entry| entry.has_errand()) {
-            let before = entry.bytes;
             entry.poll_wait(context);
-            self.bytes = self.bytes - before + entry.count();
+            entry.count(&mut self.bytes);
             // A wait that is over at once is a turn, too.
             self.is_turn_over |= !entry.is_on_errand();
         }
     }
 
     /// In turns, so that none waits for another that does not end. One that is not safe has to be the first.
-    fn next_to_run(&mut self) -> Option<&mut Entry> {
+    fn next_to_run(&mut self, worker: &Worker) -> Option<usize> {
         let count = self.running.len();
         let from = self.next_index.min(count);
         let is_its_turn = self.ticket.as_mut().is_some_and(Ticket::may_run);
@@ -284,21 +367,35 @@ impl Queue {
             |entry: &Entry| !entry.waits_in_lane() || (is_its_turn && (may_begin || !entry.has_to_begin()));
         let may_run = |index: &usize| {
             let entry = &self.running[*index];
-            entry.can_run() && (*index == 0 || entry.is_safe()) && is_in_turn(entry)
+            entry.can_run()
+                && (*index == 0 || entry.is_safe())
+                && is_in_turn(entry)
+                && self.may_go_on(*index, worker)
         };
         let index = (from..count).chain(0..from).find(may_run)?;
         self.next_index = index + 1;
-        self.running.get_mut(index)
+        Some(index)
     }
 
-    /// Answers those at the front whose handlers have returned.
-    fn settle(&mut self, recorder: &Recorder) {
-        while let Some(first) = self.running.front_mut()
-            && let Some((answer, handled)) = first.answer(recorder)
-        {
-            self.bytes = self.bytes - first.bytes + answer.reply.content.len();
+    /// Answers those at the front whose handlers have returned, and those that need no handler as far as there is room.
+    fn settle(&mut self, worker: &Worker) {
+        while let Some(first) = self.running.front() {
+            if first.is_at_once() {
+                if !self.may_go_on(0, worker) {
+                    return;
+                }
+                if worker.crowd.is_full() && first.is_untouched() {
+                    self.running[0].refuse(worker);
+                }
+            }
+            let Some(first) = self.running.front_mut() else { return };
+            let Some((answer, handled)) = first.answer(&worker.recorder) else { return };
+            first.forget(&mut self.bytes);
             let form = first.form;
-            self.answered.push_back(Answered { answer, handled, form });
+            let flow_bytes = answer.flow.as_ref().map_or(0, |flow| flow.memory_bytes());
+            let bytes = answer.reply.memory_bytes() + flow_bytes;
+            self.answered_bytes += bytes;
+            self.answered.push_back(Answered { answer, handled, form, bytes });
             self.running.pop_front();
             self.next_index = self.next_index.saturating_sub(1);
         }
@@ -326,6 +423,16 @@ impl Entry {
 
     fn is_on_errand(&self) -> bool {
         matches!(&self.source, Source::Handler(visit) if visit.is_on_errand())
+    }
+
+    /// Whether it is answered as soon as it is the first.
+    fn is_at_once(&self) -> bool {
+        matches!(&self.source, Source::Handler(visit) if visit.is_at_once())
+    }
+
+    /// Whether a backend sends its reply.
+    fn awaits_reply(&self) -> bool {
+        matches!(&self.source, Source::Handler(visit) if visit.awaits_reply())
     }
 
     fn poll_wait(&mut self, context: &mut Context<'_>) {
@@ -412,15 +519,29 @@ impl Entry {
         }
     }
 
-    /// Counts what it holds.
-    fn count(&mut self) -> usize {
-        self.bytes = match &self.source {
-            Source::Handler(visit) => visit.memory_bytes(),
-            Source::Reply(reply) => reply.content.len(),
+    /// Counts what it holds now, and what all of them hold by that.
+    fn count(&mut self, all: &mut Bytes) {
+        let bytes = match &self.source {
+            Source::Handler(visit) => Bytes { all: visit.memory_bytes(), reply: visit.reply_bytes() },
+            Source::Reply(reply) => Bytes { all: reply.memory_bytes(), reply: reply.memory_bytes() },
         };
-        self.bytes
+        self.replace(bytes, all);
+    }
+
+    /// Takes it off what all of them hold.
+    fn forget(&mut self, all: &mut Bytes) {
+        self.replace(Bytes::default(), all);
+    }
+
+    fn replace(&mut self, bytes: Bytes, all: &mut Bytes) {
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        all.all = all.all - before.all + bytes.all;
+        all.reply = all.reply - before.reply + bytes.reply;
     }
 }
+
+/// How soon a handler that has begun asks again for room.
+const ROOM_PAUSE: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests;

@@ -21,7 +21,7 @@ impl<S: Transport> Connection<S> {
     ) -> Result<Flowed, Gone> {
         self.slot.set(Phase::Handling);
         let mut reads = self.input.is_empty() && *half == PeerHalf::Open;
-        let Self { stream, worker, input, queue, .. } = self;
+        let Self { stream, held, worker, input, queue, .. } = self;
         let relay = poll_fn(|context| {
             loop {
                 let send = |context: &mut Context<'_>, bytes: &[u8]| {
@@ -52,6 +52,6 @@ impl<S: Transport> Connection<S> {
             }
             Poll::Pending
         });
-        queue.beside(worker, relay).await.map_err(|error: io::Error| error.into())
+        queue.beside(worker, held, relay).await.map_err(|error: io::Error| error.into())
     }
 }

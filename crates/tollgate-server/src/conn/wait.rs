@@ -48,7 +48,7 @@ impl<S: Transport> Connection<S> {
             Reading::Upload(_) => {}
         }
         self.flight.set(self.queue.count());
-        let is_too_much = !self.held.set(self.memory_bytes());
+        let is_too_much = !self.count_held();
         if is_too_much && self.has_part_of_request() && self.takes_requests() {
             self.give_up();
             return Ok(());
@@ -71,7 +71,7 @@ impl<S: Transport> Connection<S> {
     /// what one read takes: without reading nobody would learn that the peer is gone.
     async fn come(&mut self) -> io::Result<Option<Came>> {
         let reads = self.takes_requests() || (self.input.is_empty() && self.reuse != Reuse::Ended);
-        let Self { stream, slot, worker, input, queue, reading, .. } = self;
+        let Self { stream, slot, held, worker, input, queue, reading, .. } = self;
         let came = pin!(async {
             match reading {
                 Reading::Upload(uploading) if !uploading.takes_more() => {
@@ -88,7 +88,7 @@ impl<S: Transport> Connection<S> {
                 _ => Err(stream.broken_off().await),
             }
         });
-        queue.race(worker, came).await.transpose()
+        queue.race(worker, held, came).await.transpose()
     }
 
     /// Whether a client that was refused is left alone now: not while a request of it is under way.
@@ -101,7 +101,7 @@ impl<S: Transport> Connection<S> {
         let Some(until) = self.rest.take() else { return };
         self.slot.set(Phase::Resting);
         self.let_room_go();
-        self.held.set(self.memory_bytes());
+        self.count_held();
         let slot = &self.slot;
         // On the heap, so that connections that do not rest stay small.
         let mut sleep = Box::pin(tokio::time::sleep_until(until.into()));
@@ -126,16 +126,16 @@ impl<S: Transport> Connection<S> {
 
     /// Lets the other connections of the worker have their turn.
     async fn give_turn(&mut self) {
-        self.held.set(self.memory_bytes());
-        self.queue.beside(&self.worker, pin!(tokio::task::yield_now())).await;
+        self.count_held();
+        self.queue.beside(&self.worker, &self.held, pin!(tokio::task::yield_now())).await;
     }
 
     /// Moves what came of a body out of memory. The peer waits meanwhile, and its time stands still: nothing is read.
     async fn spool(&mut self) {
-        self.held.set(self.memory_bytes());
+        self.count_held();
         let Reading::Body(body) = &mut self.reading else { return };
         let left = self.slot.stop();
-        let spooled = self.queue.beside(&self.worker, pin!(body.spool(&self.worker.spool))).await;
+        let spooled = self.queue.beside(&self.worker, &self.held, pin!(body.spool(&self.worker.spool))).await;
         self.slot.go_on(left);
         if let Err(error) = spooled {
             tracing::warn!(peer = self.client.peer.map(tracing::field::display), "request refused: {error}");
@@ -184,7 +184,7 @@ impl<S: Transport> Connection<S> {
         self.end_with(reply);
         self.input = BytesMut::new();
         self.reading = Reading::Head;
-        self.held.set(self.memory_bytes());
+        self.count_held();
     }
 
     /// A body that comes fast enough may go on coming.

@@ -8,7 +8,7 @@ use tollgate_backend::{Client, Failure, Outgoing, OutgoingContent, Upstream};
 use tollgate_http::{Method, write_target};
 use tollgate_script::{FetchError, FetchRequest, Fetched, Fetcher, Fetching};
 
-use crate::crowd::{Crowd, Held};
+use crate::crowd::{Crowd, Held, Queued};
 
 /// The backends of a worker, for its scripts.
 pub(crate) struct BackendFetcher {
@@ -40,12 +40,13 @@ impl Fetcher for BackendFetcher {
         };
         let outgoing = outgoing(&upstream, &request);
         let timeout = request.timeout;
-        let mut held = Held::new(&self.crowd);
+        let held = Held::new(&self.crowd);
         Box::pin(async move {
             let bytes_max = upstream.options().reply_bytes_max;
             let incoming = upstream.send(outgoing, timeout).await.map_err(|failure| failed(&failure))?;
             let (head, mut content) = (incoming.head, incoming.content);
-            let gathered = content.gather(bytes_max, |bytes| held.set(bytes)).await;
+            let gathered =
+                content.gather(bytes_max, |bytes| held.set_queued(Queued::of_handler(bytes))).await;
             let bytes = gathered.map_err(|failure| failed(&failure))?;
             let fields = head.forwarded_fields();
             let text = |name: &[u8]| String::from_utf8_lossy(name).to_ascii_lowercase();

@@ -30,6 +30,11 @@ pub(super) struct Records {
 }
 
 impl Records {
+    pub(super) fn memory_bytes(&self) -> usize {
+        let emitted = self.emitted.iter().map(|emitted| emitted.record.memory_bytes());
+        self.own.memory_bytes() + emitted.sum::<usize>()
+    }
+
     pub(super) fn take(outcome: &mut Outcome) -> Self {
         Self { own: std::mem::take(&mut outcome.record), emitted: std::mem::take(&mut outcome.emitted) }
     }

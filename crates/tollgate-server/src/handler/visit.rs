@@ -91,7 +91,7 @@ impl Returned {
             Some(Tail::Call(call)) => call.memory_bytes(),
             Some(Tail::Backend(flow)) => flow.memory_bytes(),
         };
-        self.reply.content.len() + tail_bytes
+        self.reply.memory_bytes() + self.records.memory_bytes() + tail_bytes
     }
 }
 
@@ -190,7 +190,24 @@ impl Visit {
 
     /// Whether nothing of its route ran: it can be refused still, and leaves no record.
     pub(crate) fn is_untouched(&self) -> bool {
-        self.has_to_begin() && self.is_first()
+        let has_to_begin = match &self.stage {
+            Stage::Script(call) => !call.has_begun(),
+            Stage::Files(errand) => errand.is_none(),
+            Stage::Proxy(asked) => asked.is_none(),
+            Stage::AtOnce => true,
+            Stage::Sends(..) | Stage::Returned(_) => false,
+        };
+        has_to_begin && self.is_first()
+    }
+
+    /// Whether it does nothing before it is asked for its answer.
+    pub(crate) fn is_at_once(&self) -> bool {
+        matches!(self.stage, Stage::AtOnce)
+    }
+
+    /// Whether it waits for the reply of a backend, and that alone: not while it sends on what comes of its own content.
+    pub(crate) fn awaits_reply(&self) -> bool {
+        matches!(self.stage, Stage::Proxy(Some(_))) && self.exchange.upload.is_none()
     }
 
     /// Where it queues up before it runs, if it has to.
@@ -481,6 +498,14 @@ impl Visit {
                 let Endpoint { before, handler, .. } = &*self.exchange.endpoint;
                 at == 0 && before.is_empty() && matches!(handler, Handler::Reply(_))
             }
+        }
+    }
+
+    /// What is held for the reply, once it is there.
+    pub(crate) fn reply_bytes(&self) -> usize {
+        match &self.stage {
+            Stage::Returned(Some(returned)) => returned.memory_bytes(),
+            _ => 0,
         }
     }
 

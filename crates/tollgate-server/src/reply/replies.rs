@@ -241,7 +241,7 @@ impl Replies {
     }
 
     pub(crate) fn clear(&mut self) {
-        self.expected = (self.bytes.len(), self.entries.len());
+        self.expected = (self.bytes.len().min(EXPECTED_BYTES_MAX), self.entries.len());
         self.entries.clear();
         self.count = 0;
         self.slices.clear();
@@ -262,6 +262,8 @@ impl Replies {
 /// those that are written already.
 const REPLY_BYTES_USUAL: usize = 256;
 const HEAD_BYTES_USUAL: usize = 192;
+/// Room that is made at once for replies because others were as long: a short one behind a long one takes no more than this.
+const EXPECTED_BYTES_MAX: usize = 64 << 10;
 /// Memory for replies that an idle connection keeps.
 const KEPT_BYTES_MAX: usize = 512;
 const KEPT_ENTRIES_MAX: usize = 4;

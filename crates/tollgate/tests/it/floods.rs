@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use crate::admin::{get, sample};
 use crate::program::{App, Running, eventually, is_quick_once};
 
 const CLIENTS: usize = 500;
@@ -18,9 +19,15 @@ fn start(limits: &str) -> (App, Running) {
     let big = "local big = string.rep('x', 2000000) return function() return big end";
     let routes = "[[route]]\npath = \"/\"\nreply = { body = \"hello\" }\n[[route]]\npath = \"/big\"\n\
                   script = \"big.luau\"\n[[route]]\npath = \"/take\"\nscript = \"take.luau\"\n\
-                  body_bytes_max = \"8MiB\"\n";
+                  body_bytes_max = \"8MiB\"\n[[route]]\npath = \"/slow\"\nscript = \"slow.luau\"\n";
+    // Longer than a slice.
+    let slow =
+        "return function() local stop = os.clock() + 0.005 while os.clock() < stop do end return 204 end";
     let take = "return function(req) return tostring(#req:body()) end";
-    let app = App::new(&format!("{limits}\n{routes}"), &[("big.luau", big), ("take.luau", take)]);
+    let app = App::new(
+        &format!("{limits}\n{routes}"),
+        &[("big.luau", big), ("take.luau", take), ("slow.luau", slow)],
+    );
     let server = app.start();
     (app, server)
 }
@@ -77,8 +84,17 @@ fn drip(server: &Running, peers: Vec<TcpStream>, drop: &[u8]) -> (Duration, Vec<
 }
 
 fn memory_kib(server: &Running) -> u64 {
+    status_kib(server, "VmRSS:")
+}
+
+/// The most that it was so far.
+fn memory_peak_kib(server: &Running) -> u64 {
+    status_kib(server, "VmHWM:")
+}
+
+fn status_kib(server: &Running, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
@@ -233,4 +249,30 @@ fn server_connections(server: &Running) -> usize {
         columns[1].ends_with(&port) && columns[3] != "0A" && ours.contains(columns[9])
     };
     table.lines().skip(1).filter(is_connection).count()
+}
+
+#[test]
+fn pipelines_behind_a_slow_script_hold_no_more_memory_than_may_be() {
+    const PIPELINES: usize = 20;
+    let (app, server) = start("workers = 1\nin_flight_bytes_max = \"32MiB\"");
+    let before = memory_kib(&server);
+    let request = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+    // What comes behind the first waits until that has returned; then all of it can run.
+    let pipeline = [request("/slow"), request("/big").repeat(50)].concat();
+    let mut peers: Vec<_> = (0..PIPELINES).map(|_| connect(&server)).collect();
+    peers.iter_mut().for_each(|peer| send(peer, pipeline.as_bytes()));
+    let slow = "tollgate_http_requests_total{route=\"/slow\",class=\"2xx\"}";
+    eventually("all have returned", || {
+        (sample(&get(&app, "/metrics").content, slow) == PIPELINES as u64).then_some(())
+    });
+    // Behind the turn in which the last one returned.
+    eventually("others are served", || server.connect().get("/"));
+    // 32 MiB, and what a worker takes for a script and its reply.
+    let grown = memory_peak_kib(&server).saturating_sub(before);
+    assert!(grown < (32 + 64) << 10, "{grown} KiB");
+    drop(peers);
+    let reply = eventually("memory is free again", || {
+        server.connect().get("/big").filter(|reply| reply.status == 200)
+    });
+    assert_eq!(reply.content.len(), 2_000_000);
 }

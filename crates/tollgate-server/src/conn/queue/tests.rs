@@ -1,5 +1,6 @@
-//! For which routes the scripts of a connection count in the lane.
+//! For which routes the scripts of a connection count in the lane, and how much of what they return is held.
 
+use std::cell::Cell;
 use std::fs;
 
 use bytes::BytesMut;
@@ -9,7 +10,7 @@ use super::*;
 use crate::conn::bench::{Bench, head, in_turns};
 use crate::crowd::Held;
 use crate::files::FilesSpec;
-use crate::options::{HandlerSpec, RouteSpec, ScriptFile};
+use crate::options::{CrowdLimits, HandlerSpec, RouteSpec, ScriptFile};
 use crate::worker::Worker;
 
 impl Bench {
@@ -151,14 +152,96 @@ fn with_too_much_in_flight_those_are_refused_who_wait_to_begin_and_not_who_ran_a
         bench.until("a reply waits to be told to `after`", || bench.worker.lane.len() == 2).await;
         let waiting = bench.send(&["/long"]).await;
         bench.until("another waits to begin", || bench.worker.lane.len() == 3).await;
-        let mut held = Held::new(&bench.crowd);
+        let held = Held::new(&bench.crowd);
         held.set(usize::MAX >> 1);
         assert!(bench.crowd.is_full() && bench.worker.lane.len() == 3);
-        for (peer, expected) in [(first, "HTTP/1.1 204 "), (ran, "HTTP/1.1 200 "), (waiting, "HTTP/1.1 503 ")]
-        {
+        let reply = bench.reply(waiting).await;
+        assert!(reply.starts_with("HTTP/1.1 503 ") && !reply.contains("x-after"), "{reply}");
+        // Those that ran already wait for room, and run on once there is some.
+        assert_eq!(bench.worker.lane.len(), 0);
+        drop(held);
+        for (peer, expected) in [(first, "HTTP/1.1 204 "), (ran, "HTTP/1.1 200 ")] {
             let reply = bench.reply(peer).await;
             assert!(reply.starts_with(expected), "{expected}: {reply}");
-            assert_eq!(reply.contains("\r\nx-after: told\r\n"), !expected.contains("503"), "{reply}");
+            assert!(reply.contains("\r\nx-after: told\r\n"), "{reply}");
         }
+    });
+}
+
+/// `/slow` runs over its slice until somebody asks for `/go`, `/big` makes a megabyte, `/made` tells how many of these.
+const BIG: [(&str, &str); 5] = [
+    ("/slow", "while not tollgate.shared.get('go') do end return 204"),
+    ("/go", "tollgate.shared.set('go', true) return 204"),
+    ("/stop", "tollgate.shared.set('go', false) return 204"),
+    ("/big", "tollgate.shared.incr('made', 1, 0) return string.rep('x', 1000000)"),
+    ("/made", "return tostring(tollgate.shared.get('made') or 0)"),
+];
+const MEGABYTE: u64 = 1_000_000;
+
+impl Bench {
+    fn hold_at_most(&self, in_flight_bytes_max: u64) {
+        self.crowd.limit(&CrowdLimits { in_flight_bytes_max, ..CrowdLimits::default() });
+    }
+
+    /// The content that a new connection is told.
+    async fn ask(&self, target: &str) -> String {
+        let reply = self.reply(self.send(&[target]).await).await;
+        reply.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned()
+    }
+}
+
+#[test]
+fn replies_behind_a_slow_handler_are_made_as_the_client_takes_those_before_them() {
+    in_turns(async {
+        let bench = Bench::with(&BIG, |routes, _| {
+            let body = "x".repeat(MEGABYTE as usize).into();
+            let reply = HandlerSpec::Reply { status: 200, content_type: "text/plain".to_owned(), body };
+            routes.push(RouteSpec::new("/fixed", reply));
+        });
+        for (target, count) in [("/big", 30), ("/fixed", 30)] {
+            bench.ask("/stop").await;
+            let made_before: usize = bench.ask("/made").await.parse().unwrap();
+            let mut targets = vec!["/slow"];
+            targets.resize(count + 1, target);
+            let peer = bench.send(&targets).await;
+            bench.until("it runs over its slice", || bench.worker.lane.len() == 1).await;
+            bench.ask("/go").await;
+            bench.until("a reply is there", || bench.crowd.held_bytes() > MEGABYTE / 2).await;
+            for _ in 0..50 {
+                let made: usize = bench.ask("/made").await.parse().unwrap();
+                let made = made - made_before;
+                assert!(made <= 2, "{made} replies that nobody takes");
+                assert!(bench.crowd.held_bytes() < 3 * MEGABYTE, "{} bytes", bench.crowd.held_bytes());
+            }
+            let replies = bench.reply(peer).await;
+            assert_eq!(replies.matches("HTTP/1.1 200 OK").count(), count);
+        }
+    });
+}
+
+#[test]
+fn connections_whose_handlers_go_on_together_hold_no_more_than_all_may() {
+    in_turns(async {
+        let bench = Bench::new(&BIG);
+        bench.hold_at_most(6 * MEGABYTE);
+        let mut peers = Vec::new();
+        for _ in 0..30 {
+            let mut targets = vec!["/slow"];
+            targets.resize(11, "/big");
+            peers.push(bench.send(&targets).await);
+        }
+        bench.until("all run over their slice", || bench.worker.lane.len() == 30).await;
+        let opener = bench.send(&["/go"]).await;
+        let held_max = Cell::new(0);
+        let begun = Instant::now();
+        bench
+            .until("some were cut off, and the others wait", || {
+                held_max.set(held_max.get().max(bench.crowd.held_bytes()));
+                begun.elapsed() > Duration::from_millis(1) && bench.worker.lane.len() == 0
+            })
+            .await;
+        drop(opener);
+        assert!(held_max.get() > MEGABYTE, "{} bytes", held_max.get());
+        assert!(held_max.get() < 8 * MEGABYTE, "{} bytes", held_max.get());
     });
 }

@@ -134,7 +134,8 @@ impl Reader<'_> {
                 "an after script changes headers alone: allowed are nothing, { headers = ... }",
             ));
         }
-        let headers = headers(*given, self.budget)?;
+        let mut left = self.reply_bytes_max;
+        let headers = headers(*given, self.budget, &mut left)?;
         Ok(Outcome { headers, ..Outcome::empty(200) })
     }
 
@@ -172,10 +173,17 @@ impl Reader<'_> {
         table.pick(self.parts, &mut parts).map_err(|key| unknown_part(&key))?;
         let [given_status, given_headers, record, etag, last_modified, contents @ ..] = &parts;
         let status = if let Seen::Nil = given_status { 200 } else { status(*given_status)? };
-        let mut headers = headers(*given_headers, self.budget)?;
+        let mut left = self.reply_bytes_max;
+        let mut headers = headers(*given_headers, self.budget, &mut left)?;
         let validators = Validators::read(*etag, *last_modified, self.active)?;
-        validators.push_lines(&mut headers)?;
+        validators.push_lines(&mut headers, &mut left)?;
         let Content { body, content_type, streamed, mut file } = self.body(contents)?;
+        if body.len() > left {
+            let (bytes, limit) = (body.len() + self.reply_bytes_max - left, self.reply_bytes_max);
+            return Err(reply(format!(
+                "reply with its headers exceeds limit: {bytes} bytes, limit {limit} bytes"
+            )));
+        }
         if let Some(file) = &mut file {
             file.take_type(&mut headers)?;
         }

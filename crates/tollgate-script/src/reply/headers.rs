@@ -23,25 +23,32 @@ pub(super) fn status(value: Seen<'_>) -> Result<u16> {
     Err(reply(format!("reply.status is {found}: allowed is a whole number from 200 to 599")))
 }
 
-pub(super) fn headers(value: Seen<'_>, budget: &Budget) -> Result<Vec<HeaderLine>> {
+/// Reads header lines, which take what they have on the wire off `left`, the bytes that the reply may still have.
+pub(super) fn headers(value: Seen<'_>, budget: &Budget, left: &mut usize) -> Result<Vec<HeaderLine>> {
     let table = match value {
         Seen::Nil => return Ok(Vec::new()),
         Seen::Table(table) => table,
         other => return Err(reply(format!("reply.headers is a {}: allowed is a table", other.kind()))),
     };
     let mut lines = Vec::with_capacity(HEADERS_EXPECTED);
-    table.each(|name, value| header(&mut lines, name, value, budget))?;
+    table.each(|name, value| header(&mut lines, left, name, value, budget))?;
     // A table has no order, so that of the names; lines of one list keep theirs.
     lines.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(lines)
 }
 
-fn header(lines: &mut Vec<HeaderLine>, name: Seen<'_>, value: Seen<'_>, budget: &Budget) -> Result<()> {
+fn header(
+    lines: &mut Vec<HeaderLine>,
+    left: &mut usize,
+    name: Seen<'_>,
+    value: Seen<'_>,
+    budget: &Budget,
+) -> Result<()> {
     let Seen::Text(name) = name else {
         return Err(reply(format!("reply.headers has a key {}: allowed are field names", key_text(&name))));
     };
     let name = header_name(name)?;
-    let Seen::Table(list) = value else { return push_line(lines, &name, value) };
+    let Seen::Table(list) = value else { return push_line(lines, left, &name, value) };
     // A list of nothing but holes makes no line, and takes its time.
     if budget.is_exhausted() {
         return Err(reply("cpu budget of the call is used up"));
@@ -56,7 +63,7 @@ fn header(lines: &mut Vec<HeaderLine>, name: Seen<'_>, value: Seen<'_>, budget: 
             "reply.headers[\"{name}\"] is a table: allowed are a string, a number, a list of them"
         )));
     }
-    (1..=count).try_for_each(|index| list.with_index(index, |value| push_line(lines, &name, value)))
+    (1..=count).try_for_each(|index| list.with_index(index, |value| push_line(lines, left, &name, value)))
 }
 
 fn header_name(bytes: &[u8]) -> Result<String> {
@@ -75,7 +82,12 @@ fn is_verdict(name: &[u8]) -> bool {
     name.get(..VERDICT_PREFIX.len()).is_some_and(|front| front.eq_ignore_ascii_case(VERDICT_PREFIX))
 }
 
-pub(super) fn push_line(lines: &mut Vec<HeaderLine>, name: &str, value: Seen<'_>) -> Result<()> {
+pub(super) fn push_line(
+    lines: &mut Vec<HeaderLine>,
+    left: &mut usize,
+    name: &str,
+    value: Seen<'_>,
+) -> Result<()> {
     if lines.len() == HEADERS_MAX {
         return Err(reply(format!("reply.headers exceeds limit: {HEADERS_MAX} lines")));
     }
@@ -83,6 +95,10 @@ pub(super) fn push_line(lines: &mut Vec<HeaderLine>, name: &str, value: Seen<'_>
         return Err(reply(format!(
             "reply.headers has \"{name}\" twice: a reply has it once (RFC 9110 section 5.3)"
         )));
+    }
+    if let Seen::Text(text) = value {
+        // Before it is copied: a script may name one long text for many lines.
+        check_room(name, text.len(), *left)?;
     }
     let line = match value {
         Seen::Text(text) => text.to_vec(),
@@ -101,11 +117,25 @@ pub(super) fn push_line(lines: &mut Vec<HeaderLine>, name: &str, value: Seen<'_>
             "reply.headers[\"{name}\"] is \"{found}\", which is no field value (RFC 9110 section 5.5)"
         )));
     }
+    *left -= check_room(name, line.len(), *left)?;
     lines.push((Cow::Owned(name.to_owned()), Bytes::from(line)));
     Ok(())
+}
+
+/// Returns the bytes of a line on the wire.
+fn check_room(name: &str, value_bytes: usize, left: usize) -> Result<usize> {
+    let bytes = name.len() + SEPARATORS_BYTES + value_bytes;
+    if bytes > left {
+        return Err(reply(format!(
+            "reply.headers exceeds limit: \"{name}\" has {bytes} bytes, {left} bytes are left of reply_bytes_max"
+        )));
+    }
+    Ok(bytes)
 }
 
 /// What a script says, and what a server adds.
 const HEADERS_EXPECTED: usize = 4;
 const HEADERS_MAX: usize = 256;
+/// A colon and a space behind the name, the line end behind the value.
+const SEPARATORS_BYTES: usize = 4;
 const VERDICT_PREFIX: &[u8] = b"tollgate-";

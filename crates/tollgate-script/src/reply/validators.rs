@@ -40,12 +40,12 @@ impl Validators {
         Ok(Self { etag, modified_us })
     }
 
-    pub(super) fn push_lines(&self, lines: &mut Vec<HeaderLine>) -> Result<()> {
+    pub(super) fn push_lines(&self, lines: &mut Vec<HeaderLine>, left: &mut usize) -> Result<()> {
         if let Some(etag) = &self.etag {
-            push_line(lines, "etag", Seen::Text(etag))?;
+            push_line(lines, left, "etag", Seen::Text(etag))?;
         }
         if let Some(us) = self.modified_us {
-            push_line(lines, "last-modified", Seen::Text(&last_modified_line(us)))?;
+            push_line(lines, left, "last-modified", Seen::Text(&last_modified_line(us)))?;
         }
         Ok(())
     }

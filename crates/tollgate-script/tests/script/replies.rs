@@ -89,6 +89,22 @@ fn a_reply_beyond_its_limit_is_refused() {
 }
 
 #[test]
+fn header_lines_count_towards_the_limit_of_a_reply() {
+    let app = App::with(tollgate_script::HostOptions { reply_bytes_max: 1000, ..Default::default() });
+    for body in [
+        "return { headers = { a = ('x'):rep(996) } }",
+        "return { headers = { [('a'):rep(996)] = 'x' } }",
+        "return { headers = { a = table.create(20, ('x'):rep(100)) } }",
+        "return { etag = ('x'):rep(200), headers = { a = ('x'):rep(800) } }",
+        "return { headers = { a = ('x'):rep(500) }, body = ('x'):rep(500) }",
+        "return { headers = { a = ('x'):rep(500) }, json = { ('x'):rep(500) } }",
+    ] {
+        assert!(app.error(body).contains("exceeds limit"), "{body}: {}", app.error(body));
+    }
+    assert!(app.run("return { headers = { a = ('x'):rep(495) }, body = ('x'):rep(500) }").is_ok());
+}
+
+#[test]
 fn record_values_come_in_the_order_of_the_names() {
     let app = App::new();
     let source = handler_of("return { record = { b = 1.5, a = 'x', z = 1, [5] = 2 } }");

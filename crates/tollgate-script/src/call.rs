@@ -141,7 +141,7 @@ impl Call {
         match self.state {
             State::Ready(..) | State::Over => 0,
             _ => {
-                let written_bytes = self.pipe().map_or(0, |pipe| pipe.bytes_len());
+                let written_bytes = self.pipe().map_or(0, |pipe| pipe.memory_bytes());
                 SUSPENDED_BYTES + usize::try_from(self.grown_bytes).unwrap_or(0) + written_bytes
             }
         }

@@ -49,7 +49,7 @@ pub struct HostOptions {
     pub vm_bytes_max: usize,
     /// How garbage is collected.
     pub collector: Collector,
-    /// The longest content of a reply, and the longest JSON.
+    /// The longest reply, header lines and content together, and the longest JSON.
     pub reply_bytes_max: usize,
     /// The variables of the environment that scripts may read.
     pub env: Vec<String>,
@@ -254,7 +254,7 @@ impl Vm {
             request::metatable(&lua, &active, &marks, &budget, &kept, &waits, options.memory_bytes_max)?;
         let reply_parts = Interned::new(&lua, PARTS)?;
         budget.watch(&lua)?;
-        let outs = Outs::new(&lua, &waits)?;
+        let outs = Outs::new(&lua, &waits, options.reply_bytes_max)?;
         Ok(Self {
             lua,
             options,

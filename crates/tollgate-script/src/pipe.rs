@@ -8,10 +8,13 @@ use std::task::{Poll, Waker};
 /// A script that wrote as much waits until it is taken.
 const PIPE_BYTES_MAX: usize = 64 << 10;
 
-/// What a script wrote and nobody sent yet: up to 64 KiB, and what the last write was beyond that.
+/// What a script wrote and nobody sent yet: less than 128 KiB, or 64 KiB and an event. The rest of a longer write stays where it is
+/// until there is room.
 #[derive(Debug, Default)]
 pub struct Pipe {
     bytes: RefCell<Vec<u8>>,
+    /// Bytes of a write that wait for room, where the script does not hold them.
+    copied_bytes: Cell<usize>,
     reader: Cell<Reader>,
     /// Bytes that were taken so far.
     taken_bytes: Cell<u64>,
@@ -46,13 +49,36 @@ impl Pipe {
         self.bytes.borrow().len()
     }
 
+    /// Bytes that are held for the writer.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes_len() + self.copied_bytes.get()
+    }
+
+    /// Notes how much of a write is a copy that waits for room.
+    pub(crate) fn hold_copied(&self, bytes: usize) {
+        self.copied_bytes.set(bytes);
+    }
+
     /// Bytes that were taken so far.
     pub(crate) fn taken_bytes(&self) -> u64 {
         self.taken_bytes.get()
     }
 
-    /// Adds bytes, whether there is room or not. False: nobody sends any more.
-    pub(crate) fn push(&self, bytes: &[u8]) -> bool {
+    /// Adds up to 64 KiB unless the pipe is full, and returns how many bytes. Of a pipe that nobody takes from any more: all.
+    pub(crate) fn push(&self, bytes: &[u8]) -> usize {
+        if !self.is_open() {
+            return bytes.len();
+        }
+        if self.is_full() {
+            return 0;
+        }
+        let taken = bytes.len().min(PIPE_BYTES_MAX);
+        self.bytes.borrow_mut().extend_from_slice(&bytes[..taken]);
+        taken
+    }
+
+    /// Adds all bytes, whether there is room or not: they have to leave together. False: nobody sends any more.
+    pub(crate) fn push_whole(&self, bytes: &[u8]) -> bool {
         if self.is_open() {
             self.bytes.borrow_mut().extend_from_slice(bytes);
         }
@@ -76,7 +102,8 @@ impl Pipe {
         .await
     }
 
-    fn is_open(&self) -> bool {
+    /// Whether anybody takes what is written.
+    pub(crate) fn is_open(&self) -> bool {
         self.reader.get() == Reader::There
     }
 

@@ -8,8 +8,8 @@ use crate::nearest::hint;
 
 const FIELDS: [&str; 4] = ["event", "data", "id", "retry"];
 
-/// Writes an event.
-pub(super) fn in_bytes(event: &Value) -> mlua::Result<Vec<u8>> {
+/// Writes an event, which leaves whole. Lines of its data become longer, so it has a bound of its own.
+pub(super) fn in_bytes(event: &Value, bytes_max: usize) -> mlua::Result<Vec<u8>> {
     let Value::Table(table) = event else {
         return Err(refused(&format!("an event is a {}: allowed is a table", kind(event))));
     };
@@ -27,7 +27,17 @@ pub(super) fn in_bytes(event: &Value) -> mlua::Result<Vec<u8>> {
         push_line(&mut bytes, "retry", milliseconds.to_string().as_bytes());
     }
     if let Some(data) = text(table, "data")? {
-        lines(&data).for_each(|line| push_line(&mut bytes, "data", line));
+        for line in lines(&data) {
+            push_line(&mut bytes, "data", line);
+            if bytes.len() > bytes_max {
+                break;
+            }
+        }
+    }
+    if bytes.len() > bytes_max {
+        return Err(refused(&format!(
+            "event exceeds limit: more than {bytes_max} bytes, which is reply_bytes_max"
+        )));
     }
     if bytes.is_empty() {
         return Err(refused("an event without a field"));

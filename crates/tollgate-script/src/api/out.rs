@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use mlua::{Function, Lua, MultiValue, Table, Value};
+use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
 
 use super::{event, kind};
 use crate::pipe::Pipe;
@@ -17,27 +17,33 @@ pub(crate) struct Outs {
 }
 
 impl Outs {
-    pub(crate) fn new(lua: &Lua, waits: &Rc<Waits>) -> mlua::Result<Self> {
+    /// `event_bytes_max` is the longest event.
+    pub(crate) fn new(lua: &Lua, waits: &Rc<Waits>, event_bytes_max: usize) -> mlua::Result<Self> {
         let own = Rc::clone(waits);
         let write = lua.create_function(move |_, (out, data): (Value, Value)| {
             let pipe = pipe(&own, &out, "out:write(text)")?;
-            let is_open = match &data {
-                Value::String(text) => pipe.push(&text.as_bytes()),
-                Value::Buffer(buffer) => pipe.push(&buffer.to_vec()),
+            let data = match data {
+                Value::String(text) => Data::Text(text),
+                Value::Buffer(buffer) => Data::Copy(buffer.to_vec()),
                 other => {
-                    let found = kind(other);
+                    let found = kind(&other);
                     return Err(mlua::Error::runtime(format!(
                         "out:write of a {found}: allowed are a string, a buffer"
                     )));
                 }
             };
-            Ok(is_open_for_more(&own, pipe, is_open))
+            let pushed = data.push(&pipe, 0);
+            if pushed < data.len() {
+                own.begin(async move { answer(pour(pipe, data, pushed).await) });
+                return Ok(true);
+            }
+            Ok(is_open_for_more(&own, pipe))
         })?;
         let own = Rc::clone(waits);
         let send = lua.create_function(move |_, (out, event): (Value, Value)| {
             let pipe = pipe(&own, &out, "out:send{ data = text }")?;
-            let is_open = pipe.push(&event::in_bytes(&event)?);
-            Ok(is_open_for_more(&own, pipe, is_open))
+            pipe.push_whole(&event::in_bytes(&event, event_bytes_max)?);
+            Ok(is_open_for_more(&own, pipe))
         })?;
         let write = operation::function(lua, waits, c"out:write", &write)?;
         let send = operation::function(lua, waits, c"out:send", &send)?;
@@ -78,8 +84,52 @@ fn pipe(waits: &Waits, out: &Value, usage: &str) -> mlua::Result<Rc<Pipe>> {
     })
 }
 
+/// What is written by one call.
+enum Data {
+    /// It lies in the VM, which counts it.
+    Text(LuaString),
+    /// Of a buffer, which the script may change while the write waits.
+    Copy(Vec<u8>),
+}
+
+impl Data {
+    fn len(&self) -> usize {
+        match self {
+            Self::Text(text) => text.as_bytes().len(),
+            Self::Copy(bytes) => bytes.len(),
+        }
+    }
+
+    fn copied_bytes(&self) -> usize {
+        match self {
+            Self::Text(_) => 0,
+            Self::Copy(bytes) => bytes.len(),
+        }
+    }
+
+    /// Adds to a pipe what it has room for, and returns how many bytes.
+    fn push(&self, pipe: &Pipe, from: usize) -> usize {
+        match self {
+            Self::Text(text) => pipe.push(&text.as_bytes()[from..]),
+            Self::Copy(bytes) => pipe.push(&bytes[from..]),
+        }
+    }
+}
+
+/// Writes the rest of `data` as room comes, and waits until there is room for more. False: nobody sends any more.
+async fn pour(pipe: Rc<Pipe>, data: Data, mut pushed: usize) -> bool {
+    pipe.hold_copied(data.copied_bytes());
+    while pushed < data.len() && Rc::clone(&pipe).room().await {
+        pushed += data.push(&pipe, pushed);
+    }
+    pipe.hold_copied(0);
+    drop(data);
+    pipe.room().await
+}
+
 /// What a write returns: at once, or when there is room again.
-fn is_open_for_more(waits: &Waits, pipe: Rc<Pipe>, is_open: bool) -> bool {
+fn is_open_for_more(waits: &Waits, pipe: Rc<Pipe>) -> bool {
+    let is_open = pipe.is_open();
     if pipe.is_full() {
         waits.begin(async move { answer(pipe.room().await) });
     }

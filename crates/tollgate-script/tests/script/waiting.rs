@@ -279,6 +279,57 @@ fn a_script_hears_when_nobody_takes_what_it_writes() {
     assert_eq!(text(&runtime.block_on(settled(handler.call(get("/?x=heard")))).unwrap()), "false false");
 }
 
+#[test]
+fn a_long_write_waits_in_parts_and_comes_whole() {
+    let app = App::new();
+    let length = 1_000_000;
+    let text = "string.rep('0123456789', 100000)";
+    // A buffer is made of a text, and copied, because the script may change it meanwhile.
+    for (data, copies) in [(text.to_owned(), 1), (format!("buffer.fromstring({text})"), 3)] {
+        let body = format!(
+            "return {{ write = function(out) out:write('ab') assert(out:write({data})) out:write('c') end }}"
+        );
+        let mut call = app.handler(&handler_of(&body)).call(get("/"));
+        assert!(matches!(unsliced(&mut call), Step::Streams(_)));
+        let pipe = call.pipe().unwrap().clone();
+        let mut content = Vec::new();
+        runtime().block_on(async {
+            while let Step::Waiting = unsliced(&mut call) {
+                while poll_once(&mut call).await.is_pending() {
+                    assert!(pipe.bytes_len() < 128 << 10, "{} bytes", pipe.bytes_len());
+                    assert!(
+                        call.memory_bytes() < copies * length + (256 << 10),
+                        "{} bytes",
+                        call.memory_bytes()
+                    );
+                    content.extend(pipe.take());
+                }
+            }
+        });
+        content.extend(pipe.take());
+        let whole = ["ab", &"0123456789".repeat(length / 10), "c"].concat();
+        assert!(content == whole.as_bytes(), "{data}: {} bytes", content.len());
+    }
+}
+
+#[test]
+fn an_event_beyond_the_limit_of_a_reply_is_refused() {
+    let app = App::with(HostOptions { reply_bytes_max: 1000, ..HostOptions::default() });
+    for (lines, is_refused) in [(100, false), (200, true)] {
+        // Each line becomes seven bytes.
+        let body = format!(
+            "return {{ events = function(out) out:send{{ data = string.rep('\\n', {lines}) }} end }}"
+        );
+        let mut call = app.handler(&handler_of(&body)).call(get("/"));
+        assert!(matches!(unsliced(&mut call), Step::Streams(_)));
+        let ended = unsliced(&mut call);
+        match ended {
+            Step::Ended(Err(error)) => assert!(is_refused && error.to_string().contains("limit"), "{error}"),
+            step => assert!(!is_refused && matches!(step, Step::Ended(Ok(()))), "{step:?}"),
+        }
+    }
+}
+
 async fn poll_once(call: &mut Call) -> Poll<()> {
     poll_fn(|context| Poll::Ready(call.poll_wait(context))).await
 }

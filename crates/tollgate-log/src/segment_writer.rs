@@ -56,7 +56,7 @@ impl ClosedSegment {
 /// What has to be synced before the records up to `last` may be acknowledged.
 #[derive(Default)]
 pub struct SyncWork {
-    files: Vec<(PathBuf, Arc<dyn StorageFile>)>,
+    files: Vec<(Arc<Path>, Arc<dyn StorageFile>)>,
     folders: Vec<PathBuf>,
     last: Sequence,
 }
@@ -68,14 +68,23 @@ impl SyncWork {
     }
 
     /// Adds later work.
-    pub fn merge(&mut self, later: Self) {
-        for (path, file) in later.files {
-            if self.files.last().is_none_or(|(last, _)| *last != path) {
-                self.files.push((path, file));
-            }
+    pub fn merge(&mut self, mut later: Self) {
+        self.take_over(&mut later);
+    }
+
+    /// Moves later work here, and leaves its room to the next.
+    fn take_over(&mut self, later: &mut Self) {
+        for (path, file) in later.files.drain(..) {
+            self.add_file(&path, &file);
         }
-        self.folders.extend(later.folders);
+        self.folders.append(&mut later.folders);
         self.last = self.last.max(later.last);
+    }
+
+    fn add_file(&mut self, path: &Arc<Path>, file: &Arc<dyn StorageFile>) {
+        if self.files.last().is_none_or(|(last, _)| !Arc::ptr_eq(last, path)) {
+            self.files.push((path.clone(), file.clone()));
+        }
     }
 
     /// Syncs files, oldest first, then folders; returns the number of the last record that is now on disk.
@@ -94,7 +103,7 @@ impl SyncWork {
 }
 
 struct Active {
-    path: PathBuf,
+    path: Arc<Path>,
     name: SegmentName,
     file: Arc<dyn StorageFile>,
     nonce: u64,
@@ -204,6 +213,11 @@ impl SegmentWriter {
         std::mem::take(&mut self.unsynced)
     }
 
+    /// Moves what was written since the last call, and is to be synced, to other such work.
+    pub(crate) fn move_sync_work_to(&mut self, work: &mut SyncWork) {
+        work.take_over(&mut self.unsynced);
+    }
+
     /// Ends the active segment; the next write opens another. None if no segment is open.
     pub fn close_segment(&mut self) -> Option<ClosedSegment> {
         let active = self.active.take()?;
@@ -241,6 +255,7 @@ impl SegmentWriter {
         self.unsynced.folders.push(folder);
         self.chain = checksum;
         let bytes = bytes.len() as u64;
+        let path = path.into();
         self.active =
             Some(Active { path, name, file, nonce: header.nonce, bytes, file_bytes: bytes, schemas: 0 });
         Ok(())
@@ -306,11 +321,8 @@ impl SegmentWriter {
             active.file_bytes = active.bytes + runway.len() as u64;
         }
         active.file.write_at(offset, &mut slices).map_err(LogError::io("write", &active.path))?;
-        self.unsynced.merge(SyncWork {
-            files: vec![(active.path.clone(), active.file.clone())],
-            folders: Vec::new(),
-            last: self.next.before(),
-        });
+        self.unsynced.add_file(&active.path, &active.file);
+        self.unsynced.last = self.next.before();
         Ok(())
     }
 }

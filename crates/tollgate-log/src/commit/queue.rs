@@ -23,6 +23,8 @@ const QUEUE_BATCHES_MAX: usize = 1024;
 const WRITE_BATCHES_MAX: usize = 256;
 /// Pause of the writer thread when it has work and a worker is writing.
 const TURN_PAUSE: Duration = Duration::from_millis(1);
+/// How long the writer thread sleeps before it looks at the room on the disk again.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Schemas with their numbers.
 pub(crate) type Declared = Vec<(SchemaId, Arc<Schema>)>;
@@ -65,6 +67,10 @@ struct State {
 impl State {
     fn is_over(&self) -> bool {
         self.is_closing && self.appenders == 0 && self.waiting.is_empty()
+    }
+
+    fn is_segment_full(&self, shared: &Shared) -> bool {
+        self.writer.as_ref().is_some_and(|writer| writer.is_segment_full(shared))
     }
 
     /// Hands the writer with all batches that wait to a worker, if that is allowed.
@@ -192,20 +198,27 @@ impl WriteQueue {
         }
     }
 
-    /// Takes the writer for the writer thread: when something waits, after `timeout`, or when the log ends.
+    /// Takes the writer for the writer thread: when something waits, when the active segment is to be closed, or when the
+    /// log ends. The flag says whether it is the last time.
     ///
-    /// The flag says whether it is the last time.
-    pub(crate) fn turn_of_thread(&self, shared: &Shared, timeout: Duration) -> (Box<BatchWriter>, bool) {
-        let deadline = Instant::now() + timeout;
+    /// A segment is to be closed when it is full, at `open_until`, or when the disk is short of room. Until then the thread
+    /// leaves the writer to the workers.
+    pub(crate) fn turn_of_thread(
+        &self,
+        shared: &Shared,
+        open_until: Option<Instant>,
+    ) -> (Box<BatchWriter>, bool) {
         let mut state = self.state();
         loop {
             let is_last = state.is_over() || shared.failure().is_some();
-            let left = deadline.saturating_duration_since(Instant::now());
-            let is_due = is_last || !state.waiting.is_empty() || left.is_zero();
+            let age_left = open_until.map(|until| until.saturating_duration_since(Instant::now()));
+            let has_to_close = age_left.is_some_and(|left| left.is_zero() || shared.room.is_short());
+            let is_due =
+                is_last || !state.waiting.is_empty() || has_to_close || state.is_segment_full(shared);
             if is_due && let Some(writer) = state.writer.take() {
                 return (writer, is_last);
             }
-            let pause = if is_due { TURN_PAUSE } else { left };
+            let pause = if is_due { TURN_PAUSE } else { age_left.unwrap_or(PAUSE_MAX).min(PAUSE_MAX) };
             state = self.wake.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -231,7 +244,7 @@ impl WriteQueue {
         state.writer = Some(writer);
         shared.backlog.unwritten_since.set(state.oldest_waiting());
         if state.waiting.is_empty() {
-            if state.is_over() || shared.failure().is_some() {
+            if state.is_over() || state.is_segment_full(shared) || shared.failure().is_some() {
                 self.wake.notify_one();
             }
             return None;

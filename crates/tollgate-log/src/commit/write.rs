@@ -21,8 +21,6 @@ use crate::segment_writer::{Handover, SegmentWriter};
 const UNSEALED_MAX: usize = 4;
 /// Writes that a worker does in a row: its own, then those of batches that came meanwhile.
 const WORKER_WRITES_MAX: usize = 2;
-/// How long the writer thread sleeps at most.
-const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// The writer of the log with the batches that it is to write next, and how quick the disk was.
 pub(crate) struct BatchWriter {
@@ -63,8 +61,18 @@ impl BatchWriter {
         self.quick_writes >= rule.after
             && bytes <= rule.unsynced_bytes_max
             && self.segments.is_open_for_records()
-            && self.segments.active_bytes() < shared.options.segment_bytes_max
+            && !self.is_segment_full(shared)
             && !shared.room.is_short()
+    }
+
+    pub(super) fn is_segment_full(&self, shared: &Shared) -> bool {
+        self.segments.active_bytes() >= shared.options.segment_bytes_max
+    }
+
+    /// How long the active segment may stay open. None: no segment is open, or it may stay open for longer than there is time.
+    fn open_until(&self, shared: &Shared) -> Option<Instant> {
+        let age_max = shared.options.segment_age_max;
+        (self.segments.active_bytes() > 0).then(|| self.opened_at.checked_add(age_max)).flatten()
     }
 
     /// Writes for a worker, and returns the buffer of its own batch, which was the last in the queue.
@@ -128,7 +136,7 @@ impl BatchWriter {
             }
             progress.wanted.add(wanted_since);
             shared.backlog.unsynced_since.set(progress.wanted.oldest());
-            progress.work.merge(self.segments.take_sync_work());
+            self.segments.move_sync_work_to(&mut progress.work);
             progress.unsynced_bytes += bytes;
             self.unsynced_bytes = progress.unsynced_bytes + progress.syncing_bytes;
             is_sync_wanted |= self.is_sync_due(shared, progress.unsynced_bytes);
@@ -162,19 +170,16 @@ impl BatchWriter {
 
 /// The writer thread: writes what the workers leave to it, opens segments, and closes those that are full or old.
 pub(super) fn write_loop(shared: &Shared) {
-    let mut pause = PAUSE_MAX;
+    let mut open_until = None;
     loop {
-        let (mut writer, is_last) = shared.queue.turn_of_thread(shared, pause);
+        let (mut writer, is_last) = shared.queue.turn_of_thread(shared, open_until);
         if is_last {
             return end(shared, writer);
         }
-        pause = match write_queued(shared, &mut writer) {
-            Ok(()) => age_left(shared, &writer).min(PAUSE_MAX),
-            Err(error) => {
-                shared.fail(&error);
-                Duration::ZERO
-            }
-        };
+        if let Err(error) = write_queued(shared, &mut writer) {
+            shared.fail(&error);
+        }
+        open_until = writer.open_until(shared);
         shared.queue.put_back(shared, writer, false);
     }
 }
@@ -193,9 +198,9 @@ fn end(shared: &Shared, mut writer: Box<BatchWriter>) {
 
 /// Writes what waits, in one write; opens and closes segments where that is due.
 fn write_queued(shared: &Shared, writer: &mut BatchWriter) -> Result<(), LogError> {
-    let is_full = writer.segments.active_bytes() >= shared.options.segment_bytes_max;
     // What is sealed can be loaded and deleted: that makes room.
-    if age_left(shared, writer).is_zero() || is_full || shared.room.is_short() {
+    let is_old = writer.open_until(shared).is_some_and(|until| until <= Instant::now());
+    if is_old || writer.is_segment_full(shared) || shared.room.is_short() {
         close_segment(shared, &mut writer.segments);
     }
     if WriteQueue::bytes(shared) > 0 && writer.segments.active_bytes() == 0 {
@@ -213,14 +218,6 @@ fn write_queued(shared: &Shared, writer: &mut BatchWriter) -> Result<(), LogErro
         writer.segments.declare(schemas);
     }
     Ok(())
-}
-
-/// How long the active segment may stay open.
-fn age_left(shared: &Shared, writer: &BatchWriter) -> Duration {
-    match writer.segments.active_bytes() {
-        0 => Duration::MAX,
-        _ => shared.options.segment_age_max.saturating_sub(writer.opened_at.elapsed()),
-    }
 }
 
 /// Notes whose replies wait until sinks have records of these batches, the last of which is `last`.

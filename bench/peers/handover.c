@@ -4,7 +4,7 @@
 //   own     the worker calls pwrite, and fdatasync, by itself
 //   thread  a thread does it: a futex wakes the thread, an eventfd in epoll wakes the worker
 //   spin    a thread does it: both look at a number until it changes
-//   uring   the kernel does it: io_uring, with an eventfd in epoll
+//   uring   the kernel does it: io_uring, with an eventfd in epoll; where it syncs, the worker has written
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -125,8 +125,8 @@ static void open_ring(void) {
   check(syscall(SYS_io_uring_register, ring.descriptor, IORING_REGISTER_EVENTFD, &woken, 1) == 0, "register");
 }
 
-static struct io_uring_sqe *next_entry(int place, int operation) {
-  unsigned index = (atomic_load(ring.submit_tail) + place) & *ring.submit_mask;
+static struct io_uring_sqe *next_entry(int operation) {
+  unsigned index = atomic_load(ring.submit_tail) & *ring.submit_mask;
   ring.submit_array[index] = index;
   struct io_uring_sqe *entry = &ring.entries[index];
   memset(entry, 0, sizeof *entry);
@@ -137,16 +137,16 @@ static struct io_uring_sqe *next_entry(int place, int operation) {
 
 static void ask_ring(void) {
   size_t length = next_length();
-  struct io_uring_sqe *first = next_entry(0, IORING_OP_WRITE);
-  first->addr = (unsigned long)bytes, first->len = length, first->off = at;
-  at += RECORD;
-  int count = 1 + is_sync;
   if (is_sync) {
-    first->flags = IOSQE_IO_LINK | IOSQE_CQE_SKIP_SUCCESS;
-    next_entry(1, IORING_OP_FSYNC)->fsync_flags = IORING_FSYNC_DATASYNC;
+    check(pwrite(file, bytes, length, at) == (ssize_t)length, "pwrite");
+    next_entry(IORING_OP_FSYNC)->fsync_flags = IORING_FSYNC_DATASYNC;
+  } else {
+    struct io_uring_sqe *entry = next_entry(IORING_OP_WRITE);
+    entry->addr = (unsigned long)bytes, entry->len = length, entry->off = at;
   }
-  atomic_fetch_add(ring.submit_tail, count);
-  check(syscall(SYS_io_uring_enter, ring.descriptor, count, 0, 0, NULL, 0) == count, "io_uring_enter");
+  at += RECORD;
+  atomic_fetch_add(ring.submit_tail, 1);
+  check(syscall(SYS_io_uring_enter, ring.descriptor, 1, 0, 0, NULL, 0) == 1, "io_uring_enter");
   wait_for_wake();
   unsigned head = atomic_fetch_add(ring.complete_head, 1);
   check(ring.results[head & *ring.complete_mask].res >= 0, "io_uring");

@@ -231,7 +231,8 @@ impl Cursor {
     /// Finds where the log goes on behind the segment that begins at `passed`, when `next` is the next record.
     ///
     /// # Errors
-    /// The next segment has a name that no record can have as its number. Nothing tells how many records lie before it.
+    /// The next segment has a name that no record can have as its number, or cannot be opened. Nothing tells how many
+    /// records lie before it.
     fn go_on(&self, names: &[SegmentName], next: Sequence, passed: Sequence) -> Result<Advance, LogError> {
         match names.iter().find(|name| name.first > passed && name.first >= next) {
             Some(name) if !name.first.is_possible() => {
@@ -241,6 +242,12 @@ impl Cursor {
             }
             Some(name) if name.first == next => Ok(Advance::NextSegment),
             Some(name) => {
+                // The name of what is no regular file is no sign that records are missing.
+                let path = name.path(&self.folder);
+                match self.storage.open_read(&path).map_err(LogError::io("open", &path)) {
+                    Err(error) if !error.is_not_found() => return Err(error),
+                    _ => {}
+                }
                 let (last, reason) = (name.first.before(), "segment is missing".to_owned());
                 Ok(Advance::Gap(Gap { first: next, last, reason }))
             }

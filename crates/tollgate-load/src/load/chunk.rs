@@ -57,8 +57,8 @@ pub(super) fn fill(
         && sink.tables_met() < TABLES_MAX
     {
         let step = match cursor.step(limit) {
-            // What was read before it is loaded first.
-            Err(LogError::DamagedEnd { .. }) if chunk.end.is_some() => break,
+            // What was read before it is loaded first. The next chunk begins with the error.
+            Err(_) if chunk.end.is_some() => break,
             step => step?,
         };
         on_progress();

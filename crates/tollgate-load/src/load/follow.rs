@@ -47,9 +47,12 @@ pub(super) fn reach_of_sealed(storage: &dyn Storage, dir: &Path, log: LogId) -> 
         // Set aside by a start: the run is over. What lay behind it may be loaded and deleted.
         Some((name, _)) if name.state == SegmentState::Damaged => Ok(Reach::End),
         // Its writer may open another segment at any moment: stop at the end of this one.
-        Some((_, path)) => {
-            Ok(read_footer(storage, path)?.map_or(Reach::End, |footer| Reach::UpTo(footer.last)))
-        }
+        Some((_, path)) => match read_footer(storage, path) {
+            Ok(footer) => Ok(footer.map_or(Reach::End, |footer| Reach::UpTo(footer.last))),
+            // What lies before it is read, and then the cursor names it.
+            Err(error) if is_lasting(&error) => Ok(Reach::End),
+            Err(error) => Err(error),
+        },
     }
 }
 

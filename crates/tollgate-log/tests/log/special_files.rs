@@ -12,11 +12,12 @@ use std::time::Instant;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 use tollgate_log::{
-    Cursor, DigestAlgorithm, DiskStorage, LogError, LogId, SegmentName, SegmentState, Sequence, Storage,
-    recover, scan_segment, verify_segment,
+    Cursor, CursorStep, DigestAlgorithm, DiskStorage, LogError, LogId, SchemaId, SegmentName, SegmentState,
+    SegmentWriter, Sequence, Storage, recover, scan_segment, verify_segment,
 };
 
 use crate::sim::PATIENCE;
+use crate::workload::{batch, schema};
 
 /// More than any segment has, and a hole.
 const SPARSE_BYTES: u64 = 20 << 30;
@@ -93,6 +94,28 @@ fn a_cursor_and_a_start_name_the_file_and_do_not_wait() {
             assert_eq!(failed, expected, "{what}");
             assert!(fs::symlink_metadata(&path).is_ok(), "{what} stays");
         }
+    }
+}
+
+#[test]
+fn a_file_that_is_none_behind_the_last_segment_is_named_and_makes_no_gap() {
+    for (what, make) in SPECIAL {
+        let dir = TempDir::new().unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+        let schemas = vec![(SchemaId(0), Arc::new(schema()))];
+        let mut writer = SegmentWriter::new(storage.clone(), dir.path(), None, "node", schemas);
+        writer.write(&[batch(1, 3)], Sequence(0), 0).unwrap();
+        let log = writer.log();
+        drop(writer);
+        recover(&storage, dir.path(), DigestAlgorithm::Sha256).unwrap();
+        let name = SegmentName { first: Sequence(1 << 40), state: SegmentState::Sealed };
+        let path = name.path(&dir.path().join(log.to_string()));
+        make(&path);
+        let mut cursor = Cursor::new(storage, dir.path(), log, None);
+        let CursorStep::Batch(batch) = cursor.step(None).unwrap() else { panic!("{what}: no batch") };
+        assert_eq!(batch.end().last, Sequence(3));
+        let error = cursor.step(None).unwrap_err();
+        assert!(matches!(&error, LogError::Io { path: named, .. } if *named == path), "{what}: {error:?}");
     }
 }
 

@@ -43,6 +43,7 @@ mod modes;
 mod mutants;
 mod new;
 mod notify;
+mod one_log;
 mod outage;
 mod postgres;
 mod power;

@@ -1,7 +1,8 @@
 //! Segments that were changed with knowledge of their structure: every checksum, chain and digest fits, and the numbers are
 //! at their extremes.
 //!
-//! `TOLLGATE_MUTANTS` logs are made, `MUTANTS_AT_ONCE` of them lie in one folder. Whatever a mutant is, each command ends, each
+//! `TOLLGATE_MUTANTS` logs are made, `MUTANTS_AT_ONCE` of them lie in one folder. SQLite takes them, and PostgreSQL too in one
+//! round of `ROUNDS_OF_POSTGRES`. Whatever a mutant is, each command ends, each
 //! start serves, the log of this run and an earlier one that nobody touched are loaded, and nothing panics.
 
 use std::collections::BTreeSet;
@@ -14,11 +15,14 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
+use crate::cluster::shared;
 use crate::forge::{Forged, ForgedBatch, int_row, schema_record};
 use crate::program::{App, KEEP, Running, eventually, told};
 
 /// Mutants that one start meets.
 const MUTANTS_AT_ONCE: usize = 25;
+/// A table of PostgreSQL takes milliseconds to make: each round would take long.
+const ROUNDS_OF_POSTGRES: usize = 4;
 /// No command takes longer over a folder of mutants; the slowest read every byte of it.
 const COMMAND_TIME: Duration = Duration::from_secs(30);
 /// The numbers that records have in the log that nobody touches, and in the one that is written beside the mutants.
@@ -419,27 +423,24 @@ fn mutants_of_segments_stop_no_command_no_start_and_no_other_log() {
     for round in 0..count.div_ceil(MUTANTS_AT_ONCE) {
         let begun = Instant::now();
         let first = round * MUTANTS_AT_ONCE;
-        meet(
-            &model,
-            (first..count.min(first + MUTANTS_AT_ONCE)).map(|number| seed.wrapping_add(number as u64)),
-        );
+        let postgres = (round % ROUNDS_OF_POSTGRES == 1).then(|| shared().database());
+        let seeds =
+            (first..count.min(first + MUTANTS_AT_ONCE)).map(|number| seed.wrapping_add(number as u64));
+        meet(&model, seeds, postgres.as_deref());
         println!("mutants {first} and on: {} ms", begun.elapsed().as_millis());
     }
 }
 
 /// Has a server and every command meet these mutants.
-fn meet(model: &Model, seeds: impl Iterator<Item = u64>) {
-    let app = App::new(CONFIG, &[("keep.luau", KEEP)]);
-    let server = app.start();
+fn meet(model: &Model, seeds: impl Iterator<Item = u64>, postgres: Option<&str>) {
+    let sink = |database| format!("[sink.postgres]\npostgres = \"{}\"\n", shared().url(database));
+    let sinks =
+        format!("[sink.main]\nsqlite = \"data/tollgate.sqlite\"\n{}", postgres.map(sink).unwrap_or_default());
+    let app = App::new(&format!("{CONFIG}{sinks}"), &[("keep.luau", KEEP)]);
+    // What the log holds that nobody touches is loaded beside the mutants, and not before.
+    let server = app.start_with(&["--no-load"]);
     CONTROL.into_iter().for_each(|n| send(&server, n));
     assert!(server.stop().0.success());
-    // The database goes: what the log holds that nobody touches is loaded beside the mutants.
-    for name in fs::read_dir(app.path().join("data")).unwrap() {
-        let path = name.unwrap().path();
-        if path.is_file() {
-            fs::remove_file(path).unwrap();
-        }
-    }
     let dir = app.log_dir();
     let mutants: Vec<_> = seeds.map(|seed| Mutant::new(model, &dir, seed)).collect();
     mutants.iter().for_each(Mutant::write);
@@ -467,7 +468,12 @@ fn meet(model: &Model, seeds: impl Iterator<Item = u64>) {
         } else {
             BTreeSet::new()
         };
-        CONTROL.iter().chain(&LIVE).all(|n| rows.contains(n)).then_some(())
+        let is_in_postgres = |database| {
+            let numbers = "SELECT count(DISTINCT n) FROM a WHERE n IN (1, 2, 3, 11, 12)";
+            shared().try_sql(database, numbers).is_ok_and(|count| count == "5")
+        };
+        let is_in_all = CONTROL.iter().chain(&LIVE).all(|n| rows.contains(n));
+        (is_in_all && postgres.is_none_or(is_in_postgres)).then_some(())
     };
     let begun = Instant::now();
     while loaded().is_none() {
@@ -488,6 +494,10 @@ fn meet(model: &Model, seeds: impl Iterator<Item = u64>) {
     let (status, log) = server.stop();
     assert!(!log.contains("panicked"), "{log}\n{story}");
     assert!(matches!(status.code(), Some(0 | 1)), "{status:?}: {log}\n{story}");
+    // The database knows all logs by now: what is deleted of others is a gap, however many records that are.
+    let unknown: String =
+        EXTREMES.iter().map(|number| format!("{} {number}\n", tollgate_log::LogId::random())).collect();
+    fs::write(dir.join("deleted"), unknown).unwrap();
     let after: [&[&str]; 5] =
         [&["load", "--once"], &["audit"], &["log", "repair"], &["load", "--once"], &["log", "verify"]];
     check_commands(&app, &story, &after);

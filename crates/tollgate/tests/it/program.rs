@@ -287,6 +287,11 @@ impl Following {
         self.process.has_told(text)
     }
 
+    /// Waits until it ends by itself; returns how it ended and what it told on stderr.
+    pub(crate) fn wait(self) -> (ExitStatus, String) {
+        self.process.wait()
+    }
+
     /// Sends a signal and waits; returns how it ended and what it told on stderr.
     pub(crate) fn end(self, signal: Signal) -> (ExitStatus, String) {
         self.process.signal(signal);

@@ -1,8 +1,6 @@
 //! `tollgate status`, and what a server tells by itself of a sink that is behind.
 
 use std::net::TcpListener;
-use std::thread;
-use std::time::Duration;
 
 use rusqlite::Connection;
 use rustix::process::Signal;
@@ -142,13 +140,12 @@ fn a_reload_that_takes_long_tells_on_whom_it_waits() {
     let app = app("");
     let server = app.start();
     server.signal(Signal::STOP);
-    let (_, output) = thread::scope(|scope| {
-        let asking = scope.spawn(|| app.run(&["reload"]));
-        thread::sleep(Duration::from_millis(1500));
-        (server.signal(Signal::CONT), asking.join().unwrap())
-    });
+    let asking = app.follow(&["reload"]);
     let expected = format!("control.sock, process {}, which reloads, or hangs", server.id());
-    assert!(output.status.success() && told(&output).contains(&expected), "{}", told(&output));
+    eventually("it tells on whom it waits", || asking.has_told(&expected).then_some(()));
+    server.signal(Signal::CONT);
+    let (status, told) = asking.wait();
+    assert!(status.success(), "{told}");
     server.stop();
 }
 

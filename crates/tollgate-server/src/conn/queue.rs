@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{Sleep, sleep};
 use tollgate_http::{Method, Version};
+use tollgate_script::Request;
 
 use super::{Arrived, REPLIES_BYTES_MAX};
 use crate::crowd::{Held, Queued};
@@ -393,7 +394,7 @@ impl Queue {
             first.forget(&mut self.bytes);
             let form = first.form;
             let flow_bytes = answer.flow.as_ref().map_or(0, |flow| flow.memory_bytes());
-            let bytes = answer.reply.memory_bytes() + flow_bytes;
+            let bytes = size_of::<Answered>() + answer.reply.memory_bytes() + flow_bytes;
             self.answered_bytes += bytes;
             self.answered.push_back(Answered { answer, handled, form, bytes });
             self.running.pop_front();
@@ -521,10 +522,11 @@ impl Entry {
 
     /// Counts what it holds now, and what all of them hold by that.
     fn count(&mut self, all: &mut Bytes) {
-        let bytes = match &self.source {
-            Source::Handler(visit) => Bytes { all: visit.memory_bytes(), reply: visit.reply_bytes() },
-            Source::Reply(reply) => Bytes { all: reply.memory_bytes(), reply: reply.memory_bytes() },
+        let (held, reply) = match &self.source {
+            Source::Handler(visit) => (REQUEST_BYTES + visit.memory_bytes(), visit.reply_bytes()),
+            Source::Reply(reply) => (reply.memory_bytes(), reply.memory_bytes()),
         };
+        let bytes = Bytes { all: size_of::<Self>() + held, reply };
         self.replace(bytes, all);
     }
 
@@ -540,6 +542,8 @@ impl Entry {
     }
 }
 
+/// What a request takes beside the bytes of its head and body: where its parts are.
+const REQUEST_BYTES: usize = size_of::<Request>() + 256;
 /// How soon a handler that has begun asks again for room.
 const ROOM_PAUSE: Duration = Duration::from_millis(50);
 

@@ -139,7 +139,10 @@ impl Replies {
 
     /// What is held for the replies.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + self.flow.as_ref().map_or(0, |flow| flow.memory_bytes())
+        self.bytes.capacity()
+            + self.entries.capacity() * size_of::<Entry>()
+            + self.slices.capacity() * size_of::<(usize, FileSlice)>()
+            + self.flow.as_ref().map_or(0, |flow| flow.memory_bytes())
     }
 
     /// Waits until every reply may leave. What says something that did not come true is told otherwise. False: the log

@@ -245,3 +245,16 @@ fn connections_whose_handlers_go_on_together_hold_no_more_than_all_may() {
         assert!(held_max.get() < 8 * MEGABYTE, "{} bytes", held_max.get());
     });
 }
+
+#[test]
+fn requests_that_wait_count_with_all_that_they_take() {
+    in_turns(async {
+        let bench = Bench::new(&BIG);
+        let mut targets = vec!["/slow"];
+        targets.resize(100, "/made");
+        let _peer = bench.send(&targets).await;
+        // Each is at least its place in the queue and its request.
+        let least = 99 * (size_of::<Entry>() + size_of::<tollgate_script::Request>());
+        bench.until("all count", || bench.crowd.held_bytes() > least as u64).await;
+    });
+}

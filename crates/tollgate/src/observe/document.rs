@@ -9,7 +9,7 @@ use tollgate_server::{BackendSnapshot, RouteStatus, ServerStatus};
 
 use super::health::{Health, json_of};
 use super::history::{History, LATENCY_WINDOW, RATE_WINDOW};
-use super::{Observer, Seen, locked};
+use super::{Observer, Seen, locked, memory};
 
 /// Routes that are told one by one: those that fail, then the busiest.
 const ROUTES_MAX: usize = 100;
@@ -28,6 +28,7 @@ impl Observer {
         document["latency"] = latency(&history, now, seen);
         document["sinks"] = seen.sinks.clone().into();
         document["process"] = process(seen);
+        document["memory"] = memory_of(seen);
         if let Some(server) = &seen.server {
             document["requests"] = requests(server);
             document["connections"] = json!({
@@ -103,6 +104,11 @@ fn process(seen: &Seen) -> Value {
         "descriptors": usage.descriptors,
         "descriptors_max": usage.descriptors_max,
     })
+}
+
+fn memory_of(seen: &Seen) -> Value {
+    let kinds = memory::kinds(seen).into_iter();
+    kinds.map(|(kind, bytes)| (format!("{kind}_bytes"), Value::from(bytes))).collect()
 }
 
 fn requests(server: &ServerStatus) -> Value {

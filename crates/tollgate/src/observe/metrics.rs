@@ -15,7 +15,7 @@ use tollgate_server::{RouteName, ServerStatus};
 
 use super::health::{Code, Health, Severity};
 use super::process::Usage;
-use super::{Phase, Seen};
+use super::{Phase, Seen, memory};
 
 use Kind::{Counter, Gauge, Histogram};
 
@@ -38,6 +38,11 @@ pub(crate) fn expose(seen: &Seen, health: &Health) -> String {
     sinks(&mut out, &seen.sinks);
     reloads(&mut out, seen);
     process(&mut out, &seen.process);
+    let text = "Memory: what the process takes of the system (resident), what is counted of it, and the bounds of that (_max).";
+    let mut family = out.family("tollgate_memory_bytes", Gauge, text);
+    for (kind, bytes) in memory::kinds(seen) {
+        family.count(&[("kind", kind)], bytes);
+    }
     let text = "Log lines that were left out: stderr was not read as fast as they came.";
     out.family("tollgate_lines_left_out_total", Counter, text).count(&[], seen.lines_left_out);
     out.finish()

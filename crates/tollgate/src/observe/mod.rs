@@ -7,6 +7,7 @@
 mod document;
 pub(crate) mod health;
 mod history;
+mod memory;
 pub(crate) mod metrics;
 mod process;
 mod reloads;

@@ -108,7 +108,6 @@ impl Screen {
         self.add(
             "process",
             &[
-                format!("memory {}", bytes(&process["resident_bytes"])),
                 format!(
                     "descriptors {} of {}",
                     count(&process["descriptors"]),
@@ -118,8 +117,25 @@ impl Screen {
                 format!("processor time {}", duration(number(&process["cpu_seconds"]))),
             ],
         );
+        self.memory(document);
         self.workers(document);
         self.refusals(document);
+    }
+
+    fn memory(&mut self, document: &Value) {
+        let memory = &document["memory"];
+        let known = |kind: &str| !memory[kind].is_null();
+        let mut parts = vec![format!("resident {}", bytes(&memory["resident_bytes"]))];
+        if known("in_flight_bytes") {
+            let (now, max) = (bytes(&memory["in_flight_bytes"]), bytes(&memory["in_flight_max_bytes"]));
+            parts.push(format!("in flight {now} of {max}"));
+            parts.push(format!("scripts {}", bytes(&memory["scripts_bytes"])));
+        }
+        if known("log_queue_bytes") {
+            let (now, max) = (bytes(&memory["log_queue_bytes"]), bytes(&memory["log_queue_max_bytes"]));
+            parts.push(format!("log queue {now} of {max}"));
+        }
+        self.add("memory", &parts);
     }
 
     fn log(&mut self, document: &Value) {

@@ -170,6 +170,10 @@ fn check_values(families: &BTreeMap<String, Family>) {
     assert!(value("tollgate_worker_script_memory_bytes{worker=\"1\"}") > 10_000.0);
     assert_eq!(value("tollgate_worker_scripts_queued{worker=\"1\"}"), 0.0);
     assert_eq!(value("tollgate_worker_script_queue_age_seconds{worker=\"1\"}"), 0.0);
+    let memory = |kind: &str| value(&format!("tollgate_memory_bytes{{kind=\"{kind}\"}}"));
+    assert!(memory("resident") > memory("scripts") && memory("scripts") > 20_000.0);
+    assert_eq!([memory("in_flight_max"), memory("log_queue_max")], [256.0, 64.0].map(|mib| mib * 1048576.0));
+    assert_eq!([memory("in_flight"), memory("log_queue")], [0.0, 0.0]);
     assert!(value("process_resident_memory_bytes") > 1e6 && value("process_open_fds") > 5.0);
 }
 

@@ -19,6 +19,26 @@ fn a_phase_is_not_said_to_last_as_long_as_the_server_does() {
 }
 
 #[test]
+fn memory_has_what_is_counted_beside_its_bounds() {
+    let mib = |count: u64| count << 20;
+    let shown = |document| {
+        let shown = lines(&document);
+        shown.iter().find(|line| line.starts_with("memory ")).cloned().unwrap()
+    };
+    let memory = json!({
+        "resident_bytes": mib(90),
+        "in_flight_bytes": mib(48), "in_flight_max_bytes": mib(64),
+        "scripts_bytes": mib(3),
+        "log_queue_bytes": 0, "log_queue_max_bytes": mib(64),
+    });
+    assert_eq!(
+        shown(json!({ "memory": memory })),
+        "memory      resident 90.0 MiB   in flight 48.0 MiB of 64.0 MiB   scripts 3.0 MiB   log queue 0 B of 64.0 MiB"
+    );
+    assert_eq!(shown(json!({ "memory": { "resident_bytes": mib(15) } })), "memory      resident 15.0 MiB");
+}
+
+#[test]
 fn a_sink_is_a_line() {
     let status = LoadStatus {
         state: LoadState::Retrying,

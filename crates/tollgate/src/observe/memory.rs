@@ -1,0 +1,20 @@
+//! The memory of the process: what it takes of the system, what is counted of that, and the bounds of what is counted.
+
+use super::Seen;
+
+/// Returns bytes by kind. A kind that ends in `_max` is the bound of the one without. Kinds of a part that does not run are missing.
+pub(super) fn kinds(seen: &Seen) -> Vec<(&'static str, u64)> {
+    let mut kinds = vec![("resident", seen.process.resident_bytes)];
+    if let Some(server) = &seen.server {
+        let script_bytes = server.workers.iter().map(|worker| worker.script_bytes).sum();
+        kinds.extend([
+            ("in_flight", server.in_flight_bytes),
+            ("in_flight_max", server.in_flight_bytes_max),
+            ("scripts", script_bytes),
+        ]);
+    }
+    if let Some(log) = &seen.log {
+        kinds.extend([("log_queue", log.queued_bytes), ("log_queue_max", log.queue_bytes_max)]);
+    }
+    kinds
+}

@@ -3,7 +3,7 @@
 CARGO ?= cargo
 APP ?= examples/score
 
-.PHONY: run build test check fmt lint doc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz
+.PHONY: run build test check fmt lint doc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -99,6 +99,14 @@ abuse: build
 # What collecting garbage costs scripts; a minute and a half.
 garbage: build
 	bench/garbage.py
+
+# Memory while clients pipeline requests for long replies and read nothing, alone and with two busy loops; fails if it is too much. Six minutes.
+memory: build
+	bench/memory.py
+
+# Allocators side by side: requests a second, and memory behind such a wave; five minutes (needs wrk, gcc, libjemalloc2, libmimalloc2.0).
+allocators: build
+	bench/allocators.py
 
 # Twice as many requests as the server can answer; seven minutes.
 overload: build

@@ -22,6 +22,7 @@ mod serve;
 mod sinks;
 mod sql;
 mod status;
+mod sys;
 mod test;
 mod tracing_lines;
 mod types;

@@ -2,6 +2,22 @@
 
 use super::Seen;
 
+/// What is resident, and what is known of that.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sum {
+    pub(super) resident_bytes: u64,
+    pub(super) counted_bytes: u64,
+}
+
+impl Sum {
+    pub(super) fn of(seen: &Seen) -> Self {
+        let kinds = kinds(seen);
+        let counted = kinds.iter().filter(|(kind, _)| ["in_flight", "scripts", "log_queue"].contains(kind));
+        let counted_bytes = counted.map(|(_, bytes)| bytes).sum();
+        Self { resident_bytes: seen.process.resident_bytes, counted_bytes }
+    }
+}
+
 /// Returns bytes by kind. A kind that ends in `_max` is the bound of the one without. Kinds of a part that does not run are missing.
 pub(super) fn kinds(seen: &Seen) -> Vec<(&'static str, u64)> {
     let mut kinds = vec![("resident", seen.process.resident_bytes)];

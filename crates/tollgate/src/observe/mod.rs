@@ -11,6 +11,7 @@ mod memory;
 pub(crate) mod metrics;
 mod process;
 mod reloads;
+mod trimmer;
 mod watcher;
 
 use std::path::{Path, PathBuf};

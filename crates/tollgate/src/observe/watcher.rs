@@ -1,4 +1,5 @@
-//! The thread that looks once a second: it remembers, tells the log what went wrong, and tells systemd.
+//! The thread that looks once a second: it remembers, tells the log what went wrong, tells systemd, and has free memory given
+//! back to the system.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -7,6 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use super::health::{Code, Health, Severity};
+use super::memory::Sum;
+use super::trimmer::Trimmer;
 use super::{Observer, Seen, locked};
 use crate::notify::Notifier;
 
@@ -52,12 +55,13 @@ struct Watching {
     /// What was wrong at the last look.
     known: Vec<Code>,
     told_at: Option<Instant>,
+    trimmer: Trimmer,
 }
 
 impl Watching {
     fn new(observer: Observer, notifier: Notifier) -> Self {
         let period = notifier.watchdog().map_or(PERIOD, |patience| PERIOD.min(patience / 2));
-        Self { observer, notifier, period, known: Vec::new(), told_at: None }
+        Self { observer, notifier, period, known: Vec::new(), told_at: None, trimmer: Trimmer::default() }
     }
 
     fn run(&mut self, stopped: &Receiver<()>) {
@@ -74,6 +78,7 @@ impl Watching {
         let seen = self.observer.look();
         let health = self.observer.health(&seen);
         locked(&self.observer.0.history).note(Instant::now(), &seen);
+        self.trimmer.look(Instant::now(), Sum::of(&seen));
         if is_alive(&health) {
             self.notifier.watchdog_alive();
         }

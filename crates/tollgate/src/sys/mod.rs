@@ -1,0 +1,5 @@
+//! What needs `unsafe`: calls of the C library that have no safe wrapper.
+
+#![allow(unsafe_code)]
+
+pub(crate) mod allocator;

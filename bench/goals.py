@@ -1,6 +1,6 @@
 """What the design asks for, and what this run gave: requests a second, or processor time per request, as ratios.
 
-A ratio is that of two rows of the same round. A goal is met when the rounds lie on both sides of it, or beyond it.
+A ratio compares two rows of the same round. A goal is met when the rounds lie on both sides of it, or beyond it.
 """
 
 from dataclasses import dataclass

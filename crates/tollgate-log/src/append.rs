@@ -311,7 +311,7 @@ impl Appender {
 
     /// Hands over what was gathered. Returns false if the queue is full: call again soon.
     ///
-    /// Where the disk was quick lately and nobody writes, this writes the batch before it returns. It waits for one write
+    /// Where the disk was quick lately and no thread writes, this writes the batch before it returns. It waits for one write
     /// at most, or for two if batches of other workers came meanwhile.
     pub fn hand_over(&mut self) -> bool {
         // After a failure the waiters learn the reason from `reached`.

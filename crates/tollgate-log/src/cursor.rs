@@ -456,7 +456,7 @@ impl Cursor {
             Ok(Some(footer)) => Ok(Some(footer.last)),
             Ok(None) => {
                 let scan = scan_segment(&*self.storage, path)?;
-                // The name tells how far the numbers of so many bytes can reach, whatever the headers say.
+                // Headers may lie. A segment holds at most one record for each frame of its bytes, from the number in its name on.
                 let first = SegmentName::of(path).map_or(next, |name| name.first);
                 Ok(Some(scan.durable.min(first.after(scan.file_bytes / FRAME_BYTES as u64))))
             }

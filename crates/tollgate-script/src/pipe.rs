@@ -8,7 +8,7 @@ use std::task::{Poll, Waker};
 /// A script that wrote as much waits until it is taken.
 const PIPE_BYTES_MAX: usize = 64 << 10;
 
-/// What a script wrote and nobody sent yet: less than 128 KiB, or 64 KiB and an event. The rest of a longer write stays where it is
+/// Bytes that a script wrote and that are not sent yet: less than 128 KiB, or 64 KiB and an event. The rest of a longer write stays where it is
 /// until there is room.
 #[derive(Debug, Default)]
 pub struct Pipe {
@@ -64,7 +64,7 @@ impl Pipe {
         self.taken_bytes.get()
     }
 
-    /// Adds up to 64 KiB unless the pipe is full, and returns how many bytes. Of a pipe that nobody takes from any more: all.
+    /// Adds up to 64 KiB unless the pipe is full, and returns how many bytes. A pipe whose reader is gone takes all.
     pub(crate) fn push(&self, bytes: &[u8]) -> usize {
         if !self.is_open() {
             return bytes.len();

@@ -8,7 +8,7 @@
 //! | the file of the database was removed or replaced | as the sink for now; what was loaded is known by the new one alone |
 //! | the sink, for now | all wait, 100 ms doubling to 30 s; the sink is opened anew |
 //! | the sink, for good (a changed type) | all wait 30 s, the state says stopped |
-//! | the sink, for good or three times in a row, by what a log of an earlier run holds | that log waits 30 s; the others go on |
+//! | a log of an earlier run makes the sink fail permanently, or three times in a row | that log waits 30 s; the others go on |
 //! | a panic | as the sink for now |
 //!
 //! Replies may wait for the sink. Then the live log is loaded first, as soon as it is synced, and while one commit runs the
@@ -415,7 +415,8 @@ impl Worker {
 
     /// Whether the sink fails for what this one log holds: a stream that its tables do not take, rows that they refuse.
     ///
-    /// Time does not mend it, or did not. The log that is written now has nobody to wait for: its error is that of the sink.
+    /// Whether an error of the sink is taken for a fault of one log, because time did not mend it. An error of the log that is
+    /// written now is always the sink's.
     fn is_fault_of_log(&mut self, log: LogId, error: &SinkError) -> bool {
         if self.is_live(log) {
             return false;

@@ -47,7 +47,7 @@ pub(crate) enum Pushed {
     Full(Box<WorkerBatch>),
 }
 
-/// The batches that wait, and the writer while nobody writes.
+/// The batches that wait, and the writer while no thread writes.
 pub(crate) struct WriteQueue {
     state: Mutex<State>,
     /// The writer thread has work.

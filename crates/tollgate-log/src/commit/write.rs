@@ -184,7 +184,7 @@ pub(super) fn write_loop(shared: &Shared) {
     }
 }
 
-/// Closes the last segment. After a failure nobody seals it.
+/// Closes the last segment. After a failure it stays unsealed.
 fn end(shared: &Shared, mut writer: Box<BatchWriter>) {
     let closed = writer.segments.close_segment();
     let mut progress = shared.progress();

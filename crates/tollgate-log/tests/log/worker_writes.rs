@@ -229,7 +229,7 @@ const STEPS: [Step; 6] = [
     Step::Wait(1, Level::Synced),
 ];
 
-/// All sequences of so many steps.
+/// Returns all sequences of `length` steps.
 fn sequences(length: usize) -> Vec<Vec<Step>> {
     (0..length).fold(vec![Vec::new()], |begun, _| {
         begun.iter().flat_map(|begun| STEPS.map(|step| [begun.as_slice(), &[step]].concat())).collect()

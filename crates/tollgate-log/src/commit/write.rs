@@ -55,10 +55,14 @@ impl BatchWriter {
     }
 
     /// Whether a worker may write all that is queued: no longer than a quick write is likely to take.
+    ///
+    /// After a failure no worker may. The thread that failed says so before it puts the writer back, so no write follows one
+    /// that failed, also if its worker looked for a failure before that.
     pub(super) fn can_serve_worker(&self, shared: &Shared) -> bool {
         let rule = &shared.options.worker_writes;
         let bytes = self.unsynced_bytes + WriteQueue::bytes(shared);
-        self.quick_writes >= rule.after
+        shared.failure().is_none()
+            && self.quick_writes >= rule.after
             && bytes <= rule.unsynced_bytes_max
             && self.segments.is_open_for_records()
             && !self.is_segment_full(shared)

@@ -211,6 +211,29 @@ fn a_worker_whose_write_fails_stops_the_log_as_the_thread_does() {
     }
 }
 
+#[test]
+fn no_write_follows_one_that_failed_whoever_hands_over_meanwhile() {
+    for round in 0..400 {
+        let nth = 3 + round % 20;
+        let sim = Sim::new();
+        let log = open(&sim, ALWAYS, 64 << 20).unwrap();
+        sim.fail(Call::Write, nth, EIO);
+        let work = || {
+            let mut worker = Worker::new(&log);
+            // Long batches, so that a worker is often between its look for a failure and the queue.
+            while let Ok(ticket) = append(&mut worker.appender, Level::Written, 1..=500) {
+                worker.appender.hand_over();
+                if !worker.wait(ticket, Level::Written) {
+                    break;
+                }
+            }
+        };
+        thread::scope(|scope| (0..3).for_each(|_| drop(scope.spawn(work))));
+        log.close().unwrap_err();
+        assert_eq!(sim.count(Call::Write), nth + 1, "writes until the failed one, round {round}");
+    }
+}
+
 /// What one of two workers does.
 #[derive(Debug, Clone, Copy)]
 enum Step {

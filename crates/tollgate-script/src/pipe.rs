@@ -77,7 +77,7 @@ impl Pipe {
         taken
     }
 
-    /// Adds all bytes, whether there is room or not: they have to leave together. False: nobody sends any more.
+    /// Adds all bytes, whether there is room or not: they have to leave together. False: the reply is not sent any more.
     pub(crate) fn push_whole(&self, bytes: &[u8]) -> bool {
         if self.is_open() {
             self.bytes.borrow_mut().extend_from_slice(bytes);

@@ -264,7 +264,7 @@ impl Drop for ClientSeat {
     }
 }
 
-/// The memory that one connection holds, as it is counted among that of all.
+/// The memory that one connection holds, counted in the memory of all connections.
 ///
 /// The connection counts what it holds itself, its queue what it holds for requests: both by a shared reference, because the
 /// queue runs handlers while the connection lends its parts to what is being sent.
@@ -315,13 +315,13 @@ impl Held {
         self.count()
     }
 
-    /// Counts what the connection itself holds now. The result is that of [`set_all`](Self::set_all).
+    /// Counts what the connection itself holds now. Returns what [`set_all`](Self::set_all) returns.
     #[cfg(test)]
     pub(crate) fn set(&self, bytes: usize) -> bool {
         self.set_all(bytes, self.queued.get())
     }
 
-    /// Counts what is held for requests of the connection now. The result is that of [`set_all`](Self::set_all).
+    /// Counts what is held for requests of the connection now. Returns what [`set_all`](Self::set_all) returns.
     pub(crate) fn set_queued(&self, queued: Queued) -> bool {
         self.queued.replace(queued) == queued || self.count()
     }

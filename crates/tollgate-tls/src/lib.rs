@@ -43,8 +43,8 @@ static PROVIDER: LazyLock<Arc<CryptoProvider>> =
 
 /// The clock that certificates are checked by.
 ///
-/// That of rustls panics before 1970. Here such a clock stands at 1970, where no certificate is valid yet: a handshake fails
-/// and says so.
+/// The clock of rustls panics before 1970. This clock returns 1970 then, at which no certificate is valid yet. So the
+/// handshake fails and says so.
 pub fn clock() -> Arc<dyn TimeProvider> {
     Arc::new(WallClock)
 }

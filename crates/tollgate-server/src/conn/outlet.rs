@@ -271,8 +271,8 @@ impl<S: Transport> Outlet<'_, S> {
         .await
     }
 
-    /// Has the connection reset when it is dropped. Else the system would go on to hold what the peer does not take, in nobody's
-    /// account, and to ask the peer for room (RFC 9293 section 3.8.6.1), for as long as that answers.
+    /// Has the connection reset when it is dropped. Without a reset the system keeps the bytes that the peer does not take,
+    /// and probes the peer's window (RFC 9293 section 3.8.6.1) while the peer answers. No bound counts those bytes.
     fn give_up(&mut self) -> Gone {
         self.stream.when_dropped(Ending::Reset);
         Gone

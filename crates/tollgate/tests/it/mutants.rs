@@ -3,7 +3,7 @@
 //!
 //! `TOLLGATE_MUTANTS` logs are made, `MUTANTS_AT_ONCE` of them lie in one folder. SQLite takes them, and PostgreSQL too in one
 //! round of `ROUNDS_OF_POSTGRES`. Whatever a mutant is, each command ends, each
-//! start serves, the log of this run and an earlier one that nobody touched are loaded, and nothing panics.
+//! start serves, the log of this run and an intact earlier one are loaded, and nothing panics.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -25,7 +25,7 @@ const MUTANTS_AT_ONCE: usize = 25;
 const ROUNDS_OF_POSTGRES: usize = 4;
 /// No command takes longer over a folder of mutants; the slowest read every byte of it.
 const COMMAND_TIME: Duration = Duration::from_secs(30);
-/// The numbers that records have in the log that nobody touches, and in the one that is written beside the mutants.
+/// The numbers that records have in the intact log, and in the log that is written beside the mutants.
 const CONTROL: [i64; 3] = [1, 2, 3];
 const LIVE: [i64; 2] = [11, 12];
 
@@ -437,7 +437,7 @@ fn meet(model: &Model, seeds: impl Iterator<Item = u64>, postgres: Option<&str>)
     let sinks =
         format!("[sink.main]\nsqlite = \"data/tollgate.sqlite\"\n{}", postgres.map(sink).unwrap_or_default());
     let app = App::new(&format!("{CONFIG}{sinks}"), &[("keep.luau", KEEP)]);
-    // What the log holds that nobody touches is loaded beside the mutants, and not before.
+    // The records of the intact log are loaded beside the mutants, and not before.
     let server = app.start_with(&["--no-load"]);
     CONTROL.into_iter().for_each(|n| send(&server, n));
     assert!(server.stop().0.success());

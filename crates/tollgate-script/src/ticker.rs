@@ -126,7 +126,7 @@ fn lock() -> MutexGuard<'static, Ticker> {
 mod tests {
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const PATIENCE: Duration = Duration::from_secs(300);
 
     fn wait_until(what: &str, is_so: impl Fn() -> bool) {
         let begun = Instant::now();

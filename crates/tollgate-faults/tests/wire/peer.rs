@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// Longer than anything here takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) const GET: &str = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
 pub(crate) const LAST: &str = "GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";

@@ -37,7 +37,7 @@ mod standing;
 mod tables;
 mod values;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 fn column(name: &str, kind: ColumnType) -> Column {
     Column { name: name.to_owned(), kind, origin: ColumnOrigin::Stored }

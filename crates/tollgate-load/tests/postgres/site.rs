@@ -17,7 +17,7 @@ use tollgate_log::{
 
 use crate::cluster::Cluster;
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) fn column(name: &str, kind: ColumnType) -> Column {
     Column { name: name.to_owned(), kind, origin: ColumnOrigin::Stored }

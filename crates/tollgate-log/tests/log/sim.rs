@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tollgate_log::{Space, Storage, StorageFile, StorageLock};
 
 /// How long a test waits for something that has to happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// EIO of Linux.
 pub(crate) const EIO: i32 = 5;

@@ -24,7 +24,7 @@ use crate::worker::Worker;
 
 pub(super) const FOR_EVER: Duration = Duration::from_secs(3600);
 /// More than anything here takes.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A worker whose turns are taken one by one.
 pub(super) struct Bench {

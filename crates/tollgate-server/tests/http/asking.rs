@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::site::Running;
 
 /// Longer than anything here takes: a test that waits so long has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")

@@ -13,7 +13,7 @@ use tollgate_server::{BackendOptions, HandlerSpec, ProxySpec};
 
 use crate::site::{Running, Site};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) struct FakeBackend {
     pub(crate) address: SocketAddr,

@@ -9,7 +9,7 @@ use crate::site::{Running, Site};
 use crate::terminator::{Authority, Terminator};
 
 const POST: &str = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(300);
 const WAIT: Duration = Duration::from_millis(150);
 
 /// What a client sees.

@@ -18,7 +18,7 @@ const HOARD: &str = "local kept = {}
     end";
 
 /// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 fn small(site: Site) -> Site {
     site.tune(|options| {

@@ -8,7 +8,7 @@ use tollgate_server::Ack;
 use crate::peer::{Peer, Reply};
 use crate::site::{Running, Site};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(60);
 

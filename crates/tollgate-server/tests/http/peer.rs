@@ -8,7 +8,7 @@ use std::time::Duration;
 use socket2::{Domain, SockRef, Socket, Type};
 
 /// Longer than anything here takes: a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) struct Peer {
     stream: TcpStream,

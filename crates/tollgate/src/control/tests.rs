@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use tollgate_load::LiveLog;
 use tollgate_log::{DiskStorage, Log, LogOptions};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A log, and who answers for it.
 fn serve(dir: &Path) -> (Log, Control) {

@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const PATIENCE: Duration = Duration::from_secs(300);
 
     /// A reader who takes nothing while the test holds the lock.
     struct Reader(Arc<Mutex<Vec<u8>>>);

@@ -8,7 +8,7 @@ use crate::program::{App, eventually_within};
 
 /// Each sync takes so long, in microseconds.
 const SYNC_TAKES: &str = "delay_enter=3000000";
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 const CONFIG: &str = r#"
 workers = 2

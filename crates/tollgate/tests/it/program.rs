@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use crate::client::Client;
 
 /// Longer than anything here takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A script that records the item `n` of the query.
 pub(crate) const KEEP: &str = "return function(req) return { record = { n = tonumber(req.query.n) } } end";

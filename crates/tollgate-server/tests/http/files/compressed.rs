@@ -12,7 +12,7 @@ use crate::peer::Reply;
 use crate::site::{Running, Site};
 
 /// Longer than anything here takes: a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Text that becomes shorter, and tells which one it is.
 fn text(name: &str, lines: usize) -> String {

@@ -16,7 +16,7 @@ use super::found::site;
 const LARGE_BYTES: usize = 16 << 20;
 const DOWNLOADS: usize = 8;
 /// Longer than anything here takes: a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// Some turns: far from all of a file.
 const LEAD_BYTES_MAX: usize = 1 << 20;
 

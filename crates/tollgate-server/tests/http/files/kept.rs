@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::found::{get, site};
 
 /// Longer than what nobody asks for is kept.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Whether this process has a file open, or what was at its path.
 fn is_open(path: &Path) -> bool {

@@ -14,7 +14,7 @@ use crate::program::{App, Running, told};
 /// How long each is on.
 const ON: Duration = Duration::from_secs(2);
 /// A crowd that has not come after so long never will.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(300);
 const CROWD: usize = 40;
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 

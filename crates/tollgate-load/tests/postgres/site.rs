@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tollgate_load::{
-    AuditRow, ItemRow, LoadOptions, LoadStatus, Loader, PostgresOptions, PostgresUrl, SinkKind, SinkOptions,
-    audit,
+    AuditRow, ItemRow, LoadOptions, LoadState, LoadStatus, Loader, PostgresOptions, PostgresUrl, SinkKind,
+    SinkOptions, audit,
 };
 use tollgate_log::{
     Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogId, LogOptions, OpenError,
@@ -117,17 +117,17 @@ impl<'a> Site<'a> {
     /// Loads into another sink.
     pub(crate) fn load_into(&self, sink: &SinkOptions) -> LoadStatus {
         let options = LoadOptions { sink: sink.clone(), ..self.load_options() };
-        self.start_with(options).finish(PATIENCE).unwrap()
+        looked(self.start_with(options)).finish(PATIENCE).unwrap()
     }
 
     pub(crate) fn load(&self) -> LoadStatus {
-        self.start().finish(PATIENCE).unwrap()
+        looked(self.start()).finish(PATIENCE).unwrap()
     }
 
     /// Loads until the sink stops, and gives the reason.
     pub(crate) fn load_until_stopped(&self) -> String {
         match Loader::start(self.load_options(), Arc::new(DiskStorage), None) {
-            Ok(loader) => loader.finish(PATIENCE).unwrap_err().to_string(),
+            Ok(loader) => looked(loader).finish(PATIENCE).unwrap_err().to_string(),
             Err(error) => chain(&error),
         }
     }
@@ -160,6 +160,14 @@ impl<'a> Site<'a> {
         let expected = format!("{count}|{count}|{sum}|{}", self.sql(&format!("SELECT md5({paths})")));
         assert_eq!(found, expected);
     }
+}
+
+/// The loader after its first look at all of the log. On a busy disk, a database takes longer to open than a loader that
+/// ends waits for one that is away.
+fn looked(loader: Loader) -> Loader {
+    let is_at_work = |state| matches!(state, LoadState::Loading | LoadState::Opening);
+    eventually("it has looked at all", || !is_at_work(loader.status().state));
+    loader
 }
 
 pub(crate) fn sink_at(url: &str) -> SinkOptions {

@@ -15,7 +15,7 @@ use crate::api::json::Scratch;
 use crate::api::{self, EmitParts, EmitStream, Marks, Outs, Streams};
 use crate::budget::Budget;
 use crate::clock::Clock;
-use crate::collector::Collector;
+use crate::collector::{Collector, IdleCollection};
 use crate::error::{CallError, HostError, LoadError, placed};
 use crate::fetch::{FakeBackends, Fetcher, FetcherCell};
 use crate::handler::{Handler, Origin, Reach, Role, Script, Shape, Slot};
@@ -115,6 +115,7 @@ pub(crate) struct Vm {
     pub(crate) fetcher: Rc<FetcherCell>,
     pub(crate) keeper: RefCell<Option<Rc<Keeper>>>,
     pub(crate) fill: Cell<Fill>,
+    pub(crate) idle_collection: IdleCollection,
 }
 
 impl Host {
@@ -214,6 +215,13 @@ impl Host {
         self.vm().options.base.clone()
     }
 
+    /// Collects garbage for at most 200 us, if no call ran since it was called the last time. The server calls it at each
+    /// tick.
+    pub fn collect_while_idle(&self) {
+        let vm = self.vm();
+        vm.idle_collection.advance(&vm.lua);
+    }
+
     /// Memory of the VM, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.vm().lua.used_memory()
@@ -273,6 +281,7 @@ impl Vm {
             fetcher,
             keeper: RefCell::default(),
             fill: Cell::new(Fill::Within),
+            idle_collection: IdleCollection::default(),
         })
     }
 
@@ -378,9 +387,11 @@ fn syntax_of(error: &mlua::Error) -> Option<&str> {
 fn set_flags() {
     static SET: Once = Once::new();
     SET.call_once(|| {
-        // `table.move` over a huge range of a sparse table walks the table, not the range; the metatable of vectors
-        // closes with the others.
-        for flag in ["LuauTableMoveTimeoutFix", "LuauSandboxFreezesVectorMetatable"] {
+        // The first lets `table.move` walk a sparse table and not its range. The second freezes the metatable of vectors
+        // with the others. By the third, an allocation pays for its bytes: without it, a text of 8 MB costs one step of
+        // the collector, as a small table does.
+        for flag in ["LuauTableMoveTimeoutFix", "LuauSandboxFreezesVectorMetatable", "LuauBackedgeHeapCheck"]
+        {
             if Lua::set_fflag(flag, true).is_err() {
                 tracing::warn!(flag, "this luau does not know the flag");
             }

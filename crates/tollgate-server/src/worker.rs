@@ -415,6 +415,7 @@ async fn tick(worker: &Worker) {
         if worker.clock.ticks().is_multiple_of(SHELF_TURNED_TICKS) {
             worker.service().shelf.turn();
         }
+        worker.script_hosts().iter().for_each(Host::collect_while_idle);
         worker.tell();
         let begun = Instant::now();
         tokio::task::yield_now().await;

@@ -433,3 +433,34 @@ fn memory_that_ends_while_a_module_is_loaded_is_an_error() {
         assert_eq!(app.text("return 'alive'"), "alive");
     }
 }
+
+#[test]
+fn an_idle_vm_gives_back_what_its_last_calls_left() {
+    let app = App::new();
+    let handler = app.handler(&handler_of("local text = string.rep('x', 8000000 + req.query.x) return 204"));
+    for call in 0..3 {
+        finish(handler.call(get(&format!("/?x={call}")))).unwrap();
+    }
+    assert!(app.host.memory_bytes() > 8_000_000);
+    for _ in 0..10_000 {
+        app.host.collect_while_idle();
+    }
+    let kept_bytes = app.host.memory_bytes();
+    assert!(kept_bytes < 8_000_000, "{kept_bytes} bytes");
+}
+
+#[test]
+fn a_call_pays_for_the_bytes_of_its_long_texts() {
+    let app = App::new();
+    let kept = "local kept = {} for i = 1, 100000 do kept[i] = { i } end";
+    let body = "local text = string.rep('x', 4000000 + req.query.x) return 204";
+    let handler = app.handler(&format!("{kept} return function(req) local _ = kept {body} end"));
+    let kept_bytes = app.host.memory_bytes();
+    let mut bytes_max = 0;
+    for call in 0..40 {
+        finish(handler.call(get(&format!("/?x={call}")))).unwrap();
+        bytes_max = bytes_max.max(app.host.memory_bytes());
+    }
+    // The texts of five calls. Without payment there were 34.
+    assert!(bytes_max < kept_bytes + 20_000_000, "{bytes_max} bytes, {kept_bytes} kept");
+}

@@ -40,14 +40,6 @@ impl Records {
     }
 }
 
-/// What a call decided, as a reply and its records.
-pub(super) fn told(result: Result<Outcome, CallError>) -> Result<(Reply, Records), CallError> {
-    result.map(|mut outcome| {
-        let records = Records::take(&mut outcome);
-        (outcome.into(), records)
-    })
-}
-
 /// What a call came to. A failure is a reply too: 500, with the reason in our log.
 pub(super) fn reply(result: Result<(Reply, Records), CallError>, exchange: &Exchange) -> (Reply, Records) {
     match result {

@@ -314,8 +314,8 @@ impl Visit {
             Step::Done(Ok(outcome)) if outcome.file.is_some() => {
                 self.stage = Stage::Sends(Box::new(outcome), Sending::default());
             }
-            Step::Done(result) => self.return_with(script::told(result)),
-            Step::Streams(outcome) => self.return_with(script::told(Ok(outcome))),
+            Step::Done(Ok(outcome)) | Step::Streams(outcome) => self.return_outcome(outcome),
+            Step::Done(Err(error)) => self.return_with(Err(error)),
             Step::Ended(ended) => {
                 let error = ended.err().unwrap_or_else(|| CallError::Reply("no head".to_owned()));
                 self.return_with(Err(error));
@@ -389,18 +389,32 @@ impl Visit {
         Turn::Over
     }
 
+    /// Returns the reply and the records that a script decided on. They move once, because each move copies them.
+    #[inline]
+    fn return_outcome(&mut self, mut outcome: Outcome) {
+        self.failure = None;
+        let records = Records::take(&mut outcome);
+        let tail = outcome.streamed.and_then(|_| self.take_tail());
+        self.return_reply(outcome.into(), records, tail);
+    }
+
+    /// Takes the call that writes the content of its reply.
+    fn take_tail(&mut self) -> Option<Tail> {
+        match std::mem::replace(&mut self.stage, Stage::Returned(None)) {
+            Stage::Script(call) => Some(Tail::Call(Box::new(call))),
+            _ => None,
+        }
+    }
+
     /// The reply is there. A script that failed has the last word.
     fn return_with(&mut self, result: Result<(Reply, Records), CallError>) {
         self.failure = result.as_ref().err().map(|error| Box::new(error.clone()));
         let (reply, records) = script::reply(result, &self.exchange);
-        let stage = std::mem::replace(&mut self.stage, Stage::Returned(None));
-        let tail = match stage {
-            Stage::Script(call) if reply.extent == Extent::Streamed => Some(Tail::Call(Box::new(call))),
-            _ => None,
-        };
+        let tail = if reply.extent == Extent::Streamed { self.take_tail() } else { None };
         self.return_reply(reply, records, tail);
     }
 
+    #[inline]
     fn return_reply(&mut self, reply: Reply, mut records: Records, tail: Option<Tail>) {
         if self.failure.is_none() {
             if let Some(aside) = &mut self.aside {

@@ -78,9 +78,9 @@ impl HeadReader {
         Ok(None)
     }
 
-    /// Takes back the memory of a head that nobody needs any more, for the next one.
-    pub fn recycle(&mut self, head: RequestHead) {
-        let mut fields = head.fields;
+    /// Takes the memory of the field list out of a head that was answered, for the next head. The head then has no fields.
+    pub fn recycle(&mut self, head: &mut RequestHead) {
+        let mut fields = take(&mut head.fields);
         fields.clear();
         if self.fields.capacity() == 0 {
             self.fields = fields;

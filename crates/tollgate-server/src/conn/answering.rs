@@ -69,7 +69,7 @@ impl<S: Transport> Connection<S> {
 
     /// Finds out where a request leads. None: it is answered.
     #[inline]
-    fn arrive_at_route(&mut self, head: RequestHead, now: Moment) -> Option<Arrived> {
+    fn arrive_at_route(&mut self, mut head: RequestHead, now: Moment) -> Option<Arrived> {
         let worker = self.worker.clone();
         let service = worker.service();
         let client = self.client.of(&head, &worker, &self.rules);
@@ -86,7 +86,7 @@ impl<S: Transport> Connection<S> {
         let (destination, permit) = match received {
             Ok((found, permit)) => {
                 if self.replies_plainly(found.endpoint, &head, now) {
-                    self.head_reader.recycle(head);
+                    self.head_reader.recycle(&mut head);
                     return None;
                 }
                 (found.destination(&head), permit)
@@ -224,6 +224,9 @@ impl<S: Transport> Connection<S> {
         let handled = visit.handled();
         if let Some(answer) = visit.answer(&self.worker.recorder) {
             self.reply(answer, Some(&handled), form);
+        }
+        if let Some(head) = visit.unread_head() {
+            self.head_reader.recycle(head);
         }
     }
 

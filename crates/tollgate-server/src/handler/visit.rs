@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tollgate_http::RequestHead;
 use tollgate_script::{Body, Call, CallError, Emitted, Outcome, RequestId, Step};
 
 use super::flow::ScriptFlow;
@@ -165,6 +166,11 @@ impl Visit {
     /// What is known of the request when there is an answer.
     pub(crate) fn handled(&self) -> Handled {
         Handled { id: self.exchange.request.id.clone(), route: self.exchange.endpoint.cells.clone() }
+    }
+
+    /// Returns the head of a request that was answered; none while a script or a flow still reads the request.
+    pub(crate) fn unread_head(&mut self) -> Option<&mut RequestHead> {
+        Rc::get_mut(&mut self.exchange.request).map(|request| &mut request.head)
     }
 
     /// Whether it may run beside others (RFC 9112 section 9.3.2).

@@ -49,8 +49,8 @@ fn a_reader_that_takes_back_memory_reads_the_next_head_as_a_fresh_one() {
     let mut buffer =
         BytesMut::from("GET /a HTTP/1.1\r\nHost: a\r\nX: 1\r\n\r\nGET /b HTTP/1.0\r\nY: 2\r\n\r\n");
     let mut reader = HeadReader::default();
-    let first = reader.read(&mut buffer, &Limits::default()).unwrap().unwrap();
-    reader.recycle(first);
+    let mut first = reader.read(&mut buffer, &Limits::default()).unwrap().unwrap();
+    reader.recycle(&mut first);
     assert!(!reader.has_started());
     let second = reader.read(&mut buffer, &Limits::default()).unwrap().unwrap();
     assert_eq!((second.path(), second.host(), second.version()), ("/b", None, Version::Http10));

@@ -83,7 +83,7 @@ impl<'a> Seen<'a> {
                 ffi::LUA_TINTEGER => Self::Integer(ffi::lua_tointeger64(state, slot, ptr::null_mut())),
                 ffi::LUA_TSTRING => {
                     let mut len = 0;
-                    let bytes = ffi::lua_tolstring(state, slot, &raw mut len);
+                    let bytes = ffi::lua_tolstringatom(state, slot, &raw mut len, ptr::null_mut());
                     Self::Text(slice::from_raw_parts(bytes.cast(), len))
                 }
                 ffi::LUA_TBUFFER => {
@@ -97,6 +97,23 @@ impl<'a> Seen<'a> {
                     let name = CStr::from_ptr(ffi::lua_typename(state, other));
                     Self::Other(name.to_str().unwrap_or("value"))
                 }
+            }
+        }
+    }
+
+    /// Reads a key of a table. Nearly all keys are texts: one call of the VM tells that and returns the bytes.
+    ///
+    /// # Safety
+    /// As for [`at`](Self::at).
+    unsafe fn key_at(state: *mut ffi::lua_State, slot: c_int) -> Self {
+        let mut len = 0;
+        // SAFETY: the place holds a value. A text stays where it is; of another type the call returns null.
+        unsafe {
+            let bytes = ffi::lua_tolstringatom(state, slot, &raw mut len, ptr::null_mut());
+            if bytes.is_null() {
+                Self::at(state, slot)
+            } else {
+                Self::Text(slice::from_raw_parts(bytes.cast(), len))
             }
         }
     }
@@ -134,6 +151,8 @@ impl<'a> Entries<'a> {
         mut visit: impl for<'b> FnMut(Seen<'b>, Seen<'b>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut at = 0;
+        // SAFETY: nothing is read.
+        let base = unsafe { ffi::lua_gettop(self.state) };
         loop {
             // SAFETY: the table is at its slot. The pair lies on the stack, and in the table, until it is popped.
             let visited = unsafe {
@@ -141,9 +160,8 @@ impl<'a> Entries<'a> {
                 if at < 0 {
                     return Ok(());
                 }
-                let top = ffi::lua_gettop(self.state);
-                let visited = visit(Seen::at(self.state, top - 1), Seen::at(self.state, top));
-                ffi::lua_settop(self.state, top - 2);
+                let visited = visit(Seen::key_at(self.state, base + 1), Seen::at(self.state, base + 2));
+                ffi::lua_settop(self.state, base);
                 visited
             };
             visited?;
@@ -160,6 +178,8 @@ impl<'a> Entries<'a> {
         picked: &mut [Seen<'a>; N],
     ) -> Result<(), Seen<'a>> {
         let mut at = 0;
+        // SAFETY: nothing is read.
+        let mut value = unsafe { ffi::lua_gettop(self.state) };
         loop {
             // SAFETY: as in `each`, but what was picked stays on the stack, and with it in its place, until `look` ends.
             unsafe {
@@ -167,8 +187,8 @@ impl<'a> Entries<'a> {
                 if at < 0 {
                     return Ok(());
                 }
-                let value = ffi::lua_gettop(self.state);
-                let key = Seen::at(self.state, value - 1);
+                value += 2;
+                let key = Seen::key_at(self.state, value - 1);
                 let known = match key {
                     Seen::Text(name) => names.position(name).filter(|&index| index < N),
                     _ => None,

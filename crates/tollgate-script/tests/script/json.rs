@@ -30,6 +30,25 @@ fn values_are_encoded_by_the_rules() {
 }
 
 #[test]
+fn a_text_is_escaped_alike_whatever_its_length() {
+    let app = App::new();
+    let bytes = [
+        ("\\\"", "\\\""),
+        ("\\\\", "\\\\"),
+        ("\\31", "\\u001f"),
+        ("\\127", "\x7f"),
+        ("~ !", "~ !"),
+        ("\u{e4}", "\u{e4}"),
+    ];
+    for before in [0, 1, 30, 31, 32, 33, 70].map(|count| "a".repeat(count)) {
+        for (byte, expect) in bytes {
+            let text = app.text(&format!("return {{ json = {{ ['{before}{byte}z'] = '{before}{byte}' }} }}"));
+            assert_eq!(text, format!("{{\"{before}{expect}z\":\"{before}{expect}\"}}"), "{byte:?}");
+        }
+    }
+}
+
+#[test]
 fn what_has_no_form_in_json_is_an_error_that_names_the_path() {
     let app = App::new();
     let check = |value: &str, part: &str| {

@@ -3,25 +3,27 @@
 use crate::grammar::percent_escape;
 use std::borrow::Cow;
 
-/// Lists the pairs of a raw query: `+` is a space, escapes are decoded, what is no UTF-8 becomes U+FFFD.
+/// Lists the pairs of a raw query: `+` is a space, escapes are decoded, and decoded bytes that are no UTF-8 become U+FFFD.
 ///
-/// A piece without `=` is a name with an empty value; empty pieces are skipped; a malformed escape stays as it is.
-pub fn query_pairs(raw: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+/// A piece without `=` is a name with an empty value; empty pieces are skipped; a malformed escape stays as it is. Pairs
+/// are UTF-8 if the query is.
+pub fn query_pairs(raw: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
     // One look at the whole: most have nothing to decode.
-    let is_plain = memchr::memchr2(b'+', b'%', raw.as_bytes()).is_none();
+    let is_plain = memchr::memchr2(b'+', b'%', raw).is_none();
     let decode = move |text| if is_plain { Cow::Borrowed(text) } else { decoded(text) };
-    raw.split('&').filter(|piece| !piece.is_empty()).map(move |piece| {
-        let (name, value) = piece.split_once('=').unwrap_or((piece, ""));
-        (decode(name), decode(value))
+    raw.split(|&byte| byte == b'&').filter(|piece| !piece.is_empty()).map(move |piece| {
+        let name_bytes = piece.iter().position(|&byte| byte == b'=').unwrap_or(piece.len());
+        let (name, value) = piece.split_at(name_bytes);
+        (decode(name), decode(value.get(1..).unwrap_or_default()))
     })
 }
 
-fn decoded(text: &str) -> Cow<'_, str> {
-    let decoded = decode_bytes(text.as_bytes());
-    Cow::Owned(
-        String::from_utf8(decoded)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
-    )
+fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
+    let decoded = decode_bytes(text);
+    Cow::Owned(match str::from_utf8(&decoded) {
+        Ok(_) => decoded,
+        Err(_) => String::from_utf8_lossy(&decoded).into_owned().into_bytes(),
+    })
 }
 
 fn decode_bytes(mut rest: &[u8]) -> Vec<u8> {
@@ -45,8 +47,11 @@ mod tests {
     #[test]
     fn queries_decode_to_pairs() {
         let check = |raw: &str, expect: &[(&str, &str)]| {
-            let pairs: Vec<_> = query_pairs(raw).collect();
-            let pairs: Vec<_> = pairs.iter().map(|(name, value)| (name.as_ref(), value.as_ref())).collect();
+            let text = |bytes: Cow<'_, [u8]>| String::from_utf8(bytes.into_owned()).unwrap();
+            let pairs: Vec<_> =
+                query_pairs(raw.as_bytes()).map(|(name, value)| (text(name), text(value))).collect();
+            let expect: Vec<_> =
+                expect.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
             assert_eq!(pairs, expect, "{raw}");
         };
         check("", &[]);

@@ -95,6 +95,11 @@ impl RequestHead {
         self.line.target.query(&self.bytes)
     }
 
+    /// Returns the same as [`query`](Self::query) as bytes, without a check of their encoding.
+    pub fn query_bytes(&self) -> Option<&[u8]> {
+        self.line.target.query_bytes(&self.bytes)
+    }
+
     /// Returns the host with its port, as sent: that of an absolute target, else the Host field. HTTP/1.0 may have
     /// none.
     pub fn host(&self) -> Option<&str> {

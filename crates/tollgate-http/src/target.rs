@@ -79,6 +79,10 @@ impl TargetSpans {
         self.query.map(|query| query.text(head))
     }
 
+    pub(crate) fn query_bytes(self, head: &[u8]) -> Option<&[u8]> {
+        self.query.map(|query| query.bytes(head))
+    }
+
     pub(crate) fn authority(self) -> Option<Span> {
         self.authority
     }

@@ -142,7 +142,7 @@ proptest! {
         let _ = decode(&input, &[]);
         let text = String::from_utf8_lossy(&input);
         let _ = normalise_path(&text);
-        query_pairs(&text).for_each(drop);
+        query_pairs(&input).for_each(drop);
         let _ = (is_field_name(&input), is_field_value(&input));
         let _ = tollgate_http::parse_http_date(&input);
     }
@@ -160,9 +160,9 @@ proptest! {
         let mut out = Vec::new();
         write_target(&mut out, &raw);
         prop_assert!(out.iter().all(u8::is_ascii_graphic));
-        let once: Vec<_> = query_pairs(&raw).map(|(a, b)| (a.into_owned(), b.into_owned())).collect();
+        let once: Vec<_> = query_pairs(raw.as_bytes()).map(|(a, b)| (a.into_owned(), b.into_owned())).collect();
         let text = String::from_utf8(out).unwrap_or_default();
-        let twice: Vec<_> = query_pairs(&text).map(|(a, b)| (a.into_owned(), b.into_owned())).collect();
+        let twice: Vec<_> = query_pairs(text.as_bytes()).map(|(a, b)| (a.into_owned(), b.into_owned())).collect();
         prop_assert_eq!(once, twice);
     }
 }

@@ -210,8 +210,8 @@ impl Fields for RequestFields {
             // Exact until 2255.
             "time" => stack.number(request.time_us as f64),
             "query" => {
-                let raw = request.head.query().unwrap_or_default();
-                let expected = raw.bytes().filter(|&byte| byte == b'=').count();
+                let raw = request.head.query_bytes().unwrap_or_default();
+                let expected = raw.iter().filter(|&&byte| byte == b'=').count();
                 stack.texts(&self.kept, query_pairs(raw), expected, false);
             }
             "params" => {
@@ -382,9 +382,11 @@ fn all(lua: &Lua, request: &Request, part: &LuaString, name: &LuaString) -> mlua
     let (part, name) = (part.as_bytes(), name.as_bytes());
     match &part[..] {
         b"query" => {
-            let pairs = request.head.query().into_iter().flat_map(query_pairs);
-            let values = pairs.filter(|(key, _)| key.as_bytes() == &name[..]);
-            lua.create_sequence_from(values.map(|(_, value)| value.into_owned()))
+            let pairs = request.head.query_bytes().into_iter().flat_map(query_pairs);
+            let values = pairs.filter(|(key, _)| key[..] == name[..]);
+            let values =
+                values.map(|(_, value)| lua.create_string(value)).collect::<mlua::Result<Vec<_>>>()?;
+            lua.create_sequence_from(values)
         }
         b"headers" => {
             let fields = request.head.fields();

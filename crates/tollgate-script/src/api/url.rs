@@ -54,11 +54,11 @@ fn parse_query(lua: &Lua, query: &Value, budget: &Budget) -> mlua::Result<Table>
     watched(lua, |memory_max| {
         let query = text("tollgate.url.parse_query", query)?;
         let fields = lua.create_table()?;
-        for (name, value) in query_pairs(&String::from_utf8_lossy(&query)) {
+        for (name, value) in query_pairs(String::from_utf8_lossy(&query).as_bytes()) {
             check(lua, budget, memory_max)?;
             let name = lua.create_string(&*name)?;
             if fields.raw_get::<Value>(&name)?.is_nil() {
-                fields.raw_set(name, string_within(lua, value.as_bytes(), memory_max)?)?;
+                fields.raw_set(name, string_within(lua, &value, memory_max)?)?;
             }
         }
         Ok(fields)
@@ -71,10 +71,10 @@ fn all_query(lua: &Lua, query: &Value, name: &Value, budget: &Budget) -> mlua::R
         let query = text("query of tollgate.url.all_query", query)?;
         let name = text("name of tollgate.url.all_query", name)?;
         let values = lua.create_table()?;
-        for (key, value) in query_pairs(&String::from_utf8_lossy(&query)) {
+        for (key, value) in query_pairs(String::from_utf8_lossy(&query).as_bytes()) {
             check(lua, budget, memory_max)?;
-            if key.as_bytes() == &name[..] {
-                values.raw_push(string_within(lua, value.as_bytes(), memory_max)?)?;
+            if key[..] == name[..] {
+                values.raw_push(string_within(lua, &value, memory_max)?)?;
             }
         }
         Ok(values)

@@ -100,10 +100,10 @@ impl FormReader<'_> {
         if !media_type.eq_ignore_ascii_case(b"application/x-www-form-urlencoded") {
             return Err(no_form(&format!("\"{}\"", shown(content_type))));
         }
-        let text = std::str::from_utf8(body).map_err(|error| {
-            Failure::Reason(format!("form is not UTF-8 at byte {}", error.valid_up_to() + 1))
-        })?;
-        query_pairs(text).try_for_each(|(name, value)| visit(Field::Pair(name, value)))
+        if let Err(error) = std::str::from_utf8(body) {
+            return Err(Failure::Reason(format!("form is not UTF-8 at byte {}", error.valid_up_to() + 1)));
+        }
+        query_pairs(body).try_for_each(|(name, value)| visit(Field::Pair(name, value)))
     }
 
     /// A text, or for a file a table.
@@ -111,7 +111,7 @@ impl FormReader<'_> {
         let (lua, memory_max) = (self.lua, self.memory_max);
         let text = |bytes: &[u8]| string_within(lua, bytes, memory_max).map(Value::String);
         match field {
-            Field::Pair(_, value) => text(value.as_bytes()),
+            Field::Pair(_, value) => text(value),
             Field::Part(FormPart { filename: None, content, .. }) => text(content),
             Field::Part(FormPart { filename: Some(filename), content_type, content, .. }) => {
                 check_memory(lua, FILE_TABLE_BYTES, memory_max)?;
@@ -128,14 +128,14 @@ impl FormReader<'_> {
 
 /// One field of a form.
 enum Field<'a> {
-    Pair(Cow<'a, str>, Cow<'a, str>),
+    Pair(Cow<'a, [u8]>, Cow<'a, [u8]>),
     Part(FormPart<'a>),
 }
 
 impl Field<'_> {
     fn name(&self) -> &[u8] {
         match self {
-            Self::Pair(name, _) => name.as_bytes(),
+            Self::Pair(name, _) => name,
             Self::Part(part) => &part.name,
         }
     }

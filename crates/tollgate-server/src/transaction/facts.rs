@@ -72,7 +72,7 @@ impl Facts<'_> {
             Source::RequestParentSpanId => push_span(request.trace().and_then(|trace| trace.parent), row),
             Source::RequestMethod => row.push(Value::Text(request.head.method().as_str())),
             Source::RequestPath => row.push(Value::Text(request.path())),
-            Source::RequestQuery => push_text(request.head.query().map(str::as_bytes), row),
+            Source::RequestQuery => push_text(request.head.query_bytes(), row),
             Source::RequestHost => push_text(request.head.host().map(str::as_bytes), row),
             Source::RequestBodyBytes => {
                 row.push(Value::Int(i64::try_from(request.body.bytes_len()).unwrap_or(i64::MAX)))
@@ -125,8 +125,8 @@ pub(crate) fn named<'a>(head: &'a RequestHead, source: &Source) -> Option<Cow<'a
     match source {
         Source::RequestHeader(name) => head.field(name).map(Cow::from),
         Source::RequestQueryItem(name) => {
-            let mut pairs = head.query().into_iter().flat_map(query_pairs);
-            pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned().into_bytes().into())
+            let mut pairs = head.query_bytes().into_iter().flat_map(query_pairs);
+            pairs.find(|(key, _)| **key == *name.as_bytes()).map(|(_, value)| value)
         }
         Source::RequestCookie(name) => {
             let lines = head.fields().filter(|(field, _)| field.eq_ignore_ascii_case("cookie"));

@@ -154,10 +154,9 @@ pub enum LogError {
 }
 
 impl LogError {
-    /// Makes a function that names the file of an I/O error, for `map_err`.
+    /// Makes a function that names the file of an I/O error, for `map_err`. Only an error copies the path.
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self::Io { action, path, source }
+        move |source| Self::Io { action, path: path.to_owned(), source }
     }
 
     /// Whether the file or folder is not there: retention may delete it between a look and an opening.

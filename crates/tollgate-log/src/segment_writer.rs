@@ -131,6 +131,8 @@ pub struct SegmentWriter {
     unsynced: SyncWork,
     /// What is written behind the batches when the file has to grow.
     runway: Vec<u8>,
+    /// The headers of the write under way. The memory stays for the next write.
+    headers: Vec<[u8; BATCH_HEADER_BYTES]>,
 }
 
 impl SegmentWriter {
@@ -156,6 +158,7 @@ impl SegmentWriter {
             chain: 0,
             unsynced: SyncWork::default(),
             runway: Vec::new(),
+            headers: Vec::new(),
         }
     }
 
@@ -291,7 +294,7 @@ impl SegmentWriter {
     ) -> Result<(), LogError> {
         let Some(active) = &mut self.active else { return Ok(()) };
         let offset = active.bytes;
-        let mut headers = Vec::with_capacity(batches.len());
+        self.headers.clear();
         for batch in batches {
             assert!(batch.payload.len() <= BATCH_BYTES_MAX, "no reader takes a batch of more than its bound");
             let header = BatchHeader {
@@ -307,20 +310,30 @@ impl SegmentWriter {
                 kind,
             };
             let (bytes, checksum) = header.encode();
-            headers.push(bytes);
+            self.headers.push(bytes);
             self.chain = checksum;
             self.next = header.last().after(1);
             active.bytes += header.batch_bytes();
         }
-        let mut slices = gather(&headers, batches);
+        let mut runway = &[][..];
         if active.bytes > active.file_bytes {
             // A large write pays for its own growth; zeros behind it would double what the disk has to take.
             let is_large = (active.bytes - offset) as usize >= self.runway.len() / 2;
-            let runway = if is_large { &[][..] } else { &self.runway };
-            slices.push(IoSlice::new(runway));
+            if !is_large {
+                runway = &self.runway;
+            }
             active.file_bytes = active.bytes + runway.len() as u64;
         }
-        active.file.write_at(offset, &mut slices).map_err(LogError::io("write", &active.path))?;
+        let (mut few, mut many) = ([IoSlice::new(&[]); SLICES_FEW], Vec::new());
+        let slices = match few.get_mut(..slices_of(batches)) {
+            Some(slices) => slices,
+            None => {
+                many.resize(slices_of(batches), IoSlice::new(&[]));
+                &mut many[..]
+            }
+        };
+        gather(slices, &self.headers, batches, runway);
+        active.file.write_at(offset, slices).map_err(LogError::io("write", &active.path))?;
         self.unsynced.add_file(&active.path, &active.file);
         self.unsynced.last = self.next.before();
         Ok(())
@@ -349,18 +362,33 @@ fn schemas_batches(schemas: &[(SchemaId, Arc<Schema>)]) -> Vec<Handover> {
     batches
 }
 
-/// Headers, payloads and padding in the order of the file, for one gathered write without a copy.
-fn gather<'a>(headers: &'a [[u8; BATCH_HEADER_BYTES]], batches: &'a [Handover]) -> Vec<IoSlice<'a>> {
+/// Puts headers, payloads and padding in the order of the file, then the runway, for one gathered write without a copy.
+fn gather<'a>(
+    slices: &mut [IoSlice<'a>],
+    headers: &'a [[u8; BATCH_HEADER_BYTES]],
+    batches: &'a [Handover],
+    runway: &'a [u8],
+) {
     const PADDING: [u8; 8] = [0; 8];
-    let mut slices = Vec::with_capacity(3 * batches.len());
-    for (header, batch) in headers.iter().zip(batches) {
-        slices.push(IoSlice::new(header));
-        slices.push(IoSlice::new(&batch.payload));
+    for (slices, (header, batch)) in slices.chunks_exact_mut(BATCH_SLICES).zip(headers.iter().zip(batches)) {
         let bytes = batch.payload.len();
-        slices.push(IoSlice::new(&PADDING[..bytes.next_multiple_of(8) - bytes]));
+        let padding = &PADDING[..bytes.next_multiple_of(8) - bytes];
+        slices.copy_from_slice(&[header, &batch.payload[..], padding].map(IoSlice::new));
     }
-    slices
+    if let Some(last) = slices.last_mut() {
+        *last = IoSlice::new(runway);
+    }
 }
+
+/// How many slices [`gather`] fills.
+const fn slices_of(batches: &[Handover]) -> usize {
+    BATCH_SLICES * batches.len() + 1
+}
+
+/// Header, payload, padding.
+const BATCH_SLICES: usize = 3;
+/// Slices that need no allocation: those of two batches and the runway. A worker that writes by itself has one batch.
+const SLICES_FEW: usize = 2 * BATCH_SLICES + 1;
 
 /// A nonce that neither a footer nor a runway begins with.
 fn random_nonce(path: &Path) -> Result<u64, LogError> {

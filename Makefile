@@ -79,8 +79,8 @@ soak: tools
 	TOLLGATE_SOAK_SECONDS=$${SOAK_SECONDS:-3600} \
 	$(CARGO) test --release --locked -p tollgate --test it soak -- --nocapture
 
-# The fuzz targets with coverage feedback, FUZZ_SECONDS each. `make fuzz TARGETS=head` for one; `fuzz/minimise` puts what
-# was found into the corpus.
+# The fuzz targets with coverage feedback, FUZZ_SECONDS each. `make fuzz TARGETS=head` runs one target. `fuzz/minimise`
+# puts the inputs that were found into the packs of the corpus.
 fuzz:
 	fuzz/run $(TARGETS)
 

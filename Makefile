@@ -86,56 +86,56 @@ fuzz:
 
 # Scripts that do what no script should, and what a neighbour in the same VM sees meanwhile; three minutes.
 script-abuse: build
-	bench/script_abuse.py
+	bench/study.py script_abuse
 
 # Crowds that ask for scripts which compute for a while, and what others see meanwhile; a minute.
 crowd: build
-	bench/crowd.py
+	bench/study.py crowd
 
 # Ten thousand clients of each kind that means no good, and what a normal one sees meanwhile; six minutes.
 abuse: build
-	bench/abuse.py
+	bench/study.py abuse
 
 # What collecting garbage costs scripts; a minute and a half.
 garbage: build
-	bench/garbage.py
+	bench/study.py garbage
 
 # Memory while clients pipeline requests for long replies and read nothing, alone and with two busy loops; fails if it is too much. Six minutes.
 memory: build
-	bench/memory.py
+	bench/study.py memory
 
 # Allocators side by side: requests a second, and memory behind such a wave; five minutes (needs wrk, gcc, libjemalloc2, libmimalloc2.0).
 allocators: build
-	bench/allocators.py
+	bench/study.py allocators
 
 # Twice as many requests as the server can answer; seven minutes.
 overload: build
-	bench/overload.py
+	bench/study.py overload
 
 # Backends that fail in twenty ways, what their clients see, and what the other routes notice; half an hour (needs gcc).
 faults: build
 	$(CARGO) build --release --locked -p tollgate-faults
-	bench/faults.py
+	bench/study.py faults
 
 # Files by sendfile and by writes beside nginx, lighttpd, h2o and Yaws, and a small file beside cold ones; ten minutes (as root).
 downloads: build
-	bench/downloads.py
+	bench/study.py downloads
 
 # A reverse proxy beside nginx, and requests of scripts that wait for backends; two minutes (as root).
 proxy: build
-	bench/proxy.py
+	bench/study.py proxy
 
 # Rows a second into PostgreSQL beside psql \copy, and into SQLite beside a bare loop of INSERTs (as root).
 rows: build tools
-	bench/rows.py
+	bench/study.py rows
 
 # The rate up to which rows are there within a second of the reply, in SQLite and PostgreSQL (as root).
 freshness: build tools
-	bench/freshness.py
+	bench/study.py freshness
 
 # An INSERT per request, a log that is loaded in bulk, and a queue: side by side into one PostgreSQL; five minutes (as root).
 architectures: build tools
-	bench/architectures.py
+	bench/study.py architectures
 
 # Tollgate beside its peers; installs them as root. `make bench CASE=recorded` for one case. `make bench BEFORE=path/to/tollgate`
 # runs another build in the same rounds.
@@ -144,11 +144,11 @@ bench: build
 
 # Where the time of a request goes, by perf, as a picture.
 where: build
-	bench/where.py --out docs/where.svg
+	bench/study.py where --out docs/where.svg
 
 # File systems side by side, each in a mounted image (as root).
 disks: build
-	bench/disks.py
+	bench/study.py disks
 
 # Does the bench run? Asserts nothing about speed.
 bench-smoke: build

@@ -14,15 +14,12 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from servers import PEERS, PROGRAM
+from lib.servers import PEERS, PROGRAM
 
 CONFIGURATION = """
 [server]

@@ -4,18 +4,15 @@
 import argparse
 import dataclasses
 import importlib
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import report
-from case import run_case
-from load import Oha
-from packages import install_oha, install_packages, tell
-from servers import ROOT, Tollgate, before, rate_of_loop
+from lib import report
+from lib.case import run_case
+from lib.load import Oha
+from lib.packages import install_oha, install_packages, tell
+from lib.servers import ROOT, Tollgate, before, rate_of_loop
 
 # In the order of the report. A case is one file in `cases/`.
 CASES = ["fixed", "scripted", "recorded", "latency", "events", "lines", "connections", "sizes"]

@@ -1,8 +1,8 @@
 """From one connection to ten thousand."""
 
-from case import Case, Probe
-from load import Wrk
-from servers import Nginx, tollgate
+from lib.case import Case, Probe
+from lib.load import Wrk
+from lib.servers import Nginx, tollgate
 
 CASE = Case(
     title="From one connection to ten thousand",

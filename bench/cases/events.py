@@ -2,9 +2,9 @@
 
 import json
 
-from case import Case, Probe
-from load import Wrk
-from servers import Nginx, tollgate
+from lib.case import Case, Probe
+from lib.load import Wrk
+from lib.servers import Nginx, tollgate
 
 EVENT = json.dumps({"kind": "click", "user": "4b3403665fea", "amount": 42, "note": "x" * 133}).encode()
 assert len(EVENT) == 200, len(EVENT)

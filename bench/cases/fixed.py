@@ -1,8 +1,8 @@
 """A fixed reply: what a connection costs before anything is computed."""
 
-from case import Case, Probe
-from load import Ab, Wrk
-from servers import Epoll, H2o, Lighttpd, Nginx, Tollgate, Yaws
+from lib.case import Case, Probe
+from lib.load import Ab, Wrk
+from lib.servers import Epoll, H2o, Lighttpd, Nginx, Tollgate, Yaws
 
 #: Why "a connection each" may be behind.
 EACH = "a connection each is sent by ab, which keeps the server half busy: it is the limit, and processor time is what counts there."

@@ -1,8 +1,8 @@
 """Latency at a fixed rate, counted from when each request was due."""
 
-from case import Case, Probe
-from load import Oha
-from servers import Lighttpd, Nginx, tollgate
+from lib.case import Case, Probe
+from lib.load import Oha
+from lib.servers import Lighttpd, Nginx, tollgate
 
 CASE = Case(
     title="Latency at 20,000 requests a second",

@@ -1,9 +1,9 @@
 """A hundred events per POST, one per line (NDJSON)."""
 
-from case import Case, Probe
 from cases.events import EVENT
-from load import Wrk
-from servers import Nginx, tollgate
+from lib.case import Case, Probe
+from lib.load import Wrk
+from lib.servers import Nginx, tollgate
 
 LINES = (EVENT + b"\n") * 100
 

@@ -1,9 +1,9 @@
 """A scripted reply with a record: the work that Tollgate exists for."""
 
-from case import Case, Probe
 from cases.fixed import EACH
-from load import Ab, Wrk
-from servers import Epoll, Lighttpd, Nginx, RunwaySyncLoop, SyncLoop, tollgate
+from lib.case import Case, Probe
+from lib.load import Ab, Wrk
+from lib.servers import Epoll, Lighttpd, Nginx, RunwaySyncLoop, SyncLoop, tollgate
 
 CASE = Case(
     title="A scripted reply with its record",

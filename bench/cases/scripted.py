@@ -1,9 +1,9 @@
 """A reply that a script computes."""
 
-from case import Case, Probe
 from cases.fixed import EACH
-from load import Ab, Wrk
-from servers import Epoll, Lighttpd, Nginx, Tollgate, Yaws
+from lib.case import Case, Probe
+from lib.load import Ab, Wrk
+from lib.servers import Epoll, Lighttpd, Nginx, Tollgate, Yaws
 
 CASE = Case(
     title="A scripted reply",

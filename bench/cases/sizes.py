@@ -2,9 +2,9 @@
 
 import json
 
-from case import Case, Probe
-from load import Wrk
-from servers import Nginx, tollgate
+from lib.case import Case, Probe
+from lib.load import Wrk
+from lib.servers import Nginx, tollgate
 
 
 def event(size: int) -> bytes:

@@ -13,8 +13,8 @@ use tollgate_script::{Collector, Host, HostOptions, RecordFields, Step};
 
 use crate::request::request;
 
-/// The same that `bench/garbage.py` serves.
-const GARBAGE: &str = include_str!("../../../bench/garbage.luau");
+/// The script that `bench/study.py garbage` serves.
+const GARBAGE: &str = include_str!("../../../bench/studies/garbage.luau");
 
 /// What the VM keeps, and how that is made.
 const KEPT: [(&str, &str); 3] = [

@@ -1,5 +1,6 @@
-//! The price of a call, and of the functions that a handler calls; prints figures, proves nothing.
-//! `cargo run --release -p tollgate-script --example call_speed`; `bench/calls.py` adds instructions, by callgrind.
+//! Prints the price of a call, and of the functions that a handler calls. It asserts nothing.
+//! `cargo run --release -p tollgate-script --example call_speed` runs it; `bench/study.py calls` adds instructions, by
+//! callgrind.
 
 #[path = "../request/mod.rs"]
 mod request;

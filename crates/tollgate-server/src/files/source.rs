@@ -12,7 +12,8 @@ use super::root::{OpenError, Opened, Root, Stamp};
 use super::spec::FilesSpec;
 use crate::file_slice::{SentFile, read_at_once};
 
-/// Files up to here are held in memory, and leave with the head by one write: more costs less by sendfile (`bench/downloads.py`).
+/// Files up to this length are held in memory and leave with the head in one write. Such a write costs more than
+/// sendfile for longer files (`bench/study.py downloads`).
 pub(super) const CONTENT_BYTES_MAX: u64 = 16 << 10;
 
 /// How often a file is read that changes meanwhile.

@@ -1,0 +1,1 @@
+"""The parts that cases and studies share."""

@@ -1,0 +1,24 @@
+"""A client with good manners, and what it sees while others have none: the latency of a route from the moment when each request was due."""
+
+import subprocess
+import sys
+
+from lib.servers import LOAD_CORE, built
+
+PROBES_S = 1000
+CONNECTIONS = 8
+
+
+class Neighbour:
+    """A client that asks at random moments on its connections, `bench/peers/neighbour.c` (needs gcc), and is never made to wait for others."""
+
+    def __init__(self, port: int, seconds: float, path: str):
+        command = ["taskset", "-c", LOAD_CORE, built("neighbour", "-lm"), port, path, CONNECTIONS, PROBES_S, seconds]
+        self.process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+
+    def result(self) -> tuple[list[float], int]:
+        """Milliseconds of each reply of 200, in order, and how many there were of others."""
+        others, *took = self.process.communicate()[0].split() or ["0"]
+        if not took:
+            sys.exit("the neighbour was not answered with 200")
+        return sorted(map(float, took)), int(others)

@@ -1,0 +1,70 @@
+"""Networks of our own, for which one has to be root: a loopback with shorter packets, and two hosts with a cable between them."""
+
+import ctypes
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lib.load import Load
+from lib.servers import LOAD_CORE, SERVER_CORE, Server
+
+#: unshare(2)
+CLONE_NEWNS, CLONE_NEWNET = 0x0002_0000, 0x4000_0000
+#: Of a network for tests between hosts: RFC 2544 appendix C.2.2.
+SERVER_ADDRESS, CLIENT_ADDRESS, PREFIX = "198.18.0.1", "198.18.0.2", 24
+#: Every Linux has it, and as the cable loses nothing it does what cubic does.
+CONGESTION = "reno"
+
+
+@contextmanager
+def loopback(mtu: int) -> Iterator[None]:
+    """Moves this process, and all that it starts, to a network of its own, with a loopback whose packets are no longer than that."""
+    unshare(CLONE_NEWNET)
+    ip("link", "set", "lo", "mtu", str(mtu), "up")
+    yield
+
+
+@contextmanager
+def two_hosts(mtu: int, congestion: str) -> Iterator[None]:
+    """The same with a network for the server, one for the clients, and a veth(4) between them. What comes to a host is the work of its
+    own core, as it is with two machines. Over loopback it is that of whoever sends: clients then pay for waking the server."""
+    unshare(CLONE_NEWNET | CLONE_NEWNS)
+    # What is in /sys/class/net is that of the network in which it was mounted.
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    subprocess.run(["mount", "-t", "sysfs", "sysfs", "/sys"], check=True)
+    host = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo ready; exec sleep infinity"], stdout=subprocess.PIPE, text=True)
+    try:
+        host.stdout.readline()
+        there = ["nsenter", f"--net=/proc/{host.pid}/ns/net"]
+        ip("link", "add", "server", "mtu", str(mtu), "type", "veth", "peer", "name", "clients", "mtu", str(mtu))
+        receive_on(SERVER_CORE, "server")
+        receive_on(LOAD_CORE, "clients")
+        ip("link", "set", "clients", "netns", str(host.pid))
+        for run_by, end, address in [([], "server", SERVER_ADDRESS), (there, "clients", CLIENT_ADDRESS)]:
+            ip("addr", "add", f"{address}/{PREFIX}", "dev", end, run_by=run_by)
+            for link in ["lo", end]:
+                ip("link", "set", link, "up", run_by=run_by)
+        # That of a host is for connections that it opens and that it accepts.
+        Path("/proc/sys/net/ipv4/tcp_congestion_control").write_text(congestion)
+        Server.host = Load.host = SERVER_ADDRESS
+        Load.run_by = [*there, *Load.run_by]
+        yield
+    finally:
+        host.kill()
+        host.wait()
+
+
+def receive_on(core: str, end: str):
+    """Packets that come there are the work of that core: Receive Packet Steering, `Documentation/networking/scaling.rst` of Linux."""
+    Path(f"/sys/class/net/{end}/queues/rx-0/rps_cpus").write_text(f"{1 << int(core):x}")
+
+
+def ip(*words: str, run_by: list[str] | None = None):
+    subprocess.run([*(run_by or []), "ip", *words], check=True)
+
+
+def unshare(what: int):
+    if ctypes.CDLL(None, use_errno=True).unshare(what):
+        raise OSError(ctypes.get_errno(), f"no network of its own: {os.strerror(ctypes.get_errno())}")

@@ -1,0 +1,1 @@
+"""The studies: one question each. `bench/study.py` runs one of them."""

@@ -1,0 +1,205 @@
+"""The rate up to which rows are there at once: `bench/study.py freshness [--seconds S] [--rates N,N,N] [--only NAME]`, as root.
+
+Requests come at `synced` at a ladder of rates, then as fast as they are answered; server, loader and database share one core. All the
+while the loader's position is asked for. The first record behind it is the oldest whose row is not there: how long ago it was asked
+for, by the time of its row, is how late that row is. A step holds if no row was later than a second and the rate was kept. All
+rows are counted at the end. Needs Debian's packages postgresql and wrk.
+"""
+
+import argparse
+import os
+import sqlite3
+import tempfile
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+from lib.cluster import PACKAGES, Cluster
+from lib.designs import wait_until
+from lib.load import Figures, Oha, Wrk
+from lib.packages import install_oha, install_packages, tell
+from lib.report import machine
+from lib.servers import LOAD_CORE, SERVER_CORE, Tollgate
+
+PATH = "/recorded?x=20"
+RATES = [5_000, 10_000, 20_000, 30_000, 40_000, 50_000, 60_000, 80_000]
+LATE_S_MAX = 1.0
+HOLDS, NOT_KEPT, LATE = "holds", "rate not kept", "late"
+KEPT_SHARE = 0.98
+REFUSED_SHARE_MAX = 0.0001
+ASK_EACH_S = 0.02
+WARMUP_RATE = 1_000
+#: Of the configuration that all benches share: where a stream gains a column.
+COLUMNS_END = '{ name = "score", type = "float", from = "record.score" },\n'
+SEQUENCE = '  { name = "sequence", type = "int", from = "log.sequence" },\n'
+
+
+class Fresh(Tollgate):
+    """Tollgate that loads as it goes; its rows know their place in the log. One run of it writes one log."""
+
+    ack = "synced"
+    loads = True
+    #: Microseconds since 1970 of a row, in the words of its database.
+    at_us = ""
+    positions = ""
+
+    def prepare(self):
+        super().prepare()
+        file = self.folder / "tollgate.toml"
+        file.write_text(file.read_text().replace(COLUMNS_END, COLUMNS_END + SEQUENCE))
+
+    def ask_base(self, statement: str) -> list[list[str]]:
+        raise NotImplementedError
+
+    def position(self) -> int:
+        return int(self.ask_base(f"SELECT max(last) FROM {self.positions}")[0][0])
+
+    def asked_at(self, sequences: set[int]) -> dict[int, float]:
+        """When the requests were there that these rows are of; those that have no row are left out."""
+        listed = ", ".join(map(str, sorted(sequences)))
+        rows = self.ask_base(f"SELECT sequence, {self.at_us} FROM scores WHERE sequence IN ({listed})")
+        return {int(sequence): float(at_us) / 1e6 for sequence, at_us in rows}
+
+    def rows(self) -> int:
+        return int(self.ask_base("SELECT count(*) FROM scores")[0][0])
+
+
+class FreshSqlite(Fresh):
+    name = "SQLite"
+    port = 8345
+    at_us = "CAST(round((julianday(substr(at, 1, 19)) - 2440587.5) * 86400) AS INTEGER) * 1000000 + substr(at, 21, 6)"
+    positions = "tollgate_positions"
+
+    def __init__(self, folder: Path):
+        super().__init__(folder / "sqlite")
+
+    def ask_base(self, statement):
+        with closing(sqlite3.connect(f"file:{self.folder}/data/tollgate.sqlite?mode=ro", uri=True, timeout=60)) as base:
+            return base.execute(statement).fetchall()
+
+
+class FreshPostgres(Fresh):
+    name = "PostgreSQL"
+    port = 8346
+    at_us = "extract(epoch FROM at) * 1000000"
+    positions = "tollgate.positions"
+
+    def __init__(self, folder: Path):
+        super().__init__(folder / "postgres")
+        (folder / "cluster").mkdir()
+        self.cluster = Cluster(folder / "cluster", core=SERVER_CORE)
+        self.psql = self.cluster.session()
+
+    @property
+    def sink(self):
+        return f'postgres = "host={self.cluster.folder} user=bench dbname=postgres"'
+
+    def ask_base(self, statement):
+        return self.psql.ask(statement)
+
+    def stop(self):
+        super().stop()
+        self.psql.close()
+        self.cluster.stop()
+
+
+TARGETS = [FreshSqlite, FreshPostgres]
+
+
+class Watch(threading.Thread):
+    """Asks for the position again and again: pairs of a position and a moment at which it was not passed yet, or had just been."""
+
+    def __init__(self, server: Fresh):
+        super().__init__()
+        self.server, self.ended, self.seen = server, threading.Event(), []
+
+    def run(self):
+        before = self.server.position()
+        while not self.ended.wait(ASK_EACH_S):
+            # What was behind the last position may have come at any time up to this answer.
+            position, now = self.server.position(), time.time()
+            self.seen.append((before, now))
+            before = position
+
+    def late_s(self) -> float:
+        """The age of the oldest record without a row, at its worst; an upper bound, as rows are looked for at times only."""
+        asked_at = self.server.asked_at({position + 1 for position, _ in self.seen})
+        return max((now - asked_at[position + 1] for position, now in self.seen if position + 1 in asked_at), default=0.0)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=10, help="how long each step takes")
+    parser.add_argument("--rates", type=lambda text: [int(rate) for rate in text.split(",")], default=RATES)
+    parser.add_argument("--only", choices=[target.name for target in TARGETS])
+    arguments = parser.parse_args()
+    install_packages(PACKAGES.union(Wrk.packages))
+    install_oha()
+    os.sched_setaffinity(0, {int(LOAD_CORE)})
+    print(f"{machine()}. On core {SERVER_CORE}: server, loader, database. On core {LOAD_CORE}: the load generator.\n")
+    print("| database | offered/s | answered/s | p99 of replies | rows late by at most | loaded after | |\n|" + " --- |" * 7, flush=True)
+    found = [climb(target, arguments) for target in TARGETS if arguments.only in (None, target.name)]
+    print("\n" + "\n".join(found))
+
+
+def climb(target: type[Fresh], arguments) -> str:
+    """The steps of one database; what they came to."""
+    with tempfile.TemporaryDirectory(prefix="tollgate-freshness-") as name:
+        Path(name).chmod(0o755)
+        server = target(Path(name))
+        server.start()
+        try:
+            warm = Oha(PATH, rate_per_s=WARMUP_RATE).run(server.port, 1)
+            drain(server)
+            found = list(steps(server, arguments))
+            check_rows(server, [warm, *(figures for figures, _ in found)])
+        finally:
+            server.stop()
+    best = max((figures.rate for figures, verdict in found if verdict == HOLDS), default=0)
+    return f"{target.name}: rows within {LATE_S_MAX:g} s of their request up to {best:,.0f} requests/s."
+
+
+def steps(server: Fresh, arguments):
+    """Higher rates until one does not hold; where it was only not kept, as much as is answered comes last."""
+    for rate in arguments.rates:
+        figures, verdict = step(server, rate, arguments.seconds)
+        yield figures, verdict
+        if verdict == LATE:
+            return
+        if verdict == NOT_KEPT:
+            break
+    yield step(server, None, arguments.seconds)
+
+
+def step(server: Fresh, rate: int | None, seconds: float) -> tuple[Figures, str]:
+    """What came of a rate, or of as much as is answered, and the verdict."""
+    load = Oha(PATH, rate_per_s=rate) if rate else Wrk(PATH)
+    watch = Watch(server)
+    watch.start()
+    try:
+        figures = load.run(server.port, seconds)
+        ended = time.monotonic()
+        drain(server)
+        drain_s = time.monotonic() - ended
+    finally:
+        watch.ended.set()
+        watch.join()
+    late_s = watch.late_s()
+    is_kept = figures.rate >= KEPT_SHARE * (rate or 0) and figures.errors <= REFUSED_SHARE_MAX * figures.requests
+    verdict = LATE if late_s > LATE_S_MAX else HOLDS if is_kept else NOT_KEPT
+    offered = f"{rate:,}" if rate else "all it takes"
+    tell(f"| {server.name} | {offered} | {figures.rate:,.0f} | {figures.p99_us / 1000:.1f} ms | {late_s:.2f} s | {drain_s:.1f} s | {verdict} |")
+    return figures, verdict
+
+
+def drain(server: Fresh):
+    wait_until(lambda: server.audit().get("pending") == 0, [server.process])
+
+
+def check_rows(server: Fresh, runs: list[Figures]):
+    """Every answered request has its row, but for refusals; requests that a generator gave up at its end may have theirs."""
+    asked, refused = sum(figures.requests for figures in runs), sum(figures.errors for figures in runs)
+    rows, most = server.rows(), asked + len(runs) * Wrk(PATH).connections
+    if not asked - refused <= rows <= most:
+        raise RuntimeError(f"{server.name}: {rows} rows for {asked} replies, {refused} of them refusals, expected up to {most}")

@@ -1,0 +1,226 @@
+"""More work than the server can do, and what becomes of it: `bench/study.py overload [--seconds S] [--only WORK] [--queue-age AGE]`.
+
+A worker is asked evenly and without waiting for replies, as independent clients ask: at the rate that gets the most replies a second (the
+peak: the mean of one before the rest and one after it, for a machine is not always equally fast), at 70 % of those, and at twice those; by
+a script that computes for some milliseconds, and for a fixed reply, 16 at once to a connection. One core cannot send twice as many of
+these as another one can answer, so there the server shares its core with two loops that never rest, and has a third of it. Needs gcc.
+Goodput is replies of 200 a second; their latency counts from the moment when they were to be sent. It holds if goodput stays at 0.9 of the
+peak, the p99 of what a script answers at three times that at 70 %, memory within what the server is told to hold, every refusal is a 503
+with Retry-After, and no connection breaks. Of the latency of fixed replies nothing is asked: to refuse one takes as long as to answer it,
+so those who are connected are not refused, and wait for each other.
+
+The bare epoll loop is asked like that too, on a smaller share of its core, for it answers more: what it loses is what the system takes for
+thousands of connections that are busy at once.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lib.servers import LOAD_CORE, SERVER_CORE, Epoll, Instance, built, loops
+
+IN_FLIGHT_MIB = 64
+CONFIGURATION = f"""
+[server]
+listen = ["127.0.0.1:0"]
+workers = 1
+in_flight_bytes_max = "{IN_FLIGHT_MIB}MiB"
+queue_age_max = "@AGE@"
+[[route]]
+path = "/script"
+script = "work.luau"
+[[route]]
+path = "/fixed"
+reply = {{ body = "hello" }}
+"""
+SCRIPTS = {
+    "work.luau": "return function() local x = 0 for i = 1, 240000 do x = (x + i * i) % 7 end return tostring(x) end",
+}
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a client asks for: so many requests at once, the last of which is answered last."""
+
+    path: str
+    depth: int
+    #: Connections that keep the worker busy all the time.
+    peak_clients: int
+    #: Processes that want the core of the server all the time.
+    rivals: int
+    #: Of the p99 at 70 %, none if clients wait for each other.
+    slower_max: float | None
+    #: How late a turn of requests may be sent: where nothing is asked of the latency, only so many that it is still twice the peak.
+    behind_ms_max: float
+
+    def clients_wait(self) -> bool:
+        """For each other: at twice the peak there is a time when all of them do."""
+        return self.slower_max is None
+
+    def requests(self) -> bytes:
+        return f"GET {self.path} HTTP/1.1\r\nHost: a\r\n\r\n".encode() * self.depth
+
+
+WORKS = {"script": Work("/script", 1, 3, 0, 3, 100), "fixed": Work("/fixed", 16, 64, 2, None, 1000)}
+BARE = replace(WORKS["fixed"], rivals=4)
+QUEUE_AGES = ["1s", "20ms"]
+CLIENTS_MAX = 8000
+#: Of what a few clients get who ask as soon as they are answered.
+PEAK_SHARES = [0.8, 0.9, 1, 1.1]
+#: What a connection takes beside what is counted in flight.
+CONNECTION_KIB = 8
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of requests. Those behind a reply that was the last of its connection are refused with it."""
+
+    in_time: int
+    taken: int
+    refused: int
+    bare: int
+    others: int
+    broken: int
+    unsent: int
+    behind_ms: float
+    p99_ms: float
+
+    @classmethod
+    def read(cls, text: str) -> "Outcome":
+        *counts, behind_ms, p99_ms = text.split()
+        return cls(*map(int, counts), float(behind_ms), float(p99_ms))
+
+    def failures(self, work) -> list[str]:
+        counts = {
+            "503 without Retry-After": self.bare,
+            "other replies": self.others,
+            "broken connections": self.broken,
+            "turns of requests without a client left": 0 if work.clients_wait() else self.unsent,
+        }
+        return [f"{count} {what}" for what, count in counts.items() if count]
+
+
+class Offer:
+    """Clients on the other core, `bench/peers/offer.c`, that ask one server for one work."""
+
+    def __init__(self, server, work, folder):
+        self.server, self.work = server, work
+        self.file = Path(folder) / "requests"
+        self.file.write_bytes(work.requests())
+        self.memory_mib_max = 0.0
+
+    def run(self, rate, seconds) -> Outcome:
+        """So many requests a second, or as many as are answered (0)."""
+        clients = CLIENTS_MAX if rate else self.work.peak_clients
+        arguments = [self.server.port, self.file, self.work.depth, clients, rate, seconds]
+        command = ["taskset", "-c", LOAD_CORE, built("offer"), *arguments]
+        with subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True) as process:
+            while process.poll() is None:
+                self.memory_mib_max = max(self.memory_mib_max, self.server.memory_mib())
+                time.sleep(0.2)
+            return Outcome.read(process.stdout.read())
+
+    def row(self, title, rate, seconds) -> Outcome:
+        outcome = self.run(rate, seconds)
+        print(
+            f"| {title} | {rate:.0f} | {outcome.in_time / seconds:.0f} | {outcome.refused / seconds:.0f} | {outcome.p99_ms:.1f} ms "
+            f"| {outcome.unsent * self.work.depth / seconds:.0f} | {outcome.broken} | {self.memory_mib_max:.0f} MiB |", flush=True,
+        )
+        return outcome
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=60, help="of twice the peak; the rest takes a third of it each")
+    parser.add_argument("--only", choices=WORKS)
+    parser.add_argument("--queue-age", help="queue_age_max of the server; 1s, its default, and 20ms otherwise")
+    arguments = parser.parse_args()
+    failures = []
+    for name, work in WORKS.items():
+        for age in [arguments.queue_age] if arguments.queue_age else QUEUE_AGES:
+            if arguments.only in (None, name):
+                failures += [f"{name}, {age}: {failure}" for failure in run(work, age, arguments.seconds)]
+    if arguments.only in (None, "fixed"):
+        run_bare(arguments.seconds)
+    sys.exit("\n".join(failures) or None)
+
+
+def run(work, age, seconds):
+    with tempfile.TemporaryDirectory(prefix="tollgate-overload-") as folder, rivals_of(work):
+        server = Instance(Path(folder), CONFIGURATION.replace("@AGE@", age), SCRIPTS)
+        print(f"\n{work.path}, queue_age_max {age}\n")
+        try:
+            return judge(measure(server, work, folder, seconds), work)
+        finally:
+            server.stop()
+
+
+def run_bare(seconds):
+    with tempfile.TemporaryDirectory(prefix="tollgate-overload-") as folder, rivals_of(BARE):
+        server = Epoll(Path(folder))
+        # In the session of its rivals, for the system shares a core between sessions first.
+        server.process = subprocess.Popen(["taskset", "-c", SERVER_CORE, *server.command()])
+        print(f"\n{server.name}\n")
+        try:
+            while not server.answers():
+                time.sleep(0.02)
+            measure(server, BARE, folder, seconds)
+        finally:
+            server.process.kill()
+            server.process.wait()
+
+
+def rivals_of(work):
+    """Those who want the core of the server all the time."""
+    return loops([SERVER_CORE] * work.rivals)
+
+
+def peak_of(offer, seconds):
+    """The most replies a second that the same clients ever get, looked for around what as many get who ask when they are answered."""
+    seconds /= 1 + len(PEAK_SHARES)
+    closed = offer.run(0, seconds).in_time / seconds
+    return max(offer.run(share * closed, seconds).in_time / seconds for share in PEAK_SHARES)
+
+
+@dataclass(frozen=True)
+class Measured:
+    usual: Outcome
+    twice: Outcome
+    #: At twice the peak, of the peak.
+    goodput: float
+    grown_mib: float
+
+    def slower(self) -> float:
+        return self.twice.p99_ms / self.usual.p99_ms
+
+
+def measure(server, work, folder, seconds) -> Measured:
+    offer, before_mib = Offer(server, work, folder), server.memory_mib()
+    print("| offered | requests/s | goodput/s | refused/s | p99 of the accepted | unsent/s | broken | memory |")
+    print(f"|{' --- |' * 8}")
+    before = peak_of(offer, seconds / 3)
+    usual = offer.row("70 % of the peak", 0.7 * before, seconds / 3)
+    twice = offer.row("twice the peak", 2 * before, seconds)
+    peak = (before + peak_of(offer, seconds / 3)) / 2
+    measured = Measured(usual, twice, twice.in_time / seconds / peak, offer.memory_mib_max - before_mib)
+    print(f"\npeak {peak:.0f}/s; at twice that goodput is {measured.goodput:.2f} of it, p99 {measured.slower():.1f}x", flush=True)
+    return measured
+
+
+def judge(measured, work) -> list[str]:
+    twice = measured.twice
+    if twice.behind_ms > work.behind_ms_max:
+        return [f"the clients were {twice.behind_ms:.0f} ms behind themselves: this says nothing of the server"]
+    failures = twice.failures(work)
+    if measured.goodput < 0.9:
+        failures.append(f"goodput {measured.goodput:.2f} of the peak")
+    if not work.clients_wait() and measured.slower() > work.slower_max:
+        failures.append(f"p99 {measured.slower():.1f}x that at 70 %")
+    bound_mib = IN_FLIGHT_MIB + CLIENTS_MAX * CONNECTION_KIB / 1024
+    if measured.grown_mib > bound_mib:
+        failures.append(f"memory grew by {measured.grown_mib:.0f} MiB, bound {bound_mib:.0f} MiB")
+    return failures

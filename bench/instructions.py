@@ -72,7 +72,9 @@ def main():
     parser.add_argument("--proxied", type=int, metavar="BYTES", help="a backend answers, by so many bytes")
     parser.add_argument("--file", type=int, metavar="BYTES", help="a file of so many is sent")
     parser.add_argument("--each", action="store_true", help="a connection for each request")
-    parser.add_argument("--profile", type=Path, metavar="FILE", help="leave callgrind's counts by function there")
+    parser.add_argument(
+        "--profile", type=Path, metavar="FILE", help="leave callgrind's counts by function there"
+    )
     arguments = parser.parse_args()
     kind = kind_of(arguments)
     instructions = count(kind, arguments.profile) / PACKETS / kind.depth
@@ -114,7 +116,9 @@ def content_of(arguments: argparse.Namespace) -> Kind:
 
 def answer(content: bytes) -> int:
     """Starts a backend and returns its port."""
-    head = f"HTTP/1.1 200 OK\r\nServer: a\r\nContent-Type: text/plain\r\nContent-Length: {len(content)}\r\n\r\n"
+    head = (
+        f"HTTP/1.1 200 OK\r\nServer: a\r\nContent-Type: text/plain\r\nContent-Length: {len(content)}\r\n\r\n"
+    )
     reply = head.encode() + content
     listener = socket.create_server(("127.0.0.1", 0))
 

@@ -46,10 +46,17 @@ def main():
 def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", choices=CASES, help="only this one")
-    parser.add_argument("--before", help="another build of the program: its rows are run beside those of this one, in the same rounds")
-    parser.add_argument("--rounds", type=int, default=5, help="how often each row is run; medians are reported")
+    parser.add_argument(
+        "--before",
+        help="another build of the program: its rows are run beside those of this one, in the same rounds",
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="how often each row is run; medians are reported"
+    )
     parser.add_argument("--seconds", type=float, default=2, help="how long one run takes")
-    parser.add_argument("--smoke", action="store_true", help="one load of two servers for a second: does it run?")
+    parser.add_argument(
+        "--smoke", action="store_true", help="one load of two servers for a second: does it run?"
+    )
     parser.add_argument("--out", default=str(ROOT / "target/bench/report"), help="the folder of the report")
     parser.add_argument("--folder", help="where servers keep their files: its disk is what is measured")
     arguments = parser.parse_args()
@@ -70,7 +77,10 @@ def beside_before(case, program: Path):
     """The case with each of our servers twice: by this build, and by the one of before."""
     if not program.is_file():
         raise SystemExit(f"--before: {program} is no file")
-    twice = [[server, before(server, program)] if issubclass(server, Tollgate) else [server] for server in case.servers]
+    twice = [
+        [server, before(server, program)] if issubclass(server, Tollgate) else [server]
+        for server in case.servers
+    ]
     return dataclasses.replace(case, servers=[server for some in twice for server in some])
 
 

@@ -50,7 +50,11 @@ def unpacked(pack: bytes) -> list[bytes]:
         inputs.append(content[at + NUMBER.size : at + NUMBER.size + length])
         at += NUMBER.size + length
     (count,) = NUMBER.unpack_from(content, len(MAGIC))
-    if at != len(content) or len(inputs) != count or any(a >= b for a, b in zip(inputs, inputs[1:], strict=False)):
+    if (
+        at != len(content)
+        or len(inputs) != count
+        or any(a >= b for a, b in zip(inputs, inputs[1:], strict=False))
+    ):
         raise DamagedPack("the inputs are not sorted, not different, or not as many as the head says")
     return inputs
 
@@ -91,7 +95,9 @@ def main():
         ("unpack", "write the packed inputs of a target to a folder"),
     ]:
         command = commands.add_parser(name, help=text)
-        command.add_argument("target", choices=sorted(folder.name for folder in CORPUS.iterdir() if folder.is_dir()))
+        command.add_argument(
+            "target", choices=sorted(folder.name for folder in CORPUS.iterdir() if folder.is_dir())
+        )
         command.add_argument("folder", type=Path)
     commands.add_parser("count", help="print how many inputs each target has")
     arguments = parser.parse_args()

@@ -11,7 +11,14 @@ CASE = Case(
         "stalls cannot hide it (coordinated omission corrected)."
     ),
     loads={"20,000/s": Oha("/recorded?x=20", connections=64)},
-    servers=[tollgate("received"), tollgate("written"), tollgate("synced"), tollgate("synced", loads=True), Nginx, Lighttpd],
+    servers=[
+        tollgate("received"),
+        tollgate("written"),
+        tollgate("synced"),
+        tollgate("synced", loads=True),
+        Nginx,
+        Lighttpd,
+    ],
     lost=(
         "a synced reply waits for the disk, and its p99 is that of fdatasync; a written one waits for another thread. The peers answer "
         "when a line is in a buffer, as `received` does."

@@ -19,7 +19,14 @@ CASE = Case(
         "pipelined 16 deep": Wrk("/recorded?x=20", depth=16),
         "a connection each": Ab("/recorded?x=20", connections=253),
     },
-    servers=[tollgate("received"), tollgate("written"), tollgate("synced"), tollgate("synced", loads=True), Nginx, Lighttpd],
+    servers=[
+        tollgate("received"),
+        tollgate("written"),
+        tollgate("synced"),
+        tollgate("synced", loads=True),
+        Nginx,
+        Lighttpd,
+    ],
     limit=Epoll,
     loops={"1 connection": [SyncLoop, RunwaySyncLoop]},
     lost=(

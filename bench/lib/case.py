@@ -96,7 +96,9 @@ def run_case(case: Case, folder: Path, rounds: int, seconds: float, tell) -> lis
         for row in rows:
             turn = take_turn(case, row, folder, seconds)
             row.turns.append(turn)
-            tell(f"  {number + 1}/{rounds}  {row.load:24} {row.server.name:26} {turn.figures.rate:10.0f}/s {turn.cpu_us:7.2f} us")
+            tell(
+                f"  {number + 1}/{rounds}  {row.load:24} {row.server.name:26} {turn.figures.rate:10.0f}/s {turn.cpu_us:7.2f} us"
+            )
     return rows
 
 
@@ -137,7 +139,9 @@ def count_records(case: Case, server: Server, load: Load, answered: int, turn: T
     least = answered * case.records_per_request
     most = (answered + 1 + 2 * load.connections * load.depth) * case.records_per_request
     if not least <= records <= most:
-        raise RuntimeError(f"{server.name}: {records} records for {answered} replies, expected {least} to {most}")
+        raise RuntimeError(
+            f"{server.name}: {records} records for {answered} replies, expected {least} to {most}"
+        )
     turn.bytes_per_record = server.bytes_on_disk() / max(records, 1)
 
 

@@ -27,20 +27,36 @@ class Cluster:
             shutil.chown(folder, OWNER)
         folder.chmod(0o755)
         self.run("initdb", "-D", "data", "-A", "trust", "-U", "bench")
-        start = ["pg_ctl", "-D", "data", "-o", f"-k {folder} -c listen_addresses=", "-l", "log", "-w", "start"]
+        start = [
+            "pg_ctl",
+            "-D",
+            "data",
+            "-o",
+            f"-k {folder} -c listen_addresses=",
+            "-l",
+            "log",
+            "-w",
+            "start",
+        ]
         self.run(*(["taskset", "-c", core, *start] if core else start))
         self.pid = int((folder / "data/postmaster.pid").read_text().split()[0])
 
     def run(self, *command: str):
-        as_owner = ["setpriv", f"--reuid={OWNER}", f"--regid={OWNER}", "--clear-groups"] if os.geteuid() == 0 else []
-        subprocess.run([*as_owner, *command], cwd=self.folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL, check=True)
+        as_owner = (
+            ["setpriv", f"--reuid={OWNER}", f"--regid={OWNER}", "--clear-groups"] if os.geteuid() == 0 else []
+        )
+        subprocess.run(
+            [*as_owner, *command], cwd=self.folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL, check=True
+        )
 
     def sql(self, *statements: str, core: str | None = None) -> str:
         """What psql prints of the last; psql runs where this program does, or on the core that is named."""
         command = [*(["taskset", "-c", core] if core else []), *self.psql()]
         for statement in ["SET client_min_messages = warning", *statements]:
             command += ["-c", statement]
-        return subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=True
+        ).stdout.strip()
 
     def psql(self) -> list[str]:
         return ["psql", "-h", str(self.folder), "-U", "bench", "-qAt", "-v", "ON_ERROR_STOP=1", "postgres"]
@@ -58,7 +74,9 @@ class Session:
     END = "end of rows"
 
     def __init__(self, psql: list[str]):
-        self.process = subprocess.Popen(psql, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            psql, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def ask(self, statement: str) -> list[list[str]]:
         """The rows as texts."""

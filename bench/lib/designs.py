@@ -16,7 +16,11 @@ GO_PROGRAMS = ROOT / "target/bench/go"
 #: Connections of a pool that inserts: of 8, 16, 32 and 64 what gave most.
 POOL = 32
 COLUMNS = {
-    "at": "timestamp with time zone", "client": "inet", "path": "text", "status": "bigint", "took_us": "bigint",
+    "at": "timestamp with time zone",
+    "client": "inet",
+    "path": "text",
+    "status": "bigint",
+    "took_us": "bigint",
     "score": "double precision",
 }
 
@@ -64,7 +68,11 @@ class Direct(Design):
         return absent_go("direct")
 
     def command(self):
-        return [str(GO_PROGRAMS / "direct"), f"127.0.0.1:{self.port}", f"{self.database()} pool_max_conns={POOL}"]
+        return [
+            str(GO_PROGRAMS / "direct"),
+            f"127.0.0.1:{self.port}",
+            f"{self.database()} pool_max_conns={POOL}",
+        ]
 
     def version(self):
         return go_version()
@@ -77,7 +85,9 @@ class Queued(Design):
     packages = ("redis-server",)
 
     def absent(self):
-        return absent_go("enqueue") or (None if shutil.which("redis-server") else "redis-server is not installed")
+        return absent_go("enqueue") or (
+            None if shutil.which("redis-server") else "redis-server is not installed"
+        )
 
     def command(self):
         return [str(GO_PROGRAMS / "enqueue"), f"127.0.0.1:{self.port}", str(self.socket)]
@@ -89,18 +99,35 @@ class Queued(Design):
     def start(self):
         super().start()
         self.broker = self.spawn(
-            "redis-server", "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.folder), "--save", "",
-            "--appendonly", "yes", "--appendfsync", "always",
+            "redis-server",
+            "--port",
+            "0",
+            "--unixsocket",
+            str(self.socket),
+            "--dir",
+            str(self.folder),
+            "--save",
+            "",
+            "--appendonly",
+            "yes",
+            "--appendfsync",
+            "always",
         )
         wait_until(self.socket.exists)
-        self.worker = self.spawn(str(GO_PROGRAMS / "dequeue"), str(self.socket), f"{self.database()} pool_max_conns={POOL}")
+        self.worker = self.spawn(
+            str(GO_PROGRAMS / "dequeue"), str(self.socket), f"{self.database()} pool_max_conns={POOL}"
+        )
 
     def spawn(self, *command: str) -> subprocess.Popen:
         with open(self.folder / f"{Path(command[0]).name}.txt", "wb") as log:
-            return subprocess.Popen(["taskset", "-c", SERVER_CORE, *command], stdout=log, stderr=log, cwd=self.folder)
+            return subprocess.Popen(
+                ["taskset", "-c", SERVER_CORE, *command], stdout=log, stderr=log, cwd=self.folder
+            )
 
     def drain(self):
-        wait_until(lambda: first_line(["redis-cli", "-s", str(self.socket), "XLEN", "scores"]) == "0", [self.worker])
+        wait_until(
+            lambda: first_line(["redis-cli", "-s", str(self.socket), "XLEN", "scores"]) == "0", [self.worker]
+        )
 
     def stop(self):
         super().stop()
@@ -131,14 +158,18 @@ class LoggedByHand(Design, Nginx):
         before = os.times()
         self.cluster.sql(f"\\copy scores from '{turned}' csv", core=SERVER_CORE)
         after = os.times()
-        self.copy_cpu_s += after.children_user + after.children_system - before.children_user - before.children_system
+        self.copy_cpu_s += (
+            after.children_user + after.children_system - before.children_user - before.children_system
+        )
 
     def cpu_s(self):
         return super().cpu_s() + self.copy_cpu_s
 
     def has_open(self, file: Path) -> bool:
         folders = [Path(f"/proc/{pid}/fd") for pid in process_tree(self.process.pid)]
-        return any(os.readlink(descriptor) == str(file) for folder in folders for descriptor in folder.iterdir())
+        return any(
+            os.readlink(descriptor) == str(file) for folder in folders for descriptor in folder.iterdir()
+        )
 
 
 class Loaded(Design, Tollgate):
@@ -153,7 +184,9 @@ class Loaded(Design, Tollgate):
 
     def absent(self):
         Tollgate.prepare(self)
-        checked = subprocess.run([str(PROGRAM), "check", str(self.folder)], capture_output=True, text=True, check=False)
+        checked = subprocess.run(
+            [str(PROGRAM), "check", str(self.folder)], capture_output=True, text=True, check=False
+        )
         if checked.returncode == 0:
             return None
         return f"the program at hand refuses it: {checked.stderr.strip().splitlines()[0].removeprefix(f'{self.folder}/')}"
@@ -208,5 +241,11 @@ def absent_go(program: str) -> str | None:
 
 
 def go_version() -> str:
-    modules = [line.split() for line in (PEERS / "go/go.mod").read_text().splitlines() if line.startswith("\tgithub.com") and "//" not in line]
-    return ", ".join([first_line(["go", "version"]), *(f"{path.split('/', 1)[1]} {version}" for path, version in modules)])
+    modules = [
+        line.split()
+        for line in (PEERS / "go/go.mod").read_text().splitlines()
+        if line.startswith("\tgithub.com") and "//" not in line
+    ]
+    return ", ".join(
+        [first_line(["go", "version"]), *(f"{path.split('/', 1)[1]} {version}" for path, version in modules)]
+    )

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from lib.paired import Share, range_of
 
 PIPELINED, ONE, TEN, PLAIN = "pipelined 16 deep", "1 connection", "10 connections", "64 connections"
-NGINX, LIGHTTPD, BARE, SYNC = "nginx + Lua", "lighttpd + mod_magnet", "bare epoll loop", "bare write + fdatasync loop"
+NGINX, LIGHTTPD, BARE, SYNC = (
+    "nginx + Lua",
+    "lighttpd + mod_magnet",
+    "bare epoll loop",
+    "bare write + fdatasync loop",
+)
 WRITTEN, SYNCED = "tollgate, written", "tollgate, synced"
 RATE, CPU = "requests/s", "CPU per request"
 
@@ -58,8 +63,12 @@ def section(results) -> str:
         if share is not None:
             bound = "at least" if goal.measure == RATE else "at most"
             verdict = "met" if goal.is_met(share) else "**missed**"
-            lines.append(f"| {goal.ours}, {goal.load} | {goal.measure} | {goal.other} | {bound} {goal.goal:g} | {share} | {verdict} |")
+            lines.append(
+                f"| {goal.ours}, {goal.load} | {goal.measure} | {goal.other} | {bound} {goal.goal:g} | {share} | {verdict} |"
+            )
     if not lines:
         return ""
-    columns = "| scripted reply with its record | measure | against | goal | this run (lowest to highest round) | |"
+    columns = (
+        "| scripted reply with its record | measure | against | goal | this run (lowest to highest round) | |"
+    )
     return "\n".join(["## Goals", "", columns, "| --- | --- | --- | --- | --- | --- |", *lines, ""])

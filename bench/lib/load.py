@@ -62,13 +62,28 @@ class Wrk(Load):
                 body.write(self.body)
                 body.flush()
                 arguments.append(body.name)
-            output = run([
-                "wrk", "-t1", f"-c{self.connections}", f"-d{max(1, round(seconds))}s", "--timeout", "10s",
-                "-s", str(PEERS / "wrk.lua"), self.url(port), "--", *arguments,
-            ])
+            output = run(
+                [
+                    "wrk",
+                    "-t1",
+                    f"-c{self.connections}",
+                    f"-d{max(1, round(seconds))}s",
+                    "--timeout",
+                    "10s",
+                    "-s",
+                    str(PEERS / "wrk.lua"),
+                    self.url(port),
+                    "--",
+                    *arguments,
+                ]
+            )
         result = json.loads(re.search(r"RESULT (.*)", output)[1])
         return Figures(
-            result["requests"], result["duration_us"] / 1e6, result["p50_us"], result["p99_us"], result["p999_us"],
+            result["requests"],
+            result["duration_us"] / 1e6,
+            result["p50_us"],
+            result["p99_us"],
+            result["p999_us"],
             result["errors"],
         )
 
@@ -81,10 +96,24 @@ class Ab(Load):
 
     def run(self, port, seconds):
         with tempfile.NamedTemporaryFile("r") as table:
-            output = run([
-                "ab", "-q", "-r", "-s", "10", "-c", str(self.connections), "-t", str(max(1, round(seconds))),
-                "-n", "10000000", "-e", table.name, self.url(port),
-            ])
+            output = run(
+                [
+                    "ab",
+                    "-q",
+                    "-r",
+                    "-s",
+                    "10",
+                    "-c",
+                    str(self.connections),
+                    "-t",
+                    str(max(1, round(seconds))),
+                    "-n",
+                    "10000000",
+                    "-e",
+                    table.name,
+                    self.url(port),
+                ]
+            )
             rows = list(csv.reader(table))[1:]
         percentiles = {int(row[0]): float(row[1]) * 1000 for row in rows}
         number = lambda label: float(re.search(rf"{label}:\s+([\d.]+)", output)[1])
@@ -101,20 +130,48 @@ class Oha(Load):
     generator = "oha"
     program = ROOT / "target/bench/oha/bin/oha"
     #: Followed by the folder to install into.
-    install = ["cargo", "install", "oha", "--locked", "--no-default-features", "--features", "rustls", "--root"]
+    install = [
+        "cargo",
+        "install",
+        "oha",
+        "--locked",
+        "--no-default-features",
+        "--features",
+        "rustls",
+        "--root",
+    ]
     rate_per_s: int = 20_000
 
     def run(self, port, seconds):
-        output = run([
-            str(self.program), "--no-tui", "--output-format", "json", "-z", f"{max(1, round(seconds))}s",
-            "-c", str(self.connections), "-q", str(self.rate_per_s), "--latency-correction", self.url(port),
-        ])
+        output = run(
+            [
+                str(self.program),
+                "--no-tui",
+                "--output-format",
+                "json",
+                "-z",
+                f"{max(1, round(seconds))}s",
+                "-c",
+                str(self.connections),
+                "-q",
+                str(self.rate_per_s),
+                "--latency-correction",
+                self.url(port),
+            ]
+        )
         result = json.loads(output)
         latency = result["latencyPercentiles"]
         requests = sum(result["statusCodeDistribution"].values())
-        errors = sum(count for status, count in result["statusCodeDistribution"].items() if not status.startswith("2"))
+        errors = sum(
+            count for status, count in result["statusCodeDistribution"].items() if not status.startswith("2")
+        )
         return Figures(
-            requests, result["summary"]["total"], latency["p50"] * 1e6, latency["p99"] * 1e6, latency["p99.9"] * 1e6, errors
+            requests,
+            result["summary"]["total"],
+            latency["p50"] * 1e6,
+            latency["p99"] * 1e6,
+            latency["p99.9"] * 1e6,
+            errors,
         )
 
 

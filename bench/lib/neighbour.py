@@ -13,7 +13,17 @@ class Neighbour:
     """A client that asks at random moments on its connections, `bench/peers/neighbour.c` (needs gcc), and is never made to wait for others."""
 
     def __init__(self, port: int, seconds: float, path: str):
-        command = ["taskset", "-c", LOAD_CORE, built("neighbour", "-lm"), port, path, CONNECTIONS, PROBES_S, seconds]
+        command = [
+            "taskset",
+            "-c",
+            LOAD_CORE,
+            built("neighbour", "-lm"),
+            port,
+            path,
+            CONNECTIONS,
+            PROBES_S,
+            seconds,
+        ]
         self.process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
 
     def result(self) -> tuple[list[float], int]:

@@ -34,11 +34,26 @@ def two_hosts(mtu: int, congestion: str) -> Iterator[None]:
     # What is in /sys/class/net is that of the network in which it was mounted.
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
     subprocess.run(["mount", "-t", "sysfs", "sysfs", "/sys"], check=True)
-    host = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo ready; exec sleep infinity"], stdout=subprocess.PIPE, text=True)
+    host = subprocess.Popen(
+        ["unshare", "--net", "sh", "-c", "echo ready; exec sleep infinity"], stdout=subprocess.PIPE, text=True
+    )
     try:
         host.stdout.readline()
         there = ["nsenter", f"--net=/proc/{host.pid}/ns/net"]
-        ip("link", "add", "server", "mtu", str(mtu), "type", "veth", "peer", "name", "clients", "mtu", str(mtu))
+        ip(
+            "link",
+            "add",
+            "server",
+            "mtu",
+            str(mtu),
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "clients",
+            "mtu",
+            str(mtu),
+        )
         receive_on(SERVER_CORE, "server")
         receive_on(LOAD_CORE, "clients")
         ip("link", "set", "clients", "netns", str(host.pid))

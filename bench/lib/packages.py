@@ -25,7 +25,9 @@ def install_oha():
 
 
 def is_installed(package: str) -> bool:
-    asked = subprocess.run(["dpkg-query", "-W", "-f=${Status}", package], capture_output=True, text=True, check=False)
+    asked = subprocess.run(
+        ["dpkg-query", "-W", "-f=${Status}", package], capture_output=True, text=True, check=False
+    )
     return asked.stdout == "install ok installed"
 
 

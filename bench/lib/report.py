@@ -15,7 +15,9 @@ SYNC_LOOP = "write + fdatasync of 128 bytes, one after the other, times a second
 INSERT_LOOP = "prepared INSERT into SQLite, a thousand to a transaction, rows a second"
 
 
-def write(folder: Path, results: dict[str, tuple[Case, list[Row]]], limits: dict[str, float], settings: dict) -> Path:
+def write(
+    folder: Path, results: dict[str, tuple[Case, list[Row]]], limits: dict[str, float], settings: dict
+) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     parts = [head(results, limits, settings), goals.section(results)]
     for name, (case, rows) in results.items():
@@ -66,7 +68,9 @@ def versions(results) -> list[str]:
 
 
 def machine() -> str:
-    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
+    model = next(
+        (line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), ""
+    )
     return f"{os.cpu_count()} cores of {model}, Linux {platform.release()}"
 
 
@@ -74,7 +78,13 @@ def section(name: str, case: Case, rows: list[Row], limits: dict[str, float]) ->
     lines = [f"## {case.title}", "", case.text, "", f"![{case.title}]({name}.svg)", ""]
     for label, load in case.loads.items():
         of_label = [row for row in rows if row.load == label]
-        lines += [f"**{label}** ({load.generator})", "", *table(case, of_label, limits), "", *beside_before(of_label)]
+        lines += [
+            f"**{label}** ({load.generator})",
+            "",
+            *table(case, of_label, limits),
+            "",
+            *beside_before(of_label),
+        ]
     return "\n".join([*lines, *([f"Where we are behind: {case.lost}", ""] if case.lost else [])])
 
 
@@ -93,10 +103,17 @@ def beside_before(rows: list[Row]) -> list[str]:
     """This build beside the one of before, round by round, where both were run."""
     by_name = {row.server.name: row for row in rows}
     pairs = [(row, by_name.get(f"before: {row.server.name}")) for row in rows]
-    lines = [f"| {row.server.name} | {of_rates(row, old)} | {of_cpu(row, old)} |" for row, old in pairs if old]
+    lines = [
+        f"| {row.server.name} | {of_rates(row, old)} | {of_cpu(row, old)} |" for row, old in pairs if old
+    ]
     if not lines:
         return []
-    return ["| this build of the one before, round by round | requests/s | CPU/request |", "| --- | --- | --- |", *lines, ""]
+    return [
+        "| this build of the one before, round by round | requests/s | CPU/request |",
+        "| --- | --- | --- |",
+        *lines,
+        "",
+    ]
 
 
 def of_rates(row: Row, other: Row):
@@ -128,7 +145,11 @@ def cells(case: Case, row: Row, rows: list[Row], limits: dict[str, float]) -> li
     if case.records_per_request:
         is_limit = row.server is case.limit or issubclass(row.server, SyncLoop)
         bytes_per_record = row.mid(lambda turn: turn.bytes_per_record)
-        found += ["" if is_limit else row.server.durable, "" if is_limit else f"{bytes_per_record:.0f}", lag(row)]
+        found += [
+            "" if is_limit else row.server.durable,
+            "" if is_limit else f"{bytes_per_record:.0f}",
+            lag(row),
+        ]
     return found
 
 
@@ -176,9 +197,14 @@ def duration(us: float) -> str:
 def picture(case: Case, rows: list[Row]) -> str:
     """Bars of requests a second; of p99 where the rate is fixed."""
     is_fixed_rate = any(isinstance(load, Oha) for load in case.loads.values())
-    unit, value = ("p99, us", lambda row: row.p99_us) if is_fixed_rate else ("requests/s", lambda row: row.rate)
+    unit, value = (
+        ("p99, us", lambda row: row.p99_us) if is_fixed_rate else ("requests/s", lambda row: row.rate)
+    )
     groups = {label: [row for row in rows if row.load == label] for label in case.loads}
-    bars = {label: [(row.server.name, value(row), kind(case, row)) for row in group] for label, group in groups.items()}
+    bars = {
+        label: [(row.server.name, value(row), kind(case, row)) for row in group]
+        for label, group in groups.items()
+    }
     return svg.bars(case.title, unit, bars)
 
 

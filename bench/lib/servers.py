@@ -69,7 +69,9 @@ class Server:
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self.answers():
             if self.process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"{self.name} does not start: {(self.folder / 'output.txt').read_text()[-2000:]}")
+                raise RuntimeError(
+                    f"{self.name} does not start: {(self.folder / 'output.txt').read_text()[-2000:]}"
+                )
             time.sleep(0.02)
 
     def answers(self) -> bool:
@@ -149,7 +151,9 @@ class Tollgate(Server):
 
     def audit(self) -> dict[str, int]:
         """Records by what became of them, of all logs."""
-        output = subprocess.run([str(self.program), "audit", str(self.folder)], capture_output=True, text=True, check=False)
+        output = subprocess.run(
+            [str(self.program), "audit", str(self.folder)], capture_output=True, text=True, check=False
+        )
         names, counts = [], {}
         for line in output.stdout.splitlines():
             words = line.split()
@@ -171,7 +175,9 @@ def tollgate(ack: str, loads: bool = False) -> type[Tollgate]:
     """Tollgate with an ack level, with the loader on the server's core or stopped."""
     suffix = " + SQLite" if loads else ""
     durable = {
-        "received": "in memory", "written": "written to the operating system", "synced": "synced to disk",
+        "received": "in memory",
+        "written": "written to the operating system",
+        "synced": "synced to disk",
     }[ack]
     members = {"name": f"tollgate, {ack}{suffix}", "ack": ack, "loads": loads, "durable": durable}
     return type(f"Tollgate_{ack}_{loads}", (Tollgate,), members)
@@ -318,7 +324,10 @@ def loops(cores: Iterable[str], *run_by: str):
     """On each of the cores one that never rests."""
     running = []
     try:
-        running += (subprocess.Popen(["taskset", "-c", core, *run_by, "sh", "-c", "while :; do :; done"]) for core in cores)
+        running += (
+            subprocess.Popen(["taskset", "-c", core, *run_by, "sh", "-c", "while :; do :; done"])
+            for core in cores
+        )
         yield
     finally:
         for one in running:
@@ -348,4 +357,6 @@ def built(program: str, *libraries: str) -> Path:
 def rate_of_loop(program: str, arguments: list[str], *libraries: str) -> float:
     """Runs a bare loop on the server's core; it prints its rate."""
     command = ["taskset", "-c", SERVER_CORE, str(built(program, *libraries)), *arguments]
-    return float(re.findall(r"[\d.]+", subprocess.run(command, capture_output=True, text=True, check=True).stdout)[0])
+    return float(
+        re.findall(r"[\d.]+", subprocess.run(command, capture_output=True, text=True, check=True).stdout)[0]
+    )

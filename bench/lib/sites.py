@@ -6,7 +6,15 @@ from pathlib import Path
 from lib.servers import H2o, Lighttpd, Nginx, Server, Tollgate, Yaws, built
 
 #: By the names of the files.
-SIZES = {"1 KiB": 1 << 10, "4 KiB": 4 << 10, "16 KiB": 16 << 10, "32 KiB": 32 << 10, "64 KiB": 64 << 10, "256 KiB": 256 << 10, "1 MiB": 1 << 20}
+SIZES = {
+    "1 KiB": 1 << 10,
+    "4 KiB": 4 << 10,
+    "16 KiB": 16 << 10,
+    "32 KiB": 32 << 10,
+    "64 KiB": 64 << 10,
+    "256 KiB": 256 << 10,
+    "1 MiB": 1 << 20,
+}
 
 
 def path_of(size: str) -> str:
@@ -64,7 +72,11 @@ class YawsSite(Site, Yaws):
 
 
 def variant(base: type[Site], name: str, **marks: str) -> type[Site]:
-    return type(name.replace(", ", "_").replace(" ", "_"), (base,), {"name": name, "marks": base.marks | {f"@{mark.upper()}@": value for mark, value in marks.items()}})
+    return type(
+        name.replace(", ", "_").replace(" ", "_"),
+        (base,),
+        {"name": name, "marks": base.marks | {f"@{mark.upper()}@": value for mark, value in marks.items()}},
+    )
 
 
 class FileLoop(Server):
@@ -80,14 +92,20 @@ class FileLoop(Server):
 
 
 def loop_of(way: str, contents: list[Path], idle: str = "asleep") -> type[FileLoop]:
-    return type(f"loop_{way}_{idle}", (FileLoop,), {"name": f"bare loop, {way}, {idle}", "way": way, "idle": idle, "contents": contents})
+    return type(
+        f"loop_{way}_{idle}",
+        (FileLoop,),
+        {"name": f"bare loop, {way}, {idle}", "way": way, "idle": idle, "contents": contents},
+    )
 
 
 OURS = variant(TollgateSite, "tollgate", sendfile="true")
 OURS_WRITING = variant(TollgateSite, "tollgate, sendfile off", sendfile="false")
 NGINX = variant(NginxSite, "nginx", sendfile="on", nopush="on")
 #: Whether connections are accepted when their request is there. (h2o has it so always, lighttpd and Yaws never.)
-OURS_NOT_DEFERRED = variant(TollgateSite, "tollgate, deferred = false", sendfile="true", deferred=", deferred = false")
+OURS_NOT_DEFERRED = variant(
+    TollgateSite, "tollgate, deferred = false", sendfile="true", deferred=", deferred = false"
+)
 NGINX_DEFERRED = variant(NginxSite, "nginx, deferred", sendfile="on", nopush="off", deferred=" deferred")
 OURS_IN_EACH_WAY = [OURS, OURS_WRITING, OURS_NOT_DEFERRED]
 PEERS = [

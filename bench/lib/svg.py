@@ -5,7 +5,19 @@ from html import escape
 WIDTH, LABEL, BAR, GAP, HEAD = 860, 230, 18, 6, 44
 COLOURS = {"ours": "#1f6f78", "peer": "#b8b8b8", "limit": "#e3c16f"}
 STACK_COLOURS = [
-    "#8c4a3c", "#b8705f", "#d9a08f", "#1f6f78", "#3f9aa3", "#7cc0c6", "#a9d6da", "#e3c16f", "#f0dca8", "#5b5b8c", "#9a9ac0", "#b8b8b8", "#6b6b6b",
+    "#8c4a3c",
+    "#b8705f",
+    "#d9a08f",
+    "#1f6f78",
+    "#3f9aa3",
+    "#7cc0c6",
+    "#a9d6da",
+    "#e3c16f",
+    "#f0dca8",
+    "#5b5b8c",
+    "#9a9ac0",
+    "#b8b8b8",
+    "#6b6b6b",
 ]
 
 
@@ -19,7 +31,9 @@ def bars(title: str, unit: str, groups: dict[str, list[tuple[str, float, str]]])
         for name, value, kind in rows:
             length = max((WIDTH - LABEL - 110) * value / longest, 1)
             parts.append(text(LABEL - 8, y + 13, name, anchor="end"))
-            parts.append(f'<rect x="{LABEL}" y="{y}" width="{length:.1f}" height="{BAR}" fill="{COLOURS[kind]}"/>')
+            parts.append(
+                f'<rect x="{LABEL}" y="{y}" width="{length:.1f}" height="{BAR}" fill="{COLOURS[kind]}"/>'
+            )
             parts.append(text(LABEL + length + 6, y + 13, f"{value:,.0f}"))
             y += BAR + GAP
         y += 16
@@ -37,7 +51,9 @@ def stacks(title: str, unit: str, bars: dict[str, list[tuple[str, float]]]) -> s
         parts.append(text(LABEL - 8, y + 18, label, anchor="end"))
         for name, value in values:
             length = (WIDTH - LABEL - 70) * value / longest
-            parts.append(f'<rect x="{x:.1f}" y="{y}" width="{length:.1f}" height="26" fill="{colour[name]}"><title>{escape(name)}: {value:.2f} {unit}</title></rect>')
+            parts.append(
+                f'<rect x="{x:.1f}" y="{y}" width="{length:.1f}" height="26" fill="{colour[name]}"><title>{escape(name)}: {value:.2f} {unit}</title></rect>'
+            )
             if length > 30:
                 parts.append(text(x + length / 2, y + 18, f"{value:.2f}", anchor="middle"))
             x += length
@@ -53,11 +69,16 @@ def stacks(title: str, unit: str, bars: dict[str, list[tuple[str, float]]]) -> s
 
 def grouped_stacks(title: str, unit: str, groups: dict[str, dict[str, list[tuple[str, float]]]]) -> str:
     """Draws groups of bars of (name, value) parts, each group to a scale of its own."""
-    names = list(dict.fromkeys(name for bars in groups.values() for values in bars.values() for name, _ in values))
+    names = list(
+        dict.fromkeys(name for bars in groups.values() for values in bars.values() for name, _ in values)
+    )
     colour = dict(zip(names, [STACK_COLOURS[3], STACK_COLOURS[5]]))
     parts, y = [text(10, 24, title, size=17, weight="bold")], HEAD
     for index, name in enumerate(names):
-        parts += [f'<rect x="{LABEL + index * 110}" y="{y - 8}" width="13" height="13" fill="{colour[name]}"/>', text(LABEL + index * 110 + 19, y + 3, name)]
+        parts += [
+            f'<rect x="{LABEL + index * 110}" y="{y - 8}" width="13" height="13" fill="{colour[name]}"/>',
+            text(LABEL + index * 110 + 19, y + 3, name),
+        ]
     y += 16
     for label, bars in groups.items():
         parts.append(text(10, y + 14, f"{label} ({unit})", size=13, weight="bold"))
@@ -68,7 +89,9 @@ def grouped_stacks(title: str, unit: str, groups: dict[str, dict[str, list[tuple
             parts.append(text(LABEL - 8, y + 13, name, anchor="end"))
             for part, value in values:
                 length = (WIDTH - LABEL - 110) * value / longest
-                parts.append(f'<rect x="{x:.1f}" y="{y}" width="{length:.1f}" height="{BAR}" fill="{colour[part]}"/>')
+                parts.append(
+                    f'<rect x="{x:.1f}" y="{y}" width="{length:.1f}" height="{BAR}" fill="{colour[part]}"/>'
+                )
                 x += length
             parts.append(text(x + 6, y + 13, f"{sum(value for _, value in values):,.1f}"))
             y += BAR + GAP
@@ -84,7 +107,7 @@ def document(height: float, parts: list[str]) -> str:
     )
 
 
-def text(x: float, y: float, words: str, size: int = 12, weight: str = "normal", anchor: str = "start") -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" font-weight="{weight}" text-anchor="{anchor}">{escape(words)}</text>'
-    )
+def text(
+    x: float, y: float, words: str, size: int = 12, weight: str = "normal", anchor: str = "start"
+) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" font-weight="{weight}" text-anchor="{anchor}">{escape(words)}</text>'

@@ -62,7 +62,9 @@ class Attack:
 
 ATTACKS = {
     "heads": Attack("slow heads", ASK[:-2] + b"X: ", b"x", 10),
-    "bodies": Attack("slow bodies", b"POST /take HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n", b"x", 5),
+    "bodies": Attack(
+        "slow bodies", b"POST /take HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n", b"x", 5
+    ),
     "readers": Attack("slow readers", b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n", b"", 5 + 8),
     "idle": Attack("ask once and stay", ASK, b"", 8),
     "flood": Attack("twice as many as may be", ASK, b"", 8, connections_max=5000),
@@ -76,9 +78,13 @@ def main():
     parser.add_argument("--only", choices=ATTACKS)
     arguments = parser.parse_args()
     limit = arguments.clients + 1000
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, max(limit, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (limit, max(limit, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    )
     os.sched_setaffinity(0, {int(LOAD_CORE)})
-    print("| attack | clients | gone after | 408 | 503 | closed | memory, MiB | p99 before | p99 meanwhile | times |")
+    print(
+        "| attack | clients | gone after | 408 | 503 | closed | memory, MiB | p99 before | p99 meanwhile | times |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     failures = []
     for name, attack in ATTACKS.items():
@@ -123,7 +129,8 @@ def measure(attack: Attack, clients: int, server: Instance) -> Round:
     heard = peers.heard
     print(
         f"| {attack.title} | {clients} | {gone_after_s:.1f} s | {heard['408']} | {heard['503']} | {heard['']} "
-        f"| {came.grown_mib:.0f} | {before_us:.0f} us | {came.meanwhile_us:.0f} us | {came.times():.2f} |", flush=True,
+        f"| {came.grown_mib:.0f} | {before_us:.0f} us | {came.meanwhile_us:.0f} us | {came.times():.2f} |",
+        flush=True,
     )
     return came
 
@@ -136,11 +143,17 @@ def judge(attack: Attack, clients: int, rounds: list[Round]) -> list[str]:
     failures = []
     for came in rounds:
         if came.gone_after_s > attack.gone_after_s + LATE_S:
-            failures.append(f"{attack.title}: gone after {came.gone_after_s:.1f} s, deadline {attack.gone_after_s} s")
+            failures.append(
+                f"{attack.title}: gone after {came.gone_after_s:.1f} s, deadline {attack.gone_after_s} s"
+            )
         if came.grown_mib > bound_mib:
-            failures.append(f"{attack.title}: memory grew by {came.grown_mib:.0f} MiB, bound {bound_mib:.0f} MiB")
+            failures.append(
+                f"{attack.title}: memory grew by {came.grown_mib:.0f} MiB, bound {bound_mib:.0f} MiB"
+            )
     if times >= 2:
-        failures.append(f"{attack.title}: the p99 is {times:.2f} times what it was before, by the median of {len(rounds)} rounds")
+        failures.append(
+            f"{attack.title}: the p99 is {times:.2f} times what it was before, by the median of {len(rounds)} rounds"
+        )
     return failures
 
 

@@ -69,7 +69,10 @@ def allocators(folder: Path) -> dict[str, dict[str, str]]:
         "glibc, mapped from 1 MiB": {"MALLOC_MMAP_THRESHOLD_": "1048576"},
         "glibc, trimmed": {"LD_PRELOAD": str(trim)},
         "glibc, mapped from 128 KiB, trimmed": {"LD_PRELOAD": str(trim), "TRIM_MMAP_THRESHOLD": "131072"},
-        "jemalloc": {"LD_PRELOAD": JEMALLOC, "MALLOC_CONF": "background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0"},
+        "jemalloc": {
+            "LD_PRELOAD": JEMALLOC,
+            "MALLOC_CONF": "background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0",
+        },
         "mimalloc": {"LD_PRELOAD": MIMALLOC},
     }
 
@@ -84,7 +87,11 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tollgate-allocators-") as folder:
         every = allocators(Path(folder))
-        chosen = {n: e for n, e in every.items() if not arguments.only or any(n.startswith(o) for o in arguments.only)}
+        chosen = {
+            n: e
+            for n, e in every.items()
+            if not arguments.only or any(n.startswith(o) for o in arguments.only)
+        }
         if not arguments.memory:
             tell_speed(chosen, arguments)
         if not arguments.speed:
@@ -96,7 +103,9 @@ def tell_speed(chosen: dict[str, dict[str, str]], arguments):
     for _ in range(arguments.rounds):
         for load, wrk in LOADS.items():
             for name, environment in chosen.items():
-                figures[name, load].append(with_environment(environment, lambda: speed(wrk, arguments.seconds)))
+                figures[name, load].append(
+                    with_environment(environment, lambda: speed(wrk, arguments.seconds))
+                )
     print("| allocator | " + " | ".join(f"{load}: requests/s, us each" for load in LOADS) + " |")
     print("|" + " --- |" * (1 + len(LOADS)))
     for name in chosen:
@@ -120,13 +129,18 @@ def speed(load: Wrk, seconds: float) -> tuple[float, float]:
 
 
 def tell_memory(chosen: dict[str, dict[str, str]]):
-    print("| allocator | reply | busy loops | idle, MiB | peak above idle | 10 s after, above idle |\n| --- | --- | --- | --- | --- | --- |")
+    print(
+        "| allocator | reply | busy loops | idle, MiB | peak above idle | 10 s after, above idle |\n| --- | --- | --- | --- | --- | --- |"
+    )
     for name, environment in chosen.items():
         for case, busy in WAVES:
             amount = SimpleNamespace(clients=200, requests=2000)
             figures = with_environment(environment, lambda: memory.measure(memory.CASES[case], busy, amount))
             idle, peak, after = figures.idle_mib, figures.peak_mib, figures.after_mib
-            print(f"| {name} | {case} | {busy} | {idle:.0f} | {peak - idle:.0f} | {after - idle:.0f} |", flush=True)
+            print(
+                f"| {name} | {case} | {busy} | {idle:.0f} | {peak - idle:.0f} | {after - idle:.0f} |",
+                flush=True,
+            )
 
 
 def with_environment(environment: dict[str, str], run):

@@ -88,11 +88,20 @@ def main():
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3, help="how often each design is run; medians are reported")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="how often each design is run; medians are reported"
+    )
     parser.add_argument("--seconds", type=float, default=10, help="how long requests are sent in a turn")
     parser.add_argument("--connections", type=int, default=256, help="clients, each waits for its reply")
-    parser.add_argument("--rate", type=int, default=2000, help="requests a second at which latency is measured")
-    parser.add_argument("--only", choices=[design.__name__ for design in DESIGNS], action="append", help="these; may be repeated")
+    parser.add_argument(
+        "--rate", type=int, default=2000, help="requests a second at which latency is measured"
+    )
+    parser.add_argument(
+        "--only",
+        choices=[design.__name__ for design in DESIGNS],
+        action="append",
+        help="these; may be repeated",
+    )
     parser.add_argument("--folder", help="where logs and database lie: its disk is what is measured")
     return parser.parse_args()
 
@@ -106,12 +115,18 @@ def run(folder: Path, cluster: Cluster, arguments) -> list[Row]:
         for row in rows:
             if not row.absent:
                 row.turns.append(turn := take_turn(row.design, arguments))
-                tell(f"  {number + 1}/{arguments.rounds}  {row.design.name:32} {turn.sustained:8.0f}/s, {turn.drain_s:.1f} s behind")
+                tell(
+                    f"  {number + 1}/{arguments.rounds}  {row.design.name:32} {turn.sustained:8.0f}/s, {turn.drain_s:.1f} s behind"
+                )
     return rows
 
 
 def take_turn(design: Design, arguments) -> Turn:
-    cluster, load, paced_load = design.cluster, Wrk(PATH, arguments.connections), Oha(PATH, rate_per_s=arguments.rate)
+    cluster, load, paced_load = (
+        design.cluster,
+        Wrk(PATH, arguments.connections),
+        Oha(PATH, rate_per_s=arguments.rate),
+    )
     design.start()
     try:
         check_reply(PROBE, design)
@@ -141,10 +156,14 @@ def check_rows(design: Design, runs: list[Figures], given_up_max: int):
     refused, asked = sum(figures.errors for figures in runs), 1 + sum(figures.requests for figures in runs)
     if refused > asked * REFUSED_SHARE_MAX:
         raise RuntimeError(f"{design.name}: {refused} of {asked} requests failed")
-    kinds = design.cluster.sql("SELECT attname, format_type(atttypid, -1) FROM pg_attribute WHERE attrelid = 'scores'::regclass AND attnum > 0")
+    kinds = design.cluster.sql(
+        "SELECT attname, format_type(atttypid, -1) FROM pg_attribute WHERE attrelid = 'scores'::regclass AND attnum > 0"
+    )
     if (found := dict(line.split("|") for line in kinds.splitlines())) != COLUMNS:
         raise RuntimeError(f"{design.name}: the table has {found}, expected {COLUMNS}")
-    rows, right = map(int, design.cluster.sql(f"SELECT count(*), count(*) FILTER (WHERE {RIGHT}) FROM scores").split("|"))
+    rows, right = map(
+        int, design.cluster.sql(f"SELECT count(*), count(*) FILTER (WHERE {RIGHT}) FROM scores").split("|")
+    )
     if not asked - refused <= rows <= asked + given_up_max or right != rows:
         raise RuntimeError(
             f"{design.name}: {rows} rows, {right} of them right, for {asked} replies, {refused} of them refusals, and {given_up_max} given up"
@@ -154,7 +173,10 @@ def check_rows(design: Design, runs: list[Figures], given_up_max: int):
 def head(cluster: Cluster, rows: list[Row], arguments) -> list[str]:
     settings = [f"{name} = {cluster.sql(f'SHOW {name}')}" for name in SETTINGS]
     versions = {row.design.version() for row in rows if not row.absent}
-    generators = {first_line(["wrk", "-v"]).split(" Copyright")[0], first_line([str(Oha.program), "--version"])}
+    generators = {
+        first_line(["wrk", "-v"]).split(" Copyright")[0],
+        first_line([str(Oha.program), "--version"]),
+    }
     return [
         f"{machine()}. On core {SERVER_CORE}: web side, queue and workers, and the database. On core {LOAD_CORE}: the load generator.",
         f"PostgreSQL as initdb makes it: {', '.join(settings)}. A pool has {POOL} connections.",
@@ -167,17 +189,31 @@ def head(cluster: Cluster, rows: list[Row], arguments) -> list[str]:
 
 def table(rows: list[Row]) -> list[str]:
     columns = [
-        "path", "sustained/s", "spread", "to INSERT", "while sending/s", "p50", "p99", "CPU/request, web", "database",
-        "disk bytes/request", "OK means",
+        "path",
+        "sustained/s",
+        "spread",
+        "to INSERT",
+        "while sending/s",
+        "p50",
+        "p99",
+        "CPU/request, web",
+        "database",
+        "disk bytes/request",
+        "OK means",
     ]
     lines = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
     direct = next((row.sustained for row in rows if isinstance(row.design, Direct) and row.turns), None)
     lines += [f"| {' | '.join(cells(row, direct))} |" for row in rows]
-    synced = next((row.sustained for row in rows if isinstance(row.design, LoadedFromSynced) and row.turns), None)
+    synced = next(
+        (row.sustained for row in rows if isinstance(row.design, LoadedFromSynced) and row.turns), None
+    )
     if direct and synced:
         ratio = synced / direct
         verdict = "met" if round(ratio, 2) >= GOAL else "**missed**"
-        lines += ["", f"Goal: the whole path, synced, sustains at least {GOAL} times the requests of an INSERT each: {ratio:.2f}, {verdict}."]
+        lines += [
+            "",
+            f"Goal: the whole path, synced, sustains at least {GOAL} times the requests of an INSERT each: {ratio:.2f}, {verdict}.",
+        ]
     return lines
 
 

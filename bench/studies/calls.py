@@ -54,5 +54,7 @@ def instructions(body: str, few: int, many: int) -> float:
 def collected(body: str, calls: int) -> int:
     with tempfile.TemporaryDirectory(prefix="tollgate-calls-") as folder:
         callgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out"]
-        run = subprocess.run([*callgrind, SPEED, "calls", str(calls), body], capture_output=True, text=True, check=True)
+        run = subprocess.run(
+            [*callgrind, SPEED, "calls", str(calls), body], capture_output=True, text=True, check=True
+        )
     return int(re.search(r"Collected : (\d+)", run.stderr)[1])

@@ -70,7 +70,11 @@ def measure(server: Instance, clients: int, turns: int, seconds: float):
     crowd = Crowd(server.port, clients, turns, seconds) if clients else None
     neighbours = [Neighbour(server.port, seconds, path) for path in NEIGHBOURS]
     all_took = [neighbour.result()[0] for neighbour in neighbours]
-    others = [f"{told:.2f}" for took in all_took for told in (took[len(took) // 2], took[int(len(took) * 0.99)], took[-1])]
+    others = [
+        f"{told:.2f}"
+        for took in all_took
+        for told in (took[len(took) // 2], took[int(len(took) * 0.99)], took[-1])
+    ]
     told = crowd.told() if crowd else ["-"] * 3
     print(f"| {clients} | {turns:,} | " + " | ".join(told + others) + " |", flush=True)
 
@@ -90,4 +94,8 @@ class Crowd:
         out, _ = self.process.communicate()
         self.folder.cleanup()
         _, answered, refused, *_, p99_ms = out.split()
-        return [f"{int(answered) / self.seconds:.0f}", f"{int(refused) / self.seconds:.0f}", f"{float(p99_ms):.1f}"]
+        return [
+            f"{int(answered) / self.seconds:.0f}",
+            f"{int(refused) / self.seconds:.0f}",
+            f"{float(p99_ms):.1f}",
+        ]

@@ -102,6 +102,11 @@ def table(found: dict) -> str:
     rows = list(dict.fromkeys(name for values in found.values() for name in values if name != "missing"))
     kinds = [kind for kind in KINDS if "missing" not in found[kind]]
     lines = ["| a second | " + " | ".join(kinds) + " |", "| --- |" + " --- |" * len(kinds)]
-    lines += [f"| {row} | " + " | ".join(f"{median(found[kind][row]):,.0f}" for kind in kinds) + " |" for row in rows]
-    missing = [f"not here: {kind}: {values['missing']}" for kind, values in found.items() if "missing" in values]
+    lines += [
+        f"| {row} | " + " | ".join(f"{median(found[kind][row]):,.0f}" for kind in kinds) + " |"
+        for row in rows
+    ]
+    missing = [
+        f"not here: {kind}: {values['missing']}" for kind, values in found.items() if "missing" in values
+    ]
     return "\n".join([*lines, *missing])

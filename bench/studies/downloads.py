@@ -103,10 +103,17 @@ class FileRow(Row):
 
 def main():
     arguments = parse()
-    install_packages(set(Wrk.packages) | set(Ab.packages) | {"util-linux", "iproute2"}.union(*(server.packages for server in SERVERS)))
+    install_packages(
+        set(Wrk.packages)
+        | set(Ab.packages)
+        | {"util-linux", "iproute2"}.union(*(server.packages for server in SERVERS))
+    )
     out = Path(arguments.out)
     out.mkdir(parents=True, exist_ok=True)
-    with network(arguments), tempfile.TemporaryDirectory(prefix="tollgate-downloads-", dir=arguments.folder) as name:
+    with (
+        network(arguments),
+        tempfile.TemporaryDirectory(prefix="tollgate-downloads-", dir=arguments.folder) as name,
+    ):
         folder = Path(name)
         folder.chmod(0o755)
         Site.site = folder / "site"
@@ -123,18 +130,43 @@ def main():
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=6, help="how often each row is run; with fewer than six no two servers are told apart")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=6,
+        help="how often each row is run; with fewer than six no two servers are told apart",
+    )
     parser.add_argument("--seconds", type=float, default=1.5, help="how long one run takes")
-    parser.add_argument("--beside", action="append", choices=[server.name for server in PEERS], help="one of the peers of --only riddle, instead of all")
+    parser.add_argument(
+        "--beside",
+        action="append",
+        choices=[server.name for server in PEERS],
+        help="one of the peers of --only riddle, instead of all",
+    )
     parser.add_argument("--only", choices=["riddle", "halved", "sizes", "packets", "cold"], help="this part")
-    parser.add_argument("--out", default=str(ROOT / "target/bench/downloads"), help="the folder of the report")
-    parser.add_argument("--folder", help="where the files lie: its disk is what is measured when they are not in memory")
-    parser.add_argument("--mtu", type=int, help="the longest packet of a network of its own: 1500 is that of Ethernet")
-    parser.add_argument("--hosts", action="store_true", help=f"a host each for server and clients, with packets of {MTU_OF_HOSTS:,} bytes unless --mtu says others")
-    parser.add_argument("--congestion", help=f"with --hosts, instead of {CONGESTION}: how the server avoids congestion, as `sysctl net.ipv4.tcp_allowed_congestion_control` has it")
+    parser.add_argument(
+        "--out", default=str(ROOT / "target/bench/downloads"), help="the folder of the report"
+    )
+    parser.add_argument(
+        "--folder", help="where the files lie: its disk is what is measured when they are not in memory"
+    )
+    parser.add_argument(
+        "--mtu", type=int, help="the longest packet of a network of its own: 1500 is that of Ethernet"
+    )
+    parser.add_argument(
+        "--hosts",
+        action="store_true",
+        help=f"a host each for server and clients, with packets of {MTU_OF_HOSTS:,} bytes unless --mtu says others",
+    )
+    parser.add_argument(
+        "--congestion",
+        help=f"with --hosts, instead of {CONGESTION}: how the server avoids congestion, as `sysctl net.ipv4.tcp_allowed_congestion_control` has it",
+    )
     arguments = parser.parse_args()
     if arguments.hosts and arguments.only != "riddle":
-        parser.error("--hosts is for --only riddle: other parts have clients of their own, on the host of the server")
+        parser.error(
+            "--hosts is for --only riddle: other parts have clients of their own, on the host of the server"
+        )
     if arguments.congestion and not arguments.hosts:
         parser.error("--congestion is for --hosts: loopback has that of the system")
     if arguments.beside and arguments.only != "riddle":
@@ -161,7 +193,12 @@ def riddle(folder: Path, arguments, out: Path) -> list[str]:
     (out / "downloads.svg").write_text(svg.grouped_stacks("Processor time of one request", "us", picture))
     hosts = ", a host each" if arguments.hosts else ""
     longest = f", packets of at most {arguments.mtu:,} bytes" if arguments.mtu else ""
-    lines = [f"## 50 clients, one file{hosts}{longest}", "", "![Processor time of one request](downloads.svg)", ""]
+    lines = [
+        f"## 50 clients, one file{hosts}{longest}",
+        "",
+        "![Processor time of one request](downloads.svg)",
+        "",
+    ]
     for label, of_label in rows.items():
         lines += [f"**{label}**", "", *table(of_label), "", *goals(of_label), ""]
     return lines
@@ -193,7 +230,12 @@ def halved(folder: Path, arguments, _out: Path) -> list[str]:
 def sizes(folder: Path, arguments, _out: Path) -> list[str]:
     loads = {size: Wrk(path_of(size), CLIENTS) for size in SIZES}
     rows = take_turns(loads, [OURS, OURS_WRITING], folder, arguments)
-    lines = ["## With sendfile and without, by size", "", "| size | requests/s | sendfile off | ratio | CPU | sendfile off | ratio |", f"|{' --- |' * 7}"]
+    lines = [
+        "## With sendfile and without, by size",
+        "",
+        "| size | requests/s | sendfile off | ratio | CPU | sendfile off | ratio |",
+        f"|{' --- |' * 7}",
+    ]
     for size, (ours, writing) in rows.items():
         lines.append(
             f"| {size} | {ours.rate:,.0f} | {writing.rate:,.0f} | {ours.rate / writing.rate:.2f} "
@@ -226,14 +268,20 @@ def packets(folder: Path, arguments, _out: Path) -> list[str]:
             content.write_bytes(bytes(kib << 10))
         label, ways = f"{kib} KiB, {count}", [loop_of(way, contents) for way in ("sendfile", "memory")]
         by_sendfile, copied = take_turns({label: Wrk(f"/{kib}-0", CLIENTS)}, ways, folder, arguments)[label]
-        lines.append(f"| {kib} | {count} | {by_sendfile.rate:,.0f} | {copied.rate:,.0f} | {by_sendfile.cpu_us:.1f} us | {copied.cpu_us:.1f} us |")
+        lines.append(
+            f"| {kib} | {count} | {by_sendfile.rate:,.0f} | {copied.rate:,.0f} | {by_sendfile.cpu_us:.1f} us | {copied.cpu_us:.1f} us |"
+        )
     return [*lines, "", *asleep_and_awake(folder, arguments)]
 
 
 def asleep_and_awake(folder: Path, arguments) -> list[str]:
     """What a client pays for waking a server that has nothing to do."""
     size = "64 KiB"
-    loops_of = {(way, idle): loop_of(way, [Site.site / path_of(size)[1:]], idle) for way in ("sendfile", "memory") for idle in ("asleep", "awake")}
+    loops_of = {
+        (way, idle): loop_of(way, [Site.site / path_of(size)[1:]], idle)
+        for way in ("sendfile", "memory")
+        for idle in ("asleep", "awake")
+    }
     rows = take_turns({size: Wrk(path_of(size), CLIENTS)}, list(loops_of.values()), folder, arguments)[size]
     lines = [
         f"The same with one file of {size}, where the loop sleeps when nothing has come, and where it stays awake:",
@@ -241,7 +289,10 @@ def asleep_and_awake(folder: Path, arguments) -> list[str]:
         "| | requests/s | CPU |",
         "| --- | --- | --- |",
     ]
-    lines += [f"| {way}, {idle} | {row.rate:,.0f} | {row.cpu_us:.1f} us |" for (way, idle), row in zip(loops_of, rows, strict=True)]
+    lines += [
+        f"| {way}, {idle} | {row.rate:,.0f} | {row.cpu_us:.1f} us |"
+        for (way, idle), row in zip(loops_of, rows, strict=True)
+    ]
     return [*lines, ""]
 
 
@@ -264,7 +315,20 @@ def cold(folder: Path, arguments, _out: Path) -> list[str]:
             cold, cold_rate = beside_downloads(instance, arguments.seconds, "--cold")
         finally:
             instance.stop()
-        us = list(map(duration, [alone.p50_us, alone.p99_us, warm.p50_us, warm.p99_us, cold.p50_us, cold.p99_us, cold.p999_us]))
+        us = list(
+            map(
+                duration,
+                [
+                    alone.p50_us,
+                    alone.p99_us,
+                    warm.p50_us,
+                    warm.p99_us,
+                    cold.p50_us,
+                    cold.p99_us,
+                    cold.p999_us,
+                ],
+            )
+        )
         cells = [server.name, *us[:4], warm_rate, *us[4:], cold_rate]
         lines.append(f"| {' | '.join(cells)} |")
         tell(lines[-1])
@@ -277,7 +341,17 @@ def probe(server: Server, seconds: float) -> Figures:
 
 def beside_downloads(server: Server, seconds: float, *how: str) -> tuple[Figures, str]:
     """The figures of a client of a small file, and what the others were sent."""
-    fetch = ["taskset", "-c", LOAD_CORE, str(FETCH), str(server.port), str(Site.site / "cold"), str(COLD_CLIENTS), str(seconds + 1), *how]
+    fetch = [
+        "taskset",
+        "-c",
+        LOAD_CORE,
+        str(FETCH),
+        str(server.port),
+        str(Site.site / "cold"),
+        str(COLD_CLIENTS),
+        str(seconds + 1),
+        *how,
+    ]
     fetching = subprocess.Popen(fetch, stdout=subprocess.PIPE, text=True)
     try:
         figures = probe(server, seconds)
@@ -288,14 +362,18 @@ def beside_downloads(server: Server, seconds: float, *how: str) -> tuple[Figures
     return figures, f"{float(output) / (1 << 20):,.0f} MiB/s"
 
 
-def take_turns(loads: dict[str, Load], servers: list[type[Server]], folder: Path, arguments) -> dict[str, list[FileRow]]:
+def take_turns(
+    loads: dict[str, Load], servers: list[type[Server]], folder: Path, arguments
+) -> dict[str, list[FileRow]]:
     """Each round all rows, so that a noisy minute hits all alike, in an order of its own: what a row leaves behind falls on the next."""
     rows = {label: [FileRow(label, server) for server in servers] for label in loads}
     for number in range(arguments.rounds):
         for label, load in loads.items():
             for row in random.Random(number).sample(rows[label], len(servers)):
                 row.turns.append(turn := take_turn(row.server, load, folder, arguments.seconds))
-                tell(f"  {number + 1}/{arguments.rounds}  {label:28} {row.server.name:24} {turn.figures.rate:10.0f}/s")
+                tell(
+                    f"  {number + 1}/{arguments.rounds}  {label:28} {row.server.name:24} {turn.figures.rate:10.0f}/s"
+                )
     return rows
 
 
@@ -309,15 +387,26 @@ def take_turn(site: type[Server], load: Load, folder: Path, seconds: float) -> F
         idle_s, begun = idle_s_of_each(), time.monotonic()
         figures = load.run(server.port, seconds)
         took_s = time.monotonic() - begun
-        of_server_s, of_clients_s = (took_s - (then - before) for then, before in zip(idle_s_of_each(), idle_s, strict=True))
+        of_server_s, of_clients_s = (
+            took_s - (then - before) for then, before in zip(idle_s_of_each(), idle_s, strict=True)
+        )
         user_then_s, system_then_s = user_and_system_s_of([server.process.pid])
     finally:
         server.stop()
     if figures.errors:
-        raise RuntimeError(f"{server.name}, {load.path}: {figures.errors} of {figures.requests} requests failed")
+        raise RuntimeError(
+            f"{server.name}, {load.path}: {figures.errors} of {figures.requests} requests failed"
+        )
     spent_s = user_then_s - user_s, system_then_s - system_s, of_server_s, of_server_s + of_clients_s
     user_us, system_us, server_core_us, both_us = (s / figures.requests * 1e6 for s in spent_s)
-    return FileTurn(figures, user_us + system_us, user_us=user_us, system_us=system_us, server_core_us=server_core_us, both_us=both_us)
+    return FileTurn(
+        figures,
+        user_us + system_us,
+        user_us=user_us,
+        system_us=system_us,
+        server_core_us=server_core_us,
+        both_us=both_us,
+    )
 
 
 def idle_s_of_each() -> list[float]:
@@ -331,7 +420,9 @@ def check_reply(server: Server, path: str):
 
 def head(arguments) -> list[str]:
     way = f"a cable, {arguments.congestion} on the side of the server" if arguments.hosts else "loopback"
-    versions = {server(Path("/nonexistent")).version() for server in SERVERS} | {first_line(["wrk", "-v"]).split(" Copyright")[0]}
+    versions = {server(Path("/nonexistent")).version() for server in SERVERS} | {
+        first_line(["wrk", "-v"]).split(" Copyright")[0]
+    }
     return [
         "# Files",
         "",
@@ -348,7 +439,14 @@ def table(rows: list[FileRow]) -> list[str]:
     columns = ["server", "requests/s", "CPU, user", "system", "its core", "both cores", "mean", "p50", "p99"]
     lines = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
     for row in rows:
-        cells = [row.server.name, f"{row.rate:,.0f}", f"{row.user_us:.1f} us", f"{row.system_us:.1f} us", f"{row.server_core_us:.1f} us", f"{row.both_us:.1f} us"]
+        cells = [
+            row.server.name,
+            f"{row.rate:,.0f}",
+            f"{row.user_us:.1f} us",
+            f"{row.system_us:.1f} us",
+            f"{row.server_core_us:.1f} us",
+            f"{row.both_us:.1f} us",
+        ]
         cells += map(duration, [row.mean_us, row.mid(lambda turn: turn.figures.p50_us), row.p99_us])
         lines.append(f"| {' | '.join(cells)} |")
     return lines
@@ -372,7 +470,11 @@ def goals_of(ours: FileRow, peers: list[FileRow]) -> list[str]:
     for figure, of, is_cost in FIGURES:
         shares = {row.server.name: share_of(ours.each(of), row.each(of)) for row in peers}
         best = (max if is_cost else min)(shares, key=lambda name: shares[name].middle)
-        behind = [name for name, share in shares.items() if (share.is_above_one() if is_cost else share.is_below_one())]
+        behind = [
+            name
+            for name, share in shares.items()
+            if (share.is_above_one() if is_cost else share.is_below_one())
+        ]
         ahead = shares[best].is_below_one() if is_cost else shares[best].is_above_one()
         standing = f"**behind** {'; '.join(behind)}" if behind else "ahead" if ahead else "not told apart"
         lines.append(f"- {figure}, of {best}: {shares[best]}, {standing}")

@@ -47,7 +47,9 @@ script = "fine.luau"
 path = "/ill"
 proxy = "ill"
 """
-SCRIPTS = {"fine.luau": "return function(req) return { json = { score = (tonumber(req.query.x) or 0) * 2 + 1 } } end"}
+SCRIPTS = {
+    "fine.luau": "return function(req) return { json = { score = (tonumber(req.query.x) or 0) * 2 + 1 } } end"
+}
 #: As `tollgate-faults list` spells them, by what they are.
 FAULTS = {
     "dead": ["refuse", "unaccepted"],
@@ -241,22 +243,36 @@ class Row:
         return self.seen.most_common(1)[0][0] not in ("200", "204")
 
     def __str__(self):
-        seen = "; ".join(f"{seen}, {median(self.took_ms[seen]):.0f} ms" for seen, count in self.seen.most_common(2) if count > 2)
+        seen = "; ".join(
+            f"{seen}, {median(self.took_ms[seen]):.0f} ms"
+            for seen, count in self.seen.most_common(2)
+            if count > 2
+        )
         opened = f"{median(self.opened_s):.2f} s" if self.opened_s else "-"
         then = f"{median(self.refused_ms):.1f} ms" if self.refused_ms else "-"
         return (
             f"| {self.kind} | `{self.fault}` | {seen} | {opened} | {then} | {median(self.recovered_s):.2f} s "
-            + (f"| {median(self.well_p99_ms):.2f} ms | {median(self.ill_p99_ms):.2f} ms | {self.ratio:.2f} |" if self.calm else "| - | - | - |")
+            + (
+                f"| {median(self.well_p99_ms):.2f} ms | {median(self.ill_p99_ms):.2f} ms | {self.ratio:.2f} |"
+                if self.calm
+                else "| - | - | - |"
+            )
         )
 
     def failures(self) -> list[str]:
         found = []
         if self.is_failure and (len(self.opened_s) < self.rounds or max(self.opened_s) > WINDOW_S):
-            found.append(f"{self.fault}: the breaker opened after {self.opened_s} s, its window is {WINDOW_S} s")
+            found.append(
+                f"{self.fault}: the breaker opened after {self.opened_s} s, its window is {WINDOW_S} s"
+            )
         if max(self.recovered_s) > RECOVERY_S_MAX:
-            found.append(f"{self.fault}: the route was back after {max(self.recovered_s):.1f} s, allowed are {RECOVERY_S_MAX} s")
+            found.append(
+                f"{self.fault}: the route was back after {max(self.recovered_s):.1f} s, allowed are {RECOVERY_S_MAX} s"
+            )
         if self.calm < self.wanted:
-            found.append(f"{self.fault}: the cores were ours in {self.calm} of {self.rounds} rounds, too little is known of the scripted route")
+            found.append(
+                f"{self.fault}: the cores were ours in {self.calm} of {self.rounds} rounds, too little is known of the scripted route"
+            )
         elif self.ratio > P99_RATIO_MAX:
             found.append(f"{self.fault}: p99 of the scripted route {self.ratio:.2f}x")
         return found
@@ -271,7 +287,12 @@ def main():
         asker = Asker(server.port)
         try:
             asker.wait_until_well(time.monotonic())
-            rows = [Row(kind, fault, arguments.rounds) for kind, faults in FAULTS.items() for fault in faults if arguments.only in (None, fault)]
+            rows = [
+                Row(kind, fault, arguments.rounds)
+                for kind, faults in FAULTS.items()
+                for fault in faults
+                if arguments.only in (None, fault)
+            ]
             for number in range(TRIES * arguments.rounds):
                 for row in [row for row in rows if not row.is_known()]:
                     take_round(row, backend, asker, server.port, arguments.seconds)

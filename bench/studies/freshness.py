@@ -75,7 +75,9 @@ class FreshSqlite(Fresh):
         super().__init__(folder / "sqlite")
 
     def ask_base(self, statement):
-        with closing(sqlite3.connect(f"file:{self.folder}/data/tollgate.sqlite?mode=ro", uri=True, timeout=60)) as base:
+        with closing(
+            sqlite3.connect(f"file:{self.folder}/data/tollgate.sqlite?mode=ro", uri=True, timeout=60)
+        ) as base:
             return base.execute(statement).fetchall()
 
 
@@ -125,7 +127,10 @@ class Watch(threading.Thread):
     def late_s(self) -> float:
         """The age of the oldest record without a row, at its worst; an upper bound, as rows are looked for at times only."""
         asked_at = self.server.asked_at({position + 1 for position, _ in self.seen})
-        return max((now - asked_at[position + 1] for position, now in self.seen if position + 1 in asked_at), default=0.0)
+        return max(
+            (now - asked_at[position + 1] for position, now in self.seen if position + 1 in asked_at),
+            default=0.0,
+        )
 
 
 def main():
@@ -137,8 +142,14 @@ def main():
     install_packages(PACKAGES.union(Wrk.packages))
     install_oha()
     os.sched_setaffinity(0, {int(LOAD_CORE)})
-    print(f"{machine()}. On core {SERVER_CORE}: server, loader, database. On core {LOAD_CORE}: the load generator.\n")
-    print("| database | offered/s | answered/s | p99 of replies | rows late by at most | loaded after | |\n|" + " --- |" * 7, flush=True)
+    print(
+        f"{machine()}. On core {SERVER_CORE}: server, loader, database. On core {LOAD_CORE}: the load generator.\n"
+    )
+    print(
+        "| database | offered/s | answered/s | p99 of replies | rows late by at most | loaded after | |\n|"
+        + " --- |" * 7,
+        flush=True,
+    )
     found = [climb(target, arguments) for target in TARGETS if arguments.only in (None, target.name)]
     print("\n" + "\n".join(found))
 
@@ -186,10 +197,14 @@ def step(server: Fresh, rate: int | None, seconds: float) -> tuple[Figures, str]
         watch.ended.set()
         watch.join()
     late_s = watch.late_s()
-    is_kept = figures.rate >= KEPT_SHARE * (rate or 0) and figures.errors <= REFUSED_SHARE_MAX * figures.requests
+    is_kept = (
+        figures.rate >= KEPT_SHARE * (rate or 0) and figures.errors <= REFUSED_SHARE_MAX * figures.requests
+    )
     verdict = LATE if late_s > LATE_S_MAX else HOLDS if is_kept else NOT_KEPT
     offered = f"{rate:,}" if rate else "all it takes"
-    tell(f"| {server.name} | {offered} | {figures.rate:,.0f} | {figures.p99_us / 1000:.1f} ms | {late_s:.2f} s | {drain_s:.1f} s | {verdict} |")
+    tell(
+        f"| {server.name} | {offered} | {figures.rate:,.0f} | {figures.p99_us / 1000:.1f} ms | {late_s:.2f} s | {drain_s:.1f} s | {verdict} |"
+    )
     return figures, verdict
 
 
@@ -202,4 +217,6 @@ def check_rows(server: Fresh, runs: list[Figures]):
     asked, refused = sum(figures.requests for figures in runs), sum(figures.errors for figures in runs)
     rows, most = server.rows(), asked + len(runs) * Wrk(PATH).connections
     if not asked - refused <= rows <= most:
-        raise RuntimeError(f"{server.name}: {rows} rows for {asked} replies, {refused} of them refusals, expected up to {most}")
+        raise RuntimeError(
+            f"{server.name}: {rows} rows for {asked} replies, {refused} of them refusals, expected up to {most}"
+        )

@@ -54,7 +54,9 @@ def main():
                 peak = Wrk("/", connections=16).run(server.port, seconds)
                 told(name, "all it can", peak, server)
                 rate = round(peak.rate * LOADED)
-                told(name, "70 %", Oha("/", connections=16, rate_per_s=rate).run(server.port, seconds), server)
+                told(
+                    name, "70 %", Oha("/", connections=16, rate_per_s=rate).run(server.port, seconds), server
+                )
             finally:
                 server.stop()
 
@@ -64,5 +66,6 @@ def told(name, load, figures, server):
         sys.exit(f"{name}: {figures.errors} errors")
     print(
         f"| {name} | {load} | {figures.rate:.0f} | {figures.p50_us:.0f} | {figures.p99_us:.0f} | {figures.p999_us:.0f} "
-        f"| {server.memory_mib():.0f} |", flush=True,
+        f"| {server.memory_mib():.0f} |",
+        flush=True,
     )

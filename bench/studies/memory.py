@@ -93,7 +93,9 @@ def main():
     files_max = arguments.clients + 1000
     resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
     names = [arguments.case] if arguments.case else list(CASES)
-    print("| reply | busy loops | idle, MiB | peak above idle | allowed | 10 s after, above idle | allowed | longest wait, s |")
+    print(
+        "| reply | busy loops | idle, MiB | peak above idle | allowed | 10 s after, above idle | allowed | longest wait, s |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     are_met = [
         told(name, busy, measure(CASES[name], busy, arguments))

@@ -128,16 +128,21 @@ class Offer:
         outcome = self.run(rate, seconds)
         print(
             f"| {title} | {rate:.0f} | {outcome.in_time / seconds:.0f} | {outcome.refused / seconds:.0f} | {outcome.p99_ms:.1f} ms "
-            f"| {outcome.unsent * self.work.depth / seconds:.0f} | {outcome.broken} | {self.memory_mib_max:.0f} MiB |", flush=True,
+            f"| {outcome.unsent * self.work.depth / seconds:.0f} | {outcome.broken} | {self.memory_mib_max:.0f} MiB |",
+            flush=True,
         )
         return outcome
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=60, help="of twice the peak; the rest takes a third of it each")
+    parser.add_argument(
+        "--seconds", type=float, default=60, help="of twice the peak; the rest takes a third of it each"
+    )
     parser.add_argument("--only", choices=WORKS)
-    parser.add_argument("--queue-age", help="queue_age_max of the server; 1s, its default, and 20ms otherwise")
+    parser.add_argument(
+        "--queue-age", help="queue_age_max of the server; 1s, its default, and 20ms otherwise"
+    )
     arguments = parser.parse_args()
     failures = []
     for name, work in WORKS.items():
@@ -200,21 +205,28 @@ class Measured:
 
 def measure(server, work, folder, seconds) -> Measured:
     offer, before_mib = Offer(server, work, folder), server.memory_mib()
-    print("| offered | requests/s | goodput/s | refused/s | p99 of the accepted | unsent/s | broken | memory |")
+    print(
+        "| offered | requests/s | goodput/s | refused/s | p99 of the accepted | unsent/s | broken | memory |"
+    )
     print(f"|{' --- |' * 8}")
     before = peak_of(offer, seconds / 3)
     usual = offer.row("70 % of the peak", 0.7 * before, seconds / 3)
     twice = offer.row("twice the peak", 2 * before, seconds)
     peak = (before + peak_of(offer, seconds / 3)) / 2
     measured = Measured(usual, twice, twice.in_time / seconds / peak, offer.memory_mib_max - before_mib)
-    print(f"\npeak {peak:.0f}/s; at twice that goodput is {measured.goodput:.2f} of it, p99 {measured.slower():.1f}x", flush=True)
+    print(
+        f"\npeak {peak:.0f}/s; at twice that goodput is {measured.goodput:.2f} of it, p99 {measured.slower():.1f}x",
+        flush=True,
+    )
     return measured
 
 
 def judge(measured, work) -> list[str]:
     twice = measured.twice
     if twice.behind_ms > work.behind_ms_max:
-        return [f"the clients were {twice.behind_ms:.0f} ms behind themselves: this says nothing of the server"]
+        return [
+            f"the clients were {twice.behind_ms:.0f} ms behind themselves: this says nothing of the server"
+        ]
     failures = twice.failures(work)
     if measured.goodput < 0.9:
         failures.append(f"goodput {measured.goodput:.2f} of the peak")

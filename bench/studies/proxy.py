@@ -97,7 +97,9 @@ def main():
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3, help="how often each row is run; medians are reported")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="how often each row is run; medians are reported"
+    )
     parser.add_argument("--seconds", type=float, default=3, help="how long one run takes")
     parser.add_argument("--only", choices=["proxied", "waiting"], help="this part")
     parser.add_argument("--out", default=str(ROOT / "target/bench/proxy"), help="the folder of the report")
@@ -113,7 +115,9 @@ def proxied(folder: Path, arguments) -> list[str]:
             for label, load in LOADS.items():
                 for row in rows[label]:
                     row.turns.append(take_turn(row.server, load, folder, arguments.seconds, backend))
-                    tell(f"  {number + 1}/{arguments.rounds}  {label:24} {row.server.name:12} {row.turns[-1].figures.rate:10.0f}/s")
+                    tell(
+                        f"  {number + 1}/{arguments.rounds}  {label:24} {row.server.name:12} {row.turns[-1].figures.rate:10.0f}/s"
+                    )
     finally:
         backend.stop()
     lines = ["| load | proxy | requests/s | ratio | CPU of a request | p50 | p99 |", f"|{' --- |' * 7}"]
@@ -194,13 +198,28 @@ def wait_for(folder: Path, clients: int, period_ms: int, seconds: float) -> str:
     asking.mkdir()
     answer = f"return function() tollgate.sleep({period_ms / 1000}) return 'ok' end"
     backend = Instance(slow, SLOW, {"slow.luau": answer})
-    subprocess.run(["taskset", "-acp", LOAD_CORE, str(backend.process.pid)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        ["taskset", "-acp", LOAD_CORE, str(backend.process.pid)], check=True, stdout=subprocess.DEVNULL
+    )
     server = Instance(asking, ASKING.replace("@BACKEND@", str(backend.port)), {"ask.luau": ASK})
     try:
         before, threads = server.memory_mib(), thread_count(server)
         command = [
-            "taskset", "-c", LOAD_CORE, "wrk", "-t1", f"-c{clients}", f"-d{round(seconds)}s", "--timeout", "20s",
-            "-s", str(PEERS / "spread.lua"), f"http://127.0.0.1:{server.port}/", "--", str(clients), str(period_ms),
+            "taskset",
+            "-c",
+            LOAD_CORE,
+            "wrk",
+            "-t1",
+            f"-c{clients}",
+            f"-d{round(seconds)}s",
+            "--timeout",
+            "20s",
+            "-s",
+            str(PEERS / "spread.lua"),
+            f"http://127.0.0.1:{server.port}/",
+            "--",
+            str(clients),
+            str(period_ms),
         ]
         load = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         # All are in flight after two periods: before, fewer replies come than later, and at the end none comes of what is under way.
@@ -234,7 +253,10 @@ def answered(folder: Path) -> int:
         peer.connect(str(folder / "data/log/admin.sock"))
         peer.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         text = b"".join(iter(lambda: peer.recv(65536), b""))
-    return sum(int(count) for count in re.findall(rb"^tollgate_http_requests_total\{[^}]*\} (\d+)", text, re.MULTILINE))
+    return sum(
+        int(count)
+        for count in re.findall(rb"^tollgate_http_requests_total\{[^}]*\} (\d+)", text, re.MULTILINE)
+    )
 
 
 def thread_count(server: Instance) -> int:

@@ -62,6 +62,8 @@ def main():
 def cost_us(server: Instance, place: int, seconds: int) -> float:
     before = cpu_s_of([server.process.pid])
     command = ["taskset", "-c", LOAD_CORE, "wrk", "-t1", "-c32", f"-d{seconds}s", "-H", "X-Key: a"]
-    output = subprocess.run([*command, f"http://127.0.0.1:{server.port}/{place}"], capture_output=True, text=True, check=True)
+    output = subprocess.run(
+        [*command, f"http://127.0.0.1:{server.port}/{place}"], capture_output=True, text=True, check=True
+    )
     requests = int(re.search(r"(\d+) requests in", output.stdout)[1])
     return (cpu_s_of([server.process.pid]) - before) / requests * 1e6

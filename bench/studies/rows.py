@@ -37,9 +37,13 @@ class Recorded(Tollgate):
 
     def load(self, sink: str) -> float:
         """Seconds of one load."""
-        self.configuration.write_text((self.folder / "tollgate.toml").read_text() + f"\n[sink.main]\n{sink}\n")
+        self.configuration.write_text(
+            (self.folder / "tollgate.toml").read_text() + f"\n[sink.main]\n{sink}\n"
+        )
         command = [str(PROGRAM), "load", "--once", str(self.configuration)]
-        return elapsed(lambda: subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True))
+        return elapsed(
+            lambda: subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+        )
 
 
 class IntoPostgres:
@@ -55,7 +59,9 @@ class IntoPostgres:
         return self.cluster.sql("SELECT split_part(version(), ' on ', 1)")
 
     def load(self) -> float:
-        self.cluster.sql("DROP SCHEMA IF EXISTS tollgate CASCADE", "DROP TABLE IF EXISTS scores", "CHECKPOINT")
+        self.cluster.sql(
+            "DROP SCHEMA IF EXISTS tollgate CASCADE", "DROP TABLE IF EXISTS scores", "CHECKPOINT"
+        )
         return self.recorded.load(f'postgres = "host={self.cluster.folder} user=bench dbname=postgres"')
 
     def keep(self) -> int:
@@ -69,7 +75,10 @@ class IntoPostgres:
 
     def different(self) -> int:
         difference = "SELECT count(*) FROM (TABLE {} EXCEPT ALL TABLE {}) AS difference"
-        return sum(int(self.cluster.sql(difference.format(*pair))) for pair in (("scores", "copied"), ("copied", "scores")))
+        return sum(
+            int(self.cluster.sql(difference.format(*pair)))
+            for pair in (("scores", "copied"), ("copied", "scores"))
+        )
 
     def close(self):
         self.cluster.stop()
@@ -84,7 +93,15 @@ class IntoSqlite:
         self.loop = built("rows", "-lsqlite3")
 
     def version(self) -> str:
-        ask = [str(PROGRAM), "sql", "--config", str(self.recorded.configuration), "--format", "csv", "SELECT sqlite_version()"]
+        ask = [
+            str(PROGRAM),
+            "sql",
+            "--config",
+            str(self.recorded.configuration),
+            "--format",
+            "csv",
+            "SELECT sqlite_version()",
+        ]
         ours = subprocess.run(ask, stdout=subprocess.PIPE, text=True, check=True).stdout.split()[-1]
         return f"SQLite {ours} of tollgate, {self.version_of_loop} of the loop"
 
@@ -100,7 +117,9 @@ class IntoSqlite:
     def run_peer(self) -> float:
         remove(self.theirs)
         command = [self.loop, self.kept, self.theirs, "scores"]
-        seconds, self.version_of_loop = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+        seconds, self.version_of_loop = subprocess.run(
+            command, stdout=subprocess.PIPE, text=True, check=True
+        ).stdout.split()
         return float(seconds)
 
     def different(self) -> int:
@@ -127,7 +146,11 @@ def main():
         folder.chmod(0o755)
         recorded = Recorded(folder / "app")
         record(recorded, arguments.seconds)
-        failures = [compare(title, folder, recorded, arguments.rounds) for title in TARGETS if arguments.only in (None, title)]
+        failures = [
+            compare(title, folder, recorded, arguments.rounds)
+            for title in TARGETS
+            if arguments.only in (None, title)
+        ]
     sys.exit("\n".join(failure for failure in failures if failure) or 0)
 
 

@@ -36,14 +36,23 @@ FINE = "return function(req) return { json = { score = (tonumber(req.query.x) or
 #: A handler each, or a whole file.
 ABUSES = {
     "loop": ("endless loop", "while true do end"),
-    "metamethod": ("endless loop in a metamethod", "return setmetatable({}, { __index = function() while true do end end }).x"),
+    "metamethod": (
+        "endless loop in a metamethod",
+        "return setmetatable({}, { __index = function() while true do end end }).x",
+    ),
     "pattern": ("a pattern that explodes", "return string.find(('a'):rep(10000), ('a*'):rep(30) .. 'b')"),
     "bomb": ("memory bomb of tables", "local t = {} while true do t[#t + 1] = {} end"),
     "rep": ("one huge string", "return string.rep('x', 2^30)"),
     "recursion": ("deep recursion", "local function f(n) return 1 + f(n + 1) end return f(1)"),
-    "sleepers": ("coroutines, never resumed", "local t = {} while true do table.insert(t, coroutine.create(function() end)) end"),
+    "sleepers": (
+        "coroutines, never resumed",
+        "local t = {} while true do table.insert(t, coroutine.create(function() end)) end",
+    ),
     "message": ("an error of 6 MB", "error(('x'):rep(6000000))"),
-    "order": ("a sort without an order", "local t = {} for i = 1, 10000 do t[i] = i % 7 end table.sort(t, function() return true end)"),
+    "order": (
+        "a sort without an order",
+        "local t = {} for i = 1, 10000 do t[i] = i % 7 end table.sort(t, function() return true end)",
+    ),
     "leak": (
         "200 KB kept of each call, so that VMs are replaced",
         "local kept = {} return function(req) local t = {} for i = 1, 2000 do t[i] = { i } end table.insert(kept, t) return 204 end",
@@ -73,12 +82,15 @@ def main():
 
 
 def configuration(workers: int) -> str:
-    return CONFIGURATION.replace("WORKERS", str(workers)) + "".join(ROUTE.replace("NAME", name) for name in ABUSES)
+    return CONFIGURATION.replace("WORKERS", str(workers)) + "".join(
+        ROUTE.replace("NAME", name) for name in ABUSES
+    )
 
 
 def scripts() -> dict[str, str]:
     def whole(body: str) -> str:
         return body if "return function(req)" in body else f"return function(req)\n{body}\nend"
+
     return {"fine.luau": FINE} | {f"{name}.luau": whole(body) for name, (_, body) in ABUSES.items()}
 
 
@@ -91,7 +103,10 @@ def measure(server: Instance, workers: int, name: str | None, seconds: float):
     told = ", ".join(f"{count} x {status}" for status, count in sorted(replies.items())) or "-"
     rate = sum(replies.values()) / seconds
     p50, p99, p999 = (took[int(len(took) * share)] for share in (0.5, 0.99, 0.999))
-    print(f"| {title} | {workers} | {rate:.1f} | {told} | {p50:.2f} | {p99:.2f} | {p999:.2f} | {refused} |", flush=True)
+    print(
+        f"| {title} | {workers} | {rate:.1f} | {told} | {p50:.2f} | {p99:.2f} | {p999:.2f} | {refused} |",
+        flush=True,
+    )
 
 
 class Abuser:

@@ -29,8 +29,14 @@ CALLS = [
     ("kernel: wait and wake", r"sys_epoll_wait|sys_futex|sys_write\b|schedule"),
 ]
 FUNCTIONS = [
-    ("script", r"^lua|^Luau|luau|mlua|tollgate_script|\(lua_State|strtod|^newblock|^freeblock|^callTM|propagatemark|sweepgc"),
-    ("request head and route", r"tollgate_http::(request|field|authority|target|path|grammar|query|framing|connection|span)|route|Worker::receive|next_request|memchr|CharSearcher|from_utf8"),
+    (
+        "script",
+        r"^lua|^Luau|luau|mlua|tollgate_script|\(lua_State|strtod|^newblock|^freeblock|^callTM|propagatemark|sweepgc",
+    ),
+    (
+        "request head and route",
+        r"tollgate_http::(request|field|authority|target|path|grammar|query|framing|connection|span)|route|Worker::receive|next_request|memchr|CharSearcher|from_utf8",
+    ),
     ("record", r"tollgate_log|recorder|transaction|Endpoint::record|ScriptRecord|crc32c"),
     ("reply head", r"tollgate_http::reply|write_reply|itoa|push_field"),
     ("clocks", r"vdso|clock_gettime|Timespec|Instant"),
@@ -67,7 +73,9 @@ def sample(server_class, load, seconds: float) -> tuple[Counter, float]:
             load.run(server.port, 1)
             before = server.cpu_s()
             samples = Path(folder) / "perf.data"
-            perf = threading.Thread(target=record, args=(process_tree(server.process.pid), samples, seconds - 1))
+            perf = threading.Thread(
+                target=record, args=(process_tree(server.process.pid), samples, seconds - 1)
+            )
             perf.start()
             figures = load.run(server.port, seconds)
             cpu_us = (server.cpu_s() - before) / figures.requests * 1e6
@@ -78,7 +86,20 @@ def sample(server_class, load, seconds: float) -> tuple[Counter, float]:
 
 
 def record(pids: list[int], samples: Path, seconds: float):
-    command = ["perf", "record", "-F", "2999", "-g", "-p", ",".join(map(str, pids)), "-o", str(samples), "--", "sleep", str(seconds)]
+    command = [
+        "perf",
+        "record",
+        "-F",
+        "2999",
+        "-g",
+        "-p",
+        ",".join(map(str, pids)),
+        "-o",
+        str(samples),
+        "--",
+        "sleep",
+        str(seconds),
+    ]
     subprocess.run(command, check=True, capture_output=True)
 
 

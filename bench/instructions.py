@@ -9,7 +9,6 @@ recorded, runs differ by the batches of the log.
 """
 
 import argparse
-import re
 import shutil
 import signal
 import socket
@@ -19,6 +18,7 @@ import threading
 from pathlib import Path
 from typing import NamedTuple
 
+from lib.callgrind import total_of_dump
 from lib.servers import PEERS, PROGRAM
 
 CONFIGURATION = """
@@ -158,7 +158,7 @@ def count(kind: Kind, profile: Path | None) -> int:
         counts = Path(folder, "out.1").read_text()
         if profile:
             profile.write_text(counts)
-        return int(re.search(r"^totals: (\d+)", counts, re.MULTILINE)[1])
+        return total_of_dump(counts)
 
 
 def control(order: str, process: int):

@@ -77,15 +77,7 @@ class Wrk(Load):
                     *arguments,
                 ]
             )
-        result = json.loads(re.search(r"RESULT (.*)", output)[1])
-        return Figures(
-            result["requests"],
-            result["duration_us"] / 1e6,
-            result["p50_us"],
-            result["p99_us"],
-            result["p999_us"],
-            result["errors"],
-        )
+        return wrk_figures(output)
 
 
 class Ab(Load):
@@ -114,13 +106,7 @@ class Ab(Load):
                     self.url(port),
                 ]
             )
-            rows = list(csv.reader(table))[1:]
-        percentiles = {int(row[0]): float(row[1]) * 1000 for row in rows}
-        number = lambda label: float(re.search(rf"{label}:\s+([\d.]+)", output)[1])
-        requests, seconds = int(number("Complete requests")), number("Time taken for tests")
-        refused = re.search(r"Non-2xx responses:\s+(\d+)", output)
-        errors = int(number("Failed requests")) + (int(refused[1]) if refused else 0)
-        return Figures(requests, seconds, percentiles[50], percentiles[99], max(percentiles.values()), errors)
+            return ab_figures(output, table.read())
 
 
 @dataclass(frozen=True)
@@ -159,20 +145,53 @@ class Oha(Load):
                 self.url(port),
             ]
         )
-        result = json.loads(output)
-        latency = result["latencyPercentiles"]
-        requests = sum(result["statusCodeDistribution"].values())
-        errors = sum(
-            count for status, count in result["statusCodeDistribution"].items() if not status.startswith("2")
-        )
-        return Figures(
-            requests,
-            result["summary"]["total"],
-            latency["p50"] * 1e6,
-            latency["p99"] * 1e6,
-            latency["p99.9"] * 1e6,
-            errors,
-        )
+        return oha_figures(output)
+
+
+def wrk_figures(output: str) -> Figures:
+    """Reads the line that `peers/wrk.lua` prints."""
+    match = re.search(r"RESULT (.*)", output)
+    if match is None:
+        raise ValueError(f"wrk printed no line of results: {output[-500:]!r}")
+    result = json.loads(match[1])
+    latencies = (result[key] for key in ("p50_us", "p99_us", "p999_us"))
+    return Figures(result["requests"], result["duration_us"] / 1e6, *latencies, result["errors"])
+
+
+def ab_figures(output: str, table: str) -> Figures:
+    """Reads what ab prints, and its table of percentiles in milliseconds. The longest time stands for p99.9."""
+    percentiles = {int(row[0]): float(row[1]) * 1000 for row in list(csv.reader(table.splitlines()))[1:]}
+    not_2xx = re.search(r"Non-2xx responses:\s+(\d+)", output)
+    return Figures(
+        requests=int(ab_number("Complete requests", output)),
+        seconds=ab_number("Time taken for tests", output),
+        p50_us=percentiles[50],
+        p99_us=percentiles[99],
+        p999_us=max(percentiles.values()),
+        errors=int(ab_number("Failed requests", output)) + (int(not_2xx[1]) if not_2xx else 0),
+    )
+
+
+def ab_number(label: str, output: str) -> float:
+    match = re.search(rf"^{label}:\s+([\d.]+)", output, re.MULTILINE)
+    if match is None:
+        raise ValueError(f"ab printed no {label!r}: {output[-500:]!r}")
+    return float(match[1])
+
+
+def oha_figures(output: str) -> Figures:
+    """Reads the JSON that oha prints. Statuses other than 2xx are errors."""
+    result = json.loads(output)
+    latency = result["latencyPercentiles"]
+    statuses = result["statusCodeDistribution"]
+    return Figures(
+        requests=sum(statuses.values()),
+        seconds=result["summary"]["total"],
+        p50_us=latency["p50"] * 1e6,
+        p99_us=latency["p99"] * 1e6,
+        p999_us=latency["p99.9"] * 1e6,
+        errors=sum(count for status, count in statuses.items() if not status.startswith("2")),
+    )
 
 
 def run(command: list[str]) -> str:

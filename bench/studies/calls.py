@@ -11,11 +11,14 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
+from lib.callgrind import total_of_run
+from lib.facts import constant
+from lib.servers import ROOT
+
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 SPEED = TARGET / "release/examples/call_speed"
-#: How often a handler repeats a function: `REPEATED` of the example.
-REPEATED = 100
+#: How often a handler of the example repeats a function.
+REPEATED = constant("call_speed/work.rs", "REPEATED", "u32")
 
 
 def main():
@@ -57,4 +60,4 @@ def collected(body: str, calls: int) -> int:
         run = subprocess.run(
             [*callgrind, SPEED, "calls", str(calls), body], capture_output=True, text=True, check=True
         )
-    return int(re.search(r"Collected : (\d+)", run.stderr)[1])
+    return total_of_run(run.stderr)

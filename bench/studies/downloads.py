@@ -19,6 +19,7 @@ from pathlib import Path
 
 from lib import svg
 from lib.case import WARMUP_S, Row, Turn
+from lib.facts import constant
 from lib.load import Ab, Figures, Load, Wrk
 from lib.network import CONGESTION, loopback, two_hosts
 from lib.packages import install_packages, tell
@@ -50,8 +51,8 @@ FETCH = BENCH / "peers/fetch.py"
 #: Each as it sends best.
 HALVED_PEERS = ["nginx, tcp_nopush off", "nginx, deferred", "lighttpd", "h2o"]
 COLD_SERVERS = ["tollgate", "tollgate, sendfile off", "nginx", "lighttpd", "h2o"]
-#: `CONTENT_BYTES_MAX` in files/source.rs: what is not sent by sendfile in any case.
-HELD_BYTES_MAX = 16 << 10
+#: Files up to this length leave from memory in one write, with sendfile and without.
+HELD_BYTES_MAX = constant("source.rs", "CONTENT_BYTES_MAX", "u64")
 #: KiB, and how many files of it are sent in turns. With its head a file of 64 KiB takes a second packet.
 ABOUT_A_PACKET = [(32, 1), (48, 1), (63, 1), (64, 1), (72, 1), (96, 1), (64, 8), (64, 16), (64, 100)]
 #: What delayed acknowledgements cost whoever waits for them: the shortest delay of Linux.

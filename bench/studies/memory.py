@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from lib.facts import bytes_of, default_of
 from lib.servers import CORES, Instance
 from lib.usage import memory_mib_of
 
@@ -70,13 +71,17 @@ class Case(NamedTuple):
     @property
     def peak_mib_max(self) -> int:
         """How far the memory may rise above idle."""
-        return (self.in_flight_mib or 256) + PER_WORKER_MIB * self.workers
+        return (self.in_flight_mib or default_in_flight_mib()) + PER_WORKER_MIB * self.workers
 
 
 CASES = {
     **{name: Case(name) for name in SCRIPTS},
     "1 MB, default bounds, two workers": Case("1 MB", workers=2, in_flight_mib=None),
 }
+
+
+def default_in_flight_mib() -> int:
+    return bytes_of(default_of("server", "in_flight_bytes_max")) >> 20
 
 
 class Figures(NamedTuple):

@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""Instructions of the whole process per request, by callgrind: `bench/instructions.py [--depth 16] [KIND]`. Needs valgrind.
+"""Instructions of the whole process per request, by callgrind: `bench/instructions.py [KIND] [OPTIONS]`. Needs valgrind.
 
-One connection sends packets of so many requests for a fixed reply, or for another kind: that of a script (`--script`), either with a
-record at `written` (`--recorded`), or one by one such that a backend answers by so many bytes (`--proxied BYTES`) or a file of so many is
-sent (`--file BYTES`, with a valgrind that knows openat2, which 3.19 of Debian 12 does not). With `--each` each request has a connection
-of its own, accepted with it, which it ends. Counting begins when a first connection was served: what a start takes depends on the clock. Of what is
-recorded, runs differ by the batches of the log.
+One connection sends packets of `--depth` requests. They ask for a fixed reply, or for another kind:
+
+    --script             a script answers; with --recorded each request leaves a record at `written`
+    --collect            an event of 200 bytes by POST to a route with `collect`; it is recorded at `written`
+    --proxied BYTES      a backend answers with so many bytes; one request to a packet
+    --file BYTES         a file of so many bytes; one request to a packet. Valgrind has to know openat2: that of Debian
+                         12, 3.19, does not
+
+With `--each` each request has a connection of its own. Counting begins after the first requests, because the
+instructions of a start depend on the clock. Runs with records differ, because the log forms other batches.
 """
 
 import argparse
@@ -18,6 +23,7 @@ import threading
 from pathlib import Path
 from typing import NamedTuple
 
+from cases.events import EVENT
 from lib.callgrind import total_of_dump
 from lib.servers import PEERS, PROGRAM
 
@@ -61,16 +67,34 @@ columns = [
 ]
 """
 IN_STREAM = 'stream = "scores"\n'
+COLLECT = """
+[stream.events]
+ack = "written"
+columns = [
+  { name = "at", type = "timestamp", from = "request.time" },
+  { name = "client", type = "inet", from = "request.remote_addr" },
+  { name = "kind", type = "text" },
+  { name = "user", type = "text" },
+  { name = "amount", type = "int" },
+  { name = "note", type = "text" },
+]
+[[route]]
+path = "/event"
+collect = true
+stream = "events"
+"""
 FIRST, PACKETS = 100, 500
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--depth", type=int, default=16, help="requests in a packet")
-    parser.add_argument("--script", action="store_true", help="a script answers")
-    parser.add_argument("--recorded", action="store_true", help="what is answered is recorded")
-    parser.add_argument("--proxied", type=int, metavar="BYTES", help="a backend answers, by so many bytes")
-    parser.add_argument("--file", type=int, metavar="BYTES", help="a file of so many is sent")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--script", action="store_true", help="a script answers")
+    kinds.add_argument("--collect", action="store_true", help="an event of 200 bytes is collected")
+    kinds.add_argument("--proxied", type=int, metavar="BYTES", help="a backend answers with so many bytes")
+    kinds.add_argument("--file", type=int, metavar="BYTES", help="a file of so many bytes is sent")
+    parser.add_argument("--recorded", action="store_true", help="each request leaves a record")
     parser.add_argument("--each", action="store_true", help="a connection for each request")
     parser.add_argument(
         "--profile", type=Path, metavar="FILE", help="leave callgrind's counts by function there"
@@ -89,6 +113,8 @@ class Kind(NamedTuple):
     depth: int
     #: Of a reply.
     content: bytes
+    #: Of a request, which is then a POST.
+    body: bytes | None = None
     #: A connection for each request.
     is_each: bool = False
 
@@ -106,6 +132,8 @@ def content_of(arguments: argparse.Namespace) -> Kind:
         content = bytes(arguments.proxied)
         routes = PROXIED.replace("@PORT@", str(answer(content)))
         return Kind(f"proxied, {len(content)} bytes", routes, "/fixed", 1, content)
+    if arguments.collect:
+        return Kind("collect", COLLECT, "/event", arguments.depth, b'{"recorded":1}\n', EVENT)
     kind = Kind("fixed reply", FIXED, "/fixed", arguments.depth, b"hello, world\n")
     if arguments.script:
         kind = Kind("script", SCRIPT, "/recorded?x=20", arguments.depth, b'{"score":41}')
@@ -173,9 +201,15 @@ def ask(port: int, kind: Kind, packets: int):
             exchange(peer, kind, packets_each)
 
 
-def exchange(peer: socket.socket, kind: Kind, packets: int):
+def request_of(kind: Kind) -> bytes:
     ends = "Connection: close\r\n" if kind.is_each else ""
-    request = f"GET {kind.target} HTTP/1.1\r\nHost: a\r\n{ends}\r\n".encode()
+    method, length = ("GET", "") if kind.body is None else ("POST", f"Content-Length: {len(kind.body)}\r\n")
+    head = f"{method} {kind.target} HTTP/1.1\r\nHost: a\r\n{length}{ends}\r\n"
+    return head.encode() + (kind.body or b"")
+
+
+def exchange(peer: socket.socket, kind: Kind, packets: int):
+    request = request_of(kind)
     replies = peer.makefile("rb")
     for _ in range(packets):
         peer.sendall(request * kind.depth)

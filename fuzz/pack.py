@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Packs and unpacks the corpus of the fuzz targets: `fuzz/pack.py {pack,unpack} TARGET FOLDER`, `fuzz/pack.py count`.
+"""Packs and unpacks the corpus of the fuzz targets: `fuzz/pack.py {pack,unpack,count} [TARGET FOLDER]`.
 
-Inputs with a name that says what they try are files: `corpus/TARGET/NAME.txt`. All other inputs of a target are in
-one file, `corpus/TARGET.pack`:
+Inputs with a name that says what they try are files: `corpus/TARGET/NAME.txt`. All other inputs of a target
+are in one file, `corpus/TARGET.pack`:
 
     offset  bytes
     0       8      the text "TGPACK01"
@@ -10,8 +10,8 @@ one file, `corpus/TARGET.pack`:
     12      4 + n  the length of an input, and its bytes; once for each input
     end     4      CRC-32 (IEEE 802.3) of all bytes before it
 
-Inputs are sorted by their bytes and differ from each other. The same inputs therefore always give the same file.
-`crates/tollgate-server/tests/fuzz/corpus.rs` reads these files in `cargo test`.
+Inputs are sorted by their bytes and differ from each other. The same inputs therefore always give the same
+file. `crates/tollgate-server/tests/fuzz/corpus.rs` reads these files in `cargo test`.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import hashlib
 import struct
 import sys
 import zlib
+from itertools import pairwise
 from pathlib import Path
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -50,11 +51,7 @@ def unpacked(pack: bytes) -> list[bytes]:
         inputs.append(content[at + NUMBER.size : at + NUMBER.size + length])
         at += NUMBER.size + length
     (count,) = NUMBER.unpack_from(content, len(MAGIC))
-    if (
-        at != len(content)
-        or len(inputs) != count
-        or any(a >= b for a, b in zip(inputs, inputs[1:], strict=False))
-    ):
+    if at != len(content) or len(inputs) != count or any(one >= other for one, other in pairwise(inputs)):
         raise DamagedPack("the inputs are not sorted, not different, or not as many as the head says")
     return inputs
 

@@ -1,6 +1,7 @@
 """The packs of the fuzz corpus."""
 
 import unittest
+import zlib
 
 from pack import DamagedPack, packed, unpacked
 
@@ -12,8 +13,13 @@ class Packs(unittest.TestCase):
         self.assertEqual(unpacked(packed(INPUTS)), sorted(INPUTS))
         self.assertEqual(unpacked(packed(set())), [])
 
-    def test_the_same_inputs_give_the_same_pack(self):
-        self.assertEqual(packed(INPUTS), packed(set(sorted(INPUTS, reverse=True))))
+    def test_a_pack_has_the_format_of_its_description(self):
+        content = b"TGPACK01" + b"\2\0\0\0" + b"\1\0\0\0a" + b"\3\0\0\0b\r\n"
+        self.assertEqual(packed({b"b\r\n", b"a"}), content + zlib.crc32(content).to_bytes(4, "little"))
+
+    def test_the_order_of_the_inputs_does_not_matter(self):
+        inputs = {bytes([byte]) for byte in range(255, -1, -1)}
+        self.assertEqual(unpacked(packed(inputs)), [bytes([byte]) for byte in range(256)])
 
     def test_a_pack_with_an_altered_byte_is_refused(self):
         pack = packed(INPUTS)

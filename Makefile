@@ -2,8 +2,14 @@
 
 CARGO ?= cargo
 APP ?= examples/score
+PYTHON ?= python3
 
-.PHONY: run build test check fmt lint doc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz
+# The folders with Python programs, and their linter and formatter.
+PROGRAMS = bench fuzz tools
+RUFF_VERSION = 0.17.6
+RUFF ?= target/tools/ruff-$(RUFF_VERSION)/bin/ruff
+
+.PHONY: run build test test-python test-names check fmt lint doc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -14,17 +20,36 @@ build:
 
 # All tests, also those after a test binary that failed. What those of faults and power cuts need is installed if it is
 # missing (as root).
-test: tools
+test: tools test-python
 	$(CARGO) test --workspace --locked --no-fail-fast
+
+# The unit tests of the Python programs: parsers, statistics, packs. They take seconds.
+test-python:
+	for folder in $(PROGRAMS); do $(PYTHON) -m unittest discover --quiet --start-directory $$folder || exit 1; done
+
+# The names of tests that are gone or new between two commits: `make test-names BEFORE=commit [AFTER=HEAD]`. AFTER=. is
+# the worktree. MOVED=1 lists the tests that only changed their module.
+test-names:
+	@test -n "$(BEFORE)" || { echo "usage: make test-names BEFORE=commit [AFTER=HEAD] [MOVED=1]" >&2; exit 2; }
+	@tools/compare_tests.py $(BEFORE) $(or $(AFTER),HEAD) $(if $(MOVED),--moved)
 
 check: fmt lint test doc
 
-fmt:
+fmt: $(RUFF)
 	$(CARGO) fmt --all --check
+	$(RUFF) format --check $(PROGRAMS)
 
-lint:
+lint: $(RUFF)
 	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
 	$(CARGO) metadata --locked --manifest-path fuzz/Cargo.toml --format-version 1 >/dev/null
+	$(RUFF) check $(PROGRAMS)
+
+# Ruff comes from PyPI into a folder below target/. Debian's pip, which is installed if it is missing (as root), allows
+# that without a virtual environment.
+target/tools/ruff-$(RUFF_VERSION)/bin/ruff:
+	@$(PYTHON) -m pip --version >/dev/null || { apt-get update && apt-get install -y --no-install-recommends python3-pip; }
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
+	  --target target/tools/ruff-$(RUFF_VERSION) ruff==$(RUFF_VERSION)
 
 doc:
 	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private-intra-doc-links" $(CARGO) doc --workspace --no-deps --document-private-items --locked

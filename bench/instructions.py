@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Instructions of the whole process per request, by callgrind: `bench/instructions.py [KIND] [OPTIONS]`. Needs valgrind.
+"""Instructions of the whole process per request, by callgrind: `bench/instructions.py [KIND] [OPTIONS]`.
 
 One connection sends packets of `--depth` requests. They ask for a fixed reply, or for another kind:
 
-    --script             a script answers; with --recorded each request leaves a record at `written`
-    --collect            an event of 200 bytes by POST to a route with `collect`; it is recorded at `written`
-    --proxied BYTES      a backend answers with so many bytes; one request to a packet
-    --file BYTES         a file of so many bytes; one request to a packet. Valgrind has to know openat2: that of Debian
-                         12, 3.19, does not
+    --script          a script answers; with --recorded each request leaves a record at `written`
+    --collect         an event of 200 bytes by POST to a route with `collect`; it is recorded at `written`
+    --proxied BYTES   a backend answers with this many bytes; one request to a packet
+    --file BYTES      a file of this many bytes; one request to a packet
 
 With `--each` each request has a connection of its own. Counting begins after the first requests, because the
 instructions of a start depend on the clock. Runs with records differ, because the log forms other batches.
+
+Needs valgrind. `--file` needs one that knows openat2; valgrind 3.19 of Debian 12 does not.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the cases and writes the report: `bench/run.py [--case NAME] [--before PROGRAM] [--rounds N] [--seconds S] [--smoke]`."""
+"""Runs the cases and writes the report: `bench/run.py [--case NAME] [--before PROGRAM] [--smoke]`."""
 
 import argparse
 import dataclasses

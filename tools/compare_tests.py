@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Compares the names of the Rust tests of two commits: `tools/compare_tests.py BEFORE [AFTER] [--moved]`.
 
-Prints the tests that are gone and those that are new. A test that keeps its function name and changes its module or
-crate has moved: those are counted, and listed with `--moved`. AFTER is HEAD unless it is given; `.` is the worktree.
+Prints the tests that are gone and those that are new. A test that keeps its function name and changes its
+module or crate has moved: the last line counts these tests, and `--moved` lists them. AFTER is HEAD unless it
+is given; `.` is the worktree.
 
-The names come from the sources without a build. A name has the crate, the target unless that is the library or the
-program, and the path of modules by file and by `mod NAME { ... }`. A file that `#[path]` includes elsewhere counts
-once, where it lies.
+The names come from the sources without a build. A name has the crate, the target unless that is the library
+or the program, and the modules, by file and by `mod NAME { ... }`. A file that `#[path]` includes elsewhere
+counts once, where it lies.
 """
 
 import argparse
@@ -161,7 +162,10 @@ def files_of(commit: str) -> dict[str, str]:
 
 
 def contents_of(answer: bytes) -> list[str]:
-    """Returns the files in an answer of `git cat-file --batch`: a line with the length, the bytes, a line end."""
+    """Returns the files in an answer of `git cat-file --batch`.
+
+    A file is a line with its length, its bytes, a line end.
+    """
     contents, at = [], 0
     while at < len(answer):
         end = answer.index(b"\n", at)

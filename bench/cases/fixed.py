@@ -5,7 +5,10 @@ from lib.load import Ab, Wrk
 from lib.servers import Epoll, H2o, Lighttpd, Nginx, Tollgate, Yaws
 
 #: Why "a connection each" may be behind.
-EACH = "a connection each is sent by ab, which keeps the server half busy: it is the limit, and processor time is what counts there."
+EACH = (
+    "a connection each is sent by ab, which keeps the server half busy: it is the limit, and "
+    "processor time is what counts there."
+)
 
 CASE = Case(
     title="A fixed reply",

@@ -7,7 +7,8 @@ from lib.servers import Lighttpd, Nginx, tollgate
 CASE = Case(
     title="Latency at 20,000 requests a second",
     text=(
-        "An open loop: oha sends at this rate whatever the server does, and counts latency from when a request was due, so a server that "
+        "An open loop: oha sends at this rate whatever the server does, and counts latency from "
+        "when a request was due, so a server that "
         "stalls cannot hide it (coordinated omission corrected)."
     ),
     loads={"20,000/s": Oha("/recorded?x=20", connections=64)},
@@ -20,7 +21,8 @@ CASE = Case(
         Lighttpd,
     ],
     lost=(
-        "a synced reply waits for the disk, and its p99 is that of fdatasync; a written one waits for another thread. The peers answer "
+        "a synced reply waits for the disk, and its p99 is that of fdatasync; a written one waits "
+        "for another thread. The peers answer "
         "when a line is in a buffer, as `received` does."
     ),
     probe=Probe("GET", "/recorded?x=20", b'{"score":41}'),

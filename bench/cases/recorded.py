@@ -8,8 +8,10 @@ from lib.servers import Epoll, Lighttpd, Nginx, RunwaySyncLoop, SyncLoop, tollga
 CASE = Case(
     title="A scripted reply with its record",
     text=(
-        "The same script, and each request is kept: time, client, path, status, duration, score. The peers write a line of text into a "
-        "buffer of their process; what is in it is gone when the process is. Tollgate at each of its levels, and once more with SQLite "
+        "The same script, and each request is kept: time, client, path, status, duration, score. "
+        "The peers write a line of text into a "
+        "buffer of their process; what is in it is gone when the process is. Tollgate at each of "
+        "its levels, and once more with SQLite "
         "loading on the same core."
     ),
     loads={
@@ -30,7 +32,8 @@ CASE = Case(
     limit=Epoll,
     loops={"1 connection": [SyncLoop, RunwaySyncLoop]},
     lost=(
-        "a reply at `written` waits for a write, and one at `synced` for the disk, which no peer does: they have copied a line into a "
+        "a reply at `written` waits for a write, and one at `synced` for the disk, which no peer "
+        "does: they have copied a line into a "
         "buffer. Without pipelining, few requests share that wait. "
         f"And {EACH}"
     ),

@@ -7,7 +7,10 @@ from lib.servers import Epoll, Lighttpd, Nginx, Tollgate, Yaws
 
 CASE = Case(
     title="A scripted reply",
-    text="A number of the query is read, doubled, and sent as JSON. Nothing is recorded. h2o has no script handler in Debian's build.",
+    text=(
+        "A number of the query is read, doubled, and sent as JSON. Nothing is recorded. h2o has no "
+        "script handler in Debian's build."
+    ),
     loads={
         "64 connections": Wrk("/score?x=20"),
         "pipelined 16 deep": Wrk("/score?x=20", depth=16),

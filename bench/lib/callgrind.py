@@ -4,7 +4,7 @@ import re
 
 
 def total_of_dump(text: str) -> int:
-    """Returns the instructions in a file of counts, which `callgrind_control --dump` makes the program write."""
+    """Returns the instructions in a file of counts, which `callgrind_control --dump` causes."""
     return int(found(r"^totals: (\d+)", text))
 
 

@@ -97,7 +97,8 @@ def run_case(case: Case, folder: Path, rounds: int, seconds: float, tell) -> lis
             turn = take_turn(case, row, folder, seconds)
             row.turns.append(turn)
             tell(
-                f"  {number + 1}/{rounds}  {row.load:24} {row.server.name:26} {turn.figures.rate:10.0f}/s {turn.cpu_us:7.2f} us"
+                f"  {number + 1}/{rounds}  {row.load:24} {row.server.name:26} "
+                f"{turn.figures.rate:10.0f}/s {turn.cpu_us:7.2f} us"
             )
     return rows
 
@@ -134,7 +135,10 @@ def check_reply(probe: Probe, server: Server):
 
 
 def count_records(case: Case, server: Server, load: Load, answered: int, turn: Turn):
-    """Every answered request has its records; requests that a generator gave up at its end may have theirs."""
+    """Checks that each answered request has its records.
+
+    Requests that a generator gave up at its end may have them.
+    """
     records = server.records()
     least = answered * case.records_per_request
     most = (answered + 1 + 2 * load.connections * load.depth) * case.records_per_request

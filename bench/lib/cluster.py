@@ -1,6 +1,7 @@
-"""A PostgreSQL cluster of a run: made in its folder with the settings of `initdb`, and never one that is already there.
+"""A PostgreSQL cluster for one run, made in its folder with the settings of `initdb`.
 
-Run by root, it belongs to Debian's user postgres. Its superuser is `bench`, who needs no password on its socket.
+No run uses a server that is already there. When root runs it, the cluster belongs to Debian's user postgres.
+Its superuser is `bench` and needs no password on the socket.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whole paths from a request to its row in PostgreSQL, each as a server: how it is set up, and when all rows are there."""
+"""Whole paths from a request to its row in PostgreSQL. Each is a server that waits for all its rows."""
 
 import os
 import shutil
@@ -189,7 +189,10 @@ class Loaded(Design, Tollgate):
         )
         if checked.returncode == 0:
             return None
-        return f"the program at hand refuses it: {checked.stderr.strip().splitlines()[0].removeprefix(f'{self.folder}/')}"
+        return (
+            "the program at hand refuses it: "
+            f"{checked.stderr.strip().splitlines()[0].removeprefix(f'{self.folder}/')}"
+        )
 
     def make_table(self):
         """The loader does."""

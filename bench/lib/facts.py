@@ -1,4 +1,4 @@
-"""Facts of the program that a study depends on. They are read at run time, so that no study has a copy of them."""
+"""Facts of the program that a study depends on. Studies read them at run time instead of copying them."""
 
 import operator
 import re
@@ -14,7 +14,10 @@ UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def constant(file: str, name: str, kind: str, folder: Path = ROOT / "crates") -> int:
-    """Returns a constant of type `kind` from the Rust files named `file`. Exactly one of them has to define it."""
+    """Returns a constant of type `kind` from the Rust files named `file`.
+
+    Exactly one file has to define it.
+    """
     texts = [path.read_text() for path in sorted(folder.glob(f"**/{file}"))]
     pattern = rf"\bconst {name}: {kind} = ([^;]+);"
     values = [value for text in texts for value in re.findall(pattern, text)]

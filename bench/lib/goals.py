@@ -1,6 +1,6 @@
-"""What the design asks for, and what this run gave: requests a second, or processor time per request, as ratios.
+"""The goals of the design, and whether a run met them: ratios of requests a second or of processor time.
 
-A ratio compares two rows of the same round. A goal is met when the rounds lie on both sides of it, or beyond it.
+A ratio compares two rows of the same round. A goal is met when one round or more reaches it.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,10 @@ RATE, CPU = "requests/s", "CPU per request"
 
 @dataclass(frozen=True)
 class Goal:
-    """`ours` against `other` under one load of one case. The share is at least `goal`; of processor time, at most."""
+    """`ours` against `other` under one load of one case.
+
+    `goal` is the least share of a rate, the largest of a cost.
+    """
 
     ours: str
     load: str
@@ -64,7 +67,8 @@ def section(results) -> str:
             bound = "at least" if goal.measure == RATE else "at most"
             verdict = "met" if goal.is_met(share) else "**missed**"
             lines.append(
-                f"| {goal.ours}, {goal.load} | {goal.measure} | {goal.other} | {bound} {goal.goal:g} | {share} | {verdict} |"
+                f"| {goal.ours}, {goal.load} | {goal.measure} | {goal.other} | {bound} "
+                f"{goal.goal:g} | {share} | {verdict} |"
             )
     if not lines:
         return ""

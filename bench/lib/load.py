@@ -50,7 +50,10 @@ class Load:
 
 
 class Wrk(Load):
-    """wrk: a closed loop, so a slow server is asked less (coordinated omission). A pipeline's latency is that of its last reply."""
+    """wrk: a closed loop, which asks a slow server less (coordinated omission).
+
+    The latency of a pipeline is that of its last reply.
+    """
 
     generator = "wrk"
     packages = ("wrk",)
@@ -159,7 +162,10 @@ def wrk_figures(output: str) -> Figures:
 
 
 def ab_figures(output: str, table: str) -> Figures:
-    """Reads what ab prints, and its table of percentiles in milliseconds. The longest time stands for p99.9."""
+    """Reads the output of ab, and its table of percentiles in milliseconds.
+
+    The longest time stands for p99.9.
+    """
     percentiles = {int(row[0]): float(row[1]) * 1000 for row in list(csv.reader(table.splitlines()))[1:]}
     not_2xx = re.search(r"Non-2xx responses:\s+(\d+)", output)
     return Figures(

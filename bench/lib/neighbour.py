@@ -1,4 +1,4 @@
-"""A client with good manners, and what it sees while others have none: the latency of a route from the moment when each request was due."""
+"""A client that behaves well beside others that do not. Its latency counts from when a request was due."""
 
 import subprocess
 import sys
@@ -10,7 +10,10 @@ CONNECTIONS = 8
 
 
 class Neighbour:
-    """A client that asks at random moments on its connections, `bench/peers/neighbour.c` (needs gcc), and is never made to wait for others."""
+    """The client `bench/peers/neighbour.c`, which asks at random moments.
+
+    No other process makes it wait. Needs gcc.
+    """
 
     def __init__(self, port: int, seconds: float, path: str):
         command = [

@@ -1,4 +1,4 @@
-"""Networks of our own, for which one has to be root: a loopback with shorter packets, and two hosts with a cable between them."""
+"""Networks for one run, as root: a loopback with short packets, and two hosts with a cable between them."""
 
 import ctypes
 import os
@@ -20,7 +20,10 @@ CONGESTION = "reno"
 
 @contextmanager
 def loopback(mtu: int) -> Iterator[None]:
-    """Moves this process, and all that it starts, to a network of its own, with a loopback whose packets are no longer than that."""
+    """Moves this process, and the processes that it starts, to a new network.
+
+    The packets of its loopback have at most `mtu` bytes.
+    """
     unshare(CLONE_NEWNET)
     ip("link", "set", "lo", "mtu", str(mtu), "up")
     yield
@@ -28,8 +31,11 @@ def loopback(mtu: int) -> Iterator[None]:
 
 @contextmanager
 def two_hosts(mtu: int, congestion: str) -> Iterator[None]:
-    """The same with a network for the server, one for the clients, and a veth(4) between them. What comes to a host is the work of its
-    own core, as it is with two machines. Over loopback it is that of whoever sends: clients then pay for waking the server."""
+    """The same with a network for the server, one for the clients, and a veth(4) between them.
+
+    The packets that come to a host are the work of its core, as with two machines. Over loopback the core of
+    the sender does that work, so that clients pay for waking the server.
+    """
     unshare(CLONE_NEWNET | CLONE_NEWNS)
     # What is in /sys/class/net is that of the network in which it was mounted.
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
@@ -72,7 +78,10 @@ def two_hosts(mtu: int, congestion: str) -> Iterator[None]:
 
 
 def receive_on(core: str, end: str):
-    """Packets that come there are the work of that core: Receive Packet Steering, `Documentation/networking/scaling.rst` of Linux."""
+    """Makes the packets that come to an end the work of a core, by Receive Packet Steering.
+
+    Source: `Documentation/networking/scaling.rst` of Linux.
+    """
     Path(f"/sys/class/net/{end}/queues/rx-0/rps_cpus").write_text(f"{1 << int(core):x}")
 
 

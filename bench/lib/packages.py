@@ -1,4 +1,4 @@
-"""What a bench needs beside Tollgate: installed as root on Debian where it is missing; others are told how it is had."""
+"""Installs what a bench needs beside Tollgate, as root on Debian. Prints the command for other users."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ def install_oha():
     if not Oha.program.exists():
         folder = Oha.program.parent.parent
         tell(f"building oha into {folder}")
-        subprocess.run(Oha.install + [str(folder)], check=True, capture_output=True)
+        subprocess.run([*Oha.install, str(folder)], check=True, capture_output=True)
 
 
 def is_installed(package: str) -> bool:

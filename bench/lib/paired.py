@@ -1,4 +1,8 @@
-"""Two servers beside each other, round by round: a slow minute is one of both, so a share of the same round tells more than two medians."""
+"""Compares two servers round by round.
+
+A slow minute slows both servers. Their ratio within a round therefore says more than the ratio of two
+medians.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,8 +47,11 @@ def range_of(ours: Sequence[float], theirs: Sequence[float]) -> Share:
 
 
 def left_out_of(rounds: int) -> int | None:
-    """How many rounds at each end lie outside of the bounds; none of fewer than six tell any. A round is below the median as often as above it, so
-    how many are is binomial: Conover, Practical Nonparametric Statistics, section 3.2."""
+    """Returns how many rounds at each end lie outside of the bounds; None for fewer than six rounds.
+
+    A round is below the median as often as above it. The number of rounds below is therefore binomial.
+    Source: Conover, Practical Nonparametric Statistics, section 3.2.
+    """
     doubts = (2 * sum(comb(rounds, below) for below in range(most + 1)) / 2**rounds for most in range(rounds))
     small_enough = [most for most, doubt in enumerate(doubts) if doubt <= DOUBT]
     return small_enough[-1] if small_enough else None

@@ -2,7 +2,7 @@
 
 import os
 import platform
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from lib import goals, svg
@@ -33,14 +33,17 @@ def head(results, limits, settings) -> str:
     lines = [
         "# Tollgate beside its peers",
         "",
-        f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC, {machine()}. Server on core {SERVER_CORE}, load generator on core "
-        f"{LOAD_CORE}, over loopback. Rounds: {rounds}, in each of them all rows one after the other, {seconds:g} s a run after "
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {machine()}. Server on core {SERVER_CORE}, load generator on core "
+        f"{LOAD_CORE}, over loopback. Rounds: {rounds}, in each of them all rows one after the "
+        f"other, {seconds:g} s a run after "
         f"{WARMUP_S:g} s of warm-up; medians, with half of the range as spread. {took_min:.0f} minutes in all.",
         "",
-        "Ratios are the result: above 1 is better than the best peer, for requests as for processor time. Absolute figures are "
+        "Ratios are the result: above 1 is better than the best peer, for requests as for processor "
+        "time. Absolute figures are "
         "those of this machine in this hour.",
         "",
-        "Every server's reply is compared before each run, and the records of each run are counted after it. wrk and ab wait "
+        "Every server's reply is compared before each run, and the records of each run are counted "
+        "after it. wrk and ab wait "
         "for each reply before they send on; latency under a fixed rate is a case of its own.",
         "",
         "Repeat: `make bench`, or `make bench CASE=recorded` for one case. Configurations: `bench/peers/`.",
@@ -69,7 +72,12 @@ def versions(results) -> list[str]:
 
 def machine() -> str:
     model = next(
-        (line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), ""
+        (
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        "",
     )
     return f"{os.cpu_count()} cores of {model}, Linux {platform.release()}"
 
@@ -170,7 +178,9 @@ def verdict(ratio: float) -> str:
 
 
 def of_limit(case: Case, row: Row, rows: list[Row], limits: dict[str, float]) -> str:
-    """The share of the bare epoll loop; of the insert loop where rows are loaded; of the sync loop where one waits alone."""
+    """Returns the share of a limit: of the bare epoll loop, of the insert loop for a server that loads, or of
+    the sync loop for one client alone.
+    """
     bare = next((other.rate for other in rows if other.server is case.limit), None)
     if bare:
         return f"{row.rate / bare:.0%}"

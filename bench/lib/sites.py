@@ -1,4 +1,4 @@
-"""The servers of files that are compared, each with sendfile and without where it has both, and the folder that all serve; and a bare loop."""
+"""The servers of files that are compared, the folder that all of them serve, and a bare loop of files."""
 
 import random
 from pathlib import Path
@@ -102,7 +102,7 @@ def loop_of(way: str, contents: list[Path], idle: str = "asleep") -> type[FileLo
 OURS = variant(TollgateSite, "tollgate", sendfile="true")
 OURS_WRITING = variant(TollgateSite, "tollgate, sendfile off", sendfile="false")
 NGINX = variant(NginxSite, "nginx", sendfile="on", nopush="on")
-#: Whether connections are accepted when their request is there. (h2o has it so always, lighttpd and Yaws never.)
+#: Accept a connection when its request is there. h2o always does so, lighttpd and Yaws never.
 OURS_NOT_DEFERRED = variant(
     TollgateSite, "tollgate, deferred = false", sendfile="true", deferred=", deferred = false"
 )

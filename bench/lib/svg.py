@@ -52,7 +52,8 @@ def stacks(title: str, unit: str, bars: dict[str, list[tuple[str, float]]]) -> s
         for name, value in values:
             length = (WIDTH - LABEL - 70) * value / longest
             parts.append(
-                f'<rect x="{x:.1f}" y="{y}" width="{length:.1f}" height="26" fill="{colour[name]}"><title>{escape(name)}: {value:.2f} {unit}</title></rect>'
+                f'<rect x="{x:.1f}" y="{y}" width="{length:.1f}" height="26" fill="{colour[name]}">'
+                f"<title>{escape(name)}: {value:.2f} {unit}</title></rect>"
             )
             if length > 30:
                 parts.append(text(x + length / 2, y + 18, f"{value:.2f}", anchor="middle"))
@@ -72,7 +73,7 @@ def grouped_stacks(title: str, unit: str, groups: dict[str, dict[str, list[tuple
     names = list(
         dict.fromkeys(name for bars in groups.values() for values in bars.values() for name, _ in values)
     )
-    colour = dict(zip(names, [STACK_COLOURS[3], STACK_COLOURS[5]]))
+    colour = dict(zip(names, [STACK_COLOURS[3], STACK_COLOURS[5]], strict=False))
     parts, y = [text(10, 24, title, size=17, weight="bold")], HEAD
     for index, name in enumerate(names):
         parts += [
@@ -110,4 +111,7 @@ def document(height: float, parts: list[str]) -> str:
 def text(
     x: float, y: float, words: str, size: int = 12, weight: str = "normal", anchor: str = "start"
 ) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" font-weight="{weight}" text-anchor="{anchor}">{escape(words)}</text>'
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" font-weight="{weight}" text-anchor="{anchor}">'
+        f"{escape(words)}</text>"
+    )

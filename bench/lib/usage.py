@@ -1,4 +1,4 @@
-"""What processes and a disk did so far: processor time of whole trees of processes, memory, bytes that reached a disk."""
+"""Processor time of process trees, memory of processes, and bytes that reached a disk."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ SECTOR_BYTES = 512
 
 
 def cpu_s_of(roots: list[int]) -> float:
-    """User and system time of these processes, their children, and those children that ended and were waited for."""
+    """Returns user and system time of these processes and their children, also of ended children."""
     return sum(user_and_system_s_of(roots))
 
 
@@ -44,7 +44,10 @@ def idle_s_of(core: str) -> float:
 
 
 def stolen_s() -> float:
-    """How long others had the cores of this virtual machine, of all cores together: `steal` of proc_stat(5)."""
+    """Returns how long the host gave the cores of this virtual machine to others, in all:
+
+    `steal` of proc_stat(5).
+    """
     return int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8]) / TICKS_PER_S
 
 
@@ -55,9 +58,10 @@ def memory_mib_of(pid: int) -> float:
 
 
 def disk_bytes_written(folder: Path) -> int:
-    """Bytes that anybody wrote to the disk of a folder, with all that was dirty; 0 where it has no disk of its own.
+    """Returns the bytes that all processes wrote to the disk of a folder, or 0 if it has no disk.
 
-    `write_bytes` of /proc/PID/io would tell who wrote, but counts a whole large folio where one block of it was made dirty.
+    It syncs first, so that dirty pages count. `write_bytes` of /proc/PID/io would name the
+    process, but counts a whole large folio when one of its blocks is dirty.
     """
     os.sync()
     device = folder.stat().st_dev

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Clients that fetch files at random, for a time: `bench/peers/fetch.py PORT FOLDER CLIENTS SECONDS [--cold]`; prints bytes a second.
+"""Clients that fetch random files: `bench/peers/fetch.py PORT FOLDER CLIENTS SECONDS [--cold]`.
 
-`FOLDER` is where the server has what it serves below `/cold/`. With `--cold` each file is dropped from memory before it is asked for.
+Prints bytes a second. `FOLDER` holds the files that the server has below `/cold/`. With `--cold` each file is
+dropped from memory before a client asks for it.
 """
 
 import argparse

@@ -1,8 +1,9 @@
-"""Many clients that mean no good, and what a normal one sees meanwhile: `bench/study.py abuse [--clients N] [--rounds N] [--only NAME]`.
+"""Ten thousand hostile clients, and the latency of a normal one: `bench/study.py abuse [--only NAME]`.
 
-Each attack comes from 127.0.0.2 to 127.0.0.9, several times, each time to a new server. It holds if in each round nobody is left after
-the deadline and the server's memory stays within what is configured, and if by the median of the rounds the p99 of a normal client,
-which asks a thousand times a second from 127.0.0.1, less than doubles.
+Each attack comes from 127.0.0.2 to 127.0.0.9, in several rounds, each against a new server. A normal client
+asks a thousand times a second from 127.0.0.1. An attack passes if, in each round, no attacker is left after
+the deadline and the server's memory stays within its configured bounds. The median ratio of the normal
+client's p99 has to be below 2.
 """
 
 import argparse
@@ -193,7 +194,9 @@ class Peers:
         return time.monotonic() - begun
 
     def has_none_left(self, begun: float) -> bool:
-        """Who does not read does not see the end behind what it did not read: the server's descriptors tell."""
+        """Judges clients that read nothing by the server's descriptors, because such a client does not see
+        the end of its connection.
+        """
         is_early = time.monotonic() - begun < 2
         return self.is_reader and not is_early and self.server.descriptors() <= self.idle_descriptors + 1
 
@@ -224,7 +227,7 @@ def send(peer: socket.socket, data: bytes):
 
 
 class Normal:
-    """A client that asks a thousand times a second on one connection, in a process of its own that is never made to wait for others."""
+    """A client that asks a thousand times a second on one connection. Its process never waits for others."""
 
     def __init__(self, port: int):
         self.port = port

@@ -1,8 +1,9 @@
-"""Allocators under one binary: `bench/study.py allocators [--rounds N] [--seconds S] [--speed | --memory]`. Needs wrk, gcc, libjemalloc2 and libmimalloc2.0.
+"""Allocators under one binary, in speed and memory: `bench/study.py allocators [--speed | --memory]`.
 
-Each allocator is preloaded, so Rust, Luau and SQLite use it. Speed: requests a second of a fixed reply, of a script with a record, and of 1 MB and 100 kB
-that a script makes; medians of interleaved rounds. Memory: as `bench/study.py memory` measures it, 1 MB beside two busy loops and 100 kB.
-`docs/explanation/decisions/allocator.md` has the result.
+Each allocator is preloaded, so that Rust, Luau and SQLite use it. Speed: requests a second of a fixed reply,
+of a script with a record, and of 1 MB and 100 kB that a script makes; medians of interleaved rounds. Memory:
+as `bench/study.py memory` measures it, with 1 MB beside two busy loops and with 100 kB.
+`docs/explanation/decisions/allocator.md` has the result. Needs wrk, gcc, libjemalloc2 and libmimalloc2.0.
 """
 
 import argparse
@@ -46,7 +47,10 @@ path = "/100kB"
 script = "kb.luau"
 """
 SCRIPTS = {
-    "recorded.luau": "return function(req) local s = 2 * (tonumber(req.query.x) or 0) + 1 return { json = { score = s }, record = { score = s } } end",
+    "recorded.luau": (
+        "return function(req) local s = 2 * (tonumber(req.query.x) or 0) + 1 "
+        "return { json = { score = s }, record = { score = s } } end"
+    ),
     "mb.luau": memory.SCRIPTS["1 MB"],
     "kb.luau": memory.SCRIPTS["100 kB"],
 }
@@ -103,15 +107,13 @@ def tell_speed(chosen: dict[str, dict[str, str]], arguments):
     for _ in range(arguments.rounds):
         for load, wrk in LOADS.items():
             for name, environment in chosen.items():
-                figures[name, load].append(
-                    with_environment(environment, lambda: speed(wrk, arguments.seconds))
-                )
+                figures[name, load].append(with_environment(environment, speed, wrk, arguments.seconds))
     print("| allocator | " + " | ".join(f"{load}: requests/s, us each" for load in LOADS) + " |")
     print("|" + " --- |" * (1 + len(LOADS)))
     for name in chosen:
         cells = []
         for load in LOADS:
-            rates, costs = zip(*figures[name, load])
+            rates, costs = zip(*figures[name, load], strict=True)
             cells.append(f"{statistics.median(rates):,.0f}, {statistics.median(costs):.2f}")
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
@@ -130,12 +132,13 @@ def speed(load: Wrk, seconds: float) -> tuple[float, float]:
 
 def tell_memory(chosen: dict[str, dict[str, str]]):
     print(
-        "| allocator | reply | busy loops | idle, MiB | peak above idle | 10 s after, above idle |\n| --- | --- | --- | --- | --- | --- |"
+        "| allocator | reply | busy loops | idle, MiB | peak above idle | 10 s after, above idle "
+        "|\n| --- | --- | --- | --- | --- | --- |"
     )
     for name, environment in chosen.items():
         for case, busy in WAVES:
             amount = SimpleNamespace(clients=200, requests=2000)
-            figures = with_environment(environment, lambda: memory.measure(memory.CASES[case], busy, amount))
+            figures = with_environment(environment, memory.measure, memory.CASES[case], busy, amount)
             idle, peak, after = figures.idle_mib, figures.peak_mib, figures.after_mib
             print(
                 f"| {name} | {case} | {busy} | {idle:.0f} | {peak - idle:.0f} | {after - idle:.0f} |",
@@ -143,11 +146,11 @@ def tell_memory(chosen: dict[str, dict[str, str]]):
             )
 
 
-def with_environment(environment: dict[str, str], run):
+def with_environment(environment: dict[str, str], run, *arguments):
     before = dict(os.environ)
     os.environ.update(environment)
     try:
-        return run()
+        return run(*arguments)
     finally:
         os.environ.clear()
         os.environ.update(before)

@@ -1,9 +1,9 @@
-"""Three architectures, one reply, one database: `bench/study.py architectures [--rounds N] [--seconds S] [--rate N] [--only NAME]`, as root.
+"""Three architectures, one reply, one database: `bench/study.py architectures [--only NAME]`, as root.
 
-A small scored reply is asked for, and each request becomes a row of PostgreSQL: by an INSERT before the reply, through a log that
-is loaded in bulk, or through a queue. Sustained requests a second count until the last row is there. Each turn ends with all
-rows counted and looked at: fewer than replies, or a wrong one, end the run. Needs Debian's packages nginx-light with Lua, postgresql,
-redis-server, wrk, and Go for the peers that insert.
+Each request for a small scored reply becomes a row of PostgreSQL: by an INSERT before the reply, through a
+log that is loaded in bulk, or through a queue. The sustained rate counts the time until the last row is
+there. Each turn ends with a check of all rows. Missing or wrong rows end the run. Needs Debian's packages
+nginx-light with Lua, postgresql, redis-server and wrk, and Go for the peers that insert.
 """
 
 import argparse
@@ -29,12 +29,18 @@ GOAL = 5
 #: Of a server that defends itself on a busy machine.
 REFUSED_SHARE_MAX = 0.0001
 SETTINGS = ["fsync", "synchronous_commit", "shared_buffers", "max_wal_size", "commit_delay"]
-RIGHT = "score = 41 AND status = 200 AND path = '/recorded' AND client = '127.0.0.1' AND at > now() - interval '1 hour' AND took_us >= 0"
+RIGHT = (
+    "score = 41 AND status = 200 AND path = '/recorded' AND client = '127.0.0.1' AND at > now() "
+    "- interval '1 hour' AND took_us >= 0"
+)
 
 
 @dataclass
 class Turn:
-    """Processor time and bytes to the disk are those until the last row was there; `paced` is a load at a fixed rate after that."""
+    """Processor time and bytes to the disk count until the last row is there.
+
+    `paced` is a load at a fixed rate after that.
+    """
 
     sent: Figures
     drain_s: float
@@ -116,7 +122,8 @@ def run(folder: Path, cluster: Cluster, arguments) -> list[Row]:
             if not row.absent:
                 row.turns.append(turn := take_turn(row.design, arguments))
                 tell(
-                    f"  {number + 1}/{arguments.rounds}  {row.design.name:32} {turn.sustained:8.0f}/s, {turn.drain_s:.1f} s behind"
+                    f"  {number + 1}/{arguments.rounds}  {row.design.name:32} "
+                    f"{turn.sustained:8.0f}/s, {turn.drain_s:.1f} s behind"
                 )
     return rows
 
@@ -152,7 +159,10 @@ def take_turn(design: Design, arguments) -> Turn:
 
 
 def check_rows(design: Design, runs: list[Figures], given_up_max: int):
-    """Every answered request has its row; requests that a generator gave up at its end may have theirs. A few may be refused."""
+    """Checks that each answered request has its row.
+
+    Requests that a generator gave up at its end may have one. A few may be refused.
+    """
     refused, asked = sum(figures.errors for figures in runs), 1 + sum(figures.requests for figures in runs)
     if refused > asked * REFUSED_SHARE_MAX:
         raise RuntimeError(f"{design.name}: {refused} of {asked} requests failed")
@@ -166,7 +176,8 @@ def check_rows(design: Design, runs: list[Figures], given_up_max: int):
     )
     if not asked - refused <= rows <= asked + given_up_max or right != rows:
         raise RuntimeError(
-            f"{design.name}: {rows} rows, {right} of them right, for {asked} replies, {refused} of them refusals, and {given_up_max} given up"
+            f"{design.name}: {rows} rows, {right} of them right, for {asked} replies, {refused} of "
+            f"them refusals, and {given_up_max} given up"
         )
 
 
@@ -178,9 +189,13 @@ def head(cluster: Cluster, rows: list[Row], arguments) -> list[str]:
         first_line([str(Oha.program), "--version"]),
     }
     return [
-        f"{machine()}. On core {SERVER_CORE}: web side, queue and workers, and the database. On core {LOAD_CORE}: the load generator.",
+        (
+            f"{machine()}. On core {SERVER_CORE}: web side, queue and workers, and the database. On "
+            f"core {LOAD_CORE}: the load generator."
+        ),
         f"PostgreSQL as initdb makes it: {', '.join(settings)}. A pool has {POOL} connections.",
-        f"Requests a second: wrk, {arguments.connections} connections, each waits for its reply, {arguments.seconds:g} s. Latency: oha at "
+        f"Requests a second: wrk, {arguments.connections} connections, each waits for its reply, "
+        f"{arguments.seconds:g} s. Latency: oha at "
         f"{arguments.rate}/s for all alike, counted from when a request was due. Rounds: {arguments.rounds}, medians.",
         *sorted({cluster.sql("SELECT split_part(version(), ' on ', 1)"), *versions, *generators}),
         "",
@@ -212,7 +227,10 @@ def table(rows: list[Row]) -> list[str]:
         verdict = "met" if round(ratio, 2) >= GOAL else "**missed**"
         lines += [
             "",
-            f"Goal: the whole path, synced, sustains at least {GOAL} times the requests of an INSERT each: {ratio:.2f}, {verdict}.",
+            (
+                f"Goal: the whole path, synced, sustains at least {GOAL} times the requests of an "
+                f"INSERT each: {ratio:.2f}, {verdict}."
+            ),
         ]
     return lines
 

@@ -1,7 +1,8 @@
-"""The price of a scripted call, and of the functions of the API: time, and instructions by callgrind (needs valgrind).
+"""The price of a scripted call and of each API function, in time and instructions: `bench/study.py calls`.
 
-Prints tables in Markdown. Instructions are the difference between few calls and many, which leaves the start out; of a
-function also that of an empty loop. Time is the best of seven rounds; on a busy machine only the instructions say something.
+Prints tables in Markdown. The instructions are the difference between few calls and many, so that the start
+does not count. For a function, those of an empty loop are subtracted too. The time is the best of seven
+rounds. On a busy machine only the instructions say something. Needs valgrind.
 """
 
 import argparse

@@ -1,8 +1,9 @@
-"""Crowds that ask for scripts which compute for a while, and what others see meanwhile: `bench/study.py crowd [--seconds S]`.
+"""Many clients that ask for slow scripts, and the latency of others: `bench/study.py crowd [--seconds S]`.
 
-Clients on kept connections ask one worker for a script, each again as soon as it is answered (`bench/peers/offer.c`; needs gcc). A fixed
-reply and a script that returns at once are asked for a thousand times a second beside them. The table shows how often a second the
-crowd was answered and refused, the p99 of what it was answered, and how long the others waited from the moment when each request was due.
+Clients on kept connections ask one worker for a script, each again after its reply. Meanwhile a fixed reply
+and a script that returns at once are asked for a thousand times a second. The table has the replies and
+refusals of the many clients a second, their p99, and the latency of the others, counted from when each
+request was due. Needs gcc.
 """
 
 import argparse
@@ -29,7 +30,10 @@ path = "/fixed"
 reply = { body = "hello" }
 """
 SCRIPTS = {
-    "long.luau": "return function(req) local x = 0 for i = 1, tonumber(req.params.turns) do x = (x + i * i) % 7 end return tostring(x) end",
+    "long.luau": (
+        "return function(req) local x = 0 for i = 1, tonumber(req.params.turns) do x = (x + i * i) % 7 end "
+        "return tostring(x) end"
+    ),
     "quick.luau": "return function() return 'hello' end",
 }
 #: Clients, and how many turns of its loop their script takes: 50,000 are about a millisecond.

@@ -1,7 +1,7 @@
 """The same load on file systems side by side: `bench/study.py disks [--rounds N] [--seconds S]`, as root.
 
-Each lies in an image of its own on the disk of the folder, mounted by loop, and the disk stands beside them as it is; what this
-kernel or this machine lacks is said. Writes one table.
+Each file system has an image on the disk of the folder, mounted by loop. The disk itself is one more row. The
+study prints which file systems this kernel or machine lacks. Writes one table.
 """
 
 import argparse

@@ -1,11 +1,15 @@
-"""Files by sendfile and by plain writes, beside the peers: `bench/study.py downloads [--rounds N] [--seconds S] [--out DIR] [--only PART] [--mtu BYTES] [--hosts [--congestion NAME]] [--beside PEER]...`.
+"""Files by sendfile and by plain writes, beside the peers: `bench/study.py downloads [--only PART]`.
 
-50 clients fetch one file again and again, 64 KiB and 256 KiB long, each on a connection that is kept (wrk) or on a new one for each
-request (ab). The server has one core, the clients the other; then it has half of its core, so that the rate is that of the server. Then every
-size from 1 KiB to 1 MiB with sendfile and without, in turns. Then a bare loop sends one file, or some in turns, by sendfile and by one write from
-memory, about the size of the longest packet. Then what a client of a small file sees while others fetch files that are in
-memory, and files that were dropped from it (as root). Packets are as long as those of loopback, 64 KiB, or of at most
-`--mtu` bytes; with `--hosts` server and clients have a host each, and a cable between them (both as root). Writes `downloads.md` and `downloads.svg`.
+The parts:
+
+    riddle    50 clients fetch one file of 64 KiB or 256 KiB, on kept connections (wrk) or a new one each (ab)
+    halved    the same, but the server has half of its core, so that the server limits the rate
+    sizes     each size from 1 KiB to 1 MiB, with sendfile and without
+    packets   a bare loop sends files about the size of the longest packet, by sendfile and from memory
+    cold      a client of a small file, while others fetch files that are not in memory (as root)
+
+Packets are as long as those of loopback, 64 KiB, or of at most `--mtu` bytes. With `--hosts` server and
+clients have a host each, and a cable between them. Both need root. Writes `downloads.md` and `downloads.svg`.
 """
 
 import argparse
@@ -55,7 +59,7 @@ COLD_SERVERS = ["tollgate", "tollgate, sendfile off", "nginx", "lighttpd", "h2o"
 HELD_BYTES_MAX = constant("source.rs", "CONTENT_BYTES_MAX", "u64")
 #: KiB, and how many files of it are sent in turns. With its head a file of 64 KiB takes a second packet.
 ABOUT_A_PACKET = [(32, 1), (48, 1), (63, 1), (64, 1), (72, 1), (96, 1), (64, 8), (64, 16), (64, 100)]
-#: What delayed acknowledgements cost whoever waits for them: the shortest delay of Linux.
+#: The shortest delay of an acknowledgement in Linux.
 TRAP_US = 40_000
 
 
@@ -63,12 +67,13 @@ TRAP_US = 40_000
 class FileTurn(Turn):
     user_us: float = 0.0
     system_us: float = 0.0
-    #: Processor time of everybody on the core of the server and on both, with what the system does for nobody's account: packets that come.
+    #: Processor time of all processes on the core of the server, and on both cores. It includes the work of
+    #: the kernel for packets, which belongs to no process.
     server_core_us: float = 0.0
     both_us: float = 0.0
 
 
-#: By which servers are compared, and whether they are costs: of these less is better.
+#: The figures that compare servers, and whether they are costs. Less of a cost is better.
 FIGURES = [
     ("requests/s", lambda turn: turn.figures.rate, False),
     ("CPU per request", lambda turn: turn.cpu_us, True),
@@ -161,7 +166,10 @@ def parse():
     )
     parser.add_argument(
         "--congestion",
-        help=f"with --hosts, instead of {CONGESTION}: how the server avoids congestion, as `sysctl net.ipv4.tcp_allowed_congestion_control` has it",
+        help=(
+            f"with --hosts, instead of {CONGESTION}: how the server avoids congestion, as `sysctl "
+            "net.ipv4.tcp_allowed_congestion_control` has it"
+        ),
     )
     arguments = parser.parse_args()
     if arguments.hosts and arguments.only != "riddle":
@@ -216,8 +224,10 @@ def halved(folder: Path, arguments, _out: Path) -> list[str]:
     lines = [
         "## 50 clients, one file, half of a core",
         "",
-        "With a core each it is the clients that have no time left, as a rule: what they get is what they can take. Here a loop that never rests shares the "
-        "core of the server, so that it is the server that limits the rate. Requests/s, and what we have of those of each peer:",
+        "With a core each it is the clients that have no time left, as a rule: what they get is "
+        "what they can take. Here a loop that never rests shares the "
+        "core of the server, so that it is the server that limits the rate. Requests/s, and what we "
+        "have of those of each peer:",
         "",
         f"| | tollgate | {' | '.join(server.name for server in peers)} |",
         f"|{' --- |' * (len(peers) + 2)}",
@@ -270,7 +280,8 @@ def packets(folder: Path, arguments, _out: Path) -> list[str]:
         label, ways = f"{kib} KiB, {count}", [loop_of(way, contents) for way in ("sendfile", "memory")]
         by_sendfile, copied = take_turns({label: Wrk(f"/{kib}-0", CLIENTS)}, ways, folder, arguments)[label]
         lines.append(
-            f"| {kib} | {count} | {by_sendfile.rate:,.0f} | {copied.rate:,.0f} | {by_sendfile.cpu_us:.1f} us | {copied.cpu_us:.1f} us |"
+            f"| {kib} | {count} | {by_sendfile.rate:,.0f} | {copied.rate:,.0f} | "
+            f"{by_sendfile.cpu_us:.1f} us | {copied.cpu_us:.1f} us |"
         )
     return [*lines, "", *asleep_and_awake(folder, arguments)]
 
@@ -301,10 +312,14 @@ def cold(folder: Path, arguments, _out: Path) -> list[str]:
     lines = [
         "## A client of a small file, while others fetch large ones",
         "",
-        f"One client fetches a file of 13 bytes on one connection. {COLD_CLIENTS} others fetch files of {COLD_BYTES >> 20} MiB: from memory, then "
+        f"One client fetches a file of 13 bytes on one connection. {COLD_CLIENTS} others fetch "
+        f"files of {COLD_BYTES >> 20} MiB: from memory, then "
         "such that are dropped from it before each request.",
         "",
-        "| server | alone, p50 | p99 | files in memory, p50 | p99 | sent | files on the disk, p50 | p99 | p99.9 | sent |",
+        (
+            "| server | alone, p50 | p99 | files in memory, p50 | p99 | sent | files on the disk, p50 | "
+            "p99 | p99.9 | sent |"
+        ),
         f"|{' --- |' * 10}",
     ]
     for server in (server for server in SERVERS if server.name in COLD_SERVERS):
@@ -366,7 +381,10 @@ def beside_downloads(server: Server, seconds: float, *how: str) -> tuple[Figures
 def take_turns(
     loads: dict[str, Load], servers: list[type[Server]], folder: Path, arguments
 ) -> dict[str, list[FileRow]]:
-    """Each round all rows, so that a noisy minute hits all alike, in an order of its own: what a row leaves behind falls on the next."""
+    """Runs all rows in each round, so that a noisy minute hits all of them.
+
+    Each round has another order, because a row affects the next one.
+    """
     rows = {label: [FileRow(label, server) for server in servers] for label in loads}
     for number in range(arguments.rounds):
         for label, load in loads.items():
@@ -427,9 +445,12 @@ def head(arguments) -> list[str]:
     return [
         "# Files",
         "",
-        f"{machine()}. Server on core {SERVER_CORE}, clients on core {LOAD_CORE}, over {way}. Rounds: {arguments.rounds}, in each of them all rows one after "
-        f"the other, {arguments.seconds:g} s a run after {WARMUP_S:g} s of warm-up; medians, and between two servers the median of what one has of the other "
-        "in the same round, with its bounds in 95 of 100 cases. What is sent is compared with the file before each run.",
+        f"{machine()}. Server on core {SERVER_CORE}, clients on core {LOAD_CORE}, over {way}. "
+        f"Rounds: {arguments.rounds}, in each of them all rows one after "
+        f"the other, {arguments.seconds:g} s a run after {WARMUP_S:g} s of warm-up; medians, and "
+        "between two servers the median of what one has of the other "
+        "in the same round, with its bounds in 95 of 100 cases. What is sent is compared with the "
+        "file before each run.",
         "",
         *(f"- {version}" for version in sorted(versions - {""})),
         "",
@@ -454,19 +475,27 @@ def table(rows: list[FileRow]) -> list[str]:
 
 
 def goals(rows: list[FileRow]) -> list[str]:
-    """Against the best of the peers, whichever way it sends: as they are, and with nginx whose connections are deferred."""
+    """Compares us with the best peer, in its best way to send: once without nginx with deferred connections,
+    once with it alone.
+    """
     peers = [row for row in rows if row.server in PEERS]
     as_they_are = [row for row in peers if row.server is not NGINX_DEFERRED]
     ours = next(row for row in rows if row.server is OURS)
     deferred = [row for row in peers if row.server is NGINX_DEFERRED]
     return [
         *(line for some in (as_they_are, deferred) if some for line in goals_of(ours, some)),
-        f"- p99 below the delay of an acknowledgement, 40 ms: {duration(ours.p99_us)}: {'met' if ours.p99_us < TRAP_US else '**missed**'}",
+        (
+            f"- p99 below the delay of an acknowledgement, 40 ms: {duration(ours.p99_us)}: "
+            f"{'met' if ours.p99_us < TRAP_US else '**missed**'}"
+        ),
     ]
 
 
 def goals_of(ours: FileRow, peers: list[FileRow]) -> list[str]:
-    """What we have of each figure, of the peer beside which that looks worst, and whoever is ahead of us. The goal is nobody, in the first two."""
+    """Returns our share of each figure against the best peer, and the peers that are ahead.
+
+    The goal for the first two figures is none.
+    """
     lines = []
     for figure, of, is_cost in FIGURES:
         shares = {row.server.name: share_of(ours.each(of), row.each(of)) for row in peers}

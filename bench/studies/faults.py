@@ -1,11 +1,14 @@
-"""Backends that fail, what their clients see, and what the other routes notice: `bench/study.py faults [--only FAULT] [--rounds N] [--seconds S]`.
+"""Backends that fail, what their clients see, and the latency of other routes: `bench/study.py faults`.
 
-A proxied route is asked a hundred times a second, at random moments, each time on a connection of its own and whatever became of those
-before, and a scripted route of the same worker a thousand times a second. In each round the backend is well for a window, then it does its
-fault for one, then it is well again. It holds if the breaker opens within its window, the route comes back by itself, and the p99 of
-the scripted route, a median of windows, is at most 1.2 times that beside the backend that is well. A virtual machine whose cores are taken away by others tells nothing
-of a p99: a round counts for it if that was at most a hundredth of a core in both windows, and is repeated otherwise, some times. Where the
-p99 is above its bound there are as many rounds again, up to three times, and all of them count.
+A proxied route is asked a hundred times a second at random moments, each time on a new connection. A scripted
+route of the same worker is asked a thousand times a second. In each round the backend is well for a window,
+has its fault for a window, and is well again. A fault passes if the breaker opens within its window, if the
+proxied route recovers, and if the median p99 of the scripted route rises to at most 1.2 times that beside a
+well backend.
+
+On a virtual machine the p99 says nothing while the host gives the cores to others. A round counts if the host
+took at most a hundredth of a core in both windows; others are repeated a few times. A p99 above its bound
+gets as many rounds again, up to three times. All of them count.
 """
 
 import argparse
@@ -107,8 +110,10 @@ class Answer:
 
 
 class Asker:
-    """Asks the ill route in a thread of its own, until it is stopped. As independent clients do: at even distances its requests would
-    meet those for the other route in each window either always or never."""
+    """Asks the ill route in a thread, until it is stopped, at random moments as independent clients do.
+
+    At even distances its requests would meet those for the other route either always or never in a window.
+    """
 
     def __init__(self, port: int):
         self.port = port
@@ -228,7 +233,10 @@ class Row:
         return len(self.well_p99_ms)
 
     def is_known(self) -> bool:
-        """A ratio above its bound, which may be chance, gets as many rounds again, and again; all of them count."""
+        """Tells whether enough rounds count.
+
+        A ratio above its bound may be chance, and gets as many rounds again, twice.
+        """
         if not self.calm or self.calm % self.wanted:
             return False
         return self.ratio <= P99_RATIO_MAX or self.calm >= COUNTED * self.wanted
@@ -271,7 +279,8 @@ class Row:
             )
         if self.calm < self.wanted:
             found.append(
-                f"{self.fault}: the cores were ours in {self.calm} of {self.rounds} rounds, too little is known of the scripted route"
+                f"{self.fault}: the cores were ours in {self.calm} of {self.rounds} rounds, too "
+                "little is known of the scripted route"
             )
         elif self.ratio > P99_RATIO_MAX:
             found.append(f"{self.fault}: p99 of the scripted route {self.ratio:.2f}x")

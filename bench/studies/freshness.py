@@ -1,9 +1,9 @@
-"""The rate up to which rows are there at once: `bench/study.py freshness [--seconds S] [--rates N,N,N] [--only NAME]`, as root.
+"""The rate up to which rows are loaded within a second: `bench/study.py freshness [--only NAME]`, as root.
 
-Requests come at `synced` at a ladder of rates, then as fast as they are answered; server, loader and database share one core. All the
-while the loader's position is asked for. The first record behind it is the oldest whose row is not there: how long ago it was asked
-for, by the time of its row, is how late that row is. A step holds if no row was later than a second and the rate was kept. All
-rows are counted at the end. Needs Debian's packages postgresql and wrk.
+Requests come at `synced`, at rising rates and then as fast as they are answered. Server, loader and database
+share one core. Meanwhile the study reads the loader's position. The first record after it is the oldest
+without a row; its age is the delay. A rate passes if no row is later than a second and if the rate was kept.
+At the end all rows are counted. Needs Debian's packages postgresql and wrk.
 """
 
 import argparse
@@ -110,7 +110,10 @@ TARGETS = [FreshSqlite, FreshPostgres]
 
 
 class Watch(threading.Thread):
-    """Asks for the position again and again: pairs of a position and a moment at which it was not passed yet, or had just been."""
+    """Reads the position again and again.
+
+    Each pair has a position, and a moment up to which it was the last one.
+    """
 
     def __init__(self, server: Fresh):
         super().__init__()
@@ -125,7 +128,10 @@ class Watch(threading.Thread):
             before = position
 
     def late_s(self) -> float:
-        """The age of the oldest record without a row, at its worst; an upper bound, as rows are looked for at times only."""
+        """Returns the largest age of the oldest record without a row.
+
+        It is an upper bound, because the position is read only now and then.
+        """
         asked_at = self.server.asked_at({position + 1 for position, _ in self.seen})
         return max(
             (now - asked_at[position + 1] for position, now in self.seen if position + 1 in asked_at),
@@ -203,7 +209,8 @@ def step(server: Fresh, rate: int | None, seconds: float) -> tuple[Figures, str]
     verdict = LATE if late_s > LATE_S_MAX else HOLDS if is_kept else NOT_KEPT
     offered = f"{rate:,}" if rate else "all it takes"
     tell(
-        f"| {server.name} | {offered} | {figures.rate:,.0f} | {figures.p99_us / 1000:.1f} ms | {late_s:.2f} s | {drain_s:.1f} s | {verdict} |"
+        f"| {server.name} | {offered} | {figures.rate:,.0f} | {figures.p99_us / 1000:.1f} ms | "
+        f"{late_s:.2f} s | {drain_s:.1f} s | {verdict} |"
     )
     return figures, verdict
 
@@ -213,7 +220,10 @@ def drain(server: Fresh):
 
 
 def check_rows(server: Fresh, runs: list[Figures]):
-    """Every answered request has its row, but for refusals; requests that a generator gave up at its end may have theirs."""
+    """Checks that each answered request, except refusals, has its row.
+
+    Requests that a generator gave up at its end may have one.
+    """
     asked, refused = sum(figures.requests for figures in runs), sum(figures.errors for figures in runs)
     rows, most = server.rows(), asked + len(runs) * Wrk(PATH).connections
     if not asked - refused <= rows <= most:

@@ -1,7 +1,8 @@
-"""A script that makes garbage, at saturation and at 70 % of it: `bench/study.py garbage [--seconds S]`. Needs wrk and oha (`make bench` installs them).
+"""A script that makes garbage, at saturation and at 70 % of it: `bench/study.py garbage [--seconds S]`.
 
-Each request makes 200 small tables, a string for each and some closures. The VM keeps nothing else, or 50 MiB of small tables in a local of the file,
-which the collector has to look through. Beside them: the same work without new tables. At 70 % latency counts from the moment when a request was due.
+Each request makes 200 small tables, a string for each and some closures. The VM keeps nothing else, or 50 MiB
+of small tables that the collector has to visit. A third script does the same work without new tables. At 70
+%, latency counts from the moment when a request was due. Needs wrk and oha (`make bench` installs them).
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""Memory that an idle connection takes, by server: `bench/study.py idle [--connections N]`.
+"""Memory of an idle connection, by server: `bench/study.py idle [--connections N]`.
 
-Resident memory of the server process divided by the connections: as they are opened, after one request each, and after 16
-requests in one packet each.
+Resident memory of the server process divided by the connections: after they are opened, after one request
+each, and after 16 requests in one packet each.
 """
 
 import argparse

@@ -1,11 +1,12 @@
-"""Memory while clients ask for much and read nothing: `bench/study.py memory [--case NAME] [--clients N] [--requests N] [--alone]`.
+"""Memory while clients ask for much and read nothing: `bench/study.py memory [--case NAME] [--alone]`.
 
-Each of 200 clients sends 2,000 requests for a reply of a script and reads nothing for six seconds. Then all leave. Every case runs once alone
-and once while two loops keep the processors busy, because a handler that is interrupted lets requests queue. The table has the resident memory of
-the server. A fixed reply is asked for meanwhile; the longest wait for it is in the last column.
+Each of 200 clients sends 2,000 requests for a reply of a script and reads nothing for six seconds. Then all
+leave. Every case runs once alone and once beside two busy loops, because a handler that is interrupted lets
+requests queue. The table has the resident memory of the server, and the longest wait for a fixed reply
+meanwhile.
 
-Exits 1 unless the peak is at most idle + `in_flight_bytes_max` + 64 MiB for each worker, and 10 s after the clients left at most 32 MiB above
-idle. `docs/limits.md` derives these bounds.
+Exits 1 unless the peak is at most idle + `in_flight_bytes_max` + 64 MiB for each worker, and 10 s after the
+clients left at most 32 MiB above idle. `docs/limits.md` derives these bounds.
 """
 
 import argparse
@@ -99,7 +100,8 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
     names = [arguments.case] if arguments.case else list(CASES)
     print(
-        "| reply | busy loops | idle, MiB | peak above idle | allowed | 10 s after, above idle | allowed | longest wait, s |"
+        "| reply | busy loops | idle, MiB | peak above idle | allowed | 10 s after, above idle | "
+        "allowed | longest wait, s |"
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     are_met = [

@@ -1,16 +1,20 @@
-"""More work than the server can do, and what becomes of it: `bench/study.py overload [--seconds S] [--only WORK] [--queue-age AGE]`.
+"""Twice as many requests as the server can answer: `bench/study.py overload [--only WORK] [--queue-age AGE]`.
 
-A worker is asked evenly and without waiting for replies, as independent clients ask: at the rate that gets the most replies a second (the
-peak: the mean of one before the rest and one after it, for a machine is not always equally fast), at 70 % of those, and at twice those; by
-a script that computes for some milliseconds, and for a fixed reply, 16 at once to a connection. One core cannot send twice as many of
-these as another one can answer, so there the server shares its core with two loops that never rest, and has a third of it. Needs gcc.
-Goodput is replies of 200 a second; their latency counts from the moment when they were to be sent. It holds if goodput stays at 0.9 of the
-peak, the p99 of what a script answers at three times that at 70 %, memory within what the server is told to hold, every refusal is a 503
-with Retry-After, and no connection breaks. Of the latency of fixed replies nothing is asked: to refuse one takes as long as to answer it,
-so those who are connected are not refused, and wait for each other.
+Clients send evenly and do not wait for replies, as independent clients do. They ask at three rates: the one
+with the most replies a second (the peak), 70 % of it, and twice the peak. The peak is the mean of one before
+the other runs and one after them, because the speed of a machine changes. One work is a script that computes
+for some milliseconds, the other a fixed reply, 16 at once to a connection. One core cannot send twice as many
+fixed replies as another answers. There the server has a third of its core; two loops have the rest. Needs
+gcc.
 
-The bare epoll loop is asked like that too, on a smaller share of its core, for it answers more: what it loses is what the system takes for
-thousands of connections that are busy at once.
+Goodput is the replies of 200 a second. Their latency counts from the moment when they were due. A work passes
+if goodput stays at 0.9 of the peak, memory stays in its bounds, each refusal is a 503 with Retry-After, and
+no connection breaks. The p99 of the script may be three times that at 70 %. The latency of fixed replies has
+no bound: a refusal costs as much as an answer, so the server refuses none of them, and clients wait for each
+other.
+
+The bare epoll loop gets the same requests on a smaller share of its core, because it answers more. Its loss
+is the cost of thousands of busy connections in the kernel.
 """
 
 import argparse
@@ -54,7 +58,7 @@ class Work:
     rivals: int
     #: Of the p99 at 70 %, none if clients wait for each other.
     slower_max: float | None
-    #: How late a turn of requests may be sent: where nothing is asked of the latency, only so many that it is still twice the peak.
+    #: How late a turn of requests may be sent. If the latency has no bound, the rate stays twice the peak.
     behind_ms_max: float
 
     def clients_wait(self) -> bool:
@@ -77,7 +81,7 @@ CONNECTION_KIB = 8
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of requests. Those behind a reply that was the last of its connection are refused with it."""
+    """The results of requests. A request after the last reply of its connection counts as refused."""
 
     in_time: int
     taken: int
@@ -127,7 +131,8 @@ class Offer:
     def row(self, title, rate, seconds) -> Outcome:
         outcome = self.run(rate, seconds)
         print(
-            f"| {title} | {rate:.0f} | {outcome.in_time / seconds:.0f} | {outcome.refused / seconds:.0f} | {outcome.p99_ms:.1f} ms "
+            f"| {title} | {rate:.0f} | {outcome.in_time / seconds:.0f} | "
+            f"{outcome.refused / seconds:.0f} | {outcome.p99_ms:.1f} ms "
             f"| {outcome.unsent * self.work.depth / seconds:.0f} | {outcome.broken} | {self.memory_mib_max:.0f} MiB |",
             flush=True,
         )
@@ -185,7 +190,9 @@ def rivals_of(work):
 
 
 def peak_of(offer, seconds):
-    """The most replies a second that the same clients ever get, looked for around what as many get who ask when they are answered."""
+    """Returns the most replies a second, searched around the rate of the same number of clients in a closed
+    loop.
+    """
     seconds /= 1 + len(PEAK_SHARES)
     closed = offer.run(0, seconds).in_time / seconds
     return max(offer.run(share * closed, seconds).in_time / seconds for share in PEAK_SHARES)

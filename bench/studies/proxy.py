@@ -1,8 +1,8 @@
-"""A reverse proxy beside nginx, and requests that wait for backends: `bench/study.py proxy [--rounds N] [--seconds S] [--out DIR] [--only PART]`.
+"""A reverse proxy beside nginx, and requests that wait for backends: `bench/study.py proxy [--only PART]`.
 
-The proxies have one core, the backend and the clients the other, over loopback; in each round every proxy is asked in turn, and the
-backend without one. Then 5,000 requests are in flight on one worker, evenly spread, each of them a script that waits for two backends
-which answer after a second; and 100 that wait for 50 ms. Writes `proxy.md`.
+The proxies have one core, the backend and the clients the other, over loopback. Each round asks every proxy
+in turn, and the backend without one. Then 5,000 requests are in flight on one worker: a script that waits for
+two backends which answer after a second. Then 100 requests wait for 50 ms. Writes `proxy.md`.
 """
 
 import argparse
@@ -82,7 +82,8 @@ def main():
     out = Path(arguments.out)
     out.mkdir(parents=True, exist_ok=True)
     lines = [
-        f"{machine()}; {first_line(['nginx', '-v'])}; {arguments.rounds} rounds of {arguments.seconds:g} s, medians. Proxy on core {SERVER_CORE}, "
+        f"{machine()}; {first_line(['nginx', '-v'])}; {arguments.rounds} rounds of "
+        f"{arguments.seconds:g} s, medians. Proxy on core {SERVER_CORE}, "
         f"clients and backend on core {LOAD_CORE}.",
         "",
     ]
@@ -116,7 +117,8 @@ def proxied(folder: Path, arguments) -> list[str]:
                 for row in rows[label]:
                     row.turns.append(take_turn(row.server, load, folder, arguments.seconds, backend))
                     tell(
-                        f"  {number + 1}/{arguments.rounds}  {label:24} {row.server.name:12} {row.turns[-1].figures.rate:10.0f}/s"
+                        f"  {number + 1}/{arguments.rounds}  {label:24} {row.server.name:12} "
+                        f"{row.turns[-1].figures.rate:10.0f}/s"
                     )
     finally:
         backend.stop()
@@ -127,7 +129,8 @@ def proxied(folder: Path, arguments) -> list[str]:
             p50 = row.mid(lambda turn: turn.figures.p50_us)
             cpu = f"{row.cpu_us:.1f} us" if row.server is not Backend else ""
             lines.append(
-                f"| {label} | {row.server.name} | {row.rate:,.0f} ±{row.spread:.0%} | {row.rate / nginx.rate:.2f} | {cpu} "
+                f"| {label} | {row.server.name} | {row.rate:,.0f} ±{row.spread:.0%} | "
+                f"{row.rate / nginx.rate:.2f} | {cpu} "
                 f"| {duration(p50)} | {duration(row.p99_us)} |"
             )
     return [*lines, ""]
@@ -184,7 +187,10 @@ end"""
 
 def waiting(folder: Path, arguments) -> list[str]:
     lines = [
-        "| in flight | backends answer after | requests/s | median | p99 | errors | memory of a waiting request | threads | CPU of a request |",
+        (
+            "| in flight | backends answer after | requests/s | median | p99 | errors | memory of a "
+            "waiting request | threads | CPU of a request |"
+        ),
         f"|{' --- |' * 9}",
     ]
     for clients, period_ms in [(100, 50), (5000, 1000)]:
@@ -222,7 +228,7 @@ def wait_for(folder: Path, clients: int, period_ms: int, seconds: float) -> str:
             str(period_ms),
         ]
         load = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        # All are in flight after two periods: before, fewer replies come than later, and at the end none comes of what is under way.
+        # All requests are in flight after two periods. Before that, and at the end, fewer replies come.
         time.sleep(2.5 * period_ms / 1000)
         rate = answered_per_s(asking, seconds - 4 * period_ms / 1000)
         memory, busy_threads = server.memory_mib(), thread_count(server)
@@ -236,7 +242,8 @@ def wait_for(folder: Path, clients: int, period_ms: int, seconds: float) -> str:
     tell(f"  {clients} in flight: {result}")
     return (
         f"| {clients:,} | {period_ms} ms | {rate:,.0f} | {duration(result['p50_us'])} "
-        f"| {duration(result['p99_us'])} | {result['errors']} | {each:.1f} KiB | {threads} before, {busy_threads} under load "
+        f"| {duration(result['p99_us'])} | {result['errors']} | {each:.1f} KiB | {threads} before, "
+        f"{busy_threads} under load "
         f"| {cpu_s / max(result['requests'], 1) * 1e6:.0f} us |"
     )
 

@@ -1,7 +1,8 @@
-"""What a refusal costs beside what it saves: `bench/study.py refusals [--seconds N]`. Needs wrk.
+"""The processor time of a refusal beside that of an answer: `bench/study.py refusals [--seconds N]`.
 
-Processor time of the server, user and system, for each request by 32 connections that ask as fast as they can: routes without
-limits, and the same ones whose requests are nearly all over `rate_limit` or `concurrency_max`.
+32 connections ask as fast as they can: for routes without limits, and for the same routes when nearly all
+requests are over `rate_limit` or `concurrency_max`. The table has the server's user and system time per
+request. Needs wrk.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""Rows a second into each database, beside the shortest way there: `bench/study.py rows [--seconds S] [--rounds N] [--only NAME]`, as root.
+"""Rows a second into each database, beside the shortest way there: `bench/study.py rows`, as root.
 
-The server records under load, without a loader. Then, in turns, the same rows are brought into tables of the same make: into
-PostgreSQL by `tollgate load --once` and by `psql \\copy` from a CSV file, in a cluster of their own that is removed afterwards; into
-SQLite by `tollgate load --once` and by a bare loop of prepared INSERTs from memory, in one transaction. It ends with 1 if the tables
-differ. Needs Debian's packages postgresql, wrk, gcc and libsqlite3-dev.
+The server records under load, without a loader. Then the same rows go into equal tables, in turns. For
+PostgreSQL, `tollgate load --once` is compared with `psql \\copy` from a CSV file, in a cluster for this run.
+For SQLite it is compared with a bare loop of prepared INSERTs from memory, in one transaction. Exits 1 if the
+tables differ. Needs Debian's packages postgresql, wrk, gcc and libsqlite3-dev.
 """
 
 import argparse
@@ -26,7 +26,7 @@ GOALS = {"PostgreSQL": 0.9, "SQLite": 0.8}
 
 
 class Recorded(Tollgate):
-    """The records that are loaded again and again. What loads them has a configuration of its own, with its sink."""
+    """The records that are loaded again and again. The loader has another configuration, with its sink."""
 
     port = 8344
     ack = "written"

@@ -1,9 +1,10 @@
-"""Scripts that do what no script should, and what a neighbour in the same VM sees meanwhile: `bench/study.py script_abuse [--only NAME]`.
+"""Scripts that abuse their VM, and the latency of a neighbour in it: `bench/study.py script_abuse`.
 
-A scripted route is asked a thousand times a second, alone and while another route of the same worker is abused, by one client that asks again
-at most ten times a second: an abuse that takes all of its processor budget, 50 ms, has half of the worker then. The table shows what the abuse came
-to, and the latency of what the neighbour got with 200, from the moment when it was due. The neighbour has eight connections, asked side by side: with two
-workers, which share two cores with the load, half of them are on the other one.
+A scripted route is asked a thousand times a second, alone and while one client abuses another route of the
+same worker up to ten times a second. An abuse that takes all of its processor budget, 50 ms, then has half of
+the worker. The table has the replies to the abuse, and the latency of the neighbour's replies of 200, counted
+from when they were due. The neighbour has eight connections. With two workers, which share two cores with the
+load, half of them are on the other.
 """
 
 import argparse
@@ -55,7 +56,10 @@ ABUSES = {
     ),
     "leak": (
         "200 KB kept of each call, so that VMs are replaced",
-        "local kept = {} return function(req) local t = {} for i = 1, 2000 do t[i] = { i } end table.insert(kept, t) return 204 end",
+        (
+            "local kept = {} return function(req) local t = {} for i = 1, 2000 do t[i] = { i } end "
+            "table.insert(kept, t) return 204 end"
+        ),
     ),
 }
 ABUSES_S = 10

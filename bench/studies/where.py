@@ -1,7 +1,7 @@
-"""Where the processor time of one recorded request goes: `bench/study.py where [--seconds S] [--out FILE.svg]`, as root.
+"""Where the processor time of one recorded request goes: `bench/study.py where [--out FILE.svg]`, as root.
 
-Samples the server by perf under the loads of the case `recorded`, sorts each sample by thread, system call or function,
-and draws one bar for each load. Needs Debian's package linux-perf.
+Samples the server by perf under the loads of the case `recorded`, sorts each sample by thread, system call or
+function, and draws one bar for each load. Needs Debian's package linux-perf.
 """
 
 import argparse
@@ -20,8 +20,8 @@ from lib.usage import process_tree
 LOADS = {"64 connections": Wrk("/recorded?x=20"), "pipelined 16 deep": Wrk("/recorded?x=20", depth=16)}
 ACKS = ["written", "synced"]
 
-# The first pattern that is found decides. Kernel stacks are told by their system call, our own code by its function:
-# perf has no frames of it, and what the compiler put inline counts for the function around it.
+# The first pattern that matches decides. Kernel stacks are sorted by their system call, our code by its
+# function, because perf has no frames of our code. An inline function counts for the one around it.
 THREADS = [("log", r"log-"), ("the ticks of scripts", r"tollgate-tick")]
 CALLS = [
     ("kernel: send", r"sys_sendto|sys_writev"),

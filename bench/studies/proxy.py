@@ -21,6 +21,7 @@ from lib.load import Wrk
 from lib.packages import install_packages, tell
 from lib.report import duration, machine
 from lib.servers import LOAD_CORE, PEERS, PROGRAM, ROOT, SERVER_CORE, Instance, Server, first_line
+from lib.usage import cpu_s_of
 
 FILE_BYTES = 64 << 10
 DESCRIPTORS = 40_000
@@ -233,7 +234,7 @@ def wait_for(folder: Path, clients: int, period_ms: int, seconds: float) -> str:
         rate = answered_per_s(asking, seconds - 4 * period_ms / 1000)
         memory, busy_threads = server.memory_mib(), thread_count(server)
         output = load.communicate()[0]
-        cpu_s = cpu_of(server)
+        cpu_s = cpu_s_of([server.process.pid])
     finally:
         server.stop()
         backend.stop()
@@ -268,9 +269,3 @@ def answered(folder: Path) -> int:
 
 def thread_count(server: Instance) -> int:
     return len(os.listdir(f"/proc/{server.process.pid}/task"))
-
-
-def cpu_of(server: Instance) -> float:
-    from usage import cpu_s_of
-
-    return cpu_s_of([server.process.pid])

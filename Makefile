@@ -9,7 +9,7 @@ PROGRAMS = bench fuzz tools
 RUFF_VERSION = 0.17.6
 RUFF ?= target/tools/ruff-$(RUFF_VERSION)/bin/ruff
 
-.PHONY: run build test test-python test-names check fmt lint doc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz
+.PHONY: run build test test-python test-names check fmt lint doc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -178,3 +178,7 @@ disks: build
 # Does the bench run? Asserts nothing about speed.
 bench-smoke: build
 	bench/run.py --smoke --case recorded --out target/bench/smoke
+
+# The import cycles of each crate. `make cycles CRATE=tollgate-log` for one, EDGES=1 for the imports in them, CUT=1 for imports to cut.
+cycles:
+	@$(CARGO) run --quiet --locked -p tollgate-tidy -- cycles $(if $(CRATE),--crate $(CRATE)) $(if $(EDGES),--edges) $(if $(CUT),--cut)

@@ -1,0 +1,186 @@
+//! Imports between the files of a crate: which file uses a name that another file defines.
+//!
+//! - A private `use`, and a path in code (`super::clock::now()`, also inside of a macro), is an import of the file that
+//!   *defines* the name. A re-export on the way (`pub use child::Thing` in `mod.rs`) is not part of the import.
+//! - `mod child;` is no import, and neither is `pub use child::Thing`. A file that re-exports a name and uses it in
+//!   its own code does import it.
+//! - A glob is an import of each name that the file takes from it. If no such name is found, it is an import of
+//!   the module: of its traits.
+//! - `use some::module;` alone is no import. The paths through it are.
+//! - A call of a method carries no path, so it is no import.
+//! - Tests (`#[cfg(test)]`), attributes, and links of comments are left out.
+
+use std::collections::BTreeSet;
+
+use proc_macro2::{TokenStream, TokenTree};
+use syn::{Attribute, ImplItem, Item, Path, spanned::Spanned, visit::Visit};
+
+use crate::{
+    graph::Graph,
+    names::{Found, resolve},
+    target::{Binds, ModuleId, Target, Use, attributes, is_test},
+};
+
+/// The imports of a crate. Its nodes are the files of `target`, in their order.
+#[must_use]
+pub fn imports(target: &Target) -> Graph {
+    let mut graph = Graph::new(target.files.len());
+    for module in 0..target.modules.len() {
+        let mut reader = Reader { target, module, graph: &mut graph, taken_from: BTreeSet::new() };
+        for item in &target.modules[module].items {
+            reader.visit_item(item);
+        }
+        for part in target.modules[module].uses.iter().filter(|part| !part.is_reexport) {
+            reader.read_use(part);
+        }
+    }
+    graph
+}
+
+struct Reader<'target> {
+    target: &'target Target,
+    module: ModuleId,
+    graph: &'target mut Graph,
+    /// Files of which the code of this module uses a name.
+    taken_from: BTreeSet<usize>,
+}
+
+impl Reader<'_> {
+    fn file(&self) -> usize {
+        self.target.modules[self.module].file
+    }
+
+    fn read_path(&mut self, path: &[String], line: usize) {
+        if let Some(Found::Item { name, file }) = resolve(self.target, self.module, path) {
+            self.taken_from.insert(file);
+            self.graph.add(self.file(), file, &name, line);
+        }
+    }
+
+    fn read_use(&mut self, part: &Use) {
+        match (&part.binds, resolve(self.target, self.module, &part.path)) {
+            (_, Some(Found::Item { name, file })) => self.graph.add(self.file(), file, &name, part.line),
+            (Binds::Glob, Some(Found::Module(from))) => {
+                let files = self.files_behind(from);
+                if files.is_disjoint(&self.taken_from) {
+                    self.graph.add(self.file(), self.target.modules[from].file, "*", part.line);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The file of a module, and those of the items that it re-exports.
+    fn files_behind(&self, module: ModuleId) -> BTreeSet<usize> {
+        let reexports = self.target.modules[module].uses.iter().filter(|part| part.is_reexport);
+        let files = reexports.filter_map(|part| match resolve(self.target, module, &part.path)? {
+            Found::Item { file, .. } => Some(file),
+            Found::Module(module) => Some(self.target.modules[module].file),
+        });
+        files.chain([self.target.modules[module].file]).collect()
+    }
+
+    fn read_tokens(&mut self, tokens: TokenStream) {
+        let mut path = PathInTokens::default();
+        for token in tokens {
+            match token {
+                TokenTree::Ident(name) => {
+                    if !path.continues {
+                        self.read_found(&mut path);
+                    }
+                    path.push(name.to_string(), name.span().start().line);
+                }
+                TokenTree::Punct(mark) if mark.as_char() == ':' => path.colon(),
+                TokenTree::Punct(mark) => {
+                    self.read_found(&mut path);
+                    path.is_other = matches!(mark.as_char(), '.' | '$' | '\'');
+                }
+                TokenTree::Group(group) => {
+                    self.read_found(&mut path);
+                    self.read_tokens(group.stream());
+                }
+                TokenTree::Literal(_) => self.read_found(&mut path),
+            }
+        }
+        self.read_found(&mut path);
+    }
+
+    fn read_found(&mut self, path: &mut PathInTokens) {
+        let found = std::mem::take(path);
+        if !found.is_other && !found.names.is_empty() {
+            self.read_path(&found.names, found.line);
+        }
+    }
+}
+
+/// A path of a macro's tokens, as far as it was read.
+#[derive(Default)]
+struct PathInTokens {
+    names: Vec<String>,
+    line: usize,
+    colons: usize,
+    /// Whether the next name belongs to this path, because `::` came before it.
+    continues: bool,
+    /// Whether this names something else than a path of this crate: a field, a lifetime, `$crate`, `::std`.
+    is_other: bool,
+}
+
+impl PathInTokens {
+    fn push(&mut self, name: String, line: usize) {
+        if self.names.is_empty() {
+            self.line = line;
+        }
+        self.names.push(name);
+        self.colons = 0;
+        self.continues = false;
+    }
+
+    fn colon(&mut self) {
+        self.colons += 1;
+        self.continues = self.colons == 2;
+        if self.continues && self.names.is_empty() {
+            self.is_other = true;
+        }
+    }
+}
+
+impl<'item> Visit<'item> for Reader<'_> {
+    fn visit_item(&mut self, item: &'item Item) {
+        if !is_test(attributes(item)) {
+            syn::visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_impl_item(&mut self, item: &'item ImplItem) {
+        let attributes = match item {
+            ImplItem::Const(item) => &item.attrs,
+            ImplItem::Fn(item) => &item.attrs,
+            ImplItem::Type(item) => &item.attrs,
+            _ => return syn::visit::visit_impl_item(self, item),
+        };
+        if !is_test(attributes) {
+            syn::visit::visit_impl_item(self, item);
+        }
+    }
+
+    fn visit_attribute(&mut self, _: &'item Attribute) {}
+
+    /// The module has all `use` declarations already, also those inside of functions.
+    fn visit_item_use(&mut self, _: &'item syn::ItemUse) {}
+
+    fn visit_path(&mut self, path: &'item Path) {
+        if path.leading_colon.is_none() {
+            let names = path.segments.iter().map(|segment| segment.ident.to_string()).collect::<Vec<_>>();
+            self.read_path(&names, path.span().start().line);
+        }
+        syn::visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, call: &'item syn::Macro) {
+        self.visit_path(&call.path);
+        self.read_tokens(call.tokens.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,16 @@
+//! Reads the source of the workspace and checks rules that the compiler does not know.
+//!
+//! - [`target`] reads the files of a crate as the compiler does: from its root, along `mod x;`.
+//! - [`imports`] finds which file uses names that another file defines.
+//! - [`graph`] finds the cycles among those imports, and proposes imports to cut.
+//! - [`workspace`] names the crates, their roots and their dependencies on each other.
+//! - [`rules`] checks lines and items of single files.
+//!
+//! `tests/tidy.rs` holds the rules and their exceptions. `make cycles` prints the cycles.
+
+pub mod graph;
+pub mod imports;
+mod names;
+pub mod rules;
+pub mod target;
+pub mod workspace;

@@ -1,0 +1,121 @@
+//! The command behind `make cycles`: prints which files of each crate import each other in a cycle.
+
+use std::io::Write;
+
+use anyhow::bail;
+use clap::{Parser, Subcommand};
+use tollgate_tidy::{
+    graph::Names,
+    workspace::{self, Imports},
+};
+
+/// Reads the source of the workspace.
+#[derive(Debug, Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Prints the import cycles of each crate.
+    Cycles {
+        /// Only of this crate.
+        #[arg(long = "crate", value_name = "NAME")]
+        name: Option<String>,
+        /// Also each import inside of a cycle: file -> file: names (lines).
+        #[arg(long)]
+        edges: bool,
+        /// Also imports whose removal leaves no cycle.
+        #[arg(long)]
+        cut: bool,
+    },
+    /// Prints the imports of each file of a crate.
+    Imports {
+        #[arg(long = "crate", value_name = "NAME")]
+        name: String,
+        /// Only of files whose path contains this.
+        #[arg(long, default_value = "")]
+        file: String,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match Cli::parse().command {
+        Command::Cycles { name, edges, cut } => {
+            for imports in read(name.as_deref())? {
+                print_cycles(&mut out, &imports, edges, cut)?;
+            }
+        }
+        Command::Imports { name, file } => {
+            for imports in read(Some(&name))? {
+                print_imports(&mut out, &imports, &file)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The imports of all crates, or of one.
+fn read(name: Option<&str>) -> anyhow::Result<Vec<Imports>> {
+    let crates = workspace::crates(&workspace::root())?;
+    let mut read = Vec::new();
+    for one in crates.iter().filter(|one| name.is_none_or(|name| name == one.name)) {
+        read.extend(one.imports()?);
+    }
+    if read.is_empty() {
+        bail!("no crate of the workspace has this name: {}", name.unwrap_or_default());
+    }
+    Ok(read)
+}
+
+fn print_cycles(out: &mut impl Write, imports: &Imports, edges: bool, cut: bool) -> std::io::Result<()> {
+    let cycles = imports.graph.cycles();
+    let sizes = cycles.iter().map(|cycle| cycle.len().to_string()).collect::<Vec<_>>();
+    let told =
+        if sizes.is_empty() { "no cycle".to_owned() } else { format!("cycles of {}", sizes.join(", ")) };
+    writeln!(out, "{}: {} files, {told}", imports.name, imports.files.len())?;
+    for cycle in cycles {
+        let mut names = cycle.iter().map(|&file| imports.files[file].as_str()).collect::<Vec<_>>();
+        names.sort_unstable();
+        writeln!(out, "  {} files: {}", cycle.len(), names.join(" "))?;
+        if edges {
+            for (from, to, names) in imports.graph.within(&cycle) {
+                print_edge(out, imports, from, to, names)?;
+            }
+        }
+        if cut {
+            let edges = imports.graph.cut(&cycle);
+            writeln!(out, "  cut {} imports:", edges.len())?;
+            for (from, to) in edges {
+                print_edge(out, imports, from, to, &imports.graph.from(from)[&to])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn print_imports(out: &mut impl Write, imports: &Imports, file: &str) -> std::io::Result<()> {
+    for from in (0..imports.files.len()).filter(|&from| imports.files[from].contains(file)) {
+        for (&to, names) in imports.graph.from(from) {
+            print_edge(out, imports, from, to, names)?;
+        }
+    }
+    Ok(())
+}
+
+fn print_edge(
+    out: &mut impl Write,
+    imports: &Imports,
+    from: usize,
+    to: usize,
+    names: &Names,
+) -> std::io::Result<()> {
+    let names = names.iter().map(|(name, lines)| {
+        let lines = lines.iter().map(usize::to_string).collect::<Vec<_>>();
+        format!("{name} ({})", lines.join(" "))
+    });
+    let names = names.collect::<Vec<_>>().join(", ");
+    writeln!(out, "    {} -> {}: {names}", imports.files[from], imports.files[to])
+}

@@ -1,0 +1,118 @@
+//! The crates of the workspace, as their `Cargo.toml` files describe them.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+
+use crate::{graph::Graph, imports::imports, target::Target};
+
+/// A member of the workspace.
+#[derive(Debug)]
+pub struct Crate {
+    /// As in `[package]`.
+    pub name: String,
+    /// Its folder, with the root of the workspace in front.
+    pub folder: PathBuf,
+    /// The crates of the workspace in its `[dependencies]`.
+    pub uses: BTreeSet<String>,
+    /// The same for `[dev-dependencies]`.
+    pub tests_use: BTreeSet<String>,
+}
+
+/// The imports inside of one library or program.
+#[derive(Debug)]
+pub struct Imports {
+    /// The crate's name. A program beside a library of the same crate ends in ` (program)`.
+    pub name: String,
+    /// Paths below `src`. The nodes of `graph` are its indexes.
+    pub files: Vec<String>,
+    /// File to file.
+    pub graph: Graph,
+}
+
+impl Imports {
+    /// The cycles as lists of file names.
+    #[must_use]
+    pub fn cycles(&self) -> Vec<Vec<&str>> {
+        let names = |files: Vec<usize>| {
+            let mut names = files.into_iter().map(|file| self.files[file].as_str()).collect::<Vec<_>>();
+            names.sort_unstable();
+            names
+        };
+        self.graph.cycles().into_iter().map(names).collect()
+    }
+}
+
+/// The root of the workspace that this crate belongs to.
+#[must_use]
+pub fn root() -> PathBuf {
+    let mut root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    root.pop();
+    root.pop();
+    root
+}
+
+/// The members of the workspace, in the order of its `Cargo.toml`.
+///
+/// # Errors
+/// A `Cargo.toml` that cannot be read, or that lacks what each has.
+pub fn crates(root: &Path) -> anyhow::Result<Vec<Crate>> {
+    let manifest = manifest(root)?;
+    let members = manifest["workspace"]["members"].as_array().context("[workspace] has no members")?;
+    let members = members.iter().filter_map(toml::Value::as_str);
+    members.map(|member| Crate::read(&root.join(member))).collect()
+}
+
+impl Crate {
+    fn read(folder: &Path) -> anyhow::Result<Self> {
+        let manifest = manifest(folder)?;
+        let name = manifest["package"]["name"].as_str().context("a package has no name")?;
+        let ours = |section: &str| {
+            let names =
+                manifest.get(section).and_then(toml::Value::as_table).into_iter().flat_map(toml::Table::keys);
+            names.filter(|name| name.starts_with("tollgate")).cloned().collect()
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            folder: folder.to_owned(),
+            uses: ours("dependencies"),
+            tests_use: ours("dev-dependencies"),
+        })
+    }
+
+    /// The imports of its library, and those of its program.
+    ///
+    /// # Errors
+    /// Source that cannot be read.
+    pub fn imports(&self) -> anyhow::Result<Vec<Imports>> {
+        let source = self.folder.join("src");
+        let roots =
+            ["lib.rs", "main.rs"].map(|file| source.join(file)).into_iter().filter(|root| root.is_file());
+        let roots = roots.collect::<Vec<_>>();
+        roots.iter().map(|root| self.imports_from(root, roots.len() > 1)).collect()
+    }
+
+    fn imports_from(&self, root: &Path, has_both: bool) -> anyhow::Result<Imports> {
+        let target = Target::load(root, &|path| fs::read_to_string(path))?;
+        let is_program = has_both && root.ends_with("main.rs");
+        Ok(Imports {
+            name: format!("{}{}", self.name, if is_program { " (program)" } else { "" }),
+            graph: imports(&target),
+            files: target.files.iter().map(|file| self.short(file)).collect(),
+        })
+    }
+
+    fn short(&self, file: &Path) -> String {
+        file.strip_prefix(self.folder.join("src")).unwrap_or(file).display().to_string()
+    }
+}
+
+fn manifest(folder: &Path) -> anyhow::Result<toml::Table> {
+    let path = folder.join("Cargo.toml");
+    let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+    text.parse::<toml::Table>().with_context(|| format!("{} is no TOML", path.display()))
+}

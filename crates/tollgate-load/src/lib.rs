@@ -21,6 +21,7 @@ mod load;
 mod query;
 mod sink;
 mod sqlite_files;
+mod sys;
 
 pub use audit::{Audit, AuditRow, STREAM_UNKNOWN, audit};
 pub use error::{AuditError, FinishError, Remedy, SinkError, StartError};

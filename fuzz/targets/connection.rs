@@ -1,3 +1,5 @@
+//! Fuzzes connections: bytes in, replies out.
+
 #![no_main]
 
 use tollgate_fuzz::connection::Connections;

@@ -1,3 +1,5 @@
+//! Fuzzes the lookup of files.
+
 #![no_main]
 
 use tollgate_fuzz::files::Site;

@@ -42,7 +42,8 @@ impl Graph {
         })
     }
 
-    /// The strongly connected components of more than one node, the largest first. The nodes of each are in order.
+    /// The strongly connected components of more than one node, the largest first. The nodes of each are in
+    /// order.
     #[must_use]
     pub fn cycles(&self) -> Vec<Vec<usize>> {
         let mut search = Search::new(self);
@@ -62,8 +63,8 @@ impl Graph {
 
     /// Edges of a component to cut so that it has no cycle: few names, but not always the fewest possible.
     ///
-    /// Nodes are put in an order that leaves few names on edges that point backwards (Eades, Lin and Smyth 1993).
-    /// Then each node moves to its best place until no move helps.
+    /// Nodes are put in an order that leaves few names on edges that point backwards (Eades, Lin and Smyth
+    /// 1993). Then each node moves to its best place until no move helps.
     #[must_use]
     pub fn cut(&self, component: &[usize]) -> Vec<(usize, usize)> {
         let mut order = self.greedy_order(component);

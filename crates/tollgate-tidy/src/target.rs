@@ -1,7 +1,8 @@
 //! The modules of one crate, read from its root file along `mod x;`, also with `#[path]`.
 //!
-//! Items of tests (`#[cfg(test)]`) are left out, because a test may import whatever it tests. Each other item stays in
-//! the module that declares it. An inline module (`mod x { .. }`) is a module of its own in the same file.
+//! Items of tests (`#[cfg(test)]`) are left out, because a test may import whatever it tests. Each other item
+//! stays in the module that declares it. An inline module (`mod x { .. }`) is a module of its own in the same
+//! file.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

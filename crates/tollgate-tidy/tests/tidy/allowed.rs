@@ -96,7 +96,7 @@ pub(crate) const CYCLES_NOT_YET_DISSOLVED: [(&str, &[usize]); 6] = [
     ("tollgate-script", &[28]),
     ("tollgate-server", &[74, 3]),
     ("tollgate-load", &[23, 4, 3]),
-    ("tollgate", &[32, 24]),
+    ("tollgate", &[32]),
 ];
 
 /// Files with `unsafe` outside of a folder `sys`. None has a reason today.

@@ -1,5 +1,6 @@
 //! What scripts may reach outside of their VM: folders, by keys of `[script]` for all routes, and of a route for its own.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use std::sync::Arc;
@@ -7,9 +8,10 @@ use tollgate_log::LogOptions;
 
 use tollgate_server::{Database, FilesSpec, ScriptAccess, Uploads};
 
+use super::defaults::spool_reserve_bytes;
 use super::fault::did_you_mean;
 use super::files::checked_dir;
-use super::resolved::spool_reserve_bytes;
+use super::quoted::{quoted, quoted_path};
 use super::section::{Section, Written};
 
 /// What there is to be reached.
@@ -41,26 +43,6 @@ pub(super) fn access(section: &mut Section<'_>, reachable: &Reachable<'_>) -> Sc
     }
 }
 
-/// The folders of `access` that `default` does not have.
-pub(super) fn access_beyond<'a>(
-    access: &'a ScriptAccess,
-    default: &'a ScriptAccess,
-) -> impl Iterator<Item = &'a Path> {
-    fn folders(access: &ScriptAccess) -> [Option<&Path>; 2] {
-        let files = access.files.as_ref().map(|files| files.root.as_path());
-        [files, access.uploads.as_ref().map(|uploads| uploads.dir.as_path())]
-    }
-    folders(access).into_iter().zip(folders(default)).filter_map(|(own, known)| own.filter(|_| own != known))
-}
-
-/// Has the folder that scripts of an app send files of stay in that of the app, but the one that the mount grants.
-pub(super) fn keep_inside(access: &mut ScriptAccess, granted: &ScriptAccess, folder: &Path) {
-    let granted = granted.files.as_ref().map(|files| &files.root);
-    if let Some(files) = access.files.as_mut().filter(|files| Some(&files.root) != granted) {
-        files.bounds.within = Some(folder.to_owned());
-    }
-}
-
 /// The databases of these names.
 fn readable(
     section: &Section<'_>,
@@ -81,4 +63,19 @@ fn readable(
 /// Uploads leave as much of their disk free as spooled bodies do.
 pub(super) fn uploads(dir: PathBuf, log: &LogOptions) -> Uploads {
     Uploads { reserve_bytes: spool_reserve_bytes(log, &dir), dir }
+}
+
+/// Writes the keys.
+pub(super) fn write(access: &ScriptAccess, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if let Some(files) = &access.files {
+        writeln!(f, "file_dir = {}", quoted_path(&files.root))?;
+    }
+    if let Some(uploads) = &access.uploads {
+        writeln!(f, "upload_dir = {}", quoted_path(&uploads.dir))?;
+    }
+    if !access.databases.is_empty() {
+        let names: Vec<_> = access.databases.iter().map(|database| quoted(database.name())).collect();
+        writeln!(f, "databases = [{}]", names.join(", "))?;
+    }
+    Ok(())
 }

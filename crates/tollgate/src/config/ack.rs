@@ -9,8 +9,8 @@ use tollgate_load::SinkKind;
 use tollgate_log::{Level, SinkPlace};
 use tollgate_server::{Ack, StreamSpec};
 
-use super::fault::{Fault, Place, did_you_mean};
-use super::resolved::{Config, quoted};
+use super::fault::{Place, did_you_mean};
+use super::quoted::quoted;
 use super::section::{Section, TextOrTable, Written};
 use super::sink::{LoadedBy, Sink};
 use super::units::{HOUR_MS, show_duration};
@@ -25,7 +25,7 @@ pub(crate) struct Awaited {
     pub(super) stream: String,
     /// The sink that is named; none if there is only one.
     sink: Option<String>,
-    place: Place,
+    pub(super) place: Place,
 }
 
 /// Reads `ack` and `ack_timeout`. Which sink is waited for is found later.
@@ -78,63 +78,17 @@ fn level(stream: &str, section: &Section<'_>, text: &Written<String>) -> Option<
     found.map(Ack::Log)
 }
 
-impl Config {
-    /// Finds the sinks that replies wait for; returns what is wrong where there is none.
-    pub(crate) fn find_awaited(&mut self) -> Vec<Fault> {
-        let mut faults = Vec::new();
-        for awaited in &self.awaited {
-            let stream = self.server.streams.iter_mut().find(|stream| stream.name == awaited.stream);
-            let Some(Ack::Loaded { sink, .. }) = stream.map(|stream| &mut stream.ack) else { continue };
-            match awaited.find(&self.sinks, self.load.by) {
-                Ok(found) => *sink = found,
-                Err(text) => faults.push(awaited.place.fault(text)),
-            }
-        }
-        faults
-    }
-
-    /// Streams whose replies wait for a sink, and the names of those sinks.
-    pub(crate) fn awaited_sinks(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.awaited.iter().filter_map(|awaited| {
-            let place = awaited.find(&self.sinks, self.load.by).ok()?;
-            Some((awaited.stream.as_str(), self.sinks.get(place.0)?.name()))
-        })
-    }
-
-    /// Puts the places that the sinks have in the log in the place of those in the configuration.
-    pub(crate) fn place_awaited(&mut self, place_of: impl Fn(&str) -> Option<SinkPlace>) {
-        for stream in &mut self.server.streams {
-            if let Ack::Loaded { sink, .. } = &mut stream.ack
-                && let Some(place) = self.sinks.get(sink.0).and_then(|sink| place_of(sink.name()))
-            {
-                *sink = place;
-            }
-        }
-    }
-
-    /// Writes `ack` and its timeout.
-    pub(super) fn write_ack(&self, stream: &StreamSpec, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Ack::Loaded { timeout, .. } = stream.ack else {
-            return writeln!(f, "ack = \"{}\"", stream.ack.name());
-        };
-        let awaited = self.awaited.iter().find(|awaited| awaited.stream == stream.name);
-        match awaited.and_then(|awaited| awaited.sink.as_ref()) {
-            Some(sink) => writeln!(f, "ack = {{ loaded = {} }}", quoted(sink))?,
-            None => writeln!(f, "ack = \"{}\"", Ack::LOADED)?,
-        }
-        writeln!(f, "ack_timeout = \"{}\"", show_duration(timeout))
-    }
-}
-
 impl Awaited {
     /// The same of a stream that is called otherwise.
     pub(super) fn of(self, stream: &str) -> Self {
         Self { stream: stream.to_owned(), ..self }
     }
 
+    /// Finds the sink that the replies wait for.
+    ///
     /// # Errors
     /// What was found, and what is allowed.
-    fn find(&self, sinks: &[Sink], by: LoadedBy) -> Result<SinkPlace, String> {
+    pub(super) fn find(&self, sinks: &[Sink], by: LoadedBy) -> Result<SinkPlace, String> {
         let is_taking =
             |sink: &&Sink| sink.options.taken.takes(&self.stream) && commits_rows(&sink.options.kind);
         let loader = match by {
@@ -199,4 +153,17 @@ const fn commits_rows(kind: &SinkKind) -> bool {
     match kind {
         SinkKind::Sqlite { .. } | SinkKind::Postgres(_) => true,
     }
+}
+
+/// Writes `ack` and its timeout.
+pub(super) fn write_ack(stream: &StreamSpec, awaited: &[Awaited], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Ack::Loaded { timeout, .. } = stream.ack else {
+        return writeln!(f, "ack = \"{}\"", stream.ack.name());
+    };
+    let awaited = awaited.iter().find(|awaited| awaited.stream == stream.name);
+    match awaited.and_then(|awaited| awaited.sink.as_ref()) {
+        Some(sink) => writeln!(f, "ack = {{ loaded = {} }}", quoted(sink))?,
+        None => writeln!(f, "ack = \"{}\"", Ack::LOADED)?,
+    }
+    writeln!(f, "ack_timeout = \"{}\"", show_duration(timeout))
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use tollgate_server::{ListenAddress, ListenSpec};
 
+use super::defaults::OFF;
 use super::listen::is_same;
-use super::resolved::OFF;
+use super::quoted::quoted;
 use super::section::{Section, Written};
 use super::units::show_duration;
 
@@ -83,11 +84,11 @@ impl Admin {
             AdminListen::Unix(path) | AdminListen::LogFolder(path) => format!("unix:{}", path.display()),
             AdminListen::Nowhere => OFF.to_owned(),
         };
-        writeln!(f, "\n[admin]\nlisten = {}", super::resolved::quoted(&listen))?;
+        writeln!(f, "\n[admin]\nlisten = {}", quoted(&listen))?;
         if let Some(token) = &self.token {
             writeln!(f, "token = \"{token:?}\"")?;
         }
-        let hosts: Vec<_> = self.hosts.iter().map(|host| super::resolved::quoted(host)).collect();
+        let hosts: Vec<_> = self.hosts.iter().map(|host| quoted(host)).collect();
         writeln!(f, "hosts = [{}]", hosts.join(", "))?;
         writeln!(f, "worker_stall_max = \"{}\"", show_duration(self.worker_stall_max))
     }

@@ -3,32 +3,31 @@
 //! What stands in an `app.toml` is relative: paths of files to its folder, which nothing may lead out of, paths of routes to the
 //! mount. Its routes and streams join those of the server, and whatever gets in another's way is told with both places.
 
-use std::fs;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tollgate_log::LogOptions;
 use tollgate_server::{
-    AppSpec, BackendOptions, BodyPace, Database, HandlerSpec, HostOptions, RouteSpec, ScriptAccess,
-    SourceFile, StreamSpec, canonical_host,
+    AppSpec, BackendOptions, BodyPace, Database, HostOptions, RouteSpec, ScriptAccess, SourceFile,
+    StreamSpec, canonical_host,
 };
 
-use super::access::{Reachable, access, access_beyond, keep_inside};
+use super::access::{Reachable, access};
+use super::defaults::APP_FILE;
 use super::env::Environment;
 use super::fault::{Faults, Place};
-use super::file::parse;
+use super::inside::{access_beyond, check_inside, keep_inside};
+use super::quoted::{quoted, quoted_path};
 use super::reach::Reach;
 use super::route::{is_host, is_name, path_problem};
 use super::routes::{RouteDefaults, Routes};
-use super::script::script;
+use super::script::{script, write_script};
 use super::section::{Context, Section, Written};
 use super::server::{BODY_BYTES, body_pace};
 use super::sources::source_file;
 use super::stream::{Streams, check_name};
 use super::text;
-
-/// The file that makes a folder an app.
-pub(crate) const APP_FILE: &str = "app.toml";
 
 /// One mount of an app, as it is used.
 #[derive(Debug, Clone)]
@@ -216,7 +215,7 @@ fn read(
     let (script, granted) = Granted::read(script, defaults.trust, &reachable);
     let env = |name: &str| if granted.allows(name) { (defaults.env)(name) } else { None };
     let faults = Faults::new(&file, &text);
-    if let Some(document) = parse(&text, &faults) {
+    if let Some(document) = text::parse(&text, &faults) {
         let context = Context { faults: &faults, env: &env };
         let section = Section::new(context, "the file", 0..0, document.get_ref());
         let app = Bundle { mount: &mount, place: &place, granted: &granted, index: apps.mounts.len() };
@@ -374,28 +373,6 @@ impl Bundle<'_> {
     }
 }
 
-/// What a handler is read from.
-pub(super) fn own_path(handler: &HandlerSpec) -> Option<&Path> {
-    match handler {
-        HandlerSpec::Script { file, .. } => Some(file),
-        HandlerSpec::Files(files) => Some(&files.root),
-        HandlerSpec::Proxy(_) | HandlerSpec::Collect | HandlerSpec::Reply { .. } => None,
-    }
-}
-
-/// Tells which of the paths lie outside of the folder of an app: apps are whole in themselves.
-pub(super) fn check_inside<'a>(section: &Section<'_>, paths: impl Iterator<Item = &'a Path>, folder: &Path) {
-    paths.filter_map(|path| outside(path, folder)).for_each(|problem| section.fault(problem));
-}
-
-fn outside(path: &Path, folder: &Path) -> Option<String> {
-    // What is not there is told elsewhere.
-    let (found, folder) = (fs::canonicalize(path).ok()?, fs::canonicalize(folder).ok()?);
-    let (path, folder_shown) = (path.display(), folder.display());
-    (!found.starts_with(&folder))
-        .then(|| format!("{path} is outside of the app, allowed is what lies in its folder: {folder_shown}"))
-}
-
 /// Finds routes of others that would take what is below a mount.
 pub(super) fn check_intruders(root: &Section<'_>, apps: &Apps, routes: &Routes) {
     for ((index, app), mount) in apps.specs.iter().enumerate().zip(&apps.mounts) {
@@ -409,4 +386,17 @@ pub(super) fn check_intruders(root: &Section<'_>, apps: &Apps, routes: &Routes) 
             }
         }
     }
+}
+
+/// Writes the section of a mount, without what its `app.toml` says.
+pub(super) fn write_mount(mount: &Mount, script: &HostOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "\n[[app]]")?;
+    writeln!(f, "path = {}", quoted(&mount.path))?;
+    if let Some(host) = &mount.host {
+        writeln!(f, "host = {}", quoted(host))?;
+    }
+    writeln!(f, "dir = {}", quoted_path(&mount.dir))?;
+    writeln!(f, "stream_prefix = {}", quoted(&mount.stream_prefix))?;
+    writeln!(f, "[app.script]")?;
+    write_script(script, f)
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use tollgate_server::{Address, BackendOptions, BreakerOptions, PoolOptions, RetryOptions, Timeouts};
 
 use super::backend_tls::{tls, write_tls};
-use super::resolved::quoted;
+use super::quoted::quoted;
 use super::route::is_name;
 use super::section::Section;
 use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS, show_duration, show_size};

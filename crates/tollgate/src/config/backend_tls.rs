@@ -9,7 +9,7 @@ use tollgate_server::{
 };
 
 use super::path::{PathTo, path};
-use super::resolved::{quoted, quoted_path};
+use super::quoted::{quoted, quoted_path};
 use super::section::Section;
 
 const KEYS: [&str; 4] = ["ca_file", "client_certificate", "client_key", "server_name"];

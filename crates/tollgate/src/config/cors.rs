@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate_server::{AnyOr, CorsSpec};
 
-use super::routes::methods;
+use super::methods::methods;
 use super::section::{Section, TextOrTable, Written};
 use super::units::{HOUR_MS, show_duration};
 

@@ -12,7 +12,7 @@ use tollgate_load::{
 use tollgate_server::{Database, SqlAnswer, SqlReply, SqlRow, SqlValue};
 
 use super::path::{PathTo, path};
-use super::resolved::{quoted, quoted_path};
+use super::quoted::{quoted, quoted_path};
 use super::route::is_name;
 use super::section::Section;
 use super::units::{GIB, HOUR_MS, KIB, show_duration, show_size};

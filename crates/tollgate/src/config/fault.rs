@@ -6,6 +6,8 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use tollgate_server::StreamSpec;
+
 /// One thing that is wrong. Shown as `FILE:LINE:COLUMN: TEXT`; without the numbers if it concerns the whole file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Fault {
@@ -163,6 +165,14 @@ pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a s
         Some((_, candidate)) => format!(", did you mean \"{candidate}\"?"),
         None if known.is_empty() => ": there is none".to_owned(),
         None => format!(", allowed: {}", known.join(", ")),
+    }
+}
+
+/// Completes a fault about an unknown stream.
+pub(super) fn stream_hint(name: &str, streams: &[StreamSpec]) -> String {
+    match streams {
+        [] => ": the file has no [stream.NAME]".to_owned(),
+        _ => did_you_mean(name, streams.iter().map(|stream| stream.name.as_str())),
     }
 }
 

@@ -8,15 +8,15 @@ use std::mem;
 use std::path::{Path, PathBuf, absolute};
 
 use tollgate_server::{HostOptions, OwnFile, ScriptAccess, ServerOptions, SpoolOptions};
-use toml::Spanned;
 use toml::de::DeTable;
 
 use super::access::Reachable;
 use super::admin::admin;
-use super::app::{APP_FILE, AppDefaults, Trust, apps, check_intruders};
+use super::app::{AppDefaults, Trust, apps, check_intruders};
 use super::backend::backends;
 use super::backend_tls::{certificates_of_backends, keys_of_backends};
 use super::database::{ReadDatabase, databases};
+use super::defaults::{self, APP_FILE};
 use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults};
 use super::log::log;
@@ -25,13 +25,14 @@ use super::own_files::{
     keep_apart,
 };
 use super::reach::Reach;
-use super::resolved::{self, Config};
+use super::resolved::Config;
 use super::routes::{RouteDefaults, Routes};
 use super::script::script;
 use super::section::{Context, Section};
 use super::server::{WrittenServer, server};
 use super::sink::{load_rules, sinks};
 use super::stream::{self, Streams, check_params};
+use super::text;
 use super::zero;
 
 /// Resolves the text of a configuration file. Paths in it are relative to the file's folder.
@@ -85,7 +86,7 @@ struct Origin<'a> {
 
 fn read(origin: &Origin<'_>, text: &str) -> Result<Config, ConfigError> {
     let faults = Faults::new(origin.file, text);
-    let Some(document) = parse(text, &faults) else { return Err(faults.into_error()) };
+    let Some(document) = text::parse(text, &faults) else { return Err(faults.into_error()) };
     let context = Context { faults: &faults, env: origin.env };
     let root = Section::new(context, "the file", 0..0, document.get_ref());
     if leaves_routes(&root) && origin.folder.join(APP_FILE).is_file() {
@@ -99,15 +100,6 @@ fn read(origin: &Origin<'_>, text: &str) -> Result<Config, ConfigError> {
 /// Whether a file names no route, so that they are what its folder means. One that says nothing is none that somebody wrote.
 fn leaves_routes(root: &Section<'_>) -> bool {
     !(root.is_empty() || root.has("route") || root.has("app"))
-}
-
-/// Reads a text as TOML. None: it is none, and the faults say why.
-pub(super) fn parse<'t>(text: &'t str, faults: &Faults<'_>) -> Option<Spanned<DeTable<'t>>> {
-    let (document, errors) = DeTable::parse_recoverable(text);
-    for error in &errors {
-        faults.add(&error.span().unwrap_or_default(), error.message());
-    }
-    errors.iter().all(|error| error.message() == "duplicate key").then_some(document)
 }
 
 fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
@@ -183,7 +175,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
             trusted_proxies: written.trusted_proxies,
             crowd: written.crowd,
             spool: SpoolOptions {
-                reserve_bytes: resolved::spool_reserve_bytes(&log, &written.spool.dir),
+                reserve_bytes: defaults::spool_reserve_bytes(&log, &written.spool.dir),
                 ..written.spool
             },
             script,

@@ -8,8 +8,9 @@ use rustix::io::Errno;
 use tollgate_server::{Etag, FilesSpec, Symlinks, TryPath, is_framing_field};
 
 use super::cors::{header_problem, is_own_field};
+use super::defaults::OFF;
 use super::path::{PathTo, check_path};
-use super::resolved::{OFF, quoted, quoted_path};
+use super::quoted::{quoted, quoted_path};
 use super::section::{Section, TextOrTable, Written};
 use super::units::{HOUR_MS, show_duration, show_size};
 

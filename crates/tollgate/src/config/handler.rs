@@ -1,19 +1,24 @@
 //! What answers the requests of a route.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
-use tollgate_server::{HandlerSpec, ScriptFile};
+use tollgate_server::{BackendOptions, HandlerSpec, ScriptFile};
 
-use super::files::files;
-use super::proxy::proxy;
-use super::resolved;
-use super::routes::RouteDefaults;
+use super::files;
+use super::proxy;
+use super::quoted::{quoted, quoted_path};
 use super::section::{Section, Written};
 
 const HANDLERS: [&str; 5] = ["script", "files", "proxy", "collect", "reply"];
+/// The media type of a reply that names none.
+const CONTENT_TYPE: &str = "text/plain; charset=utf-8";
 
-pub(super) fn handler(section: &mut Section<'_>, defaults: &RouteDefaults<'_>) -> Option<HandlerSpec> {
-    let folder = defaults.folder;
+pub(super) fn handler(
+    section: &mut Section<'_>,
+    folder: &Path,
+    backends: &[BackendOptions],
+) -> Option<HandlerSpec> {
     let given: Vec<_> = HANDLERS.into_iter().filter(|key| section.has(key)).collect();
     if given.len() != 1 {
         let found = if given.is_empty() { "none".to_owned() } else { given.join(" and ") };
@@ -23,8 +28,8 @@ pub(super) fn handler(section: &mut Section<'_>, defaults: &RouteDefaults<'_>) -
         ));
     }
     let script = section.text("script").map(|file| script_handler(section, &file, folder));
-    let files = files(section, folder).map(|spec| HandlerSpec::Files(Box::new(spec)));
-    let proxy = proxy(section, defaults.backends).map(|spec| HandlerSpec::Proxy(Box::new(spec)));
+    let files = files::files(section, folder).map(|spec| HandlerSpec::Files(Box::new(spec)));
+    let proxy = proxy::proxy(section, backends).map(|spec| HandlerSpec::Proxy(Box::new(spec)));
     let collect = section.switch("collect").and_then(|collect| collect_handler(section, &collect));
     let reply = section.take_table("reply", "reply of [[route]]".to_owned()).map(reply_handler);
     script.or(files).or(proxy).or(collect).or(reply)
@@ -81,7 +86,24 @@ fn reply_handler(mut section: Section<'_>) -> HandlerSpec {
         section.fault_at(&body.span, text);
     }
     section.finish();
-    let content_type =
-        content_type.map_or_else(|| resolved::CONTENT_TYPE.to_owned(), |written| written.value);
+    let content_type = content_type.map_or_else(|| CONTENT_TYPE.to_owned(), |written| written.value);
     HandlerSpec::Reply { status, content_type, body: body.map(|body| body.value).unwrap_or_default().into() }
+}
+
+/// Writes the key of a handler.
+pub(super) fn write(
+    handler: &HandlerSpec,
+    backends: &[BackendOptions],
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    match handler {
+        HandlerSpec::Script { file, .. } => writeln!(f, "script = {}", quoted_path(file)),
+        HandlerSpec::Collect => writeln!(f, "collect = true"),
+        HandlerSpec::Files(files) => writeln!(f, "files = {}", files::show(files)),
+        HandlerSpec::Proxy(proxy) => writeln!(f, "proxy = {}", proxy::show(proxy, backends)),
+        HandlerSpec::Reply { status, content_type, body } => {
+            let (content_type, body) = (quoted(content_type), quoted(&String::from_utf8_lossy(body)));
+            writeln!(f, "reply = {{ status = {status}, content_type = {content_type}, body = {body} }}")
+        }
+    }
 }

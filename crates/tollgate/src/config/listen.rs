@@ -5,8 +5,8 @@ use std::path::Path;
 
 use tollgate_server::{ClientHeader, Deferral, ListenAddress, ListenSpec, Network, TrustedProxies};
 
+use super::defaults;
 use super::env::escape;
-use super::resolved;
 use super::section::{Section, TextOrTable, Written};
 
 /// Owner and group may connect.
@@ -19,7 +19,7 @@ const UNIX: &str = "unix";
 
 /// Reads `listen`.
 pub(super) fn listen(section: &mut Section<'_>, folder: &Path) -> Vec<ListenSpec> {
-    let Some(items) = section.items("listen") else { return resolved::listen() };
+    let Some(items) = section.items("listen") else { return defaults::listen() };
     if items.is_empty() {
         section.fault_of("listen", "listen in [server] is empty, allowed is a list of \"ip:port\"");
     }

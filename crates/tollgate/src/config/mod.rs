@@ -12,16 +12,20 @@ mod backend_tls;
 mod changes;
 mod cors;
 mod database;
+mod defaults;
 mod env;
 mod fault;
 mod file;
 mod files;
 mod handler;
+mod inside;
 mod listen;
 mod log;
+mod methods;
 mod own_files;
 mod path;
 mod proxy;
+mod quoted;
 mod reach;
 mod resolved;
 mod route;
@@ -42,16 +46,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 pub(crate) use admin::{Admin, AdminListen, Token};
-pub(crate) use app::{APP_FILE, Mount};
+pub(crate) use app::Mount;
 pub(crate) use changes::Change;
+pub(crate) use defaults::{APP_FILE, FILE_NAME, LOG_DIR};
 pub(crate) use fault::{ConfigError, Fault, did_you_mean};
-pub(crate) use resolved::{Config, LOG_DIR};
+pub(crate) use resolved::Config;
 pub(crate) use sink::{LoadedBy, Sink, UnknownSink};
 use sources::source_file;
 pub(crate) use units::show_size;
-
-/// The name of the file that a folder is looked up for.
-pub(crate) const FILE_NAME: &str = "tollgate.toml";
 
 impl Config {
     /// Reads a configuration file, an `app.toml`, or a folder with one of them or none.

@@ -5,10 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tollgate_log::LogOptions;
-use tollgate_server::{FilesSpec, HandlerSpec, OwnFile, RouteSpec};
+use tollgate_server::{HandlerSpec, OwnFile, RouteSpec};
 
-use super::app::{APP_FILE, Mount};
+use super::app::Mount;
 use super::database::ReadDatabase;
+use super::defaults::APP_FILE;
+use super::inside::served;
 use super::routes::Routes;
 use super::section::Section;
 use super::sink::Sink;
@@ -94,14 +96,6 @@ pub(super) fn keep_apart(routes: &mut [RouteSpec], own: &[OwnFile]) {
         for files in served(&mut route.handler).into_iter().chain(sent) {
             files.bounds.own = own.clone();
         }
-    }
-}
-
-/// The files that a handler serves.
-pub(super) fn served(handler: &mut HandlerSpec) -> Option<&mut FilesSpec> {
-    match handler {
-        HandlerSpec::Files(files) => Some(files),
-        _ => None,
     }
 }
 

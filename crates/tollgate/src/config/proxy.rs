@@ -4,7 +4,7 @@ use tollgate_server::{BackendOptions, HostSent, ProxySpec, is_framing_field};
 
 use super::cors::{header_problem, is_own_field};
 use super::fault::did_you_mean;
-use super::resolved::quoted;
+use super::quoted::quoted;
 use super::section::{Section, TextOrTable, Written};
 
 const ALLOWED: &str = "the name of a backend or a table { backend = \"NAME\", ... }";

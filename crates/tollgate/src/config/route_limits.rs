@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tollgate_server::{RateKey, RateSpec, RouteLimits, Source};
 
-use super::resolved::{self, quoted};
+use super::defaults::OFF;
+use super::quoted::quoted;
 use super::section::{Section, Written};
 use super::stream::check_source;
 
@@ -22,7 +23,7 @@ const BY: &str = "request.remote_addr, request.header.NAME, request.cookie.NAME,
 
 /// Takes the bounds of a route.
 pub(super) fn route_limits(section: &mut Section<'_>) -> RouteLimits {
-    let concurrency_max = section.integer_or("concurrency_max", 1..=CONCURRENCY_MAX, resolved::OFF);
+    let concurrency_max = section.integer_or("concurrency_max", 1..=CONCURRENCY_MAX, OFF);
     let rates = section.table_or_tables("rate_limit", ALLOWED);
     RouteLimits {
         concurrency_max: concurrency_max.and_then(|max| max.try_into().ok()),

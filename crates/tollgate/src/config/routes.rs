@@ -1,24 +1,26 @@
 //! `[[route]]`: which requests go where.
 
+use std::fmt;
 use std::path::Path;
 
 use tollgate_server::{
     BackendOptions, BodyPace, COLLECT_BODY_BYTES_MAX, HandlerSpec, Method, Methods, RouteSpec, ScriptAccess,
-    StreamSpec, canonical_host,
+    ServerOptions, StreamSpec, canonical_host,
 };
 
-use super::access::{Reachable, access, access_beyond, keep_inside};
-use super::app::{check_inside, own_path};
-use super::cors::cors;
-use super::fault::{Place, did_you_mean};
-use super::handler::{handler, scripts_beside};
-use super::own_files::served;
+use super::access::{self, Reachable};
+use super::cors;
+use super::fault::{Place, stream_hint};
+use super::handler::{self, scripts_beside};
+use super::inside::{access_beyond, check_inside, keep_inside, own_path, served};
+use super::methods::methods;
+use super::quoted::{quoted, quoted_path, show_or_off};
 use super::reach::Reach;
 use super::route::{conflicts, is_host, path_problem};
-use super::route_limits::route_limits;
+use super::route_limits;
 use super::section::{Section, Written};
 use super::server::{BODY_BYTES, body_pace};
-use super::stream::stream_hint;
+use super::units::{show_duration, show_size};
 
 /// What routes begin with where they say nothing else.
 pub(super) struct RouteDefaults<'a> {
@@ -91,7 +93,7 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     };
     let methods = methods(&mut section, "methods in [[route]]");
     let stream = stream(&mut section, defaults.streams);
-    let mut handler = handler(&mut section, defaults);
+    let mut handler = handler::handler(&mut section, defaults.folder, defaults.backends);
     if let (Some(HandlerSpec::Files(_)), Some(path)) = (&handler, &path)
         && !path.value.ends_with("/*")
     {
@@ -117,8 +119,8 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
         defaults.reach.check_body(&section, body_bytes_max);
     }
     let body_pace = Some(body_pace(&mut section, defaults.body_pace));
-    let cors = cors(&mut section);
-    let limits = route_limits(&mut section);
+    let cors = cors::cors(&mut section);
+    let limits = route_limits::route_limits(&mut section);
     let before = scripts_beside(&mut section, "before", defaults.folder);
     let after = scripts_beside(&mut section, "after", defaults.folder);
     if matches!(handler, Some(HandlerSpec::Collect)) && !after.is_empty() {
@@ -126,7 +128,7 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     }
     let is_scripted = matches!(handler, Some(HandlerSpec::Script { .. })) || !before.is_empty();
     let mut access =
-        if is_scripted { access(&mut section, &defaults.reachable) } else { ScriptAccess::default() };
+        if is_scripted { access::access(&mut section, &defaults.reachable) } else { ScriptAccess::default() };
     if path.as_ref().is_some_and(|path| path.value == RouteSpec::ASTERISK) {
         check_asterisk(&section, methods, handler.as_ref());
     } else if let (Some(handler), Some(methods), []) = (&handler, methods, &*before) {
@@ -212,27 +214,6 @@ fn checked_host(section: &Section<'_>, host: &Written<String>) -> String {
     canonical_host(&host.value).into_owned()
 }
 
-/// Takes `methods`, which faults call `what`.
-pub(super) fn methods(section: &mut Section<'_>, what: &str) -> Option<Methods> {
-    let texts = section.texts("methods")?;
-    if texts.is_empty() {
-        let text = format!("{what} is empty, allowed is a list of methods, or no such key");
-        section.fault_of("methods", text);
-    }
-    let mut methods = Methods::EMPTY;
-    for text in texts {
-        match Method::from_bytes(text.value.as_bytes()) {
-            Some(method) => methods.insert(method),
-            None => {
-                let upper = text.value.to_ascii_uppercase();
-                let hint = did_you_mean(&upper, Method::ALL.map(Method::as_str));
-                section.fault_at(&text.span, format!("unknown method {:?}{hint}", text.value));
-            }
-        }
-    }
-    Some(methods)
-}
-
 fn stream(section: &mut Section<'_>, streams: &[StreamSpec]) -> Option<usize> {
     let name = section.text("stream")?;
     let found = streams.iter().position(|stream| stream.name == name.value);
@@ -241,4 +222,42 @@ fn stream(section: &mut Section<'_>, streams: &[StreamSpec]) -> Option<usize> {
         section.fault_at(&name.span, format!("unknown stream {:?}{hint}", name.value));
     }
     found
+}
+
+/// Writes the section.
+pub(super) fn write_route(
+    route: &RouteSpec,
+    server: &ServerOptions,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    writeln!(f, "\n[[route]]")?;
+    writeln!(f, "path = {}", quoted(&route.path))?;
+    if let Some(host) = &route.host {
+        writeln!(f, "host = {}", quoted(host))?;
+    }
+    if let Some(methods) = route.methods {
+        let methods: Vec<_> = methods.iter().map(|method| format!("\"{method}\"")).collect();
+        writeln!(f, "methods = [{}]", methods.join(", "))?;
+    }
+    handler::write(&route.handler, &server.backends, f)?;
+    access::write(&route.access, f)?;
+    for (key, scripts) in [("before", &route.before), ("after", &route.after)] {
+        if !scripts.is_empty() {
+            let files: Vec<_> = scripts.iter().map(|script| quoted_path(&script.file)).collect();
+            writeln!(f, "{key} = [{}]", files.join(", "))?;
+        }
+    }
+    if let Some(stream) = route.stream.and_then(|stream| server.streams.get(stream)) {
+        writeln!(f, "stream = {}", quoted(&stream.name))?;
+    }
+    writeln!(f, "body_bytes_max = \"{}\"", show_size(route.body_bytes_max))?;
+    let pace = route.body_pace.unwrap_or(server.connection.body_pace);
+    writeln!(f, "body_timeout = \"{}\"", show_duration(pace.timeout))?;
+    writeln!(f, "body_rate_min = \"{}\"", show_size(pace.rate_min))?;
+    writeln!(f, "body_rate_grace = \"{}\"", show_duration(pace.rate_grace))?;
+    if let Some(cors) = &route.cors {
+        writeln!(f, "cors = {}", cors::show(cors))?;
+    }
+    writeln!(f, "concurrency_max = {}", show_or_off(route.limits.concurrency_max))?;
+    writeln!(f, "rate_limit = {}", route_limits::show(&route.limits.rates))
 }

@@ -1,10 +1,13 @@
 //! `[script]`: bounds on scripts, and what they may reach.
 
+use std::fmt;
+
 use tollgate_server::{HostOptions, ScriptAccess};
 
 use super::access::{Reachable, access};
+use super::quoted::quoted;
 use super::section::{Section, Written};
-use super::units::{GIB, KIB, MIB, MINUTE_MS};
+use super::units::{GIB, KIB, MIB, MINUTE_MS, show_duration, show_size};
 
 /// A VM holds at least so many calls that grow as far as they may; twice as many unless it is said.
 const VM_CALLS_MIN: usize = 2;
@@ -46,4 +49,17 @@ fn variables(section: &Section<'_>, names: Vec<Written<String>>) -> Vec<String> 
         }
     }
     known
+}
+
+/// Writes the bounds of the section, and the variables that scripts may read.
+pub(super) fn write_script(script: &HostOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "cpu_budget = \"{}\"", show_duration(script.cpu_budget))?;
+    writeln!(f, "wall_budget = \"{}\"", show_duration(script.wall_budget))?;
+    writeln!(f, "heartbeat = \"{}\"", show_duration(script.heartbeat))?;
+    writeln!(f, "memory_bytes_max = \"{}\"", show_size(script.memory_bytes_max as u64))?;
+    writeln!(f, "vm_bytes_max = \"{}\"", show_size(script.vm_bytes_max as u64))?;
+    writeln!(f, "reply_bytes_max = \"{}\"", show_size(script.reply_bytes_max as u64))?;
+    writeln!(f, "shared_bytes_max = \"{}\"", show_size(script.shared_bytes_max as u64))?;
+    let names: Vec<_> = script.env.iter().map(|name| quoted(name)).collect();
+    writeln!(f, "env = [{}]", names.join(", "))
 }

@@ -13,13 +13,11 @@ use tollgate_load::{
 use tollgate_log::LogOptions;
 use tollgate_server::StreamSpec;
 
-use super::Config;
-use super::fault::{Span, did_you_mean};
+use super::fault::{Span, did_you_mean, stream_hint};
 use super::path::{PathTo, path};
-use super::resolved::{quoted, quoted_path};
+use super::quoted::{quoted, quoted_path};
 use super::route::is_name;
 use super::section::{Section, Written};
-use super::stream::stream_hint;
 use super::units::{HOUR_MS, show_duration};
 
 /// Longest name of a sink in bytes: it goes into the name of a thread, and over the control socket.
@@ -114,23 +112,19 @@ impl fmt::Display for Sink {
     }
 }
 
-impl Config {
-    /// The sink of that name.
-    pub(crate) fn sink(&self, name: &str) -> Option<&Sink> {
-        self.sinks.iter().find(|sink| sink.name() == name)
-    }
-
-    /// The sink of that name, or all of them.
-    ///
-    /// # Errors
-    /// There is no sink of that name.
-    pub(crate) fn chosen(&self, name: Option<&str>) -> Result<&[Sink], UnknownSink> {
-        let Some(name) = name else { return Ok(&self.sinks) };
-        let known = || self.sinks.iter().map(Sink::name);
-        match self.sinks.iter().position(|sink| sink.name() == name) {
-            Some(at) => Ok(&self.sinks[at..=at]),
-            None => Err(UnknownSink { name: name.to_owned(), hint: did_you_mean(name, known()) }),
-        }
+/// The sink of that name, or all of them.
+///
+/// # Errors
+/// There is no sink of that name.
+pub(super) fn chosen<'sinks>(
+    sinks: &'sinks [Sink],
+    name: Option<&str>,
+) -> Result<&'sinks [Sink], UnknownSink> {
+    let Some(name) = name else { return Ok(sinks) };
+    let known = || sinks.iter().map(Sink::name);
+    match sinks.iter().position(|sink| sink.name() == name) {
+        Some(at) => Ok(&sinks[at..=at]),
+        None => Err(UnknownSink { name: name.to_owned(), hint: did_you_mean(name, known()) }),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `[stream.NAME]`: what is kept of each transaction.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::ops::RangeInclusive;
 
 use tollgate_log::ColumnType;
@@ -8,9 +9,11 @@ use tollgate_server::{ColumnSpec, KEY_COLUMN, KeySpec, RouteSpec, Source, Stream
 
 use super::ack::{self, Awaited};
 use super::fault::{Place, Span, did_you_mean};
+use super::quoted::quoted;
 use super::route::is_name;
 use super::rules;
 use super::section::{Section, Written};
+use super::units::show_duration;
 
 /// Longest name of a stream or column in bytes, and most columns: the log's bounds.
 const NAME_BYTES_MAX: usize = 63;
@@ -130,14 +133,6 @@ fn key(stream: &str, columns: &[Written<ColumnSpec>], section: &mut Section<'_>)
         section.fault_at(&written.span, text);
     }
     Some(KeySpec { source, window })
-}
-
-/// Completes a fault about an unknown stream.
-pub(super) fn stream_hint(name: &str, streams: &[StreamSpec]) -> String {
-    match streams {
-        [] => ": the file has no [stream.NAME]".to_owned(),
-        _ => did_you_mean(name, streams.iter().map(|stream| stream.name.as_str())),
-    }
 }
 
 fn columns(stream: &str, section: &mut Section<'_>) -> Vec<Written<ColumnSpec>> {
@@ -277,4 +272,30 @@ fn check_type(section: &Section<'_>, kind: ColumnType, source: &Source, span: &S
         let (from, found) = (source.name(), kind.name());
         section.fault_at(span, format!("type is {found:?}, but {from} fills: {}", names.join(", ")));
     }
+}
+
+/// Writes the section.
+pub(super) fn write_stream(
+    stream: &StreamSpec,
+    awaited: &[Awaited],
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    let unknown = match stream.unknown {
+        UnknownFields::Reject => "reject",
+        UnknownFields::Ignore => "ignore",
+    };
+    writeln!(f, "\n[stream.{}]", stream.name)?;
+    ack::write_ack(stream, awaited, f)?;
+    writeln!(f, "unknown = \"{unknown}\"")?;
+    if let Some(KeySpec { source, window }) = &stream.key {
+        writeln!(f, "key = {}", quoted(&source.name()))?;
+        writeln!(f, "key_window = \"{}\"", show_duration(*window))?;
+    }
+    writeln!(f, "columns = [")?;
+    for ColumnSpec { name, kind, source, rules } in &stream.columns {
+        let (name, from) = (quoted(name), quoted(&source.name()));
+        let rules = rules::show(rules, *kind, quoted);
+        writeln!(f, "  {{ name = {name}, type = \"{}\", from = {from}{rules} }},", kind.name())?;
+    }
+    writeln!(f, "]")
 }

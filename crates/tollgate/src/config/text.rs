@@ -1,7 +1,10 @@
-//! The text of a configuration file.
+//! The text of a configuration file, and the TOML in it.
 
 use std::fs;
 use std::path::Path;
+
+use toml::Spanned;
+use toml::de::DeTable;
 
 use super::fault::{ConfigError, Fault, Faults};
 
@@ -20,6 +23,15 @@ pub(super) fn read(file: &Path, what: &str) -> Result<String, ConfigError> {
             .add(&(good..good), format!("byte {:#04x} is no UTF-8, which {what} is written in", bytes[good]));
         faults.into_error()
     })
+}
+
+/// Reads a text as TOML. None: it is none, and the faults say why.
+pub(super) fn parse<'t>(text: &'t str, faults: &Faults<'_>) -> Option<Spanned<DeTable<'t>>> {
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        faults.add(&error.span().unwrap_or_default(), error.message());
+    }
+    errors.iter().all(|error| error.message() == "duplicate key").then_some(document)
 }
 
 #[cfg(test)]

@@ -12,13 +12,12 @@ use tollgate_server::{
     TrustedProxies, UnknownFields,
 };
 
-use super::FILE_NAME;
 use super::access::uploads;
 use super::admin::Admin;
-use super::app::APP_FILE;
+use super::defaults::{self, APP_FILE, FILE_NAME};
 use super::fault::{ConfigError, Fault};
 use super::own_files::{files_of_scripts, files_of_sinks, folders_of_server, keep_apart};
-use super::resolved::{self, Config};
+use super::resolved::Config;
 use super::route::{conflicts, path_problem};
 use super::sink::{LoadRules, Sink};
 
@@ -32,9 +31,9 @@ const DEPTH_MAX: usize = 32;
 pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     let folder = absolute(dir).map_err(|error| unreadable(dir, &error))?;
     let mut faults = Vec::new();
-    let mut log = LogOptions::new(&folder.join(resolved::LOG_DIR));
-    log.node = resolved::host_name();
-    log.reserve_bytes = resolved::reserve_bytes(&log, resolved::reserve_wanted(&log));
+    let mut log = LogOptions::new(&folder.join(defaults::LOG_DIR));
+    log.node = defaults::host_name();
+    log.reserve_bytes = defaults::reserve_bytes(&log, defaults::reserve_wanted(&log));
     let mut routes = routes(&folder, 0, &access(ScriptAccess::default(), &folder, &log), &mut faults);
     if routes.is_empty() && faults.is_empty() {
         let text = format!(
@@ -45,7 +44,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     if !faults.is_empty() {
         return Err(ConfigError { faults });
     }
-    let spool_dir = folder.join(resolved::SPOOL_DIR);
+    let spool_dir = folder.join(defaults::SPOOL_DIR);
     let sinks = vec![Sink::default_in(&folder)];
     let mut own = folders_of_server(&log, &spool_dir);
     own.extend(files_of_sinks(&sinks));
@@ -53,16 +52,16 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     keep_apart(&mut routes, &own);
     Ok(Config {
         source: dir.to_owned(),
-        body_bytes_max: resolved::BODY_BYTES_MAX,
+        body_bytes_max: defaults::BODY_BYTES_MAX,
         server: ServerOptions {
-            listen: resolved::listen(),
-            backlog: resolved::BACKLOG,
-            workers: resolved::cores(),
+            listen: defaults::listen(),
+            backlog: defaults::BACKLOG,
+            workers: defaults::cores(),
             connection: ConnectionLimits::default(),
             trusted_proxies: TrustedProxies::default(),
             crowd: CrowdLimits::default(),
             spool: SpoolOptions {
-                reserve_bytes: resolved::spool_reserve_bytes(&log, &spool_dir),
+                reserve_bytes: defaults::spool_reserve_bytes(&log, &spool_dir),
                 ..SpoolOptions::new(spool_dir)
             },
             script: HostOptions::default(),
@@ -74,7 +73,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
             dev: None,
             request_ids: RequestIds::default(),
             traces: Traces::default(),
-            drain_timeout: resolved::DRAIN_TIMEOUT,
+            drain_timeout: defaults::DRAIN_TIMEOUT,
         },
         drain_delay: Duration::ZERO,
         admin: Admin::default_in(&log.dir),

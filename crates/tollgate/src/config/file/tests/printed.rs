@@ -85,9 +85,9 @@ rejects_max = 1000
     let expected = expected
         .replace("FOLDER", &folder)
         .replace("RESERVE", &show_size(config.log.reserve_bytes))
-        .replace("CORES", &resolved::cores().to_string())
+        .replace("CORES", &defaults::cores().to_string())
         .replace("RESERVE", &show_size(config.log.reserve_bytes))
-        .replace("NODE", &resolved::host_name());
+        .replace("NODE", &defaults::host_name());
     assert_eq!(text, expected);
 }
 

@@ -1,0 +1,67 @@
+//! Names and values that hold where a configuration says nothing, and what this machine has.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use tollgate_log::{DiskStorage, LogOptions, Storage};
+use tollgate_server::{ListenSpec, RouteSpec};
+
+/// The configuration file of a folder.
+pub(crate) const FILE_NAME: &str = "tollgate.toml";
+/// The file that makes a folder an app.
+pub(crate) const APP_FILE: &str = "app.toml";
+/// The value of a key whose bound does not hold.
+pub(super) const OFF: &str = "off";
+pub(super) const BACKLOG: u32 = 4096;
+pub(super) const BODY_BYTES_MAX: u64 = RouteSpec::BODY_BYTES_MAX;
+pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Free bytes that are kept on a large disk.
+const RESERVE_BYTES: u64 = 1 << 30;
+/// Relative to the folder of the configuration.
+pub(crate) const LOG_DIR: &str = "data/log";
+/// Beside the log.
+pub(super) const SPOOL_DIR: &str = "data/spool";
+/// Bytes of the node's name that a segment header has room for.
+pub(super) const NODE_BYTES_MAX: usize = 48;
+
+/// The addresses of a configuration that names none.
+pub(super) fn listen() -> Vec<ListenSpec> {
+    vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)).into()]
+}
+
+/// The cores that this process may use.
+pub(super) fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from).min(1024)
+}
+
+/// The name of this machine, as much as a segment holds; empty if the system does not tell.
+pub(super) fn host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    name[..name.floor_char_boundary(NODE_BYTES_MAX)].to_owned()
+}
+
+/// The reserve of a configuration that names none: 1 GiB, or a tenth of the file system where that is less. Bytes.
+pub(super) fn reserve_wanted(log: &LogOptions) -> u64 {
+    RESERVE_BYTES.min(disk_bytes(&log.dir) / 10)
+}
+
+/// The reserve as it is used: never less than the log needs to go on.
+pub(super) fn reserve_bytes(log: &LogOptions, wanted: u64) -> u64 {
+    tollgate_log::reserve_bytes(wanted, log.segment_bytes_max, disk_bytes(&log.dir))
+}
+
+/// What spooled bodies leave free on their disk: the reserve of the log, as far as a smaller one can spare it.
+pub(super) fn spool_reserve_bytes(log: &LogOptions, dir: &Path) -> u64 {
+    log.reserve_bytes.min(disk_bytes(dir) / 4)
+}
+
+/// Bytes of the file system that a folder is on, or will be; as large as can be where nobody can tell.
+fn disk_bytes(folder: &Path) -> u64 {
+    let existing = folder.ancestors().find(|above| above.exists());
+    let space = existing.and_then(|folder| DiskStorage.space(folder).ok());
+    space.map_or(u64::MAX, |space| space.total_bytes)
+}

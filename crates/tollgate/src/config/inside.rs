@@ -1,0 +1,58 @@
+//! An app stays inside of its folder: the paths that its handlers and scripts name are checked, and bounded.
+
+use std::fs;
+use std::path::Path;
+
+use tollgate_server::{FilesSpec, HandlerSpec, ScriptAccess};
+
+use super::section::Section;
+
+/// What a handler is read from.
+pub(super) fn own_path(handler: &HandlerSpec) -> Option<&Path> {
+    match handler {
+        HandlerSpec::Script { file, .. } => Some(file),
+        HandlerSpec::Files(files) => Some(&files.root),
+        HandlerSpec::Proxy(_) | HandlerSpec::Collect | HandlerSpec::Reply { .. } => None,
+    }
+}
+
+/// Tells which of the paths lie outside of the folder of an app: apps are whole in themselves.
+pub(super) fn check_inside<'a>(section: &Section<'_>, paths: impl Iterator<Item = &'a Path>, folder: &Path) {
+    paths.filter_map(|path| outside(path, folder)).for_each(|problem| section.fault(problem));
+}
+
+fn outside(path: &Path, folder: &Path) -> Option<String> {
+    // What is not there is told elsewhere.
+    let (found, folder) = (fs::canonicalize(path).ok()?, fs::canonicalize(folder).ok()?);
+    let (path, folder_shown) = (path.display(), folder.display());
+    (!found.starts_with(&folder))
+        .then(|| format!("{path} is outside of the app, allowed is what lies in its folder: {folder_shown}"))
+}
+
+/// The folders of `access` that `default` does not have.
+pub(super) fn access_beyond<'a>(
+    access: &'a ScriptAccess,
+    default: &'a ScriptAccess,
+) -> impl Iterator<Item = &'a Path> {
+    fn folders(access: &ScriptAccess) -> [Option<&Path>; 2] {
+        let files = access.files.as_ref().map(|files| files.root.as_path());
+        [files, access.uploads.as_ref().map(|uploads| uploads.dir.as_path())]
+    }
+    folders(access).into_iter().zip(folders(default)).filter_map(|(own, known)| own.filter(|_| own != known))
+}
+
+/// Has the folder that scripts of an app send files of stay in that of the app, but the one that the mount grants.
+pub(super) fn keep_inside(access: &mut ScriptAccess, granted: &ScriptAccess, folder: &Path) {
+    let granted = granted.files.as_ref().map(|files| &files.root);
+    if let Some(files) = access.files.as_mut().filter(|files| Some(&files.root) != granted) {
+        files.bounds.within = Some(folder.to_owned());
+    }
+}
+
+/// The files that a handler serves.
+pub(super) fn served(handler: &mut HandlerSpec) -> Option<&mut FilesSpec> {
+    match handler {
+        HandlerSpec::Files(files) => Some(files),
+        _ => None,
+    }
+}

@@ -1,0 +1,27 @@
+//! `methods`, of a route or of what other origins may ask for.
+
+use tollgate_server::{Method, Methods};
+
+use super::fault::did_you_mean;
+use super::section::Section;
+
+/// Takes `methods`, which faults call `what`.
+pub(super) fn methods(section: &mut Section<'_>, what: &str) -> Option<Methods> {
+    let texts = section.texts("methods")?;
+    if texts.is_empty() {
+        let text = format!("{what} is empty, allowed is a list of methods, or no such key");
+        section.fault_of("methods", text);
+    }
+    let mut methods = Methods::EMPTY;
+    for text in texts {
+        match Method::from_bytes(text.value.as_bytes()) {
+            Some(method) => methods.insert(method),
+            None => {
+                let upper = text.value.to_ascii_uppercase();
+                let hint = did_you_mean(&upper, Method::ALL.map(Method::as_str));
+                section.fault_at(&text.span, format!("unknown method {:?}{hint}", text.value));
+            }
+        }
+    }
+    Some(methods)
+}

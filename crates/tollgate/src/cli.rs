@@ -236,6 +236,11 @@ pub(crate) enum Format {
     Json,
 }
 
+/// Options that do not fit together, which the parser of the command line cannot see.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct WrongUsage(pub(crate) &'static str);
+
 #[cfg(test)]
 mod tests {
     use super::*;

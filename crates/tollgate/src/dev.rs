@@ -11,7 +11,7 @@ use tollgate_server::{BoundAddress, Dev};
 
 use crate::cli::ServeCommand;
 use crate::config::Config;
-use crate::serve::Event;
+use crate::event::Event;
 use crate::watch::{Watch, Watched};
 
 /// Begins to watch what a start has read, if it is one in development, and reads it again: what changes behind that is heard of.

@@ -13,18 +13,18 @@ use std::time::Duration;
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use tollgate_load::{ItemRow, LiveLog, LoadOptions, LoadState, LoadStatus, LoadWatch, Loader, skip};
+use tollgate_load::{ItemRow, LoadState, LoadStatus, LoadWatch, Loader, skip};
 use tollgate_log::{DiskStorage, LogId, SegmentState, Sequence, Storage, log_ids, segments};
 use tollgate_server::ItemReader;
 
-use crate::WrongUsage;
 use crate::board::report;
-use crate::cli::LoadCommand;
+use crate::cli::{LoadCommand, WrongUsage};
 use crate::config::{Config, Sink};
 use crate::control::{RemoteLog, ask};
+use crate::loader::start_loader;
+use crate::panic::abort_on_panic;
 use crate::print::{counted, note};
 use crate::progress::{Load, Progress};
-use crate::serve::abort_on_panic;
 use crate::tracing_lines;
 
 /// How often it is looked whether all is loaded.
@@ -81,17 +81,6 @@ fn show_progress(loaders: &[Loader]) -> Progress {
 /// Has each end after the chunk that it has at hand, all at the same time.
 fn end(loaders: Vec<Loader>) {
     thread::scope(|scope| loaders.into_iter().for_each(|loader| drop(scope.spawn(|| drop(loader)))));
-}
-
-/// Begins to load into a sink.
-///
-/// # Errors
-/// No thread can be had.
-pub(crate) fn start_loader(config: &Config, sink: &Sink, live: Box<dyn LiveLog>) -> anyhow::Result<Loader> {
-    let mut options = LoadOptions::new(&config.log.dir, sink.options.clone());
-    options.tuning = options.tuning.within(config.log.reserve_bytes);
-    options.tuning.lag_max = config.load.lag_max;
-    Ok(Loader::start_beside(options, Arc::new(DiskStorage), Some(live))?)
 }
 
 fn listen_for_signals() -> anyhow::Result<Receiver<i32>> {

@@ -10,11 +10,14 @@ mod cli;
 mod config;
 mod control;
 mod dev;
+mod event;
 mod load;
+mod loader;
 mod log;
 mod new;
 mod notify;
 mod observe;
+mod panic;
 mod print;
 mod progress;
 mod reload;
@@ -34,16 +37,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::{Cli, Command};
+use cli::{Cli, Command, WrongUsage};
 use config::{Config, ConfigError, UnknownSink};
 use log::UnknownStream;
 use print::note;
 use status::Shown;
-
-/// Options that do not fit together, which the parser of the command line cannot see.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct WrongUsage(&'static str);
 
 fn main() -> ExitCode {
     let code = run(Cli::parse().command).unwrap_or_else(|error| tell(&error));

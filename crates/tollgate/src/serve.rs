@@ -2,13 +2,13 @@
 
 mod announce;
 mod ending;
+mod told;
 
-use std::backtrace::{Backtrace, BacktraceStatus};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
-use std::{panic, process, thread};
+use std::{process, thread};
 
 use anyhow::Context;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -19,49 +19,27 @@ use tollgate_log::{
 };
 use tollgate_server::{Listeners, Server, StreamSpec, check_scripts};
 
-use crate::admin::AdminServer;
 use crate::board::Board;
 use crate::cli::ServeCommand;
 use crate::config::{Config, ConfigError, LoadedBy};
-use crate::control::{Asker, Control, Reloaded};
+use crate::control::{Control, Reloaded};
 use crate::dev;
-use crate::notify::Notifier;
-use crate::observe::{Observer, Watcher};
+use crate::event::{Event, Stop};
+use crate::observe::Observer;
+use crate::panic::abort_on_panic;
 use crate::print::note;
 use crate::reload::Present;
 use crate::sinks::{Sinks, unfit_streams};
 use crate::tracing_lines;
-use crate::watch::Watched;
 use announce::announce;
-use ending::{delay_drain, refuse_from_now_on, wait_failed};
+use ending::{FINISH_TIMEOUT, delay_drain, refuse_from_now_on, wait_failed};
+use told::Told;
 
-/// How long the loader may take for the rest of the log when the server stops; what is left is the next run's.
-const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
-/// The same after the log failed: the restart that is needed then is worth more.
+/// How long the loader may take after the log failed. The restart that is needed then is worth more.
 const FINISH_TIMEOUT_FAILED: Duration = Duration::from_secs(1);
-
-/// What the end takes beside the bounded parts of it.
-const END_TIME: Duration = Duration::from_secs(10);
 
 /// Descriptors of the log, the sink, the runtime and the listeners, generously.
 const DESCRIPTORS_BESIDE: u64 = 256;
-
-/// Why the server stops.
-pub(crate) enum Stop {
-    /// A person or a supervisor asked for it.
-    Signal(i32),
-    /// The log failed: nothing more can be recorded.
-    LogFailed(String),
-}
-
-/// What the main thread hears of.
-pub(crate) enum Event {
-    Stop(Stop),
-    /// Somebody wants the configuration anew, and may wait for the answer.
-    Reload(Option<Asker>),
-    /// A file changed; who watches waits for what to watch now.
-    Changed(Sender<Watched>),
-}
 
 impl ServeCommand {
     /// Reads the configuration, as this start is to take it.
@@ -138,44 +116,6 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
         Some(reason) => anyhow::bail!("the log failed: {reason}"),
         None => Ok(ExitCode::SUCCESS),
     }
-}
-
-/// Who tells others how the server does.
-struct Told {
-    observer: Observer,
-    notifier: Notifier,
-    admin: Option<AdminServer>,
-    /// Ends with it.
-    _watcher: Watcher,
-}
-
-impl Told {
-    fn start(config: &Config) -> anyhow::Result<Self> {
-        let (observer, notifier) = (Observer::new(config), Notifier::from_environment());
-        let watcher = Watcher::start(&observer, &notifier)?;
-        let admin = AdminServer::start(&config.admin, &observer)?;
-        Ok(Self { observer, notifier, admin, _watcher: watcher })
-    }
-}
-
-/// A worker or a log thread that panics is in a state that nobody knows: the log makes the end of the process safe.
-/// A loader is restarted by its own watcher.
-pub(crate) fn abort_on_panic() {
-    panic::set_hook(Box::new(|info| {
-        let thread = thread::current();
-        let name = thread.name().unwrap_or("without a name");
-        note(&format!("thread {name} {info}{}", backtrace()));
-        if !name.starts_with("load-") {
-            tracing_lines::finish();
-            process::abort();
-        }
-    }));
-}
-
-/// Where it was, if RUST_BACKTRACE asks for that.
-fn backtrace() -> String {
-    let trace = Backtrace::capture();
-    if trace.status() == BacktraceStatus::Captured { format!("\n{trace}") } else { String::new() }
 }
 
 fn listen_for_signals(teller: Sender<Event>) -> anyhow::Result<()> {

@@ -12,7 +12,7 @@ use tollgate_log::{Follower, Log, LogId, Schema, Sequence, SinkPlace};
 use tollgate_server::StreamSpec;
 
 use crate::config::{Config, Fault, LoadedBy, Sink};
-use crate::load::start_loader;
+use crate::loader::start_loader;
 
 /// How long databases are waited for that streams are compared with; who is later is told of by its loader.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);

@@ -5,10 +5,16 @@ use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{END_TIME, Event, FINISH_TIMEOUT, Stop, Told};
+use super::told::Told;
 use crate::config::Config;
 use crate::control::Reloaded;
+use crate::event::{Event, Stop};
 use crate::observe::Phase;
+
+/// How long the loader may take for the rest of the log when the server stops. The next run loads what is left.
+pub(super) const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time for the unbounded parts of the end.
+const END_TIME: Duration = Duration::from_secs(10);
 
 /// A failed log leaves routes without a stream served for as long as draining may take; a signal ends this early.
 pub(super) fn wait_failed(events: &Receiver<Event>, drain_timeout: Duration) {

@@ -1,0 +1,28 @@
+//! What a panic of a thread means for the process.
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::{panic, process, thread};
+
+use crate::print::note;
+use crate::tracing_lines;
+
+/// Ends the process when a thread panics, but for loaders, which their own watcher restarts.
+///
+/// The state of a worker or a log thread is unknown after a panic. The log makes the end of the process safe.
+pub(crate) fn abort_on_panic() {
+    panic::set_hook(Box::new(|info| {
+        let thread = thread::current();
+        let name = thread.name().unwrap_or("without a name");
+        note(&format!("thread {name} {info}{}", backtrace()));
+        if !name.starts_with("load-") {
+            tracing_lines::finish();
+            process::abort();
+        }
+    }));
+}
+
+/// The stack of the thread, if RUST_BACKTRACE asks for it.
+fn backtrace() -> String {
+    let trace = Backtrace::capture();
+    if trace.status() == BacktraceStatus::Captured { format!("\n{trace}") } else { String::new() }
+}

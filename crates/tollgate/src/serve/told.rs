@@ -1,0 +1,24 @@
+//! The parts that report the state of a server: to systemd, on the admin listener, over the control socket.
+
+use crate::admin::AdminServer;
+use crate::config::Config;
+use crate::notify::Notifier;
+use crate::observe::{Observer, Watcher};
+
+/// The parts that report the state of the server to other processes.
+pub(super) struct Told {
+    pub(super) observer: Observer,
+    pub(super) notifier: Notifier,
+    pub(super) admin: Option<AdminServer>,
+    /// Runs until this is dropped.
+    _watcher: Watcher,
+}
+
+impl Told {
+    pub(super) fn start(config: &Config) -> anyhow::Result<Self> {
+        let (observer, notifier) = (Observer::new(config), Notifier::from_environment());
+        let watcher = Watcher::start(&observer, &notifier)?;
+        let admin = AdminServer::start(&config.admin, &observer)?;
+        Ok(Self { observer, notifier, admin, _watcher: watcher })
+    }
+}

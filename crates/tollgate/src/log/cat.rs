@@ -8,8 +8,8 @@ use std::sync::Arc;
 use anyhow::bail;
 use tollgate_log::{Cursor, CursorStep, DiskStorage, LogError, LogId, Sequence};
 
+use super::folder::{LogFolder, bytes_of, logs_in};
 use super::format::Printer;
-use super::{Place, bytes_of, logs_in};
 use crate::cli::RecordFormat;
 use crate::print::{note, to_stdout};
 use crate::progress::Progress;
@@ -21,7 +21,7 @@ pub(super) fn run(
     only: Option<LogId>,
     format: RecordFormat,
 ) -> anyhow::Result<ExitCode> {
-    let Place { dir, config } = Place::find(path)?;
+    let LogFolder { dir, config } = LogFolder::find(path)?;
     let ids = match only {
         Some(log) if !dir.join(log.to_string()).is_dir() => bail!("no log {log} in {}", dir.display()),
         Some(log) => vec![log],

@@ -8,12 +8,12 @@ use tollgate_log::{
     segments,
 };
 
-use super::{Place, logs_in, settled};
+use super::folder::{LogFolder, logs_in, settled};
 use crate::print::{note, table, to_stdout, write_table};
 
 /// Lists the segments of every log.
 pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
-    let dir = Place::find(path)?.dir;
+    let dir = LogFolder::find(path)?.dir;
     let mut table = table(&["log", "segment", "state", "sequence", "records", "bytes", "digest"]);
     let mut failed = Vec::new();
     for log in logs_in(&dir)? {

@@ -9,13 +9,13 @@ use tollgate_log::{
     DigestAlgorithm, DiskStorage, RepairMode, RepairReport, SegmentRepair, Storage, Treatment, repair,
 };
 
-use super::{Place, bytes_of, logs_in};
+use super::folder::{LogFolder, bytes_of, logs_in};
 use crate::print::{counted, note, to_stdout};
 use crate::progress::Progress;
 
 /// Mends every log of a folder that no server uses, or says what it would do.
 pub(super) fn run(path: &Path, is_dry_run: bool) -> anyhow::Result<ExitCode> {
-    let Place { dir, config } = Place::find(path)?;
+    let LogFolder { dir, config } = LogFolder::find(path)?;
     let digest = config.map_or_else(DigestAlgorithm::default, |config| config.log.digest);
     let mode = if is_dry_run { RepairMode::DryRun } else { RepairMode::Mend };
     let storage: Arc<dyn Storage> = Arc::new(DiskStorage);

@@ -21,7 +21,7 @@ use tollgate_log::{
     log_ids, read_footer, segments,
 };
 
-use super::Place;
+use super::folder::LogFolder;
 use super::format::Printer;
 use crate::cli::RecordFormat;
 use crate::control::ask;
@@ -41,7 +41,7 @@ pub(super) fn run(
     for signal in [SIGINT, SIGTERM] {
         flag::register(signal, is_ended.clone()).context("cannot listen for signals")?;
     }
-    let Place { dir, config } = Place::find(path)?;
+    let LogFolder { dir, config } = LogFolder::find(path)?;
     let mut printer = Printer::new(format, stream, config.as_ref())?;
     to_stdout(|out| {
         let mut tail = Tail::new(&dir, lines)?;

@@ -2,20 +2,22 @@
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tempfile::TempDir;
 use tollgate_log::{
-    Appender, Column, ColumnOrigin, ColumnType, Level, Log, LogOptions, Schema, SchemaId, Transaction, Value,
-    read_footer,
+    Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogId, LogOptions, Schema, SchemaId,
+    SegmentState, Transaction, Value, read_footer, segments,
 };
 
 use super::cat::cat_log;
+use super::folder::{LogFolder, settled};
 use super::format::Printer;
 use super::ls::Content;
 use super::verify::{Counts, Verify};
-use super::*;
 use crate::cli::RecordFormat;
+use crate::config::FILE_NAME;
 
 pub(super) fn schema() -> Schema {
     let column = |(name, kind, origin): &(&str, ColumnType, ColumnOrigin)| Column {
@@ -303,13 +305,13 @@ fn a_folder_means_its_log() {
         path
     };
     let plain = app("plain");
-    assert_eq!(Place::find(&plain).unwrap().dir, plain.join("data/log"));
-    assert_eq!(Place::find(&plain.join("data/log")).unwrap().dir, plain.join("data/log"));
+    assert_eq!(LogFolder::find(&plain).unwrap().dir, plain.join("data/log"));
+    assert_eq!(LogFolder::find(&plain.join("data/log")).unwrap().dir, plain.join("data/log"));
     let written = app("written");
     fs::create_dir(written.join("other")).unwrap();
     fs::write(written.join(FILE_NAME), "[log]\ndir = \"other\"\n").unwrap();
-    assert_eq!(Place::find(&written).unwrap().dir, written.join("other"));
-    assert_eq!(Place::find(&written.join(FILE_NAME)).unwrap().dir, written.join("other"));
-    let error = Place::find(&dir.path().join("none")).err().unwrap().to_string();
+    assert_eq!(LogFolder::find(&written).unwrap().dir, written.join("other"));
+    assert_eq!(LogFolder::find(&written.join(FILE_NAME)).unwrap().dir, written.join("other"));
+    let error = LogFolder::find(&dir.path().join("none")).err().unwrap().to_string();
     assert!(error.ends_with("none is no folder: nothing was recorded yet"), "{error}");
 }

@@ -13,14 +13,14 @@ use tollgate_log::{
     SegmentVerdict, Sequence, Storage, batch_that_ends_at, log_ids, segments, verify_segment,
 };
 
-use super::{Place, bytes_of, logs_in, settled};
+use super::folder::{LogFolder, bytes_of, logs_in, settled};
 use crate::config::Config;
 use crate::print::{counted, note, to_stdout};
 use crate::progress::Progress;
 
 /// Checks every segment of every log.
 pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
-    let Place { dir, config } = Place::find(path)?;
+    let LogFolder { dir, config } = LogFolder::find(path)?;
     // Before the logs: what is loaded meanwhile is not asked for.
     let loaded = config.as_ref().and_then(loaded);
     let ids = logs_in(&dir)?;

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use tollgate_log::{Record, RecordBody, Value};
 use tollgate_server::{Source, StreamSpec};
 
-use super::push_value;
+use super::value::push_value;
 use crate::print::push_formatted;
 
 /// What the format takes of a record.

@@ -2,7 +2,7 @@
 
 use tollgate_log::{LogId, Record, RecordBody};
 
-use super::push_value;
+use super::value::push_value;
 use crate::print::{base64, push_formatted, push_json_string};
 
 /// Appends one record as a JSON object.

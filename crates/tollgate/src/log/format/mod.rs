@@ -3,17 +3,17 @@
 mod combined;
 mod json;
 mod text;
+mod value;
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use anyhow::bail;
-use tollgate_log::{LogId, RecordBatch, Sequence, Value};
+use tollgate_log::{LogId, RecordBatch, Sequence};
 
-use crate::WrongUsage;
-use crate::cli::RecordFormat;
+use crate::cli::{RecordFormat, WrongUsage};
 use crate::config::{Config, did_you_mean};
-use crate::print::{base64, note, push_formatted, push_json_float, push_json_string};
+use crate::print::note;
 use combined::Combined;
 use text::Text;
 
@@ -113,28 +113,6 @@ impl Printer {
             writeln!(out, "{}", self.line)?;
         }
         Ok(is_whole)
-    }
-}
-
-/// Appends a value as JSON.
-fn push_value(out: &mut String, value: Value<'_>) {
-    match value {
-        Value::Null => out.push_str("null"),
-        Value::Bool(value) => push_formatted(out, format_args!("{value}")),
-        Value::Int(number) => push_formatted(out, format_args!("{number}")),
-        Value::Float(number) => push_json_float(out, number),
-        Value::Text(text) => push_json_string(out, text),
-        Value::Bytes(bytes) => push_formatted(out, format_args!("\"{}\"", base64(bytes))),
-        Value::Timestamp(us) => match jiff::Timestamp::from_microsecond(us) {
-            Ok(time) => push_formatted(out, format_args!("\"{time}\"")),
-            // Beyond the year 9999 RFC 3339 has no name for it.
-            Err(_) => push_formatted(out, format_args!("{us}")),
-        },
-        // A line end in JSON text is blank between tokens: one in a string is written as an escape.
-        Value::Json(text) => out.push_str(&text.replace(['\n', '\r'], " ")),
-        // A log id is a UUID, written as one.
-        Value::Uuid(bytes) => push_formatted(out, format_args!("\"{}\"", LogId::from_bytes(bytes))),
-        Value::Inet(address) => push_formatted(out, format_args!("\"{address}\"")),
     }
 }
 

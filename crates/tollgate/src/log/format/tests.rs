@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use tollgate_log::{Column, ColumnOrigin, ColumnType, DiskStorage, Log, LogId, LogOptions, Schema, SchemaId};
+use tollgate_log::{
+    Column, ColumnOrigin, ColumnType, DiskStorage, Log, LogId, LogOptions, Schema, SchemaId, Value,
+};
 use tollgate_server::StreamSpec;
 
 use super::*;

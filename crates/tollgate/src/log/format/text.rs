@@ -2,7 +2,7 @@
 
 use tollgate_log::{LogId, Record, RecordBody, Value};
 
-use super::push_value;
+use super::value::push_value;
 use crate::print::{printable, push_formatted, push_json_string};
 
 /// Least widths, so that the usual records stand in columns.

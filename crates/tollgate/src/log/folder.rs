@@ -1,0 +1,106 @@
+//! The log folder that a path of the command line names, and the logs in it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use tollgate_log::{DiskStorage, LogId, SegmentName, SegmentState, log_ids, segments};
+
+use crate::config::{APP_FILE, Config, ConfigError, FILE_NAME, LOG_DIR};
+use crate::print::note;
+
+/// The log folder that a path names, directly or by a configuration.
+pub(super) struct LogFolder {
+    /// The log folder.
+    pub(super) dir: PathBuf,
+    /// The configuration that names it. A bare log folder has none.
+    pub(super) config: Option<Config>,
+}
+
+impl LogFolder {
+    /// Finds the folder.
+    ///
+    /// # Errors
+    /// The configuration is faulty, or nothing was recorded yet.
+    pub(super) fn find(path: &Path) -> anyhow::Result<Self> {
+        let is_configured = path.is_file() || path.join(FILE_NAME).is_file();
+        let config = match (is_configured, is_app(path)) {
+            (true, _) => Some(Config::load(path)?),
+            // A folder whose routes are faulty has a log nevertheless.
+            (false, true) => Config::load(path).ok(),
+            (false, false) => None,
+        };
+        let dir = config.as_ref().map_or_else(|| below(path), |config| config.log.dir.clone());
+        if !dir.is_dir() {
+            bail!("{} is no folder: nothing was recorded yet", dir.display());
+        }
+        Ok(Self { dir, config })
+    }
+}
+
+fn is_app(path: &Path) -> bool {
+    path.join("routes").is_dir() || path.join(APP_FILE).is_file()
+}
+
+/// Returns the log folder of a path whose configuration names none.
+fn below(path: &Path) -> PathBuf {
+    let below = path.join(LOG_DIR);
+    if is_app(path) || below.is_dir() { below } else { path.to_owned() }
+}
+
+/// Returns the log folder of the server that a path configures.
+///
+/// The server may have read an earlier text of the configuration. So the folder is read also from a text that is faulty
+/// now, or whose variables are not set here.
+pub(crate) fn log_folder(path: &Path) -> PathBuf {
+    match Config::log_dir(path) {
+        Some(dir) => dir,
+        None if path.is_dir() => below(path),
+        None => path.parent().unwrap_or(path).join(LOG_DIR),
+    }
+}
+
+/// Checks a path whose server does not answer: it must be a log folder, or name a sound configuration.
+///
+/// # Errors
+/// Every fault of the configuration.
+pub(crate) fn expect_place(path: &Path) -> Result<(), ConfigError> {
+    match log_ids(&DiskStorage, path) {
+        Ok(ids) if !ids.is_empty() => Ok(()),
+        _ => Config::load(path).map(drop),
+    }
+}
+
+/// Returns the logs in a folder, and prints a note if there is none yet.
+///
+/// # Errors
+/// The folder cannot be read, or is no log folder. Without this error, a wrong path would look like sound logs.
+pub(super) fn logs_in(dir: &Path) -> anyhow::Result<Vec<LogId>> {
+    let ids = log_ids(&DiskStorage, dir)?;
+    if ids.is_empty() {
+        // A server locks its folder before it has a log. Each log has a lock of its own.
+        let is_log = dir.file_name().and_then(|name| name.to_str()?.parse::<LogId>().ok()).is_some();
+        if is_log || !dir.join("lock").is_file() {
+            bail!("{} is no log folder: no log is in it, nor was a server there", dir.display());
+        }
+        note(&format!("no log in {}", dir.display()));
+    }
+    Ok(ids)
+}
+
+/// Returns the name that a segment has now: the sealer may have renamed it since it was listed.
+pub(super) fn settled(name: SegmentName, path: PathBuf) -> (SegmentName, PathBuf) {
+    let sealed = name.with_state(SegmentState::Sealed);
+    match path.parent().map(|folder| sealed.path(folder)) {
+        Some(renamed) if name.state == SegmentState::Open && !path.exists() && renamed.exists() => {
+            (sealed, renamed)
+        }
+        _ => (name, path),
+    }
+}
+
+/// Returns the bytes of all segments of some logs, for progress. A segment that cannot be read counts as 0.
+pub(super) fn bytes_of(dir: &Path, logs: &[LogId]) -> u64 {
+    let files = logs.iter().filter_map(|log| segments(&DiskStorage, dir, *log).ok()).flatten();
+    files.filter_map(|(_, path)| fs::metadata(path).ok()).map(|file| file.len()).sum()
+}

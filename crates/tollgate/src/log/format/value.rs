@@ -1,0 +1,27 @@
+//! Values of records as JSON.
+
+use tollgate_log::{LogId, Value};
+
+use crate::print::{base64, push_formatted, push_json_float, push_json_string};
+
+/// Appends a value as JSON.
+pub(super) fn push_value(out: &mut String, value: Value<'_>) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(value) => push_formatted(out, format_args!("{value}")),
+        Value::Int(number) => push_formatted(out, format_args!("{number}")),
+        Value::Float(number) => push_json_float(out, number),
+        Value::Text(text) => push_json_string(out, text),
+        Value::Bytes(bytes) => push_formatted(out, format_args!("\"{}\"", base64(bytes))),
+        Value::Timestamp(us) => match jiff::Timestamp::from_microsecond(us) {
+            Ok(time) => push_formatted(out, format_args!("\"{time}\"")),
+            // RFC 3339 has no form for times beyond the year 9999.
+            Err(_) => push_formatted(out, format_args!("{us}")),
+        },
+        // A line end in JSON text stands between tokens, where it means as much as a blank. In a string it is an escape.
+        Value::Json(text) => out.push_str(&text.replace(['\n', '\r'], " ")),
+        // A log id is a UUID, written as one.
+        Value::Uuid(bytes) => push_formatted(out, format_args!("\"{}\"", LogId::from_bytes(bytes))),
+        Value::Inet(address) => push_formatted(out, format_args!("\"{address}\"")),
+    }
+}

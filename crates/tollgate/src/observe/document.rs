@@ -9,7 +9,9 @@ use tollgate_server::{BackendSnapshot, RouteStatus, ServerStatus};
 
 use super::health::{Health, json_of};
 use super::history::{History, LATENCY_WINDOW, RATE_WINDOW};
-use super::{Observer, Seen, locked, memory};
+use super::memory;
+use super::observer::{Observer, locked};
+use super::seen::Seen;
 
 /// Routes that are told one by one: those that fail, then the busiest.
 const ROUTES_MAX: usize = 100;

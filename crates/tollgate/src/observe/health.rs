@@ -11,7 +11,8 @@ use tollgate_load::STALLED_MIN;
 use tollgate_log::{LogStatus, QueueState, RoomState};
 use tollgate_server::{BackendSnapshot, ServerStatus};
 
-use super::{Damaged, Observer, Phase, Seen};
+use super::observer::Observer;
+use super::seen::{Damaged, Phase, Seen};
 use crate::print::counted;
 
 /// A record that is not on disk for so long: the disk hangs.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tollgate_meter::Observed;
 use tollgate_server::{RouteName, RouteStatus};
 
-use super::Seen;
+use super::seen::Seen;
 
 /// What is looked back at for rates, and for quantiles.
 pub(super) const RATE_WINDOW: Duration = Duration::from_secs(10);

@@ -1,6 +1,6 @@
 //! The memory of the process: what it takes of the system, what is counted of that, and the bounds of what is counted.
 
-use super::Seen;
+use super::seen::Seen;
 
 /// What is resident, and what is known of that.
 #[derive(Debug, Clone, Copy)]

@@ -5,6 +5,7 @@
 //! path, a client or a text of an error.
 
 mod backends;
+mod number;
 
 use std::time::Duration;
 
@@ -14,15 +15,14 @@ use tollgate_meter::{Exposition, Kind};
 use tollgate_server::{RouteName, ServerStatus};
 
 use super::health::{Code, Health, Severity};
+use super::memory;
 use super::process::Usage;
-use super::{Phase, Seen, memory};
+use super::seen::{Phase, Seen};
 
 use Kind::{Counter, Gauge, Histogram};
+use number::Number;
 
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
-
-/// One of several numbers of a thing: its name, its kind, what it says, and where it is found.
-type Number<T> = (&'static str, Kind, &'static str, fn(&T) -> u64);
 
 /// A gauge in seconds: its name, its help, its value.
 type Seconds<T> = (&'static str, &'static str, fn(&T) -> Duration);

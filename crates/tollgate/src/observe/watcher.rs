@@ -9,8 +9,9 @@ use anyhow::Context;
 
 use super::health::{Code, Health, Severity};
 use super::memory::Sum;
+use super::observer::{Observer, locked};
+use super::seen::Seen;
 use super::trimmer::Trimmer;
-use super::{Observer, Seen, locked};
 use crate::notify::Notifier;
 
 const PERIOD: Duration = Duration::from_secs(1);

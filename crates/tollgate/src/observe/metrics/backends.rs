@@ -4,7 +4,7 @@ use tollgate_meter::Exposition;
 use tollgate_meter::Kind::{Counter, Gauge};
 use tollgate_server::{AddressState, BackendSnapshot, BreakerState, ServerStatus};
 
-use super::Number;
+use super::number::Number;
 
 pub(super) fn expose(out: &mut Exposition, server: Option<&ServerStatus>) {
     let backends = || server.into_iter().flat_map(|server| &server.backends);

@@ -1,0 +1,144 @@
+//! The observer gathers the state of the server from cells and locks, whenever it is asked.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use tollgate_load::LoadWatch;
+use tollgate_log::{LogId, LogWatch};
+use tollgate_server::ServerWatch;
+
+use super::history::History;
+use super::process::Process;
+use super::reloads::Reloads;
+use super::seen::{Damaged, Phase, Seen};
+use crate::board::Board;
+use crate::config::Config;
+use crate::tracing_lines;
+use crate::wall;
+
+/// Gathers the state of the server. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Observer(pub(super) Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) source: PathBuf,
+    begun: Instant,
+    pub(super) worker_stall_max: Duration,
+    pub(super) lag_max: Duration,
+    phase: Mutex<Phase>,
+    log: OnceLock<LogWatch>,
+    server: OnceLock<ServerWatch>,
+    board: OnceLock<Board>,
+    /// Whether some route records. Then a full disk ends its service.
+    records: AtomicBool,
+    damaged: Mutex<Damaged>,
+    reloads: Mutex<Reloads>,
+    pub(super) history: Mutex<History>,
+    process: Process,
+}
+
+impl Observer {
+    /// Makes the observer of a server that is about to start.
+    pub(crate) fn new(config: &Config) -> Self {
+        let observer = Self(Arc::new(Inner {
+            source: config.source.clone(),
+            begun: Instant::now(),
+            worker_stall_max: config.admin.worker_stall_max,
+            lag_max: config.load.lag_max,
+            phase: Mutex::new(Phase::Starting),
+            log: OnceLock::new(),
+            server: OnceLock::new(),
+            board: OnceLock::new(),
+            records: AtomicBool::new(false),
+            damaged: Mutex::default(),
+            reloads: Mutex::new(Reloads::new()),
+            history: Mutex::default(),
+            process: Process::new(),
+        }));
+        observer.take(config);
+        observer
+    }
+
+    /// Takes over the values that depend on the present configuration.
+    pub(crate) fn take(&self, config: &Config) {
+        let records = config.server.routes.iter().any(|route| route.stream.is_some());
+        self.0.records.store(records, Ordering::Relaxed);
+    }
+
+    /// The log is open.
+    pub(crate) fn see_log(&self, log: LogWatch, board: Board) {
+        // Both are set once.
+        let _ = self.0.log.set(log);
+        let _ = self.0.board.set(board);
+    }
+
+    /// Replaces the loaders of this process.
+    pub(crate) fn show(&self, loaders: Vec<LoadWatch>) {
+        self.board().show(loaders);
+    }
+
+    /// The reports of the sinks. There is none before the log is open.
+    pub(crate) fn board(&self) -> Board {
+        self.0.board.get().cloned().unwrap_or_default()
+    }
+
+    /// Returns the whole state as a line of JSON.
+    pub(crate) fn status_line(&self) -> String {
+        let seen = self.look();
+        self.document(&seen, &self.health(&seen)).to_string()
+    }
+
+    /// The server serves.
+    pub(crate) fn see_server(&self, server: ServerWatch) {
+        let _ = self.0.server.set(server);
+        // Loaders could not connect before. They have the time of `LOADER_PATIENCE` from now on.
+        self.board().forget_absences();
+        self.enter(Phase::Serving);
+    }
+
+    pub(crate) fn enter(&self, phase: Phase) {
+        *locked(&self.0.phase) = phase;
+    }
+
+    /// A segment was found damaged.
+    pub(crate) fn note_damaged(&self, file: &Path) {
+        let mut damaged = locked(&self.0.damaged);
+        damaged.segments += 1;
+        damaged.first.get_or_insert_with(|| file.to_owned());
+    }
+
+    /// Replaces the list of logs that the start left as they are, because they cannot be mended.
+    pub(crate) fn note_unmended(&self, logs: Vec<(LogId, String)>) {
+        locked(&self.0.damaged).unmended = logs;
+    }
+
+    /// Notes a reload, or its refusal.
+    pub(crate) fn note_reload(&self, change: impl FnOnce(&mut Reloads)) {
+        change(&mut locked(&self.0.reloads));
+    }
+
+    /// Reads the whole state.
+    pub(crate) fn look(&self) -> Seen {
+        let Self(inner) = self;
+        Seen {
+            phase: *locked(&inner.phase),
+            log: inner.log.get().map(LogWatch::status),
+            server: inner.server.get().map(ServerWatch::status),
+            sinks: inner.board.get().map(Board::reports).unwrap_or_default(),
+            records: inner.records.load(Ordering::Relaxed),
+            damaged: locked(&inner.damaged).clone(),
+            clock: wall::fault(),
+            reloads: locked(&inner.reloads).clone(),
+            process: inner.process.usage(),
+            lines_left_out: tracing_lines::left_out(),
+            uptime: inner.begun.elapsed(),
+        }
+    }
+}
+
+/// Locks a value, also after a panic: each value here is whole after every statement.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

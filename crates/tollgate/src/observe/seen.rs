@@ -1,0 +1,59 @@
+//! What the observer knows of the server at one moment.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tollgate_log::{LogId, LogStatus};
+use tollgate_server::ServerStatus;
+
+use super::process::Usage;
+use super::reloads::Reloads;
+use crate::wall::ClockFault;
+
+/// Stages of the server's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The server does not serve yet.
+    Starting,
+    Serving,
+    /// The server was told to stop, and finishes what it began.
+    Draining,
+}
+
+impl Phase {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Serving => "serving",
+            Self::Draining => "draining",
+        }
+    }
+}
+
+/// Damage in logs of earlier runs, as the start found it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Damaged {
+    /// Number of damaged segments.
+    pub(crate) segments: u64,
+    /// The first of them.
+    pub(crate) first: Option<PathBuf>,
+    /// Logs that cannot be mended, and why.
+    pub(crate) unmended: Vec<(LogId, String)>,
+}
+
+/// The state of the server at one moment.
+pub(crate) struct Seen {
+    pub(crate) phase: Phase,
+    pub(crate) log: Option<LogStatus>,
+    pub(crate) server: Option<ServerStatus>,
+    /// A report for each sink.
+    pub(crate) sinks: Vec<serde_json::Value>,
+    pub(crate) records: bool,
+    pub(crate) damaged: Damaged,
+    pub(crate) clock: Option<ClockFault>,
+    pub(crate) reloads: Reloads,
+    pub(crate) process: Usage,
+    /// Number of log lines that were dropped.
+    pub(crate) lines_left_out: u64,
+    pub(crate) uptime: Duration,
+}

@@ -1,4 +1,4 @@
-//! Names and values that hold where a configuration says nothing, and what this machine has.
+//! Values that apply where a configuration names none, some of them from the machine.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,7 +13,7 @@ use tollgate_server::{ListenSpec, RouteSpec};
 pub(crate) const FILE_NAME: &str = "tollgate.toml";
 /// The file that makes a folder an app.
 pub(crate) const APP_FILE: &str = "app.toml";
-/// The value of a key whose bound does not hold.
+/// The value of a key that sets no bound.
 pub(super) const OFF: &str = "off";
 pub(super) const BACKLOG: u32 = 4096;
 pub(super) const BODY_BYTES_MAX: u64 = RouteSpec::BODY_BYTES_MAX;
@@ -27,39 +27,39 @@ pub(super) const SPOOL_DIR: &str = "data/spool";
 /// Bytes of the node's name that a segment header has room for.
 pub(super) const NODE_BYTES_MAX: usize = 48;
 
-/// The addresses of a configuration that names none.
+/// Returns the addresses that a server listens on by default.
 pub(super) fn listen() -> Vec<ListenSpec> {
     vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)).into()]
 }
 
-/// The cores that this process may use.
+/// Returns the number of cores that this process may use.
 pub(super) fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(1024)
 }
 
-/// The name of this machine, as much as a segment holds; empty if the system does not tell.
+/// Returns the name of this machine, cut to `NODE_BYTES_MAX`. It is empty if the system does not tell it.
 pub(super) fn host_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
     name[..name.floor_char_boundary(NODE_BYTES_MAX)].to_owned()
 }
 
-/// The reserve of a configuration that names none: 1 GiB, or a tenth of the file system where that is less. Bytes.
+/// Returns the default reserve in bytes: 1 GiB, or a tenth of a smaller file system.
 pub(super) fn reserve_wanted(log: &LogOptions) -> u64 {
     RESERVE_BYTES.min(disk_bytes(&log.dir) / 10)
 }
 
-/// The reserve as it is used: never less than the log needs to go on.
+/// Returns the reserve in use: at least the bytes that the log needs to go on.
 pub(super) fn reserve_bytes(log: &LogOptions, wanted: u64) -> u64 {
     tollgate_log::reserve_bytes(wanted, log.segment_bytes_max, disk_bytes(&log.dir))
 }
 
-/// What spooled bodies leave free on their disk: the reserve of the log, as far as a smaller one can spare it.
+/// Returns the bytes that spooled bodies leave free on their disk: the reserve of the log, at most a quarter of the disk.
 pub(super) fn spool_reserve_bytes(log: &LogOptions, dir: &Path) -> u64 {
     log.reserve_bytes.min(disk_bytes(dir) / 4)
 }
 
-/// Bytes of the file system that a folder is on, or will be; as large as can be where nobody can tell.
+/// Returns the bytes of the file system that a folder is on, or will be on. They are `u64::MAX` if unknown.
 fn disk_bytes(folder: &Path) -> u64 {
     let existing = folder.ancestors().find(|above| above.exists());
     let space = existing.and_then(|folder| DiskStorage.space(folder).ok());

@@ -168,7 +168,7 @@ pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a s
     }
 }
 
-/// Completes a fault about an unknown stream.
+/// Returns the end of a fault about an unknown stream: the nearest known name.
 pub(super) fn stream_hint(name: &str, streams: &[StreamSpec]) -> String {
     match streams {
         [] => ": the file has no [stream.NAME]".to_owned(),

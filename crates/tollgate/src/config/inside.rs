@@ -7,7 +7,7 @@ use tollgate_server::{FilesSpec, HandlerSpec, ScriptAccess};
 
 use super::section::Section;
 
-/// What a handler is read from.
+/// Returns the file or folder that a handler is read from.
 pub(super) fn own_path(handler: &HandlerSpec) -> Option<&Path> {
     match handler {
         HandlerSpec::Script { file, .. } => Some(file),
@@ -16,20 +16,20 @@ pub(super) fn own_path(handler: &HandlerSpec) -> Option<&Path> {
     }
 }
 
-/// Tells which of the paths lie outside of the folder of an app: apps are whole in themselves.
+/// Adds a fault for each path outside of the folder of an app.
 pub(super) fn check_inside<'a>(section: &Section<'_>, paths: impl Iterator<Item = &'a Path>, folder: &Path) {
     paths.filter_map(|path| outside(path, folder)).for_each(|problem| section.fault(problem));
 }
 
 fn outside(path: &Path, folder: &Path) -> Option<String> {
-    // What is not there is told elsewhere.
+    // A missing file is a fault of its own, which is found elsewhere.
     let (found, folder) = (fs::canonicalize(path).ok()?, fs::canonicalize(folder).ok()?);
     let (path, folder_shown) = (path.display(), folder.display());
     (!found.starts_with(&folder))
         .then(|| format!("{path} is outside of the app, allowed is what lies in its folder: {folder_shown}"))
 }
 
-/// The folders of `access` that `default` does not have.
+/// Returns the folders of `access` that `default` does not have.
 pub(super) fn access_beyond<'a>(
     access: &'a ScriptAccess,
     default: &'a ScriptAccess,
@@ -41,7 +41,7 @@ pub(super) fn access_beyond<'a>(
     folders(access).into_iter().zip(folders(default)).filter_map(|(own, known)| own.filter(|_| own != known))
 }
 
-/// Has the folder that scripts of an app send files of stay in that of the app, but the one that the mount grants.
+/// Bounds the folder whose files scripts send to the folder of the app, unless the mount grants that folder.
 pub(super) fn keep_inside(access: &mut ScriptAccess, granted: &ScriptAccess, folder: &Path) {
     let granted = granted.files.as_ref().map(|files| &files.root);
     if let Some(files) = access.files.as_mut().filter(|files| Some(&files.root) != granted) {
@@ -49,7 +49,7 @@ pub(super) fn keep_inside(access: &mut ScriptAccess, granted: &ScriptAccess, fol
     }
 }
 
-/// The files that a handler serves.
+/// Returns the files that a handler serves.
 pub(super) fn served(handler: &mut HandlerSpec) -> Option<&mut FilesSpec> {
     match handler {
         HandlerSpec::Files(files) => Some(files),

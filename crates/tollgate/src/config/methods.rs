@@ -1,11 +1,11 @@
-//! `methods`, of a route or of what other origins may ask for.
+//! `methods`, of a route or of `cors`.
 
 use tollgate_server::{Method, Methods};
 
 use super::fault::did_you_mean;
 use super::section::Section;
 
-/// Takes `methods`, which faults call `what`.
+/// Reads `methods`. Faults call the key `what`.
 pub(super) fn methods(section: &mut Section<'_>, what: &str) -> Option<Methods> {
     let texts = section.texts("methods")?;
     if texts.is_empty() {

@@ -25,7 +25,7 @@ pub(super) fn read(file: &Path, what: &str) -> Result<String, ConfigError> {
     })
 }
 
-/// Reads a text as TOML. None: it is none, and the faults say why.
+/// Parses a text as TOML. Returns `None` if it is no TOML, and adds a fault that says why.
 pub(super) fn parse<'t>(text: &'t str, faults: &Faults<'_>) -> Option<Spanned<DeTable<'t>>> {
     let (document, errors) = DeTable::parse_recoverable(text);
     for error in &errors {

@@ -1,0 +1,67 @@
+//! Finds the file or folder that a path of the command line names, and reads the configuration there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::defaults::{APP_FILE, FILE_NAME};
+use super::fault::{ConfigError, Fault};
+use super::resolved::Config;
+use super::sources::source_file;
+use super::{file, text, zero};
+
+impl Config {
+    /// Reads a configuration file, an `app.toml`, or a folder with one of them or none.
+    ///
+    /// # Errors
+    /// Every fault that was found. The operator's: change the file, then retry.
+    pub(crate) fn load(path: &Path) -> Result<Self, ConfigError> {
+        if let Some(folder) = app_alone(path) {
+            return file::resolve_app(&folder, &|name| std::env::var(name).ok());
+        }
+        let written = if path.is_dir() { written_in(path) } else { path.to_owned() };
+        if path.is_dir() && !written.is_file() {
+            return zero::resolve(path);
+        }
+        let text = text::read(&written, "the configuration")?;
+        let config = file::resolve(&written, &text, &|name| std::env::var(name).ok())?;
+        Ok(Self { text: Some(source_file(&written, &text)), ..config })
+    }
+
+    /// Returns the log folder that a configuration file names, however faulty it is. `None`: the file cannot be read.
+    pub(crate) fn log_dir(path: &Path) -> Option<PathBuf> {
+        if app_alone(path).is_some() {
+            return None;
+        }
+        let written = if path.is_dir() { written_in(path) } else { path.to_owned() };
+        let text = fs::read(&written).ok()?;
+        file::log_dir(&written, &String::from_utf8_lossy(&text), &|name| std::env::var(name).ok())
+    }
+
+    /// Reads the configuration of a server. Other commands need no routes.
+    ///
+    /// # Errors
+    /// Every fault that was found. No route at all is a fault: such a file is empty, or half written.
+    pub(crate) fn load_to_serve(path: &Path) -> Result<Self, ConfigError> {
+        let config = Self::load(path)?;
+        if config.server.routes.is_empty() {
+            let text = "no route comes of it, by [[route]], by [[app]], or by leaving them to its folder: nothing to serve".to_owned();
+            return Err(Fault::of_file(&config.source, text).into());
+        }
+        Ok(config)
+    }
+}
+
+/// Returns the folder of an app that a path names without a server.
+fn app_alone(path: &Path) -> Option<PathBuf> {
+    if path.is_dir() {
+        let is_alone = !path.join(FILE_NAME).is_file() && path.join(APP_FILE).is_file();
+        return is_alone.then(|| path.to_owned());
+    }
+    let parent = path.parent().filter(|_| path.file_name().is_some_and(|name| name == APP_FILE))?;
+    Some(if parent.as_os_str().is_empty() { PathBuf::from(".") } else { parent.to_owned() })
+}
+
+/// Returns the path of a folder's configuration file, as short as possible.
+fn written_in(folder: &Path) -> PathBuf {
+    if folder == Path::new(".") { PathBuf::from(FILE_NAME) } else { folder.join(FILE_NAME) }
+}

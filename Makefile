@@ -179,6 +179,7 @@ disks: build
 bench-smoke: build
 	bench/run.py --smoke --case recorded --out target/bench/smoke
 
-# The import cycles of each crate. `make cycles CRATE=tollgate-log` for one, EDGES=1 for the imports in them, CUT=1 for imports to cut.
+# The import cycles of each crate. `make cycles CRATE=tollgate-log` for one, EDGES=1 for the imports in them, CUT=1 for imports to cut,
+# MODULES=1 between the modules that the root of a crate declares.
 cycles:
-	@$(CARGO) run --quiet --locked -p tollgate-tidy -- cycles $(if $(CRATE),--crate $(CRATE)) $(if $(EDGES),--edges) $(if $(CUT),--cut)
+	@$(CARGO) run --quiet --locked -p tollgate-tidy -- cycles $(if $(CRATE),--crate $(CRATE)) $(if $(EDGES),--edges) $(if $(CUT),--cut) $(if $(MODULES),--modules)

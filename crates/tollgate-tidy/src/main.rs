@@ -29,6 +29,9 @@ enum Command {
         /// Also imports whose removal leaves no cycle.
         #[arg(long)]
         cut: bool,
+        /// Between the modules that the root of a crate declares, not between files.
+        #[arg(long)]
+        modules: bool,
     },
     /// Prints the imports of each file of a crate.
     Imports {
@@ -43,8 +46,9 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match Cli::parse().command {
-        Command::Cycles { name, edges, cut } => {
+        Command::Cycles { name, edges, cut, modules } => {
             for imports in read(name.as_deref())? {
+                let imports = if modules { imports.of_modules() } else { imports };
                 print_cycles(&mut out, &imports, edges, cut)?;
             }
         }
@@ -72,14 +76,15 @@ fn read(name: Option<&str>) -> anyhow::Result<Vec<Imports>> {
 
 fn print_cycles(out: &mut impl Write, imports: &Imports, edges: bool, cut: bool) -> std::io::Result<()> {
     let cycles = imports.graph.cycles();
+    let nodes = if imports.files.iter().any(|file| file.ends_with(".rs")) { "files" } else { "modules" };
     let sizes = cycles.iter().map(|cycle| cycle.len().to_string()).collect::<Vec<_>>();
     let told =
         if sizes.is_empty() { "no cycle".to_owned() } else { format!("cycles of {}", sizes.join(", ")) };
-    writeln!(out, "{}: {} files, {told}", imports.name, imports.files.len())?;
+    writeln!(out, "{}: {} {nodes}, {told}", imports.name, imports.files.len())?;
     for cycle in cycles {
         let mut names = cycle.iter().map(|&file| imports.files[file].as_str()).collect::<Vec<_>>();
         names.sort_unstable();
-        writeln!(out, "  {} files: {}", cycle.len(), names.join(" "))?;
+        writeln!(out, "  {} {nodes}: {}", cycle.len(), names.join(" "))?;
         if edges {
             for (from, to, names) in imports.graph.within(&cycle) {
                 print_edge(out, imports, from, to, names)?;
@@ -113,8 +118,9 @@ fn print_edge(
     names: &Names,
 ) -> std::io::Result<()> {
     let names = names.iter().map(|(name, lines)| {
-        let lines = lines.iter().map(usize::to_string).collect::<Vec<_>>();
-        format!("{name} ({})", lines.join(" "))
+        // The imports of modules have no lines.
+        let lines = lines.iter().filter(|line| **line > 0).map(usize::to_string).collect::<Vec<_>>();
+        if lines.is_empty() { name.clone() } else { format!("{name} ({})", lines.join(" ")) }
     });
     let names = names.collect::<Vec<_>>().join(", ");
     writeln!(out, "    {} -> {}: {names}", imports.files[from], imports.files[to])

@@ -45,6 +45,23 @@ impl Imports {
         };
         self.graph.cycles().into_iter().map(names).collect()
     }
+
+    /// The imports between the modules that the root declares. A module stands for all of its files.
+    #[must_use]
+    pub fn of_modules(&self) -> Self {
+        let modules = self.files.iter().map(|file| module_of(file)).collect::<BTreeSet<_>>();
+        let files = modules.into_iter().map(str::to_owned).collect::<Vec<_>>();
+        let node = |file: usize| files.iter().position(|module| module == module_of(&self.files[file]));
+        let mut graph = Graph::new(files.len());
+        for from in 0..self.files.len() {
+            for (&to, names) in self.graph.from(from) {
+                if let (Some(from), Some(to)) = (node(from), node(to)) {
+                    names.keys().for_each(|name| graph.add(from, to, name, 0));
+                }
+            }
+        }
+        Self { name: self.name.clone(), files, graph }
+    }
 }
 
 /// The root of the workspace that this crate belongs to.
@@ -111,8 +128,30 @@ impl Crate {
     }
 }
 
+/// The module of the root that a file below `src` belongs to.
+fn module_of(file: &str) -> &str {
+    let first = file.split('/').next().unwrap_or(file);
+    first.strip_suffix(".rs").unwrap_or(first)
+}
+
 fn manifest(folder: &Path) -> anyhow::Result<toml::Table> {
     let path = folder.join("Cargo.toml");
     let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
     text.parse::<toml::Table>().with_context(|| format!("{} is no TOML", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_without_a_cycle_may_be_modules_with_one() {
+        let files = ["lib.rs", "conn/mod.rs", "conn/reply.rs", "route.rs"].map(str::to_owned).to_vec();
+        let mut graph = Graph::new(files.len());
+        graph.add(1, 3, "Route", 4);
+        graph.add(3, 2, "Reply", 7);
+        let imports = Imports { name: "some".to_owned(), files, graph };
+        assert!(imports.cycles().is_empty());
+        assert_eq!(imports.of_modules().cycles(), [["conn", "route"]]);
+    }
 }

@@ -120,6 +120,39 @@ fn check_cycles(imports: &Imports, found: &mut Vec<String>, pairs: &mut BTreeSet
 }
 
 #[test]
+fn modules_of_a_crate_import_only_those_below_them() {
+    let mut found = Vec::new();
+    for imports in crates().iter().flat_map(|one| one.imports().unwrap()) {
+        let layers = allowed::MODULES.iter().find(|(name, _)| *name == imports.name);
+        if let Some((_, layers)) = layers {
+            check_layers(&imports.of_modules(), layers, &mut found);
+        }
+    }
+    check("imports of modules that are not below", &found);
+}
+
+/// Adds the imports between modules that are not from a higher layer to a lower one.
+fn check_layers(modules: &Imports, layers: &[&[&str]], found: &mut Vec<String>) {
+    let layer = |name: &str| layers.iter().position(|layer| layer.contains(&name));
+    let Imports { name, files, graph } = modules;
+    for (from, module) in files.iter().enumerate() {
+        let Some(own) = layer(module) else {
+            found.push(format!("{name}: {module} is in no layer"));
+            continue;
+        };
+        for (to, names) in graph.from(from) {
+            if layer(&files[*to]).is_some_and(|below| below >= own) {
+                let names = names.keys().cloned().collect::<Vec<_>>().join(", ");
+                found.push(format!("{name}: {module} -> {}: {names}", files[*to]));
+            }
+        }
+    }
+    let listed = layers.iter().flat_map(|layer| layer.iter());
+    let gone = listed.filter(|module| !files.iter().any(|file| file == *module));
+    found.extend(gone.map(|module| format!("{name}: {module} is listed, but no module")));
+}
+
+#[test]
 fn each_source_file_opens_with_its_documentation() {
     let sources = texts(&[".rs"]).into_iter();
     let without = sources.filter(|(_, text)| !rules::has_head(text));

@@ -9,7 +9,7 @@ PROGRAMS = bench fuzz tools
 RUFF_VERSION = 0.17.6
 RUFF ?= target/tools/ruff-$(RUFF_VERSION)/bin/ruff
 
-.PHONY: run build test test-python test-names check fmt lint doc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles
+.PHONY: run build test test-python test-names check fmt lint doc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -183,3 +183,7 @@ bench-smoke: build
 # MODULES=1 between the modules that the root of a crate declares.
 cycles:
 	@$(CARGO) run --quiet --locked -p tollgate-tidy -- cycles $(if $(CRATE),--crate $(CRATE)) $(if $(EDGES),--edges) $(if $(CUT),--cut) $(if $(MODULES),--modules)
+
+# Wraps comments that are wider than 110 characters. `make wrap PATHS=crates/tollgate-log` for one crate.
+wrap:
+	@$(CARGO) run --quiet --locked -p tollgate-tidy -- wrap $(or $(PATHS),crates fuzz)

@@ -4,6 +4,7 @@
 //! - [`imports`] finds which file uses names that another file defines.
 //! - [`graph`] finds the cycles among those imports, and proposes imports to cut.
 //! - [`workspace`] names the crates, their roots and their dependencies on each other.
+//! - [`wrap`] wraps comments that are too wide.
 //! - [`rules`] checks lines and items of single files.
 //!
 //! `tests/tidy.rs` holds the rules and their exceptions. `make cycles` prints the cycles.
@@ -14,3 +15,4 @@ mod names;
 pub mod rules;
 pub mod target;
 pub mod workspace;
+pub mod wrap;

@@ -1,12 +1,16 @@
-//! The command behind `make cycles`: prints which files of each crate import each other in a cycle.
+//! The command behind `make cycles`, which prints import cycles, and `make wrap`, which wraps comments.
 
+use std::fs;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::{Parser, Subcommand};
 use tollgate_tidy::{
     graph::Names,
+    rules,
     workspace::{self, Imports},
+    wrap::wrapped,
 };
 
 /// Reads the source of the workspace.
@@ -33,6 +37,12 @@ enum Command {
         #[arg(long)]
         modules: bool,
     },
+    /// Wraps the comments of source files that are too wide.
+    Wrap {
+        /// Rust files and folders of them.
+        #[arg(required = true)]
+        paths: Vec<PathBuf>,
+    },
     /// Prints the imports of each file of a crate.
     Imports {
         #[arg(long = "crate", value_name = "NAME")]
@@ -52,10 +62,25 @@ fn main() -> anyhow::Result<()> {
                 print_cycles(&mut out, &imports, edges, cut)?;
             }
         }
+        Command::Wrap { paths } => wrap_files(&mut out, &paths)?,
         Command::Imports { name, file } => {
             for imports in read(Some(&name))? {
                 print_imports(&mut out, &imports, &file)?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Wraps the tracked Rust files that are, or are below, the paths.
+fn wrap_files(out: &mut impl Write, paths: &[PathBuf]) -> anyhow::Result<()> {
+    let root = workspace::root();
+    let is_meant = |file: &Path| paths.iter().any(|path| file.starts_with(path));
+    let files = rules::tracked(&root)?.into_iter();
+    for file in files.filter(|file| file.extension().is_some_and(|end| end == "rs") && is_meant(file)) {
+        if let Some(text) = wrapped(&fs::read_to_string(root.join(&file))?) {
+            fs::write(root.join(&file), text)?;
+            writeln!(out, "{}", file.display())?;
         }
     }
     Ok(())

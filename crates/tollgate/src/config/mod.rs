@@ -1,7 +1,13 @@
-//! The configuration: one TOML file or a folder without one, checked as a whole before anything starts.
+//! The configuration: one TOML file, or a folder without one. It is checked as a whole before anything
+//! starts.
 //!
-//! [`mod@file`] reads what is written and [`zero`] what a folder implies; both give [`Config`], which prints itself as TOML
-//! that reads back to the same. Every fault is told at once, each with its place, what was found and what is allowed.
+//! [`lookup`] finds what a path names. [`mod@file`] reads a file, and [`zero`] reads a folder without one.
+//! Both return [`Config`], which prints itself as TOML that reads back to the same values. All faults are
+//! reported at once, each with its place, the value found, and the allowed values.
+//!
+//! A section has a file that reads it and prints it. Imports go down: [`lookup`], [`mod@file`] and [`zero`],
+//! then [`resolved`], then apps and routes, then the other sections, then [`section`], [`fault`] and
+//! [`defaults`].
 
 mod access;
 mod ack;

@@ -100,8 +100,8 @@ impl Line {
     }
 }
 
-/// Writes the lines, a sum for each stream, the logs that cannot be counted, and the verdict; returns whether all is
-/// accounted for.
+/// Writes the lines, a sum for each stream, the logs that cannot be counted, and the verdict; returns whether
+/// all is accounted for.
 fn write_lines(lines: &[Line], failed: &[(LogId, LogError)], out: &mut dyn Write) -> std::io::Result<bool> {
     if lines.is_empty() && failed.is_empty() {
         writeln!(out, "exact: nothing is recorded for it yet")?;

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use crate::config::Config;
 use crate::print::to_stdout;
 
-/// Compiles the scripts of a configuration, and says what it serves or prints it. Notes go to stderr and change nothing.
+/// Compiles the scripts of a configuration, and says what it serves or prints it. Notes go to stderr and
+/// change nothing.
 ///
 /// `type_faults` are told beside those that are found here.
 pub(crate) fn run(config: &Config, type_faults: Vec<String>, is_printed: bool) -> anyhow::Result<ExitCode> {

@@ -26,8 +26,8 @@ Examples:
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
 
-/// An HTTP server for write-heavy services: the reply in microseconds, the record on disk before it, rows in a
-/// database after it.
+/// An HTTP server for write-heavy services: the reply in microseconds, the record on disk before it, rows in
+/// a database after it.
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -59,7 +59,8 @@ pub(crate) enum Command {
         /// Print the configuration as it is used: every key, absolute paths, variables replaced
         #[arg(long)]
         print: bool,
-        /// Check the types of scripts and of their tests, too: of --!strict files all, of others what cannot but fail
+        /// Check the types of scripts and of their tests, too: of --!strict files all, of others what cannot
+        /// but fail
         #[arg(long)]
         types: bool,
     },
@@ -95,7 +96,8 @@ pub(crate) enum Command {
         #[arg(long, value_enum, default_value_t = Format::Table)]
         format: Format,
     },
-    /// Show how a running server does, on one screen: what is wrong and what to do, rates, latency, log, sinks
+    /// Show how a running server does, on one screen: what is wrong and what to do, rates, latency, log,
+    /// sinks
     Status {
         /// The configuration file or folder that it serves, or its log folder
         #[arg(value_name = "CONFIG|DIR", default_value = ".")]

@@ -1,7 +1,9 @@
-//! `tollgate serve --dev`: the configuration is taken anew whenever a file of it changes, and what goes wrong is shown to clients.
+//! `tollgate serve --dev`: the configuration is taken anew whenever a file of it changes, and what goes wrong
+//! is shown to clients.
 //!
-//! What is shown is source code. So a server in development listens on loopback addresses: others are refused, and so are sockets
-//! that proxies use, unless the start says in so many words that anybody may see it.
+//! What is shown is source code. So a server in development listens on loopback addresses: others are
+//! refused, and so are sockets that proxies use, unless the start says in so many words that anybody may see
+//! it.
 
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
@@ -14,7 +16,8 @@ use crate::config::Config;
 use crate::event::Event;
 use crate::watch::{Watch, Watched};
 
-/// Begins to watch what a start has read, if it is one in development, and reads it again: what changes behind that is heard of.
+/// Begins to watch what a start has read, if it is one in development, and reads it again: what changes
+/// behind that is heard of.
 ///
 /// # Errors
 /// The system gives no watches, or something changed meanwhile and is wrong.

@@ -1,7 +1,7 @@
 //! `tollgate load`: loaders in a process of their own, beside a server or without one.
 //!
-//! A server tells over `control.sock` how far its log is synced, and is told what is loaded. Without one, sealed segments
-//! alone are read: what an open one holds is its writer's, or recovery's, to say.
+//! A server tells over `control.sock` how far its log is synced, and is told what is loaded. Without one,
+//! sealed segments alone are read: what an open one holds is its writer's, or recovery's, to say.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -104,8 +104,8 @@ fn is_left_with_failing(status: &LoadStatus) -> bool {
     status.only_failing_since.is_some_and(|since| since.elapsed() >= FAILING_PATIENCE)
 }
 
-/// Waits until every loader is caught up at one and the same look, or cannot go on. Who is to be done some time does not wait for
-/// somebody who acts.
+/// Waits until every loader is caught up at one and the same look, or cannot go on. Who is to be done some
+/// time does not wait for somebody who acts.
 fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> ExitCode {
     let progress = show_progress(&loaders);
     let is_over = |state| matches!(state, LoadState::CaughtUp | LoadState::Stopped | LoadState::Ended);

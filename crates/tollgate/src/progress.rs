@@ -1,7 +1,7 @@
 //! Progress of long work, on stderr if that is a terminal, and nowhere else.
 //!
-//! What the work reads is what the system counts of this process, so the work itself knows nothing of it. The line ends
-//! where it began: whatever is printed next covers it.
+//! What the work reads is what the system counts of this process, so the work itself knows nothing of it. The
+//! line ends where it began: whatever is printed next covers it.
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};

@@ -1,4 +1,5 @@
-//! A reload: the configuration is read anew and checked as a whole, and then all of it serves, or nothing changes.
+//! A reload: the configuration is read anew and checked as a whole, and then all of it serves, or nothing
+//! changes.
 
 use std::process::ExitCode;
 
@@ -193,7 +194,8 @@ fn unplaced(text: String) -> SourceFault {
     SourceFault { text, file: None, line: 0 }
 }
 
-/// Columns whose type is another than the newest that this log has for their stream: the sink's table would take no row.
+/// Columns whose type is another than the newest that this log has for their stream: the sink's table would
+/// take no row.
 fn retyped(config: &Config, known: &[std::sync::Arc<Schema>]) -> Vec<String> {
     let streams = config.server.streams.iter();
     let faults = streams.flat_map(|stream| retyped_columns(stream, known));

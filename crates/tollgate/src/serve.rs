@@ -1,4 +1,5 @@
-//! `tollgate serve`: wires log, loader and workers, waits for a signal, reloads meanwhile, and takes them down in the opposite order.
+//! `tollgate serve`: wires log, loader and workers, waits for a signal, reloads meanwhile, and takes them
+//! down in the opposite order.
 
 mod announce;
 mod ending;
@@ -146,7 +147,8 @@ fn listen_for_signals(teller: Sender<Event>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Takes as many descriptors as the system gives without asking; tells if that is less than the connections need.
+/// Takes as many descriptors as the system gives without asking; tells if that is less than the connections
+/// need.
 fn raise_descriptor_limit(config: &Config) {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

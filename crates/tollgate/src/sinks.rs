@@ -1,4 +1,5 @@
-//! The sinks of a server while it runs: for whom segments are kept, who loads here, and what a reload changes of both.
+//! The sinks of a server while it runs: for whom segments are kept, who loads here, and what a reload changes
+//! of both.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -139,8 +140,8 @@ impl Sinks {
         faults
     }
 
-    /// Goes on with the sinks of another configuration, which were admitted. One that is kept keeps its loader; one that went
-    /// is not waited for.
+    /// Goes on with the sinks of another configuration, which were admitted. One that is kept keeps its
+    /// loader; one that went is not waited for.
     pub(crate) fn change(&mut self, present: &Config, new: &Config, log: &Log) {
         if matches!(self.loading, Loading::Nobody) {
             return;
@@ -215,8 +216,8 @@ fn leaving_of(stream: &str, sink: &str, new: &Config) -> Option<String> {
     })
 }
 
-/// Streams that do not fit the tables of a sink, as far as the databases answer in time. What else is wrong with one does not
-/// concern who serves: its loader waits for it, and tells.
+/// Streams that do not fit the tables of a sink, as far as the databases answer in time. What else is wrong
+/// with one does not concern who serves: its loader waits for it, and tells.
 pub(crate) fn unfit_streams(config: &Config) -> Vec<String> {
     let (teller, answers) = channel();
     for sink in &config.sinks {

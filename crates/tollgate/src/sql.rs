@@ -1,6 +1,7 @@
 //! `tollgate sql`: one statement that reads, on the database that the loader fills.
 //!
-//! The connection cannot write: the file is opened read-only, and statements that write are refused by name before.
+//! The connection cannot write: the file is opened read-only, and statements that write are refused by name
+//! before.
 
 use std::io::Write;
 use std::path::Path;

@@ -75,8 +75,8 @@ impl Write for Lines {
     }
 }
 
-/// Whether a character shows something else than it is: line ends for some readers, and what turns the direction of a text
-/// (Unicode Standard Annex 9), which has the rest of a line read as another.
+/// Whether a character shows something else than it is: line ends for some readers, and what turns the
+/// direction of a text (Unicode Standard Annex 9), which has the rest of a line read as another.
 const fn is_misleading(character: char) -> bool {
     matches!(
         character,
@@ -84,8 +84,8 @@ const fn is_misleading(character: char) -> bool {
     )
 }
 
-/// Sets the second and later lines of an event in from the left. A text of a client may have line ends, and could write what
-/// looks like a line of the server otherwise.
+/// Sets the second and later lines of an event in from the left. A text of a client may have line ends, and
+/// could write what looks like a line of the server otherwise.
 pub(crate) struct Indented<W>(pub(crate) W);
 
 /// An event comes by one call.
@@ -115,8 +115,8 @@ impl<W: Write> Write for Indented<W> {
     }
 }
 
-/// Escapes in a line of JSON what JSON would leave as it is and steers a terminal, or ends a line for some readers. An event comes
-/// by one call.
+/// Escapes in a line of JSON what JSON would leave as it is and steers a terminal, or ends a line for some
+/// readers. An event comes by one call.
 struct Escaped<W>(W);
 
 impl<W: Write> Write for Escaped<W> {

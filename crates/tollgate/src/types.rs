@@ -1,4 +1,5 @@
-//! `tollgate check --types`: Luau's type checker over the scripts of a configuration, their modules and their tests.
+//! `tollgate check --types`: Luau's type checker over the scripts of a configuration, their modules and their
+//! tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,5 @@
-//! Which configuration serves: the number of its version, when it was loaded, and a digest of what it was made of.
+//! Which configuration serves: the number of its version, when it was loaded, and a digest of what it was
+//! made of.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,8 +24,8 @@ pub(crate) struct Version {
     pub(crate) number: u64,
     /// When it began to serve.
     pub(crate) loaded_at: Timestamp,
-    /// Of the texts of its configuration, apps, scripts and modules, by their names below its folder: servers that were made of the
-    /// same have the same.
+    /// Of the texts of its configuration, apps, scripts and modules, by their names below its folder: servers
+    /// that were made of the same have the same.
     pub(crate) digest: String,
     /// The digests of its scripts and modules by what they are called.
     scripts: BTreeMap<String, [u8; 32]>,

@@ -1,7 +1,7 @@
 //! The one wall clock of the program: times that people read. Nothing is decided by it.
 //!
-//! A machine without a battery starts before 1970, and a wrong one after 9999. Times are then shown as the nearer end, and
-//! a finding says so.
+//! A machine without a battery starts before 1970, and a wrong one after 9999. Times are then shown as the
+//! nearer end, and a finding says so.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

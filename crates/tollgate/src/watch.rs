@@ -1,7 +1,8 @@
 //! Tells that files of a configuration changed: its own, those of apps, scripts and tests.
 //!
-//! The kernel tells of changes, nothing is asked again and again. What comes at one stroke is told once, when it has been quiet for a
-//! moment. Folders are watched one by one, so that those a server writes into are left out; as many at most as are bounded here.
+//! The kernel tells of changes, nothing is asked again and again. What comes at one stroke is told once, when
+//! it has been quiet for a moment. Folders are watched one by one, so that those a server writes into are
+//! left out; as many at most as are bounded here.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -17,7 +18,8 @@ use anyhow::Context;
 
 use crate::config::Config;
 
-/// How long nothing changes before it is told: an editor writes a file in several steps, a checkout many files.
+/// How long nothing changes before it is told: an editor writes a file in several steps, a checkout many
+/// files.
 const QUIET: Duration = Duration::from_millis(50);
 /// When it is told all the same.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -93,7 +95,8 @@ impl Watch {
         Ok(Self { watcher, changes, watched, folders: BTreeSet::new() })
     }
 
-    /// Watches these from now on, in place of what it watched; tells whether there are folders among them that were not.
+    /// Watches these from now on, in place of what it watched; tells whether there are folders among them
+    /// that were not.
     pub(crate) fn look_at(&mut self, watched: &Watched) -> bool {
         locked(&self.watched).clone_from(watched);
         let mut found = BTreeSet::new();

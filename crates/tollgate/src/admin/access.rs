@@ -1,8 +1,9 @@
-//! Who is answered: not a page of somebody else's in a browser here, and, where there is a token, nobody without it.
+//! Who is answered: not a page of somebody else's in a browser here, and, where there is a token, nobody
+//! without it.
 //!
-//! A browser sends the name that the page knows the server by in `Host`, so a name that is none of ours is one that was
-//! rebound to our address (DNS rebinding); an address is none that could be rebound. What a page of another origin sends
-//! carries its `Origin`.
+//! A browser sends the name that the page knows the server by in `Host`, so a name that is none of ours is
+//! one that was rebound to our address (DNS rebinding); an address is none that could be rebound. What a page
+//! of another origin sends carries its `Origin`.
 
 use std::net::IpAddr;
 

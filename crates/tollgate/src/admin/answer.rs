@@ -7,7 +7,8 @@
 //! | `/metrics` | what Prometheus reads |
 //! | `/status` | everything that is known, as JSON |
 //!
-//! With a token the first two say no more than their status to whoever lacks it: who balances need not know it.
+//! With a token the first two say no more than their status to whoever lacks it: who balances need not know
+//! it.
 
 use std::borrow::Cow;
 
@@ -87,7 +88,8 @@ impl Answers {
         answer.write(head.method() == Method::Head)
     }
 
-    /// The bytes of the answer to what is no request, though it may begin as HEAD does: then without content (RFC 9110 section 9.3.2).
+    /// The bytes of the answer to what is no request, though it may begin as HEAD does: then without content
+    /// (RFC 9110 section 9.3.2).
     pub(super) fn refuse(&self, error: &RequestError, input: &[u8]) -> Vec<u8> {
         let answer = Answer::text(error.status(), format!("{}\n", error.client_text()));
         answer.write(input.starts_with(b"HEAD "))

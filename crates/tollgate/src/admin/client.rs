@@ -12,7 +12,8 @@ use tollgate_http::{HeadReader, Limits};
 
 use super::answer::Answers;
 
-/// How long a request may take to come, an answer to leave, and what is sent behind the request to be thrown away.
+/// How long a request may take to come, an answer to leave, and what is sent behind the request to be thrown
+/// away.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);

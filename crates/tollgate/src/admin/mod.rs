@@ -1,8 +1,10 @@
-//! The admin listener: health, metrics and status over HTTP, on a socket of their own, never on the public ones.
+//! The admin listener: health, metrics and status over HTTP, on a socket of their own, never on the public
+//! ones.
 //!
-//! One thread waits for all of it with poll(2): it shares no thread, no runtime and no place in a queue with those who are
-//! served, so it answers while they flood the server, while no descriptor is left, and while a worker does not turn.
-//! There are so many clients at most, each with so much time; one more takes the place of the oldest. Each has one answer.
+//! One thread waits for all of it with poll(2): it shares no thread, no runtime and no place in a queue with
+//! those who are served, so it answers while they flood the server, while no descriptor is left, and while a
+//! worker does not turn. There are so many clients at most, each with so much time; one more takes the place
+//! of the oldest. Each has one answer.
 //!
 //! It changes nothing: GET and HEAD are all that it takes.
 
@@ -40,7 +42,8 @@ pub(crate) struct AdminServer {
 }
 
 impl AdminServer {
-    /// Begins to answer, if the configuration says where. A socket that nobody asked for is done without if it cannot be had.
+    /// Begins to answer, if the configuration says where. A socket that nobody asked for is done without if
+    /// it cannot be had.
     ///
     /// # Errors
     /// The address is somebody else's, or there is no thread.

@@ -20,8 +20,8 @@ pub(super) fn notes(config: &Config) -> Vec<String> {
     places.chain(pages).chain(notes_of_writable(config)).collect()
 }
 
-/// Folders and files of records and bodies that every user of the machine can write to. A server keeps the permissions of
-/// what is there already.
+/// Folders and files of records and bodies that every user of the machine can write to. A server keeps the
+/// permissions of what is there already.
 fn notes_of_writable(config: &Config) -> Vec<String> {
     let databases = config.sinks.iter().filter_map(|sink| sink.sqlite());
     let mut writable = Writable::default();
@@ -83,8 +83,8 @@ impl Writable {
     }
 }
 
-/// Whether users beside owner and group can write. Of a folder with the sticky bit, as `/tmp`, they can change nothing of
-/// others.
+/// Whether users beside owner and group can write. Of a folder with the sticky bit, as `/tmp`, they can
+/// change nothing of others.
 fn is_writable_by_others(found: &Metadata) -> bool {
     let mode = found.permissions().mode();
     let is_shared_folder = found.is_dir() && mode & STICKY != 0;
@@ -124,7 +124,8 @@ fn note_of_one_place(server: &ServerOptions, index: usize, backend: &BackendOpti
     ))
 }
 
-/// Whether long bodies of the route go on to that backend while they come, as long as there are places for them.
+/// Whether long bodies of the route go on to that backend while they come, as long as there are places for
+/// them.
 fn would_stream(route: &RouteSpec, backend: usize) -> bool {
     let needs_whole = route.stream.is_some() || !route.before.is_empty() || !route.after.is_empty();
     let has_bodies = route.methods.is_none_or(|methods| methods.iter().any(|method| !method.is_safe()));

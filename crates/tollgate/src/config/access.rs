@@ -1,4 +1,5 @@
-//! What scripts may reach outside of their VM: folders, by keys of `[script]` for all routes, and of a route for its own.
+//! What scripts may reach outside of their VM: folders, by keys of `[script]` for all routes, and of a route
+//! for its own.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! `ack` of a stream: a level of the log, or the database that its replies wait for.
 //!
-//! Whether a database can be waited for depends on the sinks and on who loads them, so it is looked at when both are known.
+//! Whether a database can be waited for depends on the sinks and on who loads them, so it is looked at when
+//! both are known.
 
 use std::fmt;
 use std::ops::RangeInclusive;

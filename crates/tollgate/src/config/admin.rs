@@ -36,7 +36,8 @@ pub(crate) struct Admin {
 pub(crate) enum AdminListen {
     Tcp(SocketAddr),
     Unix(PathBuf),
-    /// The socket in the log folder, which nobody asked for: a server that cannot have it serves all the same.
+    /// The socket in the log folder, which nobody asked for: a server that cannot have it serves all the
+    /// same.
     LogFolder(PathBuf),
     Nowhere,
 }

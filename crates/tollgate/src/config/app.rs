@@ -1,7 +1,8 @@
 //! `[[app]]`: folders with an `app.toml` that are mounted below a path, each as often as anybody likes.
 //!
-//! What stands in an `app.toml` is relative: paths of files to its folder, which nothing may lead out of, paths of routes to the
-//! mount. Its routes and streams join those of the server, and whatever gets in another's way is told with both places.
+//! What stands in an `app.toml` is relative: paths of files to its folder, which nothing may lead out of,
+//! paths of routes to the mount. Its routes and streams join those of the server, and whatever gets in
+//! another's way is told with both places.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -341,8 +342,8 @@ impl Bundle<'_> {
         }
     }
 
-    /// Puts the streams of the app among all others; returns where each of them is. Mounts of one folder with one prefix have theirs
-    /// in common.
+    /// Puts the streams of the app among all others; returns where each of them is. Mounts of one folder with
+    /// one prefix have theirs in common.
     fn join(&self, own: &Streams, all: &mut Streams, root: &Section<'_>) -> Vec<usize> {
         let mut places = Vec::new();
         for (spec, origin) in own.specs.iter().zip(&own.origins) {

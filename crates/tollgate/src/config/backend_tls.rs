@@ -1,4 +1,5 @@
-//! The keys of `[backend.NAME]` for TLS: whom it trusts, who it says that it is, and by which name it is known.
+//! The keys of `[backend.NAME]` for TLS: whom it trusts, who it says that it is, and by which name it is
+//! known.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

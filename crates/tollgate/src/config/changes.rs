@@ -104,7 +104,8 @@ impl Config {
         Change::in_short(changes)
     }
 
-    /// Takes over what takes a restart to change, and the values that scripts share: those of an app stay with its mount.
+    /// Takes over what takes a restart to change, and the values that scripts share: those of an app stay
+    /// with its mount.
     pub(crate) fn keep_fixed(&mut self, present: &Self) {
         self.server.listen = present.server.listen.clone();
         self.server.backlog = present.server.backlog;

@@ -1,4 +1,5 @@
-//! `cors` of a route: which pages of other origins may use it. As `"*"`, or as a table that reads back to the same.
+//! `cors` of a route: which pages of other origins may use it. As `"*"`, or as a table that reads back to the
+//! same.
 
 use std::time::Duration;
 

@@ -54,7 +54,8 @@ pub(super) fn reserve_bytes(log: &LogOptions, wanted: u64) -> u64 {
     tollgate_log::reserve_bytes(wanted, log.segment_bytes_max, disk_bytes(&log.dir))
 }
 
-/// Returns the bytes that spooled bodies leave free on their disk: the reserve of the log, at most a quarter of the disk.
+/// Returns the bytes that spooled bodies leave free on their disk: the reserve of the log, at most a quarter
+/// of the disk.
 pub(super) fn spool_reserve_bytes(log: &LogOptions, dir: &Path) -> u64 {
     log.reserve_bytes.min(disk_bytes(dir) / 4)
 }

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use tollgate_server::StreamSpec;
 
-/// One thing that is wrong. Shown as `FILE:LINE:COLUMN: TEXT`; without the numbers if it concerns the whole file.
+/// One thing that is wrong. Shown as `FILE:LINE:COLUMN: TEXT`; without the numbers if it concerns the whole
+/// file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Fault {
     /// The file.

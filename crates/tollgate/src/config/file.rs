@@ -1,7 +1,8 @@
 //! `tollgate.toml`: from what is written to what is meant.
 //!
-//! Every section is read to its end, whatever was wrong before, so that all faults come at once. Only a file that is no
-//! TOML is not read further: what the parser guesses behind an error would give faults that nobody made.
+//! Every section is read to its end, whatever was wrong before, so that all faults come at once. Only a file
+//! that is no TOML is not read further: what the parser guesses behind an error would give faults that nobody
+//! made.
 
 use std::io;
 use std::mem;
@@ -50,7 +51,8 @@ fn folder_of(file: &Path) -> io::Result<PathBuf> {
     absolute(file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
 }
 
-/// Resolves the `app.toml` of a folder that is served by itself: mounted at the root of a server that says nothing else.
+/// Resolves the `app.toml` of a folder that is served by itself: mounted at the root of a server that says
+/// nothing else.
 ///
 /// # Errors
 /// Every fault, in the order of the file.
@@ -63,8 +65,8 @@ pub(super) fn resolve_app(dir: &Path, env: Environment<'_>) -> Result<Config, Co
     Ok(Config { source: dir.to_owned(), ..config })
 }
 
-/// The log folder that a text means, whatever else is wrong with it: its server is to be asked. The usual one, where that cannot be
-/// told either. None: the system does not say what folder the file is in.
+/// The log folder that a text means, whatever else is wrong with it: its server is to be asked. The usual
+/// one, where that cannot be told either. None: the system does not say what folder the file is in.
 pub(super) fn log_dir(file: &Path, text: &str, env: Environment<'_>) -> Option<PathBuf> {
     let folder = folder_of(file).ok()?;
     let faults = Faults::new(file, text);
@@ -97,7 +99,8 @@ fn read(origin: &Origin<'_>, text: &str) -> Result<Config, ConfigError> {
     if faults.is_empty() { Ok(config) } else { Err(faults.into_error()) }
 }
 
-/// Whether a file names no route, so that they are what its folder means. One that says nothing is none that somebody wrote.
+/// Whether a file names no route, so that they are what its folder means. One that says nothing is none that
+/// somebody wrote.
 fn leaves_routes(root: &Section<'_>) -> bool {
     !(root.is_empty() || root.has("route") || root.has("app"))
 }

@@ -1,4 +1,5 @@
-//! `files` of a route: a folder, as its path or as a table with how it is served. The table reads back to the same.
+//! `files` of a route: a folder, as its path or as a table with how it is served. The table reads back to the
+//! same.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};

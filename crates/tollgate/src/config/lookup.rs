@@ -27,7 +27,8 @@ impl Config {
         Ok(Self { text: Some(source_file(&written, &text)), ..config })
     }
 
-    /// Returns the log folder that a configuration file names, however faulty it is. `None`: the file cannot be read.
+    /// Returns the log folder that a configuration file names, however faulty it is. `None`: the file cannot
+    /// be read.
     pub(crate) fn log_dir(path: &Path) -> Option<PathBuf> {
         if app_alone(path).is_some() {
             return None;

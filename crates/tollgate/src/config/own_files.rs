@@ -1,5 +1,5 @@
-//! What the server writes and runs is for nobody to fetch, nor for scripts to write over: folders are compared where their
-//! links lead.
+//! What the server writes and runs is for nobody to fetch, nor for scripts to write over: folders are
+//! compared where their links lead.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The configuration as the program uses it: every value there, every path absolute. It prints as TOML that reads
-//! back to the same.
+//! The configuration as the program uses it: every value there, every path absolute. It prints as TOML that
+//! reads back to the same.
 
 use std::fmt;
 use std::path::PathBuf;

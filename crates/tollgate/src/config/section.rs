@@ -1,6 +1,7 @@
 //! A reader of one table of the file: takes its keys one by one, then reports those that nobody knows.
 //!
-//! A key that is missing or faulty gives the default that the caller names, so that reading goes on to the next fault.
+//! A key that is missing or faulty gives the default that the caller names, so that reading goes on to the
+//! next fault.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -294,8 +295,8 @@ impl<'a> Section<'a> {
         Some(Written { value, span: entry.value_span })
     }
 
-    /// Takes a secret: a variable of the environment and nothing else, so that the file never holds it. Gives the name of
-    /// the variable, and what it holds.
+    /// Takes a secret: a variable of the environment and nothing else, so that the file never holds it. Gives
+    /// the name of the variable, and what it holds.
     pub(super) fn secret(&mut self, key: &'static str) -> Option<(Written<String>, String)> {
         let entry = self.take(key)?;
         let name = entry.value.as_str().and_then(|text| text.strip_prefix("${")?.strip_suffix('}'));

@@ -18,8 +18,8 @@ use super::units::show_duration;
 /// Longest name of a stream or column in bytes, and most columns: the log's bounds.
 const NAME_BYTES_MAX: usize = 63;
 const COLUMNS_MAX: usize = 1000;
-/// Most streams. Records of all of them may come in one batch of the log, whose bound is [`tollgate_log::BATCH_SCHEMAS_MAX`]:
-/// a reload that changes some leaves room for both forms of these.
+/// Most streams. Records of all of them may come in one batch of the log, whose bound is
+/// [`tollgate_log::BATCH_SCHEMAS_MAX`]: a reload that changes some leaves room for both forms of these.
 const STREAMS_MAX: usize = 512;
 /// How long keys may be remembered: a second to a year.
 const KEY_WINDOW_MS: RangeInclusive<u64> = 1_000..=8_760 * 3_600_000;
@@ -237,7 +237,8 @@ pub(super) fn check_source(section: &Section<'_>, source: &Source, key: &str, sp
     }
 }
 
-/// Tells which columns and keys are filled from a part of a path that no route has. Who only loads needs no routes.
+/// Tells which columns and keys are filled from a part of a path that no route has. Who only loads needs no
+/// routes.
 pub(super) fn check_params(root: &Section<'_>, streams: &Streams, routes: &[RouteSpec]) {
     if routes.is_empty() {
         return;

@@ -1,5 +1,6 @@
-//! Zero configuration: a folder without a file of ours, or with one that names no route. `DIR/routes/**/*.luau` are routes by
-//! their path, each request is recorded in the stream `requests`; `DIR/public/` is served as it is.
+//! Zero configuration: a folder without a file of ours, or with one that names no route.
+//! `DIR/routes/**/*.luau` are routes by their path, each request is recorded in the stream `requests`;
+//! `DIR/public/` is served as it is.
 
 use std::fs;
 use std::path::{Path, PathBuf, absolute};

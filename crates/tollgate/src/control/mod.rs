@@ -7,14 +7,14 @@
 //! | `reload` | when that is done, the exit code for `tollgate reload` in a line of its own, and lines for people; then it closes |
 //! | `follow` | `LOG-ID SEQUENCE` at once, each time that it moves, and once a second; the connection stays |
 //!
-//! Who follows is a loader. It says `loaded SINK LOG-ID SEQUENCE` when a sink of the server's configuration has a log so far,
-//! durably, so that retention may go on, and `report JSON` now and then: how its sink does, which is told to who asks
-//! for the status. Neither has an answer. Whoever may connect decides the mode of the socket, which the umask gave: nobody but
-//! the owner, as a rule.
+//! Who follows is a loader. It says `loaded SINK LOG-ID SEQUENCE` when a sink of the server's configuration
+//! has a log so far, durably, so that retention may go on, and `report JSON` now and then: how its sink does,
+//! which is told to who asks for the status. Neither has an answer. Whoever may connect decides the mode of
+//! the socket, which the umask gave: nobody but the owner, as a rule.
 //!
-//! Each client has a thread of its own, so a slow one holds up nobody; there are so many of them at most, and one more is
-//! closed unheard. The socket is no state: a start removes what a dead server left, and a server that cannot make it
-//! serves all the same.
+//! Each client has a thread of its own, so a slow one holds up nobody; there are so many of them at most, and
+//! one more is closed unheard. The socket is no state: a start removes what a dead server left, and a server
+//! that cannot make it serves all the same.
 
 mod ask;
 mod follow;
@@ -85,8 +85,8 @@ fn read_watermark(line: &str) -> Option<Watermark> {
     Some(Watermark { log: log.parse().ok()?, synced: Sequence(synced.parse().ok()?) })
 }
 
-/// Names the socket by a descriptor of its folder: the path of a socket has at most 107 bytes (unix(7)), that of the
-/// folder any length.
+/// Names the socket by a descriptor of its folder: the path of a socket has at most 107 bytes (unix(7)), that
+/// of the folder any length.
 fn through_folder<T>(dir: &Path, open: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     let folder = File::open(dir)?;
     open(&Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(NAME))

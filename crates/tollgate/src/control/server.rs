@@ -66,9 +66,9 @@ impl Asker {
 }
 
 impl Control {
-    /// Begins to answer. The caller holds the lock of the folder; what sinks have is confirmed to their followers, what other
-    /// loaders tell goes to the board, `on_status` says how the server does in one line, and who asks for a reload is given
-    /// to `on_reload`.
+    /// Begins to answer. The caller holds the lock of the folder; what sinks have is confirmed to their
+    /// followers, what other loaders tell goes to the board, `on_status` says how the server does in one
+    /// line, and who asks for a reload is given to `on_reload`.
     ///
     /// # Errors
     /// The socket cannot be made.
@@ -144,7 +144,8 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Who is answered. Whoever sees its connection closed has already left its place: fields are dropped in their order.
+/// Who is answered. Whoever sees its connection closed has already left its place: fields are dropped in
+/// their order.
 struct Client<'a> {
     _place: Place<'a>,
     stream: UnixStream,

@@ -50,8 +50,8 @@ fn below(path: &Path) -> PathBuf {
 
 /// Returns the log folder of the server that a path configures.
 ///
-/// The server may have read an earlier text of the configuration. So the folder is read also from a text that is faulty
-/// now, or whose variables are not set here.
+/// The server may have read an earlier text of the configuration. So the folder is read also from a text that
+/// is faulty now, or whose variables are not set here.
 pub(crate) fn log_folder(path: &Path) -> PathBuf {
     match Config::log_dir(path) {
         Some(dir) => dir,
@@ -74,7 +74,8 @@ pub(crate) fn expect_place(path: &Path) -> Result<(), ConfigError> {
 /// Returns the logs in a folder, and prints a note if there is none yet.
 ///
 /// # Errors
-/// The folder cannot be read, or is no log folder. Without this error, a wrong path would look like sound logs.
+/// The folder cannot be read, or is no log folder. Without this error, a wrong path would look like sound
+/// logs.
 pub(super) fn logs_in(dir: &Path) -> anyhow::Result<Vec<LogId>> {
     let ids = log_ids(&DiskStorage, dir)?;
     if ids.is_empty() {

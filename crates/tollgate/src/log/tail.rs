@@ -1,8 +1,8 @@
 //! `tollgate log tail`: follows what a server writes, until SIGINT or SIGTERM.
 //!
-//! Only what is known to be on disk is shown: it never has to be taken back. How far that is, the running server says
-//! over its control socket. Where no server answers, sealed segments are shown and open ones are not: their writer
-//! alone knows what is synced, and if it is dead the next start seals what stays of them.
+//! Only what is known to be on disk is shown: it never has to be taken back. How far that is, the running
+//! server says over its control socket. Where no server answers, sealed segments are shown and open ones are
+//! not: their writer alone knows what is synced, and if it is dead the next start seals what stays of them.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -148,7 +148,8 @@ impl Tail {
     }
 }
 
-/// The last record of a log that may be shown: as its server says, or else the end of what is sealed or set aside.
+/// The last record of a log that may be shown: as its server says, or else the end of what is sealed or set
+/// aside.
 fn reach(dir: &Path, log: LogId, watermark: Option<Watermark>) -> Result<Sequence, LogError> {
     if let Some(watermark) = watermark.filter(|watermark| watermark.log == log) {
         return Ok(watermark.synced);

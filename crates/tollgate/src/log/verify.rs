@@ -1,7 +1,8 @@
-//! `tollgate log verify`: every checksum and digest, the chain through segments and logs, and what was loaded.
+//! `tollgate log verify`: every checksum and digest, the chain through segments and logs, and what was
+//! loaded.
 //!
-//! A database beside the log remembers how far each log is loaded and the chained checksum there. A log that was
-//! changed since, with all its own checksums and digests made to fit, has another checksum at that place.
+//! A database beside the log remembers how far each log is loaded and the chained checksum there. A log that
+//! was changed since, with all its own checksums and digests made to fit, has another checksum at that place.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -41,8 +42,8 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
 /// How far each log is loaded.
 pub(super) type Positions = BTreeMap<LogId, Position>;
 
-/// Asks the databases of a configuration; of each log, the one counts that has the most. None: there is none yet, or none
-/// can be read, which is told.
+/// Asks the databases of a configuration; of each log, the one counts that has the most. None: there is none
+/// yet, or none can be read, which is told.
 fn loaded(config: &Config) -> Option<Positions> {
     let mut all: Option<Positions> = None;
     for sink in &config.sinks {
@@ -108,8 +109,8 @@ pub(super) struct Verify<'a> {
 }
 
 impl Verify<'_> {
-    /// Checks one log; returns the log before it, as its head names it. A log that cannot be read is named, and the others
-    /// are checked.
+    /// Checks one log; returns the log before it, as its head names it. A log that cannot be read is named,
+    /// and the others are checked.
     pub(super) fn log(&mut self, log: LogId) -> anyhow::Result<Option<LogId>> {
         match self.check(log) {
             Err(error) => match error.downcast_ref::<LogError>() {
@@ -197,8 +198,8 @@ impl Verify<'_> {
 
     /// Looks for logs that a later one names as the one before it, and that are not here.
     ///
-    /// The oldest may have been deleted when every record was loaded. One between others, of which the database has
-    /// nothing, is a loss.
+    /// The oldest may have been deleted when every record was loaded. One between others, of which the
+    /// database has nothing, is a loss.
     pub(super) fn heads(&mut self, heads: &BTreeMap<LogId, LogId>) -> anyhow::Result<()> {
         let here = log_ids(&DiskStorage, self.dir)?;
         for (log, before) in heads.iter().filter(|(_, before)| !here.contains(before)) {

@@ -1,7 +1,7 @@
 //! Whether requests should come here, what is wrong, and what to do about it.
 //!
-//! A *reason* takes readiness down: whoever balances should send requests elsewhere. A *warning* does not: the server does its
-//! work, and somebody should look. What is only loaded later is no reason: it is on disk.
+//! A *reason* takes readiness down: whoever balances should send requests elsewhere. A *warning* does not:
+//! the server does its work, and somebody should look. What is only loaded later is no reason: it is on disk.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -21,9 +21,11 @@ const SYNC_STALL_MAX: Duration = Duration::from_secs(10);
 const DESCRIPTORS_SHARE: u64 = 10;
 /// With fewer left a connection is closed as it comes, or what it asks for is not opened.
 const DESCRIPTORS_LEFT_MIN: u64 = 4;
-/// When for so long nothing was refused for want of descriptors or memory, and some are left, there is enough.
+/// When for so long nothing was refused for want of descriptors or memory, and some are left, there is
+/// enough.
 const REFUSALS_CALM: Duration = Duration::from_secs(5);
-/// A sink may be without a loader for this long: a loader of another process starts again, or has not found the server yet.
+/// A sink may be without a loader for this long: a loader of another process starts again, or has not found
+/// the server yet.
 pub(super) const LOADER_PATIENCE: Duration = Duration::from_secs(5);
 /// Addresses and names of a backend that are listed.
 const TROUBLES_SHOWN: usize = 5;

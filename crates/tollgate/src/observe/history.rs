@@ -1,4 +1,5 @@
-//! How the server did up to a minute ago, for rates and quantiles: a sample each second, and of each route every ten.
+//! How the server did up to a minute ago, for rates and quantiles: a sample each second, and of each route
+//! every ten.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -32,8 +33,8 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Adds what a part has counted since the last look. What became less began anew, or goes worker by worker: nothing is
-    /// made up for it.
+    /// Adds what a part has counted since the last look. What became less began anew, or goes worker by
+    /// worker: nothing is made up for it.
     fn add_since(&mut self, now: &Self, before: &Self) {
         if now.replies < before.replies || now.rows < before.rows {
             return;

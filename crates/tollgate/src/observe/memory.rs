@@ -1,4 +1,5 @@
-//! The memory of the process: what it takes of the system, what is counted of that, and the bounds of what is counted.
+//! The memory of the process: what it takes of the system, what is counted of that, and the bounds of what is
+//! counted.
 
 use super::seen::Seen;
 
@@ -18,7 +19,8 @@ impl Sum {
     }
 }
 
-/// Returns bytes by kind. A kind that ends in `_max` is the bound of the one without. Kinds of a part that does not run are missing.
+/// Returns bytes by kind. A kind that ends in `_max` is the bound of the one without. Kinds of a part that
+/// does not run are missing.
 pub(super) fn kinds(seen: &Seen) -> Vec<(&'static str, u64)> {
     let mut kinds = vec![("resident", seen.process.resident_bytes)];
     if let Some(server) = &seen.server {

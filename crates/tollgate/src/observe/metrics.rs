@@ -1,8 +1,8 @@
-//! What Prometheus reads: every metric with its name, unit and help in one place. docs/metrics.md has the same names, and a
-//! test compares the two.
+//! What Prometheus reads: every metric with its name, unit and help in one place. docs/metrics.md has the
+//! same names, and a test compares the two.
 //!
-//! Labels have as many values as the configuration has routes, sinks and workers, or as the code has reasons: never a
-//! path, a client or a text of an error.
+//! Labels have as many values as the configuration has routes, sinks and workers, or as the code has reasons:
+//! never a path, a client or a text of an error.
 
 mod backends;
 mod number;

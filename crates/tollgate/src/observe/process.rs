@@ -1,4 +1,5 @@
-//! What the system says of this process. The files stay open, so that it says so also when no descriptor is left.
+//! What the system says of this process. The files stay open, so that it says so also when no descriptor is
+//! left.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -58,7 +59,8 @@ impl Process {
     }
 }
 
-/// A field of `stat` by its place in proc(5). The second, a name, may hold anything; the third is behind the last parenthesis.
+/// A field of `stat` by its place in proc(5). The second, a name, may hold anything; the third is behind the
+/// last parenthesis.
 fn number(stat: &str, place: usize) -> u64 {
     let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     fields.nth(place - 3).and_then(|field| field.parse().ok()).unwrap_or_default()

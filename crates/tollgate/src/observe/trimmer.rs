@@ -27,8 +27,8 @@ impl Trimmer {
         }
     }
 
-    /// Whether much of what was counted is gone, or the process took much more of the system: then something large may have come and
-    /// gone between two looks.
+    /// Whether much of what was counted is gone, or the process took much more of the system: then something
+    /// large may have come and gone between two looks.
     fn is_due(&mut self, now: Instant, memory: Sum) -> bool {
         let Sum { resident_bytes, counted_bytes } = memory;
         self.counted_bytes_max = self.counted_bytes_max.max(counted_bytes);

@@ -1,5 +1,5 @@
-//! The thread that looks once a second: it remembers, tells the log what went wrong, tells systemd, and has free memory given
-//! back to the system.
+//! The thread that looks once a second: it remembers, tells the log what went wrong, tells systemd, and has
+//! free memory given back to the system.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};

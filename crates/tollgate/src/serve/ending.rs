@@ -1,5 +1,5 @@
-//! From the reason to stop to the drain: a failed log is waited out, a balancer is given its time, and who wants a reload is told that
-//! there will be none.
+//! From the reason to stop to the drain: a failed log is waited out, a balancer is given its time, and who
+//! wants a reload is told that there will be none.
 
 use std::sync::mpsc::Receiver;
 use std::thread;
@@ -11,12 +11,14 @@ use crate::control::Reloaded;
 use crate::event::{Event, Stop};
 use crate::observe::Phase;
 
-/// How long the loader may take for the rest of the log when the server stops. The next run loads what is left.
+/// How long the loader may take for the rest of the log when the server stops. The next run loads what is
+/// left.
 pub(super) const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time for the unbounded parts of the end.
 const END_TIME: Duration = Duration::from_secs(10);
 
-/// A failed log leaves routes without a stream served for as long as draining may take; a signal ends this early.
+/// A failed log leaves routes without a stream served for as long as draining may take; a signal ends this
+/// early.
 pub(super) fn wait_failed(events: &Receiver<Event>, drain_timeout: Duration) {
     let end = Instant::now() + drain_timeout;
     while let Ok(event @ (Event::Reload(_) | Event::Changed(_))) =
@@ -49,7 +51,8 @@ pub(super) fn delay_drain(stop: &Stop, config: &Config, told: &Told, events: &Re
     }
 }
 
-/// Answers who wants a reload while main takes the server down. Without a thread for it, they wait for the end.
+/// Answers who wants a reload while main takes the server down. Without a thread for it, they wait for the
+/// end.
 pub(super) fn refuse_from_now_on(events: Receiver<Event>) {
     let refuse = move || {
         for event in events {

@@ -7,8 +7,8 @@ use super::screen::Line;
 /// Before what a line goes on with.
 const INDENT: &str = "     ";
 
-/// From the corner on, over what was there; what of the last screen is left behind a line or below is erased (ECMA-48, EL
-/// and ED).
+/// From the corner on, over what was there; what of the last screen is left behind a line or below is erased
+/// (ECMA-48, EL and ED).
 pub(super) fn in_place(lines: &[Line], (columns, rows): (usize, usize)) -> String {
     let mut text = "\x1b[H".to_owned();
     // The last row stays empty: a line end there would scroll.

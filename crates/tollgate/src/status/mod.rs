@@ -62,13 +62,14 @@ pub(crate) fn unanswered(path: &Path, dir: &Path, silence: &Silence) -> anyhow::
     }
 }
 
-/// What is wrong with a configuration whose server is not there: one that hangs is, whatever was written since.
+/// What is wrong with a configuration whose server is not there: one that hangs is, whatever was written
+/// since.
 fn faults_behind(path: &Path, silence: &Silence) -> Option<ConfigError> {
     if *silence == Silence::Absent { expect_place(path).err() } else { None }
 }
 
-/// Shows it again and again, until Ctrl-C: on a terminal in place, as much as fits; else one screen behind the other. A server
-/// that is gone may come back.
+/// Shows it again and again, until Ctrl-C: on a terminal in place, as much as fits; else one screen behind
+/// the other. A server that is gone may come back.
 pub(crate) fn watch(path: &Path) -> anyhow::Result<ExitCode> {
     loop {
         // The configuration may be mended meanwhile.

@@ -1,7 +1,7 @@
 //! Lines on their way to stderr: whoever tells something never waits for whoever reads it.
 //!
-//! A stopped terminal, or a hung reader of a pipe, holds up the one thread that writes. What does not fit meanwhile is left out,
-//! and its number is told where it is missing. Lines keep their order.
+//! A stopped terminal, or a hung reader of a pipe, holds up the one thread that writes. What does not fit
+//! meanwhile is left out, and its number is told where it is missing. Lines keep their order.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -35,7 +35,8 @@ enum Next {
 }
 
 impl LineQueue {
-    /// Puts a line behind those that wait, or leaves it out: from one that does not fit up to when nothing waits any more.
+    /// Puts a line behind those that wait, or leaves it out: from one that does not fit up to when nothing
+    /// waits any more.
     pub(super) fn push(&self, line: Vec<u8>) {
         let mut state = self.state();
         if state.untold > 0 || state.bytes + line.len() > BYTES_MAX {

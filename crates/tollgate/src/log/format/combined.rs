@@ -1,9 +1,10 @@
-//! The combined access-log format of Apache and nginx: `%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`.
+//! The combined access-log format of Apache and nginx:
+//! `%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`.
 //!
-//! The log knows names of columns, the configuration knows what they hold: a column counts if its stream of that name
-//! fills a column of that name from a source of the request or the reply. What a stream lacks is `-`. Two fields of
-//! the format are never recorded: the identity and the user, always `-`. Neither is the version of HTTP, which stands
-//! as `HTTP/1.1` because readers of the format want one.
+//! The log knows names of columns, the configuration knows what they hold: a column counts if its stream of
+//! that name fills a column of that name from a source of the request or the reply. What a stream lacks is
+//! `-`. Two fields of the format are never recorded: the identity and the user, always `-`. Neither is the
+//! version of HTTP, which stands as `HTTP/1.1` because readers of the format want one.
 
 use std::collections::HashMap;
 
@@ -129,7 +130,8 @@ fn push_time(out: &mut String, value: Value<'_>) {
     }
 }
 
-/// A value without quotes; in a text, what could end the field or steer a terminal is `\xHH`, as both servers do.
+/// A value without quotes; in a text, what could end the field or steer a terminal is `\xHH`, as both servers
+/// do.
 fn push_plain(out: &mut String, value: Value<'_>) {
     match value {
         Value::Null | Value::Text("") => out.push('-'),

@@ -70,7 +70,8 @@ impl Printer {
         self.known.extend(streams.map(str::to_owned));
     }
 
-    /// Makes sure that what was asked for may be there: nobody is told that there are no records of a name that is misspelt.
+    /// Makes sure that what was asked for may be there: nobody is told that there are no records of a name
+    /// that is misspelt.
     pub(super) fn expect_stream(&self) -> Result<(), UnknownStream> {
         match &self.stream {
             Some(name) if !self.known.contains(name) => {

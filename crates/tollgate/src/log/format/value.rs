@@ -18,7 +18,8 @@ pub(super) fn push_value(out: &mut String, value: Value<'_>) {
             // RFC 3339 has no form for times beyond the year 9999.
             Err(_) => push_formatted(out, format_args!("{us}")),
         },
-        // A line end in JSON text stands between tokens, where it means as much as a blank. In a string it is an escape.
+        // A line end in JSON text stands between tokens, where it means as much as a blank. In a string it is
+        // an escape.
         Value::Json(text) => out.push_str(&text.replace(['\n', '\r'], " ")),
         // A log id is a UUID, written as one.
         Value::Uuid(bytes) => push_formatted(out, format_args!("\"{}\"", LogId::from_bytes(bytes))),

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::*;
 
-/// What a route of a folder would reach that is not for it, by the names in the fault; nothing if it is allowed.
+/// What a route of a folder would reach that is not for it, by the names in the fault; nothing if it is
+/// allowed.
 fn reached(dir: &Path, route: &str, more: &str) -> Vec<String> {
     let text = format!("[[route]]\npath = \"/save/*\"\n{route}\n{more}");
     let Err(error) = resolve(&dir.join("t.toml"), &text, &env) else { return Vec::new() };

@@ -5,6 +5,7 @@
 //! has it open; one that is gone when it is to be opened makes the cursor look again for where the log goes on.
 
 mod batch;
+mod position;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,19 +17,10 @@ use crate::record::FRAME_BYTES;
 use crate::recover::segment_names;
 use crate::scan::{Found, Schemas, SegmentReader, StepError, scan_segment};
 use crate::schema::{Schema, SchemaId};
-use crate::seal::read_footer;
-use crate::segment::{SegmentName, SegmentState};
+use crate::segment::{SegmentName, SegmentState, read_footer};
 use crate::storage::Storage;
 pub use batch::RecordBatch;
-
-/// How far a reader of a log came. It always stands at the end of a batch or of a gap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Position {
-    /// The last record that is behind.
-    pub last: Sequence,
-    /// Header checksum of the batch that ends there; none behind a gap.
-    pub chain: Option<u32>,
-}
+pub use position::Position;
 
 /// Records that cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::{LogId, Sequence};
+use crate::id::{LogId, Sequence};
 
 /// Bytes that do not follow `docs/log-format.md`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -13,9 +13,9 @@ use crate::id::{LogId, Sequence};
 use crate::record::{RawRecord, RecordKind, decode_reject, decode_row, split_record};
 use crate::scan::{Schemas, SegmentReader, used_bytes};
 use crate::schema::{Schema, SchemaId};
-use crate::seal::footer_at_end;
 use crate::segment::{
     Digest, FOOTER_HEAD_BYTES, FOOTER_MAGIC, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader,
+    footer_at_end,
 };
 use crate::storage::{Storage, StorageFile};
 

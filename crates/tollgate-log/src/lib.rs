@@ -61,10 +61,9 @@ pub use schema::{
     BATCH_SCHEMAS_MAX, Column, ColumnOrigin, ColumnType, SCHEMAS_MAX, Schema, SchemaError, SchemaId,
     TooManySchemas,
 };
-pub use seal::read_footer;
 pub use segment::{
     Digest, DigestAlgorithm, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader, SegmentName, SegmentState,
-    StreamCount,
+    StreamCount, read_footer,
 };
 pub use segment_writer::{ClosedSegment, Handover, SegmentWriter, SyncWork};
 pub use storage::{

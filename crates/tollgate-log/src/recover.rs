@@ -12,8 +12,7 @@ use crate::digest::scan_digested;
 use crate::error::{FormatError, LogError};
 use crate::id::{LogId, Sequence};
 use crate::scan::{Failure, SegmentScan};
-use crate::seal::read_footer;
-use crate::segment::{Digest, DigestAlgorithm, SegmentName, SegmentState};
+use crate::segment::{Digest, DigestAlgorithm, SegmentName, SegmentState, read_footer};
 use crate::segment_writer::ClosedSegment;
 use crate::storage::{Storage, StorageFile};
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::digest::scan_digested;
 use crate::error::{FormatError, LogError};
 use crate::scan::SegmentScan;
-use crate::segment::{Digest, DigestAlgorithm, SegmentFooter, SegmentName, SegmentState};
+use crate::segment::{Digest, DigestAlgorithm, SegmentFooter, SegmentState};
 use crate::segment_writer::ClosedSegment;
 use crate::storage::{Storage, StorageFile};
 
@@ -77,36 +77,4 @@ fn write_footer(
     };
     file.write_at(scan.end, &mut [IoSlice::new(&footer.encode())]).map_err(LogError::io("write", path))?;
     Ok(footer)
-}
-
-/// Reads the footer of a segment by its last eight bytes. None: there is no whole one, or one whose numbers cannot be.
-///
-/// The batches before it are not looked at.
-///
-/// # Errors
-/// Those of the disk; a segment that is gone is one of them.
-pub fn read_footer(storage: &dyn Storage, path: &Path) -> Result<Option<SegmentFooter>, LogError> {
-    let file = storage.open_read(path).map_err(LogError::io("open", path))?;
-    footer_at_end(&*file, path)
-}
-
-/// Reads the footer at the end of a file. None: there is no whole one, or one whose numbers cannot be.
-pub(crate) fn footer_at_end(file: &dyn StorageFile, path: &Path) -> Result<Option<SegmentFooter>, LogError> {
-    let first = SegmentName::of(path).map(|name| name.first);
-    let size = file.size().map_err(LogError::io("read the size of", path))?;
-    let mut tail = [0; 8];
-    if size < tail.len() as u64 || file.read_at(size - 8, &mut tail).map_err(LogError::io("read", path))? < 8
-    {
-        return Ok(None);
-    }
-    let Some(footer_bytes) = SegmentFooter::bytes_from_tail(tail).filter(|bytes| *bytes as u64 <= size)
-    else {
-        return Ok(None);
-    };
-    let content_bytes = size - footer_bytes as u64;
-    let mut bytes = vec![0; footer_bytes];
-    file.read_at(content_bytes, &mut bytes).map_err(LogError::io("read", path))?;
-    Ok(SegmentFooter::decode(&bytes)
-        .ok()
-        .filter(|footer| footer.check_possible(first, content_bytes).is_ok()))
 }

@@ -8,8 +8,7 @@ use crate::error::{FormatError, LogError};
 use crate::id::{LogId, Sequence};
 use crate::recover::segment_names;
 use crate::scan::{Found, Schemas, SegmentReader, SegmentScan, StepError};
-use crate::seal::read_footer;
-use crate::segment::{Digest, DigestAlgorithm, SegmentFooter, SegmentName, SegmentState};
+use crate::segment::{Digest, DigestAlgorithm, SegmentFooter, SegmentName, SegmentState, read_footer};
 use crate::storage::Storage;
 
 /// The logs in a folder, by id.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Position;
+use super::position::Position;
 use crate::error::FormatError;
 use crate::id::{LogId, Sequence};
 use crate::record::{RawRecord, Record, RecordBody, RecordKind, decode_reject, decode_row, split_record};

@@ -9,10 +9,9 @@ use crate::error::{FormatError, LogError};
 use crate::id::Sequence;
 use crate::record::{FRAME_BYTES, RecordKind, split_record};
 use crate::schema::{BATCH_SCHEMAS_MAX, SCHEMAS_MAX, Schema, SchemaId};
-use crate::seal::footer_at_end;
 use crate::segment::{
     FOOTER_HEAD_BYTES, FOOTER_MAGIC, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader, SegmentName,
-    is_nonce,
+    footer_at_end, is_nonce,
 };
 use crate::storage::{Storage, StorageFile};
 

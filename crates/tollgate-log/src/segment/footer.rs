@@ -1,0 +1,266 @@
+//! The footer of a sealed segment: its bytes, and how it is read from the end of a file.
+
+use std::path::Path;
+
+use super::digest::{Digest, DigestAlgorithm};
+use super::layout::{
+    FOOTER_BYTES_MAX, FOOTER_COUNT_BYTES, FOOTER_FIXED_BYTES, FOOTER_MAGIC, FOOTER_TAIL_BYTES,
+    SEGMENT_HEADER_BYTES,
+};
+use super::name::SegmentName;
+use crate::batch::{BATCH_HEADER_BYTES, u32_at, u64_at};
+use crate::error::{FormatError, LogError};
+use crate::id::Sequence;
+use crate::record::FRAME_BYTES;
+use crate::schema::SchemaId;
+use crate::storage::{Storage, StorageFile};
+
+/// Where the footer says how many schemas it counts.
+const COUNTED_AT: usize = 184;
+
+/// Records of one schema in a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamCount {
+    /// The schema.
+    pub schema: SchemaId,
+    /// Its rows.
+    pub rows: u64,
+    /// Its rejects.
+    pub rejects: u64,
+}
+
+/// What ends a sealed segment. `docs/log-format.md` has the byte table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentFooter {
+    /// The segment's nonce.
+    pub nonce: u64,
+    /// Batches, those of schemas too.
+    pub batches: u64,
+    /// Records with a number.
+    pub records: u64,
+    /// The last number.
+    pub last: Sequence,
+    /// Bytes before the footer.
+    pub content_bytes: u64,
+    /// Header checksum of the last batch.
+    pub chain: u32,
+    /// Digest of the bytes before the footer.
+    pub digest: Digest,
+    /// The digest in the footer before, zeros if there is none.
+    pub digest_before: [u8; 64],
+    /// Rows and rejects by schema, in the order of the ids.
+    pub counts: Vec<StreamCount>,
+}
+
+impl SegmentFooter {
+    /// Bytes of a digest as the next footer repeats them.
+    pub fn digest_bytes(&self) -> [u8; 64] {
+        self.digest.bytes
+    }
+
+    /// Bytes of the whole file that it ends.
+    pub fn file_bytes(&self) -> u64 {
+        let footer_bytes = FOOTER_FIXED_BYTES + FOOTER_COUNT_BYTES * self.counts.len() + FOOTER_TAIL_BYTES;
+        self.content_bytes.saturating_add(footer_bytes as u64)
+    }
+
+    /// Checks the numbers against each other, and against what the name and the size of the file allow.
+    ///
+    /// The batches are not read. A footer whose numbers cannot be is none, whatever its checksum says.
+    ///
+    /// # Errors
+    /// The first number that cannot be.
+    pub(crate) fn check_possible(
+        &self,
+        first: Option<Sequence>,
+        content_bytes: u64,
+    ) -> Result<(), FormatError> {
+        let impossible = |what, found, allowed| Err(FormatError::Value { what, found, allowed });
+        let batches_bytes = content_bytes.saturating_sub(SEGMENT_HEADER_BYTES as u64);
+        if self.content_bytes != content_bytes {
+            return impossible("footer content bytes", self.content_bytes, "the place of the footer");
+        }
+        if self.batches > batches_bytes / BATCH_HEADER_BYTES as u64 {
+            return impossible("footer batch count", self.batches, "one for each 64 bytes at most");
+        }
+        if self.records > batches_bytes / FRAME_BYTES as u64 {
+            return impossible("footer record count", self.records, "one for each 8 bytes at most");
+        }
+        let counted = self
+            .counts
+            .iter()
+            .try_fold(0_u64, |sum, count| sum.checked_add(count.rows)?.checked_add(count.rejects));
+        if counted != Some(self.records) {
+            return impossible("footer record count", self.records, "the sum of its schemas");
+        }
+        let is_last = first.is_none_or(|first| self.last == first.before().after(self.records));
+        if self.last > Sequence::MAX || !is_last {
+            return impossible(
+                "footer last sequence number",
+                self.last.0,
+                "the last of the records that it counts",
+            );
+        }
+        Ok(())
+    }
+
+    /// Writes the footer.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity((self.file_bytes() - self.content_bytes) as usize);
+        bytes.extend_from_slice(FOOTER_MAGIC);
+        for number in [self.nonce, self.batches, self.records, self.last.0, self.content_bytes] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.extend_from_slice(&self.chain.to_le_bytes());
+        bytes.extend_from_slice(&[self.digest.algorithm() as u8, 0, 0, 0]);
+        bytes.extend_from_slice(&self.digest.bytes);
+        bytes.extend_from_slice(&self.digest_before);
+        bytes.extend_from_slice(&(self.counts.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        for count in &self.counts {
+            bytes.extend_from_slice(&count.schema.0.to_le_bytes());
+            bytes.extend_from_slice(&[0; 6]);
+            bytes.extend_from_slice(&count.rows.to_le_bytes());
+            bytes.extend_from_slice(&count.rejects.to_le_bytes());
+        }
+        let footer_bytes = (bytes.len() + FOOTER_TAIL_BYTES) as u32;
+        bytes.extend_from_slice(&footer_bytes.to_le_bytes());
+        let checksum = crc32c::crc32c(&bytes);
+        bytes.extend_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// The length of the footer whose last eight bytes these are, if it can be one.
+    pub(crate) fn bytes_from_tail(tail: [u8; FOOTER_TAIL_BYTES]) -> Option<usize> {
+        let footer_bytes = u32_at(&tail, 0) as usize;
+        (FOOTER_FIXED_BYTES + FOOTER_TAIL_BYTES..=FOOTER_BYTES_MAX)
+            .contains(&footer_bytes)
+            .then_some(footer_bytes)
+    }
+
+    /// The length of the footer that begins with these bytes, if it can be one.
+    pub(crate) fn bytes_from_head(head: &[u8]) -> Option<usize> {
+        let counted = head.get(COUNTED_AT..COUNTED_AT + 4).map(|bytes| u32_at(bytes, 0) as usize)?;
+        let footer_bytes = FOOTER_FIXED_BYTES + FOOTER_COUNT_BYTES * counted + FOOTER_TAIL_BYTES;
+        (footer_bytes <= FOOTER_BYTES_MAX).then_some(footer_bytes)
+    }
+
+    /// Reads a whole footer.
+    ///
+    /// # Errors
+    /// Cut off, no footer, a checksum that does not hold, or counts that do not fill it.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let least = FOOTER_FIXED_BYTES + FOOTER_TAIL_BYTES;
+        if bytes.len() < least {
+            let found = bytes.len() as u64;
+            return Err(FormatError::CutOff { what: "footer", found, needed: least as u64 });
+        }
+        if &bytes[..8] != FOOTER_MAGIC {
+            return Err(FormatError::Magic { what: "footer" });
+        }
+        let end = bytes.len() - 4;
+        let (found, stored) = (crc32c::crc32c(&bytes[..end]), u32_at(bytes, end));
+        if found != stored {
+            return Err(FormatError::Checksum { what: "footer", found, stored });
+        }
+        let counted = u32_at(bytes, COUNTED_AT) as usize;
+        if bytes.len() != least + FOOTER_COUNT_BYTES * counted
+            || u32_at(bytes, end - 4) as usize != bytes.len()
+        {
+            let found = bytes.len() as u64;
+            return Err(FormatError::Value {
+                what: "footer bytes",
+                found,
+                allowed: "200 and 24 for each schema",
+            });
+        }
+        Ok(Self {
+            nonce: u64_at(bytes, 8),
+            batches: u64_at(bytes, 16),
+            records: u64_at(bytes, 24),
+            last: Sequence(u64_at(bytes, 32)),
+            content_bytes: u64_at(bytes, 40),
+            chain: u32_at(bytes, 48),
+            digest: Digest::new(DigestAlgorithm::from_number(bytes[52])?, &bytes[56..120]),
+            digest_before: {
+                let mut before = [0; 64];
+                before.copy_from_slice(&bytes[120..184]);
+                before
+            },
+            counts: bytes[FOOTER_FIXED_BYTES..bytes.len() - FOOTER_TAIL_BYTES]
+                .chunks_exact(FOOTER_COUNT_BYTES)
+                .map(|entry| StreamCount {
+                    schema: SchemaId(u16::from_le_bytes([entry[0], entry[1]])),
+                    rows: u64_at(entry, 8),
+                    rejects: u64_at(entry, 16),
+                })
+                .collect(),
+        })
+    }
+}
+
+/// Reads the footer of a segment by its last eight bytes. None: there is no whole one, or one whose numbers cannot be.
+///
+/// The batches before it are not looked at.
+///
+/// # Errors
+/// Those of the disk; a segment that is gone is one of them.
+pub fn read_footer(storage: &dyn Storage, path: &Path) -> Result<Option<SegmentFooter>, LogError> {
+    let file = storage.open_read(path).map_err(LogError::io("open", path))?;
+    footer_at_end(&*file, path)
+}
+
+/// Reads the footer at the end of a file. None: there is no whole one, or one whose numbers cannot be.
+pub(crate) fn footer_at_end(file: &dyn StorageFile, path: &Path) -> Result<Option<SegmentFooter>, LogError> {
+    let first = SegmentName::of(path).map(|name| name.first);
+    let size = file.size().map_err(LogError::io("read the size of", path))?;
+    let mut tail = [0; 8];
+    if size < tail.len() as u64 || file.read_at(size - 8, &mut tail).map_err(LogError::io("read", path))? < 8
+    {
+        return Ok(None);
+    }
+    let Some(footer_bytes) = SegmentFooter::bytes_from_tail(tail).filter(|bytes| *bytes as u64 <= size)
+    else {
+        return Ok(None);
+    };
+    let content_bytes = size - footer_bytes as u64;
+    let mut bytes = vec![0; footer_bytes];
+    file.read_at(content_bytes, &mut bytes).map_err(LogError::io("read", path))?;
+    Ok(SegmentFooter::decode(&bytes)
+        .ok()
+        .filter(|footer| footer.check_possible(first, content_bytes).is_ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::digest::Digester;
+
+    fn footer() -> SegmentFooter {
+        let mut digester = Digester::new(DigestAlgorithm::Sha256);
+        digester.update(b"abc");
+        SegmentFooter {
+            nonce: 99,
+            batches: 3,
+            records: 10,
+            last: Sequence(21),
+            content_bytes: 1000,
+            chain: 77,
+            digest: digester.finish(),
+            digest_before: [1; 64],
+            counts: vec![StreamCount { schema: SchemaId(2), rows: 9, rejects: 1 }],
+        }
+    }
+
+    #[test]
+    fn a_footer_reads_as_it_was_written_and_every_flipped_bit_is_found() {
+        let bytes = footer().encode();
+        assert_eq!(SegmentFooter::decode(&bytes), Ok(footer()));
+        assert_eq!(SegmentFooter::bytes_from_tail(*bytes.last_chunk().unwrap()), Some(bytes.len()));
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(SegmentFooter::decode(&damaged).is_err(), "bit {bit}");
+        }
+    }
+}

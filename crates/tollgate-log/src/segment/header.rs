@@ -1,0 +1,182 @@
+//! The header of a segment.
+
+use super::layout::{FOOTER_MAGIC, FORMAT_VERSION, SEGMENT_HEADER_BYTES};
+use crate::batch::{u32_at, u64_at};
+use crate::error::FormatError;
+use crate::id::{LogId, Sequence};
+
+const HEADER_MAGIC: &[u8; 8] = b"TOLLGATE";
+const NODE_BYTES: usize = 48;
+
+/// The first 128 bytes of a segment. `docs/log-format.md` has the byte table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// The log.
+    pub log: LogId,
+    /// The log before it, if there was one.
+    pub log_before: Option<LogId>,
+    /// Random, never shown outside.
+    pub nonce: u64,
+    /// Number of the first record.
+    pub first: Sequence,
+    /// Header checksum of the last batch of the segment before; 0 in the first.
+    pub chain: u32,
+    /// The machine that wrote it.
+    pub node: String,
+}
+
+impl SegmentHeader {
+    /// Writes the header and returns it with its checksum, which the first batch names as `previous`.
+    pub fn encode(&self) -> ([u8; SEGMENT_HEADER_BYTES], u32) {
+        let mut bytes = [0; SEGMENT_HEADER_BYTES];
+        bytes[0..8].copy_from_slice(HEADER_MAGIC);
+        bytes[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes[10..12].copy_from_slice(&(SEGMENT_HEADER_BYTES as u16).to_le_bytes());
+        bytes[16..32].copy_from_slice(self.log.as_bytes());
+        if let Some(before) = self.log_before {
+            bytes[32..48].copy_from_slice(before.as_bytes());
+        }
+        bytes[48..56].copy_from_slice(&self.nonce.to_le_bytes());
+        bytes[56..64].copy_from_slice(&self.first.0.to_le_bytes());
+        bytes[64..68].copy_from_slice(&self.chain.to_le_bytes());
+        let node = &self.node.as_bytes()[..self.node.floor_char_boundary(NODE_BYTES)];
+        bytes[72..72 + node.len()].copy_from_slice(node);
+        let checksum = crc32c::crc32c(&bytes[..124]);
+        bytes[124..128].copy_from_slice(&checksum.to_le_bytes());
+        (bytes, checksum)
+    }
+
+    /// Reads a header and its checksum.
+    ///
+    /// # Errors
+    /// Not a segment, a later version (to be left untouched), or a checksum that does not hold.
+    pub fn decode(bytes: &[u8; SEGMENT_HEADER_BYTES]) -> Result<(Self, u32), FormatError> {
+        if &bytes[0..8] != HEADER_MAGIC {
+            return Err(FormatError::Magic { what: "segment" });
+        }
+        let version = u16::from_le_bytes([bytes[8], bytes[9]]);
+        let (found, stored) = (crc32c::crc32c(&bytes[..124]), u32_at(bytes, 124));
+        if version > FORMAT_VERSION && !Self::is_known_below_its_version(bytes, stored) {
+            return Err(FormatError::Version { found: version, known: FORMAT_VERSION });
+        }
+        if found != stored {
+            return Err(FormatError::Checksum { what: "segment header", found, stored });
+        }
+        if version == 0 {
+            return Err(FormatError::Value { what: "format version", found: 0, allowed: "1 and above" });
+        }
+        let header = Self::as_it_stands(bytes);
+        header.check_bounds()?;
+        Ok((header, found))
+    }
+
+    fn check_bounds(&self) -> Result<(), FormatError> {
+        if !is_nonce(self.nonce) {
+            let allowed = "neither zeros nor the first bytes of a footer";
+            return Err(FormatError::Value { what: "nonce", found: self.nonce, allowed });
+        }
+        if !self.first.is_possible() {
+            let found = self.first.0;
+            return Err(FormatError::Value {
+                what: "first sequence number",
+                found,
+                allowed: "1 to 2^56 - 1",
+            });
+        }
+        Ok(())
+    }
+
+    /// Reads the fields without asking whether they hold.
+    pub(crate) fn as_it_stands(bytes: &[u8; SEGMENT_HEADER_BYTES]) -> Self {
+        let node = bytes[72..72 + NODE_BYTES].split(|byte| *byte == 0).next().unwrap_or_default();
+        let before = id_at(bytes, 32);
+        Self {
+            log: id_at(bytes, 16),
+            log_before: (before.as_bytes() != &[0; 16]).then_some(before),
+            nonce: u64_at(bytes, 48),
+            first: Sequence(u64_at(bytes, 56)),
+            chain: u32_at(bytes, 64),
+            node: String::from_utf8_lossy(node).into_owned(),
+        }
+    }
+
+    /// Whether the checksum holds once the version is this program's: then only the version is damaged.
+    fn is_known_below_its_version(bytes: &[u8; SEGMENT_HEADER_BYTES], stored: u32) -> bool {
+        let mut restored = *bytes;
+        restored[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        crc32c::crc32c(&restored[..124]) == stored
+    }
+
+    /// Stands in for a header that is damaged, to read the batches behind it.
+    pub(crate) fn stand_in(nonce: u64, first: Sequence) -> Self {
+        let log = LogId::from_bytes([0; 16]);
+        Self { log, log_before: None, nonce, first, chain: 0, node: String::new() }
+    }
+}
+
+/// Whether a segment can have this nonce: a batch that begins with it is taken neither for a runway nor for a footer.
+pub(crate) fn is_nonce(nonce: u64) -> bool {
+    nonce != 0 && nonce.to_le_bytes() != *FOOTER_MAGIC
+}
+
+fn id_at(bytes: &[u8], at: usize) -> LogId {
+    let mut id = [0; 16];
+    id.copy_from_slice(&bytes[at..at + 16]);
+    LogId::from_bytes(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> SegmentHeader {
+        SegmentHeader {
+            log: LogId::from_bytes([7; 16]),
+            log_before: Some(LogId::from_bytes([6; 16])),
+            nonce: 99,
+            first: Sequence(12),
+            chain: 5,
+            node: "web-1".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_header_reads_as_it_was_written_and_every_flipped_bit_is_found() {
+        let (bytes, checksum) = header().encode();
+        assert_eq!(SegmentHeader::decode(&bytes), Ok((header(), checksum)));
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(SegmentHeader::decode(&damaged).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_later_version_is_told_apart_from_damage() {
+        let (mut bytes, _) = header().encode();
+        bytes[8] = 2;
+        let damaged = SegmentHeader::decode(&bytes);
+        assert!(matches!(damaged, Err(FormatError::Checksum { .. })), "{damaged:?}");
+        let checksum = crc32c::crc32c(&bytes[..124]);
+        bytes[124..].copy_from_slice(&checksum.to_le_bytes());
+        assert_eq!(SegmentHeader::decode(&bytes), Err(FormatError::Version { found: 2, known: 1 }));
+    }
+
+    #[test]
+    fn version_0_is_none_even_if_its_checksum_holds() {
+        let (mut bytes, _) = header().encode();
+        bytes[8] = 0;
+        let checksum = crc32c::crc32c(&bytes[..124]);
+        bytes[124..].copy_from_slice(&checksum.to_le_bytes());
+        let error = SegmentHeader::decode(&bytes).unwrap_err();
+        assert_eq!(error.to_string(), "format version is 0, allowed is 1 and above");
+    }
+
+    #[test]
+    fn a_long_node_name_is_cut_between_characters() {
+        let long = SegmentHeader { node: "ü".repeat(40), ..header() };
+        let (bytes, _) = long.encode();
+        let (read, _) = SegmentHeader::decode(&bytes).unwrap();
+        assert_eq!(read.node, "ü".repeat(24));
+    }
+}

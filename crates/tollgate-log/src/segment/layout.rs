@@ -1,0 +1,19 @@
+//! Sizes and magic bytes of a segment's header and footer.
+
+/// Bytes of a segment header.
+pub const SEGMENT_HEADER_BYTES: usize = 128;
+/// The version of the format that this program writes.
+pub(super) const FORMAT_VERSION: u16 = 1;
+/// The first bytes of a footer.
+pub(crate) const FOOTER_MAGIC: &[u8; 8] = b"TGSEALED";
+/// Bytes of a footer before its counts.
+pub(super) const FOOTER_FIXED_BYTES: usize = 192;
+/// Bytes of the count of one schema in a footer.
+pub(super) const FOOTER_COUNT_BYTES: usize = 24;
+/// Bytes of the length and the checksum that end a footer.
+pub(super) const FOOTER_TAIL_BYTES: usize = 8;
+/// Bytes from which the length of a footer can be read.
+pub(crate) const FOOTER_HEAD_BYTES: usize = FOOTER_FIXED_BYTES + FOOTER_TAIL_BYTES;
+/// Bytes of a footer that counts as many schemas as there are schema numbers.
+pub(super) const FOOTER_BYTES_MAX: usize =
+    FOOTER_FIXED_BYTES + FOOTER_COUNT_BYTES * 65_536 + FOOTER_TAIL_BYTES;

@@ -7,152 +7,21 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
-use crate::awaited::{Awaited, Breaker, Inbox, Settled, SinkPlace};
+use crate::appended::{AppendError, Level, Ticket};
+use crate::awaited::{Awaited, Breaker, Settled, SinkPlace};
 use crate::backlog::Moment;
 use crate::batch::BATCH_BYTES_MAX;
 use crate::commit::{Pushed, Shared};
 use crate::record::{RowEncoder, ValueError, encode_reject};
 use crate::schema::{Schema, SchemaId};
 use crate::segment_writer::Handover;
+use crate::worker_batch::{BatchOrigin, WorkerBatch, WorkerMarks};
 
 /// A batch is handed over at once when it is this large; else when the worker's pass ends.
 const BATCH_BYTES_SOFT: usize = 1 << 20;
-
-/// How far a record has to be before its reply may leave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// In the memory of this process: survives nothing.
-    Received,
-    /// In the operating system: survives the end of this process.
-    Written,
-    /// On disk: survives a power cut.
-    Synced,
-}
-
-impl Level {
-    /// All levels, weakest first.
-    pub const ALL: [Self; 3] = [Self::Received, Self::Written, Self::Synced];
-
-    /// The name in configuration and replies.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Received => "received",
-            Self::Written => "written",
-            Self::Synced => "synced",
-        }
-    }
-}
-
-/// Names the records of a transaction, by their batch and their places in it; tickets of one worker rise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ticket {
-    pub(crate) batch: u64,
-    pub(crate) first: u32,
-    pub(crate) count: u32,
-}
-
-impl Ticket {
-    /// How many records there are.
-    pub const fn count(self) -> usize {
-        self.count as usize
-    }
-}
-
-/// Why a transaction was not taken. Nothing of it is in the log.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AppendError {
-    /// Never retry.
-    #[error("transaction has {bytes} bytes, limit {limit} bytes")]
-    TooLarge {
-        /// Bytes of its records.
-        bytes: usize,
-        /// What is allowed.
-        limit: usize,
-    },
-    /// The disk is behind; retry later.
-    #[error("{queued} bytes wait for the disk, limit {limit} bytes")]
-    Busy {
-        /// Bytes that wait.
-        queued: u64,
-        /// What is allowed.
-        limit: u64,
-    },
-    /// The disk is behind; retry later.
-    #[error("the oldest record waits {} ms for the disk, limit {} ms", age.as_millis(), limit.as_millis())]
-    Slow {
-        /// How long a record has waited that this one would wait behind.
-        age: Duration,
-        /// What is allowed.
-        limit: Duration,
-    },
-    /// The disk is nearly full; retry later.
-    #[error("the disk is nearly full")]
-    NoRoom,
-    /// The log stopped after a failed write or sync; the process ends.
-    #[error("the log stopped: {0}")]
-    Stopped(String),
-}
-
-/// How far the batches of one worker got, seen from both sides.
-pub(crate) struct WorkerMarks {
-    written: AtomicU64,
-    synced: AtomicU64,
-    /// The last batch that somebody wants synced.
-    sync_wanted: AtomicU64,
-    /// What it waits for until a sink has it is in this batch or a later one.
-    waited_from: AtomicU64,
-    pub(crate) inbox: Inbox,
-    wake: Box<dyn Fn() + Send + Sync>,
-}
-
-impl WorkerMarks {
-    pub(crate) fn waited_from(&self) -> u64 {
-        self.waited_from.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn written(&self) -> u64 {
-        self.written.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn set_written(&self, ticket: u64, is_sync_wanted: bool) {
-        if is_sync_wanted {
-            self.sync_wanted.store(ticket, Ordering::Relaxed);
-        }
-        self.written.store(ticket, Ordering::Release);
-    }
-
-    /// Publishes that batches up to `ticket` are synced, and wakes the worker if one of them waits for that.
-    pub(crate) fn set_synced(&self, ticket: u64) {
-        let before = self.synced.swap(ticket, Ordering::AcqRel);
-        if self.sync_wanted.load(Ordering::Relaxed) > before {
-            self.wake();
-        }
-    }
-
-    pub(crate) fn wake(&self) {
-        (self.wake)();
-    }
-}
-
-/// A batch that a worker hands over.
-pub(crate) struct WorkerBatch {
-    pub(crate) batch: Handover,
-    pub(crate) origin: BatchOrigin,
-}
-
-/// The worker of a batch, and what its replies wait for.
-pub(crate) struct BatchOrigin {
-    pub(crate) marks: Arc<WorkerMarks>,
-    pub(crate) ticket: u64,
-    /// When the batch was handed over, or that was first tried.
-    pub(crate) since: Moment,
-    pub(crate) is_written_wanted: bool,
-    pub(crate) is_sync_wanted: bool,
-    pub(crate) awaited: Vec<Awaited>,
-}
 
 /// Gathers the records of one worker.
 pub struct Appender {
@@ -176,14 +45,7 @@ pub struct Appender {
 
 impl Appender {
     pub(crate) fn new(shared: Arc<Shared>, wake: Box<dyn Fn() + Send + Sync>) -> Self {
-        let marks = Arc::new(WorkerMarks {
-            written: AtomicU64::new(0),
-            synced: AtomicU64::new(0),
-            sync_wanted: AtomicU64::new(0),
-            waited_from: AtomicU64::new(0),
-            inbox: Inbox::default(),
-            wake,
-        });
+        let marks = Arc::new(WorkerMarks::new(wake));
         shared.register(marks.clone());
         shared.queue.add_appender();
         let (schemas, now) = (shared.schemas(), shared.backlog.now());
@@ -365,12 +227,12 @@ impl Appender {
     /// # Errors
     /// The log stopped before: whether the records survive is unknown.
     pub fn reached(&self, ticket: Ticket, level: Level) -> Option<Result<(), AppendError>> {
-        let mark = match level {
+        let batch = match level {
             Level::Received => return Some(Ok(())),
-            Level::Written => &self.marks.written,
-            Level::Synced => &self.marks.synced,
+            Level::Written => self.marks.written(),
+            Level::Synced => self.marks.synced(),
         };
-        if mark.load(Ordering::Acquire) >= ticket.batch {
+        if batch >= ticket.batch {
             return Some(Ok(()));
         }
         self.shared.failure().map(|reason| Err(AppendError::Stopped(reason.to_owned())))
@@ -389,7 +251,7 @@ impl Appender {
     /// Forgets those that wait for a sink, but for the transaction `oldest` and those behind it; all, if there is none.
     pub fn wait_from(&self, oldest: Option<Ticket>) {
         let batch = oldest.map_or(self.ticket, |ticket| ticket.batch);
-        self.marks.waited_from.store(batch, Ordering::Relaxed);
+        self.marks.set_waited_from(batch);
     }
 
     /// Whether a sink takes records. One that nobody follows the log for does not.

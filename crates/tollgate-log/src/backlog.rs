@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::append::Level;
+use crate::appended::Level;
 
 /// Refusing is over when nothing was refused for so long: who refuses now and then does not tell it each time.
 const CALM_NS: u64 = 1_000_000_000;

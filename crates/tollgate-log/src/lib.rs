@@ -10,6 +10,7 @@
 //! The contract is `docs/log-format.md`. Absent here: HTTP, scripts, sinks, any async runtime.
 
 mod append;
+mod appended;
 mod awaited;
 mod backlog;
 mod batch;
@@ -17,6 +18,7 @@ mod commit;
 mod cursor;
 mod deleted;
 mod descriptors;
+mod desk;
 mod digest;
 mod error;
 mod event;
@@ -36,10 +38,13 @@ mod seal;
 mod segment;
 mod segment_writer;
 mod shelf;
+mod status;
 mod storage;
 mod verify;
+mod worker_batch;
 
-pub use append::{AppendError, Appender, Level, Ticket, Transaction};
+pub use append::{Appender, Transaction};
+pub use appended::{AppendError, Level, Ticket};
 pub use awaited::{Breaker, Exception, Mishap, Settled, SinkPlace};
 pub use backlog::QueueState;
 pub use batch::{BATCH_BYTES_MAX, BATCH_HEADER_BYTES, BatchHeader, BatchKind};
@@ -50,7 +55,6 @@ pub use error::{FormatError, LogError, join_chain};
 pub use event::{DeleteReason, LogEvent};
 pub use id::{LogId, Sequence};
 pub use inspect::{BatchPart, FooterPart, Inspector, Part, RecordContent, RecordPart};
-pub use meter::{LogStatus, LogWatch};
 pub use options::{LogOptions, OpenError, WorkerWrites};
 pub use record::{Record, RecordBody, RowEncoder, Value, ValueError};
 pub use recover::{LogRecovery, RecoveryReport, recover};
@@ -66,6 +70,7 @@ pub use segment::{
     StreamCount, read_footer,
 };
 pub use segment_writer::{ClosedSegment, Handover, SegmentWriter, SyncWork};
+pub use status::{LogStatus, LogWatch};
 pub use storage::{
     DiskStorage, FILE_MODE, FOLDER_MODE, Space, Storage, StorageFile, StorageLock, make_folder,
 };

@@ -18,11 +18,11 @@ use crate::commit::Shared;
 use crate::deleted::Deleted;
 use crate::error::{FormatError, LogError, join_chain};
 use crate::event::LogEvent;
-use crate::id::{LogId, Sequence};
+use crate::id::LogId;
 use crate::recover::{recover, segment_names};
 use crate::scan::{Schemas, SegmentReader};
-use crate::segment::{SegmentFooter, SegmentName, SegmentState, read_footer};
-use crate::shelf::{Kept, Loaded, RetainRules, SegmentKey, Shelf};
+use crate::segment::{SegmentName, SegmentState, read_footer};
+use crate::shelf::{Loaded, RetainRules, SealedSegment, Shelf};
 use crate::storage::Storage;
 use crate::verify::log_ids;
 
@@ -82,19 +82,6 @@ fn mend(shared: &Shared, retainer: &mut Retainer) {
         let found = report.logs.iter().flat_map(|recovery| retainer.find_kept_of(recovery.log));
         found.collect::<Vec<_>>().iter().for_each(|event| shared.tell(event));
         shared.tell(&LogEvent::Mended(report));
-    }
-}
-
-/// A sealed segment as the sealer hands it on.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SealedSegment {
-    pub(crate) key: SegmentKey,
-    pub(crate) kept: Kept,
-}
-
-impl SealedSegment {
-    pub(crate) fn new(log: LogId, first: Sequence, footer: &SegmentFooter) -> Self {
-        Self { key: (log, first), kept: Kept { last: footer.last, bytes: footer.file_bytes() } }
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::awaited::SinkPlace;
 use crate::event::DeleteReason;
 use crate::id::{LogId, Sequence};
+use crate::segment::SegmentFooter;
 
 /// How far each sink has each log, as the sinks say it; durable on their side.
 #[derive(Debug, Default)]
@@ -65,6 +66,19 @@ pub(crate) struct Kept {
 
 /// Names a segment: its log, and the number of its first record.
 pub(crate) type SegmentKey = (LogId, Sequence);
+
+/// A sealed segment as the sealer hands it on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SealedSegment {
+    pub(crate) key: SegmentKey,
+    pub(crate) kept: Kept,
+}
+
+impl SealedSegment {
+    pub(crate) fn new(log: LogId, first: Sequence, footer: &SegmentFooter) -> Self {
+        Self { key: (log, first), kept: Kept { last: footer.last, bytes: footer.file_bytes() } }
+    }
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Shelf {

@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::shared::{Shared, Watermark};
-use crate::awaited::{Breaker, Desk, Exception, SinkPlace};
+use crate::awaited::{Breaker, Exception, SinkPlace};
+use crate::desk::Desk;
 use crate::id::{LogId, Sequence};
 
 /// Follows the watermark of the log of this run, and says what its sink has.

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use super::shared::Shared;
 use super::write::BatchWriter;
-use crate::append::WorkerBatch;
 use crate::backlog::{Moment, earlier};
 use crate::schema::{Schema, SchemaId};
+use crate::worker_batch::WorkerBatch;
 
 /// Batches that may wait.
 const QUEUE_BATCHES_MAX: usize = 1024;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::Shared;
-use crate::retain::SealedSegment;
 use crate::segment_writer::ClosedSegment;
+use crate::shelf::SealedSegment;
 
 /// How much nicer than the workers the sealer is.
 const SEALER_NICENESS: i32 = 10;

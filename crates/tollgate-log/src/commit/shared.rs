@@ -6,20 +6,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, 
 use std::time::{Duration, Instant};
 
 use super::queue::WriteQueue;
-use crate::append::{Level, WorkerMarks};
-use crate::awaited::Desk;
+use crate::appended::Level;
 use crate::backlog::{Backlog, Moment, QueueState, Wanted};
+use crate::desk::Desk;
 use crate::error::{LogError, join_chain};
 use crate::event::LogEvent;
 use crate::id::{LogId, Sequence};
 use crate::meter::LogMeter;
 use crate::options::LogOptions;
-use crate::retain::SealedSegment;
 use crate::room::Room;
 use crate::schema::Schema;
 use crate::segment_writer::{ClosedSegment, SyncWork};
-use crate::shelf::Loaded;
+use crate::shelf::{Loaded, SealedSegment};
 use crate::storage::{Space, Storage, StorageLock};
+use crate::worker_batch::WorkerMarks;
 
 /// How far the log of this run is on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

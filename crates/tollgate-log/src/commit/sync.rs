@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Shared;
-use crate::append::WorkerMarks;
 use crate::id::Sequence;
 use crate::segment_writer::SyncWork;
+use crate::worker_batch::WorkerMarks;
 
 pub(super) fn sync_loop(shared: &Shared) {
     while let Some((work, tickets)) = next_sync(shared) {

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::queue::WriteQueue;
 use super::shared::Shared;
-use crate::append::{BatchOrigin, WorkerBatch, WorkerMarks};
-use crate::awaited::{Awaited, AwaitedBatch};
+use crate::awaited::Awaited;
 use crate::backlog::earlier;
+use crate::desk::AwaitedBatch;
 use crate::error::LogError;
 use crate::id::Sequence;
 use crate::segment_writer::{Handover, SegmentWriter};
+use crate::worker_batch::{BatchOrigin, WorkerBatch, WorkerMarks};
 
 /// Segments that may be closed and not sealed.
 const UNSEALED_MAX: usize = 4;

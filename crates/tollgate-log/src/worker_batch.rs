@@ -1,0 +1,85 @@
+//! A batch that a worker hands over, and how far the batches of a worker are written, synced and loaded.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::awaited::{Awaited, Inbox};
+use crate::backlog::Moment;
+use crate::segment_writer::Handover;
+
+/// How far the batches of one worker got, seen from both sides.
+pub(crate) struct WorkerMarks {
+    written: AtomicU64,
+    synced: AtomicU64,
+    /// The last batch that somebody wants synced.
+    sync_wanted: AtomicU64,
+    /// What it waits for until a sink has it is in this batch or a later one.
+    waited_from: AtomicU64,
+    pub(crate) inbox: Inbox,
+    wake: Box<dyn Fn() + Send + Sync>,
+}
+
+impl WorkerMarks {
+    pub(crate) fn new(wake: Box<dyn Fn() + Send + Sync>) -> Self {
+        Self {
+            written: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
+            sync_wanted: AtomicU64::new(0),
+            waited_from: AtomicU64::new(0),
+            inbox: Inbox::default(),
+            wake,
+        }
+    }
+
+    pub(crate) fn set_waited_from(&self, batch: u64) {
+        self.waited_from.store(batch, Ordering::Relaxed);
+    }
+
+    pub(crate) fn waited_from(&self) -> u64 {
+        self.waited_from.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_written(&self, ticket: u64, is_sync_wanted: bool) {
+        if is_sync_wanted {
+            self.sync_wanted.store(ticket, Ordering::Relaxed);
+        }
+        self.written.store(ticket, Ordering::Release);
+    }
+
+    /// Publishes that batches up to `ticket` are synced, and wakes the worker if one of them waits for that.
+    pub(crate) fn set_synced(&self, ticket: u64) {
+        let before = self.synced.swap(ticket, Ordering::AcqRel);
+        if self.sync_wanted.load(Ordering::Relaxed) > before {
+            self.wake();
+        }
+    }
+
+    pub(crate) fn wake(&self) {
+        (self.wake)();
+    }
+}
+
+/// A batch that a worker hands over.
+pub(crate) struct WorkerBatch {
+    pub(crate) batch: Handover,
+    pub(crate) origin: BatchOrigin,
+}
+
+/// The worker of a batch, and what its replies wait for.
+pub(crate) struct BatchOrigin {
+    pub(crate) marks: Arc<WorkerMarks>,
+    pub(crate) ticket: u64,
+    /// When the batch was handed over, or that was first tried.
+    pub(crate) since: Moment,
+    pub(crate) is_written_wanted: bool,
+    pub(crate) is_sync_wanted: bool,
+    pub(crate) awaited: Vec<Awaited>,
+}

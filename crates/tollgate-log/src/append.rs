@@ -14,7 +14,9 @@ use crate::appended::{AppendError, Level, Ticket};
 use crate::awaited::{Awaited, Breaker, Settled, SinkPlace};
 use crate::backlog::Moment;
 use crate::batch::BATCH_BYTES_MAX;
-use crate::commit::{Pushed, Shared};
+use crate::commit::pipeline::CommitPipeline;
+use crate::commit::queue::Pushed;
+use crate::commit::write::serve_worker;
 use crate::record::{RowEncoder, ValueError, encode_reject};
 use crate::schema::{Schema, SchemaId};
 use crate::segment_writer::Handover;
@@ -25,7 +27,7 @@ const BATCH_BYTES_SOFT: usize = 1 << 20;
 
 /// Gathers the records of one worker.
 pub struct Appender {
-    shared: Arc<Shared>,
+    pipeline: Arc<CommitPipeline>,
     marks: Arc<WorkerMarks>,
     /// Those of the log, as far as this worker has met them.
     schemas: Vec<Arc<Schema>>,
@@ -44,13 +46,13 @@ pub struct Appender {
 }
 
 impl Appender {
-    pub(crate) fn new(shared: Arc<Shared>, wake: Box<dyn Fn() + Send + Sync>) -> Self {
+    pub(crate) fn new(pipeline: Arc<CommitPipeline>, wake: Box<dyn Fn() + Send + Sync>) -> Self {
         let marks = Arc::new(WorkerMarks::new(wake));
-        shared.register(marks.clone());
-        shared.queue.add_appender();
-        let (schemas, now) = (shared.schemas(), shared.backlog.now());
+        pipeline.state.register(marks.clone());
+        pipeline.queue.add_appender();
+        let (schemas, now) = (pipeline.state.schemas(), pipeline.state.backlog.now());
         Self {
-            shared,
+            pipeline,
             marks,
             schemas,
             pending: Vec::new(),
@@ -106,13 +108,13 @@ impl Appender {
         want: impl FnOnce(&mut Self, Range<u32>),
     ) -> Result<(Option<Ticket>, R), AppendError> {
         if self.count == 0 {
-            self.now = self.shared.backlog.now();
+            self.now = self.pipeline.state.backlog.now();
         }
         self.check_admission(level, self.now)?;
         let (start, count, mask) = (self.pending.len(), self.count, self.schema_mask);
         let result = fill(&mut Transaction { appender: self, start });
         let bytes = self.pending.len() - start;
-        let limit = self.shared.options.transaction_bytes_max;
+        let limit = self.pipeline.state.options.transaction_bytes_max;
         if bytes > limit {
             self.pending.truncate(start);
             (self.count, self.schema_mask) = (count, mask);
@@ -134,27 +136,29 @@ impl Appender {
     /// # Errors
     /// As [`Self::append`], but for `TooLarge`.
     pub fn check(&self, level: Level, now: Instant) -> Result<(), AppendError> {
-        self.check_admission(level, self.shared.backlog.moment(now))
+        self.check_admission(level, self.pipeline.state.backlog.moment(now))
     }
 
     #[inline]
     fn check_admission(&self, level: Level, now: Moment) -> Result<(), AppendError> {
-        if let Some(reason) = self.shared.failure() {
+        if let Some(reason) = self.pipeline.state.failure() {
             return Err(AppendError::Stopped(reason.to_owned()));
         }
-        let limit = self.shared.options.queue_bytes_max;
-        let queued = self.shared.queued_bytes.load(Ordering::Relaxed) + self.pending.len() as u64;
-        if !self.shared.room.has_room_behind(queued) {
+        let limit = self.pipeline.state.options.queue_bytes_max;
+        let queued = self.pipeline.state.queued_bytes.load(Ordering::Relaxed) + self.pending.len() as u64;
+        if !self.pipeline.state.room.has_room_behind(queued) {
             return Err(AppendError::NoRoom);
         }
         if queued > limit || self.pending.len() > BATCH_BYTES_MAX / 2 {
-            self.shared.note_refusal(now);
+            self.pipeline.state.note_refusal(now);
             return Err(AppendError::Busy { queued, limit });
         }
-        let (age, limit) =
-            (self.shared.backlog.age_with(level, self.stuck_since, now), self.shared.options.queue_age_max);
+        let (age, limit) = (
+            self.pipeline.state.backlog.age_with(level, self.stuck_since, now),
+            self.pipeline.state.options.queue_age_max,
+        );
         if age > limit {
-            self.shared.note_refusal(now);
+            self.pipeline.state.note_refusal(now);
             return Err(AppendError::Slow { age, limit });
         }
         Ok(())
@@ -163,7 +167,7 @@ impl Appender {
     /// Tells the owner of the log when records are taken again that were refused because the disk was behind. To be called
     /// now and then by whoever may be refused.
     pub fn look(&self, now: Instant) {
-        self.shared.look_at_queue(self.shared.backlog.moment(now));
+        self.pipeline.state.look_at_queue(self.pipeline.state.backlog.moment(now));
     }
 
     /// How many records wait to be handed over.
@@ -177,21 +181,21 @@ impl Appender {
     /// at most, or for two if batches of other workers came meanwhile.
     pub fn hand_over(&mut self) -> bool {
         // After a failure the waiters learn the reason from `reached`.
-        if self.count == 0 || self.shared.failure().is_some() {
+        if self.count == 0 || self.pipeline.state.failure().is_some() {
             return true;
         }
         let bytes = self.pending.len();
         let batch = self.take_batch();
-        self.shared.queued_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        match self.shared.queue.push(&self.shared, batch) {
+        self.pipeline.state.queued_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        match self.pipeline.queue.push(&self.pipeline.state, batch) {
             Pushed::Queued => self.pending = Vec::with_capacity(bytes),
-            Pushed::Turn(writer) => self.pending = writer.serve_worker(&self.shared, &self.marks),
+            Pushed::Turn(writer) => self.pending = serve_worker(writer, &self.pipeline, &self.marks),
             Pushed::Full(batch) => {
-                self.shared.queued_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
-                self.now = self.shared.backlog.now();
+                self.pipeline.state.queued_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+                self.now = self.pipeline.state.backlog.now();
                 let WorkerBatch { batch, origin } = *batch;
                 (self.pending, self.awaited) = (batch.payload, origin.awaited);
-                return self.shared.failure().is_some();
+                return self.pipeline.state.failure().is_some();
             }
         }
         self.ticket += 1;
@@ -235,12 +239,12 @@ impl Appender {
         if batch >= ticket.batch {
             return Some(Ok(()));
         }
-        self.shared.failure().map(|reason| Err(AppendError::Stopped(reason.to_owned())))
+        self.pipeline.state.failure().map(|reason| Err(AppendError::Stopped(reason.to_owned())))
     }
 
     /// Whether the log stopped: what is waited for is in an unknown state.
     pub fn is_stopped(&self) -> bool {
-        self.shared.failure().is_some()
+        self.pipeline.state.failure().is_some()
     }
 
     /// What sinks have by now of the records of [`Self::append_awaited`]; each is told once.
@@ -256,20 +260,20 @@ impl Appender {
 
     /// Whether a sink takes records. One that nobody follows the log for does not.
     pub fn breaker(&self, sink: SinkPlace) -> Breaker {
-        self.shared.desks().get(sink.0).map_or(Breaker::Open, |desk| desk.breaker())
+        self.pipeline.state.desks().get(sink.0).map_or(Breaker::Open, |desk| desk.breaker())
     }
 
     /// Makes sure that the schema with that number is at hand, if it was declared meanwhile.
     fn learn(&mut self, id: SchemaId) {
         if usize::from(id.0) >= self.schemas.len() {
-            self.schemas = self.shared.schemas();
+            self.schemas = self.pipeline.state.schemas();
         }
     }
 }
 
 impl Drop for Appender {
     fn drop(&mut self) {
-        self.shared.queue.remove_appender();
+        self.pipeline.queue.remove_appender();
     }
 }
 
@@ -282,7 +286,7 @@ pub struct Transaction<'a> {
 impl Transaction<'_> {
     /// Whether its records have more bytes than they may: it will not be taken, whatever else is appended.
     pub fn is_too_large(&self) -> bool {
-        self.appender.pending.len() - self.start > self.appender.shared.options.transaction_bytes_max
+        self.appender.pending.len() - self.start > self.appender.pipeline.state.options.transaction_bytes_max
     }
 
     /// Appends one row. A row that fails leaves no trace; append a reject in its place.

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::commit::Shared;
+use crate::commit::pipeline::CommitPipeline;
+use crate::commit::state::LogState;
 use crate::deleted::Deleted;
 use crate::error::{FormatError, LogError, join_chain};
 use crate::event::LogEvent;
@@ -34,54 +35,55 @@ const RETRY_PAUSE: Duration = Duration::from_secs(10);
 /// The thread: looks for room and for what is due until the log is closed or has failed.
 ///
 /// `is_mending_due`: the start had no room to mend some log.
-pub(crate) fn retain_loop(shared: &Shared, mut is_mending_due: bool) {
-    let options = &shared.options;
+pub(crate) fn retain_loop(pipeline: &CommitPipeline, mut is_mending_due: bool) {
+    let log = &pipeline.state;
+    let options = &log.options;
     let rules = RetainRules { retain: options.retain, bytes_max: options.retain_bytes_max };
-    let mut retainer = Retainer::new(shared.storage.clone(), options.dir.clone(), shared.log, rules);
+    let mut retainer = Retainer::new(log.storage.clone(), options.dir.clone(), log.log, rules);
     for event in retainer.find_kept() {
-        shared.tell(&event);
+        log.tell(&event);
     }
-    while let Some(sealed) = shared.next_sealed(PASS_PAUSE) {
+    while let Some(sealed) = log.next_sealed(PASS_PAUSE) {
         sealed.into_iter().for_each(|segment| retainer.add(segment));
-        if let Err(error) = pass(shared, &mut retainer) {
-            return shared.fail(&error);
+        if let Err(error) = pass(log, &mut retainer) {
+            return pipeline.fail(&error);
         }
-        if is_mending_due && !shared.room.is_short() {
-            mend(shared, &mut retainer);
+        if is_mending_due && !log.room.is_short() {
+            mend(log, &mut retainer);
             is_mending_due = false;
         }
     }
 }
 
-fn pass(shared: &Shared, retainer: &mut Retainer) -> Result<(), LogError> {
+fn pass(state: &LogState, retainer: &mut Retainer) -> Result<(), LogError> {
     let now = Instant::now();
-    retainer.note_loaded(&shared.loaded(), now);
-    while let Some(event) = retainer.delete_due(is_room_tight(shared), now)? {
-        shared.meter.retainer.deleted.add(1);
-        shared.tell(&event);
+    retainer.note_loaded(&state.loaded(), now);
+    while let Some(event) = retainer.delete_due(is_room_tight(state), now)? {
+        state.meter.retainer.deleted.add(1);
+        state.tell(&event);
     }
     let (segments, bytes) = retainer.shelf.size();
-    shared.meter.retainer.kept_segments.set(segments);
-    shared.meter.retainer.kept_bytes.set(bytes);
+    state.meter.retainer.kept_segments.set(segments);
+    state.meter.retainer.kept_bytes.set(bytes);
     // Only now: what could be deleted is no reason to refuse.
-    shared.look_for_room();
+    state.look_for_room();
     for log in retainer.remove_empty()? {
-        shared.loaded().forget(log);
+        state.loaded().forget(log);
     }
     Ok(())
 }
 
-fn is_room_tight(shared: &Shared) -> bool {
-    let space = shared.storage.space(&shared.options.dir);
-    space.is_ok_and(|space| shared.room.is_tight(space))
+fn is_room_tight(state: &LogState) -> bool {
+    let space = state.storage.space(&state.options.dir);
+    space.is_ok_and(|space| state.room.is_tight(space))
 }
 
 /// Tries once more to mend what the start had no room for.
-fn mend(shared: &Shared, retainer: &mut Retainer) {
-    if let Ok(report) = recover(&shared.storage, &shared.options.dir, shared.options.digest) {
+fn mend(state: &LogState, retainer: &mut Retainer) {
+    if let Ok(report) = recover(&state.storage, &state.options.dir, state.options.digest) {
         let found = report.logs.iter().flat_map(|recovery| retainer.find_kept_of(recovery.log));
-        found.collect::<Vec<_>>().iter().for_each(|event| shared.tell(event));
-        shared.tell(&LogEvent::Mended(report));
+        found.collect::<Vec<_>>().iter().for_each(|event| state.tell(event));
+        state.tell(&LogEvent::Mended(report));
     }
 }
 

@@ -8,7 +8,8 @@ use tollgate_meter::Observed;
 
 use crate::appended::Level;
 use crate::backlog::QueueState;
-use crate::commit::{Shared, Watermark};
+use crate::commit::pipeline::CommitPipeline;
+use crate::commit::state::Watermark;
 use crate::room::RoomState;
 
 /// How the log of this run does, counted from its start.
@@ -60,26 +61,26 @@ pub struct LogStatus {
 
 /// Sees how the log does, also after its end. Nobody waits for it, and it waits for no disk.
 #[derive(Clone)]
-pub struct LogWatch(pub(crate) Arc<Shared>);
+pub struct LogWatch(pub(crate) Arc<CommitPipeline>);
 
 impl LogWatch {
     /// How the log does.
     pub fn status(&self) -> LogStatus {
-        let Self(shared) = self;
-        let meter = &shared.meter;
-        let (unsynced_age, unsealed_segments) = shared.unsynced();
-        let room = if shared.room.is_short() { RoomState::Short } else { RoomState::Enough };
+        let log = &self.0.state;
+        let meter = &log.meter;
+        let (unsynced_age, unsealed_segments) = log.unsynced();
+        let room = if log.room.is_short() { RoomState::Short } else { RoomState::Enough };
         LogStatus {
-            watermark: shared.watermark(),
-            failure: shared.failure().map(str::to_owned),
+            watermark: log.watermark(),
+            failure: log.failure().map(str::to_owned),
             room,
             free_bytes: meter.retainer.free_bytes.get(),
-            reserve_bytes: shared.options.reserve_bytes,
-            queued_bytes: shared.queued_bytes.load(Ordering::Relaxed),
-            queue_bytes_max: shared.options.queue_bytes_max,
-            queue_age: shared.backlog.age(Level::Synced, shared.backlog.now()),
-            queue_age_max: shared.options.queue_age_max,
-            queue: shared.backlog.state(),
+            reserve_bytes: log.options.reserve_bytes,
+            queued_bytes: log.queued_bytes.load(Ordering::Relaxed),
+            queue_bytes_max: log.options.queue_bytes_max,
+            queue_age: log.backlog.age(Level::Synced, log.backlog.now()),
+            queue_age_max: log.options.queue_age_max,
+            queue: log.backlog.state(),
             unsynced_age: unsynced_age.max(meter.writing_for()),
             records: meter.writer.records.get(),
             batches: meter.writer.batches.get(),

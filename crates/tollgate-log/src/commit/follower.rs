@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::shared::{Shared, Watermark};
+use super::pipeline::CommitPipeline;
+use super::state::Watermark;
 use crate::awaited::{Breaker, Exception, SinkPlace};
 use crate::desk::Desk;
 use crate::id::{LogId, Sequence};
@@ -12,14 +13,14 @@ use crate::id::{LogId, Sequence};
 /// Follows the watermark of the log of this run, and says what its sink has.
 #[derive(Clone)]
 pub struct Follower {
-    pub(super) shared: Arc<Shared>,
-    pub(super) desk: Option<Arc<Desk>>,
+    pub(crate) pipeline: Arc<CommitPipeline>,
+    pub(crate) desk: Option<Arc<Desk>>,
 }
 
 impl Follower {
     /// How far the log is on disk.
     pub fn watermark(&self) -> Watermark {
-        self.shared.watermark()
+        self.pipeline.state.watermark()
     }
 
     /// Confirms that the sink of this handle has all records of a log up to `last`, durably: their segments may go.
@@ -27,19 +28,19 @@ impl Follower {
     /// A later call may name a lower number, when the sink has less than before. A handle of no sink confirms nothing.
     pub fn confirm(&self, log: LogId, last: Sequence) {
         if let Some(sink) = self.place() {
-            self.shared.loaded().confirm(sink, log, last);
+            self.pipeline.state.loaded().confirm(sink, log, last);
         }
     }
 
     /// Whether replies wait until the sink has records that it lacks and could load.
     pub fn is_awaited(&self) -> bool {
-        self.desk().is_some_and(|desk| desk.is_awaited(self.shared.synced()))
+        self.desk().is_some_and(|desk| desk.is_awaited(self.pipeline.state.synced()))
     }
 
     /// Waits until [`Self::is_awaited`], or the time is over; returns whether it is.
     pub fn wait_awaited(&self, timeout: Duration) -> bool {
         match self.desk() {
-            Some(desk) => desk.wait(|| self.shared.synced(), timeout),
+            Some(desk) => desk.wait(|| self.pipeline.state.synced(), timeout),
             None => {
                 thread::sleep(timeout);
                 false
@@ -50,13 +51,13 @@ impl Follower {
     /// The first record that replies wait for until the sink has it, in the batch that it is in; none if they wait for
     /// nothing of that log up to `last`.
     pub fn awaited_from(&self, log: LogId, last: Sequence) -> Option<Sequence> {
-        self.desk().filter(|_| log == self.shared.log)?.awaited_from(last)
+        self.desk().filter(|_| log == self.pipeline.state.log)?.awaited_from(last)
     }
 
     /// Releases the replies that wait until the sink has records of a log up to `last`, which it has, durably: as rows or
     /// duplicates, but for the exceptions. These are in the order of the log.
     pub fn settle(&self, log: LogId, last: Sequence, exceptions: &[Exception]) {
-        if let Some(desk) = self.desk().filter(|_| log == self.shared.log) {
+        if let Some(desk) = self.desk().filter(|_| log == self.pipeline.state.log) {
             desk.settle(last, exceptions);
         }
     }
@@ -79,9 +80,9 @@ impl Follower {
 
     /// Waits until the log is on disk beyond `seen`, or the time is over.
     pub fn wait_beyond(&self, seen: Sequence, timeout: Duration) -> Watermark {
-        let progress = self.shared.progress();
-        if self.shared.synced() <= seen {
-            drop(self.shared.wait(&self.shared.watermark_wake, progress, timeout));
+        let progress = self.pipeline.state.progress();
+        if self.pipeline.state.synced() <= seen {
+            drop(self.pipeline.state.wait(&self.pipeline.state.watermark_wake, progress, timeout));
         }
         self.watermark()
     }

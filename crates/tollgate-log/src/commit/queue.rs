@@ -7,12 +7,11 @@
 //! The lock is never held over a call of the disk.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::shared::Shared;
-use super::write::BatchWriter;
+use super::batch_writer::BatchWriter;
+use super::state::LogState;
 use crate::backlog::{Moment, earlier};
 use crate::schema::{Schema, SchemaId};
 use crate::worker_batch::WorkerBatch;
@@ -69,15 +68,15 @@ impl State {
         self.is_closing && self.appenders == 0 && self.waiting.is_empty()
     }
 
-    fn is_segment_full(&self, shared: &Shared) -> bool {
-        self.writer.as_ref().is_some_and(|writer| writer.is_segment_full(shared))
+    fn is_segment_full(&self, log: &LogState) -> bool {
+        self.writer.as_ref().is_some_and(|writer| writer.is_segment_full(log))
     }
 
     /// Hands the writer with all batches that wait to a worker, if that is allowed.
-    fn turn_of_worker(&mut self, shared: &Shared) -> Option<Box<BatchWriter>> {
+    fn turn_of_worker(&mut self, log: &LogState) -> Option<Box<BatchWriter>> {
         let can_serve = self.declarations == 0
             && self.waiting.len() < WRITE_BATCHES_MAX
-            && self.writer.as_ref().is_some_and(|writer| writer.can_serve_worker(shared));
+            && self.writer.as_ref().is_some_and(|writer| writer.can_serve_worker(log));
         let mut writer = self.writer.take_if(|_| can_serve)?;
         self.move_batches_to(&mut writer);
         Some(writer)
@@ -167,7 +166,7 @@ impl WriteQueue {
     }
 
     /// Adds the batch of a worker.
-    pub(crate) fn push(&self, shared: &Shared, batch: WorkerBatch) -> Pushed {
+    pub(crate) fn push(&self, log: &LogState, batch: WorkerBatch) -> Pushed {
         let mut state = self.state();
         if state.waiting.len() >= QUEUE_BATCHES_MAX {
             return Pushed::Full(Box::new(batch));
@@ -176,9 +175,9 @@ impl WriteQueue {
         let is_idle = state.waiting.is_empty() && state.writer.is_some();
         state.waiting.push_back(Message::Batch(batch));
         if is_idle {
-            shared.backlog.unwritten_since.set(Some(since));
+            log.backlog.unwritten_since.set(Some(since));
         }
-        if let Some(writer) = state.turn_of_worker(shared) {
+        if let Some(writer) = state.turn_of_worker(log) {
             return Pushed::Turn(writer);
         }
         // A thread that writes looks at the queue when it puts the writer back.
@@ -205,16 +204,15 @@ impl WriteQueue {
     /// leaves the writer to the workers.
     pub(crate) fn turn_of_thread(
         &self,
-        shared: &Shared,
+        log: &LogState,
         open_until: Option<Instant>,
     ) -> (Box<BatchWriter>, bool) {
         let mut state = self.state();
         loop {
-            let is_last = state.is_over() || shared.failure().is_some();
+            let is_last = state.is_over() || log.failure().is_some();
             let age_left = open_until.map(|until| until.saturating_duration_since(Instant::now()));
-            let has_to_close = age_left.is_some_and(|left| left.is_zero() || shared.room.is_short());
-            let is_due =
-                is_last || !state.waiting.is_empty() || has_to_close || state.is_segment_full(shared);
+            let has_to_close = age_left.is_some_and(|left| left.is_zero() || log.room.is_short());
+            let is_due = is_last || !state.waiting.is_empty() || has_to_close || state.is_segment_full(log);
             if is_due && let Some(writer) = state.writer.take() {
                 return (writer, is_last);
             }
@@ -224,11 +222,11 @@ impl WriteQueue {
     }
 
     /// Moves what waits to the writer of the writer thread, and returns schemas that come before the rest.
-    pub(crate) fn take_batches(&self, shared: &Shared, writer: &mut BatchWriter) -> Option<Declared> {
+    pub(crate) fn take_batches(&self, log: &LogState, writer: &mut BatchWriter) -> Option<Declared> {
         let mut state = self.state();
         let oldest = state.move_batches_to(writer);
         if oldest.is_some() {
-            shared.backlog.unwritten_since.set(oldest);
+            log.backlog.unwritten_since.set(oldest);
         }
         state.next_schemas()
     }
@@ -236,28 +234,23 @@ impl WriteQueue {
     /// Puts the writer back. A worker that goes on gets it again with the batches that came meanwhile, if it may.
     pub(crate) fn put_back(
         &self,
-        shared: &Shared,
+        log: &LogState,
         writer: Box<BatchWriter>,
         goes_on: bool,
     ) -> Option<Box<BatchWriter>> {
         let mut state = self.state();
         state.writer = Some(writer);
-        shared.backlog.unwritten_since.set(state.oldest_waiting());
+        log.backlog.unwritten_since.set(state.oldest_waiting());
         if state.waiting.is_empty() {
-            if state.is_over() || state.is_segment_full(shared) || shared.failure().is_some() {
+            if state.is_over() || state.is_segment_full(log) || log.failure().is_some() {
                 self.wake.notify_one();
             }
             return None;
         }
-        let again = if goes_on { state.turn_of_worker(shared) } else { None };
+        let again = if goes_on { state.turn_of_worker(log) } else { None };
         if again.is_none() {
             self.wake.notify_one();
         }
         again
-    }
-
-    /// Bytes that wait to be written or are being written.
-    pub(crate) fn bytes(shared: &Shared) -> u64 {
-        shared.queued_bytes.load(Ordering::Relaxed)
     }
 }

@@ -2,49 +2,51 @@
 
 use std::time::Duration;
 
-use super::Shared;
+use super::pipeline::CommitPipeline;
+use super::state::LogState;
 use crate::segment_writer::ClosedSegment;
 use crate::shelf::SealedSegment;
 
 /// How much nicer than the workers the sealer is.
 const SEALER_NICENESS: i32 = 10;
 
-pub(super) fn seal_loop(shared: &Shared) {
+pub(crate) fn seal_loop(pipeline: &CommitPipeline) {
+    let log = &pipeline.state;
     // Being nice is a favour, not a need.
     let _ = rustix::process::nice(SEALER_NICENESS);
     let mut digest_before = [0; 64];
-    while let Some(segment) = next_closed(shared) {
-        match segment.seal(&*shared.storage, shared.options.digest, digest_before) {
+    while let Some(segment) = next_closed(log) {
+        match segment.seal(&*log.storage, log.options.digest, digest_before) {
             Ok(footer) => {
                 digest_before = footer.digest_bytes();
-                sealed(shared, SealedSegment::new(shared.log, segment.first(), &footer));
+                sealed(log, SealedSegment::new(log.log, segment.first(), &footer));
             }
-            Err(error) => return shared.fail(&error),
+            Err(error) => return pipeline.fail(&error),
         }
     }
-    shared.progress().is_sealer_done = true;
-    shared.retain_wake.notify_all();
+    log.progress().is_sealer_done = true;
+    log.retain_wake.notify_all();
 }
 
-fn sealed(shared: &Shared, segment: SealedSegment) {
-    let mut progress = shared.progress();
+fn sealed(log: &LogState, segment: SealedSegment) {
+    let mut progress = log.progress();
     progress.closed.pop_front();
     progress.sealed.push(segment);
     drop(progress);
-    shared.seal_wake.notify_all();
+    log.seal_wake.notify_all();
 }
 
 /// Waits for a closed segment whose records are synced; it stays in the queue while it is sealed.
-fn next_closed(shared: &Shared) -> Option<ClosedSegment> {
-    let mut progress = shared.progress();
+fn next_closed(log: &LogState) -> Option<ClosedSegment> {
+    let mut progress = log.progress();
     loop {
-        if shared.failure().is_some() {
+        if log.failure().is_some() {
             return None;
         }
         match progress.closed.front() {
-            Some(segment) if segment.last <= shared.synced() => return Some(segment.clone()),
+            Some(segment) if segment.last <= log.synced() => return Some(segment.clone()),
             None if progress.is_writer_done && progress.is_syncer_done => return None,
-            _ => progress = shared.wait(&shared.seal_wake, progress, Duration::from_secs(1)),
+            _ => progress = log.wait(&log.seal_wake, progress, Duration::from_secs(1)),
         }
     }
 }

@@ -5,28 +5,30 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::Shared;
+use super::pipeline::CommitPipeline;
+use super::state::LogState;
 use crate::id::Sequence;
 use crate::segment_writer::SyncWork;
 use crate::worker_batch::WorkerMarks;
 
-pub(super) fn sync_loop(shared: &Shared) {
-    while let Some((work, tickets)) = next_sync(shared) {
+pub(crate) fn sync_loop(pipeline: &CommitPipeline) {
+    let log = &pipeline.state;
+    while let Some((work, tickets)) = next_sync(log) {
         let begun = Instant::now();
-        let result = work.run(&*shared.storage);
-        shared.meter.syncer.took.observe(begun.elapsed());
+        let result = work.run(&*log.storage);
+        log.meter.syncer.took.observe(begun.elapsed());
         match result {
             // Another thread failed meanwhile: its word, that nothing more is acknowledged, stands.
-            Ok(_) if shared.failure().is_some() => break,
-            Ok(last) => publish_synced(shared, last, &tickets),
+            Ok(_) if log.failure().is_some() => break,
+            Ok(last) => publish_synced(log, last, &tickets),
             Err(error) => {
-                shared.fail(&error);
+                pipeline.fail(&error);
                 break;
             }
         }
     }
-    shared.progress().is_syncer_done = true;
-    shared.seal_wake.notify_all();
+    log.progress().is_syncer_done = true;
+    log.seal_wake.notify_all();
 }
 
 type WorkerTickets = Vec<(Arc<WorkerMarks>, u64)>;
@@ -34,20 +36,20 @@ type WorkerTickets = Vec<(Arc<WorkerMarks>, u64)>;
 /// Waits for something to sync: at once if somebody waits for it, else when it is old. None: the log is closing.
 ///
 /// The tickets are read before the sync begins: what is written later waits for the next one.
-fn next_sync(shared: &Shared) -> Option<(SyncWork, WorkerTickets)> {
-    let mut progress = shared.progress();
+fn next_sync(log: &LogState) -> Option<(SyncWork, WorkerTickets)> {
+    let mut progress = log.progress();
     loop {
-        if shared.failure().is_some() || (progress.is_writer_done && progress.work.is_empty()) {
+        if log.failure().is_some() || (progress.is_writer_done && progress.work.is_empty()) {
             return None;
         }
         let age = progress.oldest_unsynced.map_or(Duration::ZERO, |since| since.elapsed());
-        let age_left = shared.options.sync_age_max.saturating_sub(age);
+        let age_left = log.options.sync_age_max.saturating_sub(age);
         let is_due = progress.is_sync_wanted || progress.is_writer_done || age_left.is_zero();
         if !progress.work.is_empty() && is_due {
             break;
         }
         let timeout = if progress.work.is_empty() { Duration::from_secs(1) } else { age_left };
-        progress = shared.wait(&shared.sync_wake, progress, timeout);
+        progress = log.wait(&log.sync_wake, progress, timeout);
     }
     progress.is_sync_wanted = false;
     progress.oldest_syncing = progress.oldest_unsynced.take();
@@ -57,19 +59,19 @@ fn next_sync(shared: &Shared) -> Option<(SyncWork, WorkerTickets)> {
     Some((std::mem::take(&mut progress.work), tickets))
 }
 
-fn publish_synced(shared: &Shared, last: Sequence, tickets: &WorkerTickets) {
+fn publish_synced(log: &LogState, last: Sequence, tickets: &WorkerTickets) {
     {
         // Under the lock, so that nobody who is about to wait misses the change.
-        let mut progress = shared.progress();
+        let mut progress = log.progress();
         progress.oldest_syncing = None;
         progress.syncing_bytes = 0;
         progress.wanted.sync_ends();
-        shared.backlog.unsynced_since.set(progress.wanted.oldest());
-        shared.synced.store(last.0, Ordering::Release);
+        log.backlog.unsynced_since.set(progress.wanted.oldest());
+        log.synced.store(last.0, Ordering::Release);
     }
-    shared.watermark_wake.notify_all();
-    shared.seal_wake.notify_all();
-    for desk in shared.desks().iter() {
+    log.watermark_wake.notify_all();
+    log.seal_wake.notify_all();
+    for desk in log.desks().iter() {
         desk.synced(last);
     }
     for (marks, ticket) in tickets {

@@ -1,15 +1,15 @@
-//! What the threads of the log and its appenders share: under one lock what they tell each other, and how it all ends.
+//! What the appenders and the threads of a log share, but for the queue of batches.
+//!
+//! The lock of [`Progress`] covers what the threads hand to each other. No thread holds it over a call of the disk.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use super::queue::WriteQueue;
 use crate::appended::Level;
 use crate::backlog::{Backlog, Moment, QueueState, Wanted};
 use crate::desk::Desk;
-use crate::error::{LogError, join_chain};
 use crate::event::LogEvent;
 use crate::id::{LogId, Sequence};
 use crate::meter::LogMeter;
@@ -30,64 +30,63 @@ pub struct Watermark {
     pub synced: Sequence,
 }
 
-/// What the threads and the appenders share.
-pub(crate) struct Shared {
+/// What the appenders and the threads of a log share.
+pub(crate) struct LogState {
     pub(crate) options: LogOptions,
     /// By their numbers. Only ever longer.
-    pub(super) schemas: Mutex<Vec<Arc<Schema>>>,
+    pub(crate) schemas: Mutex<Vec<Arc<Schema>>>,
     /// Bytes of the batches that are handed over and not written.
     pub(crate) queued_bytes: AtomicU64,
-    pub(crate) queue: WriteQueue,
     pub(crate) room: Room,
     pub(crate) backlog: Backlog,
     pub(crate) meter: LogMeter,
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) log: LogId,
-    pub(super) synced: AtomicU64,
-    pub(super) failure: OnceLock<String>,
-    pub(super) on_event: Box<dyn Fn(&LogEvent) + Send + Sync>,
-    pub(super) progress: Mutex<Progress>,
-    pub(super) loaded: Mutex<Loaded>,
+    pub(crate) synced: AtomicU64,
+    pub(crate) failure: OnceLock<String>,
+    pub(crate) on_event: Box<dyn Fn(&LogEvent) + Send + Sync>,
+    pub(crate) progress: Mutex<Progress>,
+    pub(crate) loaded: Mutex<Loaded>,
     /// Who waits for which sink. Those of sinks that went stay, and nobody is at them.
-    pub(super) desks: RwLock<Vec<Arc<Desk>>>,
+    pub(crate) desks: RwLock<Vec<Arc<Desk>>>,
     /// There is something to sync.
-    pub(super) sync_wake: Condvar,
+    pub(crate) sync_wake: Condvar,
     /// There is something to seal, or the sealer is done with one.
-    pub(super) seal_wake: Condvar,
+    pub(crate) seal_wake: Condvar,
     /// The watermark moved.
-    pub(super) watermark_wake: Condvar,
+    pub(crate) watermark_wake: Condvar,
     /// The log is closing, or room is wanted.
-    pub(super) retain_wake: Condvar,
+    pub(crate) retain_wake: Condvar,
     /// Held until the last thread is done.
-    pub(super) _lock: StorageLock,
+    pub(crate) _lock: StorageLock,
 }
 
 #[derive(Default)]
-pub(super) struct Progress {
-    pub(super) workers: Vec<Arc<WorkerMarks>>,
-    pub(super) work: SyncWork,
-    pub(super) is_sync_wanted: bool,
+pub(crate) struct Progress {
+    pub(crate) workers: Vec<Arc<WorkerMarks>>,
+    pub(crate) work: SyncWork,
+    pub(crate) is_sync_wanted: bool,
     /// Bytes of records that were written and that no sync has begun to sync.
-    pub(super) unsynced_bytes: u64,
+    pub(crate) unsynced_bytes: u64,
     /// Bytes of records that are being synced.
-    pub(super) syncing_bytes: u64,
+    pub(crate) syncing_bytes: u64,
     /// Since when it is.
-    pub(super) wanted: Wanted,
-    pub(super) oldest_unsynced: Option<Instant>,
+    pub(crate) wanted: Wanted,
+    pub(crate) oldest_unsynced: Option<Instant>,
     /// The same of what is being synced.
-    pub(super) oldest_syncing: Option<Instant>,
+    pub(crate) oldest_syncing: Option<Instant>,
     /// Closed segments in order; the first is with the sealer as soon as it is synced.
-    pub(super) closed: VecDeque<ClosedSegment>,
+    pub(crate) closed: VecDeque<ClosedSegment>,
     /// What was sealed since the retainer looked.
-    pub(super) sealed: Vec<SealedSegment>,
-    pub(super) is_writer_done: bool,
-    pub(super) is_syncer_done: bool,
-    pub(super) is_sealer_done: bool,
+    pub(crate) sealed: Vec<SealedSegment>,
+    pub(crate) is_writer_done: bool,
+    pub(crate) is_syncer_done: bool,
+    pub(crate) is_sealer_done: bool,
     /// The retainer is to look for room at once.
-    pub(super) is_room_wanted: bool,
+    pub(crate) is_room_wanted: bool,
 }
 
-impl Shared {
+impl LogState {
     pub(crate) fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
     }
@@ -102,17 +101,22 @@ impl Shared {
     }
 
     /// A thread that panicked while holding the lock has already ended the process.
-    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
+    pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn wait<'a>(
+    pub(crate) fn wait<'a>(
         &self,
         wake: &Condvar,
         progress: MutexGuard<'a, Progress>,
         timeout: Duration,
     ) -> MutexGuard<'a, Progress> {
         wake.wait_timeout(progress, timeout).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Bytes that wait to be written or are being written.
+    pub(crate) fn queued_bytes(&self) -> u64 {
+        self.queued_bytes.load(Ordering::Relaxed)
     }
 
     /// How far the log is on disk.
@@ -127,7 +131,7 @@ impl Shared {
         (oldest.map_or(Duration::ZERO, |since| since.elapsed()), progress.closed.len())
     }
 
-    pub(super) fn synced(&self) -> Sequence {
+    pub(crate) fn synced(&self) -> Sequence {
         Sequence(self.synced.load(Ordering::Acquire))
     }
 
@@ -192,11 +196,10 @@ impl Shared {
         (!is_over(&progress)).then(|| std::mem::take(&mut progress.sealed))
     }
 
-    /// Stops the log: the first reason counts.
-    pub(crate) fn fail(&self, error: &LogError) {
-        let reason = format!("{}; {}", join_chain(error), what_is_kept(error));
-        if self.failure.set(reason.clone()).is_err() {
-            return;
+    /// Notes why the log stops, and wakes the workers and all threads but the writer. Returns false if it stopped before.
+    pub(crate) fn set_failure(&self, reason: &str) -> bool {
+        if self.failure.set(reason.to_owned()).is_err() {
+            return false;
         }
         let workers = self.progress().workers.clone();
         for worker in workers {
@@ -205,17 +208,6 @@ impl Shared {
         for wake in [&self.sync_wake, &self.seal_wake, &self.watermark_wake, &self.retain_wake] {
             wake.notify_all();
         }
-        self.queue.wake_thread();
-        self.tell(&LogEvent::Failed(reason));
-    }
-}
-
-/// What a restart will find, as far as the failure tells.
-fn what_is_kept(error: &LogError) -> &'static str {
-    match error {
-        LogError::Io { .. } => "a restart keeps all that was acknowledged as synced",
-        LogError::Damaged { .. } | LogError::DamagedEnd { .. } => {
-            "the disk gave back other bytes than were written to it: `tollgate log verify` says what is left"
-        }
+        true
     }
 }

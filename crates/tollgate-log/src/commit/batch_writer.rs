@@ -1,0 +1,172 @@
+//! Writes batches in one gathered write, and publishes the write to the workers and the syncer.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::state::LogState;
+use crate::awaited::Awaited;
+use crate::backlog::earlier;
+use crate::desk::AwaitedBatch;
+use crate::error::LogError;
+use crate::id::Sequence;
+use crate::segment_writer::{Handover, SegmentWriter};
+use crate::worker_batch::{BatchOrigin, WorkerBatch, WorkerMarks};
+
+/// The writer of the log with the batches that it is to write next, and how quick the disk was.
+pub(crate) struct BatchWriter {
+    pub(super) segments: SegmentWriter,
+    /// When the active segment was opened.
+    pub(super) opened_at: Instant,
+    /// Writes in a row that were quick.
+    quick_writes: u32,
+    /// Bytes that were written and not synced, as known after the last write.
+    unsynced_bytes: u64,
+    pub(super) batches: Vec<Handover>,
+    /// Of each batch, in the same order.
+    origins: Vec<BatchOrigin>,
+}
+
+impl BatchWriter {
+    pub(crate) fn new(segments: SegmentWriter) -> Self {
+        Self {
+            segments,
+            opened_at: Instant::now(),
+            quick_writes: 0,
+            unsynced_bytes: 0,
+            batches: Vec::new(),
+            origins: Vec::new(),
+        }
+    }
+
+    /// Adds a batch to the next write.
+    pub(super) fn take_on(&mut self, batch: WorkerBatch) {
+        self.batches.push(batch.batch);
+        self.origins.push(batch.origin);
+    }
+
+    /// Whether a worker may write all that is queued: no longer than a quick write is likely to take.
+    ///
+    /// After a failure no worker may. The thread that failed says so before it puts the writer back, so no write follows one
+    /// that failed, also if its worker looked for a failure before that.
+    pub(super) fn can_serve_worker(&self, log: &LogState) -> bool {
+        let rule = &log.options.worker_writes;
+        let bytes = self.unsynced_bytes + log.queued_bytes();
+        log.failure().is_none()
+            && self.quick_writes >= rule.after
+            && bytes <= rule.unsynced_bytes_max
+            && self.segments.is_open_for_records()
+            && !self.is_segment_full(log)
+            && !log.room.is_short()
+    }
+
+    pub(super) fn is_segment_full(&self, log: &LogState) -> bool {
+        self.segments.active_bytes() >= log.options.segment_bytes_max
+    }
+
+    /// How long the active segment may stay open. None: no segment is open, or it may stay open for longer than there is time.
+    pub(super) fn open_until(&self, log: &LogState) -> Option<Instant> {
+        let age_max = log.options.segment_age_max;
+        (self.segments.active_bytes() > 0).then(|| self.opened_at.checked_add(age_max)).flatten()
+    }
+
+    /// Writes the batches at hand in one gathered write, and publishes how far their workers got.
+    pub(super) fn write(
+        &mut self,
+        log: &LogState,
+        writes_itself: Option<&Arc<WorkerMarks>>,
+    ) -> Result<(), LogError> {
+        let bytes: u64 = self.batches.iter().map(|batch| batch.payload.len() as u64).sum();
+        let records = self.batches.iter().map(|batch| u64::from(batch.count)).sum();
+        let begun = log.meter.write_begins();
+        let last = self.segments.write(&self.batches, log.synced(), wall_clock_us())?;
+        let took = log.meter.write_ends(begun, self.batches.len(), records, bytes);
+        self.note_speed(log, took);
+        if writes_itself.is_some() {
+            log.meter.writer.by_workers.add(1);
+        }
+        // Before they can be synced, and so before a loader can come past them.
+        put_down(log, &self.origins, &self.batches, last);
+        self.publish(log, bytes, writes_itself);
+        Ok(())
+    }
+
+    fn note_speed(&mut self, log: &LogState, took: Duration) {
+        let is_quick = took <= log.options.worker_writes.took_max;
+        self.quick_writes = if is_quick { self.quick_writes.saturating_add(1) } else { 0 };
+    }
+
+    /// Tells the workers that their batches are written, and the syncer what is to be synced.
+    fn publish(&mut self, log: &LogState, bytes: u64, writes_itself: Option<&Arc<WorkerMarks>>) {
+        let waits_for_sync = |origin: &&BatchOrigin| origin.is_sync_wanted || !origin.awaited.is_empty();
+        let wanted_since = self
+            .origins
+            .iter()
+            .filter(waits_for_sync)
+            .fold(None, |oldest, origin| earlier(oldest, Some(origin.since)));
+        let mut is_sync_wanted = wanted_since.is_some();
+        let is_room_wanted = log.room.take(bytes);
+        log.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        {
+            // Under the lock, so that a sync that begins now either covers these batches or publishes none of them.
+            let mut progress = log.progress();
+            for origin in &self.origins {
+                origin.marks.set_written(origin.ticket, origin.is_sync_wanted);
+            }
+            progress.wanted.add(wanted_since);
+            log.backlog.unsynced_since.set(progress.wanted.oldest());
+            self.segments.move_sync_work_to(&mut progress.work);
+            progress.unsynced_bytes += bytes;
+            self.unsynced_bytes = progress.unsynced_bytes + progress.syncing_bytes;
+            is_sync_wanted |= self.is_sync_due(log, progress.unsynced_bytes);
+            progress.is_sync_wanted |= is_sync_wanted;
+            progress.is_room_wanted |= is_room_wanted;
+            if progress.oldest_unsynced.is_none() {
+                progress.oldest_unsynced = Some(Instant::now());
+                is_sync_wanted = true;
+            }
+        }
+        if is_sync_wanted {
+            log.sync_wake.notify_all();
+        }
+        if is_room_wanted {
+            log.retain_wake.notify_all();
+        }
+        for origin in self.origins.drain(..) {
+            let is_waiting = !writes_itself.is_some_and(|worker| Arc::ptr_eq(worker, &origin.marks));
+            if origin.is_written_wanted && is_waiting {
+                origin.marks.wake();
+            }
+        }
+    }
+
+    /// Whether so much is unsynced that the next writes would not be the workers' any more.
+    fn is_sync_due(&self, log: &LogState, unsynced_bytes: u64) -> bool {
+        let rule = &log.options.worker_writes;
+        self.quick_writes >= rule.after && unsynced_bytes >= rule.unsynced_bytes_max / 2
+    }
+}
+
+/// Notes whose replies wait until sinks have records of these batches, the last of which is `last`.
+fn put_down(log: &LogState, origins: &[BatchOrigin], batches: &[Handover], last: Sequence) {
+    let is_awaited = |(_, origin): &(usize, &BatchOrigin)| !origin.awaited.is_empty();
+    for (index, origin) in origins.iter().enumerate().filter(is_awaited) {
+        let behind: u64 = batches[index..].iter().map(|batch| u64::from(batch.count)).sum();
+        let first = Sequence(last.after(1).0 - behind);
+        for (place, desk) in log.desks().iter().enumerate() {
+            let of_sink = |part: &&Awaited| part.sink.0 == place;
+            let places: Vec<_> =
+                origin.awaited.iter().filter(of_sink).map(|part| part.places.clone()).collect();
+            if !places.is_empty() {
+                let (marks, ticket) = (origin.marks.clone(), origin.ticket);
+                desk.put(AwaitedBatch { marks, ticket, first, places });
+            }
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one wall clock of the log: a stamp for people")]
+fn wall_clock_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}

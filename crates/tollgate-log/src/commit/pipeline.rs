@@ -1,0 +1,33 @@
+//! The commit pipeline of a log: its state, the queue of batches in front of it, and how all of it stops.
+
+use super::queue::WriteQueue;
+use super::state::LogState;
+use crate::error::{LogError, join_chain};
+use crate::event::LogEvent;
+
+/// What a batch passes from an appender to the disk.
+pub(crate) struct CommitPipeline {
+    pub(crate) state: LogState,
+    pub(crate) queue: WriteQueue,
+}
+
+impl CommitPipeline {
+    /// Stops the log. Only the first reason counts.
+    pub(crate) fn fail(&self, error: &LogError) {
+        let reason = format!("{}; {}", join_chain(error), what_is_kept(error));
+        if self.state.set_failure(&reason) {
+            self.queue.wake_thread();
+            self.state.tell(&LogEvent::Failed(reason));
+        }
+    }
+}
+
+/// What a restart will find, as far as the failure tells.
+fn what_is_kept(error: &LogError) -> &'static str {
+    match error {
+        LogError::Io { .. } => "a restart keeps all that was acknowledged as synced",
+        LogError::Damaged { .. } | LogError::DamagedEnd { .. } => {
+            "the disk gave back other bytes than were written to it: `tollgate log verify` says what is left"
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! The log of this process run: opens it, starts its threads, and hands out appenders and followers.
+
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};
+use std::thread::{self, JoinHandle};
+
+use crate::append::Appender;
+use crate::awaited::{Breaker, SinkPlace};
+use crate::backlog::Backlog;
+use crate::batch::BATCH_BYTES_MAX;
+use crate::commit::BatchWriter;
+use crate::commit::follower::Follower;
+use crate::commit::pipeline::CommitPipeline;
+use crate::commit::queue::WriteQueue;
+use crate::commit::seal::seal_loop;
+use crate::commit::state::LogState;
+use crate::commit::sync::sync_loop;
+use crate::commit::write::write_loop;
+use crate::desk::Desk;
+use crate::error::LogError;
+use crate::event::LogEvent;
+use crate::id::LogId;
+use crate::meter::LogMeter;
+use crate::options::{LogOptions, OpenError};
+use crate::recover::{RecoveryReport, recover};
+use crate::retain::retain_loop;
+use crate::room::Room;
+use crate::schema::{SCHEMAS_MAX, Schema, SchemaId, TooManySchemas};
+use crate::segment_writer::SegmentWriter;
+use crate::status::LogWatch;
+use crate::storage::{Storage, StorageLock, make_folder};
+
+/// Zeros by which a segment grows, where that helps: more make syncs no faster, and the one that carries them slower.
+const RUNWAY_BYTES: u64 = 128 << 10;
+/// What of a segment they may be at most.
+const RUNWAY_SHARE: u64 = 8;
+
+/// The log that this process run writes.
+pub struct Log {
+    pipeline: Arc<CommitPipeline>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Log {
+    /// Locks the folder, mends what dead runs left, and starts a new log for these streams.
+    ///
+    /// Nothing is created for the new log before its first record. The number of a schema is its place in `schemas`;
+    /// [`Self::declare`] adds further ones.
+    ///
+    /// # Errors
+    /// The folder is another server's, or cannot be made, listed or synced. A dead log that cannot be mended is no
+    /// error: it is in the report.
+    pub fn open(
+        storage: Arc<dyn Storage>,
+        options: LogOptions,
+        schemas: Vec<Schema>,
+        on_event: impl Fn(&LogEvent) + Send + Sync + 'static,
+    ) -> Result<(Self, RecoveryReport), OpenError> {
+        let limit = BATCH_BYTES_MAX / 2;
+        if options.transaction_bytes_max > limit {
+            return Err(OpenError::TransactionBytes { found: options.transaction_bytes_max, limit });
+        }
+        let lock = lock_folder(&*storage, &options.dir)?;
+        let report = recover(&storage, &options.dir, options.digest)?;
+        let schemas: Vec<_> = schemas.into_iter().map(Arc::new).collect();
+        let numbered = schemas.iter().enumerate().map(|(id, schema)| (SchemaId(id as u16), schema.clone()));
+        let writer = SegmentWriter::new(
+            storage.clone(),
+            &options.dir,
+            report.newest,
+            &options.node,
+            numbered.collect(),
+        )
+        .with_runway(runway_bytes(&*storage, &options));
+        let room = Room::new(options.reserve_bytes);
+        let log = writer.log();
+        let queue = WriteQueue::new(BatchWriter::new(writer));
+        let state = LogState {
+            options,
+            schemas: Mutex::new(schemas),
+            queued_bytes: AtomicU64::new(0),
+            log,
+            room,
+            backlog: Backlog::new(),
+            meter: LogMeter::new(),
+            storage,
+            synced: AtomicU64::new(0),
+            failure: OnceLock::new(),
+            on_event: Box::new(on_event),
+            progress: Mutex::default(),
+            loaded: Mutex::default(),
+            desks: RwLock::default(),
+            sync_wake: Condvar::new(),
+            seal_wake: Condvar::new(),
+            watermark_wake: Condvar::new(),
+            retain_wake: Condvar::new(),
+            _lock: lock,
+        };
+        let pipeline = Arc::new(CommitPipeline { state, queue });
+        pipeline.state.look_for_room();
+        let is_mending_due = report.failed.iter().any(|(_, error)| error.is_storage_full());
+        let mut log = Self { pipeline, threads: Vec::new() };
+        log.spawn("log-writer", write_loop)?;
+        log.spawn("log-syncer", sync_loop)?;
+        log.spawn("log-sealer", seal_loop)?;
+        log.spawn("log-retainer", move |pipeline| retain_loop(pipeline, is_mending_due))?;
+        Ok((log, report))
+    }
+
+    /// A handle for whoever wants to know how the log does.
+    pub fn watch(&self) -> LogWatch {
+        LogWatch(self.pipeline.clone())
+    }
+
+    /// The id of this log.
+    pub fn id(&self) -> LogId {
+        self.pipeline.state.log
+    }
+
+    /// Declares what rows look like from now on, and returns the numbers of these schemas: that of one that the log has is
+    /// the one it has. It is in the log before any batch that uses it.
+    ///
+    /// # Errors
+    /// There would be more than [`SCHEMAS_MAX`] schemas in this log.
+    pub fn declare(&self, schemas: Vec<Schema>) -> Result<Vec<SchemaId>, TooManySchemas> {
+        let mut known = self.pipeline.state.schemas.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = known.len();
+        let mut all = known.clone();
+        let number = |schema: Schema| {
+            let place = all.iter().position(|known| **known == schema).unwrap_or_else(|| {
+                all.push(Arc::new(schema));
+                all.len() - 1
+            });
+            if place < SCHEMAS_MAX { Ok(SchemaId(place as u16)) } else { Err(TooManySchemas) }
+        };
+        let numbers = schemas.into_iter().map(number).collect::<Result<Vec<_>, _>>()?;
+        let new =
+            all[before..].iter().zip(before..).map(|(schema, id)| (SchemaId(id as u16), schema.clone()));
+        let new: Vec<_> = new.collect();
+        *known = all;
+        if !new.is_empty() {
+            self.pipeline.queue.declare(new);
+        }
+        Ok(numbers)
+    }
+
+    /// The schemas that were declared by now, the oldest first.
+    pub fn schemas(&self) -> Vec<Arc<Schema>> {
+        self.pipeline.state.schemas()
+    }
+
+    /// Makes the appender of one worker. Another thread calls `wake` when batches got on that this worker waits for.
+    pub fn appender(&self, wake: impl Fn() + Send + Sync + 'static) -> Appender {
+        Appender::new(self.pipeline.clone(), Box::new(wake))
+    }
+
+    /// A handle that tells how far the log is on disk.
+    pub fn follower(&self) -> Follower {
+        Follower { pipeline: self.pipeline.clone(), desk: None }
+    }
+
+    /// Handles of so many further sinks: from now on segments are deleted that all sinks confirmed.
+    ///
+    /// While there is none, nothing is ever deleted.
+    pub fn sink_followers(&self, count: usize) -> Vec<Follower> {
+        (0..count).map(|_| self.add_sink()).collect()
+    }
+
+    /// The handle of one further sink: nothing is deleted any more that it does not confirm.
+    pub fn add_sink(&self) -> Follower {
+        let mut desks = self.pipeline.state.desks.write().unwrap_or_else(PoisonError::into_inner);
+        let desk = Arc::new(Desk::new(SinkPlace(desks.len())));
+        desks.push(desk.clone());
+        self.pipeline.state.loaded().add_sink(desk.sink());
+        Follower { pipeline: self.pipeline.clone(), desk: Some(desk) }
+    }
+
+    /// Waits no more for the sink of a handle. What it says afterwards is not heard, and no reply waits for it.
+    pub fn remove_sink(&self, follower: &Follower) {
+        if let Some(desk) = &follower.desk {
+            desk.set_breaker(Breaker::Open);
+            self.pipeline.state.loaded().remove_sink(desk.sink());
+        }
+    }
+
+    /// Writes, syncs and seals what the appenders handed over, and ends the threads. All appenders must be gone.
+    ///
+    /// # Errors
+    /// The reason, if the log stopped before or while closing.
+    pub fn close(mut self) -> Result<(), String> {
+        self.pipeline.queue.close();
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                return Err("a thread of the log panicked".to_owned());
+            }
+        }
+        self.pipeline.state.failure().map_or(Ok(()), |reason| Err(reason.to_owned()))
+    }
+
+    fn spawn(
+        &mut self,
+        name: &str,
+        run: impl FnOnce(&CommitPipeline) + Send + 'static,
+    ) -> Result<(), OpenError> {
+        let pipeline = self.pipeline.clone();
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || run(&pipeline));
+        self.threads.push(thread.map_err(OpenError::Thread)?);
+        Ok(())
+    }
+}
+
+/// The threads end by themselves when the last appender is gone.
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.pipeline.queue.close();
+    }
+}
+
+fn lock_folder(storage: &dyn Storage, dir: &Path) -> Result<StorageLock, OpenError> {
+    make_folder(storage, dir)?;
+    let path = dir.join("lock");
+    let lock = storage.try_lock(&path).map_err(LogError::io("lock", &path))?;
+    lock.ok_or_else(|| OpenError::Locked(dir.to_owned()))
+}
+
+fn runway_bytes(storage: &dyn Storage, options: &LogOptions) -> usize {
+    if !storage.writes_in_place(&options.dir) {
+        return 0;
+    }
+    RUNWAY_BYTES.min(options.segment_bytes_max / RUNWAY_SHARE) as usize
+}

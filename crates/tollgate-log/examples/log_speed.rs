@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, fadvise, fdatasync};
 use tollgate_log::{
-    Appender, Column, ColumnOrigin, ColumnType, DigestAlgorithm, DiskStorage, Level, Log, LogEvent,
-    LogOptions, Schema, SchemaId, Ticket, Value, log_ids, recover,
+    AppendedRecords, Appender, Column, ColumnOrigin, ColumnType, DigestAlgorithm, DiskStorage, Level, Log,
+    LogEvent, LogOptions, Schema, SchemaId, Value, log_ids, recover,
 };
 
 const ROW_BYTES: usize = 64 << 10;
@@ -92,14 +92,14 @@ fn write(
             std::thread::yield_now();
         }
     }
-    while last.is_some_and(|ticket| appender.reached(ticket, Level::Synced).is_none()) {
+    while last.is_some_and(|appended| appender.reached(appended, Level::Synced).is_none()) {
         std::thread::yield_now();
     }
     Ok(log)
 }
 
 /// Appends a mebibyte, as soon as there is room for it.
-fn append_batch(appender: &mut Appender) -> Result<Option<Ticket>, Box<dyn Error>> {
+fn append_batch(appender: &mut Appender) -> Result<Option<AppendedRecords>, Box<dyn Error>> {
     let row = [b'x'; ROW_BYTES];
     let mut last = None;
     for _ in 0..ROWS_PER_BATCH {
@@ -108,7 +108,7 @@ fn append_batch(appender: &mut Appender) -> Result<Option<Ticket>, Box<dyn Error
                 log.row(SchemaId(0), |columns| columns.push(Value::Bytes(&row)))
             };
             match appender.append(Level::Synced, fill) {
-                Ok((ticket, filled)) => break filled.map(|()| ticket)?,
+                Ok((appended, filled)) => break filled.map(|()| appended)?,
                 Err(_) => std::thread::yield_now(),
             }
         };

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::appended::{AppendError, Level, Ticket};
+use crate::appended::{AppendError, AppendedRecords, Level};
 use crate::awaited::{Awaited, Breaker, Settled, SinkPlace};
-use crate::backlog::Moment;
 use crate::batch::BATCH_BYTES_MAX;
 use crate::commit::pipeline::CommitPipeline;
 use crate::commit::queue::Pushed;
 use crate::commit::write::serve_worker;
+use crate::queue_age::Moment;
 use crate::record::{RowEncoder, ValueError, encode_reject};
 use crate::schema::{Schema, SchemaId};
 use crate::segment_writer::Handover;
@@ -38,7 +38,8 @@ pub struct Appender {
     is_sync_wanted: bool,
     /// Records that replies wait for until a sink has them.
     awaited: Vec<Awaited>,
-    ticket: u64,
+    /// The number of the batch at hand, among those of this worker.
+    batch_number: u64,
     /// The first append of the batch at hand, or the last time that it could not be handed over.
     now: Moment,
     /// Since when the batch at hand waits for a place in the writer's queue.
@@ -50,7 +51,7 @@ impl Appender {
         let marks = Arc::new(WorkerMarks::new(wake));
         pipeline.state.register(marks.clone());
         pipeline.queue.add_appender();
-        let (schemas, now) = (pipeline.state.schemas(), pipeline.state.backlog.now());
+        let (schemas, now) = (pipeline.state.schemas(), pipeline.state.queue_age.now());
         Self {
             pipeline,
             marks,
@@ -61,7 +62,7 @@ impl Appender {
             is_written_wanted: false,
             is_sync_wanted: false,
             awaited: Vec::new(),
-            ticket: 1,
+            batch_number: 1,
             now,
             stuck_since: None,
         }
@@ -69,7 +70,7 @@ impl Appender {
 
     /// Appends the records of one transaction, together, in order; they survive together or not at all.
     ///
-    /// Returns the ticket to ask [`Self::reached`] about; none if no record was made. `Ok` means gathered in memory:
+    /// Returns the records to ask [`Self::reached`] about; none if no record was made. `Ok` means gathered in memory:
     /// call [`Self::hand_over`] before waiting.
     ///
     /// # Errors
@@ -78,7 +79,7 @@ impl Appender {
         &mut self,
         level: Level,
         fill: impl FnOnce(&mut Transaction<'_>) -> R,
-    ) -> Result<(Option<Ticket>, R), AppendError> {
+    ) -> Result<(Option<AppendedRecords>, R), AppendError> {
         self.append_with(level, fill, |appender, _| match level {
             Level::Received => {}
             Level::Written => appender.is_written_wanted = true,
@@ -86,7 +87,7 @@ impl Appender {
         })
     }
 
-    /// The same for records that are waited for until a sink has them: [`Self::take_settled`] tells when.
+    /// Appends records whose reply waits until a sink has them. [`Self::take_settled`] reports that.
     ///
     /// # Errors
     /// As [`Self::append`].
@@ -94,7 +95,7 @@ impl Appender {
         &mut self,
         sink: SinkPlace,
         fill: impl FnOnce(&mut Transaction<'_>) -> R,
-    ) -> Result<(Option<Ticket>, R), AppendError> {
+    ) -> Result<(Option<AppendedRecords>, R), AppendError> {
         self.append_with(Level::Synced, fill, |appender, places| {
             Awaited::add(&mut appender.awaited, sink, places);
         })
@@ -106,9 +107,9 @@ impl Appender {
         level: Level,
         fill: impl FnOnce(&mut Transaction<'_>) -> R,
         want: impl FnOnce(&mut Self, Range<u32>),
-    ) -> Result<(Option<Ticket>, R), AppendError> {
+    ) -> Result<(Option<AppendedRecords>, R), AppendError> {
         if self.count == 0 {
-            self.now = self.pipeline.state.backlog.now();
+            self.now = self.pipeline.state.queue_age.now();
         }
         self.check_admission(level, self.now)?;
         let (start, count, mask) = (self.pending.len(), self.count, self.schema_mask);
@@ -124,11 +125,11 @@ impl Appender {
             return Ok((None, result));
         }
         want(self, count..self.count);
-        let ticket = Ticket { batch: self.ticket, first: count, count: self.count - count };
+        let records = AppendedRecords { batch: self.batch_number, first: count, count: self.count - count };
         if self.pending.len() >= BATCH_BYTES_SOFT {
             self.hand_over();
         }
-        Ok((Some(ticket), result))
+        Ok((Some(records), result))
     }
 
     /// Whether a transaction of that level would be taken at this moment: to ask costs less than to make its records.
@@ -136,7 +137,7 @@ impl Appender {
     /// # Errors
     /// As [`Self::append`], but for `TooLarge`.
     pub fn check(&self, level: Level, now: Instant) -> Result<(), AppendError> {
-        self.check_admission(level, self.pipeline.state.backlog.moment(now))
+        self.check_admission(level, self.pipeline.state.queue_age.moment(now))
     }
 
     #[inline]
@@ -154,7 +155,7 @@ impl Appender {
             return Err(AppendError::Busy { queued, limit });
         }
         let (age, limit) = (
-            self.pipeline.state.backlog.age_with(level, self.stuck_since, now),
+            self.pipeline.state.queue_age.age_with(level, self.stuck_since, now),
             self.pipeline.state.options.queue_age_max,
         );
         if age > limit {
@@ -167,7 +168,7 @@ impl Appender {
     /// Tells the owner of the log when records are taken again that were refused because the disk was behind. To be called
     /// now and then by whoever may be refused.
     pub fn look(&self, now: Instant) {
-        self.pipeline.state.look_at_queue(self.pipeline.state.backlog.moment(now));
+        self.pipeline.state.look_at_queue(self.pipeline.state.queue_age.moment(now));
     }
 
     /// How many records wait to be handed over.
@@ -192,13 +193,13 @@ impl Appender {
             Pushed::Turn(writer) => self.pending = serve_worker(writer, &self.pipeline, &self.marks),
             Pushed::Full(batch) => {
                 self.pipeline.state.queued_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
-                self.now = self.pipeline.state.backlog.now();
+                self.now = self.pipeline.state.queue_age.now();
                 let WorkerBatch { batch, origin } = *batch;
                 (self.pending, self.awaited) = (batch.payload, origin.awaited);
                 return self.pipeline.state.failure().is_some();
             }
         }
-        self.ticket += 1;
+        self.batch_number += 1;
         self.stuck_since = None;
         (self.count, self.schema_mask) = (0, 0);
         (self.is_written_wanted, self.is_sync_wanted) = (false, false);
@@ -217,7 +218,7 @@ impl Appender {
             },
             origin: BatchOrigin {
                 marks: self.marks.clone(),
-                ticket: self.ticket,
+                batch_number: self.batch_number,
                 since: *self.stuck_since.get_or_insert(self.now),
                 is_written_wanted: self.is_written_wanted,
                 is_sync_wanted: self.is_sync_wanted,
@@ -230,13 +231,13 @@ impl Appender {
     ///
     /// # Errors
     /// The log stopped before: whether the records survive is unknown.
-    pub fn reached(&self, ticket: Ticket, level: Level) -> Option<Result<(), AppendError>> {
+    pub fn reached(&self, records: AppendedRecords, level: Level) -> Option<Result<(), AppendError>> {
         let batch = match level {
             Level::Received => return Some(Ok(())),
             Level::Written => self.marks.written(),
             Level::Synced => self.marks.synced(),
         };
-        if batch >= ticket.batch {
+        if batch >= records.batch {
             return Some(Ok(()));
         }
         self.pipeline.state.failure().map(|reason| Err(AppendError::Stopped(reason.to_owned())))
@@ -247,20 +248,20 @@ impl Appender {
         self.pipeline.state.failure().is_some()
     }
 
-    /// What sinks have by now of the records of [`Self::append_awaited`]; each is told once.
+    /// Returns what sinks have by now of the records of [`Self::append_awaited`]. Each record is reported once.
     pub fn take_settled(&self) -> Vec<Settled> {
         self.marks.inbox.take()
     }
 
     /// Forgets those that wait for a sink, but for the transaction `oldest` and those behind it; all, if there is none.
-    pub fn wait_from(&self, oldest: Option<Ticket>) {
-        let batch = oldest.map_or(self.ticket, |ticket| ticket.batch);
+    pub fn wait_from(&self, oldest: Option<AppendedRecords>) {
+        let batch = oldest.map_or(self.batch_number, |records| records.batch);
         self.marks.set_waited_from(batch);
     }
 
     /// Whether a sink takes records. One that nobody follows the log for does not.
     pub fn breaker(&self, sink: SinkPlace) -> Breaker {
-        self.pipeline.state.desks().get(sink.0).map_or(Breaker::Open, |desk| desk.breaker())
+        self.pipeline.state.pending_acks().get(sink.0).map_or(Breaker::Open, |acks| acks.breaker())
     }
 
     /// Makes sure that the schema with that number is at hand, if it was declared meanwhile.

@@ -27,15 +27,15 @@ impl Level {
     }
 }
 
-/// Names the records of a transaction, by their batch and their places in it; tickets of one worker rise.
+/// Names the records of a transaction by their batch and their places in it. Those of one worker rise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ticket {
+pub struct AppendedRecords {
     pub(crate) batch: u64,
     pub(crate) first: u32,
     pub(crate) count: u32,
 }
 
-impl Ticket {
+impl AppendedRecords {
     /// How many records there are.
     pub const fn count(self) -> usize {
         self.count as usize

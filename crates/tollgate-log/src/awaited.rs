@@ -1,11 +1,11 @@
 //! Records that replies wait for until a sink has them, and the message that says what the sink made of them.
 //!
-//! [`crate::desk`] holds the batches of such records, sink by sink.
+//! [`crate::pending_acks`] holds the batches of such records, sink by sink.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use crate::appended::Ticket;
+use crate::appended::AppendedRecords;
 use crate::id::Sequence;
 
 /// Names a sink by its place among those that a log has known, in the order in which they came; it is given once.
@@ -78,18 +78,19 @@ impl Settled {
     }
 
     /// Whether the records of a transaction are among them.
-    pub fn covers(&self, ticket: Ticket) -> bool {
-        ticket.batch <= self.batch
+    pub fn covers(&self, records: AppendedRecords) -> bool {
+        records.batch <= self.batch
     }
 
     /// What became of those records of a transaction that are no rows: each with its place among them.
-    pub fn mishaps_of(&self, ticket: Ticket) -> impl Iterator<Item = (usize, &Mishap)> {
-        let from =
-            self.mishaps.partition_point(|(batch, place, _)| (*batch, *place) < (ticket.batch, ticket.first));
-        let end = (ticket.batch, ticket.first + ticket.count);
-        let of_ticket =
+    pub fn mishaps_of(&self, records: AppendedRecords) -> impl Iterator<Item = (usize, &Mishap)> {
+        let from = self
+            .mishaps
+            .partition_point(|(batch, place, _)| (*batch, *place) < (records.batch, records.first));
+        let end = (records.batch, records.first + records.count);
+        let of_records =
             self.mishaps[from..].iter().take_while(move |(batch, place, _)| (*batch, *place) < end);
-        of_ticket.map(move |(_, place, mishap)| ((place - ticket.first) as usize, mishap))
+        of_records.map(move |(_, place, mishap)| ((place - records.first) as usize, mishap))
     }
 }
 

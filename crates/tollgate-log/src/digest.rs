@@ -14,7 +14,7 @@ use crate::storage::{Storage, StorageFile};
 
 /// Read at once.
 const PIECE_BYTES: u64 = 256 << 10;
-/// The walk tells the digest how far it came each time that it came so far.
+/// The walk publishes its end to the digest each time that it is this much further.
 const STRIDE_BYTES: u64 = 1 << 20;
 
 /// Digests the first bytes of a file.
@@ -77,7 +77,7 @@ pub(crate) fn scan_digested(
         let digest = scope.spawn(|| digest_behind(&walk, &*file, path, algorithm));
         let scan = {
             let _over = Over(&walk);
-            scan_watched(storage, path, &mut |end| walk.came_to(end))
+            scan_watched(storage, path, &mut |end| walk.note_end(end))
         };
         let digest = digest.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Ok((scan?, digest?))
@@ -102,14 +102,14 @@ fn digest_behind(
 /// How far the walk came.
 #[derive(Default)]
 struct Walk {
-    place: Mutex<Place>,
+    progress: Mutex<WalkProgress>,
     moved: Condvar,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct WalkProgress {
     end: u64,
-    told: u64,
+    published: u64,
     is_over: bool,
 }
 
@@ -118,32 +118,33 @@ struct Over<'a>(&'a Walk);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
-        let mut place = self.0.place();
-        place.told = place.end;
-        place.is_over = true;
+        let mut progress = self.0.progress();
+        progress.published = progress.end;
+        progress.is_over = true;
         self.0.moved.notify_one();
     }
 }
 
 impl Walk {
-    /// A panic while it was held goes on in whoever joins.
-    fn place(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A panic while the lock was held goes on in the thread that joins.
+    fn progress(&self) -> MutexGuard<'_, WalkProgress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn came_to(&self, end: u64) {
-        let mut place = self.place();
-        place.end = end;
-        if end - place.told >= STRIDE_BYTES {
-            place.told = end;
+    fn note_end(&self, end: u64) {
+        let mut progress = self.progress();
+        progress.end = end;
+        if end - progress.published >= STRIDE_BYTES {
+            progress.published = end;
             self.moved.notify_one();
         }
     }
 
     /// Waits until there is more than `done`. None: there is not.
     fn wait_beyond(&self, done: u64) -> Option<u64> {
-        let is_waiting = |place: &mut Place| place.told <= done && !place.is_over;
-        let place = self.moved.wait_while(self.place(), is_waiting).unwrap_or_else(PoisonError::into_inner);
-        (place.told > done).then_some(place.told)
+        let is_waiting = |progress: &mut WalkProgress| progress.published <= done && !progress.is_over;
+        let progress =
+            self.moved.wait_while(self.progress(), is_waiting).unwrap_or_else(PoisonError::into_inner);
+        (progress.published > done).then_some(progress.published)
     }
 }

@@ -1,11 +1,11 @@
-//! What the owner of a log is told: the log itself writes no log lines.
+//! What a log reports to its owner. The log itself writes no log lines.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::backlog::QueueState;
 use crate::error::LogError;
 use crate::id::LogId;
+use crate::queue_age::QueueState;
 use crate::recover::RecoveryReport;
 use crate::room::RoomState;
 use crate::segment::SegmentName;

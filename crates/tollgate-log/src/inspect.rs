@@ -21,7 +21,7 @@ use crate::storage::{Storage, StorageFile};
 
 /// One part of a segment file.
 #[derive(Debug)]
-pub enum Part {
+pub enum SegmentPart {
     /// The first 128 bytes.
     Header {
         /// The format version as it stands there; none if the file is shorter.
@@ -174,7 +174,7 @@ impl Inspector {
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn next_part(&mut self) -> Result<Option<Part>, LogError> {
+    pub fn next_part(&mut self) -> Result<Option<SegmentPart>, LogError> {
         if self.offset >= self.file_bytes && self.offset > 0 {
             return Ok(None);
         }
@@ -202,12 +202,17 @@ impl Inspector {
         Ok(bytes)
     }
 
-    fn header(&mut self, bytes: &[u8]) -> Part {
+    fn header(&mut self, bytes: &[u8]) -> SegmentPart {
         self.offset = self.file_bytes.min(SEGMENT_HEADER_BYTES as u64);
         let Some(bytes) = bytes.first_chunk() else {
             let (found, needed) = (bytes.len() as u64, SEGMENT_HEADER_BYTES as u64);
             let problem = FormatError::CutOff { what: "segment header", found, needed };
-            return Part::Header { version: None, header: None, checksum: None, problem: Some(problem) };
+            return SegmentPart::Header {
+                version: None,
+                header: None,
+                checksum: None,
+                problem: Some(problem),
+            };
         };
         let header = SegmentHeader::as_it_stands(bytes);
         self.log = header.log;
@@ -223,7 +228,7 @@ impl Inspector {
             }
             Err(problem) => (Some(header), Some(problem)),
         };
-        Part::Header { version: Some(version), header, checksum: Some(checksum), problem }
+        SegmentPart::Header { version: Some(version), header, checksum: Some(checksum), problem }
     }
 
     fn batch_header(&self, bytes: &[u8]) -> Result<(BatchHeader, u32), FormatError> {
@@ -233,7 +238,7 @@ impl Inspector {
         BatchHeader::decode(bytes, nonce)
     }
 
-    fn batch(&mut self, header: BatchHeader, checksum: u32) -> Result<Part, LogError> {
+    fn batch(&mut self, header: BatchHeader, checksum: u32) -> Result<SegmentPart, LogError> {
         let offset = self.offset;
         let start = offset + BATCH_HEADER_BYTES as u64;
         let bytes = self.read(start, (header.batch_bytes() - BATCH_HEADER_BYTES as u64) as usize)?;
@@ -245,7 +250,7 @@ impl Inspector {
         self.expected = Some(Expected { chain: checksum, next: header.last().after(1) });
         self.batches += 1;
         self.records += if header.kind == BatchKind::Records { header.count.into() } else { 0 };
-        Ok(Part::Batch(BatchPart { offset, header, checksum, problems, records }))
+        Ok(SegmentPart::Batch(BatchPart { offset, header, checksum, problems, records }))
     }
 
     /// Whether a batch continues the one before it.
@@ -307,13 +312,13 @@ impl Inspector {
         Ok(RecordContent::Row(stream))
     }
 
-    fn runway(&mut self) -> Part {
+    fn runway(&mut self) -> SegmentPart {
         let offset = std::mem::replace(&mut self.offset, self.file_bytes);
-        Part::Runway { offset, bytes: self.file_bytes - offset }
+        SegmentPart::Runway { offset, bytes: self.file_bytes - offset }
     }
 
     /// Counts bytes up to the next intact header, a whole footer, or the end.
-    fn damage(&mut self, problem: FormatError) -> Result<Part, LogError> {
+    fn damage(&mut self, problem: FormatError) -> Result<SegmentPart, LogError> {
         let offset = self.offset;
         let header = match &mut self.searcher {
             Some(searcher) => searcher.find_header(offset + 1)?.map(|(found, _)| found),
@@ -324,10 +329,10 @@ impl Inspector {
             .filter(|footer| *footer > offset);
         self.offset = header.into_iter().chain(footer).min().unwrap_or(self.file_bytes);
         self.expected = None;
-        Ok(Part::Damage { offset, bytes: self.offset - offset, problem })
+        Ok(SegmentPart::Damage { offset, bytes: self.offset - offset, problem })
     }
 
-    fn footer(&mut self) -> Result<Part, LogError> {
+    fn footer(&mut self) -> Result<SegmentPart, LogError> {
         let offset = self.offset;
         let head = self.read(offset, FOOTER_HEAD_BYTES)?;
         let left = self.file_bytes - offset;
@@ -340,7 +345,7 @@ impl Inspector {
             part.problems = self.footer_problems(footer, offset, found);
         }
         self.offset += bytes;
-        Ok(Part::Footer(part))
+        Ok(SegmentPart::Footer(part))
     }
 
     fn footer_problems(&self, footer: &SegmentFooter, offset: u64, digest: Digest) -> Vec<FormatError> {

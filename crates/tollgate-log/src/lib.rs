@@ -1,24 +1,34 @@
 //! The record log: append, group commit, segments, recovery, cursors.
 //!
-//! A record goes through the files in this order: [`schema`] says what a stream's rows look like, [`record`] encodes
-//! one, [`append`] gathers those of one pass of a worker into a batch, [`commit`] runs the threads that write, sync
-//! and seal through [`segment_writer`], [`batch`] and [`segment`] are the bytes, [`digest`] what seals them. [`mod@recover`] mends what a dead run
-//! left, [`mod@repair`] does it by hand, [`cursor`] reads a log in order, [`verify`] checks a whole one,
-//! [`inspect`] takes one file apart for a person. [`retain`] deletes what every sink has, as [`shelf`] decides, [`mod@deleted`] remembers that, and
-//! [`room`] refuses records before the disk is full, [`backlog`] knows how old the queue for it is; [`meter`] tells how it all does; [`awaited`] tells replies when a sink has their records. [`storage`] is the file system, as a trait.
+//! A record goes through the files in this order:
+//!
+//! | file | task |
+//! | --- | --- |
+//! | [`schema`], [`record`] | the columns of a stream, and the bytes of a record |
+//! | [`append`], [`appended`] | gathers the records of one pass of a worker into a batch; returns the records, or the refusal |
+//! | [`worker_batch`] | the batch that a worker hands over, and how far its batches are |
+//! | [`commit`] | queues batches, and runs the threads that write, sync and seal |
+//! | [`segment_writer`], [`batch`], [`segment`] | writes batches into segments; the bytes of both |
+//! | [`seal`], [`digest`] | seals a closed segment with a digest of its bytes |
+//! | [`awaited`], [`pending_acks`] | releases replies that wait until a sink has their records |
+//! | [`cursor`], [`scan`] | reads a log in order; walks over a whole segment |
+//! | [`mod@retain`], [`segment_list`], [`mod@deleted`] | deletes segments that every sink has, and remembers that |
+//!
+//! Beside this path: [`mod@log`] opens a log and starts its threads. [`mod@recover`] mends the logs of runs that died,
+//! [`mod@repair`] does so by command. [`verify`] checks a whole log, [`inspect`] takes one file apart for a person.
+//! [`room`] refuses records before the disk is full. [`queue_age`] measures how old the queue for the disk is. [`meter`]
+//! and [`status`] count and report. [`storage`] is the file system, as a trait.
 //!
 //! The contract is `docs/log-format.md`. Absent here: HTTP, scripts, sinks, any async runtime.
 
 mod append;
 mod appended;
 mod awaited;
-mod backlog;
 mod batch;
 mod commit;
 mod cursor;
 mod deleted;
 mod descriptors;
-mod desk;
 mod digest;
 mod error;
 mod event;
@@ -27,6 +37,8 @@ mod inspect;
 mod log;
 mod meter;
 mod options;
+mod pending_acks;
+mod queue_age;
 mod reader;
 mod record;
 mod recover;
@@ -37,17 +49,16 @@ mod scan;
 mod schema;
 mod seal;
 mod segment;
+mod segment_list;
 mod segment_writer;
-mod shelf;
 mod status;
 mod storage;
 mod verify;
 mod worker_batch;
 
 pub use append::{Appender, Transaction};
-pub use appended::{AppendError, Level, Ticket};
+pub use appended::{AppendError, AppendedRecords, Level};
 pub use awaited::{Breaker, Exception, Mishap, Settled, SinkPlace};
-pub use backlog::QueueState;
 pub use batch::{BATCH_BYTES_MAX, BATCH_HEADER_BYTES, BatchHeader, BatchKind};
 pub use commit::follower::Follower;
 pub use commit::state::Watermark;
@@ -56,9 +67,10 @@ pub use deleted::Deleted;
 pub use error::{FormatError, LogError, join_chain};
 pub use event::{DeleteReason, LogEvent};
 pub use id::{LogId, Sequence};
-pub use inspect::{BatchPart, FooterPart, Inspector, Part, RecordContent, RecordPart};
+pub use inspect::{BatchPart, FooterPart, Inspector, RecordContent, RecordPart, SegmentPart};
 pub use log::Log;
 pub use options::{LogOptions, OpenError, WorkerWrites};
+pub use queue_age::QueueState;
 pub use record::{Record, RecordBody, RowEncoder, Value, ValueError};
 pub use recover::{LogRecovery, RecoveryReport, recover};
 pub use repair::{RepairError, RepairMode, RepairReport, SegmentRepair, Treatment, repair};

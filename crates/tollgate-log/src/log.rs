@@ -7,7 +7,6 @@ use std::thread::{self, JoinHandle};
 
 use crate::append::Appender;
 use crate::awaited::{Breaker, SinkPlace};
-use crate::backlog::Backlog;
 use crate::batch::BATCH_BYTES_MAX;
 use crate::commit::BatchWriter;
 use crate::commit::follower::Follower;
@@ -17,12 +16,13 @@ use crate::commit::seal::seal_loop;
 use crate::commit::state::LogState;
 use crate::commit::sync::sync_loop;
 use crate::commit::write::write_loop;
-use crate::desk::Desk;
 use crate::error::LogError;
 use crate::event::LogEvent;
 use crate::id::LogId;
 use crate::meter::LogMeter;
 use crate::options::{LogOptions, OpenError};
+use crate::pending_acks::PendingAcks;
+use crate::queue_age::QueueAge;
 use crate::recover::{RecoveryReport, recover};
 use crate::retain::retain_loop;
 use crate::room::Room;
@@ -74,15 +74,15 @@ impl Log {
         )
         .with_runway(runway_bytes(&*storage, &options));
         let room = Room::new(options.reserve_bytes);
-        let log = writer.log();
+        let id = writer.log();
         let queue = WriteQueue::new(BatchWriter::new(writer));
         let state = LogState {
             options,
             schemas: Mutex::new(schemas),
             queued_bytes: AtomicU64::new(0),
-            log,
+            id,
             room,
-            backlog: Backlog::new(),
+            queue_age: QueueAge::new(),
             meter: LogMeter::new(),
             storage,
             synced: AtomicU64::new(0),
@@ -90,7 +90,7 @@ impl Log {
             on_event: Box::new(on_event),
             progress: Mutex::default(),
             loaded: Mutex::default(),
-            desks: RwLock::default(),
+            pending_acks: RwLock::default(),
             sync_wake: Condvar::new(),
             seal_wake: Condvar::new(),
             watermark_wake: Condvar::new(),
@@ -115,7 +115,7 @@ impl Log {
 
     /// The id of this log.
     pub fn id(&self) -> LogId {
-        self.pipeline.state.log
+        self.pipeline.state.id
     }
 
     /// Declares what rows look like from now on, and returns the numbers of these schemas: that of one that the log has is
@@ -157,7 +157,7 @@ impl Log {
 
     /// A handle that tells how far the log is on disk.
     pub fn follower(&self) -> Follower {
-        Follower { pipeline: self.pipeline.clone(), desk: None }
+        Follower { pipeline: self.pipeline.clone(), acks: None }
     }
 
     /// Handles of so many further sinks: from now on segments are deleted that all sinks confirmed.
@@ -169,18 +169,19 @@ impl Log {
 
     /// The handle of one further sink: nothing is deleted any more that it does not confirm.
     pub fn add_sink(&self) -> Follower {
-        let mut desks = self.pipeline.state.desks.write().unwrap_or_else(PoisonError::into_inner);
-        let desk = Arc::new(Desk::new(SinkPlace(desks.len())));
-        desks.push(desk.clone());
-        self.pipeline.state.loaded().add_sink(desk.sink());
-        Follower { pipeline: self.pipeline.clone(), desk: Some(desk) }
+        let mut pending_acks =
+            self.pipeline.state.pending_acks.write().unwrap_or_else(PoisonError::into_inner);
+        let acks = Arc::new(PendingAcks::new(SinkPlace(pending_acks.len())));
+        pending_acks.push(acks.clone());
+        self.pipeline.state.loaded().add_sink(acks.sink());
+        Follower { pipeline: self.pipeline.clone(), acks: Some(acks) }
     }
 
     /// Waits no more for the sink of a handle. What it says afterwards is not heard, and no reply waits for it.
     pub fn remove_sink(&self, follower: &Follower) {
-        if let Some(desk) = &follower.desk {
-            desk.set_breaker(Breaker::Open);
-            self.pipeline.state.loaded().remove_sink(desk.sink());
+        if let Some(acks) = &follower.acks {
+            acks.set_breaker(Breaker::Open);
+            self.pipeline.state.loaded().remove_sink(acks.sink());
         }
     }
 

@@ -1,6 +1,6 @@
 //! Mending what dead runs left: seal whole segments, cut torn tails, set damage aside.
 //!
-//! The decisions are the table in `docs/log-format.md`; [`Verdict`] is its right column. Only `.open` files are read
+//! The decisions are the table in `docs/log-format.md`; [`RecoveryAction`] is its right column. Only `.open` files are read
 //! batch by batch. What was acknowledged as synced is never cut: `durable` in the headers tells how far that reached.
 
 use std::io::{ErrorKind, IoSlice};
@@ -44,7 +44,7 @@ pub struct LogRecovery {
 
 /// What becomes of one `.open` file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum RecoveryAction {
     /// Whole: footer and name.
     Seal,
     /// Cut at the end of the last whole batch, then footer and name.
@@ -120,7 +120,7 @@ fn recover_log(
 
 /// What is to be done to one log, decided before anything is done.
 pub(crate) struct Plan {
-    pub(crate) files: Vec<(Unsealed, Verdict)>,
+    pub(crate) files: Vec<(Unsealed, RecoveryAction)>,
     /// The digest of the sealed segment before them.
     digest_before: [u8; 64],
 }
@@ -144,14 +144,16 @@ impl Plan {
         let mut files = files.into_iter().peekable();
         while let Some(file) = files.next() {
             let is_complete = files.peek().is_some_and(|next| next.continues(&file.scan));
-            let verdict = judge(&file, continues, durable, is_torn, is_complete);
-            is_torn |= matches!(verdict, Verdict::Cut | Verdict::Remove) && !is_complete;
-            continues = match verdict {
-                Verdict::Remove => continues,
-                Verdict::Leave | Verdict::SetAside(_) => None,
-                Verdict::Cut | Verdict::Seal => Some((file.scan.last.after(1), file.scan.chain)),
+            let action = judge(&file, continues, durable, is_torn, is_complete);
+            is_torn |= matches!(action, RecoveryAction::Cut | RecoveryAction::Remove) && !is_complete;
+            continues = match action {
+                RecoveryAction::Remove => continues,
+                RecoveryAction::Leave | RecoveryAction::SetAside(_) => None,
+                RecoveryAction::Cut | RecoveryAction::Seal => {
+                    Some((file.scan.last.after(1), file.scan.chain))
+                }
             };
-            judged.push((file, verdict));
+            judged.push((file, action));
         }
         Ok(Self { files: judged, digest_before: digest })
     }
@@ -172,8 +174,8 @@ impl Plan {
         let digest_before = self.digest_before;
         let mut mender = Mender { storage, folder, unacknowledged, digest_before, recovery };
         let (to_remove, to_keep): (Vec<_>, Vec<_>) =
-            self.files.into_iter().partition(|(_, verdict)| *verdict == Verdict::Remove);
-        to_keep.into_iter().try_for_each(|(file, verdict)| mender.mend(file, verdict))?;
+            self.files.into_iter().partition(|(_, action)| *action == RecoveryAction::Remove);
+        to_keep.into_iter().try_for_each(|(file, action)| mender.mend(file, action))?;
         // From the last to the first: one that a crash leaves alone would look like the rest of a longer log.
         to_remove.iter().rev().try_for_each(|(file, _)| mender.remove(file))?;
         Ok(mender.recovery)
@@ -273,29 +275,29 @@ fn judge(
     durable: Sequence,
     is_torn: bool,
     is_complete: bool,
-) -> Verdict {
+) -> RecoveryAction {
     let scan = &file.scan;
     if let Some(Failure { error: FormatError::Version { .. }, .. }) = scan.failure {
-        return Verdict::Leave;
+        return RecoveryAction::Leave;
     }
     if is_torn && durable < file.name.first {
-        return Verdict::Remove;
+        return RecoveryAction::Remove;
     }
     let Some(header) = &scan.header else {
         return match &scan.failure {
             Some(failure) if scan.headers_behind > 0 || durable >= file.name.first => {
-                Verdict::SetAside(failure.error.to_string())
+                RecoveryAction::SetAside(failure.error.to_string())
             }
-            _ => Verdict::Remove,
+            _ => RecoveryAction::Remove,
         };
     };
     if let Some(expected) = LogId::of_segment(&file.path)
         && header.log != expected
     {
-        return Verdict::SetAside(FormatError::Stranger { found: header.log, expected }.to_string());
+        return RecoveryAction::SetAside(FormatError::Stranger { found: header.log, expected }.to_string());
     }
     if header.first != file.name.first {
-        return Verdict::SetAside(FormatError::misnamed(header.first, file.name.first).to_string());
+        return RecoveryAction::SetAside(FormatError::misnamed(header.first, file.name.first).to_string());
     }
     let broken = match continues {
         Some((first, _)) if header.first != first => {
@@ -308,15 +310,15 @@ fn judge(
         _ => scan.failure.as_ref().map(|failure| (failure.first, failure.error.clone())),
     };
     match broken {
-        Some((first, _)) if is_complete && first > header.first => Verdict::Cut,
-        Some((first, error)) if first <= durable => Verdict::SetAside(error.to_string()),
-        Some((first, _)) if first <= header.first => Verdict::Remove,
+        Some((first, _)) if is_complete && first > header.first => RecoveryAction::Cut,
+        Some((first, error)) if first <= durable => RecoveryAction::SetAside(error.to_string()),
+        Some((first, _)) if first <= header.first => RecoveryAction::Remove,
         _ if scan.records() == 0 && durable >= header.first => {
-            Verdict::SetAside("its records are missing".to_owned())
+            RecoveryAction::SetAside("its records are missing".to_owned())
         }
-        _ if scan.records() == 0 => Verdict::Remove,
-        Some(_) => Verdict::Cut,
-        None => Verdict::Seal,
+        _ if scan.records() == 0 => RecoveryAction::Remove,
+        Some(_) => RecoveryAction::Cut,
+        None => RecoveryAction::Seal,
     }
 }
 
@@ -331,26 +333,26 @@ struct Mender<'a> {
 }
 
 impl Mender<'_> {
-    fn mend(&mut self, file: Unsealed, verdict: Verdict) -> Result<(), LogError> {
-        match verdict {
-            Verdict::Remove => self.remove(&file),
-            Verdict::Leave => {
+    fn mend(&mut self, file: Unsealed, action: RecoveryAction) -> Result<(), LogError> {
+        match action {
+            RecoveryAction::Remove => self.remove(&file),
+            RecoveryAction::Leave => {
                 self.recovery.unknown.push(file.path);
                 self.digest_before = [0; 64];
                 Ok(())
             }
-            Verdict::SetAside(reason) => {
+            RecoveryAction::SetAside(reason) => {
                 let aside = set_aside(self.storage, self.folder, file.name)?;
                 self.recovery.set_aside.push((aside, reason));
                 self.digest_before = [0; 64];
                 Ok(())
             }
-            Verdict::Cut => {
+            RecoveryAction::Cut => {
                 self.cut(&file)?;
                 let scan = SegmentScan { file_bytes: file.scan.end, failure: None, ..file.scan };
                 self.seal(Unsealed { scan, ..file })
             }
-            Verdict::Seal => self.seal(file),
+            RecoveryAction::Seal => self.seal(file),
         }
     }
 

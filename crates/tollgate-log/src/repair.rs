@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::error::{FormatError, LogError};
 use crate::id::LogId;
-use crate::recover::{Plan, Unacknowledged, Unsealed, Verdict, segment_names, set_aside, torn_path};
+use crate::recover::{Plan, RecoveryAction, Unacknowledged, Unsealed, segment_names, set_aside, torn_path};
 use crate::segment::{DigestAlgorithm, SegmentName, SegmentState};
 use crate::storage::{Storage, StorageLock};
 use crate::verify::{SegmentProblem, log_ids, verify_segment};
@@ -157,7 +157,7 @@ impl LogRepair<'_> {
         let open: Vec<_> = names.iter().copied().filter(|name| name.state == SegmentState::Open).collect();
         let plan = self.plan(&names, &open)?;
         let mut treatments: Vec<_> =
-            plan.files.iter().map(|(file, verdict)| (file.name, self.treatment(file, verdict))).collect();
+            plan.files.iter().map(|(file, action)| (file.name, self.treatment(file, action))).collect();
         if self.mode == RepairMode::Mend && !open.is_empty() {
             plan.carry_out(self.storage, &self.folder, self.log, Unacknowledged::Keep)?;
         }
@@ -185,16 +185,16 @@ impl LogRepair<'_> {
         Plan::new(self.storage, &self.folder, names, files)
     }
 
-    fn treatment(&self, file: &Unsealed, verdict: &Verdict) -> Treatment {
+    fn treatment(&self, file: &Unsealed, action: &RecoveryAction) -> Treatment {
         let kept = torn_path(&self.folder, file.name);
-        match verdict {
-            Verdict::Seal => Treatment::Seal,
-            Verdict::Cut => {
+        match action {
+            RecoveryAction::Seal => Treatment::Seal,
+            RecoveryAction::Cut => {
                 Treatment::Cut { at: file.scan.end, bytes: file.scan.used_bytes - file.scan.end, kept }
             }
-            Verdict::Remove => Treatment::Torn { kept },
-            Verdict::SetAside(reason) => self.aside(file.name, reason.clone()),
-            Verdict::Leave => Treatment::Left,
+            RecoveryAction::Remove => Treatment::Torn { kept },
+            RecoveryAction::SetAside(reason) => self.aside(file.name, reason.clone()),
+            RecoveryAction::Leave => Treatment::Left,
         }
     }
 
@@ -210,11 +210,11 @@ impl LogRepair<'_> {
         }
         let path = name.path(&self.folder);
         // Alone: that it does not continue another is not its own fault.
-        let verdict = verify_segment(self.storage, name, &path, None)?;
-        if let Some(FormatError::Version { .. }) = verdict.scan.failure.map(|failure| failure.error) {
+        let check = verify_segment(self.storage, name, &path, None)?;
+        if let Some(FormatError::Version { .. }) = check.scan.failure.map(|failure| failure.error) {
             return Ok(Treatment::Left);
         }
-        let Some(SegmentProblem { reason, .. }) = verdict.problem else { return Ok(Treatment::Whole) };
+        let Some(SegmentProblem { reason, .. }) = check.problem else { return Ok(Treatment::Whole) };
         if self.mode == RepairMode::Mend {
             set_aside(self.storage, &self.folder, name)?;
         }

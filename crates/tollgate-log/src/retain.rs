@@ -23,7 +23,7 @@ use crate::id::LogId;
 use crate::recover::{recover, segment_names};
 use crate::scan::{Schemas, SegmentReader};
 use crate::segment::{SegmentName, SegmentState, read_footer};
-use crate::shelf::{Loaded, RetainRules, SealedSegment, Shelf};
+use crate::segment_list::{Loaded, RetainRules, SealedSegment, SegmentList};
 use crate::storage::Storage;
 use crate::verify::log_ids;
 
@@ -39,9 +39,9 @@ pub(crate) fn retain_loop(pipeline: &CommitPipeline, mut is_mending_due: bool) {
     let log = &pipeline.state;
     let options = &log.options;
     let rules = RetainRules { retain: options.retain, bytes_max: options.retain_bytes_max };
-    let mut retainer = Retainer::new(log.storage.clone(), options.dir.clone(), log.log, rules);
+    let mut retainer = Retainer::new(log.storage.clone(), options.dir.clone(), log.id, rules);
     for event in retainer.find_kept() {
-        log.tell(&event);
+        log.report(&event);
     }
     while let Some(sealed) = log.next_sealed(PASS_PAUSE) {
         sealed.into_iter().for_each(|segment| retainer.add(segment));
@@ -60,10 +60,10 @@ fn pass(state: &LogState, retainer: &mut Retainer) -> Result<(), LogError> {
     retainer.note_loaded(&state.loaded(), now);
     while let Some(event) = retainer.delete_due(is_room_tight(state), now)? {
         state.meter.retainer.deleted.add(1);
-        state.tell(&event);
+        state.report(&event);
     }
-    let (segments, bytes) = retainer.shelf.size();
-    state.meter.retainer.kept_segments.set(segments);
+    let (count, bytes) = retainer.segments.size();
+    state.meter.retainer.kept_segments.set(count);
     state.meter.retainer.kept_bytes.set(bytes);
     // Only now: what could be deleted is no reason to refuse.
     state.look_for_room();
@@ -82,8 +82,8 @@ fn is_room_tight(state: &LogState) -> bool {
 fn mend(state: &LogState, retainer: &mut Retainer) {
     if let Ok(report) = recover(&state.storage, &state.options.dir, state.options.digest) {
         let found = report.logs.iter().flat_map(|recovery| retainer.find_kept_of(recovery.log));
-        found.collect::<Vec<_>>().iter().for_each(|event| state.tell(event));
-        state.tell(&LogEvent::Mended(report));
+        found.collect::<Vec<_>>().iter().for_each(|event| state.report(event));
+        state.report(&LogEvent::Mended(report));
     }
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct Retainer {
     /// The log of this run: its folder stays.
     live: LogId,
     rules: RetainRules,
-    shelf: Shelf,
+    segments: SegmentList,
     deleted: Deleted,
     /// Logs of dead runs of which no sealed segment is known.
     empty: BTreeSet<LogId>,
@@ -110,9 +110,9 @@ pub(crate) struct Retainer {
 
 impl Retainer {
     pub(crate) fn new(storage: Arc<dyn Storage>, dir: PathBuf, live: LogId, rules: RetainRules) -> Self {
-        let (shelf, empty) = (Shelf::default(), BTreeSet::new());
+        let (segments, empty) = (SegmentList::default(), BTreeSet::new());
         let deleted = Deleted::read(&*storage, &dir).unwrap_or_default();
-        Self { storage, dir, live, rules, shelf, deleted, empty, unlinking: Unlinking::Works }
+        Self { storage, dir, live, rules, segments, deleted, empty, unlinking: Unlinking::Works }
     }
 
     /// Finds the sealed segments of dead runs. What cannot be read, or has no footer that holds, is kept and returned.
@@ -151,11 +151,11 @@ impl Retainer {
     }
 
     pub(crate) fn add(&mut self, sealed: SealedSegment) {
-        self.shelf.add(sealed.key, sealed.kept);
+        self.segments.add(sealed.key, sealed.kept);
     }
 
     pub(crate) fn note_loaded(&mut self, loaded: &Loaded, now: Instant) {
-        self.shelf.note_loaded(loaded, now);
+        self.segments.note_loaded(loaded, now);
     }
 
     /// Deletes the next segment that is due. None: nothing is, or nothing can be deleted for now.
@@ -170,7 +170,7 @@ impl Retainer {
         if matches!(self.unlinking, Unlinking::PutOff(until) if now < until) {
             return Ok(None);
         }
-        let Some(((log, first), reason)) = self.shelf.due(self.rules, is_room_short, now) else {
+        let Some(((log, first), reason)) = self.segments.due(self.rules, is_room_short, now) else {
             return Ok(None);
         };
         let segment = SegmentName { first, state: SegmentState::Sealed };
@@ -181,8 +181,8 @@ impl Retainer {
         }
         self.unlinking = Unlinking::Works;
         self.storage.sync_folder(&folder).map_err(LogError::io("sync", &folder))?;
-        let bytes = self.shelf.take_due().map_or(0, |kept| kept.bytes);
-        if log != self.live && !self.shelf.holds(log) {
+        let bytes = self.segments.take_due().map_or(0, |kept| kept.bytes);
+        if log != self.live && !self.segments.holds(log) {
             self.empty.insert(log);
         }
         Ok(Some(LogEvent::Deleted { log, segment, bytes, reason }))
@@ -190,7 +190,7 @@ impl Retainer {
 
     /// Notes how far the log is deleted. Where there is no room for that, the deletion makes some.
     fn note_due(&mut self, log: LogId) -> Result<(), LogError> {
-        match self.deleted.note(&*self.storage, &self.dir, log, self.shelf.due_last()) {
+        match self.deleted.note(&*self.storage, &self.dir, log, self.segments.due_last()) {
             Err(error) if error.is_storage_full() => Ok(()),
             noted => noted,
         }

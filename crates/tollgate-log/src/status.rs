@@ -7,9 +7,9 @@ use std::time::Duration;
 use tollgate_meter::Observed;
 
 use crate::appended::Level;
-use crate::backlog::QueueState;
 use crate::commit::pipeline::CommitPipeline;
 use crate::commit::state::Watermark;
+use crate::queue_age::QueueState;
 use crate::room::RoomState;
 
 /// How the log of this run does, counted from its start.
@@ -78,9 +78,9 @@ impl LogWatch {
             reserve_bytes: log.options.reserve_bytes,
             queued_bytes: log.queued_bytes.load(Ordering::Relaxed),
             queue_bytes_max: log.options.queue_bytes_max,
-            queue_age: log.backlog.age(Level::Synced, log.backlog.now()),
+            queue_age: log.queue_age.age(Level::Synced, log.queue_age.now()),
             queue_age_max: log.options.queue_age_max,
-            queue: log.backlog.state(),
+            queue: log.queue_age.state(),
             unsynced_age: unsynced_age.max(meter.writing_for()),
             records: meter.writer.records.get(),
             batches: meter.writer.batches.get(),

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::awaited::{Awaited, Inbox};
-use crate::backlog::Moment;
+use crate::queue_age::Moment;
 use crate::segment_writer::Handover;
 
 /// How far the batches of one worker got, seen from both sides.
 pub(crate) struct WorkerMarks {
     written: AtomicU64,
     synced: AtomicU64,
-    /// The last batch that somebody wants synced.
+    /// The last batch that a reply waits for until it is synced.
     sync_wanted: AtomicU64,
-    /// What it waits for until a sink has it is in this batch or a later one.
+    /// Oldest batch with a record whose reply still waits for a sink to commit.
     waited_from: AtomicU64,
     pub(crate) inbox: Inbox,
     wake: Box<dyn Fn() + Send + Sync>,
@@ -47,16 +47,16 @@ impl WorkerMarks {
         self.synced.load(Ordering::Acquire)
     }
 
-    pub(crate) fn set_written(&self, ticket: u64, is_sync_wanted: bool) {
+    pub(crate) fn set_written(&self, batch: u64, is_sync_wanted: bool) {
         if is_sync_wanted {
-            self.sync_wanted.store(ticket, Ordering::Relaxed);
+            self.sync_wanted.store(batch, Ordering::Relaxed);
         }
-        self.written.store(ticket, Ordering::Release);
+        self.written.store(batch, Ordering::Release);
     }
 
-    /// Publishes that batches up to `ticket` are synced, and wakes the worker if one of them waits for that.
-    pub(crate) fn set_synced(&self, ticket: u64) {
-        let before = self.synced.swap(ticket, Ordering::AcqRel);
+    /// Publishes that batches up to `batch` are synced, and wakes the worker if one of them waits for that.
+    pub(crate) fn set_synced(&self, batch: u64) {
+        let before = self.synced.swap(batch, Ordering::AcqRel);
         if self.sync_wanted.load(Ordering::Relaxed) > before {
             self.wake();
         }
@@ -76,7 +76,8 @@ pub(crate) struct WorkerBatch {
 /// The worker of a batch, and what its replies wait for.
 pub(crate) struct BatchOrigin {
     pub(crate) marks: Arc<WorkerMarks>,
-    pub(crate) ticket: u64,
+    /// Its number among the batches of its worker, from 1 on.
+    pub(crate) batch_number: u64,
     /// When the batch was handed over, or that was first tried.
     pub(crate) since: Moment,
     pub(crate) is_written_wanted: bool,

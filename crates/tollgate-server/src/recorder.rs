@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use tollgate_log::{AppendError, Appender, Breaker, Level, Log, SinkPlace, Ticket, Transaction};
+use tollgate_log::{AppendError, AppendedRecords, Appender, Breaker, Level, Log, SinkPlace, Transaction};
 use tollgate_script::RequestId;
 
 use crate::observe::WorkerCells;
@@ -37,7 +37,7 @@ const LAST_TRIES_MAX: usize = 1000;
 pub(crate) enum Gate {
     /// Their batch at a level of the log.
     Log {
-        ticket: Ticket,
+        ticket: AppendedRecords,
         level: Level,
     },
     Loaded(Rc<Loading>),
@@ -131,7 +131,7 @@ impl Recorder {
         Ok((ticket.map(|ticket| self.gate(ack, ticket, id)), result))
     }
 
-    fn gate(&self, ack: Ack, ticket: Ticket, id: &RequestId) -> Gate {
+    fn gate(&self, ack: Ack, ticket: AppendedRecords, id: &RequestId) -> Gate {
         match ack {
             Ack::Log(level) => Gate::Log { ticket, level },
             Ack::Loaded { sink, timeout } => {
@@ -187,7 +187,7 @@ impl Recorder {
 
     fn poll_level(
         &self,
-        (ticket, level): (Ticket, Level),
+        (ticket, level): (AppendedRecords, Level),
         waiting: &mut Option<Waker>,
         context: &Context<'_>,
     ) -> Poll<Verdict> {
@@ -323,11 +323,11 @@ impl Recorder {
 /// Who waits for which batch, in the order of the batches.
 #[derive(Default)]
 struct Waiters {
-    queue: VecDeque<(Ticket, Waker)>,
+    queue: VecDeque<(AppendedRecords, Waker)>,
 }
 
 impl Waiters {
-    fn insert(&mut self, ticket: Ticket, waker: Waker) {
+    fn insert(&mut self, ticket: AppendedRecords, waker: Waker) {
         let later = self.queue.iter().rev().take_while(|(waiting, _)| *waiting > ticket).count();
         self.queue.insert(self.queue.len() - later, (ticket, waker));
     }

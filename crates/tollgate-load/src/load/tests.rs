@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 use tempfile::TempDir;
 use tollgate_log::{
-    Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Gap, Level, Log, LogEvent, LogOptions, Position,
-    RecordBatch, Schema, SchemaId, Sequence, Ticket, Value, segments,
+    AppendedRecords, Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Gap, Level, Log, LogEvent,
+    LogOptions, Position, RecordBatch, Schema, SchemaId, Sequence, Value, segments,
 };
 
 use super::*;
@@ -119,10 +119,10 @@ impl Site {
     fn write_visits(&self, numbers: std::ops::Range<i64>) -> LogId {
         self.write(vec![visits()], 4 << 10, |appender| {
             for n in numbers {
-                let ticket = visit(appender, n);
+                let appended = visit(appender, n);
                 // A segment is closed between writes only, and one write takes what waits.
                 if n % 20 == 0 {
-                    eventually("it is written", || appender.reached(ticket, Level::Written).is_some());
+                    eventually("it is written", || appender.reached(appended, Level::Written).is_some());
                 }
             }
         })
@@ -170,18 +170,18 @@ impl Site {
 }
 
 /// One row in a batch of its own.
-fn visit(appender: &mut Appender, n: i64) -> Ticket {
+fn visit(appender: &mut Appender, n: i64) -> AppendedRecords {
     let path = format!("/path/{n:06}");
     row(appender, &[Value::Int(n), Value::Text(&path)])
 }
 
-fn row(appender: &mut Appender, values: &[Value<'_>]) -> Ticket {
+fn row(appender: &mut Appender, values: &[Value<'_>]) -> AppendedRecords {
     let fill = |row: &mut tollgate_log::RowEncoder<'_>| values.iter().try_for_each(|value| row.push(*value));
-    let (ticket, result) =
+    let (appended, result) =
         appender.append(Level::Synced, |transaction| transaction.row(SchemaId(0), fill)).unwrap();
     result.unwrap();
     hand_over(appender);
-    ticket.unwrap()
+    appended.unwrap()
 }
 
 fn hand_over(appender: &mut Appender) {

@@ -156,8 +156,8 @@ fn what_was_deleted_before_the_database_was_put_back_is_a_named_gap() {
     let (now, copy) = (&site.database, format!("{}_copy", site.database));
     site.cluster.sql("postgres", &format!("CREATE DATABASE {copy} TEMPLATE {now}"));
     for n in 100..600 {
-        let ticket = visit(&mut appender, n);
-        eventually("it is written", || appender.reached(ticket, tollgate_log::Level::Written).is_some());
+        let appended = visit(&mut appender, n);
+        eventually("it is written", || appender.reached(appended, tollgate_log::Level::Written).is_some());
     }
     drop(appender);
     let id = log.id();

@@ -278,12 +278,12 @@ fn extremes_of_all_types_arrive_as_they_are() {
 fn a_reject_of_ingest_is_kept_whatever_its_bytes() {
     let site = Site::new(shared());
     site.write(&[visits()], |appender| {
-        let (ticket, ()) = appender
+        let (appended, ()) = appender
             .append(tollgate_log::Level::Synced, |transaction| {
                 transaction.reject(tollgate_log::SchemaId(0), "bad \0 reason", b"\0\xff\xfe raw");
             })
             .unwrap();
-        assert!(ticket.is_some());
+        assert!(appended.is_some());
         eventually("the writer takes a batch", || appender.hand_over());
     });
     assert_eq!(site.load().rejects, 1);

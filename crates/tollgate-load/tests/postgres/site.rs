@@ -11,8 +11,8 @@ use tollgate_load::{
     SinkOptions, audit,
 };
 use tollgate_log::{
-    Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogId, LogOptions, OpenError,
-    RowEncoder, Schema, SchemaId, Ticket, Value,
+    AppendedRecords, Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogId, LogOptions,
+    OpenError, RowEncoder, Schema, SchemaId, Value,
 };
 
 use crate::cluster::Cluster;
@@ -90,10 +90,10 @@ impl<'a> Site<'a> {
     pub(crate) fn write_visits(&self, numbers: std::ops::Range<i64>) -> LogId {
         self.write(&[visits()], |appender| {
             for n in numbers {
-                let ticket = visit(appender, n);
+                let appended = visit(appender, n);
                 // A segment is closed between writes only, and one write takes what waits.
                 if n % 20 == 0 {
-                    eventually("it is written", || appender.reached(ticket, Level::Written).is_some());
+                    eventually("it is written", || appender.reached(appended, Level::Written).is_some());
                 }
             }
         })
@@ -176,18 +176,18 @@ pub(crate) fn sink_at(url: &str) -> SinkOptions {
 }
 
 /// One row in a batch of its own.
-pub(crate) fn visit(appender: &mut Appender, n: i64) -> Ticket {
+pub(crate) fn visit(appender: &mut Appender, n: i64) -> AppendedRecords {
     let path = format!("/path/{n:06}");
     row(appender, &[Value::Int(n), Value::Text(&path)])
 }
 
-pub(crate) fn row(appender: &mut Appender, values: &[Value<'_>]) -> Ticket {
+pub(crate) fn row(appender: &mut Appender, values: &[Value<'_>]) -> AppendedRecords {
     let fill = |row: &mut RowEncoder<'_>| values.iter().try_for_each(|value| row.push(*value));
-    let (ticket, result) =
+    let (appended, result) =
         appender.append(Level::Synced, |transaction| transaction.row(SchemaId(0), fill)).unwrap();
     result.unwrap();
     eventually("the writer takes a batch", || appender.hand_over());
-    ticket.unwrap()
+    appended.unwrap()
 }
 
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {

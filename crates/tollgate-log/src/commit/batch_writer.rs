@@ -6,10 +6,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::state::LogState;
 use crate::awaited::Awaited;
-use crate::backlog::earlier;
-use crate::desk::AwaitedBatch;
 use crate::error::LogError;
 use crate::id::Sequence;
+use crate::pending_acks::AwaitedBatch;
+use crate::queue_age::earlier;
 use crate::segment_writer::{Handover, SegmentWriter};
 use crate::worker_batch::{BatchOrigin, WorkerBatch, WorkerMarks};
 
@@ -86,7 +86,7 @@ impl BatchWriter {
             log.meter.writer.by_workers.add(1);
         }
         // Before they can be synced, and so before a loader can come past them.
-        put_down(log, &self.origins, &self.batches, last);
+        add_pending_acks(log, &self.origins, &self.batches, last);
         self.publish(log, bytes, writes_itself);
         Ok(())
     }
@@ -111,10 +111,10 @@ impl BatchWriter {
             // Under the lock, so that a sync that begins now either covers these batches or publishes none of them.
             let mut progress = log.progress();
             for origin in &self.origins {
-                origin.marks.set_written(origin.ticket, origin.is_sync_wanted);
+                origin.marks.set_written(origin.batch_number, origin.is_sync_wanted);
             }
             progress.wanted.add(wanted_since);
-            log.backlog.unsynced_since.set(progress.wanted.oldest());
+            log.queue_age.unsynced_since.set(progress.wanted.oldest());
             self.segments.move_sync_work_to(&mut progress.work);
             progress.unsynced_bytes += bytes;
             self.unsynced_bytes = progress.unsynced_bytes + progress.syncing_bytes;
@@ -148,18 +148,18 @@ impl BatchWriter {
 }
 
 /// Notes whose replies wait until sinks have records of these batches, the last of which is `last`.
-fn put_down(log: &LogState, origins: &[BatchOrigin], batches: &[Handover], last: Sequence) {
+fn add_pending_acks(log: &LogState, origins: &[BatchOrigin], batches: &[Handover], last: Sequence) {
     let is_awaited = |(_, origin): &(usize, &BatchOrigin)| !origin.awaited.is_empty();
     for (index, origin) in origins.iter().enumerate().filter(is_awaited) {
         let behind: u64 = batches[index..].iter().map(|batch| u64::from(batch.count)).sum();
         let first = Sequence(last.after(1).0 - behind);
-        for (place, desk) in log.desks().iter().enumerate() {
-            let of_sink = |part: &&Awaited| part.sink.0 == place;
+        for (place, acks) in log.pending_acks().iter().enumerate() {
+            let of_sink = |awaited: &&Awaited| awaited.sink.0 == place;
             let places: Vec<_> =
-                origin.awaited.iter().filter(of_sink).map(|part| part.places.clone()).collect();
+                origin.awaited.iter().filter(of_sink).map(|awaited| awaited.places.clone()).collect();
             if !places.is_empty() {
-                let (marks, ticket) = (origin.marks.clone(), origin.ticket);
-                desk.put(AwaitedBatch { marks, ticket, first, places });
+                let (marks, batch_number) = (origin.marks.clone(), origin.batch_number);
+                acks.add(AwaitedBatch { marks, batch_number, first, places });
             }
         }
     }

@@ -7,14 +7,14 @@ use std::time::Duration;
 use super::pipeline::CommitPipeline;
 use super::state::Watermark;
 use crate::awaited::{Breaker, Exception, SinkPlace};
-use crate::desk::Desk;
 use crate::id::{LogId, Sequence};
+use crate::pending_acks::PendingAcks;
 
 /// Follows the watermark of the log of this run, and says what its sink has.
 #[derive(Clone)]
 pub struct Follower {
     pub(crate) pipeline: Arc<CommitPipeline>,
-    pub(crate) desk: Option<Arc<Desk>>,
+    pub(crate) acks: Option<Arc<PendingAcks>>,
 }
 
 impl Follower {
@@ -34,13 +34,13 @@ impl Follower {
 
     /// Whether replies wait until the sink has records that it lacks and could load.
     pub fn is_awaited(&self) -> bool {
-        self.desk().is_some_and(|desk| desk.is_awaited(self.pipeline.state.synced()))
+        self.acks().is_some_and(|acks| acks.is_awaited(self.pipeline.state.synced()))
     }
 
     /// Waits until [`Self::is_awaited`], or the time is over; returns whether it is.
     pub fn wait_awaited(&self, timeout: Duration) -> bool {
-        match self.desk() {
-            Some(desk) => desk.wait(|| self.pipeline.state.synced(), timeout),
+        match self.acks() {
+            Some(acks) => acks.wait(|| self.pipeline.state.synced(), timeout),
             None => {
                 thread::sleep(timeout);
                 false
@@ -51,31 +51,31 @@ impl Follower {
     /// The first record that replies wait for until the sink has it, in the batch that it is in; none if they wait for
     /// nothing of that log up to `last`.
     pub fn awaited_from(&self, log: LogId, last: Sequence) -> Option<Sequence> {
-        self.desk().filter(|_| log == self.pipeline.state.log)?.awaited_from(last)
+        self.acks().filter(|_| log == self.pipeline.state.id)?.awaited_from(last)
     }
 
     /// Releases the replies that wait until the sink has records of a log up to `last`, which it has, durably: as rows or
     /// duplicates, but for the exceptions. These are in the order of the log.
     pub fn settle(&self, log: LogId, last: Sequence, exceptions: &[Exception]) {
-        if let Some(desk) = self.desk().filter(|_| log == self.pipeline.state.log) {
-            desk.settle(last, exceptions);
+        if let Some(acks) = self.acks().filter(|_| log == self.pipeline.state.id) {
+            acks.settle(last, exceptions);
         }
     }
 
     /// Says whether the sink takes records.
     pub fn set_breaker(&self, breaker: Breaker) {
-        if let Some(desk) = self.desk() {
-            desk.set_breaker(breaker);
+        if let Some(acks) = self.acks() {
+            acks.set_breaker(breaker);
         }
     }
 
     /// The place of its sink, if it has one.
     pub fn place(&self) -> Option<SinkPlace> {
-        self.desk().map(Desk::sink)
+        self.acks().map(PendingAcks::sink)
     }
 
-    fn desk(&self) -> Option<&Desk> {
-        self.desk.as_deref()
+    fn acks(&self) -> Option<&PendingAcks> {
+        self.acks.as_deref()
     }
 
     /// Waits until the log is on disk beyond `seen`, or the time is over.

@@ -17,7 +17,7 @@ impl CommitPipeline {
         let reason = format!("{}; {}", join_chain(error), what_is_kept(error));
         if self.state.set_failure(&reason) {
             self.queue.wake_thread();
-            self.state.tell(&LogEvent::Failed(reason));
+            self.state.report(&LogEvent::Failed(reason));
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::batch_writer::BatchWriter;
 use super::state::LogState;
-use crate::backlog::{Moment, earlier};
+use crate::queue_age::{Moment, earlier};
 use crate::schema::{Schema, SchemaId};
 use crate::worker_batch::WorkerBatch;
 
@@ -175,7 +175,7 @@ impl WriteQueue {
         let is_idle = state.waiting.is_empty() && state.writer.is_some();
         state.waiting.push_back(Message::Batch(batch));
         if is_idle {
-            log.backlog.unwritten_since.set(Some(since));
+            log.queue_age.unwritten_since.set(Some(since));
         }
         if let Some(writer) = state.turn_of_worker(log) {
             return Pushed::Turn(writer);
@@ -226,7 +226,7 @@ impl WriteQueue {
         let mut state = self.state();
         let oldest = state.move_batches_to(writer);
         if oldest.is_some() {
-            log.backlog.unwritten_since.set(oldest);
+            log.queue_age.unwritten_since.set(oldest);
         }
         state.next_schemas()
     }
@@ -240,7 +240,7 @@ impl WriteQueue {
     ) -> Option<Box<BatchWriter>> {
         let mut state = self.state();
         state.writer = Some(writer);
-        log.backlog.unwritten_since.set(state.oldest_waiting());
+        log.queue_age.unwritten_since.set(state.oldest_waiting());
         if state.waiting.is_empty() {
             if state.is_over() || state.is_segment_full(log) || log.failure().is_some() {
                 self.wake.notify_one();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::pipeline::CommitPipeline;
 use super::state::LogState;
+use crate::segment_list::SealedSegment;
 use crate::segment_writer::ClosedSegment;
-use crate::shelf::SealedSegment;
 
 /// How much nicer than the workers the sealer is.
 const SEALER_NICENESS: i32 = 10;
@@ -19,7 +19,7 @@ pub(crate) fn seal_loop(pipeline: &CommitPipeline) {
         match segment.seal(&*log.storage, log.options.digest, digest_before) {
             Ok(footer) => {
                 digest_before = footer.digest_bytes();
-                sealed(log, SealedSegment::new(log.log, segment.first(), &footer));
+                sealed(log, SealedSegment::new(log.id, segment.first(), &footer));
             }
             Err(error) => return pipeline.fail(&error),
         }

@@ -8,16 +8,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, 
 use std::time::{Duration, Instant};
 
 use crate::appended::Level;
-use crate::backlog::{Backlog, Moment, QueueState, Wanted};
-use crate::desk::Desk;
 use crate::event::LogEvent;
 use crate::id::{LogId, Sequence};
 use crate::meter::LogMeter;
 use crate::options::LogOptions;
+use crate::pending_acks::PendingAcks;
+use crate::queue_age::{Moment, QueueAge, QueueState, Wanted};
 use crate::room::Room;
 use crate::schema::Schema;
+use crate::segment_list::{Loaded, SealedSegment};
 use crate::segment_writer::{ClosedSegment, SyncWork};
-use crate::shelf::{Loaded, SealedSegment};
 use crate::storage::{Space, Storage, StorageLock};
 use crate::worker_batch::WorkerMarks;
 
@@ -38,17 +38,17 @@ pub(crate) struct LogState {
     /// Bytes of the batches that are handed over and not written.
     pub(crate) queued_bytes: AtomicU64,
     pub(crate) room: Room,
-    pub(crate) backlog: Backlog,
+    pub(crate) queue_age: QueueAge,
     pub(crate) meter: LogMeter,
     pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) log: LogId,
+    pub(crate) id: LogId,
     pub(crate) synced: AtomicU64,
     pub(crate) failure: OnceLock<String>,
     pub(crate) on_event: Box<dyn Fn(&LogEvent) + Send + Sync>,
     pub(crate) progress: Mutex<Progress>,
     pub(crate) loaded: Mutex<Loaded>,
     /// Who waits for which sink. Those of sinks that went stay, and nobody is at them.
-    pub(crate) desks: RwLock<Vec<Arc<Desk>>>,
+    pub(crate) pending_acks: RwLock<Vec<Arc<PendingAcks>>>,
     /// There is something to sync.
     pub(crate) sync_wake: Condvar,
     /// There is something to seal, or the sealer is done with one.
@@ -121,7 +121,7 @@ impl LogState {
 
     /// How far the log is on disk.
     pub(crate) fn watermark(&self) -> Watermark {
-        Watermark { log: self.log, synced: self.synced() }
+        Watermark { log: self.id, synced: self.synced() }
     }
 
     /// The age of the oldest record that is written and not synced, and how many segments are closed and not sealed.
@@ -141,19 +141,19 @@ impl LogState {
     }
 
     /// By the places of the sinks. The list is whole after every statement.
-    pub(crate) fn desks(&self) -> RwLockReadGuard<'_, Vec<Arc<Desk>>> {
-        self.desks.read().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn pending_acks(&self) -> RwLockReadGuard<'_, Vec<Arc<PendingAcks>>> {
+        self.pending_acks.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn tell(&self, event: &LogEvent) {
+    pub(crate) fn report(&self, event: &LogEvent) {
         (self.on_event)(event);
     }
 
     /// Notes that records were refused because the disk is behind; the first time it is told.
     #[cold]
     pub(crate) fn note_refusal(&self, now: Moment) {
-        if self.backlog.note_refusal(now) {
-            self.tell_queue(QueueState::Behind, now);
+        if self.queue_age.note_refusal(now) {
+            self.report_queue(QueueState::Behind, now);
         }
     }
 
@@ -161,17 +161,17 @@ impl LogState {
     pub(crate) fn look_at_queue(&self, now: Moment) {
         let queued_bytes = self.queued_bytes.load(Ordering::Relaxed);
         let keeps_up = queued_bytes <= self.options.queue_bytes_max
-            && self.backlog.age(Level::Synced, now) <= self.options.queue_age_max;
-        if keeps_up && self.backlog.calm_down(now) {
-            self.tell_queue(QueueState::KeepsUp, now);
+            && self.queue_age.age(Level::Synced, now) <= self.options.queue_age_max;
+        if keeps_up && self.queue_age.calm_down(now) {
+            self.report_queue(QueueState::KeepsUp, now);
         }
     }
 
-    fn tell_queue(&self, state: QueueState, now: Moment) {
+    fn report_queue(&self, state: QueueState, now: Moment) {
         let (age_max, queue_bytes_max) = (self.options.queue_age_max, self.options.queue_bytes_max);
         let queued_bytes = self.queued_bytes.load(Ordering::Relaxed);
-        let age = self.backlog.age(Level::Synced, now);
-        self.tell(&LogEvent::Queue { state, age, age_max, queued_bytes, queue_bytes_max });
+        let age = self.queue_age.age(Level::Synced, now);
+        self.report(&LogEvent::Queue { state, age, age_max, queued_bytes, queue_bytes_max });
     }
 
     /// Asks the file system how much is free. None: it does not tell, and what was known stands.
@@ -180,7 +180,7 @@ impl LogState {
         self.meter.retainer.note_space(space);
         if let Some(state) = self.room.note(space) {
             let reserve_bytes = self.options.reserve_bytes;
-            self.tell(&LogEvent::Room { state, space, reserve_bytes });
+            self.report(&LogEvent::Room { state, space, reserve_bytes });
         }
         Some(space)
     }

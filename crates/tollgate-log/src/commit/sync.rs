@@ -13,14 +13,14 @@ use crate::worker_batch::WorkerMarks;
 
 pub(crate) fn sync_loop(pipeline: &CommitPipeline) {
     let log = &pipeline.state;
-    while let Some((work, tickets)) = next_sync(log) {
+    while let Some((work, written)) = next_sync(log) {
         let begun = Instant::now();
         let result = work.run(&*log.storage);
         log.meter.syncer.took.observe(begun.elapsed());
         match result {
             // Another thread failed meanwhile: its word, that nothing more is acknowledged, stands.
             Ok(_) if log.failure().is_some() => break,
-            Ok(last) => publish_synced(log, last, &tickets),
+            Ok(last) => publish_synced(log, last, &written),
             Err(error) => {
                 pipeline.fail(&error);
                 break;
@@ -31,12 +31,13 @@ pub(crate) fn sync_loop(pipeline: &CommitPipeline) {
     log.seal_wake.notify_all();
 }
 
-type WorkerTickets = Vec<(Arc<WorkerMarks>, u64)>;
+/// The last written batch of each worker.
+type WrittenBatches = Vec<(Arc<WorkerMarks>, u64)>;
 
 /// Waits for something to sync: at once if somebody waits for it, else when it is old. None: the log is closing.
 ///
-/// The tickets are read before the sync begins: what is written later waits for the next one.
-fn next_sync(log: &LogState) -> Option<(SyncWork, WorkerTickets)> {
+/// The numbers are read before the sync begins: what is written later waits for the next one.
+fn next_sync(log: &LogState) -> Option<(SyncWork, WrittenBatches)> {
     let mut progress = log.progress();
     loop {
         if log.failure().is_some() || (progress.is_writer_done && progress.work.is_empty()) {
@@ -55,26 +56,26 @@ fn next_sync(log: &LogState) -> Option<(SyncWork, WorkerTickets)> {
     progress.oldest_syncing = progress.oldest_unsynced.take();
     progress.syncing_bytes = std::mem::take(&mut progress.unsynced_bytes);
     progress.wanted.sync_begins();
-    let tickets = progress.workers.iter().map(|marks| (marks.clone(), marks.written())).collect();
-    Some((std::mem::take(&mut progress.work), tickets))
+    let written = progress.workers.iter().map(|marks| (marks.clone(), marks.written())).collect();
+    Some((std::mem::take(&mut progress.work), written))
 }
 
-fn publish_synced(log: &LogState, last: Sequence, tickets: &WorkerTickets) {
+fn publish_synced(log: &LogState, last: Sequence, written: &WrittenBatches) {
     {
         // Under the lock, so that nobody who is about to wait misses the change.
         let mut progress = log.progress();
         progress.oldest_syncing = None;
         progress.syncing_bytes = 0;
         progress.wanted.sync_ends();
-        log.backlog.unsynced_since.set(progress.wanted.oldest());
+        log.queue_age.unsynced_since.set(progress.wanted.oldest());
         log.synced.store(last.0, Ordering::Release);
     }
     log.watermark_wake.notify_all();
     log.seal_wake.notify_all();
-    for desk in log.desks().iter() {
-        desk.synced(last);
+    for acks in log.pending_acks().iter() {
+        acks.synced(last);
     }
-    for (marks, ticket) in tickets {
-        marks.set_synced(*ticket);
+    for (marks, batch) in written {
+        marks.set_synced(*batch);
     }
 }

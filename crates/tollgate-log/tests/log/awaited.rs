@@ -1,7 +1,8 @@
 //! Who waits until a sink has records, as the log keeps it: in order, bounded, and told once.
 
 use tollgate_log::{
-    Appender, Exception, Follower, Log, LogOptions, Mishap, SchemaId, Sequence, SinkPlace, Ticket, Value,
+    AppendedRecords, Appender, Exception, Follower, Log, LogOptions, Mishap, SchemaId, Sequence, SinkPlace,
+    Value,
 };
 
 use crate::sim::Sim;
@@ -23,7 +24,7 @@ impl Site {
     }
 
     /// Appends a transaction that waits for a sink.
-    fn append(&mut self, sink: usize, records: usize) -> Ticket {
+    fn append(&mut self, sink: usize, records: usize) -> AppendedRecords {
         let fill = |transaction: &mut tollgate_log::Transaction<'_>| {
             for _ in 0..records {
                 transaction.row(SchemaId(0), |row| row.push(Value::Int(1))).unwrap();
@@ -70,9 +71,9 @@ fn each_transaction_is_told_what_became_of_its_own_records() {
     let told = site.appender.take_settled();
     let [told] = told.as_slice() else { panic!("{told:?}") };
     assert_eq!(told.sink(), SinkPlace(0));
-    let mishaps = |ticket: Ticket| {
-        assert!(told.covers(ticket));
-        told.mishaps_of(ticket).map(|(place, mishap)| (place, mishap.clone())).collect::<Vec<_>>()
+    let mishaps = |appended: AppendedRecords| {
+        assert!(told.covers(appended));
+        told.mishaps_of(appended).map(|(place, mishap)| (place, mishap.clone())).collect::<Vec<_>>()
     };
     let rejected = |place: usize, reason: &str| (place, Mishap::Rejected(reason.to_owned()));
     assert_eq!(mishaps(a), [rejected(1, "two"), (2, Mishap::Missing)]);

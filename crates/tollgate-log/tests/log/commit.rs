@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
-use tollgate_log::{AppendError, Appender, Level, Log, LogEvent, LogOptions, Sequence, Ticket};
+use tollgate_log::{AppendError, AppendedRecords, Appender, Level, Log, LogEvent, LogOptions, Sequence};
 
 use crate::sim::{Call, EIO, ENOSPC, PATIENCE, Sim};
 use crate::workload::{Law, append, dir, mend, names_of, only_log, read, schema, segment_path};
@@ -40,26 +40,26 @@ impl Site {
     }
 
     /// Appends the next record and hands it over.
-    fn append(&mut self, level: Level) -> Result<Ticket, AppendError> {
+    fn append(&mut self, level: Level) -> Result<AppendedRecords, AppendError> {
         let n = self.law.attempted + 1;
-        let ticket = append(&mut self.appender, level, n..=n)?;
+        let appended = append(&mut self.appender, level, n..=n)?;
         self.law.attempt(1);
         assert!(self.appender.hand_over());
-        Ok(ticket)
+        Ok(appended)
     }
 
     /// Waits as a worker does: looks, sleeps until it is woken, looks again.
-    fn wait(&self, ticket: Ticket, level: Level) -> Result<(), AppendError> {
+    fn wait(&self, appended: AppendedRecords, level: Level) -> Result<(), AppendError> {
         loop {
-            if let Some(result) = self.appender.reached(ticket, level) {
+            if let Some(result) = self.appender.reached(appended, level) {
                 return result;
             }
             self.woken.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("never woken for {level:?}"));
         }
     }
 
-    fn is_reached(&self, ticket: Ticket, level: Level) -> bool {
-        self.appender.reached(ticket, level).is_some()
+    fn is_reached(&self, appended: AppendedRecords, level: Level) -> bool {
+        self.appender.reached(appended, level).is_some()
     }
 
     fn close(self) -> (Sim, Law, Result<(), String>) {
@@ -94,12 +94,12 @@ fn all_who_wait_while_a_sync_runs_share_the_next_one() {
     site.sim.pause_syncs();
     site.append(Level::Synced).unwrap();
     site.sim.wait_for_paused_sync();
-    let tickets: Vec<_> = (0..50).map(|_| site.append(Level::Synced).unwrap()).collect();
-    let last = *tickets.last().unwrap();
+    let all_appended: Vec<_> = (0..50).map(|_| site.append(Level::Synced).unwrap()).collect();
+    let last = *all_appended.last().unwrap();
     site.sim.wait_until("all are written", || site.is_reached(last, Level::Written));
     site.sim.release_syncs();
     site.wait(last, Level::Synced).unwrap();
-    assert!(tickets.iter().all(|ticket| site.is_reached(*ticket, Level::Synced)));
+    assert!(all_appended.iter().all(|appended| site.is_reached(*appended, Level::Synced)));
     assert_eq!(site.sim.count(Call::Sync), 2);
     site.close().2.unwrap();
 }
@@ -110,9 +110,9 @@ fn written_is_reached_while_a_sync_is_held() {
     site.sim.pause_syncs();
     site.append(Level::Synced).unwrap();
     site.sim.wait_for_paused_sync();
-    let ticket = site.append(Level::Written).unwrap();
-    site.wait(ticket, Level::Written).unwrap();
-    assert!(!site.is_reached(ticket, Level::Synced));
+    let appended = site.append(Level::Written).unwrap();
+    site.wait(appended, Level::Written).unwrap();
+    assert!(!site.is_reached(appended, Level::Synced));
     site.sim.release_syncs();
     site.close().2.unwrap();
 }
@@ -134,13 +134,13 @@ fn after_a_failure_nothing_is_acknowledged_and_a_restart_is_clean() {
         let context = format!("{call:?} {nth} fails by {errno}");
         let mut site = Site::new(|_| {});
         site.sim.fail(*call, *nth, *errno);
-        let ticket = site.append(Level::Synced).unwrap();
-        let error = site.wait(ticket, Level::Synced).expect_err(&context);
+        let appended = site.append(Level::Synced).unwrap();
+        let error = site.wait(appended, Level::Synced).expect_err(&context);
         assert!(
             matches!(&error, AppendError::Stopped(reason) if reason.starts_with(told)),
             "{context}: {error}"
         );
-        check_stopped(site, ticket, &context);
+        check_stopped(site, appended, &context);
     }
 }
 
@@ -149,14 +149,14 @@ fn a_failure_of_the_disk_says_that_a_restart_keeps_what_was_synced_and_damage_sa
     const KEPT: &str = "; a restart keeps all that was acknowledged as synced";
     let mut site = Site::new(|_| {});
     site.sim.fail(Call::Sync, 0, EIO);
-    let ticket = site.append(Level::Synced).unwrap();
-    site.wait(ticket, Level::Synced).unwrap_err();
+    let appended = site.append(Level::Synced).unwrap();
+    site.wait(appended, Level::Synced).unwrap_err();
     let reason = site.close().2.unwrap_err();
     assert!(reason.ends_with(KEPT), "{reason}");
 
     let mut site = Site::new(|_| {});
-    let ticket = site.append(Level::Synced).unwrap();
-    site.wait(ticket, Level::Synced).unwrap();
+    let appended = site.append(Level::Synced).unwrap();
+    site.wait(appended, Level::Synced).unwrap();
     let path = segment_path(&site.sim, site.law.log, 0);
     site.sim.edit(&path, |bytes| bytes[128 + 70] ^= 1);
     // The sealer reads it back.
@@ -166,11 +166,11 @@ fn a_failure_of_the_disk_says_that_a_restart_keeps_what_was_synced_and_damage_sa
 }
 
 /// Nothing more is taken, the owner was told once, and a start finds what the law asks for.
-fn check_stopped(mut site: Site, ticket: Ticket, context: &str) {
+fn check_stopped(mut site: Site, appended: AppendedRecords, context: &str) {
     let refused = site.append(Level::Received).expect_err(context);
     assert!(matches!(refused, AppendError::Stopped(_)), "{context}: {refused}");
     let (failures, follower) = (site.failures.clone(), site.log.follower());
-    assert!(matches!(site.appender.reached(ticket, Level::Synced), Some(Err(_))), "{context}");
+    assert!(matches!(site.appender.reached(appended, Level::Synced), Some(Err(_))), "{context}");
     let (sim, law, closed) = site.close();
     assert_eq!(Some(&closed.expect_err(context)), failures.lock().unwrap().first(), "{context}");
     assert_eq!(failures.lock().unwrap().len(), 1, "{context}");
@@ -233,9 +233,9 @@ fn a_seal_that_fails_stops_the_log() {
         let mut site = Site::new(|options| options.segment_bytes_max = 1);
         // Writes: segment header, schemas, record, then the footer.
         site.sim.fail(call, if call == Call::Write { 3 } else { 0 }, EIO);
-        let ticket = site.append(Level::Synced).unwrap();
+        let appended = site.append(Level::Synced).unwrap();
         // The sealer may fail before the worker hears of the sync.
-        if site.wait(ticket, Level::Synced).is_ok() {
+        if site.wait(appended, Level::Synced).is_ok() {
             site.law.acknowledged = 1;
         }
         let failures = site.failures.clone();
@@ -253,8 +253,8 @@ fn a_seal_that_fails_stops_the_log() {
 #[test]
 fn the_folder_stays_locked_until_the_last_segment_is_sealed() {
     let mut site = Site::new(|_| {});
-    let ticket = site.append(Level::Synced).unwrap();
-    site.wait(ticket, Level::Synced).unwrap();
+    let appended = site.append(Level::Synced).unwrap();
+    site.wait(appended, Level::Synced).unwrap();
     let Site { sim, log, appender, .. } = site;
     sim.pause_syncs();
     drop((appender, log));
@@ -280,8 +280,8 @@ fn the_writer_waits_while_four_segments_are_closed_and_not_sealed() {
     site.sim.pause_syncs();
     let open = |sim: &Sim| names_of(sim, id).len();
     for count in 1..=4 {
-        let ticket = site.append(Level::Written).unwrap();
-        site.wait(ticket, Level::Written).unwrap();
+        let appended = site.append(Level::Written).unwrap();
+        site.wait(appended, Level::Written).unwrap();
         assert_eq!(open(&site.sim), count);
     }
     let fifth = site.append(Level::Synced).unwrap();

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use tollgate_log::{Appender, Level, Log, LogId, LogOptions, Sequence, Ticket};
+use tollgate_log::{AppendedRecords, Appender, Level, Log, LogId, LogOptions, Sequence};
 
 use crate::sim::{Call, EIO, PATIENCE, Sim};
 use crate::workload::Step::{Close, Seal, Sync, Take, Write};
@@ -158,11 +158,13 @@ fn append_transactions(log: &Log, law: &mut Law) {
     let mut appender = log.appender(move || this.unpark());
     for round in 0..14_u64 {
         let (first, count) = (law.attempted + 1, round % 3 + 1);
-        let Ok(ticket) = append(&mut appender, Level::Synced, first..=law.attempted + count) else { return };
+        let Ok(appended) = append(&mut appender, Level::Synced, first..=law.attempted + count) else {
+            return;
+        };
         law.attempt(count as u32);
         appender.hand_over();
         if round % 2 == 0 {
-            if !is_synced(&appender, ticket) {
+            if !is_synced(&appender, appended) {
                 return;
             }
             law.acknowledged = law.attempted;
@@ -171,9 +173,9 @@ fn append_transactions(log: &Log, law: &mut Law) {
 }
 
 /// Waits for a transaction. False: the log stopped.
-fn is_synced(appender: &Appender, ticket: Ticket) -> bool {
+fn is_synced(appender: &Appender, appended: AppendedRecords) -> bool {
     loop {
-        match appender.reached(ticket, Level::Synced) {
+        match appender.reached(appended, Level::Synced) {
             Some(result) => return result.is_ok(),
             None => thread::park_timeout(PATIENCE),
         }

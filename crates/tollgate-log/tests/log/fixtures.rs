@@ -289,9 +289,10 @@ fn written_with(
     let id = log.id();
     let mut appender = log.appender(|| {});
     for round in 0..rounds {
-        let (ticket, ()) = appender.append(Level::Synced, |transaction| append(transaction, round)).unwrap();
+        let (appended, ()) =
+            appender.append(Level::Synced, |transaction| append(transaction, round)).unwrap();
         assert!(appender.hand_over());
-        sim.wait_until("it is synced", || appender.reached(ticket.unwrap(), Level::Synced).is_some());
+        sim.wait_until("it is synced", || appender.reached(appended.unwrap(), Level::Synced).is_some());
     }
     let bytes = |sim: &Sim| file_bytes(sim, &segments_of(sim, id)[0].1);
     let unsealed = bytes(&sim);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tollgate_log::{Inspector, Part, RecordContent};
+use tollgate_log::{Inspector, RecordContent, SegmentPart};
 
 use crate::sim::{Random, Sim};
 use crate::workload::Step::{Close, Seal, Sync, Write};
@@ -10,7 +10,7 @@ use crate::workload::{batches_in, dead_log, file_bytes, segment_path};
 
 const SEALED: &[crate::workload::Step] = &[Write(2), Sync, Write(3), Sync, Close, Seal];
 
-fn parts(sim: &Sim, path: &Path) -> Vec<Part> {
+fn parts(sim: &Sim, path: &Path) -> Vec<SegmentPart> {
     let mut inspector = Inspector::open(sim, path).unwrap();
     let mut parts = Vec::new();
     while let Some(part) = inspector.next_part().unwrap() {
@@ -20,18 +20,18 @@ fn parts(sim: &Sim, path: &Path) -> Vec<Part> {
 }
 
 /// Where a part begins, how many bytes it has, and how much is wrong with it.
-fn place(part: &Part) -> (u64, u64, usize) {
+fn place(part: &SegmentPart) -> (u64, u64, usize) {
     match part {
-        Part::Header { problem, .. } => (0, 128, problem.iter().count()),
-        Part::Batch(batch) => {
+        SegmentPart::Header { problem, .. } => (0, 128, problem.iter().count()),
+        SegmentPart::Batch(batch) => {
             let unreadable =
                 |record: &&tollgate_log::RecordPart| matches!(record.content, RecordContent::Unreadable(_));
             let unreadable = batch.records.iter().filter(unreadable).count();
             (batch.offset, batch.header.batch_bytes(), batch.problems.len() + unreadable)
         }
-        Part::Damage { offset, bytes, .. } => (*offset, *bytes, 1),
-        Part::Runway { offset, bytes } => (*offset, *bytes, 0),
-        Part::Footer(footer) => {
+        SegmentPart::Damage { offset, bytes, .. } => (*offset, *bytes, 1),
+        SegmentPart::Runway { offset, bytes } => (*offset, *bytes, 0),
+        SegmentPart::Footer(footer) => {
             let broken = footer.problems.len() + usize::from(footer.footer.is_err());
             (footer.offset, footer.bytes, broken)
         }
@@ -39,7 +39,7 @@ fn place(part: &Part) -> (u64, u64, usize) {
 }
 
 /// The parts lie end to end over the whole file.
-fn check_covers(parts: &[Part], file_bytes: u64, context: &str) {
+fn check_covers(parts: &[SegmentPart], file_bytes: u64, context: &str) {
     let mut at = 0;
     for part in parts {
         let (offset, bytes, _) = place(part);
@@ -56,16 +56,16 @@ fn a_whole_segment_is_all_parts_and_no_problem() {
     let parts = parts(&sim, &path);
     check_covers(&parts, file_bytes(&sim, &path).len() as u64, "whole");
     assert!(parts.iter().all(|part| place(part).2 == 0), "{parts:?}");
-    let Part::Header { header: Some(header), .. } = &parts[0] else { panic!("{parts:?}") };
+    let SegmentPart::Header { header: Some(header), .. } = &parts[0] else { panic!("{parts:?}") };
     assert_eq!((header.log, header.node.as_str()), (law.log, "node"));
     let numbers: Vec<_> = parts
         .iter()
-        .filter_map(|part| if let Part::Batch(batch) = part { Some(batch) } else { None })
+        .filter_map(|part| if let SegmentPart::Batch(batch) = part { Some(batch) } else { None })
         .flat_map(|batch| batch.records.iter().filter_map(|record| record.sequence))
         .map(|sequence| sequence.0)
         .collect();
     assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7]);
-    assert!(matches!(parts.last(), Some(Part::Footer(footer)) if footer.footer.is_ok()));
+    assert!(matches!(parts.last(), Some(SegmentPart::Footer(footer)) if footer.footer.is_ok()));
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn no_bytes_make_it_panic_or_stop_before_the_end() {
         });
         let bytes = file_bytes(&sim, &path).len() as u64;
         let parts = parts(&sim, &path);
-        let is_unknown = matches!(parts[0], Part::Header { header: None, .. });
+        let is_unknown = matches!(parts[0], SegmentPart::Header { header: None, .. });
         if !is_unknown {
             check_covers(&parts, bytes, &format!("seed {seed}"));
         }

@@ -86,8 +86,8 @@ fn a_transaction_of_no_record_has_no_ticket() {
     let sim = Sim::new();
     let log = open(&sim, |_| {});
     let mut appender = log.appender(|| {});
-    let (ticket, ()) = appender.append(Level::Synced, |_| {}).unwrap();
-    assert_eq!((ticket, appender.pending()), (None, 0));
+    let (appended, ()) = appender.append(Level::Synced, |_| {}).unwrap();
+    assert_eq!((appended, appender.pending()), (None, 0));
     drop(appender);
     log.close().unwrap();
 }
@@ -123,9 +123,9 @@ fn segments_roll_by_size_and_no_transaction_is_split() {
     let mut next = 1;
     for round in 0..40 {
         let last = next + round % 5;
-        let ticket = append(&mut appender, Level::Written, next..=last).unwrap();
+        let appended = append(&mut appender, Level::Written, next..=last).unwrap();
         assert!(appender.hand_over());
-        sim.wait_until("it is written", || appender.reached(ticket, Level::Written).is_some());
+        sim.wait_until("it is written", || appender.reached(appended, Level::Written).is_some());
         transactions.push((next, last));
         next = last + 1;
     }
@@ -172,9 +172,9 @@ fn each_segment_shows_its_schemas_before_its_first_record() {
     let log = open(&sim, |options| options.segment_bytes_max = 1);
     let mut appender = log.appender(|| {});
     for n in 1..=4 {
-        let ticket = append(&mut appender, Level::Written, n..=n).unwrap();
+        let appended = append(&mut appender, Level::Written, n..=n).unwrap();
         assert!(appender.hand_over());
-        sim.wait_until("it is written", || appender.reached(ticket, Level::Written).is_some());
+        sim.wait_until("it is written", || appender.reached(appended, Level::Written).is_some());
     }
     let id = log.id();
     drop(appender);

@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod awaited;
-mod backlog;
 mod commit;
 mod crash;
 mod digest;
@@ -16,6 +15,7 @@ mod impossible;
 mod inspect;
 mod limits;
 mod model;
+mod queue_age;
 mod recovery;
 mod repair;
 mod retain;

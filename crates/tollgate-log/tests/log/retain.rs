@@ -31,7 +31,7 @@ impl Site {
         options.retain = Duration::ZERO;
         change(&mut options);
         let (sender, events) = channel();
-        let on_event = move |event: &LogEvent| drop(sender.send(told(event)));
+        let on_event = move |event: &LogEvent| drop(sender.send(describe(event)));
         let (log, _) = Log::open(sim.storage(), options, vec![schema()], on_event).unwrap();
         let sink = log.sink_followers(1).remove(0);
         Self { sim: sim.clone(), log, sink, events }
@@ -52,7 +52,7 @@ impl Site {
     }
 }
 
-fn told(event: &LogEvent) -> String {
+fn describe(event: &LogEvent) -> String {
     match event {
         LogEvent::Failed(reason) => format!("failed: {reason}"),
         LogEvent::Deleted { segment, reason, .. } => format!("{segment} by {}", reason.name()),
@@ -205,9 +205,9 @@ fn the_log_of_this_run_loses_sealed_segments_and_keeps_its_folder() {
     let site = Site::open(&sim, |options| options.segment_bytes_max = 1);
     let mut appender = site.log.appender(|| {});
     for n in 1..=3 {
-        let ticket = append(&mut appender, Level::Written, n..=n).unwrap();
+        let appended = append(&mut appender, Level::Written, n..=n).unwrap();
         assert!(appender.hand_over());
-        sim.wait_until("it is written", || appender.reached(ticket, Level::Written).is_some());
+        sim.wait_until("it is written", || appender.reached(appended, Level::Written).is_some());
     }
     let log = site.log.id();
     site.sink.confirm(log, Sequence(3));
@@ -359,11 +359,11 @@ fn a_reader_at_the_end_of_a_log_is_caught_up_when_its_last_segment_is_deleted_as
 
 /// Records one at a time until that is refused; returns how many were taken.
 fn fill(site: &Site, appender: &mut Appender, taken: &mut u64) {
-    while let Ok(ticket) = append(appender, Level::Synced, *taken + 1..=*taken + 1) {
+    while let Ok(appended) = append(appender, Level::Synced, *taken + 1..=*taken + 1) {
         assert!(appender.hand_over());
         *taken += 1;
         site.sim
-            .wait_until("it is synced", || matches!(appender.reached(ticket, Level::Synced), Some(Ok(()))));
+            .wait_until("it is synced", || matches!(appender.reached(appended, Level::Synced), Some(Ok(()))));
         assert!(*taken < 10_000, "never refused");
     }
 }
@@ -411,9 +411,9 @@ fn records_are_refused_while_less_than_the_reserve_is_free_and_taken_again_by_it
 fn room_is_made_before_records_are_refused_however_long_they_are_to_be_retained() {
     let (site, mut appender) = on_small_disk();
     for n in 1..=2000 {
-        let ticket = append(&mut appender, Level::Synced, n..=n).unwrap();
+        let appended = append(&mut appender, Level::Synced, n..=n).unwrap();
         assert!(appender.hand_over());
-        site.sim.wait_until("it is synced", || appender.reached(ticket, Level::Synced).is_some());
+        site.sim.wait_until("it is synced", || appender.reached(appended, Level::Synced).is_some());
         site.sink.confirm(site.log.id(), Sequence(n));
         std::thread::sleep(Duration::from_millis(1));
     }

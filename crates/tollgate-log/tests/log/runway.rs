@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tollgate_log::{
-    Cursor, Inspector, Level, Log, LogId, LogOptions, Part, SegmentState, Sequence, read_footer,
+    Cursor, Inspector, Level, Log, LogId, LogOptions, SegmentPart, SegmentState, Sequence, read_footer,
     scan_segment, verify_segment,
 };
 
@@ -164,7 +164,7 @@ fn a_person_is_shown_the_runway_as_what_it_is() {
     }
     let left = (file_bytes(&sim, &path).len() - end) as u64;
     assert!(
-        matches!(last, Some(Part::Runway { offset, bytes }) if (offset, bytes) == (end as u64, left)),
+        matches!(last, Some(SegmentPart::Runway { offset, bytes }) if (offset, bytes) == (end as u64, left)),
         "{last:?}"
     );
 }
@@ -176,9 +176,9 @@ fn a_log_grows_its_segments_by_runways_where_the_file_system_gains_by_them() {
         sim.set_in_place(is_in_place);
         let (log, _) = Log::open(sim.storage(), LogOptions::new(&dir()), vec![schema()], |_| {}).unwrap();
         let mut appender = log.appender(|| {});
-        let ticket = append(&mut appender, Level::Written, 1..=1).unwrap();
+        let appended = append(&mut appender, Level::Written, 1..=1).unwrap();
         assert!(appender.hand_over());
-        sim.wait_until("it is written", || appender.reached(ticket, Level::Written).is_some());
+        sim.wait_until("it is written", || appender.reached(appended, Level::Written).is_some());
         let path = segment_path(&sim, log.id(), 0);
         assert_eq!(file_bytes(&sim, &path).len() > 128 << 10, is_in_place);
         drop(appender);

@@ -55,9 +55,9 @@ fn what_is_declared_in_the_middle_of_a_segment_is_in_it_before_its_first_use_and
             let values = [Value::Int(n), Value::Text("of a longer path than before"), Value::Float(0.5)];
             transaction.row(wide, |row| values.into_iter().try_for_each(|value| row.push(value))).unwrap();
         };
-        let ticket = appender.append(Level::Synced, fill).unwrap().0.unwrap();
+        let appended = appender.append(Level::Synced, fill).unwrap().0.unwrap();
         assert!(appender.hand_over());
-        sim.wait_until("it is written", || appender.reached(ticket, Level::Written).is_some());
+        sim.wait_until("it is written", || appender.reached(appended, Level::Written).is_some());
     }
     let id = log.id();
     drop(appender);
@@ -120,9 +120,9 @@ fn schemas_of_more_bytes_than_a_batch_takes_are_in_several_that_are_read_in_ever
         let fill = |transaction: &mut Transaction<'_>| {
             transaction.row(last, |row| row.push(Value::Int(1))).unwrap();
         };
-        let ticket = appender.append(Level::Synced, fill).unwrap().0.unwrap();
+        let appended = appender.append(Level::Synced, fill).unwrap().0.unwrap();
         assert!(appender.hand_over());
-        sim.wait_until("it is synced", || appender.reached(ticket, Level::Synced).is_some());
+        sim.wait_until("it is synced", || appender.reached(appended, Level::Synced).is_some());
     }
     let id = log.id();
     drop(appender);

@@ -5,8 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tollgate_log::{
-    AppendError, Appender, Cursor, CursorStep, Level, Log, LogId, LogOptions, RecordBody, RowEncoder, Schema,
-    SchemaId, Ticket, Transaction, Value, WorkerWrites,
+    AppendError, AppendedRecords, Appender, Cursor, CursorStep, Level, Log, LogId, LogOptions, RecordBody,
+    RowEncoder, Schema, SchemaId, Transaction, Value, WorkerWrites,
 };
 
 use crate::sim::{Call, EIO, PATIENCE, Sim};
@@ -25,7 +25,7 @@ fn open(sim: &Sim, worker_writes: WorkerWrites, segment_bytes_max: u64) -> Optio
 struct Worker {
     appender: Appender,
     /// Its last batch, with the number of the last record in it.
-    last: Option<(Ticket, u64)>,
+    last: Option<(AppendedRecords, u64)>,
 }
 
 impl Worker {
@@ -34,18 +34,18 @@ impl Worker {
         Self { appender: log.appender(move || this.unpark()), last: None }
     }
 
-    fn hand_over(&mut self, level: Level, n: u64) -> Result<Ticket, AppendError> {
-        let ticket = append(&mut self.appender, level, n..=n)?;
-        self.last = Some((ticket, n));
+    fn hand_over(&mut self, level: Level, n: u64) -> Result<AppendedRecords, AppendError> {
+        let appended = append(&mut self.appender, level, n..=n)?;
+        self.last = Some((appended, n));
         assert!(self.appender.hand_over());
-        Ok(ticket)
+        Ok(appended)
     }
 
     /// Waits for a level. False: the log stopped.
-    fn wait(&self, ticket: Ticket, level: Level) -> bool {
+    fn wait(&self, appended: AppendedRecords, level: Level) -> bool {
         let begun = Instant::now();
         loop {
-            match self.appender.reached(ticket, level) {
+            match self.appender.reached(appended, level) {
                 Some(result) => return result.is_ok(),
                 None => thread::park_timeout(PATIENCE),
             }
@@ -55,8 +55,8 @@ impl Worker {
 
     /// The last record whose batch reached a level.
     fn reached(&self, level: Level) -> u64 {
-        let is_there = |ticket| matches!(self.appender.reached(ticket, level), Some(Ok(())));
-        self.last.filter(|(ticket, _)| is_there(*ticket)).map_or(0, |(_, n)| n)
+        let is_there = |appended| matches!(self.appender.reached(appended, level), Some(Ok(())));
+        self.last.filter(|(appended, _)| is_there(*appended)).map_or(0, |(_, n)| n)
     }
 }
 
@@ -74,11 +74,11 @@ fn a_worker_writes_its_batch_before_the_hand_over_returns() {
     while sim.writes_of(this) < 20 {
         n += 1;
         let before = sim.writes_of(this);
-        let ticket = worker.hand_over(Level::Written, n).unwrap();
+        let appended = worker.hand_over(Level::Written, n).unwrap();
         if before > 0 || sim.writes_of(this) > before {
-            assert!(worker.appender.reached(ticket, Level::Written).is_some(), "{n}");
+            assert!(worker.appender.reached(appended, Level::Written).is_some(), "{n}");
         }
-        assert!(worker.wait(ticket, Level::Written));
+        assert!(worker.wait(appended, Level::Written));
         assert!(n < 1000, "no worker writes");
     }
     let id = log.id();
@@ -98,8 +98,8 @@ fn the_writer_thread_writes_until_enough_writes_in_a_row_were_quick() {
     while sim.writes_of(this) == 0 {
         n += 1;
         assert!(n < 1000, "no worker writes");
-        let ticket = worker.hand_over(Level::Written, n).unwrap();
-        assert!(worker.wait(ticket, Level::Written));
+        let appended = worker.hand_over(Level::Written, n).unwrap();
+        assert!(worker.wait(appended, Level::Written));
     }
     // Ten writes of the thread came first. More did only if the thread held the writer for a moment too long.
     assert!(n > 10, "{n}");
@@ -115,8 +115,8 @@ fn a_full_segment_a_new_schema_and_many_unsynced_bytes_leave_the_write_to_the_th
         let mut worker = Worker::new(&log);
         for n in 1..=20_u64 {
             between(&log, n as usize);
-            let ticket = worker.hand_over(Level::Written, n).unwrap();
-            assert!(worker.wait(ticket, Level::Written));
+            let appended = worker.hand_over(Level::Written, n).unwrap();
+            assert!(worker.wait(appended, Level::Written));
         }
         let id = log.id();
         drop(worker);
@@ -144,8 +144,8 @@ fn no_worker_waits_longer_than_one_write_of_a_disk_that_stalls() {
     let this = thread::current().id();
     let mut stalled = 1;
     while sim.writes_of(this) == 0 {
-        let ticket = worker.hand_over(Level::Written, stalled).unwrap();
-        assert!(worker.wait(ticket, Level::Written));
+        let appended = worker.hand_over(Level::Written, stalled).unwrap();
+        assert!(worker.wait(appended, Level::Written));
         stalled += 1;
     }
     let before = sim.writes_of(this);
@@ -167,8 +167,8 @@ fn no_worker_waits_longer_than_one_write_of_a_disk_that_stalls() {
             assert!(other.wait(last, Level::Written));
             assert_eq!(sim.writes_of(thread::current().id()), 0);
         });
-        let ticket = worker.hand_over(Level::Written, stalled).unwrap();
-        assert!(worker.wait(ticket, Level::Written));
+        let appended = worker.hand_over(Level::Written, stalled).unwrap();
+        assert!(worker.wait(appended, Level::Written));
         other.join().unwrap();
     });
     // After the write that hung, the worker left all batches to the thread.
@@ -192,8 +192,8 @@ fn a_worker_whose_write_fails_stops_the_log_as_the_thread_does() {
     let mut n = 0;
     while sim.writes_of(thread::current().id()) == 0 {
         n += 1;
-        let ticket = worker.hand_over(Level::Synced, n).unwrap();
-        assert!(worker.wait(ticket, Level::Synced));
+        let appended = worker.hand_over(Level::Synced, n).unwrap();
+        assert!(worker.wait(appended, Level::Synced));
     }
     sim.fail(Call::Write, 0, EIO);
     let failed = worker.hand_over(Level::Synced, n + 1).unwrap();
@@ -221,9 +221,9 @@ fn no_write_follows_one_that_failed_whoever_hands_over_meanwhile() {
         let work = || {
             let mut worker = Worker::new(&log);
             // Long batches, so that a worker is often between its look for a failure and the queue.
-            while let Ok(ticket) = append(&mut worker.appender, Level::Written, 1..=500) {
+            while let Ok(appended) = append(&mut worker.appender, Level::Written, 1..=500) {
                 worker.appender.hand_over();
-                if !worker.wait(ticket, Level::Written) {
+                if !worker.wait(appended, Level::Written) {
                     break;
                 }
             }
@@ -278,9 +278,9 @@ fn run(steps: &[Step], segment_bytes_max: u64, count: usize) -> Option<Told> {
     let prelude = [Step::Wait(0, Level::Written), Step::Wait(1, Level::Written)];
     for step in prelude.iter().chain(steps) {
         let (Step::HandOver(place, level) | Step::Wait(place, level)) = *step;
-        let Ok(ticket) = workers[place].hand_over(level, law.attempted + 1) else { break };
+        let Ok(appended) = workers[place].hand_over(level, law.attempted + 1) else { break };
         law.attempt(1);
-        if matches!(step, Step::Wait(..)) && !workers[place].wait(ticket, level) {
+        if matches!(step, Step::Wait(..)) && !workers[place].wait(appended, level) {
             break;
         }
     }
@@ -336,11 +336,11 @@ fn workers_on_threads_of_their_own_lose_nothing_and_keep_their_order() {
         for content in place * EACH..(place + 1) * EACH {
             let row = |row: &mut RowEncoder<'_>| row.push(Value::Int(content as i64));
             let fill = |transaction: &mut Transaction<'_>| transaction.row(SchemaId(0), row).unwrap();
-            let (ticket, ()) = worker.appender.append(Level::Written, fill).unwrap();
+            let (appended, ()) = worker.appender.append(Level::Written, fill).unwrap();
             assert!(worker.appender.hand_over());
             // Now and then, so that the queue is empty at times and full of batches at others.
             if content % 3 == 0 {
-                assert!(worker.wait(ticket.unwrap(), Level::Written));
+                assert!(worker.wait(appended.unwrap(), Level::Written));
             }
         }
         sim.writes_of(thread::current().id())

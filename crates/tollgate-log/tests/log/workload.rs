@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tollgate_log::{
-    AppendError, Appender, ClosedSegment, Column, ColumnOrigin, ColumnType, Cursor, CursorStep,
-    DigestAlgorithm, Gap, Handover, Level, LogError, LogId, Position, RecordBody, RecoveryReport, RowEncoder,
-    Schema, SchemaId, SegmentName, SegmentState, SegmentWriter, Sequence, SyncWork, Ticket, Value, log_ids,
-    make_folder, recover, scan_segment, segments,
+    AppendError, AppendedRecords, Appender, ClosedSegment, Column, ColumnOrigin, ColumnType, Cursor,
+    CursorStep, DigestAlgorithm, Gap, Handover, Level, LogError, LogId, Position, RecordBody, RecoveryReport,
+    RowEncoder, Schema, SchemaId, SegmentName, SegmentState, SegmentWriter, Sequence, SyncWork, Value,
+    log_ids, make_folder, recover, scan_segment, segments,
 };
 
 use crate::sim::Sim;
@@ -59,17 +59,17 @@ pub(crate) fn append(
     appender: &mut Appender,
     level: Level,
     numbers: RangeInclusive<u64>,
-) -> Result<Ticket, AppendError> {
+) -> Result<AppendedRecords, AppendError> {
     let push = |row: &mut RowEncoder<'_>, n: u64| {
         row.push(Value::Int(n as i64))?;
         row.push(Value::Text(&text(n)))
     };
-    let (ticket, ()) = appender.append(level, |transaction| {
+    let (appended, ()) = appender.append(level, |transaction| {
         for n in numbers {
             transaction.row(SchemaId(0), |row| push(row, n)).unwrap();
         }
     })?;
-    Ok(ticket.unwrap())
+    Ok(appended.unwrap())
 }
 
 /// Zeros by which files grow in workloads: none, and what is larger than some writes and smaller than others.

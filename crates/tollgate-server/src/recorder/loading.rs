@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use bytes::Bytes;
-use tollgate_log::{Mishap, Settled, SinkPlace, Ticket};
+use tollgate_log::{AppendedRecords, Mishap, Settled, SinkPlace};
 use tollgate_script::RequestId;
 
 use super::Verdict;
@@ -22,7 +22,7 @@ const REJECTED: &str = "refused, and kept as a reject";
 /// One transaction that is waited for.
 #[derive(Debug)]
 pub(crate) struct Loading {
-    ticket: Ticket,
+    ticket: AppendedRecords,
     deadline: Instant,
     id: RequestId,
     /// What is known of rejects that a client may know, by their place among the records.
@@ -37,7 +37,7 @@ enum State {
 }
 
 impl Loading {
-    pub(super) fn new(ticket: Ticket, deadline: Instant, id: RequestId) -> Rc<Self> {
+    pub(super) fn new(ticket: AppendedRecords, deadline: Instant, id: RequestId) -> Rc<Self> {
         let (rejected, state) = (RefCell::default(), RefCell::new(State::Waiting(None)));
         Rc::new(Self { ticket, deadline, id, rejected, state })
     }
@@ -125,7 +125,7 @@ impl Loadings {
     }
 
     /// Ends those that waited long enough; returns the oldest that still waits.
-    pub(super) fn expire(&mut self, now: Instant) -> Option<Ticket> {
+    pub(super) fn expire(&mut self, now: Instant) -> Option<AppendedRecords> {
         for queue in self.0.values_mut() {
             queue
                 .iter()

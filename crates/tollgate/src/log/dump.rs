@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tollgate_log::{
-    BatchHeader, BatchKind, BatchPart, DiskStorage, FooterPart, FormatError, Inspector, Part, RecordContent,
-    RecordPart, Schema, SegmentFooter, SegmentHeader,
+    BatchHeader, BatchKind, BatchPart, DiskStorage, FooterPart, FormatError, Inspector, RecordContent,
+    RecordPart, Schema, SegmentFooter, SegmentHeader, SegmentPart,
 };
 
 use crate::print::{printable, to_stdout};
@@ -28,21 +28,21 @@ pub(super) fn write_parts(inspector: &mut Inspector, out: &mut dyn Write) -> any
     let mut problems = 0;
     while let Some(part) = inspector.next_part()? {
         problems += match &part {
-            Part::Header { version, header, checksum, problem } => {
+            SegmentPart::Header { version, header, checksum, problem } => {
                 writeln!(out, "{:<10}segment header, 128 bytes", 0)?;
                 write_header(out, *version, header.as_ref(), *checksum)?;
                 write_problems(out, problem)?
             }
-            Part::Batch(batch) => write_batch(out, batch)?,
-            Part::Damage { offset, bytes, problem } => {
+            SegmentPart::Batch(batch) => write_batch(out, batch)?,
+            SegmentPart::Damage { offset, bytes, problem } => {
                 writeln!(out, "{offset:<10}PROBLEM: {bytes} bytes that are no batch: {problem}")?;
                 1
             }
-            Part::Runway { offset, bytes } => {
+            SegmentPart::Runway { offset, bytes } => {
                 writeln!(out, "{offset:<10}runway, {bytes} bytes")?;
                 0
             }
-            Part::Footer(footer) => write_footer(out, footer)?,
+            SegmentPart::Footer(footer) => write_footer(out, footer)?,
         };
     }
     Ok(problems)

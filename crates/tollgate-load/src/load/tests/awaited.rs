@@ -28,7 +28,7 @@ impl Awaiting {
     }
 
     /// A transaction of rows, one for each number; a negative one is a reject.
-    fn append(&mut self, numbers: &[i64]) -> Ticket {
+    fn append(&mut self, numbers: &[i64]) -> AppendedRecords {
         let fill = |transaction: &mut tollgate_log::Transaction<'_>| {
             for n in numbers {
                 if *n < 0 {
@@ -38,9 +38,9 @@ impl Awaiting {
                 }
             }
         };
-        let (ticket, ()) = self.appender.append_awaited(MAIN, fill).unwrap();
+        let (appended, ()) = self.appender.append_awaited(MAIN, fill).unwrap();
         hand_over(&mut self.appender);
-        ticket.unwrap()
+        appended.unwrap()
     }
 
     fn loader(&self, kills: Vec<(Kill, usize, bool)>) -> Loader {
@@ -50,14 +50,14 @@ impl Awaiting {
     }
 
     /// Waits until the worker is told of a transaction; returns what is no row, by its place.
-    fn settled(&self, ticket: Ticket) -> Vec<(usize, Mishap)> {
+    fn settled(&self, appended: AppendedRecords) -> Vec<(usize, Mishap)> {
         let mut found = None;
         eventually("the worker is told", || {
             let told = self.appender.take_settled();
             let of_ticket = |settled: &Settled| {
-                settled.mishaps_of(ticket).map(|(place, mishap)| (place, mishap.clone())).collect()
+                settled.mishaps_of(appended).map(|(place, mishap)| (place, mishap.clone())).collect()
             };
-            found = told.iter().find(|settled| settled.covers(ticket)).map(of_ticket);
+            found = told.iter().find(|settled| settled.covers(appended)).map(of_ticket);
             found.is_some()
         });
         found.unwrap()
@@ -74,8 +74,8 @@ fn a_worker_is_told_when_the_rows_are_there_and_which_records_are_none() {
     let _loader = awaiting.loader(Vec::new());
     for n in 0..30 {
         let numbers = [3 * n, -1, 3 * n + 1, 3 * n + 2];
-        let ticket = awaiting.append(if n % 2 == 0 { &numbers } else { &numbers[2..] });
-        let mishaps = awaiting.settled(ticket);
+        let appended = awaiting.append(if n % 2 == 0 { &numbers } else { &numbers[2..] });
+        let mishaps = awaiting.settled(appended);
         assert_eq!(mishaps, if n % 2 == 0 { vec![rejected(1)] } else { Vec::new() });
         assert_eq!(
             awaiting.site.ask::<i64>(&format!("SELECT count(*) FROM visits WHERE n = {}", 3 * n + 2)),
@@ -90,8 +90,8 @@ fn the_worker_is_told_the_same_when_the_loader_fails_or_panics_at_any_point() {
         for is_panic in [false, true] {
             let mut awaiting = Awaiting::new();
             let _loader = awaiting.loader(vec![(kill, 0, is_panic)]);
-            let ticket = awaiting.append(&[1, -1, 2]);
-            assert_eq!(awaiting.settled(ticket), [rejected(1)], "{kill:?}, panic {is_panic}");
+            let appended = awaiting.append(&[1, -1, 2]);
+            assert_eq!(awaiting.settled(appended), [rejected(1)], "{kill:?}, panic {is_panic}");
             assert_eq!(awaiting.site.numbers(), [1, 2], "{kill:?}, panic {is_panic}");
         }
     }
@@ -106,10 +106,10 @@ fn the_breaker_is_open_while_the_sink_fails_and_closes_when_it_works_again() {
     lock.execute_batch("PRAGMA journal_mode = WAL; BEGIN IMMEDIATE").unwrap();
     let _loader = awaiting.loader(Vec::new());
     eventually("it opens", || awaiting.appender.breaker(MAIN) == Breaker::Open);
-    let ticket = awaiting.append(&[1]);
+    let appended = awaiting.append(&[1]);
     assert!(awaiting.appender.take_settled().is_empty());
     lock.execute_batch("ROLLBACK").unwrap();
-    assert_eq!(awaiting.settled(ticket), []);
+    assert_eq!(awaiting.settled(appended), []);
     eventually("it closes", || awaiting.appender.breaker(MAIN) == Breaker::Closed);
     assert_eq!(awaiting.site.numbers(), [1]);
 }
@@ -119,13 +119,13 @@ fn what_is_waited_for_is_not_behind_the_logs_of_earlier_runs() {
     let earlier = Site::new();
     earlier.write_visits(0..4000);
     let mut awaiting = Awaiting::at(earlier);
-    let ticket = awaiting.append(&[5000]);
+    let appended = awaiting.append(&[5000]);
     eventually("it is synced", || awaiting.follower.is_awaited());
     let mut options = awaiting.site.options();
     options.tuning.chunk_rows_max = 1;
     let live = Some(Box::new(awaiting.follower.clone()) as Box<dyn LiveLog>);
     let loader = Loader::start_beside(options, awaiting.site.storage.clone(), live).unwrap();
-    assert_eq!(awaiting.settled(ticket), []);
+    assert_eq!(awaiting.settled(appended), []);
     assert!(loader.status().rows < 4000, "{:?}", loader.status());
 }
 
@@ -133,8 +133,8 @@ fn what_is_waited_for_is_not_behind_the_logs_of_earlier_runs() {
 fn a_log_that_closes_has_told_all_when_its_loader_is_done() {
     let mut awaiting = Awaiting::new();
     let loader = awaiting.loader(Vec::new());
-    let ticket = awaiting.append(&[1]);
-    assert_eq!(awaiting.settled(ticket), []);
+    let appended = awaiting.append(&[1]);
+    assert_eq!(awaiting.settled(appended), []);
     let Awaiting { log, appender, .. } = awaiting;
     drop(appender);
     log.close().unwrap();
@@ -146,11 +146,11 @@ fn what_another_loader_brought_is_told_with_its_rejects() {
     let mut awaiting = Awaiting::new();
     let (options, storage) = (awaiting.site.options(), awaiting.site.storage.clone());
     let other = Loader::start(options, storage, Some(awaiting.log.follower())).unwrap();
-    let ticket = awaiting.append(&[1, -1]);
+    let appended = awaiting.append(&[1, -1]);
     eventually("the other one has it", || other.status().rows == 1);
     assert!(awaiting.appender.take_settled().is_empty());
     let _own = awaiting.loader(Vec::new());
-    assert_eq!(awaiting.settled(ticket), [rejected(1)]);
+    assert_eq!(awaiting.settled(appended), [rejected(1)]);
     assert_eq!(awaiting.site.numbers(), [1]);
 }
 

@@ -70,10 +70,10 @@ fn a_gap_that_is_filled_counts_its_duplicates() {
     let site = Site::new();
     let log = site.write(vec![orders()], 4 << 10, |appender| {
         for n in 0..300 {
-            let ticket = row(appender, &[Value::Int(n), Value::Bytes(&[1; 32]), Value::Text("item")]);
+            let appended = row(appender, &[Value::Int(n), Value::Bytes(&[1; 32]), Value::Text("item")]);
             // A segment is closed between writes only, and one write takes what waits.
             if n % 20 == 0 {
-                eventually("it is written", || appender.reached(ticket, Level::Written).is_some());
+                eventually("it is written", || appender.reached(appended, Level::Written).is_some());
             }
         }
     });

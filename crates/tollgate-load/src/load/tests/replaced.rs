@@ -41,9 +41,9 @@ impl Serving {
 
     fn record(&mut self, numbers: std::ops::Range<i64>) {
         for n in numbers {
-            let ticket = visit(&mut self.appender, n);
+            let appended = visit(&mut self.appender, n);
             // A segment is closed between writes only.
-            eventually("it is written", || self.appender.reached(ticket, Level::Written).is_some());
+            eventually("it is written", || self.appender.reached(appended, Level::Written).is_some());
         }
     }
 
@@ -230,11 +230,11 @@ fn replies_wait_until_the_database_at_the_path_has_their_records() {
             let fill = |transaction: &mut tollgate_log::Transaction<'_>| {
                 transaction.row(SchemaId(0), |row| row.push(Value::Int(n))).unwrap();
             };
-            let (ticket, ()) = serving.appender.append_awaited(MAIN, fill).unwrap();
+            let (appended, ()) = serving.appender.append_awaited(MAIN, fill).unwrap();
             hand_over(&mut serving.appender);
-            let ticket = ticket.unwrap();
+            let appended = appended.unwrap();
             eventually("it is told", || {
-                serving.appender.take_settled().iter().any(|settled| settled.covers(ticket))
+                serving.appender.take_settled().iter().any(|settled| settled.covers(appended))
             });
             assert!(numbers_at(&serving.site.database()).unwrap().contains(&n), "{n} is told and not there");
         }

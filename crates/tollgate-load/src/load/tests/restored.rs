@@ -123,8 +123,8 @@ fn a_database_restored_to_before_a_log_whose_beginning_is_deleted_names_the_begi
     let loader = Loader::start(site.options(), site.storage.clone(), log.sink_followers(1).pop()).unwrap();
     let mut appender = log.appender(|| {});
     for n in 10..210 {
-        let ticket = visit(&mut appender, n);
-        eventually("it is written", || appender.reached(ticket, Level::Written).is_some());
+        let appended = visit(&mut appender, n);
+        eventually("it is written", || appender.reached(appended, Level::Written).is_some());
     }
     let names = || segments(&*site.storage, &site.dir(), log.id()).unwrap();
     eventually("its beginning is deleted", || names().first().is_some_and(|(name, _)| name.first.0 > 50));

@@ -152,9 +152,9 @@ fn a_live_log_is_deleted_behind_the_loader_and_loses_nothing() {
     let run = Run::start(&site);
     let mut appender = run.log.appender(|| {});
     for n in 0..2000 {
-        let ticket = visit(&mut appender, n);
+        let appended = visit(&mut appender, n);
         if n % 20 == 0 {
-            eventually("it is written", || appender.reached(ticket, Level::Written).is_some());
+            eventually("it is written", || appender.reached(appended, Level::Written).is_some());
         }
     }
     drop(appender);

@@ -66,10 +66,10 @@ fn write_both(site: &Site, count: i64) -> LogId {
             let schema = SchemaId(u16::from(n % 2 == 1));
             let append = appender
                 .append(Level::Synced, |transaction| transaction.row(schema, |row| row.push(Value::Int(n))));
-            let ticket = append.unwrap().0.unwrap();
+            let appended = append.unwrap().0.unwrap();
             hand_over(appender);
             if n % 20 == 19 {
-                eventually("it is written", || appender.reached(ticket, Level::Written).is_some());
+                eventually("it is written", || appender.reached(appended, Level::Written).is_some());
             }
         }
     })

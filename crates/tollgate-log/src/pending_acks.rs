@@ -1,8 +1,8 @@
 //! The batches whose replies wait for one sink.
 //!
-//! There is one [`Desk`] for each sink. The writer adds a batch before the batch can be synced. The syncer wakes the
+//! There is one [`PendingAcks`] for each sink. The writer adds a batch before the batch can be synced. The syncer wakes the
 //! loader of the sink. The loader settles the records of each commit, and each worker gets one message about its own.
-//! The desk holds only batches that replies wait for. A sync without any reads one atomic.
+//! It holds only batches that replies wait for. A sync without any reads one atomic.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -17,7 +17,8 @@ use crate::worker_batch::WorkerMarks;
 /// A batch that replies of its worker wait for.
 pub(crate) struct AwaitedBatch {
     pub(crate) marks: Arc<WorkerMarks>,
-    pub(crate) ticket: u64,
+    /// Its number among the batches of its worker.
+    pub(crate) batch_number: u64,
     /// Number of its first record.
     pub(crate) first: Sequence,
     /// The places of those that are waited for.
@@ -32,7 +33,7 @@ impl AwaitedBatch {
 
     /// Whether somebody waits still.
     fn is_wanted(&self) -> bool {
-        self.ticket >= self.marks.waited_from()
+        self.batch_number >= self.marks.waited_from()
     }
 
     fn mishaps(&self, exceptions: &[Exception]) -> Vec<(u64, u32, Mishap)> {
@@ -44,14 +45,14 @@ impl AwaitedBatch {
             };
             let (first, end) = (place(exception.first), place(exception.last.after(1)));
             let hit = self.places.iter().flat_map(move |places| places.start.max(first)..places.end.min(end));
-            hit.map(|place| (self.ticket, place, exception.mishap.clone())).collect::<Vec<_>>()
+            hit.map(|place| (self.batch_number, place, exception.mishap.clone())).collect::<Vec<_>>()
         };
         near.flat_map(mishap).collect()
     }
 }
 
-/// Who waits for one sink, in the order of the log.
-pub(crate) struct Desk {
+/// The batches whose acknowledgements wait for one sink, in the order of the log.
+pub(crate) struct PendingAcks {
     sink: SinkPlace,
     is_open: AtomicBool,
     /// The last awaited record of the oldest batch; the largest number there is, if none waits.
@@ -61,7 +62,7 @@ pub(crate) struct Desk {
     wake: Condvar,
 }
 
-impl Desk {
+impl PendingAcks {
     pub(crate) fn new(sink: SinkPlace) -> Self {
         let (is_open, oldest) = (AtomicBool::new(false), AtomicU64::new(u64::MAX));
         Self { sink, is_open, oldest, waiting: Mutex::default(), wake: Condvar::new() }
@@ -84,8 +85,8 @@ impl Desk {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a batch down that was written and is not synced yet. Those that nobody waits for any more go.
-    pub(crate) fn put(&self, batch: AwaitedBatch) {
+    /// Adds a batch that is written and not yet synced. Drops batches whose replies no longer wait.
+    pub(crate) fn add(&self, batch: AwaitedBatch) {
         let mut waiting = self.waiting();
         while waiting.front().is_some_and(|first| !first.is_wanted()) {
             waiting.pop_front();
@@ -137,19 +138,19 @@ impl Desk {
         if !self.is_awaited(last) {
             return;
         }
-        let mut told: Vec<Arc<WorkerMarks>> = Vec::new();
+        let mut settled: Vec<Arc<WorkerMarks>> = Vec::new();
         let mut waiting = self.waiting();
         while waiting.front().is_some_and(|batch| batch.last() <= last)
             && let Some(batch) = waiting.pop_front()
         {
             let mishaps = batch.mishaps(exceptions);
-            batch.marks.inbox.put(Settled { sink: self.sink, batch: batch.ticket, mishaps });
-            if !told.iter().any(|known| Arc::ptr_eq(known, &batch.marks)) {
-                told.push(batch.marks);
+            batch.marks.inbox.put(Settled { sink: self.sink, batch: batch.batch_number, mishaps });
+            if !settled.iter().any(|known| Arc::ptr_eq(known, &batch.marks)) {
+                settled.push(batch.marks);
             }
         }
         self.note_oldest(&waiting);
         drop(waiting);
-        told.iter().for_each(|marks| marks.wake());
+        settled.iter().for_each(|marks| marks.wake());
     }
 }

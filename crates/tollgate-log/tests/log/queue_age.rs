@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tollgate_log::{
-    AppendError, Appender, Level, Log, LogEvent, LogOptions, QueueState, SchemaId, Ticket, Value,
+    AppendError, AppendedRecords, Appender, Level, Log, LogEvent, LogOptions, QueueState, SchemaId, Value,
 };
 
 use crate::sim::Sim;
@@ -45,12 +45,12 @@ impl Site {
     }
 
     /// Appends the next number and hands it over, if it is taken.
-    fn append(&mut self, level: Level) -> Result<Ticket, AppendError> {
+    fn append(&mut self, level: Level) -> Result<AppendedRecords, AppendError> {
         let n = self.taken + 1;
-        let ticket = append(&mut self.appender, level, n..=n)?;
+        let appended = append(&mut self.appender, level, n..=n)?;
         self.taken = n;
         assert!(self.appender.hand_over());
-        Ok(ticket)
+        Ok(appended)
     }
 
     /// Which levels would be refused in an hour, if nothing got on until then.
@@ -91,8 +91,8 @@ fn an_idle_log_has_no_age() {
     let mut site = Site::new(AGE_MAX);
     assert!(site.late().is_empty());
     for level in Level::ALL {
-        let ticket = site.append(level).unwrap();
-        site.sim.wait_until("it is on disk", || site.appender.reached(ticket, Level::Synced).is_some());
+        let appended = site.append(level).unwrap();
+        site.sim.wait_until("it is on disk", || site.appender.reached(appended, Level::Synced).is_some());
         site.wait_until_late(&[]);
         assert_eq!(site.log.watch().status().queue_age, Duration::ZERO);
     }

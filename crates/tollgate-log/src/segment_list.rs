@@ -81,7 +81,7 @@ impl SealedSegment {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Shelf {
+pub(crate) struct SegmentList {
     waiting: BTreeMap<SegmentKey, Kept>,
     /// Every sink has these, since the moment that they are ordered by.
     loaded: BTreeMap<(Instant, SegmentKey), Kept>,
@@ -90,7 +90,7 @@ pub(crate) struct Shelf {
     bytes: u64,
 }
 
-impl Shelf {
+impl SegmentList {
     /// Adds a segment; one that is known stays as it is.
     pub(crate) fn add(&mut self, key: SegmentKey, kept: Kept) {
         if self.waiting.contains_key(&key) || self.loaded.keys().any(|(_, known)| *known == key) {

@@ -1,16 +1,16 @@
 //! How old the queue for the disk is, and since when records are refused for it.
 //!
-//! Two moments, each published by the thread that knows it, in one number that appenders read without a lock: since when
-//! the oldest batch waits to be written, and since when the oldest one waits to be synced of those that somebody wants
-//! synced. What nobody waits for may lie unsynced as long as it likes: it makes no queue old. A batch counts from when it
-//! was first handed over, even if the writer's queue had no place for it then.
+//! Two threads publish a moment each, as one number that appenders read without a lock. The writer publishes since when
+//! the oldest batch waits to be written. The syncer publishes since when the oldest batch whose reply waits for a sync
+//! does so. A batch without such a reply may stay unsynced and makes no queue old. A batch counts from its first hand
+//! over, even if the writer's queue was full then.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::appended::Level;
 
-/// Refusing is over when nothing was refused for so long: who refuses now and then does not tell it each time.
+/// Refusing is over when nothing was refused for this long. So a log that refuses now and then does not report each refusal.
 const CALM_NS: u64 = 1_000_000_000;
 
 /// Whether records are refused because too many, or too old ones, wait for the disk.
@@ -52,7 +52,8 @@ impl Published {
     }
 }
 
-pub(crate) struct Backlog {
+/// Since when the oldest batches wait for the disk, and whether records are refused for that.
+pub(crate) struct QueueAge {
     begun: Instant,
     /// Of the oldest batch that is handed over and not written; the writer's.
     pub(crate) unwritten_since: Published,
@@ -60,17 +61,17 @@ pub(crate) struct Backlog {
     pub(crate) unsynced_since: Published,
     refused_at: AtomicU64,
     /// Whoever owns the log knows that records are refused.
-    is_told: AtomicBool,
+    is_reported: AtomicBool,
 }
 
-impl Backlog {
+impl QueueAge {
     pub(crate) fn new() -> Self {
         Self {
             begun: Instant::now(),
             unwritten_since: Published::default(),
             unsynced_since: Published::default(),
             refused_at: AtomicU64::new(0),
-            is_told: AtomicBool::new(false),
+            is_reported: AtomicBool::new(false),
         }
     }
 
@@ -102,17 +103,17 @@ impl Backlog {
     /// Notes a refusal; returns whether refusing begins.
     pub(crate) fn note_refusal(&self, now: Moment) -> bool {
         self.refused_at.fetch_max(now.0, Ordering::Relaxed);
-        !self.is_told.load(Ordering::Relaxed) && !self.is_told.swap(true, Ordering::Relaxed)
+        !self.is_reported.load(Ordering::Relaxed) && !self.is_reported.swap(true, Ordering::Relaxed)
     }
 
     /// Ends refusing, if nothing was refused for a while; returns whether that is so, once.
     pub(crate) fn calm_down(&self, now: Moment) -> bool {
         let is_calm = now.0.saturating_sub(self.refused_at.load(Ordering::Relaxed)) >= CALM_NS;
-        is_calm && self.is_told.swap(false, Ordering::Relaxed)
+        is_calm && self.is_reported.swap(false, Ordering::Relaxed)
     }
 
     pub(crate) fn state(&self) -> QueueState {
-        if self.is_told.load(Ordering::Relaxed) { QueueState::Behind } else { QueueState::KeepsUp }
+        if self.is_reported.load(Ordering::Relaxed) { QueueState::Behind } else { QueueState::KeepsUp }
     }
 }
 
@@ -152,33 +153,33 @@ mod tests {
         Moment(ms * MS)
     }
 
-    fn ages(backlog: &Backlog, stuck: Option<Moment>) -> [u128; 3] {
-        Level::ALL.map(|level| backlog.age_with(level, stuck, at(100)).as_millis())
+    fn ages(queue_age: &QueueAge, stuck: Option<Moment>) -> [u128; 3] {
+        Level::ALL.map(|level| queue_age.age_with(level, stuck, at(100)).as_millis())
     }
 
     #[test]
     fn each_level_waits_behind_what_is_before_it() {
-        let backlog = Backlog::new();
-        assert_eq!(ages(&backlog, None), [0, 0, 0]);
-        backlog.unsynced_since.set(Some(at(30)));
-        assert_eq!(ages(&backlog, None), [0, 0, 70]);
-        backlog.unwritten_since.set(Some(at(60)));
-        assert_eq!(ages(&backlog, None), [0, 40, 70]);
-        backlog.unwritten_since.set(Some(at(20)));
-        assert_eq!(ages(&backlog, None), [0, 80, 80]);
-        assert_eq!(ages(&backlog, Some(at(10))), [0, 90, 90]);
-        backlog.unwritten_since.set(None);
-        assert_eq!(ages(&backlog, None), [0, 0, 70]);
-        backlog.unsynced_since.set(None);
-        assert_eq!(ages(&backlog, Some(at(200))), [0, 0, 0]);
+        let queue_age = QueueAge::new();
+        assert_eq!(ages(&queue_age, None), [0, 0, 0]);
+        queue_age.unsynced_since.set(Some(at(30)));
+        assert_eq!(ages(&queue_age, None), [0, 0, 70]);
+        queue_age.unwritten_since.set(Some(at(60)));
+        assert_eq!(ages(&queue_age, None), [0, 40, 70]);
+        queue_age.unwritten_since.set(Some(at(20)));
+        assert_eq!(ages(&queue_age, None), [0, 80, 80]);
+        assert_eq!(ages(&queue_age, Some(at(10))), [0, 90, 90]);
+        queue_age.unwritten_since.set(None);
+        assert_eq!(ages(&queue_age, None), [0, 0, 70]);
+        queue_age.unsynced_since.set(None);
+        assert_eq!(ages(&queue_age, Some(at(200))), [0, 0, 0]);
     }
 
     #[test]
     fn a_moment_at_which_the_log_began_is_one_all_the_same() {
-        let backlog = Backlog::new();
-        let moment = backlog.moment(backlog.begun);
-        backlog.unwritten_since.set(Some(moment));
-        assert_eq!(backlog.unwritten_since.read(), Some(moment));
+        let queue_age = QueueAge::new();
+        let moment = queue_age.moment(queue_age.begun);
+        queue_age.unwritten_since.set(Some(moment));
+        assert_eq!(queue_age.unwritten_since.read(), Some(moment));
     }
 
     #[test]
@@ -199,13 +200,13 @@ mod tests {
 
     #[test]
     fn refusing_is_told_when_it_begins_and_when_nothing_was_refused_for_a_second() {
-        let backlog = Backlog::new();
-        assert!(!backlog.calm_down(at(5000)));
-        assert!(backlog.note_refusal(at(5000)) && !backlog.note_refusal(at(5900)));
-        assert!(!backlog.calm_down(at(6800)));
-        assert_eq!(backlog.state(), QueueState::Behind);
-        assert!(backlog.calm_down(at(6900)) && !backlog.calm_down(at(6900)));
-        assert_eq!(backlog.state(), QueueState::KeepsUp);
-        assert!(backlog.note_refusal(at(9000)));
+        let queue_age = QueueAge::new();
+        assert!(!queue_age.calm_down(at(5000)));
+        assert!(queue_age.note_refusal(at(5000)) && !queue_age.note_refusal(at(5900)));
+        assert!(!queue_age.calm_down(at(6800)));
+        assert_eq!(queue_age.state(), QueueState::Behind);
+        assert!(queue_age.calm_down(at(6900)) && !queue_age.calm_down(at(6900)));
+        assert_eq!(queue_age.state(), QueueState::KeepsUp);
+        assert!(queue_age.note_refusal(at(9000)));
     }
 }

@@ -27,11 +27,9 @@ use tollgate_log::{
 };
 
 use crate::error::AuditError;
+use crate::footer::read_footer;
 use crate::load::deleted_ends;
-use crate::sink::{LogCounts, SinkOptions, Taken};
-
-/// The stream of records whose stream is not known. No stream has this name in parentheses of its own.
-pub const STREAM_UNKNOWN: &str = "(unknown)";
+use crate::sink::{LogCounts, STREAM_UNKNOWN, SinkOptions, Taken};
 
 /// How often sink and segments are read until nothing was deleted in between.
 const LOOKS_MAX: usize = 3;
@@ -418,13 +416,5 @@ impl Counter<'_> {
             let side = if is_passed { &mut written.passed } else { &mut written.pending };
             *side += 1;
         }
-    }
-}
-
-/// Reads the footer of a segment. None: there is no whole one, or the segment is gone.
-pub(crate) fn read_footer(storage: &dyn Storage, path: &Path) -> Result<Option<SegmentFooter>, LogError> {
-    match tollgate_log::read_footer(storage, path) {
-        Err(error) if error.is_not_found() => Ok(None),
-        footer => footer,
     }
 }

@@ -16,6 +16,7 @@
 mod audit;
 mod clock;
 mod error;
+mod footer;
 mod live;
 mod load;
 mod query;
@@ -23,7 +24,7 @@ mod sink;
 mod sqlite_files;
 mod sys;
 
-pub use audit::{Audit, AuditRow, STREAM_UNKNOWN, audit};
+pub use audit::{Audit, AuditRow, audit};
 pub use error::{AuditError, FinishError, Remedy, SinkError, StartError};
 pub use live::LiveLog;
 pub use load::{
@@ -31,6 +32,6 @@ pub use load::{
 };
 pub use query::{Asker, QueryAnswer, QueryError, QueryOptions, QueryPool, QueryRow, QuerySource, QueryValue};
 pub use sink::{
-    ItemRow, LoadFrom, PostgresOptions, PostgresUrl, ReadItem, Retried, Sink, SinkKind, SinkOptions,
-    TableName, Taken, Tally, hide_password,
+    ItemRow, LoadFrom, PostgresOptions, PostgresUrl, ReadItem, Retried, STREAM_UNKNOWN, Sink, SinkKind,
+    SinkOptions, TableName, Taken, Tally, hide_password,
 };

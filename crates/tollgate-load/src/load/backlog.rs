@@ -10,8 +10,8 @@ use tollgate_log::{
 };
 
 use super::follow::Reach;
-use crate::audit::read_footer;
 use crate::clock::now_us;
+use crate::footer::read_footer;
 
 /// Segments that hold records which are not loaded yet and may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

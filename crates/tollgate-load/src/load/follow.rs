@@ -9,7 +9,7 @@ use tollgate_log::{
     Cursor, CursorStep, LogError, LogId, Position, SegmentName, SegmentState, Sequence, Storage, segments,
 };
 
-use crate::audit::read_footer;
+use crate::footer::read_footer;
 
 /// How far a log may be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

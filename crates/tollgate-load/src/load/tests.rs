@@ -13,9 +13,9 @@ use tollgate_log::{
 };
 
 use super::*;
-use crate::audit::{AuditRow, STREAM_UNKNOWN, audit};
+use crate::audit::{AuditRow, audit};
 use crate::error::FinishError;
-use crate::sink::{ItemRow, SinkKind, Taken, Tally};
+use crate::sink::{ItemRow, STREAM_UNKNOWN, SinkKind, Taken, Tally};
 
 mod account;
 mod after_load;

@@ -16,6 +16,7 @@ mod fill;
 mod halves;
 mod keys;
 mod lane;
+mod names;
 mod options;
 mod refusals;
 mod retry;
@@ -29,14 +30,16 @@ use std::collections::BTreeMap;
 use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 
 use super::after::AfterLoad;
-use super::reject::Refused;
-use super::{LogCounts, ReadItem, Retried, Sink, Tally};
-use crate::audit::STREAM_UNKNOWN;
+use super::contract::Sink;
+use super::reject::{ReadItem, Refused, Retried};
+use super::streams::STREAM_UNKNOWN;
+use super::tally::Tally;
 use crate::error::SinkError;
-use bookkeeping::{enroll, make, position_of, table, uuid_of};
+use bookkeeping::{enroll, make, position_of};
 use chunk::Chunk;
 use error::{Failure, at};
 use keys::Keys;
+use names::{table, uuid_of};
 use session::Session;
 pub(crate) use session::connect;
 

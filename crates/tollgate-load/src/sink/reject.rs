@@ -5,14 +5,14 @@
 //! configuration of today.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::time::Duration;
 
-use serde_json::Value as Json;
 use tollgate_log::{Schema, Value};
 
-use super::key::{KeptKey, Key, millis};
-use super::sqlite::{json_text, row_as_json};
+use super::json::{ItemRow, row_as_json};
+use super::key::{KeptKey, Key};
+
+/// Rejects that are tried again in one transaction.
+pub(super) const RETRIED_AT_ONCE: i64 = 500;
 
 /// Who refused a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,32 +57,6 @@ impl<'a> Refused<'a> {
     }
 }
 
-/// A record as a row, for the columns that it has a value for.
-#[derive(Default)]
-pub struct ItemRow {
-    fields: BTreeMap<String, String>,
-    key: Option<KeptKey>,
-}
-
-impl ItemRow {
-    /// Takes the value of a column.
-    pub fn push(&mut self, column: &str, value: &Value<'_>) {
-        self.fields.insert(column.to_owned(), json_text(value));
-    }
-
-    /// Takes the key, and how long a sink remembers it.
-    pub fn set_key(&mut self, key: &[u8], window: Duration) {
-        self.key = Some(KeptKey { bytes: key.into(), window_ms: millis(window) });
-    }
-
-    /// It as a JSON object.
-    pub(super) fn to_json(&self) -> Vec<u8> {
-        let fields: Vec<_> =
-            self.fields.iter().map(|(name, json)| format!("{}:{json}", Json::from(name.as_str()))).collect();
-        format!("{{{}}}", fields.join(",")).into_bytes()
-    }
-}
-
 /// What the streams of today make of an item that was no row when it came, or why it is none.
 pub type ReadItem<'a> = dyn Fn(&str, &[u8]) -> Result<ItemRow, String> + 'a;
 
@@ -120,4 +94,33 @@ impl<L> StoredReject<L> {
         };
         Reject { log, sequence, stream, reason, item, key }
     }
+}
+
+/// What became of rejects that were tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Retried {
+    /// They are rows now.
+    pub loaded: u64,
+    /// Another record had their key by now.
+    pub duplicates: u64,
+    /// They stay rejects.
+    pub kept: u64,
+}
+
+impl Retried {
+    pub(super) fn count(&mut self, fate: Fate) {
+        *match fate {
+            Fate::Loaded => &mut self.loaded,
+            Fate::Duplicate => &mut self.duplicates,
+            Fate::Kept => &mut self.kept,
+        } += 1;
+    }
+}
+
+/// What became of one of them.
+#[derive(Clone, Copy)]
+pub(super) enum Fate {
+    Loaded,
+    Duplicate,
+    Kept,
 }

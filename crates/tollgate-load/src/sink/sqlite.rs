@@ -13,7 +13,10 @@
 mod bind;
 mod bookkeeping;
 mod chunk;
+mod commit;
+mod connection;
 mod counts;
+mod database;
 mod fill;
 mod insert;
 mod keys;
@@ -26,192 +29,25 @@ mod sync;
 mod table;
 mod writer;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::collections::BTreeMap;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
-use tollgate_log::{DiskStorage, FILE_MODE, Gap, LogId, Position, RecordBatch, Schema, Sequence};
+use rusqlite::{Connection, OptionalExtension, params};
+use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 
-use super::after::AfterLoad;
-use super::key::{Monotonic, system_clock};
-use super::reject::Refused;
-use super::{ReadItem, Retried, Sink, Tally};
-use crate::audit::STREAM_UNKNOWN;
-use crate::clock::now_us;
+use super::contract::Sink;
+use super::reject::{ReadItem, Refused, Retried};
+use super::streams::STREAM_UNKNOWN;
+use super::tally::Tally;
 use crate::error::SinkError;
-use crate::sqlite_files::SqliteFiles;
-use bind::timestamp_text;
-use chunk::Chunk;
-use keys::Keys;
+use connection::{failed, now_text};
 use retry::RetryError;
-use sync::{left_wal, sync_wal};
-use table::{EnsureError, ensure};
-
-pub(crate) use counts::{LogCounts, StreamCounts, read_counts};
-pub(crate) use positions::read_positions;
-pub(crate) use table::check;
+use table::EnsureError;
 use writer::BatchWriter;
 
-pub(super) use reject::{json_text, readable, row_as_json};
-
-/// The first version without the WAL-reset bug that could corrupt a database with several connections.
-const VERSION_MIN: i32 = 3_051_003;
-const VERSION_MIN_TEXT: &str = "3.51.3";
-/// How long SQLite itself waits for a lock; the loader's backoff comes on top.
-const LOCK_WAIT: Duration = Duration::from_millis(250);
-/// A WAL that grew beyond this is cut when it is begun anew.
-const WAL_BYTES_KEPT: i64 = 64 << 20;
-/// A WAL of this size means that a reader holds it up.
-const WAL_BYTES_WARN: u64 = 256 << 20;
-const STATEMENTS_MAX: usize = 256;
-
-/// What a file that runs after each load reads what is new from: one row, of this connection alone.
-const LOAD_TABLE: &str = "CREATE TEMP TABLE IF NOT EXISTS tollgate_load (log TEXT, first INTEGER, last INTEGER); \
-     INSERT INTO tollgate_load DEFAULT VALUES";
-
-/// An SQLite database that is loaded into.
-pub(crate) struct SqliteSink {
-    path: PathBuf,
-    /// Whose bookkeeping it is.
-    name: String,
-    connection: Connection,
-    files: SqliteFiles,
-    /// What SQLite calls the state that others left the database in, as of the last look.
-    data_version: Option<i64>,
-    after: Option<AfterLoad>,
-    rejects_max: u64,
-    /// The insert statement of each schema whose table is ensured.
-    tables: HashMap<Schema, String>,
-    keys: Keys,
-    chunk: Option<Chunk>,
-    /// Logs whose last load had rows without a parent.
-    orphaned: BTreeSet<LogId>,
-    unchecked_bytes: u64,
-    is_wal_warned: bool,
-}
-
-/// Names the database of an error.
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(rusqlite::Error) -> SinkError {
-    let path = path.to_owned();
-    move |source| match source.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => SinkError::Locked { path },
-        _ => SinkError::Database { action, path, source },
-    }
-}
-
-impl SqliteSink {
-    /// Opens or makes the database.
-    ///
-    /// # Errors
-    /// Not a database, not writable, too old a library, a later bookkeeping; `Locked` is worth a retry.
-    pub(crate) fn open(
-        path: &Path,
-        name: &str,
-        after: Option<AfterLoad>,
-        rejects_max: u64,
-    ) -> Result<Self, SinkError> {
-        Self::open_with(path, name, (after, rejects_max), system_clock())
-    }
-
-    /// The same with a clock that windows of keys go by.
-    pub(crate) fn open_with(
-        path: &Path,
-        name: &str,
-        (after, rejects_max): (Option<AfterLoad>, u64),
-        clock: Monotonic,
-    ) -> Result<Self, SinkError> {
-        if rusqlite::version_number() < VERSION_MIN {
-            return Err(SinkError::Version { found: rusqlite::version(), needed: VERSION_MIN_TEXT });
-        }
-        make_folder(path)?;
-        make_file(path);
-        let left_wal = left_wal(path);
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection =
-            Connection::open_with_flags(path, flags).map_err(failed("open a connection", path))?;
-        connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-        let mode = configure(&connection).map_err(failed("set up a connection", path))?;
-        if mode != "wal" {
-            return Err(SinkError::JournalMode { path: path.to_owned(), found: mode });
-        }
-        bookkeeping::make(&connection, path)?;
-        if let Some(wal) = left_wal {
-            sync_wal(&wal)?;
-        }
-        let keys = Keys::new(&connection, clock).map_err(failed("read how long keys are kept", path))?;
-        let sink = Self {
-            path: path.to_owned(),
-            name: name.to_owned(),
-            connection,
-            files: SqliteFiles::of(path),
-            data_version: None,
-            after,
-            rejects_max,
-            tables: HashMap::new(),
-            keys,
-            chunk: None,
-            orphaned: BTreeSet::new(),
-            // What a run before left in the WAL is not known: the first commit finds out.
-            unchecked_bytes: u64::MAX,
-            is_wal_warned: false,
-        };
-        sink.check_files()?;
-        Ok(sink)
-    }
-
-    fn failed(&self, action: &'static str) -> impl FnOnce(rusqlite::Error) -> SinkError {
-        failed(action, &self.path)
-    }
-
-    fn warn_of_large_wal(&mut self, wal_frames: i64, page_bytes: i64) {
-        let wal_bytes = wal_frames.saturating_mul(page_bytes).max(0).cast_unsigned();
-        if wal_bytes < WAL_BYTES_WARN {
-            self.is_wal_warned = false;
-        } else if !self.is_wal_warned {
-            self.is_wal_warned = true;
-            tracing::warn!(
-                database = %self.path.display(), wal_bytes,
-                "the WAL cannot be written back: a reader keeps an old snapshot open"
-            );
-        }
-    }
-}
-
-/// Segments are deleted because the database has them: its own name has to be as durable.
-fn make_folder(path: &Path) -> Result<(), SinkError> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    tollgate_log::make_folder(&DiskStorage, folder)
-        .map_err(|source| SinkError::Folder { path: path.to_owned(), source })
-}
-
-/// Makes an empty file with mode [`FILE_MODE`], because SQLite would use all that the umask allows. SQLite gives its other
-/// files the same mode. An error shows when SQLite opens the file.
-fn make_file(path: &Path) {
-    let made = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path);
-    drop(made);
-}
-
-fn configure(connection: &Connection) -> Result<String, rusqlite::Error> {
-    connection.busy_timeout(LOCK_WAIT)?;
-    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
-    connection.pragma_update(None, "synchronous", "FULL")?;
-    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-    connection.pragma_update(None, "journal_size_limit", WAL_BYTES_KEPT)?;
-    connection.pragma_update(None, "mmap_size", 0)?;
-    connection.pragma_update(None, "foreign_keys", true)?;
-    connection.execute_batch(LOAD_TABLE)?;
-    Ok(mode)
-}
-
-fn now_text() -> String {
-    let text = timestamp_text(now_us()).unwrap_or(*b"9999-12-31T23:59:59.999999Z");
-    String::from_utf8_lossy(&text).into_owned()
-}
+pub(super) use counts::read_counts;
+pub(super) use database::SqliteSink;
+pub(super) use positions::read_positions;
+pub(super) use table::check;
 
 impl Sink for SqliteSink {
     fn is_enrolled(&mut self) -> Result<bool, SinkError> {
@@ -440,11 +276,4 @@ fn enroll(
         position.execute(params![sink, log.to_string(), last, chain, now])?;
     }
     Ok(())
-}
-
-fn ensure_table(connection: &Connection, path: &Path, schema: &Schema) -> Result<String, SinkError> {
-    ensure(connection, schema).map_err(|error| match error {
-        EnsureError::Refused(error) => error,
-        EnsureError::Database(error) => failed("make or change a table", path)(error),
-    })
 }

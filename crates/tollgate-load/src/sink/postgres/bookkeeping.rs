@@ -7,14 +7,13 @@ use std::collections::BTreeMap;
 use tollgate_log::{LogId, Position, Sequence};
 use uuid::Uuid;
 
-use super::super::sqlite::StreamCounts;
-use super::LogCounts;
 use super::error::{Failure, at};
-use super::options::{PostgresOptions, TableName, quoted};
+use super::names::{table, uuid_of};
+use super::options::{PostgresOptions, quoted};
 use super::session::Session;
 use super::table::{exists, lock_ddl};
 use crate::error::SinkError;
-use crate::sink::BOOKKEEPING_VERSION;
+use crate::sink::accounts::{BOOKKEEPING_VERSION, LogCounts, StreamCounts};
 
 /// The version of the layout of all of these, in one row.
 const META: &str = "meta";
@@ -55,11 +54,6 @@ const TABLES: [(&str, &str); 10] = [
     ("ticks", "sink text PRIMARY KEY, ms bigint NOT NULL"),
     ("columns", "sink text, stream text, name text, type text NOT NULL, PRIMARY KEY (sink, stream, name)"),
 ];
-
-/// A table of bookkeeping as it is written in a statement.
-pub(super) fn table(options: &PostgresOptions, name: &str) -> String {
-    TableName { schema: options.schema.clone(), name: name.to_owned() }.quoted()
-}
 
 /// Makes the tables and columns that are missing. Where all are there, no right to make any is needed.
 ///
@@ -131,10 +125,6 @@ fn open_to_read(options: &PostgresOptions) -> Result<Session, SinkError> {
     let mut session = Session::open(options)?;
     check_version(&mut session, options)?;
     Ok(session)
-}
-
-pub(super) fn uuid_of(log: LogId) -> Uuid {
-    Uuid::from_bytes(*log.as_bytes())
 }
 
 pub(super) fn position_of(row: &tokio_postgres::Row, at: usize) -> Position {

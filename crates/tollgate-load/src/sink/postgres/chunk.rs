@@ -11,22 +11,22 @@ use bytes::{BufMut, BytesMut};
 use tollgate_log::{Gap, LogId, Position, Record, RecordBody, Schema, SchemaId, Sequence};
 use uuid::Uuid;
 
-use super::super::key::{millis, storable};
-use super::super::refusals::Refusals;
-use super::super::reject::{Refused, RefusedBy};
-use super::super::sqlite::readable;
-use super::super::{Counts, Tally};
-use super::bookkeeping::{table, uuid_of};
 use super::claims::Claims;
 use super::error::at;
 use super::halves::{Direction, Halves, Refusal, Settled};
 use super::keys::Keys;
 use super::lane::{ClosedLane, Lane, copy_data};
+use super::names::{table, uuid_of};
 use super::options::PostgresOptions;
 use super::refusals;
 use super::session::Session;
 use super::table::plan;
 use crate::error::SinkError;
+use crate::sink::json::readable;
+use crate::sink::key::{millis, storable};
+use crate::sink::refusals::Refusals;
+use crate::sink::reject::{Refused, RefusedBy};
+use crate::sink::tally::{Counts, Tally};
 
 /// How often rows that lack their parents are tried again at most, as long as that changes something: nobody may send rows
 /// that take time with the square of their number. A pass brings in a whole line of parents that stand in its direction.

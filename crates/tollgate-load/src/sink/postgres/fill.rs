@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use tollgate_log::{Gap, LogId, Sequence};
 
-use super::bookkeeping::{table, uuid_of};
 use super::error::Failure;
+use super::names::{table, uuid_of};
 use super::options::PostgresOptions;
 use super::session::Session;
 

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use tollgate_log::{LogId, Sequence};
 
-use super::bookkeeping::{table, uuid_of};
 use super::error::Failure;
+use super::names::{table, uuid_of};
 use super::options::PostgresOptions;
 use super::session::Session;
 use crate::sink::key::{Ticks, purged_max, storable, system_clock};

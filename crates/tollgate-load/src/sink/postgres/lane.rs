@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use tollgate_log::{Column, Schema, SchemaId, Sequence, Value};
 
-use super::super::key::Key;
-use super::super::sqlite::row_as_json;
 use super::table::Plan;
+use crate::sink::json::row_as_json;
+use crate::sink::key::Key;
 
 /// Signature, flags, length of the extension.
 const COPY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";

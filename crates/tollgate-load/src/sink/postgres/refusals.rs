@@ -2,8 +2,8 @@
 
 use tollgate_log::{LogId, Sequence};
 
-use super::bookkeeping::{table, uuid_of};
 use super::error::Failure;
+use super::names::{table, uuid_of};
 use super::options::PostgresOptions;
 use super::session::Session;
 use crate::sink::refusals::Refusals;

@@ -10,18 +10,17 @@ use bytes::{BufMut, BytesMut};
 use tollgate_log::{LogId, Sequence};
 use uuid::Uuid;
 
-use super::bookkeeping::table;
 use super::error::{Failure, at};
 use super::keys::{Claim, Keys, StreamKey};
 use super::lane::copy_data;
+use super::names::table;
 use super::options::PostgresOptions;
 use super::session::Session;
 use super::table::{Known, copy_columns, known};
 use crate::error::SinkError;
 use crate::sink::item::{parse, with_value};
 use crate::sink::key::KeptKey;
-use crate::sink::reject::{self, ReadItem, StoredReject};
-use crate::sink::{Fate, RETRIED_AT_ONCE, Retried};
+use crate::sink::reject::{self, Fate, RETRIED_AT_ONCE, ReadItem, Retried, StoredReject};
 
 type Reject = reject::Reject<Uuid>;
 

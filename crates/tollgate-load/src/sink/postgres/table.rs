@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use tollgate_log::{Column, ColumnOrigin, ColumnType, Schema};
 
-use super::bookkeeping::table as bookkeeping;
 use super::error::{Failure, at};
+use super::names::table as bookkeeping;
 use super::options::{PostgresOptions, TableName, quoted};
 use super::session::Session;
 use super::wire::{ServerType, Wire};

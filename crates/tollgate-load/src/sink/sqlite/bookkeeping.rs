@@ -4,9 +4,9 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 
-use super::{LOCK_WAIT, failed};
+use super::connection::{LOCK_WAIT, failed};
 use crate::error::SinkError;
-use crate::sink::BOOKKEEPING_VERSION;
+use crate::sink::accounts::BOOKKEEPING_VERSION;
 
 /// Bookkeeping, by sink: a database outlives the name of the sink that filled it. Sequence numbers are positive 64-bit
 /// integers; times are those of the loader's clock.

@@ -4,39 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use tollgate_log::{LogId, Position, Sequence};
+use tollgate_log::{Position, Sequence};
 
 use super::bookkeeping::open_to_read;
-use super::failed;
+use super::connection::failed;
 use crate::error::SinkError;
+use crate::sink::accounts::{LogCounts, StreamCounts};
 use crate::sink::refusals::Refusals;
-
-/// What a sink says about one log.
-#[derive(Debug, Clone)]
-pub(crate) struct LogCounts {
-    pub(crate) log: LogId,
-    /// The record before the first that the sink was given.
-    pub(crate) start: Sequence,
-    pub(crate) position: Position,
-    pub(crate) streams: BTreeMap<String, StreamCounts>,
-}
-
-/// What a sink has of one stream of one log.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct StreamCounts {
-    pub(crate) loaded: u64,
-    pub(crate) rejected: u64,
-    pub(crate) duplicates: u64,
-    /// Records that were passed while the sink did not take the stream.
-    pub(crate) skipped: u64,
-}
-
-impl StreamCounts {
-    /// What became of records that the sink takes.
-    pub(crate) fn told(&self) -> u64 {
-        self.loaded.saturating_add(self.rejected).saturating_add(self.duplicates)
-    }
-}
 
 /// Reads what a sink says of all logs, in one snapshot. A database that is missing, or holds no bookkeeping, has loaded nothing.
 pub(crate) fn read_counts(path: &Path, sink: &str) -> Result<Vec<LogCounts>, SinkError> {

@@ -2,7 +2,7 @@
 
 use rusqlite::config::DbConfig;
 
-use super::SqliteSink;
+use super::database::SqliteSink;
 use crate::error::SinkError;
 
 impl SqliteSink {

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension};
 use tollgate_log::{LogId, Position, Sequence};
 
 use super::bookkeeping::open_to_read;
-use super::failed;
+use super::connection::failed;
 use crate::error::SinkError;
 
 /// Reads the positions of a sink in all logs. None: the database is missing, or holds no bookkeeping.

@@ -8,15 +8,14 @@ use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use tollgate_log::{ColumnType, Sequence, Value};
 
-use super::bind::timestamp_text;
 use super::insert::{RowError, or_nothing};
 use super::keys::{Claimant, Keys};
 use super::parents::Parents;
 use super::table::quoted;
 use crate::sink::item::{parse, with_value};
 use crate::sink::key::KeptKey;
-use crate::sink::reject::{self, ReadItem, StoredReject};
-use crate::sink::{Fate, RETRIED_AT_ONCE, Retried};
+use crate::sink::reject::{self, Fate, RETRIED_AT_ONCE, ReadItem, Retried, StoredReject};
+use crate::sink::timestamp::timestamp_text;
 
 type Reject = reject::Reject<String>;
 

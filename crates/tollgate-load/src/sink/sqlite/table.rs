@@ -9,7 +9,7 @@ use tollgate_log::{Column, Schema};
 
 use super::bind::declared_type;
 use super::bookkeeping::open_to_read;
-use super::failed;
+use super::connection::failed;
 use crate::error::SinkError;
 
 /// Why a table is not as the stream wants it.
@@ -27,7 +27,7 @@ impl From<rusqlite::Error> for EnsureError {
 /// Makes the table of a stream or adds what it lacks, and returns the statement that inserts a row.
 ///
 /// Everything is checked before anything is changed.
-pub(super) fn ensure(connection: &Connection, schema: &Schema) -> Result<String, EnsureError> {
+fn ensure(connection: &Connection, schema: &Schema) -> Result<String, EnsureError> {
     check_name(connection, schema.stream())?;
     let existing = existing_columns(connection, schema.stream())?;
     if existing.is_empty() {
@@ -41,6 +41,18 @@ pub(super) fn ensure(connection: &Connection, schema: &Schema) -> Result<String,
     }
     remember(connection, schema)?;
     Ok(insert_statement(schema))
+}
+
+/// Makes or completes the table of a stream as [`ensure`] does, with the errors of a sink.
+pub(super) fn ensure_table(
+    connection: &Connection,
+    path: &Path,
+    schema: &Schema,
+) -> Result<String, SinkError> {
+    ensure(connection, schema).map_err(|error| match error {
+        EnsureError::Refused(error) => error,
+        EnsureError::Database(error) => failed("make or change a table", path)(error),
+    })
 }
 
 /// Looks whether the rows of these streams fit the tables that are there, changing nothing.

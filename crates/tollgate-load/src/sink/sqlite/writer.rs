@@ -7,16 +7,18 @@ use rusqlite::{CachedStatement, Connection, params};
 use tollgate_log::{Record, RecordBody, Schema, SchemaId, Sequence, Value};
 
 use super::bind::{BindError, bind};
+use super::connection::{failed, now_text};
 use super::counts::read_refusals;
 use super::insert::{RowError, or_nothing};
 use super::keys::{Claimant, Keys};
 use super::parents::Parents;
-use super::{ensure_table, failed, now_text, reject};
+use super::table::ensure_table;
 use crate::error::SinkError;
-use crate::sink::Tally;
+use crate::sink::json::readable;
 use crate::sink::key::{Key, millis, storable};
 use crate::sink::refusals::Refusals;
 use crate::sink::reject::Refused;
+use crate::sink::tally::Tally;
 
 /// The statement and counts of one stream while a batch is written.
 pub(super) struct Lane<'a> {
@@ -150,7 +152,7 @@ impl<'a> BatchWriter<'a, '_> {
             )
             .and_then(|mut statement| {
                 let Refused { by, reason, item, key } = refused;
-                let text = reject::readable(item);
+                let text = readable(item);
                 let (log, now) = (self.log_text, now_text());
                 let (key, window_ms) = key.map(|key| (key.bytes, storable(millis(key.window)))).unzip();
                 statement.execute(params![

@@ -1,0 +1,84 @@
+//! Rows and values as JSON: what a reject keeps, for programs and for people.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use serde_json::value::RawValue;
+use tollgate_log::{Schema, Value};
+
+use super::key::{KeptKey, millis};
+use super::timestamp::timestamp_text;
+
+/// Most bytes of the readable form; the item itself is kept whole.
+const TEXT_BYTES_MAX: usize = 4 << 10;
+
+/// A record as a row, for the columns that it has a value for.
+#[derive(Default)]
+pub struct ItemRow {
+    fields: BTreeMap<String, String>,
+    pub(super) key: Option<KeptKey>,
+}
+
+impl ItemRow {
+    /// Takes the value of a column.
+    pub fn push(&mut self, column: &str, value: &Value<'_>) {
+        self.fields.insert(column.to_owned(), json_text(value));
+    }
+
+    /// Takes the key, and how long a sink remembers it.
+    pub fn set_key(&mut self, key: &[u8], window: Duration) {
+        self.key = Some(KeptKey { bytes: key.into(), window_ms: millis(window) });
+    }
+
+    /// It as a JSON object.
+    pub(super) fn to_json(&self) -> Vec<u8> {
+        let fields: Vec<_> =
+            self.fields.iter().map(|(name, json)| format!("{}:{json}", Json::from(name.as_str()))).collect();
+        format!("{{{}}}", fields.join(",")).into_bytes()
+    }
+}
+
+/// The row as a JSON object: what the reject table keeps of a row that the database refused.
+pub(super) fn row_as_json(schema: &Schema, values: &[Value<'_>]) -> Vec<u8> {
+    let mut row = ItemRow::default();
+    let columns = schema.columns().iter().zip(values).filter(|(column, _)| !column.is_key());
+    columns.for_each(|(column, value)| row.push(&column.name, value));
+    row.to_json()
+}
+
+/// JSON stays as it was written: no digit is lost, and it may be too deep to be read.
+pub(super) fn json_text(value: &Value<'_>) -> String {
+    match value {
+        Value::Json(text) if serde_json::from_str::<&RawValue>(text).is_ok() => (*text).to_owned(),
+        value => value_as_json(value).to_string(),
+    }
+}
+
+/// Numbers that JSON lacks are text, bytes are hexadecimal behind `\x`, JSON that does not parse is text.
+fn value_as_json(value: &Value<'_>) -> Json {
+    match value {
+        Value::Null => Json::Null,
+        Value::Bool(value) => Json::Bool(*value),
+        Value::Int(value) => Json::from(*value),
+        Value::Float(value) if value.is_finite() => Json::from(*value),
+        Value::Float(value) => Json::String(value.to_string()),
+        Value::Text(value) | Value::Json(value) => Json::String((*value).to_owned()),
+        Value::Bytes(value) => {
+            let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+            Json::String(format!("\\x{digits}"))
+        }
+        Value::Timestamp(us) => match timestamp_text(*us) {
+            Some(text) => Json::String(String::from_utf8_lossy(&text).into_owned()),
+            None => Json::from(*us),
+        },
+        Value::Uuid(value) => Json::String(uuid::Uuid::from_bytes(*value).to_string()),
+        Value::Inet(value) => Json::String(value.to_string()),
+    }
+}
+
+/// The beginning of an item for people; bytes that are no UTF-8 show as U+FFFD, U+0000 too.
+pub(super) fn readable(item: &[u8]) -> String {
+    let head = &item[..item.len().min(TEXT_BYTES_MAX)];
+    String::from_utf8_lossy(head).replace('\0', "\u{fffd}")
+}

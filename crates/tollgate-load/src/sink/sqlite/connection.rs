@@ -1,0 +1,28 @@
+//! What all connections to the database of a sink share: the wait for a lock, the names of errors, the time of a row.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::ErrorCode;
+
+use crate::clock::now_us;
+use crate::error::SinkError;
+use crate::sink::timestamp::timestamp_text;
+
+/// How long SQLite itself waits for a lock; the loader's backoff comes on top.
+pub(super) const LOCK_WAIT: Duration = Duration::from_millis(250);
+
+/// Names the database of an error.
+pub(super) fn failed(action: &'static str, path: &Path) -> impl FnOnce(rusqlite::Error) -> SinkError {
+    let path = path.to_owned();
+    move |source| match source.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => SinkError::Locked { path },
+        _ => SinkError::Database { action, path, source },
+    }
+}
+
+/// The time now, as a column of the bookkeeping holds it.
+pub(super) fn now_text() -> String {
+    let text = timestamp_text(now_us()).unwrap_or(*b"9999-12-31T23:59:59.999999Z");
+    String::from_utf8_lossy(&text).into_owned()
+}

@@ -1,0 +1,159 @@
+//! The database of a sink: how it is opened, and what is known of it while it is open.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+use tollgate_log::{DiskStorage, FILE_MODE, LogId, Schema};
+
+use super::bookkeeping;
+use super::chunk::Chunk;
+use super::connection::{LOCK_WAIT, failed};
+use super::keys::Keys;
+use super::sync::{left_wal, sync_wal};
+use crate::error::SinkError;
+use crate::sink::after::AfterLoad;
+use crate::sink::key::{Monotonic, system_clock};
+use crate::sqlite_files::SqliteFiles;
+
+/// The first version without the WAL-reset bug that could corrupt a database with several connections.
+const VERSION_MIN: i32 = 3_051_003;
+const VERSION_MIN_TEXT: &str = "3.51.3";
+/// A WAL that grew beyond this is cut when it is begun anew.
+const WAL_BYTES_KEPT: i64 = 64 << 20;
+/// A WAL of this size means that a reader holds it up.
+const WAL_BYTES_WARN: u64 = 256 << 20;
+const STATEMENTS_MAX: usize = 256;
+
+/// What a file that runs after each load reads what is new from: one row, of this connection alone.
+const LOAD_TABLE: &str = "CREATE TEMP TABLE IF NOT EXISTS tollgate_load (log TEXT, first INTEGER, last INTEGER); \
+     INSERT INTO tollgate_load DEFAULT VALUES";
+
+/// An SQLite database that is loaded into.
+pub(crate) struct SqliteSink {
+    pub(super) path: PathBuf,
+    /// Whose bookkeeping it is.
+    pub(super) name: String,
+    pub(super) connection: Connection,
+    pub(super) files: SqliteFiles,
+    /// What SQLite calls the state that others left the database in, as of the last look.
+    pub(super) data_version: Option<i64>,
+    pub(super) after: Option<AfterLoad>,
+    pub(super) rejects_max: u64,
+    /// The insert statement of each schema whose table is ensured.
+    pub(super) tables: HashMap<Schema, String>,
+    pub(super) keys: Keys,
+    pub(super) chunk: Option<Chunk>,
+    /// Logs whose last load had rows without a parent.
+    pub(super) orphaned: BTreeSet<LogId>,
+    pub(super) unchecked_bytes: u64,
+    is_wal_warned: bool,
+}
+
+impl SqliteSink {
+    /// Opens or makes the database.
+    ///
+    /// # Errors
+    /// Not a database, not writable, too old a library, a later bookkeeping; `Locked` is worth a retry.
+    pub(crate) fn open(
+        path: &Path,
+        name: &str,
+        after: Option<AfterLoad>,
+        rejects_max: u64,
+    ) -> Result<Self, SinkError> {
+        Self::open_with(path, name, (after, rejects_max), system_clock())
+    }
+
+    /// The same with a clock that windows of keys go by.
+    pub(crate) fn open_with(
+        path: &Path,
+        name: &str,
+        (after, rejects_max): (Option<AfterLoad>, u64),
+        clock: Monotonic,
+    ) -> Result<Self, SinkError> {
+        if rusqlite::version_number() < VERSION_MIN {
+            return Err(SinkError::Version { found: rusqlite::version(), needed: VERSION_MIN_TEXT });
+        }
+        make_folder(path)?;
+        make_file(path);
+        let left_wal = left_wal(path);
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection =
+            Connection::open_with_flags(path, flags).map_err(failed("open a connection", path))?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+        let mode = configure(&connection).map_err(failed("set up a connection", path))?;
+        if mode != "wal" {
+            return Err(SinkError::JournalMode { path: path.to_owned(), found: mode });
+        }
+        bookkeeping::make(&connection, path)?;
+        if let Some(wal) = left_wal {
+            sync_wal(&wal)?;
+        }
+        let keys = Keys::new(&connection, clock).map_err(failed("read how long keys are kept", path))?;
+        let sink = Self {
+            path: path.to_owned(),
+            name: name.to_owned(),
+            connection,
+            files: SqliteFiles::of(path),
+            data_version: None,
+            after,
+            rejects_max,
+            tables: HashMap::new(),
+            keys,
+            chunk: None,
+            orphaned: BTreeSet::new(),
+            // What a run before left in the WAL is not known: the first commit finds out.
+            unchecked_bytes: u64::MAX,
+            is_wal_warned: false,
+        };
+        sink.check_files()?;
+        Ok(sink)
+    }
+
+    pub(super) fn failed(&self, action: &'static str) -> impl FnOnce(rusqlite::Error) -> SinkError {
+        failed(action, &self.path)
+    }
+
+    pub(super) fn warn_of_large_wal(&mut self, wal_frames: i64, page_bytes: i64) {
+        let wal_bytes = wal_frames.saturating_mul(page_bytes).max(0).cast_unsigned();
+        if wal_bytes < WAL_BYTES_WARN {
+            self.is_wal_warned = false;
+        } else if !self.is_wal_warned {
+            self.is_wal_warned = true;
+            tracing::warn!(
+                database = %self.path.display(), wal_bytes,
+                "the WAL cannot be written back: a reader keeps an old snapshot open"
+            );
+        }
+    }
+}
+
+/// Segments are deleted because the database has them: its own name has to be as durable.
+fn make_folder(path: &Path) -> Result<(), SinkError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    tollgate_log::make_folder(&DiskStorage, folder)
+        .map_err(|source| SinkError::Folder { path: path.to_owned(), source })
+}
+
+/// Makes an empty file with mode [`FILE_MODE`], because SQLite would use all that the umask allows. SQLite gives its other
+/// files the same mode. An error shows when SQLite opens the file.
+fn make_file(path: &Path) {
+    let made = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path);
+    drop(made);
+}
+
+fn configure(connection: &Connection) -> Result<String, rusqlite::Error> {
+    connection.busy_timeout(LOCK_WAIT)?;
+    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.pragma_update(None, "journal_size_limit", WAL_BYTES_KEPT)?;
+    connection.pragma_update(None, "mmap_size", 0)?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.execute_batch(LOAD_TABLE)?;
+    Ok(mode)
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tollgate_log::{Cursor, CursorStep, LogError, Position, RecordBatch, Sequence};
 
-use super::LoadTuning;
+use super::options::LoadTuning;
 use crate::error::SinkError;
 use crate::sink::{Sink, Taken};
 

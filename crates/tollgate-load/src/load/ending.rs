@@ -6,7 +6,9 @@
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use super::{LoadState, LoadStatus, Loader, Order};
+use super::Loader;
+use super::control::Order;
+use super::status::{LoadState, LoadStatus};
 use crate::error::FinishError;
 
 /// How long a sink that is away is waited for.

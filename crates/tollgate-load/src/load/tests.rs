@@ -1,21 +1,22 @@
 //! Real logs, real databases: what is written to a log is in the database exactly once, whatever happens in between.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use rusqlite::Connection;
 use tempfile::TempDir;
 use tollgate_log::{
     AppendedRecords, Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Gap, Level, Log, LogEvent,
-    LogOptions, Position, RecordBatch, Schema, SchemaId, Sequence, Value, segments,
+    LogId, LogOptions, Position, RecordBatch, Schema, SchemaId, Sequence, Value, segments,
 };
 
 use super::*;
 use crate::audit::{AuditRow, audit};
-use crate::error::FinishError;
-use crate::sink::{ItemRow, STREAM_UNKNOWN, SinkKind, Taken, Tally};
+use crate::error::{FinishError, SinkError};
+use crate::sink::{ItemRow, STREAM_UNKNOWN, Sink, SinkKind, Taken, Tally};
 
 mod account;
 mod after_load;

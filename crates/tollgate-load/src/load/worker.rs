@@ -26,12 +26,14 @@ use std::time::{Duration, Instant};
 
 use tollgate_log::{Breaker, LogError, LogId, Position, Storage, Watermark, join_chain, log_ids};
 
-use super::backlog::Pending;
+use super::backlog::{Backlog, Pending};
 use super::chunk::ChunkError;
+use super::control::{Order, Shared};
 use super::deleted::deleted_ends;
 use super::follow::{Following, end_of_log, is_lasting};
+use super::options::{LoadOptions, OpenSink};
 use super::share::Share;
-use super::{Backlog, LoadOptions, LoadState, OpenSink, Order, Shared};
+use super::status::LoadState;
 use crate::error::SinkError;
 use crate::live::LiveLog;
 use crate::sink::{LoadFrom, Sink, SinkOptions};

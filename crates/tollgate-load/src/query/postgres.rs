@@ -10,7 +10,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{Format, IsNull, ToSql, Type};
 
-use super::{Connection, QueryAnswer, QueryError, QueryOptions, QueryRow, QueryValue, Room};
+use super::question::{Connection, QueryAnswer, QueryError, QueryOptions, QueryRow, QueryValue, Room};
 use crate::sink::{PostgresUrl, connect};
 
 /// The server ends a query at its time; a server that does not answer is left so much later.

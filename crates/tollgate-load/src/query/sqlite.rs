@@ -9,7 +9,7 @@ use rusqlite::limits::Limit;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{ErrorCode, OpenFlags, Statement, ToSql};
 
-use super::{Connection, QueryAnswer, QueryError, QueryOptions, QueryRow, QueryValue, Room};
+use super::question::{Connection, QueryAnswer, QueryError, QueryOptions, QueryRow, QueryValue, Room};
 use crate::sqlite_files::SqliteFiles;
 
 /// Steps of the virtual machine between two looks at the clock.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_log::log_ids;
 
-use super::super::Backlog;
+use super::super::backlog::Backlog;
 use super::super::follow::Following;
 use super::super::share::Share;
 use super::Worker;

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use tollgate_log::{Breaker, LogId, Position, Sequence, Watermark};
 
+use super::super::control::{Order, Shared};
 use super::super::follow::is_log_of_position;
 use super::super::settle::{Brought, settle};
-use super::super::{Order, Shared};
 use super::{ORDER_LATENCY, Worker};
 use crate::error::SinkError;
 use crate::live::LiveLog;

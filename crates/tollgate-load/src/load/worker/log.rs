@@ -5,9 +5,10 @@ use std::time::Duration;
 use tollgate_log::{Cursor, LogError, LogId, Position, Sequence, join_chain};
 
 use super::super::chunk::{ChunkError, fill};
+use super::super::control::Order;
 use super::super::follow::{Following, Gaps, Reach, is_lasting, reach_of_sealed};
 use super::super::settle::Brought;
-use super::super::{LoadState, Order};
+use super::super::status::LoadState;
 use super::{Look, Pass, Worker};
 use crate::error::SinkError;
 use crate::sink::Tally;

@@ -1,0 +1,131 @@
+//! What the thread of a loader and its owner share: the order to the thread, and its status.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::status::{LoadState, LoadStatus, STALLED_MIN};
+use crate::sink::SinkOptions;
+
+/// What the thread is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Order {
+    #[default]
+    Follow,
+    /// Load what is synced, then end.
+    Finish,
+    /// End after the present chunk.
+    Abort,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) order: Order,
+    /// What the sink is to be from now on, until the thread takes it up.
+    pub(super) change: Option<SinkOptions>,
+    pub(super) status: LoadStatus,
+}
+
+/// What the thread and its owner share.
+pub(super) struct Shared {
+    pub(super) state: Mutex<State>,
+    /// The order changed, or the thread ended.
+    pub(super) wake: Condvar,
+    pub(super) begun: Instant,
+    /// Milliseconds from `begun` to the last progress; [`RESTING`] while the thread waits.
+    pub(super) progress_ms: AtomicU64,
+}
+
+/// Stands for a thread that waits for more, or for its next try.
+const RESTING: u64 = u64::MAX;
+
+impl Default for Shared {
+    fn default() -> Self {
+        let (state, wake, progress_ms) = (Mutex::default(), Condvar::new(), AtomicU64::new(RESTING));
+        Self { state, wake, begun: Instant::now(), progress_ms }
+    }
+}
+
+impl Shared {
+    /// Notes that the thread got on.
+    pub(super) fn note_progress(&self) {
+        let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(RESTING - 1);
+        self.progress_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// Notes that the thread has nothing to do for now.
+    pub(super) fn note_rest(&self) {
+        self.progress_ms.store(RESTING, Ordering::Relaxed);
+    }
+
+    /// How long the thread has made no progress; zero below [`STALLED_MIN`].
+    pub(super) fn stalled(&self) -> Duration {
+        let progress_ms = self.progress_ms.load(Ordering::Relaxed);
+        if progress_ms == RESTING {
+            return Duration::ZERO;
+        }
+        let idle = self.begun.elapsed().saturating_sub(Duration::from_millis(progress_ms));
+        if idle < STALLED_MIN { Duration::ZERO } else { idle }
+    }
+
+    /// The state is whole after every statement, so a panic elsewhere does not spoil it.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn order(&self) -> Order {
+        self.state().order
+    }
+
+    pub(super) fn give(&self, order: Order) {
+        self.state().order = order;
+        self.wake.notify_all();
+    }
+
+    pub(super) fn status(&self) -> LoadStatus {
+        let status = self.state().status.clone();
+        let stalled = match status.state {
+            LoadState::Ended | LoadState::Opening => Duration::ZERO,
+            _ => self.stalled(),
+        };
+        // It looked before it stalled: what is there by now it does not know.
+        let is_outdated = status.state == LoadState::CaughtUp && !stalled.is_zero();
+        let state = if is_outdated { LoadState::Loading } else { status.state };
+        LoadStatus { state, lag: status.backlog.age(), stalled, ..status }
+    }
+
+    pub(super) fn update(&self, change: impl FnOnce(&mut LoadStatus)) {
+        change(&mut self.state().status);
+    }
+
+    /// Waits, shorter if the order is no longer `seen` or the sink changes; not at all once the loader is to end.
+    pub(super) fn rest(&self, seen: Order, time: Duration) {
+        self.is_undisturbed_for(seen, time);
+    }
+
+    /// The same; tells whether it was the whole time.
+    pub(super) fn is_undisturbed_for(&self, seen: Order, time: Duration) -> bool {
+        let state = self.state();
+        let is_undisturbed =
+            |state: &mut State| state.order == seen && seen != Order::Abort && state.change.is_none();
+        self.note_rest();
+        let waited = self.wake.wait_timeout_while(state, time, is_undisturbed);
+        let is_over = waited.unwrap_or_else(PoisonError::into_inner).1.timed_out();
+        self.note_progress();
+        is_over
+    }
+
+    pub(super) fn change(&self, sink: SinkOptions) {
+        self.state().change = Some(sink);
+        self.wake.notify_all();
+    }
+
+    pub(super) fn take_change(&self) -> Option<SinkOptions> {
+        self.state().change.take()
+    }
+
+    pub(super) fn end(&self) {
+        self.update(|status| status.state = LoadState::Ended);
+        self.wake.notify_all();
+    }
+}

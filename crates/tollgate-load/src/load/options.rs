@@ -1,0 +1,76 @@
+//! What a loader loads, where to, and how its loads are cut.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::SinkError;
+use crate::sink::{Sink, SinkOptions};
+
+/// What is loaded, and where.
+#[derive(Debug, Clone)]
+pub struct LoadOptions {
+    /// The folder of all logs.
+    pub dir: PathBuf,
+    /// Where rows go.
+    pub sink: SinkOptions,
+    /// How loads are cut.
+    pub tuning: LoadTuning,
+}
+
+impl LoadOptions {
+    /// The defaults for a folder and a sink.
+    pub fn new(dir: impl Into<PathBuf>, sink: SinkOptions) -> Self {
+        Self { dir: dir.into(), sink, tuning: LoadTuning::default() }
+    }
+}
+
+/// Bounds of one commit, and of waits.
+#[derive(Debug, Clone, Copy)]
+pub struct LoadTuning {
+    /// A chunk ends with the batch that reaches this many records.
+    pub chunk_rows_max: u64,
+    /// A chunk ends with the batch that reaches this many bytes.
+    pub chunk_bytes_max: u64,
+    /// What was written to the sink is tidied up when it has about this many bytes.
+    pub tidy_bytes: u64,
+    /// How long records of a live log gather before they are committed together, if no reply waits for that.
+    pub gather: Duration,
+    /// How often new logs are looked for.
+    pub poll: Duration,
+    /// The first wait after an error; it doubles.
+    pub backoff_min: Duration,
+    /// The longest wait after an error.
+    pub backoff_max: Duration,
+    /// A loader that was not caught up for so long takes an equal share of the machine.
+    pub lag_max: Duration,
+}
+
+impl Default for LoadTuning {
+    fn default() -> Self {
+        Self {
+            chunk_rows_max: 20_000,
+            chunk_bytes_max: 8 << 20,
+            tidy_bytes: 16 << 20,
+            gather: Duration::from_millis(100),
+            poll: Duration::from_secs(1),
+            backoff_min: Duration::from_millis(100),
+            backoff_max: Duration::from_secs(30),
+            lag_max: Duration::from_mins(1),
+        }
+    }
+}
+
+impl LoadTuning {
+    /// Keeps what a load needs on the sink's disk, beside its rows, within the free bytes that are kept for it.
+    #[must_use]
+    pub fn within(self, reserve_bytes: u64) -> Self {
+        Self {
+            chunk_bytes_max: self.chunk_bytes_max.min(reserve_bytes / 8).max(1),
+            tidy_bytes: self.tidy_bytes.min(reserve_bytes / 4),
+            ..self
+        }
+    }
+}
+
+/// Opens the sink, again after errors.
+pub(super) type OpenSink = Box<dyn Fn(&SinkOptions) -> Result<Box<dyn Sink>, SinkError> + Send>;

@@ -1,0 +1,168 @@
+//! The threads that ask a database, each with a connection of its own.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::question::{
+    Asker, Connection, QUEUE_MAX, QueryAnswer, QueryError, QueryOptions, QuerySource, QueryValue,
+};
+use super::{postgres, sqlite};
+
+/// How often a connection that nobody asks is looked at: a file that was removed keeps its room on the disk while it is open.
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
+
+/// A database that can be asked. Threads begin with the first question, and end with it.
+pub struct QueryPool {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    options: QueryOptions,
+    queue: Mutex<Queue>,
+    is_work_there: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    questions: VecDeque<Question>,
+    threads: usize,
+    idle_threads: usize,
+    is_closed: bool,
+}
+
+struct Question {
+    sql: String,
+    parameters: Vec<QueryValue>,
+    asker: Box<dyn Asker>,
+}
+
+/// What a thread does next.
+enum Next {
+    Question(Question),
+    /// Nobody has asked for a while.
+    Look,
+    End,
+}
+
+impl QueryPool {
+    /// Makes it. Nothing is opened yet.
+    pub fn new(options: QueryOptions) -> Self {
+        let (queue, is_work_there) = (Mutex::default(), Condvar::new());
+        Self { shared: Arc::new(Shared { options, queue, is_work_there }) }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.shared.options.name
+    }
+
+    /// Which database it is, and within which bounds.
+    pub fn options(&self) -> &QueryOptions {
+        &self.shared.options
+    }
+
+    /// Asks one question; `asker` is told on a thread of the pool, or at once where too many wait.
+    pub fn ask(&self, sql: String, parameters: Vec<QueryValue>, asker: Box<dyn Asker>) {
+        let shared = &self.shared;
+        let mut queue = shared.queue();
+        if queue.questions.len() >= QUEUE_MAX {
+            drop(queue);
+            return asker.tell(Err(QueryError::Busy));
+        }
+        let is_thread_wanted = queue.questions.len() >= queue.idle_threads;
+        if is_thread_wanted && queue.threads < shared.options.connections {
+            let own = shared.clone();
+            let name = format!("sql-{}", queue.threads);
+            match thread::Builder::new().name(name).spawn(move || own.run()) {
+                Ok(_) => queue.threads += 1,
+                Err(error) if queue.threads == 0 => {
+                    drop(queue);
+                    return asker.tell(Err(QueryError::Refused(format!("no thread: {error}"))));
+                }
+                Err(_) => {}
+            }
+        }
+        queue.questions.push_back(Question { sql, parameters, asker });
+        drop(queue);
+        shared.is_work_there.notify_one();
+    }
+}
+
+impl Drop for QueryPool {
+    fn drop(&mut self) {
+        self.shared.queue().is_closed = true;
+        self.shared.is_work_there.notify_all();
+    }
+}
+
+impl fmt::Debug for QueryPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("QueryPool").field(&self.shared.options.name).finish()
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(self: Arc<Self>) {
+        let mut connection = None;
+        loop {
+            match self.next(connection.is_some()) {
+                Next::Question(Question { sql, parameters, asker }) => {
+                    if !asker.is_gone() {
+                        asker.tell(self.answer(&mut connection, &sql, &parameters));
+                    }
+                }
+                Next::Look => drop(connection.take_if(|known: &mut Box<dyn Connection>| !known.is_usable())),
+                Next::End => return,
+            }
+        }
+    }
+
+    fn answer(
+        &self,
+        connection: &mut Option<Box<dyn Connection>>,
+        sql: &str,
+        parameters: &[QueryValue],
+    ) -> Result<QueryAnswer, QueryError> {
+        let open = match connection.take().filter(|known| known.is_usable()) {
+            Some(known) => known,
+            None => self.open()?,
+        };
+        connection.insert(open).ask(sql, parameters)
+    }
+
+    fn open(&self) -> Result<Box<dyn Connection>, QueryError> {
+        Ok(match &self.options.source {
+            QuerySource::Sqlite(path) => Box::new(sqlite::File::open(path, &self.options)?),
+            QuerySource::Postgres(url) => Box::new(postgres::Server::open(url, &self.options)?),
+        })
+    }
+
+    /// Waits for a question, or until the connection is to be looked at, if there is one.
+    fn next(&self, has_connection: bool) -> Next {
+        let mut queue = self.queue();
+        loop {
+            if queue.is_closed {
+                return Next::End;
+            }
+            if let Some(question) = queue.questions.pop_front() {
+                return Next::Question(question);
+            }
+            queue.idle_threads += 1;
+            let period = if has_connection { LOOK_PERIOD } else { Duration::MAX };
+            let waited =
+                self.is_work_there.wait_timeout(queue, period).unwrap_or_else(PoisonError::into_inner);
+            queue = waited.0;
+            queue.idle_threads -= 1;
+            if waited.1.timed_out() && queue.questions.is_empty() && !queue.is_closed {
+                return Next::Look;
+            }
+        }
+    }
+}

@@ -9,7 +9,6 @@ mod fill;
 mod follow;
 mod options;
 mod settle;
-mod share;
 mod skip;
 mod status;
 mod worker;
@@ -99,11 +98,8 @@ impl Loader {
         }
         let shared = Arc::new(Shared::default());
         let mut worker = Worker::new(options, storage, live, open, shared.clone());
-        let thread_name = format!("load-{name}");
-        let thread = thread::Builder::new()
-            .name(thread_name.clone())
-            .spawn(move || share::run(&thread_name, &mut worker))
-            .map_err(StartError)?;
+        let thread = thread::Builder::new().name(format!("load-{name}")).spawn(move || worker.run());
+        let thread = thread.map_err(StartError)?;
         Ok(Self { name, shared, thread: Some(thread) })
     }
 

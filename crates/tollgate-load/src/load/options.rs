@@ -41,7 +41,7 @@ pub struct LoadTuning {
     pub backoff_min: Duration,
     /// The longest wait after an error.
     pub backoff_max: Duration,
-    /// A loader that was not caught up for so long takes an equal share of the machine.
+    /// A loader that has not caught up for this long logs a warning once a minute.
     pub lag_max: Duration,
 }
 

@@ -32,7 +32,6 @@ use super::control::{Order, Shared};
 use super::deleted::deleted_ends;
 use super::follow::{Following, end_of_log, is_lasting};
 use super::options::{LoadOptions, OpenSink};
-use super::share::Share;
 use super::status::LoadState;
 use crate::error::SinkError;
 use crate::live::LiveLog;
@@ -44,6 +43,8 @@ const ORDER_LATENCY: Duration = Duration::from_millis(50);
 /// When the sink failed so often in a row while it took one log, the log is the reason.
 const FAILURES_OF_LOG: u32 = 3;
 
+/// How much nicer than the workers the thread of a loader is, so that requests come first while processors are scarce.
+const LOADER_NICENESS: i32 = 5;
 /// A lock is asked for again after this at the latest: whoever holds it is at work, as a rule.
 const LOCKED_PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -56,7 +57,7 @@ enum Pass {
     Left,
     /// Some log waits for its next try.
     Waiting,
-    /// It is to be begun anew: another share of the machine is wanted, or replies wait for the live log.
+    /// It is to be begun anew, because replies wait for the live log.
     Anew,
     /// The owner has no time.
     Aborted,
@@ -80,14 +81,7 @@ enum Enrolled {
     Here,
 }
 
-/// Why a thread of the loader is over.
-pub(super) enum Ended {
-    /// The loader is.
-    Over,
-    /// It is to go on in a thread of another share.
-    Wants(Share),
-}
-
+/// The thread of a loader.
 pub(super) struct Worker {
     options: LoadOptions,
     storage: Arc<dyn Storage>,
@@ -105,8 +99,6 @@ pub(super) struct Worker {
     shared: Arc<Shared>,
     /// The wait after the last error of the sink; none if all is well.
     backoff: Option<Duration>,
-    /// What this thread was given.
-    share: Share,
     /// When all was loaded that might be, the last time; the start, if never.
     caught_up_at: Instant,
     pending: Pending,
@@ -114,8 +106,6 @@ pub(super) struct Worker {
     told_behind_at: Option<Instant>,
     /// When a pass found that all logs are loaded; none if something happened since.
     all_looked_at: Option<Instant>,
-    /// Replies have waited for the sink.
-    was_awaited: bool,
     /// How often in a row the sink failed while it took a log.
     failures: BTreeMap<LogId, u32>,
 }
@@ -141,25 +131,21 @@ impl Worker {
             logs: BTreeMap::new(),
             shared,
             backoff: None,
-            share: Share::default(),
             caught_up_at: Instant::now(),
             pending: Pending::default(),
             told_behind_at: None,
             all_looked_at: None,
-            was_awaited: false,
             failures: BTreeMap::new(),
         }
     }
 
-    /// Runs until told to end, or until it wants another share. A panic costs a wait and the chunk at hand.
-    pub(super) fn run(&mut self, share: Share) -> Ended {
-        self.share = share;
-        loop {
-            match catch_unwind(AssertUnwindSafe(|| self.follow())) {
-                Ok(Ended::Wants(other)) => return Ended::Wants(other),
-                Ok(Ended::Over) => break,
-                Err(_) => {}
-            }
+    /// Runs until the owner orders the end. A panic costs a wait and the chunk at hand.
+    pub(super) fn run(&mut self) {
+        // A loader that keeps its priority loads nevertheless.
+        if let Err(error) = rustix::process::nice(LOADER_NICENESS) {
+            tracing::debug!(%error, "the loader keeps the priority of the process");
+        }
+        while catch_unwind(AssertUnwindSafe(|| self.follow())).is_err() {
             let sink = &self.options.sink.name;
             tracing::error!(
                 sink,
@@ -179,7 +165,6 @@ impl Worker {
         // The sink is closed before anybody is told that the thread is over.
         self.sink = None;
         self.shared.end();
-        Ended::Over
     }
 
     /// Notes that all is loaded that was looked at.
@@ -196,14 +181,11 @@ impl Worker {
         }
     }
 
-    fn follow(&mut self) -> Ended {
+    fn follow(&mut self) {
         loop {
-            if self.share_due() != self.share {
-                return Ended::Wants(self.share_due());
-            }
             let order = self.shared.order();
             if order == Order::Abort {
-                return Ended::Over;
+                return;
             }
             self.take_change();
             self.look_at_live();
@@ -212,9 +194,7 @@ impl Worker {
             let result = self.pass(look);
             self.note_failing(matches!(result, Ok(Pass::Waiting)));
             match (result, order) {
-                (Ok(Pass::Aborted), _) | (Ok(Pass::Done), Order::Finish | Order::Abort) => {
-                    return Ended::Over;
-                }
+                (Ok(Pass::Aborted), _) | (Ok(Pass::Done), Order::Finish | Order::Abort) => return,
                 (Ok(Pass::Anew), _) => {}
                 (Ok(Pass::Done), Order::Follow) => {
                     self.caught_up(look);

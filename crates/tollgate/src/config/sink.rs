@@ -33,7 +33,7 @@ const REJECTS: RangeInclusive<u64> = 0..=1_000_000_000;
 pub(crate) struct LoadRules {
     /// Who does.
     pub(crate) by: LoadedBy,
-    /// A loader that was not caught up for so long takes an equal share of the machine.
+    /// A loader that has not caught up for this long logs a warning once a minute.
     pub(crate) lag_max: Duration,
 }
 

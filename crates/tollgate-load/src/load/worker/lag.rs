@@ -6,7 +6,6 @@ use tollgate_log::log_ids;
 
 use super::super::backlog::Backlog;
 use super::super::follow::Following;
-use super::super::share::Share;
 use super::Worker;
 
 /// How often it is told that a sink is behind.
@@ -16,11 +15,6 @@ impl Worker {
     /// Whether it was not caught up for `lag_max`.
     fn is_behind(&self) -> bool {
         self.caught_up_at.elapsed() > self.options.tuning.lag_max
-    }
-
-    /// The share that is due: an equal one from `lag_max` on, until all is loaded, and once replies wait for the sink.
-    pub(super) fn share_due(&self) -> Share {
-        if self.is_behind() || self.was_awaited { Share::Equal } else { Share::Small }
     }
 
     /// Counts what is still to be loaded, not more often than new logs are looked for.

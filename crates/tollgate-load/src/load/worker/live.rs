@@ -36,7 +36,7 @@ impl Worker {
                     let is_beyond = |now: Watermark| now.log != seen.log || now.synced > seen.synced;
                     if live.wait_beyond(seen.synced, ORDER_LATENCY).is_none_or(is_beyond) {
                         self.shared.update(|status| status.backlog.saw_more());
-                        self.was_awaited |= gather(&**live, &self.shared, self.options.tuning.gather);
+                        gather(&**live, &self.shared, self.options.tuning.gather);
                         return;
                     }
                 }
@@ -83,16 +83,15 @@ impl Worker {
     }
 }
 
-/// Lets records gather for a while, or until replies wait for some; returns whether they do.
-fn gather(live: &dyn LiveLog, shared: &Shared, time: Duration) -> bool {
+/// Lets records gather for a while, or until replies wait for some.
+fn gather(live: &dyn LiveLog, shared: &Shared, time: Duration) {
     let end = Instant::now() + time;
     while shared.order() == Order::Follow && !live.is_awaited() {
         shared.note_progress();
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return false;
+            return;
         }
         live.wait_awaited(left.min(ORDER_LATENCY));
     }
-    live.is_awaited()
 }

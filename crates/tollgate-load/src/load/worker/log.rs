@@ -73,7 +73,7 @@ impl Worker {
                 return Ok(Pass::Aborted);
             }
             self.look_at_backlog();
-            if self.share_due() != self.share || (self.is_awaited() && !self.is_live(log)) {
+            if self.is_awaited() && !self.is_live(log) {
                 return Ok(Pass::Anew);
             }
         }

@@ -62,13 +62,13 @@ impl AuditRow {
     }
 
     /// What the sink says became of records.
-    fn told(&self) -> u64 {
+    fn settled(&self) -> u64 {
         self.loaded.saturating_add(self.rejected).saturating_add(self.duplicates)
     }
 
     /// All that is accounted for.
     fn accounted(&self) -> u64 {
-        self.pending.saturating_add(self.told()).saturating_add(self.missing)
+        self.pending.saturating_add(self.settled()).saturating_add(self.missing)
     }
 }
 
@@ -233,14 +233,14 @@ fn account(
     let mut rows: BTreeMap<String, AuditRow> = BTreeMap::new();
     let in_sink = |stream: &String| counts.and_then(|counts| counts.streams.get(stream)).copied();
     let known = counts.iter().flat_map(|counts| counts.streams.keys());
-    let mut told = 0_u64;
+    let mut known_records = 0_u64;
     for stream in known.chain(written.keys()).collect::<BTreeSet<_>>() {
         let count = in_sink(stream).unwrap_or_default();
         let written = written.get(stream).copied().unwrap_or_default();
-        let accounted = count.told().saturating_add(count.skipped);
-        told = accounted.max(written.passed).saturating_add(told);
+        let accounted = count.settled().saturating_add(count.skipped);
+        known_records = accounted.max(written.passed).saturating_add(known_records);
         let is_taken = taken.takes(stream);
-        if is_taken || count.told() > 0 {
+        if is_taken || count.settled() > 0 {
             let row = row_of(&mut rows, log, stream);
             (row.loaded, row.rejected, row.duplicates) = (count.loaded, count.rejected, count.duplicates);
             if is_taken {
@@ -250,20 +250,20 @@ fn account(
         }
     }
     let passed = counts.map_or(0, |counts| counts.position.last.0.saturating_sub(counts.start.0));
-    if let Some(missing) = passed.checked_sub(told).filter(|missing| *missing > 0) {
+    if let Some(missing) = passed.checked_sub(known_records).filter(|missing| *missing > 0) {
         let row = row_of(&mut rows, log, STREAM_UNKNOWN);
         row.missing = row.missing.saturating_add(missing);
     }
     let mut rows: Vec<_> = rows.into_values().collect();
     rows.retain(|row| row.accounted() > 0);
-    count_ingested(&mut rows, told.saturating_sub(passed));
+    count_ingested(&mut rows, known_records.saturating_sub(passed));
     rows
 }
 
 /// Sums up each row, but for the records that the sink says it has and the log never gave.
 fn count_ingested(rows: &mut [AuditRow], mut never_given: u64) {
     for row in rows {
-        let taken_off = never_given.min(row.told());
+        let taken_off = never_given.min(row.settled());
         never_given -= taken_off;
         row.ingested = row.accounted() - taken_off;
     }

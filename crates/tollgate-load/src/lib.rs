@@ -28,7 +28,8 @@ pub use audit::{Audit, AuditRow, audit};
 pub use error::{AuditError, FinishError, Remedy, SinkError, StartError};
 pub use live::LiveLog;
 pub use load::{
-    Backlog, LoadOptions, LoadState, LoadStatus, LoadTuning, LoadWatch, Loader, STALLED_MIN, SkipError, skip,
+    LoadBacklog, LoadOptions, LoadState, LoadStatus, LoadTuning, LoadWatch, Loader, STALLED_MIN, SkipError,
+    skip,
 };
 pub use query::{Asker, QueryAnswer, QueryError, QueryOptions, QueryPool, QueryRow, QuerySource, QueryValue};
 pub use sink::{

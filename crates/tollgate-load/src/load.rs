@@ -7,11 +7,11 @@ mod deleted;
 mod ending;
 mod fill;
 mod follow;
+mod loader_thread;
 mod options;
 mod settle;
 mod skip;
 mod status;
-mod worker;
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -21,11 +21,11 @@ use tollgate_log::{Breaker, Follower, Storage};
 use crate::error::StartError;
 use crate::live::LiveLog;
 use crate::sink::{LoadFrom, SinkOptions};
-use control::{Order, Shared};
+use control::{LoaderControl, Order};
+use loader_thread::LoaderThread;
 use options::OpenSink;
-use worker::Worker;
 
-pub use backlog::Backlog;
+pub use backlog::LoadBacklog;
 pub(crate) use deleted::deleted_ends;
 pub use options::{LoadOptions, LoadTuning};
 pub use skip::{SkipError, skip};
@@ -35,7 +35,7 @@ pub use status::{LoadState, LoadStatus, STALLED_MIN};
 #[derive(Clone)]
 pub struct LoadWatch {
     name: String,
-    shared: Arc<Shared>,
+    control: Arc<LoaderControl>,
 }
 
 impl LoadWatch {
@@ -46,7 +46,7 @@ impl LoadWatch {
 
     /// How the loader does.
     pub fn status(&self) -> LoadStatus {
-        self.shared.status()
+        self.control.status()
     }
 }
 
@@ -54,7 +54,7 @@ impl LoadWatch {
 /// left behind.
 pub struct Loader {
     name: String,
-    shared: Arc<Shared>,
+    control: Arc<LoaderControl>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -96,11 +96,11 @@ impl Loader {
         if let (Some(live), LoadFrom::Now) = (&live, options.sink.from) {
             live.set_breaker(Breaker::Open);
         }
-        let shared = Arc::new(Shared::default());
-        let mut worker = Worker::new(options, storage, live, open, shared.clone());
-        let thread = thread::Builder::new().name(format!("load-{name}")).spawn(move || worker.run());
+        let control = Arc::new(LoaderControl::default());
+        let mut loader_thread = LoaderThread::new(options, storage, live, open, control.clone());
+        let thread = thread::Builder::new().name(format!("load-{name}")).spawn(move || loader_thread.run());
         let thread = thread.map_err(StartError)?;
-        Ok(Self { name, shared, thread: Some(thread) })
+        Ok(Self { name, control, thread: Some(thread) })
     }
 
     /// The name of its sink.
@@ -110,23 +110,23 @@ impl Loader {
 
     /// Goes on with other options for the same database and name, after the present chunk. Its positions stay.
     pub fn change(&self, sink: SinkOptions) {
-        self.shared.change(sink);
+        self.control.change(sink);
     }
 
     /// Ends the thread after the present chunk, and does not wait for it.
     pub fn leave(mut self) {
-        self.shared.give(Order::Abort);
+        self.control.give(Order::Abort);
         self.thread = None;
     }
 
     /// How the loader does.
     pub fn status(&self) -> LoadStatus {
-        self.shared.status()
+        self.control.status()
     }
 
     /// A handle for whoever wants to know that without owning the loader.
     pub fn watch(&self) -> LoadWatch {
-        LoadWatch { name: self.name.clone(), shared: self.shared.clone() }
+        LoadWatch { name: self.name.clone(), control: self.control.clone() }
     }
 }
 

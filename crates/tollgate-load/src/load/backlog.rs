@@ -15,7 +15,7 @@ use crate::footer::read_footer;
 
 /// Segments that hold records which are not loaded yet and may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Backlog {
+pub struct LoadBacklog {
     /// How many there are.
     pub segments: u64,
     /// Their bytes, those of records that are loaded already included.
@@ -27,7 +27,7 @@ pub struct Backlog {
     pub(super) oldest_us: Option<i64>,
 }
 
-impl Backlog {
+impl LoadBacklog {
     /// How old the oldest record is, for people: wall time may jump.
     pub(super) fn age(&self) -> Duration {
         let age_us = self.oldest_us.map_or(0, |oldest_us| now_us().saturating_sub(oldest_us).max(0));
@@ -118,7 +118,7 @@ impl Pending {
     /// Adds a log to a backlog. Of one that nobody knows the position of, all counts.
     pub(super) fn add(
         &mut self,
-        backlog: &mut Backlog,
+        backlog: &mut LoadBacklog,
         storage: &Arc<dyn Storage>,
         dir: &Path,
         log: LogId,

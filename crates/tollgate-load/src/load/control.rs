@@ -19,7 +19,7 @@ pub(super) enum Order {
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct ControlState {
     pub(super) order: Order,
     /// What the sink is to be from now on, until the thread takes it up.
     pub(super) change: Option<SinkOptions>,
@@ -27,8 +27,8 @@ pub(super) struct State {
 }
 
 /// What the thread and its owner share.
-pub(super) struct Shared {
-    pub(super) state: Mutex<State>,
+pub(super) struct LoaderControl {
+    pub(super) state: Mutex<ControlState>,
     /// The order changed, or the thread ended.
     pub(super) wake: Condvar,
     pub(super) begun: Instant,
@@ -39,14 +39,14 @@ pub(super) struct Shared {
 /// Stands for a thread that waits for more, or for its next try.
 const RESTING: u64 = u64::MAX;
 
-impl Default for Shared {
+impl Default for LoaderControl {
     fn default() -> Self {
         let (state, wake, progress_ms) = (Mutex::default(), Condvar::new(), AtomicU64::new(RESTING));
         Self { state, wake, begun: Instant::now(), progress_ms }
     }
 }
 
-impl Shared {
+impl LoaderControl {
     /// Notes that the thread got on.
     pub(super) fn note_progress(&self) {
         let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(RESTING - 1);
@@ -69,7 +69,7 @@ impl Shared {
     }
 
     /// The state is whole after every statement, so a panic elsewhere does not spoil it.
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, ControlState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -107,7 +107,7 @@ impl Shared {
     pub(super) fn is_undisturbed_for(&self, seen: Order, time: Duration) -> bool {
         let state = self.state();
         let is_undisturbed =
-            |state: &mut State| state.order == seen && seen != Order::Abort && state.change.is_none();
+            |state: &mut ControlState| state.order == seen && seen != Order::Abort && state.change.is_none();
         self.note_rest();
         let waited = self.wake.wait_timeout_while(state, time, is_undisturbed);
         let is_over = waited.unwrap_or_else(PoisonError::into_inner).1.timed_out();

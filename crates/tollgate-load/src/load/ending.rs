@@ -36,7 +36,7 @@ impl Loader {
     /// The time was over, the sink is away, or it stopped. Nothing is lost: the next run goes on.
     pub fn finish(mut self, timeout: Duration) -> Result<LoadStatus, FinishError> {
         let began = Instant::now();
-        self.shared.give(Order::Finish);
+        self.control.give(Order::Finish);
         let late = self.wait_while(timeout, |state| !matches!(state, LoadState::Ended | LoadState::Stopped));
         let (name, status) = (self.name.clone(), self.status());
         let Err(late) = late else {
@@ -59,7 +59,7 @@ impl Loader {
     fn wait_while(&self, timeout: Duration, is_waiting: impl Fn(LoadState) -> bool) -> Result<(), Late> {
         let began = Instant::now();
         let (mut present_at, mut committed_at, mut commits) = (began, began, None);
-        let mut state = self.shared.state();
+        let mut state = self.control.state();
         while is_waiting(state.status.state) {
             if !matches!(state.status.state, LoadState::Opening | LoadState::Retrying) {
                 present_at = Instant::now();
@@ -74,21 +74,21 @@ impl Loader {
                 return Err(Late::Away);
             }
             let left = timeout.saturating_sub(began.elapsed()).min(LOOK_PAUSE);
-            state = self.shared.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.control.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         Ok(())
     }
 
     /// Has the thread end by itself.
     fn abandon(&mut self) {
-        self.shared.give(Order::Abort);
+        self.control.give(Order::Abort);
         self.thread = None;
     }
 }
 
 impl Drop for Loader {
     fn drop(&mut self) {
-        self.shared.give(Order::Abort);
+        self.control.give(Order::Abort);
         let Some(thread) = self.thread.take() else { return };
         let is_running = |state| state != LoadState::Ended && !thread.is_finished();
         if self.wait_while(Duration::MAX, is_running).is_ok() {

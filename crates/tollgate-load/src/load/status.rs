@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_log::LogId;
 
-use super::backlog::Backlog;
+use super::backlog::LoadBacklog;
 
 /// A loader that makes no progress for this long is stalled.
 ///
@@ -69,7 +69,7 @@ pub struct LoadStatus {
     /// Age of the oldest record that is not loaded, by the stamp of its batch; zero when caught up.
     pub lag: Duration,
     /// What is still to be loaded, as of the last look.
-    pub backlog: Backlog,
+    pub backlog: LoadBacklog,
     /// Logs that are not followed any more, and why.
     pub stopped_logs: BTreeMap<LogId, String>,
     /// Logs that cannot be read for now, and why: each is tried again.

@@ -16,10 +16,10 @@ const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
 /// A database that can be asked. Threads begin with the first question, and end with it.
 pub struct QueryPool {
-    shared: Arc<Shared>,
+    state: Arc<PoolState>,
 }
 
-struct Shared {
+struct PoolState {
     options: QueryOptions,
     queue: Mutex<Queue>,
     is_work_there: Condvar,
@@ -51,60 +51,60 @@ impl QueryPool {
     /// Makes it. Nothing is opened yet.
     pub fn new(options: QueryOptions) -> Self {
         let (queue, is_work_there) = (Mutex::default(), Condvar::new());
-        Self { shared: Arc::new(Shared { options, queue, is_work_there }) }
+        Self { state: Arc::new(PoolState { options, queue, is_work_there }) }
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.shared.options.name
+        &self.state.options.name
     }
 
     /// Which database it is, and within which bounds.
     pub fn options(&self) -> &QueryOptions {
-        &self.shared.options
+        &self.state.options
     }
 
     /// Asks one question; `asker` is told on a thread of the pool, or at once where too many wait.
     pub fn ask(&self, sql: String, parameters: Vec<QueryValue>, asker: Box<dyn Asker>) {
-        let shared = &self.shared;
-        let mut queue = shared.queue();
+        let state = &self.state;
+        let mut queue = state.queue();
         if queue.questions.len() >= QUEUE_MAX {
             drop(queue);
-            return asker.tell(Err(QueryError::Busy));
+            return asker.deliver(Err(QueryError::Busy));
         }
         let is_thread_wanted = queue.questions.len() >= queue.idle_threads;
-        if is_thread_wanted && queue.threads < shared.options.connections {
-            let own = shared.clone();
+        if is_thread_wanted && queue.threads < state.options.connections {
+            let own = state.clone();
             let name = format!("sql-{}", queue.threads);
             match thread::Builder::new().name(name).spawn(move || own.run()) {
                 Ok(_) => queue.threads += 1,
                 Err(error) if queue.threads == 0 => {
                     drop(queue);
-                    return asker.tell(Err(QueryError::Refused(format!("no thread: {error}"))));
+                    return asker.deliver(Err(QueryError::Refused(format!("no thread: {error}"))));
                 }
                 Err(_) => {}
             }
         }
         queue.questions.push_back(Question { sql, parameters, asker });
         drop(queue);
-        shared.is_work_there.notify_one();
+        state.is_work_there.notify_one();
     }
 }
 
 impl Drop for QueryPool {
     fn drop(&mut self) {
-        self.shared.queue().is_closed = true;
-        self.shared.is_work_there.notify_all();
+        self.state.queue().is_closed = true;
+        self.state.is_work_there.notify_all();
     }
 }
 
 impl fmt::Debug for QueryPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("QueryPool").field(&self.shared.options.name).finish()
+        f.debug_tuple("QueryPool").field(&self.state.options.name).finish()
     }
 }
 
-impl Shared {
+impl PoolState {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,7 +115,7 @@ impl Shared {
             match self.next(connection.is_some()) {
                 Next::Question(Question { sql, parameters, asker }) => {
                     if !asker.is_gone() {
-                        asker.tell(self.answer(&mut connection, &sql, &parameters));
+                        asker.deliver(self.answer(&mut connection, &sql, &parameters));
                     }
                 }
                 Next::Look => drop(connection.take_if(|known: &mut Box<dyn Connection>| !known.is_usable())),

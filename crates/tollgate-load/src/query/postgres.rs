@@ -10,7 +10,9 @@ use tokio_postgres::Client;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{Format, IsNull, ToSql, Type};
 
-use super::question::{Connection, QueryAnswer, QueryError, QueryOptions, QueryRow, QueryValue, Room};
+use super::question::{
+    AnswerBudget, Connection, QueryAnswer, QueryError, QueryOptions, QueryRow, QueryValue,
+};
 use crate::sink::{PostgresUrl, connect};
 
 /// The server ends a query at its time; a server that does not answer is left so much later.
@@ -94,7 +96,7 @@ async fn rows(
     let parameters: Vec<_> = parameters.iter().map(Bound).collect();
     let found = client.query_raw(&statement, parameters).await.map_err(failed)?;
     pin_mut!(found);
-    let (mut answer, mut room) = (QueryAnswer::default(), Room::new(options));
+    let (mut answer, mut room) = (QueryAnswer::default(), AnswerBudget::new(options));
     while let Some(row) = found.try_next().await.map_err(failed)? {
         let json: String = row.try_get(0).map_err(failed)?;
         room.take(json.len())?;

@@ -91,7 +91,7 @@ pub trait Asker: Send {
     /// Whether nobody waits any more.
     fn is_gone(&self) -> bool;
     /// Takes the answer.
-    fn tell(self: Box<Self>, answer: Result<QueryAnswer, QueryError>);
+    fn deliver(self: Box<Self>, answer: Result<QueryAnswer, QueryError>);
 }
 
 /// A connection of one thread.
@@ -103,14 +103,14 @@ pub(super) trait Connection {
 }
 
 /// What an answer may still take.
-pub(super) struct Room {
+pub(super) struct AnswerBudget {
     rows: usize,
     bytes: usize,
     rows_max: usize,
     bytes_max: usize,
 }
 
-impl Room {
+impl AnswerBudget {
     pub(super) fn new(options: &QueryOptions) -> Self {
         let QueryOptions { rows_max, bytes_max, .. } = *options;
         Self { rows: 0, bytes: 0, rows_max, bytes_max }

@@ -9,7 +9,9 @@ use rusqlite::limits::Limit;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{ErrorCode, OpenFlags, Statement, ToSql};
 
-use super::question::{Connection, QueryAnswer, QueryError, QueryOptions, QueryRow, QueryValue, Room};
+use super::question::{
+    AnswerBudget, Connection, QueryAnswer, QueryError, QueryOptions, QueryRow, QueryValue,
+};
 use crate::sqlite_files::SqliteFiles;
 
 /// Steps of the virtual machine between two looks at the clock.
@@ -50,7 +52,7 @@ impl File {
         bind(&mut statement, parameters)?;
         let columns: Vec<_> = statement.column_names().map(str::to_owned).collect();
         let mut answer = QueryAnswer { columns, rows: Vec::new() };
-        let mut room = Room::new(&self.options);
+        let mut room = AnswerBudget::new(&self.options);
         let mut rows = statement.raw_query();
         while let Some(row) = rows.next().map_err(refused)? {
             let values =

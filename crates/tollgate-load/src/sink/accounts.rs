@@ -29,7 +29,7 @@ pub(crate) struct StreamCounts {
 
 impl StreamCounts {
     /// What became of records that the sink takes.
-    pub(crate) fn told(&self) -> u64 {
+    pub(crate) fn settled(&self) -> u64 {
         self.loaded.saturating_add(self.rejected).saturating_add(self.duplicates)
     }
 }

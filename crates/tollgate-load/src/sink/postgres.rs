@@ -8,14 +8,14 @@
 //! `synchronous_commit` is on, and looked at again by the statement that moves the position: a trigger may have changed
 //! it. Errors are told apart in `error`.
 
+mod bisection;
 mod bookkeeping;
 mod chunk;
 mod claims;
+mod copy_buffer;
 mod error;
 mod fill;
-mod halves;
 mod keys;
-mod lane;
 mod names;
 mod options;
 mod refusals;

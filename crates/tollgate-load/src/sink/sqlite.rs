@@ -23,11 +23,11 @@ mod keys;
 mod moved;
 mod parents;
 mod positions;
+mod record_writer;
 mod reject;
 mod retry;
 mod sync;
 mod table;
-mod writer;
 
 use std::collections::BTreeMap;
 
@@ -40,9 +40,9 @@ use super::streams::STREAM_UNKNOWN;
 use super::tally::Tally;
 use crate::error::SinkError;
 use connection::{failed, now_text};
+use record_writer::RecordWriter;
 use retry::RetryError;
 use table::EnsureError;
-use writer::BatchWriter;
 
 pub(super) use counts::read_counts;
 pub(super) use database::SqliteSink;
@@ -109,7 +109,7 @@ impl Sink for SqliteSink {
         chunk.saw(batch.first());
         chunk.refusals.enter(batch.segment());
         chunk.bytes += batch.bytes() as u64;
-        let mut writer = BatchWriter {
+        let mut writer = RecordWriter {
             path: &self.path,
             connection: &self.connection,
             tables: &mut self.tables,
@@ -118,7 +118,7 @@ impl Sink for SqliteSink {
             log_text: &chunk.log_text,
             triggered: &chunk.triggered,
             parents: chunk.parents,
-            lanes: Vec::new(),
+            inserts: Vec::new(),
             tables_met: &mut chunk.tables_met,
             refusals: &mut chunk.refusals,
         };
@@ -132,8 +132,8 @@ impl Sink for SqliteSink {
                 }
             }
         }
-        for lane in &writer.lanes {
-            chunk.counts.add(lane.stream, lane.tally);
+        for insert in &writer.inserts {
+            chunk.counts.add(insert.stream, insert.tally);
         }
         if undecodable.rejects > 0 {
             chunk.counts.add(STREAM_UNKNOWN, undecodable);

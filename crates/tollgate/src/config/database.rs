@@ -145,7 +145,7 @@ impl Asker for Replying {
         self.0.is_closed()
     }
 
-    fn tell(self: Box<Self>, answer: Result<QueryAnswer, QueryError>) {
+    fn deliver(self: Box<Self>, answer: Result<QueryAnswer, QueryError>) {
         // Who does not wait any more needs no answer.
         let _ = self.0.send(answer.map(told).map_err(|error| error.to_string()));
     }

@@ -142,7 +142,7 @@ fn gaps_of_any_size_in_the_database_keep_no_loader_from_its_work() {
 #[test]
 fn a_loader_without_progress_is_stalled_and_one_that_waits_is_not() {
     let begun = Instant::now().checked_sub(2 * STALLED_MIN).unwrap();
-    let shared = Shared { begun, ..Shared::default() };
+    let shared = LoaderControl { begun, ..LoaderControl::default() };
     shared.update(|status| status.state = LoadState::CaughtUp);
     assert_eq!(shared.status().stalled, Duration::ZERO, "it has not begun");
     shared.progress_ms.store(0, Ordering::Relaxed);

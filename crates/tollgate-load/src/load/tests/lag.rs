@@ -50,7 +50,7 @@ fn the_lag_is_the_age_of_the_oldest_record_that_is_not_loaded_while_the_sink_is_
     blocker.execute_batch("COMMIT").unwrap();
     eventually("it caught up", || loader.status().rows == 3 && is_caught_up(&loader));
     assert_eq!(loader.status().lag, Duration::ZERO);
-    assert_eq!(loader.status().backlog, Backlog::default());
+    assert_eq!(loader.status().backlog, LoadBacklog::default());
     drop(appender);
     log.close().unwrap();
     loader.finish(PATIENCE).unwrap();

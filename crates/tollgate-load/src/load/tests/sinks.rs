@@ -294,7 +294,7 @@ fn the_backlog_is_told_in_segments_and_bytes_while_it_is_loaded() {
     let bytes =
         |from: usize| files[from..].iter().map(|(_, path)| path.metadata().unwrap().len()).sum::<u64>();
     let backlog = |position: u64| {
-        let mut backlog = Backlog::default();
+        let mut backlog = LoadBacklog::default();
         let reach = crate::load::follow::reach_of_sealed(&*site.storage, &site.dir(), log).unwrap();
         let position = tollgate_log::Sequence(position);
         backlog.add(&*site.storage, &site.dir(), log, position, reach).unwrap();

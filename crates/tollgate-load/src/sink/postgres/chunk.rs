@@ -11,11 +11,11 @@ use bytes::{BufMut, BytesMut};
 use tollgate_log::{Gap, LogId, Position, Record, RecordBody, Schema, SchemaId, Sequence};
 use uuid::Uuid;
 
+use super::bisection::{Bisection, BisectionStep, Direction, Refusal};
 use super::claims::Claims;
+use super::copy_buffer::{ClosedCopyBuffer, CopyBuffer, copy_data};
 use super::error::at;
-use super::halves::{Direction, Halves, Refusal, Settled};
 use super::keys::Keys;
-use super::lane::{ClosedLane, Lane, copy_data};
 use super::names::{table, uuid_of};
 use super::options::PostgresOptions;
 use super::refusals;
@@ -43,7 +43,7 @@ pub(super) struct Chunk {
     pub(super) first: Option<Sequence>,
     pub(super) missing: u64,
     pub(super) counts: Counts,
-    lanes: Vec<Lane>,
+    buffers: Vec<CopyBuffer>,
     rejects: Rejects,
     refusals: Refusals,
 }
@@ -63,7 +63,7 @@ impl Chunk {
             first: None,
             missing: 0,
             counts: Counts::default(),
-            lanes: Vec::new(),
+            buffers: Vec::new(),
             rejects: Rejects { log: uuid_of(log), data: BytesMut::new() },
             refusals: Refusals::new(log, rejects_max),
         }
@@ -80,12 +80,12 @@ impl Chunk {
         match &record.body {
             RecordBody::Reject { reason, item } => {
                 // It is tried again one day, and becomes a row of this table.
-                self.lane(session, options, record.schema_id, record.schema)?;
+                self.buffer(session, options, record.schema_id, record.schema)?;
                 self.reject(sequence, stream, &Refused::at_ingest(reason, item));
             }
             RecordBody::Row(values) => {
-                let lane = self.lane(session, options, record.schema_id, record.schema)?;
-                if let Err(reason) = lane.push(sequence, values) {
+                let buffer = self.buffer(session, options, record.schema_id, record.schema)?;
+                if let Err(reason) = buffer.push(sequence, values) {
                     self.refuse(session, options, sequence)?;
                     self.reject(sequence, stream, &Refused::row(reason, record.schema, values));
                 }
@@ -96,7 +96,7 @@ impl Chunk {
 
     /// How many tables it has looked at and locked.
     pub(super) fn tables_met(&self) -> usize {
-        self.lanes.len()
+        self.buffers.len()
     }
 
     /// Keeps what is no row.
@@ -129,22 +129,22 @@ impl Chunk {
         self.counts.add(stream, Tally { skipped, ..Tally::default() });
     }
 
-    fn lane(
+    fn buffer(
         &mut self,
         session: &mut Session,
         options: &PostgresOptions,
         id: SchemaId,
         schema: &Arc<Schema>,
-    ) -> Result<&mut Lane, SinkError> {
-        let at = match self.lanes.iter().position(|lane| lane.schema_id == id) {
+    ) -> Result<&mut CopyBuffer, SinkError> {
+        let at = match self.buffers.iter().position(|buffer| buffer.schema_id == id) {
             Some(at) => at,
             None => {
                 let plan = plan(session, options, &self.sink, schema)?;
-                self.lanes.push(Lane::new(id, schema.clone(), plan));
-                self.lanes.len() - 1
+                self.buffers.push(CopyBuffer::new(id, schema.clone(), plan));
+                self.buffers.len() - 1
             }
         };
-        Ok(&mut self.lanes[at])
+        Ok(&mut self.buffers[at])
     }
 
     /// Brings everything into the tables.
@@ -154,10 +154,11 @@ impl Chunk {
         options: &PostgresOptions,
         keys: &mut Keys,
     ) -> Result<(), SinkError> {
-        let lanes: Vec<_> = self.lanes.drain(..).map(Lane::close).filter(|lane| lane.rows() > 0).collect();
-        match lanes.iter().all(|lane| lane.keyed().is_empty()) {
-            true => drop(self.copy(session, options, &lanes)?),
-            false => self.store_keyed(session, options, keys, &lanes)?,
+        let buffers: Vec<_> =
+            self.buffers.drain(..).map(CopyBuffer::close).filter(|buffer| buffer.rows() > 0).collect();
+        match buffers.iter().all(|buffer| buffer.keyed().is_empty()) {
+            true => drop(self.copy(session, options, &buffers)?),
+            false => self.store_keyed(session, options, keys, &buffers)?,
         }
         refusals::add(session, options, &self.sink, self.log, &self.refusals)
             .map_err(at("count refused rows", options))?;
@@ -169,17 +170,18 @@ impl Chunk {
         session: &mut Session,
         options: &PostgresOptions,
         keys: &mut Keys,
-        lanes: &[ClosedLane],
+        buffers: &[ClosedCopyBuffer],
     ) -> Result<(), SinkError> {
         let failed = || at("claim keys", options);
-        let mut claims = Claims::of(lanes);
-        let mut rows: Vec<_> = lanes.iter().map(ClosedLane::without_key).collect();
+        let mut claims = Claims::of(buffers);
+        let mut rows: Vec<_> = buffers.iter().map(ClosedCopyBuffer::without_key).collect();
         while !claims.is_empty() {
             claims.claim(session, keys, self.log, &mut rows).map_err(failed())?;
-            let chosen = lanes.iter().zip(&mut rows).map(|(lane, rows)| lane.select(&std::mem::take(rows)));
-            let chosen: Vec<_> = chosen.filter(|lane| lane.rows() > 0).collect();
+            let chosen =
+                buffers.iter().zip(&mut rows).map(|(buffer, rows)| buffer.select(&std::mem::take(rows)));
+            let chosen: Vec<_> = chosen.filter(|buffer| buffer.rows() > 0).collect();
             let refused = self.copy(session, options, &chosen)?;
-            let copied = chosen.iter().flat_map(ClosedLane::sequences).collect();
+            let copied = chosen.iter().flat_map(ClosedCopyBuffer::sequences).collect();
             claims.settle(session, keys, &copied, &refused).map_err(failed())?;
         }
         for (stream, duplicates) in claims.duplicates() {
@@ -194,9 +196,9 @@ impl Chunk {
         &mut self,
         session: &mut Session,
         options: &PostgresOptions,
-        lanes: &[ClosedLane],
+        buffers: &[ClosedCopyBuffer],
     ) -> Result<HashSet<Sequence>, SinkError> {
-        let mut pass = self.pass(session, options, Halves::of(lanes, Direction::Forward))?;
+        let mut pass = self.pass(session, options, Bisection::of(buffers, Direction::Forward))?;
         let mut refused = pass.refused.clone();
         for direction in
             [Direction::Forward, Direction::Backward].into_iter().cycle().take(WAITING_PASSES_MAX)
@@ -204,13 +206,14 @@ impl Chunk {
             if pass.waiting.is_empty() || pass.changed_nothing() {
                 break;
             }
-            let waiting: Vec<_> = lanes.iter().map(|lane| lane.select(&pass.waiting_of(lane))).collect();
-            pass = self.pass(session, options, Halves::of(&waiting, direction))?;
+            let waiting: Vec<_> =
+                buffers.iter().map(|buffer| buffer.select(&pass.waiting_of(buffer))).collect();
+            pass = self.pass(session, options, Bisection::of(&waiting, direction))?;
             refused.extend(pass.refused.iter().copied());
         }
         for (sequence, reason) in pass.waiting {
-            if let Some((lane, row)) = place(lanes, sequence) {
-                self.row_refused(session, options, (lane, row), &reason)?;
+            if let Some((buffer, row)) = place(buffers, sequence) {
+                self.row_refused(session, options, (buffer, row), &reason)?;
                 refused.insert(sequence);
             }
         }
@@ -222,31 +225,31 @@ impl Chunk {
         &mut self,
         session: &mut Session,
         options: &PostgresOptions,
-        mut halves: Halves<'_>,
+        mut halves: Bisection<'_>,
     ) -> Result<Pass, SinkError> {
         let mut pass = Pass::default();
         while let Some(settled) = halves.next(session).map_err(at("copy rows", options))? {
             match settled {
-                Settled::Stored(parts) => {
-                    for (lane, rows) in parts {
-                        self.count_rows(lane, rows.len());
+                BisectionStep::Stored(parts) => {
+                    for (buffer, rows) in parts {
+                        self.count_rows(buffer, rows.len());
                         pass.stored += rows.len();
                     }
                 }
-                Settled::Refused((lane, row), Refusal { reason, lacks_parent: true }) => {
-                    pass.waiting.insert(lane.sequence(row), reason);
+                BisectionStep::Refused((buffer, row), Refusal { reason, lacks_parent: true }) => {
+                    pass.waiting.insert(buffer.sequence(row), reason);
                 }
-                Settled::Refused((lane, row), Refusal { reason, .. }) => {
-                    self.row_refused(session, options, (lane, row), &reason)?;
-                    pass.refused.insert(lane.sequence(row));
+                BisectionStep::Refused((buffer, row), Refusal { reason, .. }) => {
+                    self.row_refused(session, options, (buffer, row), &reason)?;
+                    pass.refused.insert(buffer.sequence(row));
                 }
             }
         }
         Ok(pass)
     }
 
-    fn count_rows(&mut self, lane: &ClosedLane, rows: usize) {
-        self.counts.add(lane.schema.stream(), Tally { rows: rows as u64, ..Tally::default() });
+    fn count_rows(&mut self, buffer: &ClosedCopyBuffer, rows: usize) {
+        self.counts.add(buffer.schema.stream(), Tally { rows: rows as u64, ..Tally::default() });
     }
 
     /// Makes a reject of a row.
@@ -254,14 +257,14 @@ impl Chunk {
         &mut self,
         session: &mut Session,
         options: &PostgresOptions,
-        (lane, row): (&ClosedLane, usize),
+        (buffer, row): (&ClosedCopyBuffer, usize),
         reason: &str,
     ) -> Result<(), SinkError> {
-        let sequence = lane.sequence(row);
+        let sequence = buffer.sequence(row);
         self.refuse(session, options, sequence)?;
-        let (reason, item, key) = (reason.into(), lane.row_as_json(row).into(), lane.key(row));
+        let (reason, item, key) = (reason.into(), buffer.row_as_json(row).into(), buffer.key(row));
         let refused = Refused { by: RefusedBy::Database, reason, item, key };
-        self.reject(sequence, lane.schema.stream(), &refused);
+        self.reject(sequence, buffer.schema.stream(), &refused);
         Ok(())
     }
 }
@@ -281,13 +284,13 @@ impl Pass {
         self.stored == 0 && self.refused.is_empty()
     }
 
-    fn waiting_of(&self, lane: &ClosedLane) -> Vec<usize> {
-        self.waiting.keys().filter_map(|sequence| lane.row_of(*sequence)).collect()
+    fn waiting_of(&self, buffer: &ClosedCopyBuffer) -> Vec<usize> {
+        self.waiting.keys().filter_map(|sequence| buffer.row_of(*sequence)).collect()
     }
 }
 
-fn place(lanes: &[ClosedLane], sequence: Sequence) -> Option<(&ClosedLane, usize)> {
-    lanes.iter().find_map(|lane| Some((lane, lane.row_of(sequence)?)))
+fn place(buffers: &[ClosedCopyBuffer], sequence: Sequence) -> Option<(&ClosedCopyBuffer, usize)> {
+    buffers.iter().find_map(|buffer| Some((buffer, buffer.row_of(sequence)?)))
 }
 
 /// The length of a null in the data of a COPY.

@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use tollgate_log::{LogId, Sequence};
 
+use super::copy_buffer::ClosedCopyBuffer;
 use super::error::Failure;
 use super::keys::{Claim, Keys, StreamKey};
-use super::lane::ClosedLane;
 use super::session::Session;
 
 /// A row that asks for a key.
 struct Claimant {
-    lane: usize,
+    buffer: usize,
     row: usize,
     sequence: Sequence,
     window_ms: u64,
@@ -30,18 +30,18 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    pub(super) fn of(lanes: &[ClosedLane]) -> Self {
+    pub(super) fn of(buffers: &[ClosedCopyBuffer]) -> Self {
         let mut open: BTreeMap<StreamKey, VecDeque<Claimant>> = BTreeMap::new();
-        for (index, lane) in lanes.iter().enumerate() {
-            let Some((_, window)) = lane.schema.key() else { continue };
+        for (index, buffer) in buffers.iter().enumerate() {
+            let Some((_, window)) = buffer.schema.key() else { continue };
             let window_ms = crate::sink::key::millis(window);
-            for keyed in lane.keyed() {
-                let (row, sequence) = (keyed.row, lane.sequence(keyed.row));
-                let claimants = open.entry((lane.schema.stream().to_owned(), keyed.key.clone()));
-                claimants.or_default().push_back(Claimant { lane: index, row, sequence, window_ms });
+            for keyed in buffer.keyed() {
+                let (row, sequence) = (keyed.row, buffer.sequence(keyed.row));
+                let claimants = open.entry((buffer.schema.stream().to_owned(), keyed.key.clone()));
+                claimants.or_default().push_back(Claimant { buffer: index, row, sequence, window_ms });
             }
         }
-        // A stream that changed has a lane for each of its schemas.
+        // A stream that changed has a buffer for each of its schemas.
         for claimants in open.values_mut() {
             claimants.make_contiguous().sort_by_key(|claimant| claimant.sequence);
         }
@@ -57,7 +57,7 @@ impl Claims {
         &self.duplicates
     }
 
-    /// Has the first row of each key ask for it, and adds those that got theirs to the rows of their lanes.
+    /// Has the first row of each key ask for it, and adds those that got theirs to the rows of their buffers.
     pub(super) fn claim(
         &mut self,
         session: &mut Session,
@@ -73,7 +73,7 @@ impl Claims {
         let mut denied = Vec::new();
         for (key, claimants) in &self.open {
             match claimants.front() {
-                Some(first) if granted.contains(&first.sequence) => rows[first.lane].push(first.row),
+                Some(first) if granted.contains(&first.sequence) => rows[first.buffer].push(first.row),
                 _ => denied.push(key.clone()),
             }
         }

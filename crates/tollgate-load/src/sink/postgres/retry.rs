@@ -10,9 +10,9 @@ use bytes::{BufMut, BytesMut};
 use tollgate_log::{LogId, Sequence};
 use uuid::Uuid;
 
+use super::copy_buffer::copy_data;
 use super::error::{Failure, at};
 use super::keys::{Claim, Keys, StreamKey};
-use super::lane::copy_data;
 use super::names::table;
 use super::options::PostgresOptions;
 use super::session::Session;

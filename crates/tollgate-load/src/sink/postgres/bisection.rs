@@ -1,6 +1,6 @@
-//! Rows of all lanes in the order of the log, halved until those that the server refuses stand alone.
+//! Bisects rows of all buffers, in the order of the log, until each row that the server refuses is alone.
 //!
-//! A part of that order goes in as one: of each lane the rows that lie in it. So what comes first is there first, also
+//! A range of that order is stored as one: of each buffer the rows that lie in it. So what comes first is there first, also
 //! among streams, and with `b` bad among `n` rows it takes about `2 b log2 n` attempts. Constraints that can wait are
 //! asked for at the end of each: later it is too late to tell whose fault it is.
 
@@ -8,12 +8,12 @@ use std::ops::Range;
 
 use tollgate_log::Sequence;
 
+use super::copy_buffer::ClosedCopyBuffer;
 use super::error::Failure;
-use super::lane::ClosedLane;
 use super::session::Session;
 
-/// Rows of one lane.
-pub(super) type Part<'a> = (&'a ClosedLane, Range<usize>);
+/// Some rows of one buffer.
+pub(super) type BufferRows<'a> = (&'a ClosedCopyBuffer, Range<usize>);
 
 /// Which half is tried first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +25,10 @@ pub(super) enum Direction {
 }
 
 /// What became of rows.
-pub(super) enum Settled<'a> {
-    Stored(Vec<Part<'a>>),
-    /// One row of a lane.
-    Refused((&'a ClosedLane, usize), Refusal),
+pub(super) enum BisectionStep<'a> {
+    Stored(Vec<BufferRows<'a>>),
+    /// One row of a buffer.
+    Refused((&'a ClosedCopyBuffer, usize), Refusal),
 }
 
 /// What the server says of a row.
@@ -39,33 +39,33 @@ pub(super) struct Refusal {
 }
 
 /// Rows on their way into the tables.
-pub(super) struct Halves<'a> {
-    lanes: &'a [ClosedLane],
-    /// The rows of all lanes.
+pub(super) struct Bisection<'a> {
+    buffers: &'a [ClosedCopyBuffer],
+    /// The rows of all buffers.
     order: Vec<Sequence>,
     direction: Direction,
     /// Ranges of `order` that are not tried yet, the next one last.
     open: Vec<Range<usize>>,
 }
 
-impl<'a> Halves<'a> {
-    pub(super) fn of(lanes: &'a [ClosedLane], direction: Direction) -> Self {
-        let mut order: Vec<_> = lanes.iter().flat_map(ClosedLane::sequences).collect();
+impl<'a> Bisection<'a> {
+    pub(super) fn of(buffers: &'a [ClosedCopyBuffer], direction: Direction) -> Self {
+        let mut order: Vec<_> = buffers.iter().flat_map(ClosedCopyBuffer::sequences).collect();
         order.sort();
         let whole = 0..order.len();
         let open = if whole.is_empty() { Vec::new() } else { vec![whole] };
-        Self { lanes, order, direction, open }
+        Self { buffers, order, direction, open }
     }
 
     /// Goes on until rows are stored or one is refused; none at the end.
-    pub(super) fn next(&mut self, session: &mut Session) -> Result<Option<Settled<'a>>, Failure> {
+    pub(super) fn next(&mut self, session: &mut Session) -> Result<Option<BisectionStep<'a>>, Failure> {
         while let Some(range) = self.open.pop() {
             let parts = self.parts(&range);
             match attempt(session, &parts)? {
-                Stored::All => return Ok(Some(Settled::Stored(parts))),
+                Stored::All => return Ok(Some(BisectionStep::Stored(parts))),
                 Stored::Nothing(refusal) => match &*parts {
-                    [(lane, rows)] if rows.len() == 1 => {
-                        return Ok(Some(Settled::Refused((lane, rows.start), refusal)));
+                    [(buffer, rows)] if rows.len() == 1 => {
+                        return Ok(Some(BisectionStep::Refused((buffer, rows.start), refusal)));
                     }
                     _ => self.halve(range),
                 },
@@ -74,12 +74,12 @@ impl<'a> Halves<'a> {
         Ok(None)
     }
 
-    /// The rows of a range, the lane of the first one first.
-    fn parts(&self, range: &Range<usize>) -> Vec<Part<'a>> {
+    /// The rows of a range, the buffer of the first one first.
+    fn parts(&self, range: &Range<usize>) -> Vec<BufferRows<'a>> {
         let ends = self.order[range.start]..=self.order[range.end - 1];
-        let part = |lane: &'a ClosedLane| (lane, lane.between(&ends));
-        let mut parts: Vec<_> = self.lanes.iter().map(part).filter(|(_, rows)| !rows.is_empty()).collect();
-        parts.sort_by_key(|(lane, rows)| lane.sequence(rows.start));
+        let part = |buffer: &'a ClosedCopyBuffer| (buffer, buffer.between(&ends));
+        let mut parts: Vec<_> = self.buffers.iter().map(part).filter(|(_, rows)| !rows.is_empty()).collect();
+        parts.sort_by_key(|(buffer, rows)| buffer.sequence(rows.start));
         parts
     }
 
@@ -100,11 +100,11 @@ enum Stored {
 }
 
 /// Copies rows, all or none. Constraints wait until all are there: the attempt before had them wait no more.
-fn attempt(session: &mut Session, parts: &[Part<'_>]) -> Result<Stored, Failure> {
+fn attempt(session: &mut Session, parts: &[BufferRows<'_>]) -> Result<Stored, Failure> {
     session.run("SAVEPOINT tollgate_rows; SET CONSTRAINTS ALL DEFERRED")?;
     let result = parts
         .iter()
-        .try_for_each(|(lane, rows)| session.copy(lane.statement(), lane.copy_data(rows.clone())))
+        .try_for_each(|(buffer, rows)| session.copy(buffer.statement(), buffer.copy_data(rows.clone())))
         .and_then(|()| session.run("SET CONSTRAINTS ALL IMMEDIATE; RELEASE SAVEPOINT tollgate_rows"));
     let Err(failure) = result else { return Ok(Stored::All) };
     let Some(reason) = failure.row_reason() else { return Err(failure) };

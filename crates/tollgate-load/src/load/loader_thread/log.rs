@@ -9,7 +9,7 @@ use super::super::control::Order;
 use super::super::follow::{Following, Gaps, Reach, is_lasting, reach_of_sealed};
 use super::super::settle::Brought;
 use super::super::status::LoadState;
-use super::{Look, Pass, Worker};
+use super::{LoaderThread, Look, Pass};
 use crate::error::SinkError;
 use crate::sink::Tally;
 
@@ -19,7 +19,7 @@ const LEFT_PAUSE: Duration = Duration::from_millis(500);
 /// Schemas of a log whose tables are looked at before anything of it is loaded: a configuration has no more streams.
 const SCHEMAS_LOOKED_AT_MAX: usize = 512;
 
-impl Worker {
+impl LoaderThread {
     pub(super) fn follow_log(
         &mut self,
         log: LogId,
@@ -69,7 +69,7 @@ impl Worker {
                     return Err(error);
                 }
             }
-            if self.shared.order() == Order::Abort {
+            if self.control.order() == Order::Abort {
                 return Ok(Pass::Aborted);
             }
             self.look_at_backlog();
@@ -96,7 +96,7 @@ impl Worker {
         tracing::error!(sink, %log, reason, "the sink does not take this log, others are loaded meanwhile");
         let wait = self.options.tuning.backoff_max;
         following.put_off(wait, wait);
-        self.shared.update(|status| {
+        self.control.update(|status| {
             status.failing_logs.insert(log, reason.clone());
             status.last_error = Some(reason);
         });
@@ -105,7 +105,7 @@ impl Worker {
     fn log_went_well(&mut self, log: LogId, following: &mut Following) {
         self.failures.remove(&log);
         if following.is_failing() {
-            self.shared.update(|status| drop(status.failing_logs.remove(&log)));
+            self.control.update(|status| drop(status.failing_logs.remove(&log)));
         }
         following.went_well();
     }
@@ -116,7 +116,7 @@ impl Worker {
         if following.is_stopped {
             following.reset();
             tracing::error!(sink, %log, reason, "this log is not loaded any further, others are");
-            self.shared.update(|status| {
+            self.control.update(|status| {
                 status.failing_logs.remove(&log);
                 status.stopped_logs.insert(log, reason.clone());
             });
@@ -125,9 +125,9 @@ impl Worker {
                 tracing::warn!(sink, %log, reason, "this log cannot be read, trying again");
             }
             following.put_off(self.options.tuning.backoff_min, self.options.tuning.backoff_max);
-            self.shared.update(|status| drop(status.failing_logs.insert(log, reason.clone())));
+            self.control.update(|status| drop(status.failing_logs.insert(log, reason.clone())));
         }
-        self.shared.update(|status| status.last_error = Some(reason));
+        self.control.update(|status| status.last_error = Some(reason));
     }
 
     pub(super) fn reach_of(&self, log: LogId) -> Result<Reach, LogError> {
@@ -168,9 +168,9 @@ impl Worker {
         let (storage, dir, tuning) = (self.storage.clone(), self.options.dir.clone(), self.options.tuning);
         let taken = self.options.sink.taken.clone();
         let cursor = following.cursor_at(&storage, &dir, log);
-        let shared = self.shared.clone();
+        let control = self.control.clone();
         let chunk =
-            fill(cursor, self.sink()?, &taken, (expected, limit), &tuning, &|| shared.note_progress())?;
+            fill(cursor, self.sink()?, &taken, (expected, limit), &tuning, &|| control.note_progress())?;
         let Some(end) = chunk.end else { return Ok(false) };
         let tally = self.sink()?.commit(end)?;
         if tally.missing > 0 {
@@ -211,7 +211,7 @@ impl Worker {
     }
 
     pub(super) fn committed(&self, bytes: u64, tally: Tally) {
-        self.shared.update(|status| {
+        self.control.update(|status| {
             status.state = LoadState::Loading;
             status.rows += tally.rows;
             status.rejects += tally.rejects;

@@ -14,7 +14,7 @@ use crate::sink::key::Key;
 const COPY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 const COPY_TRAILER: &[u8] = &[0xff, 0xff];
 
-/// One row in the data of its lane.
+/// One row in the data of its buffer.
 struct Row {
     sequence: Sequence,
     start: usize,
@@ -27,7 +27,7 @@ pub(super) struct Keyed {
 }
 
 /// Rows of one schema.
-pub(super) struct Lane {
+pub(super) struct CopyBuffer {
     pub(super) schema_id: SchemaId,
     pub(super) schema: Arc<Schema>,
     plan: Arc<Plan>,
@@ -36,7 +36,7 @@ pub(super) struct Lane {
     keyed: Vec<Keyed>,
 }
 
-impl Lane {
+impl CopyBuffer {
     pub(super) fn new(schema_id: SchemaId, schema: Arc<Schema>, plan: Plan) -> Self {
         let (plan, data) = (Arc::new(plan), BytesMut::new());
         Self { schema_id, schema, plan, data, rows: Vec::new(), keyed: Vec::new() }
@@ -64,15 +64,15 @@ impl Lane {
         Ok(())
     }
 
-    /// Ends the lane: no row comes any more.
-    pub(super) fn close(self) -> ClosedLane {
+    /// Ends the buffer: no row comes any more.
+    pub(super) fn close(self) -> ClosedCopyBuffer {
         let Self { schema, plan, data, rows, keyed, .. } = self;
-        ClosedLane { schema, plan, data: data.freeze(), rows, keyed }
+        ClosedCopyBuffer { schema, plan, data: data.freeze(), rows, keyed }
     }
 }
 
 /// All rows of one schema in a chunk.
-pub(super) struct ClosedLane {
+pub(super) struct ClosedCopyBuffer {
     pub(super) schema: Arc<Schema>,
     plan: Arc<Plan>,
     data: Bytes,
@@ -80,7 +80,7 @@ pub(super) struct ClosedLane {
     keyed: Vec<Keyed>,
 }
 
-impl ClosedLane {
+impl ClosedCopyBuffer {
     pub(super) fn rows(&self) -> usize {
         self.rows.len()
     }
@@ -103,7 +103,7 @@ impl ClosedLane {
         Some(Key { bytes: &self.keyed[at].key, window })
     }
 
-    /// Some of its rows as a lane of their own.
+    /// Some of its rows as a buffer of their own.
     pub(super) fn select(&self, chosen: &[usize]) -> Self {
         let (mut data, mut rows) = (BytesMut::new(), Vec::with_capacity(chosen.len()));
         let mut keyed = Vec::new();

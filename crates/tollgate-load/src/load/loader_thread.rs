@@ -26,9 +26,9 @@ use std::time::{Duration, Instant};
 
 use tollgate_log::{Breaker, LogError, LogId, Position, Storage, Watermark, join_chain, log_ids};
 
-use super::backlog::{Backlog, Pending};
+use super::backlog::{LoadBacklog, Pending};
 use super::chunk::ChunkError;
-use super::control::{Order, Shared};
+use super::control::{LoaderControl, Order};
 use super::deleted::deleted_ends;
 use super::follow::{Following, end_of_log, is_lasting};
 use super::options::{LoadOptions, OpenSink};
@@ -82,7 +82,7 @@ enum Enrolled {
 }
 
 /// The thread of a loader.
-pub(super) struct Worker {
+pub(super) struct LoaderThread {
     options: LoadOptions,
     storage: Arc<dyn Storage>,
     live: Option<Box<dyn LiveLog>>,
@@ -96,27 +96,27 @@ pub(super) struct Worker {
     /// Records in gaps that nobody has given up; none if that may have changed.
     gap_records: Option<u64>,
     logs: BTreeMap<LogId, Following>,
-    shared: Arc<Shared>,
+    control: Arc<LoaderControl>,
     /// The wait after the last error of the sink; none if all is well.
     backoff: Option<Duration>,
     /// When all was loaded that might be, the last time; the start, if never.
     caught_up_at: Instant,
     pending: Pending,
     /// When it was told the last time that the sink is behind; none if it is not.
-    told_behind_at: Option<Instant>,
+    behind_reported_at: Option<Instant>,
     /// When a pass found that all logs are loaded; none if something happened since.
     all_looked_at: Option<Instant>,
     /// How often in a row the sink failed while it took a log.
     failures: BTreeMap<LogId, u32>,
 }
 
-impl Worker {
+impl LoaderThread {
     pub(super) fn new(
         options: LoadOptions,
         storage: Arc<dyn Storage>,
         live: Option<Box<dyn LiveLog>>,
         open: OpenSink,
-        shared: Arc<Shared>,
+        control: Arc<LoaderControl>,
     ) -> Self {
         Self {
             options,
@@ -129,11 +129,11 @@ impl Worker {
             is_deleted_named: false,
             gap_records: None,
             logs: BTreeMap::new(),
-            shared,
+            control,
             backoff: None,
             caught_up_at: Instant::now(),
             pending: Pending::default(),
-            told_behind_at: None,
+            behind_reported_at: None,
             all_looked_at: None,
             failures: BTreeMap::new(),
         }
@@ -151,46 +151,46 @@ impl Worker {
                 sink,
                 "the loader panicked and is started again: this is a bug, please report it"
             );
-            self.shared.update(|status| {
+            self.control.update(|status| {
                 status.restarts += 1;
                 status.last_error = Some("the loader panicked".to_owned());
             });
             self.forget_sink();
             self.set_breaker(Breaker::Open);
             self.wait_out(LoadState::Retrying);
-            if self.shared.order() == Order::Abort {
+            if self.control.order() == Order::Abort {
                 break;
             }
         }
         // The sink is closed before anybody is told that the thread is over.
         self.sink = None;
-        self.shared.end();
+        self.control.end();
     }
 
     /// Notes that all is loaded that was looked at.
     fn caught_up(&mut self, look: Look) {
         self.caught_up_at = Instant::now();
         if look == Look::All {
-            self.shared.update(|status| status.failing_logs.clear());
+            self.control.update(|status| status.failing_logs.clear());
             self.all_looked_at = Some(self.caught_up_at);
         }
         self.pending.paused();
         self.went_well(LoadState::CaughtUp);
-        if self.told_behind_at.take().is_some() {
+        if self.behind_reported_at.take().is_some() {
             tracing::info!(sink = self.options.sink.name, "the sink caught up");
         }
     }
 
     fn follow(&mut self) {
         loop {
-            let order = self.shared.order();
+            let order = self.control.order();
             if order == Order::Abort {
                 return;
             }
             self.take_change();
             self.look_at_live();
             let look = self.look_due(order);
-            self.shared.note_progress();
+            self.control.note_progress();
             let result = self.pass(look);
             self.note_failing(matches!(result, Ok(Pass::Waiting)));
             match (result, order) {
@@ -203,12 +203,12 @@ impl Worker {
                 (Ok(Pass::Left), _) => {
                     self.went_well(LoadState::Loading);
                     self.look_at_backlog();
-                    self.shared.rest(order, self.options.tuning.gather);
+                    self.control.rest(order, self.options.tuning.gather);
                 }
                 (Ok(Pass::Waiting), _) => {
                     self.went_well(LoadState::Retrying);
                     self.look_at_backlog();
-                    self.shared.rest(order, self.options.tuning.backoff_min);
+                    self.control.rest(order, self.options.tuning.backoff_min);
                 }
                 (Err(error), _) => self.sink_failed(&error),
             }
@@ -217,7 +217,7 @@ impl Worker {
 
     /// Notes since when logs that cannot be read are all that is left.
     fn note_failing(&self, is_left: bool) {
-        self.shared.update(|status| {
+        self.control.update(|status| {
             status.only_failing_since =
                 if is_left { status.only_failing_since.or_else(|| Some(Instant::now())) } else { None };
         });
@@ -237,17 +237,17 @@ impl Worker {
         if self.backoff.take().is_some() {
             tracing::info!(sink = self.options.sink.name, "the sink works again");
         }
-        self.shared.update(|status| {
+        self.control.update(|status| {
             (status.state, status.backoff) = (state, Duration::ZERO);
             if state == LoadState::CaughtUp {
-                status.backlog = Backlog::default();
+                status.backlog = LoadBacklog::default();
             }
         });
     }
 
     /// Goes on by other options, if there are any: with another connection, unless it is about streams alone.
     fn take_change(&mut self) {
-        let Some(sink) = self.shared.take_change() else { return };
+        let Some(sink) = self.control.take_change() else { return };
         let before = std::mem::replace(&mut self.options.sink, sink);
         if before != (SinkOptions { taken: before.taken.clone(), ..self.options.sink.clone() }) {
             self.forget_sink();
@@ -265,7 +265,7 @@ impl Worker {
         } else if is_first {
             tracing::warn!(sink, reason, "the sink does not take rows, trying again");
         }
-        self.shared.update(|status| status.last_error = Some(reason));
+        self.control.update(|status| status.last_error = Some(reason));
         if error.is_retriable() {
             match error {
                 // A connection that only waited for a lock is as good as a new one.
@@ -305,7 +305,7 @@ impl Worker {
     /// A log that is not the one of a position may be that of another database.
     fn forget_stopped(&mut self) {
         self.logs.clear();
-        self.shared.update(|status| status.stopped_logs.clear());
+        self.control.update(|status| status.stopped_logs.clear());
     }
 
     fn restart_logs(&mut self) {
@@ -319,20 +319,20 @@ impl Worker {
         let tuning = self.options.tuning;
         let wait = self.backoff.map_or(tuning.backoff_min, |wait| (wait * 2).min(tuning.backoff_max));
         self.backoff = Some(wait);
-        self.shared.update(|status| (status.state, status.backoff) = (state, wait));
-        self.shared.wake.notify_all();
+        self.control.update(|status| (status.state, status.backoff) = (state, wait));
+        self.control.wake.notify_all();
         self.rest_and_look(wait);
     }
 
     /// Waits, as long as nobody gives another order, and goes on counting what is to be loaded.
     fn rest_and_look(&mut self, wait: Duration) {
-        let (order, until) = (self.shared.order(), Instant::now() + wait);
+        let (order, until) = (self.control.order(), Instant::now() + wait);
         loop {
             self.look_at_live();
             self.look_at_backlog();
             let left = until.saturating_duration_since(Instant::now());
             let part = left.min(self.options.tuning.poll);
-            if !self.shared.is_undisturbed_for(order, part) || part == left {
+            if !self.control.is_undisturbed_for(order, part) || part == left {
                 return;
             }
         }
@@ -415,7 +415,7 @@ impl Worker {
 
     /// Nothing can be said of the logs for now.
     fn put_off(&self, error: &LogError) -> Pass {
-        self.shared.update(|status| status.last_error = Some(join_chain(error)));
+        self.control.update(|status| status.last_error = Some(join_chain(error)));
         Pass::Waiting
     }
 
@@ -470,9 +470,9 @@ impl Worker {
 
     fn sink(&mut self) -> Result<&mut dyn Sink, SinkError> {
         if self.sink.is_none() {
-            self.shared.update(|status| status.state = LoadState::Opening);
+            self.control.update(|status| status.state = LoadState::Opening);
             let opened = (self.open)(&self.options.sink);
-            self.shared.update(|status| match &opened {
+            self.control.update(|status| match &opened {
                 Ok(_) => status.is_unusable = false,
                 Err(error) => {
                     status.is_unusable = !error.is_waited_for();
@@ -481,7 +481,7 @@ impl Worker {
             });
             self.sink = Some(opened?);
             // It answers: whoever waits for the end has hope.
-            self.shared.update(|status| status.state = LoadState::Loading);
+            self.control.update(|status| status.state = LoadState::Loading);
         }
         match &mut self.sink {
             Some(sink) => Ok(&mut **sink),

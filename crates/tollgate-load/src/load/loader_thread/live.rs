@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use tollgate_log::{Breaker, LogId, Position, Sequence, Watermark};
 
-use super::super::control::{Order, Shared};
+use super::super::control::{LoaderControl, Order};
 use super::super::follow::is_log_of_position;
 use super::super::settle::{Brought, settle};
-use super::{ORDER_LATENCY, Worker};
+use super::{LoaderThread, ORDER_LATENCY};
 use crate::error::SinkError;
 use crate::live::LiveLog;
 
-impl Worker {
+impl LoaderThread {
     /// Asks how far the live log is. Another one is that of another run, which has been told nothing yet.
     pub(super) fn look_at_live(&mut self) {
         let watermark = self.live.as_ref().and_then(|live| live.watermark());
@@ -31,17 +31,17 @@ impl Worker {
         let until = Instant::now() + self.options.tuning.poll;
         match (&self.live, self.watermark) {
             (Some(live), Some(seen)) => {
-                while self.shared.order() == Order::Follow && Instant::now() < until {
-                    self.shared.note_progress();
+                while self.control.order() == Order::Follow && Instant::now() < until {
+                    self.control.note_progress();
                     let is_beyond = |now: Watermark| now.log != seen.log || now.synced > seen.synced;
                     if live.wait_beyond(seen.synced, ORDER_LATENCY).is_none_or(is_beyond) {
-                        self.shared.update(|status| status.backlog.saw_more());
-                        gather(&**live, &self.shared, self.options.tuning.gather);
+                        self.control.update(|status| status.backlog.saw_more());
+                        gather(&**live, &self.control, self.options.tuning.gather);
                         return;
                     }
                 }
             }
-            _ => self.shared.rest(Order::Follow, self.options.tuning.poll),
+            _ => self.control.rest(Order::Follow, self.options.tuning.poll),
         }
     }
 
@@ -84,10 +84,10 @@ impl Worker {
 }
 
 /// Lets records gather for a while, or until replies wait for some.
-fn gather(live: &dyn LiveLog, shared: &Shared, time: Duration) {
+fn gather(live: &dyn LiveLog, control: &LoaderControl, time: Duration) {
     let end = Instant::now() + time;
-    while shared.order() == Order::Follow && !live.is_awaited() {
-        shared.note_progress();
+    while control.order() == Order::Follow && !live.is_awaited() {
+        control.note_progress();
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return;

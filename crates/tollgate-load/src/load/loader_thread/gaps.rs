@@ -7,11 +7,11 @@ use super::super::deleted::{DELETED, deleted_ends};
 use super::super::fill::fill;
 use super::super::follow::{Following, Gaps};
 use super::super::skip::{is_given_up, note};
-use super::Worker;
+use super::LoaderThread;
 use crate::error::SinkError;
 use crate::sink::Tally;
 
-impl Worker {
+impl LoaderThread {
     /// Makes a gap of what was deleted and the database lacks. Only one that was put back does: it is looked at when it
     /// was opened.
     pub(super) fn name_deleted(&mut self) -> Result<(), ChunkError> {
@@ -44,7 +44,7 @@ impl Worker {
         let sink = &self.options.sink.name;
         tracing::error!(sink, %log, %first, %last, reason, "records are missing");
         let records = first.count_to(last);
-        self.shared.update(|status| {
+        self.control.update(|status| {
             status.missing = status.missing.saturating_add(records);
             status.in_gaps = status.in_gaps.saturating_add(records);
         });
@@ -61,7 +61,7 @@ impl Worker {
         let open = gaps.iter().filter(|(reason, _)| !is_given_up(reason)).map(|(_, records)| *records);
         let records = open.fold(0, u64::saturating_add);
         self.gap_records = Some(records);
-        self.shared.update(|status| status.in_gaps = records);
+        self.control.update(|status| status.in_gaps = records);
         Ok(())
     }
 
@@ -109,7 +109,7 @@ impl Worker {
     pub(super) fn filled(&mut self, log: LogId, gap: &Gap, tally: Tally) {
         let (sink, records) = (&self.options.sink.name, tally.records());
         tracing::info!(sink, %log, first = %gap.first, last = %gap.last, records, "records of a gap are loaded");
-        self.shared.update(|status| {
+        self.control.update(|status| {
             status.rows += tally.rows;
             status.rejects += tally.rejects;
             status.duplicates += tally.duplicates;

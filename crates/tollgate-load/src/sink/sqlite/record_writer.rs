@@ -21,7 +21,7 @@ use crate::sink::reject::Refused;
 use crate::sink::tally::Tally;
 
 /// The statement and counts of one stream while a batch is written.
-pub(super) struct Lane<'a> {
+pub(super) struct StreamInsert<'a> {
     schema_id: SchemaId,
     pub(super) stream: &'a str,
     statement: CachedStatement<'a>,
@@ -31,7 +31,7 @@ pub(super) struct Lane<'a> {
 }
 
 /// Writes the records of one batch.
-pub(super) struct BatchWriter<'a, 'b> {
+pub(super) struct RecordWriter<'a, 'b> {
     pub(super) path: &'a Path,
     pub(super) connection: &'a Connection,
     pub(super) tables: &'b mut HashMap<Schema, String>,
@@ -41,7 +41,7 @@ pub(super) struct BatchWriter<'a, 'b> {
     /// The tables that have triggers.
     pub(super) triggered: &'b [String],
     pub(super) parents: Parents,
-    pub(super) lanes: Vec<Lane<'a>>,
+    pub(super) inserts: Vec<StreamInsert<'a>>,
     pub(super) refusals: &'b mut Refusals,
     pub(super) tables_met: &'b mut usize,
 }
@@ -53,21 +53,21 @@ enum Fate {
     Duplicate,
 }
 
-impl<'a> BatchWriter<'a, '_> {
+impl<'a> RecordWriter<'a, '_> {
     pub(super) fn record(&mut self, record: &Record<'a>) -> Result<(), SinkError> {
-        let at = match self.lanes.iter().position(|lane| lane.schema_id == record.schema_id) {
+        let at = match self.inserts.iter().position(|insert| insert.schema_id == record.schema_id) {
             Some(at) => at,
-            None => self.open_lane(record.schema_id, record.schema)?,
+            None => self.prepare_insert(record.schema_id, record.schema)?,
         };
         let refused = match &record.body {
             RecordBody::Reject { reason, item } => Refused::at_ingest(reason, item),
             RecordBody::Row(values) => match self.row(at, record, values) {
                 Ok(Fate::Loaded) => {
-                    self.lanes[at].tally.rows += 1;
+                    self.inserts[at].tally.rows += 1;
                     return Ok(());
                 }
                 Ok(Fate::Duplicate) => {
-                    self.lanes[at].tally.duplicates += 1;
+                    self.inserts[at].tally.duplicates += 1;
                     return Ok(());
                 }
                 Err(RowError::Refused(reason)) => {
@@ -81,21 +81,21 @@ impl<'a> BatchWriter<'a, '_> {
                 Err(RowError::Database(error)) => return Err(failed("insert a row", self.path)(error)),
             },
         };
-        self.lanes[at].tally.rejects += 1;
+        self.inserts[at].tally.rejects += 1;
         self.reject(record.sequence, record.schema.stream(), &refused)
     }
 
     /// Inserts a row, unless another record has its key. What is refused holds none.
-    fn row(&mut self, lane: usize, record: &Record<'_>, values: &[Value<'_>]) -> Result<Fate, RowError> {
+    fn row(&mut self, at: usize, record: &Record<'_>, values: &[Value<'_>]) -> Result<Fate, RowError> {
         let Some(key) = Key::of(record.schema, values) else {
-            return self.insert(lane, record.schema, values).map(|()| Fate::Loaded);
+            return self.insert(at, record.schema, values).map(|()| Fate::Loaded);
         };
         let (sequence, stream) = (record.sequence, record.schema.stream());
         let of = Claimant { log_text: self.log_text, sequence, stream };
         if !self.keys.claim(self.connection, key, of).map_err(RowError::Database)? {
             return Ok(Fate::Duplicate);
         }
-        let inserted = self.insert(lane, record.schema, values);
+        let inserted = self.insert(at, record.schema, values);
         // A trigger that rolled back has undone the key too, and all else: the reject finds that out.
         if matches!(inserted, Err(RowError::Refused(_))) && !self.connection.is_autocommit() {
             Keys::give_back(self.connection, key, of).map_err(RowError::Database)?;
@@ -103,9 +103,9 @@ impl<'a> BatchWriter<'a, '_> {
         inserted.map(|()| Fate::Loaded)
     }
 
-    fn insert(&mut self, lane: usize, schema: &Schema, values: &[Value<'_>]) -> Result<(), RowError> {
+    fn insert(&mut self, at: usize, schema: &Schema, values: &[Value<'_>]) -> Result<(), RowError> {
         let Self { connection, tables, parents, .. } = self;
-        let Lane { statement, needs_savepoint, .. } = &mut self.lanes[lane];
+        let StreamInsert { statement, needs_savepoint, .. } = &mut self.inserts[at];
         let mut insert = || {
             bind_and_run(statement, schema, values).map_err(|error| match error {
                 BindError::Value(reason) => RowError::Refused(reason),
@@ -117,7 +117,7 @@ impl<'a> BatchWriter<'a, '_> {
         if *needs_savepoint { or_nothing(connection, *parents, insert) } else { insert() }
     }
 
-    fn open_lane(&mut self, schema_id: SchemaId, schema: &'a Schema) -> Result<usize, SinkError> {
+    fn prepare_insert(&mut self, schema_id: SchemaId, schema: &'a Schema) -> Result<usize, SinkError> {
         if !self.tables.contains_key(schema) {
             *self.tables_met += 1;
             let insert = ensure_table(self.connection, self.path, schema)?;
@@ -129,8 +129,8 @@ impl<'a> BatchWriter<'a, '_> {
         let (stream, tally) = (schema.stream(), Tally::default());
         let has_triggers = self.triggered.iter().any(|table| table.eq_ignore_ascii_case(stream));
         let needs_savepoint = has_triggers || self.parents == Parents::AtRow;
-        self.lanes.push(Lane { schema_id, stream, statement, needs_savepoint, tally });
-        Ok(self.lanes.len() - 1)
+        self.inserts.push(StreamInsert { schema_id, stream, statement, needs_savepoint, tally });
+        Ok(self.inserts.len() - 1)
     }
 
     /// Keeps what is no row. It cannot fail for its content: every column takes any value that it is given.

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use tollgate_log::log_ids;
 
-use super::super::backlog::Backlog;
+use super::super::backlog::LoadBacklog;
 use super::super::follow::Following;
-use super::Worker;
+use super::LoaderThread;
 
 /// How often it is told that a sink is behind.
-const BEHIND_PERIOD: Duration = Duration::from_mins(1);
+const BEHIND_REPORT_PERIOD: Duration = Duration::from_mins(1);
 
-impl Worker {
+impl LoaderThread {
     /// Whether it was not caught up for `lag_max`.
     fn is_behind(&self) -> bool {
         self.caught_up_at.elapsed() > self.options.tuning.lag_max
@@ -22,7 +22,7 @@ impl Worker {
         if !self.pending.is_due(self.options.tuning.poll) {
             return;
         }
-        let mut backlog = Backlog::default();
+        let mut backlog = LoadBacklog::default();
         let is_stopped = |following: &Following| following.is_stopped;
         for log in log_ids(&*self.storage, &self.options.dir).unwrap_or_default() {
             if self.logs.get(&log).is_some_and(is_stopped) {
@@ -33,17 +33,18 @@ impl Worker {
                 self.pending.add(&mut backlog, &self.storage, &self.options.dir, log, reach)
             });
         }
-        self.shared.update(|status| status.backlog = backlog);
-        self.tell_behind();
+        self.control.update(|status| status.backlog = backlog);
+        self.report_behind();
     }
 
     /// Tells now and then that the sink is behind.
-    fn tell_behind(&mut self) {
-        if !self.is_behind() || self.told_behind_at.is_some_and(|at| at.elapsed() < BEHIND_PERIOD) {
+    fn report_behind(&mut self) {
+        if !self.is_behind() || self.behind_reported_at.is_some_and(|at| at.elapsed() < BEHIND_REPORT_PERIOD)
+        {
             return;
         }
-        self.told_behind_at = Some(Instant::now());
-        let status = self.shared.status();
+        self.behind_reported_at = Some(Instant::now());
+        let status = self.control.status();
         tracing::warn!(
             sink = self.options.sink.name,
             state = status.state.name(),

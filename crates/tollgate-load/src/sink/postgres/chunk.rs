@@ -1,6 +1,6 @@
 //! What one transaction brings, and how it gets into the tables.
 //!
-//! All rows go in by one COPY per stream. Where the server refuses one for its content, `halves` finds it. A row that
+//! All rows go in by one COPY per stream. Where the server refuses one for its content, `bisection` finds it. A row that
 //! lacks its parent is tried again when all others are in: the parent may have come later, or have waited itself. Only
 //! what is left then is a reject.
 
@@ -225,11 +225,11 @@ impl Chunk {
         &mut self,
         session: &mut Session,
         options: &PostgresOptions,
-        mut halves: Bisection<'_>,
+        mut bisection: Bisection<'_>,
     ) -> Result<Pass, SinkError> {
         let mut pass = Pass::default();
-        while let Some(settled) = halves.next(session).map_err(at("copy rows", options))? {
-            match settled {
+        while let Some(step) = bisection.next(session).map_err(at("copy rows", options))? {
+            match step {
                 BisectionStep::Stored(parts) => {
                     for (buffer, rows) in parts {
                         self.count_rows(buffer, rows.len());

@@ -39,6 +39,8 @@ pub(crate) struct RetainerCells {
     pub(crate) kept_segments: Gauge,
     pub(crate) kept_bytes: Gauge,
     pub(crate) deleted: Counter,
+    /// Passes that ended.
+    pub(crate) passes: Counter,
     pub(crate) free_bytes: Gauge,
 }
 

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn refusing_is_told_when_it_begins_and_when_nothing_was_refused_for_a_second() {
+    fn refusing_is_reported_when_it_begins_and_after_a_second_without_a_refusal() {
         let queue_age = QueueAge::new();
         assert!(!queue_age.calm_down(at(5000)));
         assert!(queue_age.note_refusal(at(5000)) && !queue_age.note_refusal(at(5900)));

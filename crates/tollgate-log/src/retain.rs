@@ -70,6 +70,7 @@ fn pass(state: &LogState, retainer: &mut Retainer) -> Result<(), LogError> {
     for log in retainer.remove_empty()? {
         state.loaded().forget(log);
     }
+    state.meter.retainer.passes.add(1);
     Ok(())
 }
 

@@ -57,6 +57,8 @@ pub struct LogStatus {
     pub kept_bytes: u64,
     /// Segments that were deleted.
     pub deleted_segments: u64,
+    /// Passes over the kept segments that ended: each deleted what was due.
+    pub retain_passes: u64,
 }
 
 /// Sees how the log does, also after its end. Nobody waits for it, and it waits for no disk.
@@ -92,6 +94,7 @@ impl LogWatch {
             kept_segments: meter.retainer.kept_segments.get(),
             kept_bytes: meter.retainer.kept_bytes.get(),
             deleted_segments: meter.retainer.deleted.get(),
+            retain_passes: meter.retainer.passes.get(),
         }
     }
 }

@@ -197,6 +197,13 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// Waits until the retainer of a log has begun and ended a pass. The pass under way may have begun before the call.
+fn wait_for_retainer(log: &Log) {
+    let watch = log.watch();
+    let before = watch.status().retain_passes;
+    eventually("two passes ended", || watch.status().retain_passes >= before + 2);
+}
+
 fn only_row(rows: &[AuditRow]) -> &AuditRow {
     assert_eq!(rows.len(), 1, "{rows:?}");
     &rows[0]

@@ -41,15 +41,21 @@ impl Site {
         self.sim.wait_until(&format!("{names:?} are left"), || names_of(&self.sim, log) == names);
     }
 
-    /// Waits as long as a retainer that wants to delete something would take.
     fn check_nothing_goes(&self, log: LogId, names: &[&str]) {
-        std::thread::sleep(Duration::from_millis(350));
+        wait_for_whole_pass(&self.sim, &self.log);
         assert_eq!(names_of(&self.sim, log), names);
     }
 
     fn next_event(&self) -> String {
         self.events.recv_timeout(PATIENCE).unwrap()
     }
+}
+
+/// Waits until the retainer has begun and ended a pass. The pass under way may have begun before the call.
+fn wait_for_whole_pass(sim: &Sim, log: &Log) {
+    let watch = log.watch();
+    let before = watch.status().retain_passes;
+    sim.wait_until("two passes ended", || watch.status().retain_passes >= before + 2);
 }
 
 fn describe(event: &LogEvent) -> String {
@@ -132,19 +138,19 @@ fn what_cannot_be_read_of_the_note_is_passed_and_of_too_many_logs_the_oldest_go(
 }
 
 #[test]
-fn without_a_sink_nothing_is_deleted() {
+fn nothing_is_deleted_without_a_sink() {
     let (sim, law) = dead_log(THREE);
     let mut options = LogOptions::new(&dir());
     (options.retain, options.retain_bytes_max) = (Duration::ZERO, 0);
     let (log, _) = Log::open(sim.storage(), options, vec![schema()], |_| {}).unwrap();
     log.follower().confirm(law.log, Sequence(9));
-    std::thread::sleep(Duration::from_millis(350));
+    wait_for_whole_pass(&sim, &log);
     assert_eq!(names_of(&sim, law.log), SEALED);
     log.close().unwrap();
 }
 
 #[test]
-fn what_is_too_much_goes_before_its_time() {
+fn segments_above_retain_bytes_max_go_before_retain_is_over() {
     let (sim, law) = dead_log(THREE);
     let bytes = sim.files().values().map(Vec::len).sum::<usize>() as u64;
     let site = Site::open(&sim, |options| {
@@ -243,7 +249,7 @@ fn a_folder_whose_lock_is_held_is_removed_when_the_lock_is_free() {
     let site = Site::open(&sim, |_| {});
     site.sink.confirm(law.log, Sequence(9));
     site.wait_for_names(law.log, &[]);
-    std::thread::sleep(Duration::from_millis(250));
+    wait_for_whole_pass(&sim, &site.log);
     assert!(sim.is_folder(&folder(law.log)));
     drop(held);
     sim.wait_until("the folder is gone", || !sim.is_folder(&folder(law.log)));

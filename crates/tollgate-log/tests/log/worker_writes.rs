@@ -108,7 +108,7 @@ fn the_writer_thread_writes_until_enough_writes_in_a_row_were_quick() {
 }
 
 #[test]
-fn a_full_segment_a_new_schema_and_many_unsynced_bytes_leave_the_write_to_the_thread() {
+fn the_writer_thread_writes_at_a_full_segment_a_new_schema_or_many_unsynced_bytes() {
     let writes = |rule: WorkerWrites, segment_bytes_max: u64, between: fn(&Log, usize)| {
         let sim = Sim::new();
         let log = open(&sim, rule, segment_bytes_max).unwrap();
@@ -125,7 +125,8 @@ fn a_full_segment_a_new_schema_and_many_unsynced_bytes_leave_the_write_to_the_th
         sim.writes_of(thread::current().id())
     };
     let nothing: fn(&Log, usize) = |_, _| {};
-    assert!(writes(ALWAYS, 1 << 20, nothing) > 0);
+    // On a busy machine the writer thread may be faster each time, so this is tried again.
+    assert!((0..50).any(|_| writes(ALWAYS, 1 << 20, nothing) > 0), "no worker writes");
     assert_eq!(writes(ALWAYS, 1, nothing), 0, "each record fills its segment");
     assert_eq!(writes(WorkerWrites { unsynced_bytes_max: 0, ..ALWAYS }, 1 << 20, nothing), 0);
     let declare: fn(&Log, usize) = |log, n| {

@@ -68,8 +68,11 @@ fn a_finish_waits_for_a_sink_that_is_locked_for_a_moment() {
     let blocker = site.connect();
     blocker.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE mine (x); BEGIN IMMEDIATE").unwrap();
     let loader = site.start();
+    let control = loader.control.clone();
     let unlock = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(300));
+        eventually("the loader is to finish and tries again", || {
+            control.order() == Order::Finish && control.status().state == LoadState::Retrying
+        });
         blocker.execute_batch("COMMIT").unwrap();
     });
     assert_eq!(loader.finish(PATIENCE).unwrap().rows, 5);

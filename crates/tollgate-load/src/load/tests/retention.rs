@@ -34,10 +34,12 @@ fn folder(site: &Site, log: LogId) -> PathBuf {
     site.dir().join(log.to_string())
 }
 
-/// Waits as long as a retainer that wants to delete something would take.
-fn check_nothing_goes(site: &Site, log: LogId) {
+/// Checks that a retainer deletes nothing after the loader has looked at all logs.
+fn check_nothing_goes(site: &Site, run: &Run, log: LogId) {
     let before = segments_of(site, log);
-    thread::sleep(Duration::from_millis(400));
+    let is_begun = |state| !matches!(state, LoadState::Loading | LoadState::Opening);
+    eventually("the loader looked at the logs", || is_begun(run.loader.status().state));
+    wait_for_retainer(&run.log);
     assert_eq!(segments_of(site, log), before);
     assert!(before > 0);
 }
@@ -117,7 +119,7 @@ fn a_log_is_kept_when_the_position_belongs_to_another_copy_of_it() {
     site.load();
     site.connect().execute("UPDATE tollgate_positions SET chain = chain + 1", []).unwrap();
     let run = Run::start(&site);
-    check_nothing_goes(&site, log);
+    check_nothing_goes(&site, &run, log);
     run.finish();
 }
 
@@ -128,7 +130,7 @@ fn a_log_is_kept_when_it_ends_before_its_position() {
     site.load();
     site.connect().execute("UPDATE tollgate_positions SET last = last + 100", []).unwrap();
     let run = Run::start(&site);
-    check_nothing_goes(&site, log);
+    check_nothing_goes(&site, &run, log);
     run.finish();
 }
 
@@ -139,7 +141,7 @@ fn a_log_that_the_sink_cannot_take_is_kept() {
     let lock = site.connect();
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
     let run = Run::start(&site);
-    check_nothing_goes(&site, log);
+    check_nothing_goes(&site, &run, log);
     lock.execute_batch("ROLLBACK").unwrap();
     eventually("the log is gone", || !folder(&site, log).exists());
     run.finish();

@@ -188,8 +188,7 @@ fn segments_wait_for_every_sink_and_a_dead_one_holds_up_no_other() {
     eventually("the good one has all", || good_loader.status().state == LoadState::CaughtUp);
     assert_eq!(good_loader.status().rows, 500);
     assert_eq!(dead_loader.status().rows, 0);
-    // Longer than a retainer that wants to delete something would take.
-    thread::sleep(Duration::from_millis(400));
+    wait_for_retainer(&run);
     let before = segments(&*site.storage, &site.dir(), log).unwrap();
     assert_eq!(before.first().map(|(name, _)| name.first.0), Some(1));
     lock.execute_batch("ROLLBACK").unwrap();

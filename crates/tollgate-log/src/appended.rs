@@ -1,4 +1,5 @@
-//! What an append asks for and returns: the level that its reply waits for, the records, or why there are none.
+//! What an append asks for and returns: the level that its reply waits for, the records, or why there are
+//! none.
 
 use std::time::Duration;
 

@@ -8,7 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use crate::appended::AppendedRecords;
 use crate::id::Sequence;
 
-/// Names a sink by its place among those that a log has known, in the order in which they came; it is given once.
+/// Names a sink by its place among those that a log has known, in the order in which they came; it is given
+/// once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SinkPlace(pub usize);
 
@@ -94,7 +95,7 @@ impl Settled {
     }
 }
 
-/// What the loaders told a worker and it has not taken yet: one message for each sink at most.
+/// Messages of the loaders that a worker has not taken yet: one for each sink at most.
 #[derive(Default)]
 pub(crate) struct Inbox(Mutex<Vec<Settled>>);
 

@@ -31,7 +31,8 @@ use crate::segment_writer::SegmentWriter;
 use crate::status::LogWatch;
 use crate::storage::{Storage, StorageLock, make_folder};
 
-/// Zeros by which a segment grows, where that helps: more make syncs no faster, and the one that carries them slower.
+/// Zeros by which a segment grows, where that helps: more make syncs no faster, and the one that carries them
+/// slower.
 const RUNWAY_BYTES: u64 = 128 << 10;
 /// What of a segment they may be at most.
 const RUNWAY_SHARE: u64 = 8;
@@ -45,12 +46,12 @@ pub struct Log {
 impl Log {
     /// Locks the folder, mends what dead runs left, and starts a new log for these streams.
     ///
-    /// Nothing is created for the new log before its first record. The number of a schema is its place in `schemas`;
-    /// [`Self::declare`] adds further ones.
+    /// Nothing is created for the new log before its first record. The number of a schema is its place in
+    /// `schemas`; [`Self::declare`] adds further ones.
     ///
     /// # Errors
-    /// The folder is another server's, or cannot be made, listed or synced. A dead log that cannot be mended is no
-    /// error: it is in the report.
+    /// The folder is another server's, or cannot be made, listed or synced. A dead log that cannot be mended
+    /// is no error: it is in the report.
     pub fn open(
         storage: Arc<dyn Storage>,
         options: LogOptions,
@@ -118,8 +119,8 @@ impl Log {
         self.pipeline.state.id
     }
 
-    /// Declares what rows look like from now on, and returns the numbers of these schemas: that of one that the log has is
-    /// the one it has. It is in the log before any batch that uses it.
+    /// Declares what rows look like from now on, and returns the numbers of these schemas: that of one that
+    /// the log has is the one it has. It is in the log before any batch that uses it.
     ///
     /// # Errors
     /// There would be more than [`SCHEMAS_MAX`] schemas in this log.
@@ -150,7 +151,8 @@ impl Log {
         self.pipeline.state.schemas()
     }
 
-    /// Makes the appender of one worker. Another thread calls `wake` when batches got on that this worker waits for.
+    /// Makes the appender of one worker. Another thread calls `wake` when batches got on that this worker
+    /// waits for.
     pub fn appender(&self, wake: impl Fn() + Send + Sync + 'static) -> Appender {
         Appender::new(self.pipeline.clone(), Box::new(wake))
     }
@@ -177,7 +179,8 @@ impl Log {
         Follower { pipeline: self.pipeline.clone(), acks: Some(acks) }
     }
 
-    /// Waits no more for the sink of a handle. What it says afterwards is not heard, and no reply waits for it.
+    /// Waits no more for the sink of a handle. What it says afterwards is not heard, and no reply waits for
+    /// it.
     pub fn remove_sink(&self, follower: &Follower) {
         if let Some(acks) = &follower.acks {
             acks.set_breaker(Breaker::Open);
@@ -185,7 +188,8 @@ impl Log {
         }
     }
 
-    /// Writes, syncs and seals what the appenders handed over, and ends the threads. All appenders must be gone.
+    /// Writes, syncs and seals what the appenders handed over, and ends the threads. All appenders must be
+    /// gone.
     ///
     /// # Errors
     /// The reason, if the log stopped before or while closing.

@@ -1,8 +1,9 @@
 //! The batches whose replies wait for one sink.
 //!
-//! There is one [`PendingAcks`] for each sink. The writer adds a batch before the batch can be synced. The syncer wakes the
-//! loader of the sink. The loader settles the records of each commit, and each worker gets one message about its own.
-//! It holds only batches that replies wait for. A sync without any reads one atomic.
+//! There is one [`PendingAcks`] for each sink. The writer adds a batch before the batch can be synced. The
+//! syncer wakes the loader of the sink. The loader settles the records of each commit, and each worker gets
+//! one message about its own. It holds only batches that replies wait for. A sync without any reads one
+//! atomic.
 
 use std::collections::VecDeque;
 use std::ops::Range;

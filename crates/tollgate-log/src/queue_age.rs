@@ -1,16 +1,17 @@
 //! How old the queue for the disk is, and since when records are refused for it.
 //!
-//! Two threads publish a moment each, as one number that appenders read without a lock. The writer publishes since when
-//! the oldest batch waits to be written. The syncer publishes since when the oldest batch whose reply waits for a sync
-//! does so. A batch without such a reply may stay unsynced and makes no queue old. A batch counts from its first hand
-//! over, even if the writer's queue was full then.
+//! Two threads publish a moment each, as one number that appenders read without a lock. The writer publishes
+//! since when the oldest batch waits to be written. The syncer publishes since when the oldest batch whose
+//! reply waits for a sync does so. A batch without such a reply may stay unsynced and makes no queue old. A
+//! batch counts from its first hand over, even if the writer's queue was full then.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::appended::Level;
 
-/// Refusing is over when nothing was refused for this long. So a log that refuses now and then does not report each refusal.
+/// Refusing is over when nothing was refused for this long. So a log that refuses now and then does not
+/// report each refusal.
 const CALM_NS: u64 = 1_000_000_000;
 
 /// Whether records are refused because too many, or too old ones, wait for the disk.

@@ -110,7 +110,7 @@ pub fn repair(
         let repair = LogRepair { storage: &**storage, folder: dir.join(log.to_string()), log, digest, mode };
         match repair.run(&mut report.segments) {
             Ok(Outcome::Done) => {}
-            Ok(Outcome::Held) => report.held.push(log),
+            Ok(Outcome::Locked) => report.held.push(log),
             Err(error) => report.failed.push((log, error)),
         }
     }
@@ -138,7 +138,7 @@ fn lock(
 
 enum Outcome {
     Done,
-    Held,
+    Locked,
 }
 
 /// The repair of one log.
@@ -152,7 +152,7 @@ struct LogRepair<'a> {
 
 impl LogRepair<'_> {
     fn run(&self, segments: &mut Vec<SegmentRepair>) -> Result<Outcome, LogError> {
-        let Ok(_lock) = lock(self.storage, &self.folder, self.mode)? else { return Ok(Outcome::Held) };
+        let Ok(_lock) = lock(self.storage, &self.folder, self.mode)? else { return Ok(Outcome::Locked) };
         let names = segment_names(self.storage, &self.folder)?;
         let open: Vec<_> = names.iter().copied().filter(|name| name.state == SegmentState::Open).collect();
         let plan = self.plan(&names, &open)?;

@@ -1,8 +1,8 @@
 //! The sealed segments that are kept, and which of them may go. Nothing here touches a disk or a clock.
 //!
-//! A segment is due only once every sink has it: whatever else is said, one that some sink lacks stays. Segments of a
-//! log become loaded in the order of their records and go in that order, so what is kept of a log has no hole but
-//! around damage.
+//! A segment is due only once every sink has it: whatever else is said, one that some sink lacks stays.
+//! Segments of a log become loaded in the order of their records and go in that order, so what is kept of a
+//! log has no hole but around damage.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -101,8 +101,8 @@ impl SegmentList {
         self.waiting.insert(key, kept);
     }
 
-    /// Notes which segments every sink has by now: `retain` counts from here. A sink whose database was put back has
-    /// less than before, and waits for them again.
+    /// Notes which segments every sink has by now: `retain` counts from here. A sink whose database was put
+    /// back has less than before, and waits for them again.
     pub(crate) fn note_loaded(&mut self, loaded: &Loaded, now: Instant) {
         let lost = self.loaded.extract_if(.., |(_, (log, _)), kept| kept.last > loaded.last(*log));
         self.waiting.extend(lost.map(|((_, key), kept)| (key, kept)));

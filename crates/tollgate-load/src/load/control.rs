@@ -98,7 +98,8 @@ impl LoaderControl {
         change(&mut self.state().status);
     }
 
-    /// Waits, shorter if the order is no longer `seen` or the sink changes; not at all once the loader is to end.
+    /// Waits, shorter if the order is no longer `seen` or the sink changes; not at all once the loader is to
+    /// end.
     pub(super) fn rest(&self, seen: Order, time: Duration) {
         self.is_undisturbed_for(seen, time);
     }

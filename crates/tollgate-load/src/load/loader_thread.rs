@@ -102,7 +102,7 @@ pub(super) struct LoaderThread {
     /// When all was loaded that might be, the last time; the start, if never.
     caught_up_at: Instant,
     pending: Pending,
-    /// When it was told the last time that the sink is behind; none if it is not.
+    /// When the log last said that the sink is behind. None: the sink is not behind.
     behind_reported_at: Option<Instant>,
     /// When a pass found that all logs are loaded; none if something happened since.
     all_looked_at: Option<Instant>,
@@ -162,7 +162,7 @@ impl LoaderThread {
                 break;
             }
         }
-        // The sink is closed before anybody is told that the thread is over.
+        // The sink is closed before the owner sees that the thread ended.
         self.sink = None;
         self.control.end();
     }

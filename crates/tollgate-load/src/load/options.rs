@@ -61,7 +61,8 @@ impl Default for LoadTuning {
 }
 
 impl LoadTuning {
-    /// Keeps what a load needs on the sink's disk, beside its rows, within the free bytes that are kept for it.
+    /// Keeps what a load needs on the sink's disk, beside its rows, within the free bytes that are kept for
+    /// it.
     #[must_use]
     pub fn within(self, reserve_bytes: u64) -> Self {
         Self {

@@ -9,8 +9,8 @@ use super::backlog::LoadBacklog;
 
 /// A loader that makes no progress for this long is stalled.
 ///
-/// It makes progress when it reads a batch, commits, or waits for more. What lies in between is one call of the database
-/// or one batch.
+/// It makes progress when it reads a batch, commits, or waits for more. What lies in between is one call of
+/// the database or one batch.
 pub const STALLED_MIN: Duration = Duration::from_secs(5);
 
 /// What a loader is about.
@@ -60,11 +60,13 @@ pub struct LoadStatus {
     pub missing: u64,
     /// Records of gaps that were found after all.
     pub filled: u64,
-    /// Records in gaps that the sink has now, also of earlier runs, but for those that were given up by command.
+    /// Records in gaps that the sink has now, also of earlier runs, but for those that were given up by
+    /// command.
     pub in_gaps: u64,
     /// Commits.
     pub commits: u64,
-    /// Bytes of the records that they brought, as they are in the log; those of gaps that filled are not counted.
+    /// Bytes of the records that they brought, as they are in the log; those of gaps that filled are not
+    /// counted.
     pub bytes: u64,
     /// Age of the oldest record that is not loaded, by the stamp of its batch; zero when caught up.
     pub lag: Duration,

@@ -11,7 +11,8 @@ use super::question::{
 };
 use super::{postgres, sqlite};
 
-/// How often a connection that nobody asks is looked at: a file that was removed keeps its room on the disk while it is open.
+/// How often a connection that nobody asks is looked at: a file that was removed keeps its room on the disk
+/// while it is open.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
 /// A database that can be asked. Threads begin with the first question, and end with it.

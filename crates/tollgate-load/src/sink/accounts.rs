@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use tollgate_log::{LogId, Position, Sequence};
 
-/// The layout of the bookkeeping tables, which the database keeps. A program that finds another layout leaves it alone.
+/// The layout of the bookkeeping tables, which the database keeps. A program that finds another layout leaves
+/// it alone.
 pub(super) const BOOKKEEPING_VERSION: i64 = 1;
 
 /// What a sink says about one log.

@@ -76,7 +76,8 @@ impl SinkOptions {
         Self { name: name.into(), kind, taken, from, after_load: None, rejects_max: REJECTS_MAX }
     }
 
-    /// What else than before is meant by the same name, so that its positions would not be there. None: it is the same.
+    /// What else than before is meant by the same name, so that its positions would not be there. None: it is
+    /// the same.
     pub fn moved_by(&self, new: &Self) -> Option<&'static str> {
         match (&self.kind, &new.kind) {
             (SinkKind::Sqlite { path }, SinkKind::Sqlite { path: new }) if path == new => None,
@@ -118,7 +119,8 @@ impl SinkOptions {
         self.open()?.retry_rejects(read)
     }
 
-    /// Reads how far each log is loaded, changing nothing. None: the database is not there, or nothing was loaded yet.
+    /// Reads how far each log is loaded, changing nothing. None: the database is not there, or nothing was
+    /// loaded yet.
     ///
     /// # Errors
     /// It is there and cannot be read.

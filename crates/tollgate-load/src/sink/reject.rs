@@ -1,8 +1,8 @@
 //! Records that are no rows: what a sink keeps of them, and what they are when they are tried again.
 //!
-//! Who refused it decides how an item is read. A row that the database refused is written down by its columns. What was no
-//! row when it came is as a client sent it, by the fields of its stream: what columns they fill is asked of the
-//! configuration of today.
+//! Who refused it decides how an item is read. A row that the database refused is written down by its
+//! columns. What was no row when it came is as a client sent it, by the fields of its stream: what columns
+//! they fill is asked of the configuration of today.
 
 use std::borrow::Cow;
 

@@ -47,8 +47,8 @@ impl BatchWriter {
 
     /// Whether a worker may write all that is queued: no longer than a quick write is likely to take.
     ///
-    /// After a failure no worker may. The thread that failed says so before it puts the writer back, so no write follows one
-    /// that failed, also if its worker looked for a failure before that.
+    /// After a failure no worker may. The thread that failed says so before it puts the writer back, so no
+    /// write follows one that failed, also if its worker looked for a failure before that.
     pub(super) fn can_serve_worker(&self, log: &LogState) -> bool {
         let rule = &log.options.worker_writes;
         let bytes = self.unsynced_bytes + log.queued_bytes();
@@ -64,7 +64,8 @@ impl BatchWriter {
         self.segments.active_bytes() >= log.options.segment_bytes_max
     }
 
-    /// How long the active segment may stay open. None: no segment is open, or it may stay open for longer than there is time.
+    /// How long the active segment may stay open. None: no segment is open, or it may stay open for longer
+    /// than there is time.
     pub(super) fn open_until(&self, log: &LogState) -> Option<Instant> {
         let age_max = log.options.segment_age_max;
         (self.segments.active_bytes() > 0).then(|| self.opened_at.checked_add(age_max)).flatten()

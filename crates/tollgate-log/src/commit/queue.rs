@@ -1,8 +1,9 @@
 //! Batches on their way to the active segment, and the turn to write them.
 //!
-//! One [`BatchWriter`] exists. The thread that writes takes it out of the queue and puts it back; meanwhile batches gather
-//! here. A worker takes it for its own batch and for those that wait, if [`BatchWriter::can_serve_worker`] allows. Else the
-//! writer thread takes it. So two threads never write at the same time, and batches keep the order in which they came.
+//! One [`BatchWriter`] exists. The thread that writes takes it out of the queue and puts it back; meanwhile
+//! batches gather here. A worker takes it for its own batch and for those that wait, if
+//! [`BatchWriter::can_serve_worker`] allows. Else the writer thread takes it. So two threads never write at
+//! the same time, and batches keep the order in which they came.
 //!
 //! The lock is never held over a call of the disk.
 
@@ -197,11 +198,11 @@ impl WriteQueue {
         }
     }
 
-    /// Takes the writer for the writer thread: when something waits, when the active segment is to be closed, or when the
-    /// log ends. The flag says whether it is the last time.
+    /// Takes the writer for the writer thread: when something waits, when the active segment is to be closed,
+    /// or when the log ends. The flag says whether it is the last time.
     ///
-    /// A segment is to be closed when it is full, at `open_until`, or when the disk is short of room. Until then the thread
-    /// leaves the writer to the workers.
+    /// A segment is to be closed when it is full, at `open_until`, or when the disk is short of room. Until
+    /// then the thread leaves the writer to the workers.
     pub(crate) fn turn_of_thread(
         &self,
         log: &LogState,
@@ -231,7 +232,8 @@ impl WriteQueue {
         state.next_schemas()
     }
 
-    /// Puts the writer back. A worker that goes on gets it again with the batches that came meanwhile, if it may.
+    /// Puts the writer back. A worker that goes on gets it again with the batches that came meanwhile, if it
+    /// may.
     pub(crate) fn put_back(
         &self,
         log: &LogState,

@@ -1,6 +1,7 @@
 //! What the appenders and the threads of a log share, but for the queue of batches.
 //!
-//! The lock of [`Progress`] covers what the threads hand to each other. No thread holds it over a call of the disk.
+//! The lock of [`Progress`] covers what the threads hand to each other. No thread holds it over a call of the
+//! disk.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -124,7 +125,8 @@ impl LogState {
         Watermark { log: self.id, synced: self.synced() }
     }
 
-    /// The age of the oldest record that is written and not synced, and how many segments are closed and not sealed.
+    /// The age of the oldest record that is written and not synced, and how many segments are closed and not
+    /// sealed.
     pub(crate) fn unsynced(&self) -> (Duration, usize) {
         let progress = self.progress();
         let oldest = progress.oldest_syncing.or(progress.oldest_unsynced);
@@ -149,7 +151,7 @@ impl LogState {
         (self.on_event)(event);
     }
 
-    /// Notes that records were refused because the disk is behind; the first time it is told.
+    /// Notes that records were refused because the disk is behind; the first time is reported.
     #[cold]
     pub(crate) fn note_refusal(&self, now: Moment) {
         if self.queue_age.note_refusal(now) {
@@ -196,7 +198,8 @@ impl LogState {
         (!is_over(&progress)).then(|| std::mem::take(&mut progress.sealed))
     }
 
-    /// Notes why the log stops, and wakes the workers and all threads but the writer. Returns false if it stopped before.
+    /// Notes why the log stops, and wakes the workers and all threads but the writer. Returns false if it
+    /// stopped before.
     pub(crate) fn set_failure(&self, reason: &str) -> bool {
         if self.failure.set(reason.to_owned()).is_err() {
             return false;

@@ -1,8 +1,8 @@
 //! Who writes: the worker of a batch, or the writer thread.
 //!
-//! A worker writes its own batch, and those that wait, when the disk was quick lately. Its reply then needs no other
-//! thread. The writer thread does all other writes: those that open a segment, those of large or many bytes, and those on
-//! a disk that was slow. No thread waits for the sync of a file.
+//! A worker writes its own batch, and those that wait, when the disk was quick lately. Its reply then needs
+//! no other thread. The writer thread does all other writes: those that open a segment, those of large or
+//! many bytes, and those on a disk that was slow. No thread waits for the sync of a file.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,7 +44,8 @@ pub(crate) fn serve_worker(
     buffer
 }
 
-/// The writer thread: writes what the workers leave to it, opens segments, and closes those that are full or old.
+/// The writer thread: writes what the workers leave to it, opens segments, and closes those that are full or
+/// old.
 pub(crate) fn write_loop(pipeline: &CommitPipeline) {
     let log = &pipeline.state;
     let mut open_until = None;

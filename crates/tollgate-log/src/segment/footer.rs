@@ -199,7 +199,8 @@ impl SegmentFooter {
     }
 }
 
-/// Reads the footer of a segment by its last eight bytes. None: there is no whole one, or one whose numbers cannot be.
+/// Reads the footer of a segment by its last eight bytes. None: there is no whole one, or one whose numbers
+/// cannot be.
 ///
 /// The batches before it are not looked at.
 ///

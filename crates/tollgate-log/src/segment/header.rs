@@ -114,7 +114,8 @@ impl SegmentHeader {
     }
 }
 
-/// Whether a segment can have this nonce: a batch that begins with it is taken neither for a runway nor for a footer.
+/// Whether a segment can have this nonce: a batch that begins with it is taken neither for a runway nor for a
+/// footer.
 pub(crate) fn is_nonce(nonce: u64) -> bool {
     nonce != 0 && nonce.to_le_bytes() != *FOOTER_MAGIC
 }

@@ -8,7 +8,7 @@ use super::super::backlog::LoadBacklog;
 use super::super::follow::Following;
 use super::LoaderThread;
 
-/// How often it is told that a sink is behind.
+/// How often the log says that a sink is behind.
 const BEHIND_REPORT_PERIOD: Duration = Duration::from_mins(1);
 
 impl LoaderThread {
@@ -28,7 +28,7 @@ impl LoaderThread {
             if self.logs.get(&log).is_some_and(is_stopped) {
                 continue;
             }
-            // A log that cannot be read now is told of elsewhere.
+            // A log that cannot be read now is reported in `failing_logs`.
             let _ = self.reach_of(log).and_then(|reach| {
                 self.pending.add(&mut backlog, &self.storage, &self.options.dir, log, reach)
             });

@@ -122,8 +122,8 @@ impl SqliteSink {
         Ok(())
     }
 
-    /// Runs the operator's file. It may end the transaction, for nobody can keep it from that: then rows and position
-    /// went the same way, and where that was back, the load is told as failed.
+    /// Runs the operator's file. It may end the transaction, for nobody can keep it from that: then rows and
+    /// position went the same way, and where that was back, the load is told as failed.
     fn run_after(&mut self, chunk: &Chunk, last: Sequence) -> Result<(), SinkError> {
         let Some(after) = self.after.clone() else { return Ok(()) };
         let text = after.read()?;

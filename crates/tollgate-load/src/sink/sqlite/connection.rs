@@ -1,4 +1,5 @@
-//! What all connections to the database of a sink share: the wait for a lock, the names of errors, the time of a row.
+//! What all connections to the database of a sink share: the wait for a lock, the names of errors, the time
+//! of a row.
 
 use std::path::Path;
 use std::time::Duration;

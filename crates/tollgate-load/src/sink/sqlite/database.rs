@@ -139,8 +139,8 @@ fn make_folder(path: &Path) -> Result<(), SinkError> {
         .map_err(|source| SinkError::Folder { path: path.to_owned(), source })
 }
 
-/// Makes an empty file with mode [`FILE_MODE`], because SQLite would use all that the umask allows. SQLite gives its other
-/// files the same mode. An error shows when SQLite opens the file.
+/// Makes an empty file with mode [`FILE_MODE`], because SQLite would use all that the umask allows. SQLite
+/// gives its other files the same mode. An error shows when SQLite opens the file.
 fn make_file(path: &Path) {
     let made = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path);
     drop(made);

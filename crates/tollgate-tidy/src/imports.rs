@@ -86,15 +86,16 @@ impl Reader<'_> {
         for token in tokens {
             match token {
                 TokenTree::Ident(name) => {
-                    if !path.continues {
+                    if !path.continues && !path.names.is_empty() {
                         self.read_found(&mut path);
                     }
                     path.push(name.to_string(), name.span().start().line);
                 }
                 TokenTree::Punct(mark) if mark.as_char() == ':' => path.colon(),
                 TokenTree::Punct(mark) => {
+                    let is_second_dot = path.is_other && path.names.is_empty();
                     self.read_found(&mut path);
-                    path.is_other = matches!(mark.as_char(), '.' | '$' | '\'');
+                    path.is_other = matches!(mark.as_char(), '.' | '$' | '\'') && !is_second_dot;
                 }
                 TokenTree::Group(group) => {
                     self.read_found(&mut path);

@@ -211,9 +211,12 @@ mod tests {
 
     #[test]
     fn an_item_of_a_list_is_wrapped_below_its_text() {
-        let text = format!("//! - {}\n//!   more.\n//! - Next.\n", letters(20));
+        let text = format!("//! Short.\n//! - {}\n//!   more.\n//! - Next.\n", letters(20));
         let (first, rest) = (letters(17), letters(3));
-        assert_eq!(wrapped(&text).unwrap(), format!("//! - {first}\n//!   {rest} more.\n//! - Next.\n"));
+        assert_eq!(
+            wrapped(&text).unwrap(),
+            format!("//! Short.\n//! - {first}\n//!   {rest} more.\n//! - Next.\n")
+        );
     }
 
     #[test]

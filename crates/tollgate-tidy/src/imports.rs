@@ -1,20 +1,20 @@
 //! Imports between the files of a crate: which file uses a name that another file defines.
 //!
-//! - A private `use`, and a path in code (`super::clock::now()`, also inside of a macro), is an import of the
-//!   file that *defines* the name. A re-export on the way (`pub use child::Thing` in `mod.rs`) is not part of
-//!   the import.
+//! - A private `use`, and a path in code (`super::clock::now()`, also inside of a macro or an attribute), is
+//!   an import of the file that *defines* the name. A re-export on the way (`pub use child::Thing` in
+//!   `mod.rs`) is not part of the import.
 //! - `mod child;` is no import, and neither is `pub use child::Thing`. A file that re-exports a name and uses
 //!   it in its own code does import it.
 //! - A glob is an import of each name that the file takes from it. If no such name is found, it is an import
 //!   of the module: of its traits.
 //! - `use some::module;` alone is no import. The paths through it are.
 //! - A call of a method carries no path, so it is no import.
-//! - Tests (`#[cfg(test)]`), attributes, and links of comments are left out.
+//! - Tests (`#[cfg(test)]`) and links of comments are left out.
 
 use std::collections::BTreeSet;
 
 use proc_macro2::{TokenStream, TokenTree};
-use syn::{Attribute, ImplItem, Item, Path, spanned::Spanned, visit::Visit};
+use syn::{Attribute, ImplItem, Item, Meta, Path, spanned::Spanned, visit::Visit};
 
 use crate::{
     graph::Graph,
@@ -165,7 +165,11 @@ impl<'item> Visit<'item> for Reader<'_> {
         }
     }
 
-    fn visit_attribute(&mut self, _: &'item Attribute) {}
+    fn visit_attribute(&mut self, attribute: &'item Attribute) {
+        if let Meta::List(list) = &attribute.meta {
+            self.read_tokens(list.tokens.clone());
+        }
+    }
 
     /// The module has all `use` declarations already, also those inside of functions.
     fn visit_item_use(&mut self, _: &'item syn::ItemUse) {}

@@ -105,6 +105,16 @@ fn a_path_inside_of_a_macro_is_an_import() {
 }
 
 #[test]
+fn a_path_inside_of_an_attribute_is_an_import() {
+    let files = [
+        ("lib.rs", "mod a; mod b;"),
+        ("a.rs", "/// [super::b::three]\n#[arg(value_parser = super::b::one, default = 2)] struct A;"),
+        ("b.rs", "pub fn one() {} pub fn two() {} pub fn three() {}"),
+    ];
+    assert_eq!(edges(&files), ["a.rs -> b.rs: one"]);
+}
+
+#[test]
 fn names_that_a_macro_defines_belong_to_the_file_that_calls_it() {
     let files = [
         ("lib.rs", "mod a; mod b;"),

@@ -1,6 +1,6 @@
-//! Whole connections through the real engine: any bytes, cut anywhere, sent to a script that answers what it was
-//! asked. The replies have to be those of the plain reading, in order, each well-formed, and the connection has to end
-//! where it says.
+//! Whole connections through the real engine: any bytes, cut anywhere, sent to a script that answers what it
+//! was asked. The replies have to be those of the plain reading, in order, each well-formed, and the
+//! connection has to end where it says.
 
 use tollgate_log::Log;
 use tollgate_server::{ConnectionLimits, HandlerSpec, RouteSpec, ServerOptions, StreamServer};

@@ -1,5 +1,5 @@
-//! Files through the real engine: any target, asked for in a real folder. It has to find what the plain reading of path and
-//! list finds, and never a byte from outside of the folder.
+//! Files through the real engine: any target, asked for in a real folder. It has to find what the plain
+//! reading of path and list finds, and never a byte from outside of the folder.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! A plain reading of the rules, for comparison: slow, naive, and without a line of the engine's.
 //!
-//! It sees all of the input at once, splits and searches it again and again, and writes every class of bytes out.
-//! A refusal is the set of statuses that the faults of one line, or of a whole head, may lead to: the rules do not say
-//! which of two faults is told.
+//! It sees all of the input at once, splits and searches it again and again, and writes every class of bytes
+//! out. A refusal is the set of statuses that the faults of one line, or of a whole head, may lead to: the
+//! rules do not say which of two faults is told.
 
 use std::collections::BTreeSet;
 
@@ -119,7 +119,8 @@ pub fn head(input: &[u8], bounds: &Bounds) -> Verdict<Head> {
     }
 }
 
-/// `line` is the request line, as far as it has come, behind so many bytes of a blank one, if that is what is read.
+/// `line` is the request line, as far as it has come, behind so many bytes of a blank one, if that is what is
+/// read.
 fn too_long(bytes: usize, line: Option<(usize, &[u8])>, bounds: &Bounds) -> Option<u16> {
     let Some((blank, line)) = line else { return (bytes > bounds.head).then_some(431) };
     let limit = bounds.head.min(bounds.target + LINE_BYTES_BESIDE_TARGET);
@@ -349,8 +350,8 @@ fn is_reg_name(host: &str) -> bool {
     all_of(host.as_bytes(), HOST) && are_escapes
 }
 
-/// RFC 3986 section 3.2.2: eight groups of up to four digits, the last two perhaps as an IPv4 address, and one `::` for
-/// one group or more that are zero.
+/// RFC 3986 section 3.2.2: eight groups of up to four digits, the last two perhaps as an IPv4 address, and
+/// one `::` for one group or more that are zero.
 fn is_ipv6(address: &str) -> bool {
     let sides: Vec<&str> = address.split("::").collect();
     match sides[..] {
@@ -726,8 +727,8 @@ pub struct Expected {
     pub may_continue: bool,
     /// Whether the connection ends with it.
     pub closes: bool,
-    /// Whether there is a rule for it here: what a gzip or zstd decoder makes of the content is not read again, so
-    /// nothing is told of such a request nor of what follows it.
+    /// Whether there is a rule for it here: what a gzip or zstd decoder makes of the content is not read
+    /// again, so nothing is told of such a request nor of what follows it.
     pub is_judged: bool,
 }
 
@@ -759,7 +760,8 @@ fn content_coding(fields: &[(String, Vec<u8>)]) -> ContentCoding {
 /// Bytes of a body that nobody wants which are read all the same.
 const UNWANTED_BODY: u64 = 65_536;
 
-/// Reads a whole connection to a server that answers every request but OPTIONS with method, path and body, a line each.
+/// Reads a whole connection to a server that answers every request but OPTIONS with method, path and body, a
+/// line each.
 pub fn conversation(input: &[u8], bounds: &Bounds) -> Vec<Expected> {
     let mut replies = Vec::new();
     let mut rest = input;

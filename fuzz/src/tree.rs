@@ -1,5 +1,5 @@
-//! A small folder with whatever a path may meet in it, what lies around it, and a plain reading of what is at a path: by
-//! the list, without a system call.
+//! A small folder with whatever a path may meet in it, what lies around it, and a plain reading of what is at
+//! a path: by the list, without a system call.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -78,7 +78,8 @@ pub fn write(folder: &Path) -> std::io::Result<()> {
     fs::write(folder.join("canary.txt"), CANARY)
 }
 
-/// What is at a path of names between slashes; links are as good as nothing, or followed as long as they stay inside.
+/// What is at a path of names between slashes; links are as good as nothing, or followed as long as they stay
+/// inside.
 pub fn at(path: &str, follows_links: bool) -> Option<Node> {
     let names = path.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     walk(names, follows_links)

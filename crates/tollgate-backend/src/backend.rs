@@ -57,13 +57,14 @@ pub(crate) fn count(counter: &AtomicU64) {
 }
 
 impl Backend {
-    /// Makes one. Names are looked up by threads of its own, then and again; a name that is not found soon leaves the
-    /// backend without its addresses until it is.
+    /// Makes one. Names are looked up by threads of its own, then and again; a name that is not found soon
+    /// leaves the backend without its addresses until it is.
     pub fn new(options: BackendOptions) -> Arc<Self> {
         Self::all(&[options], &[]).swap_remove(0)
     }
 
-    /// Makes those of a configuration; one that did not change stays as it is, with its breakers and counters.
+    /// Makes those of a configuration; one that did not change stays as it is, with its breakers and
+    /// counters.
     pub fn all(options: &[BackendOptions], before: &[Arc<Self>]) -> Vec<Arc<Self>> {
         Self::all_by(options, before, system)
     }
@@ -76,7 +77,8 @@ impl Backend {
         };
         let backends = options.iter().map(one).collect();
         drop(looking);
-        // It ends when nobody looks for the first time any more. Whoever asks before is told that the name is not known yet.
+        // It ends when nobody looks for the first time any more. Whoever asks before is told that the name is
+        // not known yet.
         let _ = looked.recv_timeout(FIRST_LOOK_TIMEOUT);
         backends
     }

@@ -1,15 +1,15 @@
 //! The circuit breaker of one address: closed, open, half-open, shared by all workers without a lock.
 //!
-//! Closed, it counts requests and failures in a sliding window of ten buckets; when there are enough of them, and too many
-//! failed, it opens. Open, it refuses. After a while it is half-open: a few requests try, at most as many at once as have
-//! to succeed; when all of them did it closes, at the first that fails it opens again. What was begun in one state says
-//! nothing in another.
+//! Closed, it counts requests and failures in a sliding window of ten buckets; when there are enough of them,
+//! and too many failed, it opens. Open, it refuses. After a while it is half-open: a few requests try, at
+//! most as many at once as have to succeed; when all of them did it closes, at the first that fails it opens
+//! again. What was begun in one state says nothing in another.
 //!
-//! Half-open is not well: whoever watches is told so until what tries has succeeded. Where nobody tries it, nobody knows how
-//! the address is: a minute later it is called untried.
+//! Half-open is not well: whoever watches is told so until what tries has succeeded. Where nobody tries it,
+//! nobody knows how the address is: a minute later it is called untried.
 //!
-//! All of the state is one word, so a change of it is one compare-and-swap. Time is passed in: milliseconds of a monotonic
-//! clock, from any origin.
+//! All of the state is one word, so a change of it is one compare-and-swap. Time is passed in: milliseconds
+//! of a monotonic clock, from any origin.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

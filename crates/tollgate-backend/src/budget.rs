@@ -1,4 +1,5 @@
-//! How many retries there may be: a share of the requests, so that a backend which fails is not asked twice as much.
+//! How many retries there may be: a share of the requests, so that a backend which fails is not asked twice
+//! as much.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

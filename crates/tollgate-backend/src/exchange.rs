@@ -1,4 +1,5 @@
-//! A request out, the head of its reply in: both at once, as a backend may answer before it has the whole request.
+//! A request out, the head of its reply in: both at once, as a backend may answer before it has the whole
+//! request.
 
 use std::future::poll_fn;
 use std::io;

@@ -123,8 +123,8 @@ impl Content {
         matches!(self.state, State::Over)
     }
 
-    /// The trailer fields that came behind it, as lines, without those that no trailer section may have (RFC 9110 section
-    /// 6.5.1): once it is over, and if they were [asked for](crate::Outgoing::accept_trailers).
+    /// The trailer fields that came behind it, as lines, without those that no trailer section may have (RFC
+    /// 9110 section 6.5.1): once it is over, and if they were [asked for](crate::Outgoing::accept_trailers).
     pub fn trailers(&self) -> &[u8] {
         &self.trailers
     }
@@ -183,8 +183,9 @@ impl Content {
         matches!(self.state, State::Length(_))
     }
 
-    /// Reads what is there, 64 KiB at most, into memory that the worker has for all, and lends it to `send`, which tells how
-    /// much of it left. The rest is appended to `out`. Ready with the bytes that left and what is known of the rest.
+    /// Reads what is there, 64 KiB at most, into memory that the worker has for all, and lends it to `send`,
+    /// which tells how much of it left. The rest is appended to `out`. Ready with the bytes that left and
+    /// what is known of the rest.
     ///
     /// # Errors
     /// The content will never be whole.
@@ -244,7 +245,8 @@ impl Content {
         self.lease.as_ref().is_some_and(|lease| lease.attempt.is_undecided())
     }
 
-    /// What goes on for as long as the breaker would be open is held to be a success: others wait for what tries.
+    /// What goes on for as long as the breaker would be open is held to be a success: others wait for what
+    /// tries.
     fn decide(&mut self, now: Instant) {
         if let Some(Lease { attempt, .. }) = &mut self.lease
             && now >= self.begun + attempt.upstream.shared.options.breaker.open
@@ -253,8 +255,8 @@ impl Content {
         }
     }
 
-    /// Ready when the time for all of the request is over, whoever it is that lets it wait: here it is whoever should take the
-    /// content.
+    /// Ready when the time for all of the request is over, whoever it is that lets it wait: here it is
+    /// whoever should take the content.
     pub fn poll_overdue(&mut self, context: &mut Context<'_>) -> Poll<Failure> {
         loop {
             let is_undecided = self.is_undecided();
@@ -292,7 +294,8 @@ impl Content {
         }
     }
 
-    /// Waits until all of it is there, up to a limit. `has_room` tells whether so many bytes of it may be held.
+    /// Waits until all of it is there, up to a limit. `has_room` tells whether so many bytes of it may be
+    /// held.
     ///
     /// # Errors
     /// It is longer, will never be whole, or there is no room for it.
@@ -398,7 +401,8 @@ impl Content {
         }
     }
 
-    /// Who takes no more of it says nothing against a backend that lets nobody wait, and nothing for one that does.
+    /// Who takes no more of it says nothing against a backend that lets nobody wait, and nothing for one that
+    /// does.
     fn leave(&mut self) {
         if self.due.is_none()
             && let Some(Lease { attempt, .. }) = &mut self.lease

@@ -1,18 +1,20 @@
 //! Backends: servers that ours asks, for proxied routes and for scripts.
 //!
-//! A [`Backend`] is what the workers of a process share about one: its addresses, breakers, limits and counters, all of
-//! them atomics. An [`Upstream`] is one worker's end of it, with the connections of that worker. A request goes through the
-//! files in this order: [`limit`] lets it in or has it wait, [`upstream`] picks the address, [`pool`] and [`link`] give the
-//! connection, over [`tls`] where the address is https, [`exchange`] sends it and reads the head of the reply, [`incoming`]
-//! reads the content.
+//! A [`Backend`] is what the workers of a process share about one: its addresses, breakers, limits and
+//! counters, all of them atomics. An [`Upstream`] is one worker's end of it, with the connections of that
+//! worker. A request goes through the files in this order: [`limit`] lets it in or has it wait, [`upstream`]
+//! picks the address, [`pool`] and [`link`] give the connection, over [`tls`] where the address is https,
+//! [`exchange`] sends it and reads the head of the reply, [`incoming`] reads the content.
 //!
 //! What a reply means as bytes is decided in `tollgate-http`; which fields are forwarded, by whoever asks.
 //!
 //! Invariants:
 //! - every wait has a bound: for a place, for a connection, for the first byte, between bytes, for all of it;
 //! - a connection is used again only after both messages ended cleanly and nothing more came;
-//! - a request is sent twice only if it is idempotent, or nothing of it was sent; never after its reply began;
-//! - no task and no thread for a connection: whoever waits for a reply polls it, and dropping that cancels it.
+//! - a request is sent twice only if it is idempotent, or nothing of it was sent; never after its reply
+//!   began;
+//! - no task and no thread for a connection: whoever waits for a reply polls it, and dropping that cancels
+//!   it.
 
 mod address;
 mod backend;

@@ -1,5 +1,6 @@
-//! How many requests a backend has at once, of all workers, and how many wait for a place: a bulkhead. Inside it stands another:
-//! half of the places are never held by requests whose content is still coming, at the pace of whoever sends it.
+//! How many requests a backend has at once, of all workers, and how many wait for a place: a bulkhead. Inside
+//! it stands another: half of the places are never held by requests whose content is still coming, at the
+//! pace of whoever sends it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

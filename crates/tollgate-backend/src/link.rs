@@ -25,7 +25,8 @@ pub(crate) struct Scratch {
 }
 
 pub(crate) const READ_BYTES_MAX: usize = 64 << 10;
-/// What is read at once while a head is awaited: with it comes all of a short reply, and little to be moved of a long one.
+/// What is read at once while a head is awaited: with it comes all of a short reply, and little to be moved
+/// of a long one.
 pub(crate) const HEAD_READ_BYTES_MAX: usize = 16 << 10;
 
 impl Default for Scratch {
@@ -166,7 +167,8 @@ impl Link {
         }
     }
 
-    /// Sends of two pieces what the system takes, or TLS ahead of it: [`Self::poll_flush`] tells when that left.
+    /// Sends of two pieces what the system takes, or TLS ahead of it: [`Self::poll_flush`] tells when that
+    /// left.
     pub(crate) fn poll_write(
         &mut self,
         context: &mut Context<'_>,

@@ -62,8 +62,8 @@ impl BackendOptions {
 pub struct Timeouts {
     /// For a connection.
     pub connect: Duration,
-    /// For the first byte of the reply, from the last byte that the backend took, or its last interim reply; and for the
-    /// backend to take the next.
+    /// For the first byte of the reply, from the last byte that the backend took, or its last interim reply;
+    /// and for the backend to take the next.
     pub first_byte: Duration,
     /// For the rest of a head that began, and for the next bytes of a content.
     pub idle: Duration,

@@ -110,7 +110,8 @@ impl Outgoing {
         self.trailers = Trailers::Kept;
     }
 
-    /// Ends the head. With a content, also an empty one, comes its length (RFC 9110 section 8.6); or that it comes in chunks.
+    /// Ends the head. With a content, also an empty one, comes its length (RFC 9110 section 8.6); or that it
+    /// comes in chunks.
     pub fn finish(mut self, content: Option<OutgoingContent>) -> Self {
         if let Some(content) = content {
             match content.bytes_len() {

@@ -1,9 +1,11 @@
 //! Whether an address can be connected to, as of the last try, shared by all workers without a lock.
 //!
-//! One that cannot is picked last for a pause, and then by one request again, which may have to wait for it: each try that
-//! fails doubles the pause. A breaker counts shares of many requests; this is what keeps few of them from a dead address.
+//! One that cannot is picked last for a pause, and then by one request again, which may have to wait for it:
+//! each try that fails doubles the pause. A breaker counts shares of many requests; this is what keeps few of
+//! them from a dead address.
 //!
-//! What decides is one word: up to when the pause lasts, and its number from 1; 0 while the address can be connected to.
+//! What decides is one word: up to when the pause lasts, and its number from 1; 0 while the address can be
+//! connected to.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -12,7 +14,8 @@ const PAUSE_MS: u64 = 500;
 /// The number of the longest: 16 seconds.
 const PAUSES_MAX: u64 = 5;
 const NUMBER_BITS: u32 = 3;
-/// Whoever watches is told of an address for so long after its pause: without requests nobody knows how it is.
+/// Whoever watches is told of an address for so long after its pause: without requests nobody knows how it
+/// is.
 pub(crate) const KNOWN_MS: u64 = 60_000;
 /// Between two lines of the log that say so. Kept connections may answer while no new one is made.
 const LINE_PAUSE_MS: u64 = 10_000;
@@ -44,7 +47,8 @@ impl Reach {
         number > 0 && now_ms < until_ms
     }
 
-    /// It is about to be tried: where its pause is over the next begins, so that only one request waits for it.
+    /// It is about to be tried: where its pause is over the next begins, so that only one request waits for
+    /// it.
     pub(crate) fn try_on(&self, now_ms: u64) {
         let next = |word: u64| {
             let (until_ms, number) = parts(word);

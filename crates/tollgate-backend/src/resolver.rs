@@ -1,4 +1,5 @@
-//! Names of backends, each looked up by a thread of its own: no worker ever waits for a name, and no name for another.
+//! Names of backends, each looked up by a thread of its own: no worker ever waits for a name, and no name for
+//! another.
 //!
 //! What is found replaces what was; what is not found leaves it. The threads end with their backend.
 

@@ -1,4 +1,5 @@
-//! A content that is still coming while it is sent: how it is framed, and what becomes of it when it breaks off.
+//! A content that is still coming while it is sent: how it is framed, and what becomes of it when it breaks
+//! off.
 
 use std::fmt;
 use std::task::{Context, Poll};

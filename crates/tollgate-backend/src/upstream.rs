@@ -84,7 +84,8 @@ impl Upstream {
                 head_bytes_max: options.head_bytes_max,
                 // A backend that flushes each character means no harm.
                 chunk_framing_per_byte: Limits::ANY_CHUNK_FRAMING,
-                // Nobody takes a name in a reply for another one: those of trailers may have it as those of heads.
+                // Nobody takes a name in a reply for another one: those of trailers may have it as those of
+                // heads.
                 underscore_names: UnderscoreNames::Drop,
                 ..Limits::default()
             },
@@ -103,7 +104,8 @@ impl Upstream {
         &self.shared.options
     }
 
-    /// Leave to send a request while its content comes: for half of `concurrency_max` at once. None: it has to come whole first.
+    /// Leave to send a request while its content comes: for half of `concurrency_max` at once. None: it has
+    /// to come whole first.
     pub fn try_upload(&self) -> Option<UploadPlace> {
         self.shared.limit.try_upload()
     }
@@ -195,9 +197,9 @@ impl Upstream {
         }
     }
 
-    /// Whether a request that may be asked of another address is: within the bounds of retries, or free of them where nothing
-    /// of it was sent, so that no backend works twice for it. But where all that is left could not be connected to, each
-    /// request would knock at every door of a backend that is down.
+    /// Whether a request that may be asked of another address is: within the bounds of retries, or free of
+    /// them where nothing of it was sent, so that no backend works twice for it. But where all that is left
+    /// could not be connected to, each request would knock at every door of a backend that is down.
     fn may_go_on(&self, tried: &[Arc<Target>], is_untouched: bool, resent: &mut u32, now: Instant) -> bool {
         let (targets, now_ms) = (self.targets(), self.shared.ms(now));
         let is_promising = |target: &Arc<Target>| {
@@ -219,7 +221,8 @@ impl Upstream {
     fn pick(self: &Rc<Self>, tried: &[Arc<Target>], now: Instant) -> Result<Attempt, FailureKind> {
         let targets = self.targets();
         let now_ms = self.shared.ms(now);
-        // Another worker may take the last place among those that try: then the next look is for another address.
+        // Another worker may take the last place among those that try: then the next look is for another
+        // address.
         for _ in 0..targets.len().max(1) {
             let place = best(&targets, self.next.get(), tried, now_ms)?;
             if let Some(pass) = targets[place].admit(now_ms) {
@@ -250,13 +253,14 @@ impl Upstream {
     }
 }
 
-/// Whether a connection that was not made tells something of its address: not where its request had little time left for it.
+/// Whether a connection that was not made tells something of its address: not where its request had little
+/// time left for it.
 fn tells_of_address(kind: &FailureKind, waited: Duration, timeouts: &crate::Timeouts) -> bool {
     !matches!(kind, FailureKind::TotalTimedOut { .. }) || waited >= timeouts.connect.min(timeouts.total) / 2
 }
 
-/// The place of the address to be asked, looked for from one place on: of those that could be connected to the one that has the
-/// fewest requests outstanding, before the others.
+/// The place of the address to be asked, looked for from one place on: of those that could be connected to
+/// the one that has the fewest requests outstanding, before the others.
 fn best(
     targets: &[Arc<Target>],
     from: usize,
@@ -322,8 +326,8 @@ impl Attempt {
         Self { upstream: upstream.clone(), target: target.clone(), link: None, pass: Some(pass) }
     }
 
-    /// Sends the request on a kept connection, or a new one; on a new one also if a kept one turned out to be closed, once to
-    /// a request. With a failure comes whether nothing of the request was sent.
+    /// Sends the request on a kept connection, or a new one; on a new one also if a kept one turned out to be
+    /// closed, once to a request. With a failure comes whether nothing of the request was sent.
     async fn run(
         mut self,
         request: &Outgoing,

@@ -10,7 +10,8 @@ pub(crate) use steps::Begins;
 use crate::spelling::{Spelled, SpellingError};
 use crate::step::Step;
 
-/// What a backend does to each request. Spelled as in `tollgate-faults list`; what each takes has a default there.
+/// What a backend does to each request. Spelled as in `tollgate-faults list`; what each takes has a default
+/// there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Answers rightly: 200 with ten bytes of content.
@@ -29,7 +30,8 @@ pub enum Fault {
     Status(u16),
     /// Answers rightly, after so long.
     Slow(Duration),
-    /// Does the fault to so many of a thousand requests, the same ones each time, and answers the others rightly.
+    /// Does the fault to so many of a thousand requests, the same ones each time, and answers the others
+    /// rightly.
     Sometimes(u16, Box<Fault>),
 
     /// Refuses connections, and ends those that are there.

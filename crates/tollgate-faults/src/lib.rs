@@ -1,8 +1,9 @@
 //! Backends and clients that misbehave, for tests of what has to live with them.
 //!
-//! A [`Backend`] is a server on a socket of its own that does to each request what its [`Fault`] says; a [`Crowd`] is
-//! any number of connections that do to a server what their [`ClientFault`] says. Both run in one thread of their own
-//! and are gone when dropped. What neither catalogue has is written as a list of [`Step`]s.
+//! A [`Backend`] is a server on a socket of its own that does to each request what its [`Fault`] says; a
+//! [`Crowd`] is any number of connections that do to a server what their [`ClientFault`] says. Both run in
+//! one thread of their own and are gone when dropped. What neither catalogue has is written as a list of
+//! [`Step`]s.
 //!
 //! Nothing here shares code with the server: how it reads requests is its own.
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 /// One thing that is done on a connection.
 ///
-/// After the last step a backend reads the next request of the connection, and a client reads until the server ends it.
+/// After the last step a backend reads the next request of the connection, and a client reads until the
+/// server ends it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Sends these bytes.

@@ -1,21 +1,25 @@
 //! Counting twice: what the segments hold, and what the sink says it has.
 //!
-//! In each row: ingested = pending + loaded + rejected + duplicates + missing. The sink is read first, so that what is written or
-//! loaded meanwhile counts as pending. What the position passed and the sink neither loaded, rejected nor found to be a duplicate is missing,
-//! whatever the gap table says: the two are independent.
+//! In each row: ingested = pending + loaded + rejected + duplicates + missing. The sink is read first, so
+//! that what is written or loaded meanwhile counts as pending. What the position passed and the sink neither
+//! loaded, rejected nor found to be a duplicate is missing, whatever the gap table says: the two are
+//! independent.
 //!
-//! A log that went another way than the one that the sink has under its id - a machine and its snapshot both went on, say - has
-//! records here that are nowhere: as many as are kept of it count as missing, for nobody can tell where the two parted.
+//! A log that went another way than the one that the sink has under its id - a machine and its snapshot both
+//! went on, say - has records here that are nowhere: as many as are kept of it count as missing, for nobody
+//! can tell where the two parted.
 //!
-//! A record whose stream nobody can tell any more (its segment is gone or lost its footer) is in a row of the stream
-//! [`STREAM_UNKNOWN`].
+//! A record whose stream nobody can tell any more (its segment is gone or lost its footer) is in a row of the
+//! stream [`STREAM_UNKNOWN`].
 //!
-//! The account of a sink covers its streams: what it passed of others it counts as skipped, so that this is no loss either,
-//! also when a stream is taken or left out later. Records before the one that it began with are nobody's.
+//! The account of a sink covers its streams: what it passed of others it counts as skipped, so that this is
+//! no loss either, also when a stream is taken or left out later. Records before the one that it began with
+//! are nobody's.
 //!
-//! Segments that retention deleted are no loss, and no hole in the account: records are numbered without gaps, so the
-//! position itself says how many the log has given, and the sink counts in each transaction what became of them. What
-//! the sink says it has beyond that number is taken off what counts as ingested: then the account does not add up.
+//! Segments that retention deleted are no loss, and no hole in the account: records are numbered without
+//! gaps, so the position itself says how many the log has given, and the sink counts in each transaction what
+//! became of them. What the sink says it has beyond that number is taken off what counts as ingested: then
+//! the account does not add up.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -84,7 +88,8 @@ pub struct Audit {
 /// Compares the logs of a folder with a sink.
 ///
 /// # Errors
-/// The folder or the sink cannot be read. What goes wrong with one log is in the result, and the others have their rows.
+/// The folder or the sink cannot be read. What goes wrong with one log is in the result, and the others have
+/// their rows.
 pub fn audit(
     storage: &(impl Storage + Clone + 'static),
     dir: &Path,
@@ -162,7 +167,8 @@ impl Look {
     }
 }
 
-/// What was deleted and the sink lacks, its database put back: its loader will name it. A sink without a position is new.
+/// What was deleted and the sink lacks, its database put back: its loader will name it. A sink without a
+/// position is new.
 fn lost(deleted: &BTreeMap<LogId, Position>, in_sink: &BTreeMap<LogId, LogCounts>) -> Vec<AuditRow> {
     let lost = deleted.iter().filter_map(|(log, end)| {
         let has = in_sink.get(log).map_or(Sequence(0), |counts| counts.position.last);
@@ -273,7 +279,8 @@ fn row_of<'a>(rows: &'a mut BTreeMap<String, AuditRow>, log: LogId, stream: &str
     rows.entry(stream.to_owned()).or_insert_with(|| AuditRow::empty(log, stream))
 }
 
-/// Counts by footers where they are whole, record by record where not, and where the position is inside a segment.
+/// Counts by footers where they are whole, record by record where not, and where the position is inside a
+/// segment.
 fn count_log(
     storage: &Arc<dyn Storage>,
     dir: &Path,
@@ -299,7 +306,8 @@ struct Counter<'a> {
     dir: &'a Path,
     log: LogId,
     passed: Passed,
-    /// Schemas keep their numbers throughout a log, so a segment that lost its own is helped by its neighbours.
+    /// Schemas keep their numbers throughout a log, so a segment that lost its own is helped by its
+    /// neighbours.
     streams: HashMap<SchemaId, String>,
     written: WrittenByStream,
 }
@@ -342,8 +350,8 @@ impl Counter<'_> {
         }
     }
 
-    /// A segment shows the schemas that it begins with before its first record; one that is damaged there, or got more
-    /// in its middle, is read to its end.
+    /// A segment shows the schemas that it begins with before its first record; one that is damaged there, or
+    /// got more in its middle, is read to its end.
     fn learn_streams(
         &mut self,
         name: SegmentName,
@@ -372,7 +380,8 @@ impl Counter<'_> {
         Cursor::new(self.storage.clone(), self.dir, self.log, Some(before))
     }
 
-    /// The position is inside: intact records behind it are pending, all others that the footer counts are passed.
+    /// The position is inside: intact records behind it are pending, all others that the footer counts are
+    /// passed.
     fn walk_divided(&mut self, name: SegmentName, footer: &SegmentFooter) -> Result<(), LogError> {
         let before = self.written.clone();
         self.walk(name, Some(footer.last))?;

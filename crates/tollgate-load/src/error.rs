@@ -25,7 +25,8 @@ pub enum SinkError {
         /// Why not.
         source: rusqlite::Error,
     },
-    /// The file at the path is not the one that was opened, or its write-ahead log is not; whatever was committed since may be lost.
+    /// The file at the path is not the one that was opened, or its write-ahead log is not; whatever was
+    /// committed since may be lost.
     #[error("database {} was removed or replaced while it was open", path.display())]
     Moved {
         /// The database.
@@ -73,7 +74,8 @@ pub enum SinkError {
         /// The log.
         log: LogId,
     },
-    /// Rows lack the parents that they shall have at the commit; nothing was committed. Once more, they are refused one by one.
+    /// Rows lack the parents that they shall have at the commit; nothing was committed. Once more, they are
+    /// refused one by one.
     #[error("rows of log {log} lack the parents that foreign keys ask for at the commit")]
     Orphans {
         /// The log.
@@ -210,13 +212,14 @@ impl SinkError {
         )
     }
 
-    /// Whether the configuration is wrong, as far as the database shows: all else its surroundings can cause and mend.
+    /// Whether the configuration is wrong, as far as the database shows: all else its surroundings can cause
+    /// and mend.
     pub fn is_of_configuration(&self) -> bool {
         matches!(self, Self::TypeChanged { .. } | Self::StreamName { .. })
     }
 
-    /// Whether it is worth waiting for by somebody who wants to be done: the lock of another program, a disk that is full, a
-    /// server that is away.
+    /// Whether it is worth waiting for by somebody who wants to be done: the lock of another program, a disk
+    /// that is full, a server that is away.
     pub(crate) fn is_waited_for(&self) -> bool {
         match self {
             Self::Locked { .. } | Self::Server { remedy: Remedy::Time, .. } => true,

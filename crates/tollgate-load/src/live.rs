@@ -1,4 +1,5 @@
-//! The log that a server writes now, as a loader sees it: how far it may be read, and who is told what is loaded.
+//! The log that a server writes now, as a loader sees it: how far it may be read, and who is told what is
+//! loaded.
 
 use std::thread;
 use std::time::Duration;
@@ -13,12 +14,12 @@ pub trait LiveLog: Send {
     /// Waits until the log is on disk beyond `seen`, or the time is over; tells how far it is.
     fn wait_beyond(&self, seen: Sequence, timeout: Duration) -> Option<Watermark>;
 
-    /// Confirms that the sink has all records of a log up to `last`, durably: as far as this sink is concerned, their
-    /// segments may go.
+    /// Confirms that the sink has all records of a log up to `last`, durably: as far as this sink is
+    /// concerned, their segments may go.
     fn confirm(&self, log: LogId, last: Sequence);
 
-    /// Whether replies wait until the sink has records that may be read and are not loaded. They do in the process that
-    /// writes the log alone.
+    /// Whether replies wait until the sink has records that may be read and are not loaded. They do in the
+    /// process that writes the log alone.
     fn is_awaited(&self) -> bool {
         false
     }
@@ -29,13 +30,14 @@ pub trait LiveLog: Send {
         false
     }
 
-    /// The first record that replies wait for until the sink has it; none if they wait for nothing of that log up to `last`.
+    /// The first record that replies wait for until the sink has it; none if they wait for nothing of that
+    /// log up to `last`.
     fn awaited_from(&self, _log: LogId, _last: Sequence) -> Option<Sequence> {
         None
     }
 
-    /// Releases the replies that wait until the sink has records of a log up to `last`, which it has, durably: as rows or
-    /// duplicates, but for the exceptions. These are in the order of the log.
+    /// Releases the replies that wait until the sink has records of a log up to `last`, which it has,
+    /// durably: as rows or duplicates, but for the exceptions. These are in the order of the log.
     fn settle(&self, _log: LogId, _last: Sequence, _exceptions: &[Exception]) {}
 
     /// Says whether the sink takes records.

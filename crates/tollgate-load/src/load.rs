@@ -50,8 +50,8 @@ impl LoadWatch {
     }
 }
 
-/// Loads logs into one sink, on its own thread. Dropping it ends the thread after the present chunk; one that hangs is
-/// left behind.
+/// Loads logs into one sink, on its own thread. Dropping it ends the thread after the present chunk; one that
+/// hangs is left behind.
 pub struct Loader {
     name: String,
     control: Arc<LoaderControl>,
@@ -61,7 +61,8 @@ pub struct Loader {
 impl Loader {
     /// Starts to load: dead logs to their end, the live one up to its synced watermark.
     ///
-    /// The sink is opened by the thread: one that cannot be is no error here, it is waited for and told in the status.
+    /// The sink is opened by the thread: one that cannot be is no error here, it is waited for and told in
+    /// the status.
     ///
     /// # Errors
     /// No thread started.
@@ -108,7 +109,8 @@ impl Loader {
         &self.name
     }
 
-    /// Goes on with other options for the same database and name, after the present chunk. Its positions stay.
+    /// Goes on with other options for the same database and name, after the present chunk. Its positions
+    /// stay.
     pub fn change(&self, sink: SinkOptions) {
         self.control.change(sink);
     }

@@ -1,11 +1,13 @@
 //! Whether the files of an open SQLite database are still those at their paths.
 //!
-//! A database that is removed, or has another moved into its place, while it is open goes on taking rows and answering
-//! questions: those of a file that has no name any more. The same holds for its write-ahead log and its shared memory.
-//! SQLite can tell of the database (`SQLITE_FCNTL_HAS_MOVED`: it compares its descriptor with the path), not of a link to it
-//! that leads elsewhere by now, nor of the two beside it: these are compared with what was found behind the open.
+//! A database that is removed, or has another moved into its place, while it is open goes on taking rows and
+//! answering questions: those of a file that has no name any more. The same holds for its write-ahead log and
+//! its shared memory. SQLite can tell of the database (`SQLITE_FCNTL_HAS_MOVED`: it compares its descriptor
+//! with the path), not of a link to it that leads elsewhere by now, nor of the two beside it: these are
+//! compared with what was found behind the open.
 //!
-//! A look is four calls of stat and opens nothing: closing a second descriptor of a database would drop the locks of the first.
+//! A look is four calls of stat and opens nothing: closing a second descriptor of a database would drop the
+//! locks of the first.
 //!
 //! Source: <https://sqlite.org/c3ref/c_fcntl_begin_atomic_write.html>, <https://sqlite.org/howtocorrupt.html> section 2.
 
@@ -50,8 +52,9 @@ impl SqliteFiles {
         !has_moved(connection) && self.paths.each_ref().map(|path| FileId::of(path)) == self.found
     }
 
-    /// Puts aside the write-ahead log that a database left at the path that another one has by now: whoever opens that one would
-    /// take the pages of the log for its own. Returns where it is; none if there is nothing to be put aside.
+    /// Puts aside the write-ahead log that a database left at the path that another one has by now: whoever
+    /// opens that one would take the pages of the log for its own. Returns where it is; none if there is
+    /// nothing to be put aside.
     pub(crate) fn put_left_wal_aside(&self, connection: &Connection) -> Option<io::Result<PathBuf>> {
         let [_, wal, shm] = &self.paths;
         let is_left = |at: usize| self.found[at].is_some() && FileId::of(&self.paths[at]) == self.found[at];

@@ -1,9 +1,9 @@
 //! The worker's side of the log: encode records into the batch at hand, hand it over, see how far it got.
 //!
-//! An [`Appender`] belongs to one worker and is used by it alone. No lock is taken before the batch is complete. The worker
-//! then writes it by itself, or leaves it to another thread (see [`crate::commit`]). Two counters come back: how many of
-//! this worker's batches are written, how many synced. Where replies wait for a sink, a message tells how far that is
-//! (see [`crate::awaited`]).
+//! An [`Appender`] belongs to one worker and is used by it alone. No lock is taken before the batch is
+//! complete. The worker then writes it by itself, or leaves it to another thread (see [`crate::commit`]). Two
+//! counters come back: how many of this worker's batches are written, how many synced. Where replies wait for
+//! a sink, a message tells how far that is (see [`crate::awaited`]).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -70,11 +70,12 @@ impl Appender {
 
     /// Appends the records of one transaction, together, in order; they survive together or not at all.
     ///
-    /// Returns the records to ask [`Self::reached`] about; none if no record was made. `Ok` means gathered in memory:
-    /// call [`Self::hand_over`] before waiting.
+    /// Returns the records to ask [`Self::reached`] about; none if no record was made. `Ok` means gathered in
+    /// memory: call [`Self::hand_over`] before waiting.
     ///
     /// # Errors
-    /// `TooLarge`: never retry. `Busy`, `Slow`, `NoRoom`: retry later. `Stopped`: the process ends. Nothing was recorded.
+    /// `TooLarge`: never retry. `Busy`, `Slow`, `NoRoom`: retry later. `Stopped`: the process ends. Nothing
+    /// was recorded.
     pub fn append<R>(
         &mut self,
         level: Level,
@@ -132,7 +133,8 @@ impl Appender {
         Ok((Some(records), result))
     }
 
-    /// Whether a transaction of that level would be taken at this moment: to ask costs less than to make its records.
+    /// Whether a transaction of that level would be taken at this moment: to ask costs less than to make its
+    /// records.
     ///
     /// # Errors
     /// As [`Self::append`], but for `TooLarge`.
@@ -165,8 +167,8 @@ impl Appender {
         Ok(())
     }
 
-    /// Tells the owner of the log when records are taken again that were refused because the disk was behind. To be called
-    /// now and then by whoever may be refused.
+    /// Tells the owner of the log when records are taken again that were refused because the disk was behind.
+    /// To be called now and then by whoever may be refused.
     pub fn look(&self, now: Instant) {
         self.pipeline.state.look_at_queue(self.pipeline.state.queue_age.moment(now));
     }
@@ -178,8 +180,8 @@ impl Appender {
 
     /// Hands over what was gathered. Returns false if the queue is full: call again soon.
     ///
-    /// Where the disk was quick lately and no thread writes, this writes the batch before it returns. It waits for one write
-    /// at most, or for two if batches of other workers came meanwhile.
+    /// Where the disk was quick lately and no thread writes, this writes the batch before it returns. It
+    /// waits for one write at most, or for two if batches of other workers came meanwhile.
     pub fn hand_over(&mut self) -> bool {
         // After a failure the waiters learn the reason from `reached`.
         if self.count == 0 || self.pipeline.state.failure().is_some() {
@@ -248,12 +250,14 @@ impl Appender {
         self.pipeline.state.failure().is_some()
     }
 
-    /// Returns what sinks have by now of the records of [`Self::append_awaited`]. Each record is reported once.
+    /// Returns what sinks have by now of the records of [`Self::append_awaited`]. Each record is reported
+    /// once.
     pub fn take_settled(&self) -> Vec<Settled> {
         self.marks.inbox.take()
     }
 
-    /// Forgets those that wait for a sink, but for the transaction `oldest` and those behind it; all, if there is none.
+    /// Forgets those that wait for a sink, but for the transaction `oldest` and those behind it; all, if
+    /// there is none.
     pub fn wait_from(&self, oldest: Option<AppendedRecords>) {
         let batch = oldest.map_or(self.batch_number, |records| records.batch);
         self.marks.set_waited_from(batch);

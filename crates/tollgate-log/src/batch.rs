@@ -80,8 +80,8 @@ impl BatchHeader {
     /// Reads a header of the segment with that nonce, and its checksum.
     ///
     /// # Errors
-    /// Another nonce, a checksum that does not hold, or a value that no writer writes. The chain, the order and the
-    /// payload are for the caller to check.
+    /// Another nonce, a checksum that does not hold, or a value that no writer writes. The chain, the order
+    /// and the payload are for the caller to check.
     pub fn decode(bytes: &[u8; BATCH_HEADER_BYTES], nonce: u64) -> Result<(Self, u32), FormatError> {
         if u64_at(bytes, 0) != nonce {
             return Err(FormatError::Nonce);

@@ -1,8 +1,9 @@
 //! Reading one log in order, from a position, across segments, around damage.
 //!
-//! A cursor yields record batches and gaps; both move its position. It needs no lock and sees renames by the sealer
-//! as what they are: the same bytes under another name. A segment that retention deletes is read to its end by whoever
-//! has it open; one that is gone when it is to be opened makes the cursor look again for where the log goes on.
+//! A cursor yields record batches and gaps; both move its position. It needs no lock and sees renames by the
+//! sealer as what they are: the same bytes under another name. A segment that retention deletes is read to
+//! its end by whoever has it open; one that is gone when it is to be opened makes the cursor look again for
+//! where the log goes on.
 
 mod batch;
 mod position;
@@ -96,7 +97,8 @@ impl Cursor {
         Self { storage, folder, log, position, reader, schemas, deleted }
     }
 
-    /// Reads what is kept behind `position`, for people: what retention deletes meanwhile is passed without a gap.
+    /// Reads what is kept behind `position`, for people: what retention deletes meanwhile is passed without a
+    /// gap.
     pub fn over_kept(storage: Arc<dyn Storage>, dir: &Path, log: LogId, position: Option<Position>) -> Self {
         Self { deleted: Deleted::Passed, ..Self::new(storage, dir, log, position) }
     }
@@ -112,12 +114,14 @@ impl Cursor {
         schemas.iter().map(|(id, schema)| (*id, schema))
     }
 
-    /// Reads on. Records above `limit` are not touched: of a live log, give its synced watermark; of a dead one, none.
+    /// Reads on. Records above `limit` are not touched: of a live log, give its synced watermark; of a dead
+    /// one, none.
     ///
     /// # Errors
     /// The disk cannot be read; or the log at the position is not the one that was read before
-    /// ([`FormatError::Chain`]): the position belongs to another copy of the log; or records up to `limit` are damaged and
-    /// where the log goes on is not known yet ([`LogError::DamagedEnd`]): the next step looks again.
+    /// ([`FormatError::Chain`]): the position belongs to another copy of the log; or records up to `limit`
+    /// are damaged and where the log goes on is not known yet ([`LogError::DamagedEnd`]): the next step looks
+    /// again.
     pub fn step(&mut self, limit: Option<Sequence>) -> Result<CursorStep<'_>, LogError> {
         loop {
             if limit.is_some_and(|limit| self.next() > limit) {
@@ -171,7 +175,8 @@ impl Cursor {
     /// Moves over a gap, but not above the limit: what is there is not known yet.
     ///
     /// # Errors
-    /// The gap is none that a log can have. A reader that took it would stand where no record can be, and never get on.
+    /// The gap is none that a log can have. A reader that took it would stand where no record can be, and
+    /// never get on.
     fn gap(&mut self, gap: Gap, limit: Option<Sequence>) -> Result<CursorStep<'static>, LogError> {
         let last = limit.map_or(gap.last, |limit| gap.last.min(limit));
         if !gap.first.is_possible() || !last.is_possible() || last < gap.first {
@@ -220,11 +225,12 @@ impl Cursor {
         }
     }
 
-    /// Finds where the log goes on behind the segment that begins at `passed`, when `next` is the next record.
+    /// Finds where the log goes on behind the segment that begins at `passed`, when `next` is the next
+    /// record.
     ///
     /// # Errors
-    /// The next segment has a name that no record can have as its number, or cannot be opened. Nothing tells how many
-    /// records lie before it.
+    /// The next segment has a name that no record can have as its number, or cannot be opened. Nothing tells
+    /// how many records lie before it.
     fn go_on(&self, names: &[SegmentName], next: Sequence, passed: Sequence) -> Result<Advance, LogError> {
         match names.iter().find(|name| name.first > passed && name.first >= next) {
             Some(name) if !name.first.is_possible() => {
@@ -401,7 +407,8 @@ impl Cursor {
 
     /// Brings a reader before the next batch that can be read. False: there is none.
     ///
-    /// A segment that lost its schemas is helped by the others of the log, whichever of them this cursor has read.
+    /// A segment that lost its schemas is helped by the others of the log, whichever of them this cursor has
+    /// read.
     fn pass_damage(&self, reader: &mut SegmentReader, error: FormatError) -> Result<bool, LogError> {
         let is_schema_missing = matches!(error, FormatError::UnknownSchema(_));
         reader.damage = Some(error);
@@ -433,7 +440,8 @@ impl Cursor {
         Ok(Schemas::new())
     }
 
-    /// The last record that the damaged segment should hold. None: that is not known yet, because it is being written.
+    /// The last record that the damaged segment should hold. None: that is not known yet, because it is being
+    /// written.
     fn end_of_segment(&self, next: Sequence, path: &Path) -> Result<Option<Sequence>, LogError> {
         let names = segment_names(&*self.storage, &self.folder)?;
         if let Some(name) = names.iter().find(|name| name.first >= next && name.path(&self.folder) != path) {
@@ -448,7 +456,8 @@ impl Cursor {
             Ok(Some(footer)) => Ok(Some(footer.last)),
             Ok(None) => {
                 let scan = scan_segment(&*self.storage, path)?;
-                // Headers may lie. A segment holds at most one record for each frame of its bytes, from the number in its name on.
+                // Headers may lie. A segment holds at most one record for each frame of its bytes, from the
+                // number in its name on.
                 let first = SegmentName::of(path).map_or(next, |name| name.first);
                 Ok(Some(scan.durable.min(first.after(scan.file_bytes / FRAME_BYTES as u64))))
             }

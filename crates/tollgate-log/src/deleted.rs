@@ -1,8 +1,9 @@
 //! `<log.dir>/deleted`: up to which record retention deleted each log.
 //!
-//! A sink's database that is put back to before a log, or to the middle of one, asks for records that were deleted because it
-//! had them. Their segments are gone, and with the last of them the folder: this file alone remembers that they were. It
-//! is written before the unlink. A start does not need it: without it such records are missing without a name.
+//! A sink's database that is put back to before a log, or to the middle of one, asks for records that were
+//! deleted because it had them. Their segments are gone, and with the last of them the folder: this file
+//! alone remembers that they were. It is written before the unlink. A start does not need it: without it such
+//! records are missing without a name.
 //!
 //! Text, a line for each log: its id, a blank, a number. What cannot be read is passed.
 

@@ -1,7 +1,8 @@
 //! Descriptors that are kept for the log.
 //!
-//! The system counts them by process, so connections and what is open for them may have all there are. A log that could not
-//! open its next segment for that would stop for good; so where none is left, it gives up one of its own for what it opens.
+//! The system counts them by process, so connections and what is open for them may have all there are. A log
+//! that could not open its next segment for that would stop for good; so where none is left, it gives up one
+//! of its own for what it opens.
 
 use std::fs::File;
 use std::io;

@@ -1,7 +1,7 @@
 //! Digesting the content of a segment, alone or beside the walk over its batches.
 //!
-//! To mend a segment all of it is read, checked and digested. The digest is the slower half: a thread of its own follows
-//! the walk through what that just read, so that both together take as long as the slower one.
+//! To mend a segment all of it is read, checked and digested. The digest is the slower half: a thread of its
+//! own follows the walk through what that just read, so that both together take as long as the slower one.
 
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

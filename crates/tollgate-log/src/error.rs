@@ -130,8 +130,8 @@ pub enum LogError {
         /// Why not.
         source: io::Error,
     },
-    /// The bytes are wrong in a segment that is being written, and no intact batch behind them says what they took. It may
-    /// come.
+    /// The bytes are wrong in a segment that is being written, and no intact batch behind them says what they
+    /// took. It may come.
     #[error("{} is damaged at byte {offset}, and nothing behind it can be read yet", path.display())]
     DamagedEnd {
         /// The segment.

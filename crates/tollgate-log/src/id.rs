@@ -77,8 +77,8 @@ impl Sequence {
 
     /// The highest number that a log can have: ten million records a second take 228 years to reach it.
     ///
-    /// A larger number in a file or a name is damage. Databases keep numbers as signed 64-bit integers, and the sum over
-    /// many logs has to fit there too.
+    /// A larger number in a file or a name is damage. Databases keep numbers as signed 64-bit integers, and
+    /// the sum over many logs has to fit there too.
     pub const MAX: Self = Self((1 << 56) - 1);
 
     /// Whether a record can have this number.

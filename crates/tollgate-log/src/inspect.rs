@@ -1,7 +1,9 @@
-//! Taking one segment file apart for a person: every part in the order of the bytes, with what holds and what does not.
+//! Taking one segment file apart for a person: every part in the order of the bytes, with what holds and what
+//! does not.
 //!
-//! Unlike a reader it stops at nothing: a batch with a damaged payload is shown with its header, bytes that are no part
-//! of anything are counted, and behind them it goes on at the next intact header. It reads one file and changes none.
+//! Unlike a reader it stops at nothing: a batch with a damaged payload is shown with its header, bytes that
+//! are no part of anything are counted, and behind them it goes on at the next intact header. It reads one
+//! file and changes none.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

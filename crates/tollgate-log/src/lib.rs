@@ -14,10 +14,11 @@
 //! | [`cursor`], [`scan`] | reads a log in order; walks over a whole segment |
 //! | [`mod@retain`], [`segment_list`], [`mod@deleted`] | deletes segments that every sink has, and remembers that |
 //!
-//! Beside this path: [`mod@log`] opens a log and starts its threads. [`mod@recover`] mends the logs of runs that died,
-//! [`mod@repair`] does so by command. [`verify`] checks a whole log, [`inspect`] takes one file apart for a person.
-//! [`room`] refuses records before the disk is full. [`queue_age`] measures how old the queue for the disk is. [`meter`]
-//! and [`status`] count and report. [`storage`] is the file system, as a trait.
+//! Beside this path: [`mod@log`] opens a log and starts its threads. [`mod@recover`] mends the logs of runs
+//! that died, [`mod@repair`] does so by command. [`verify`] checks a whole log, [`inspect`] takes one file
+//! apart for a person. [`room`] refuses records before the disk is full. [`queue_age`] measures how old the
+//! queue for the disk is. [`meter`] and [`status`] count and report. [`storage`] is the file system, as a
+//! trait.
 //!
 //! The contract is `docs/log-format.md`. Absent here: HTTP, scripts, sinks, any async runtime.
 

@@ -19,7 +19,8 @@ pub struct LogOptions {
     pub sync_age_max: Duration,
     /// Bytes that may wait for the disk before appends are refused.
     pub queue_bytes_max: u64,
-    /// How long a record may wait for the disk whose reply waits, before appends are refused that would wait too.
+    /// How long a record may wait for the disk whose reply waits, before appends are refused that would wait
+    /// too.
     pub queue_age_max: Duration,
     /// Bytes of the records of one transaction.
     pub transaction_bytes_max: usize,
@@ -29,7 +30,8 @@ pub struct LogOptions {
     pub node: String,
     /// How long a sealed segment is kept after every sink has it, while there is room.
     pub retain: Duration,
-    /// Sealed segments that every sink has are deleted, oldest first, when all of them have more bytes than this.
+    /// Sealed segments that every sink has are deleted, oldest first, when all of them have more bytes than
+    /// this.
     pub retain_bytes_max: u64,
     /// Bytes that are to stay free on the disk: with less, records are refused.
     pub reserve_bytes: u64,
@@ -37,7 +39,8 @@ pub struct LogOptions {
     pub worker_writes: WorkerWrites,
 }
 
-/// When a worker may write its batch by itself, and so wait for the disk: only while each write is likely to be quick.
+/// When a worker may write its batch by itself, and so wait for the disk: only while each write is likely to
+/// be quick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerWrites {
     /// Writes in a row that have to be quick before a worker writes.

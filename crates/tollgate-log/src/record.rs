@@ -178,8 +178,8 @@ impl<'a> RowEncoder<'a> {
     /// Appends the value of the next column.
     ///
     /// # Errors
-    /// The column takes another type, or no U+0000; the row then has null there, so that the caller may go on or
-    /// give the row up.
+    /// The column takes another type, or no U+0000; the row then has null there, so that the caller may go on
+    /// or give the row up.
     ///
     /// # Panics
     /// When there is no column left: a fault of the caller, who has the same schema.

@@ -1,7 +1,8 @@
 //! Mending what dead runs left: seal whole segments, cut torn tails, set damage aside.
 //!
-//! The decisions are the table in `docs/log-format.md`; [`RecoveryAction`] is its right column. Only `.open` files are read
-//! batch by batch. What was acknowledged as synced is never cut: `durable` in the headers tells how far that reached.
+//! The decisions are the table in `docs/log-format.md`; [`RecoveryAction`] is its right column. Only `.open`
+//! files are read batch by batch. What was acknowledged as synced is never cut: `durable` in the headers
+//! tells how far that reached.
 
 use std::io::{ErrorKind, IoSlice};
 use std::ops::Range;
@@ -204,7 +205,8 @@ pub(crate) struct Unsealed {
 }
 
 impl Unsealed {
-    /// Reads the disk, not the cache: what is only in memory is put on disk first, then the pages are dropped.
+    /// Reads the disk, not the cache: what is only in memory is put on disk first, then the pages are
+    /// dropped.
     pub(crate) fn read(
         storage: &dyn Storage,
         folder: &Path,
@@ -227,7 +229,8 @@ impl Unsealed {
         Ok(Self { name, path, file, scan, digest })
     }
 
-    /// Whether this segment begins where the intact batches of another end: that one has lost none of its own.
+    /// Whether this segment begins where the intact batches of another end: that one has lost none of its
+    /// own.
     fn continues(&self, before: &SegmentScan) -> bool {
         let expected = (before.last.after(1), before.chain);
         self.scan.header.as_ref().is_some_and(|header| (header.first, header.chain) == expected)
@@ -267,8 +270,8 @@ impl SealedEnd {
     }
 }
 
-/// Decides one row of the table. `is_torn`: the log was already cut before this file. `is_complete`: the next file
-/// says that this one has all its batches, so that nothing but a footer can be torn.
+/// Decides one row of the table. `is_torn`: the log was already cut before this file. `is_complete`: the next
+/// file says that this one has all its batches, so that nothing but a footer can be torn.
 fn judge(
     file: &Unsealed,
     continues: Option<(Sequence, u32)>,

@@ -1,7 +1,8 @@
 //! Mending by hand: what a start would do to the logs of a folder, without a start and without losing a byte.
 //!
-//! Two things differ from recovery. Bytes that no reply stood on are kept in `N.torn` instead of removed, and sealed
-//! segments are read too: one that rotted is set aside as `N.damaged`. What was mended once is not touched again.
+//! Two things differ from recovery. Bytes that no reply stood on are kept in `N.torn` instead of removed, and
+//! sealed segments are read too: one that rotted is set aside as `N.damaged`. What was mended once is not
+//! touched again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -97,7 +98,8 @@ pub enum RepairError {
 /// Mends every log in `dir`, or says what it would do.
 ///
 /// # Errors
-/// A server holds the lock of the folder, or it cannot be listed. What goes wrong with one log is in the report.
+/// A server holds the lock of the folder, or it cannot be listed. What goes wrong with one log is in the
+/// report.
 pub fn repair(
     storage: &Arc<dyn Storage>,
     dir: &Path,

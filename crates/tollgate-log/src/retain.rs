@@ -1,13 +1,14 @@
 //! Deleting sealed segments that every sink has, and the folders of logs that have none left.
 //!
-//! What the sinks confirmed is on their disk before anything is unlinked, and so is a note of it; each unlink is synced before the next: after
-//! a crash at any point what is kept of a log begins later, and has no new hole. A segment that is read is no obstacle:
-//! whoever has it open reads it to its end. Segments that are open, set aside as damaged, or sealed without a footer
-//! that holds are never deleted.
+//! What the sinks confirmed is on their disk before anything is unlinked, and so is a note of it; each unlink
+//! is synced before the next: after a crash at any point what is kept of a log begins later, and has no new
+//! hole. A segment that is read is no obstacle: whoever has it open reads it to its end. Segments that are
+//! open, set aside as damaged, or sealed without a footer that holds are never deleted.
 //!
 //! The same thread looks how much room there is, so that no worker does.
 //!
-//! What is known of segments is found at the start and heard from the sealer; no folder is listed while nothing goes.
+//! What is known of segments is found at the start and heard from the sealer; no folder is listed while
+//! nothing goes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -116,7 +117,8 @@ impl Retainer {
         Self { storage, dir, live, rules, segments, deleted, empty, unlinking: Unlinking::Works }
     }
 
-    /// Finds the sealed segments of dead runs. What cannot be read, or has no footer that holds, is kept and returned.
+    /// Finds the sealed segments of dead runs. What cannot be read, or has no footer that holds, is kept and
+    /// returned.
     pub(crate) fn find_kept(&mut self) -> Vec<LogEvent> {
         let mut logs = log_ids(&*self.storage, &self.dir).unwrap_or_default();
         logs.retain(|log| *log != self.live);

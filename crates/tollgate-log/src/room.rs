@@ -6,8 +6,9 @@
 //! | less than the reserve | records are refused, the active segment is closed |
 //! | the reserve and the slack again | records are taken again |
 //!
-//! A worker reads one atomic. Between two looks at the file system it falls by what the log itself writes, so the log
-//! never takes more than was free above the reserve; the reserve is for what others write meanwhile, the sink above all.
+//! A worker reads one atomic. Between two looks at the file system it falls by what the log itself writes, so
+//! the log never takes more than was free above the reserve; the reserve is for what others write meanwhile,
+//! the sink above all.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

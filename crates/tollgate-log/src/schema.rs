@@ -11,7 +11,8 @@ const NAME_BYTES_MAX: usize = 63;
 const COLUMNS_MAX: usize = 1_000;
 const KEY_NUMBER: u8 = 3;
 
-/// Most schemas of a log. A reader keeps them all in memory, and a sink makes a table for each stream among them.
+/// Most schemas of a log. A reader keeps them all in memory, and a sink makes a table for each stream among
+/// them.
 pub const SCHEMAS_MAX: usize = 4_096;
 /// Most schemas that the records of one batch use: a sink locks the table of each in one transaction.
 pub const BATCH_SCHEMAS_MAX: usize = 1_024;
@@ -107,7 +108,8 @@ pub enum ColumnOrigin {
     LogId,
     /// The record's sequence number (type int).
     Sequence,
-    /// From the row, but for the loader alone (type bytes): what tells a retry from another record. No column of a table.
+    /// From the row, but for the loader alone (type bytes): what tells a retry from another record. No column
+    /// of a table.
     Key {
         /// How long a sink remembers it, in milliseconds.
         window_ms: u64,

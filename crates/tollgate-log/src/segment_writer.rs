@@ -1,7 +1,8 @@
 //! Writing a log, without threads: stamp batches, open and close segments, say what has to be synced.
 //!
-//! Writing and syncing are two halves that may run at the same time: [`SegmentWriter::write`] syncs no file, and
-//! [`SyncWork::run`] syncs what was written up to the moment the work was taken. Tests drive both, step by step.
+//! Writing and syncing are two halves that may run at the same time: [`SegmentWriter::write`] syncs no file,
+//! and [`SyncWork::run`] syncs what was written up to the moment the work was taken. Tests drive both, step
+//! by step.
 
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
@@ -162,8 +163,8 @@ impl SegmentWriter {
         }
     }
 
-    /// Lets the file grow by so many zeros at a time, so that the syncs of most writes find its size and its blocks on
-    /// disk already.
+    /// Lets the file grow by so many zeros at a time, so that the syncs of most writes find its size and its
+    /// blocks on disk already.
     pub fn with_runway(self, bytes: usize) -> Self {
         Self { runway: vec![0; bytes], ..self }
     }
@@ -183,7 +184,8 @@ impl SegmentWriter {
         self.active.as_ref().is_some_and(|active| active.schemas == self.schemas.len())
     }
 
-    /// Appends batches to the active segment, opening one if needed, and returns the number of the last record.
+    /// Appends batches to the active segment, opening one if needed, and returns the number of the last
+    /// record.
     ///
     /// `Ok` means written, not durable. `durable` is stamped into the headers, and `stamp_us` for people.
     ///
@@ -205,8 +207,8 @@ impl SegmentWriter {
 
     /// Adds schemas that later batches may use.
     ///
-    /// They are written before the next records, not now: a segment that ended in schemas would have the next one go on
-    /// behind a batch that is no position of a reader.
+    /// They are written before the next records, not now: a segment that ended in schemas would have the next
+    /// one go on behind a batch that is no position of a reader.
     pub fn declare(&mut self, schemas: Vec<(SchemaId, Arc<Schema>)>) {
         self.schemas.extend(schemas);
     }
@@ -340,7 +342,8 @@ impl SegmentWriter {
     }
 }
 
-/// Schemas in as many batches as they need: one of them has 66 KB at most, and there may be more of them than a batch takes.
+/// Schemas in as many batches as they need: one of them has 66 KB at most, and there may be more of them than
+/// a batch takes.
 fn schemas_batches(schemas: &[(SchemaId, Arc<Schema>)]) -> Vec<Handover> {
     let empty = || Handover { payload: Vec::new(), count: 0, schema_mask: 0, payload_checksum: 0 };
     let mut batches = Vec::new();
@@ -362,7 +365,8 @@ fn schemas_batches(schemas: &[(SchemaId, Arc<Schema>)]) -> Vec<Handover> {
     batches
 }
 
-/// Puts headers, payloads and padding in the order of the file, then the runway, for one gathered write without a copy.
+/// Puts headers, payloads and padding in the order of the file, then the runway, for one gathered write
+/// without a copy.
 fn gather<'a>(
     slices: &mut [IoSlice<'a>],
     headers: &'a [[u8; BATCH_HEADER_BYTES]],
@@ -387,7 +391,8 @@ const fn slices_of(batches: &[Handover]) -> usize {
 
 /// Header, payload, padding.
 const BATCH_SLICES: usize = 3;
-/// Slices that need no allocation: those of two batches and the runway. A worker that writes by itself has one batch.
+/// Slices that need no allocation: those of two batches and the runway. A worker that writes by itself has
+/// one batch.
 const SLICES_FEW: usize = 2 * BATCH_SLICES + 1;
 
 /// A nonce that neither a footer nor a runway begins with.

@@ -1,4 +1,5 @@
-//! The file system as the log needs it: a small trait, so that tests can crash it after any call, and the real one.
+//! The file system as the log needs it: a small trait, so that tests can crash it after any call, and the
+//! real one.
 
 use std::any::Any;
 use std::fs::{self, DirBuilder, File, FileType, OpenOptions, TryLockError};
@@ -32,7 +33,8 @@ pub trait Storage: Send + Sync {
     fn list(&self, folder: &Path) -> io::Result<Vec<String>>;
     /// Makes a new, empty file; fails if there is one.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
-    /// Opens a file to read, write, cut and sync it. A link, a folder, a FIFO or a device is refused, and nothing waits for it.
+    /// Opens a file to read, write, cut and sync it. A link, a folder, a FIFO or a device is refused, and
+    /// nothing waits for it.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
     /// Opens a file to read it; refuses what [`Self::open`] does.
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
@@ -48,8 +50,8 @@ pub trait Storage: Send + Sync {
     fn try_lock(&self, path: &Path) -> io::Result<Option<StorageLock>>;
     /// How much room the file system of a folder has.
     fn space(&self, folder: &Path) -> io::Result<Space>;
-    /// Whether the file system of a folder is known to write bytes again where they are: then a sync of bytes that lie
-    /// within the file has no size and no place to put on disk, and takes half as long.
+    /// Whether the file system of a folder is known to write bytes again where they are: then a sync of bytes
+    /// that lie within the file has no size and no place to put on disk, and takes half as long.
     fn writes_in_place(&self, folder: &Path) -> bool;
 }
 
@@ -66,8 +68,8 @@ pub struct Space {
 
 /// The calls that the log makes on one file.
 pub trait StorageFile: Send + Sync {
-    /// Writes all the bytes at an offset; a short write is gone on with. After an error nothing is known of what was
-    /// written.
+    /// Writes all the bytes at an offset; a short write is gone on with. After an error nothing is known of
+    /// what was written.
     fn write_at(&self, offset: u64, slices: &mut [IoSlice<'_>]) -> io::Result<()>;
     /// Reads at an offset until `buffer` is full or the file ends; returns the bytes read.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
@@ -80,7 +82,8 @@ pub trait StorageFile: Send + Sync {
     /// Forgets the pages in memory, so that the next read asks the disk.
     fn drop_cache(&self) -> io::Result<()>;
 
-    /// The first byte from an offset on that is stored; none if only a hole of the file is left. Holes read as zeros.
+    /// The first byte from an offset on that is stored; none if only a hole of the file is left. Holes read
+    /// as zeros.
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
         Ok(Some(offset))
     }
@@ -168,14 +171,15 @@ impl Storage for DiskStorage {
     }
 }
 
-/// Magic numbers of file systems that were measured to gain by room made beforehand (statfs(2)): ext4 and XFS. btrfs,
-/// which copies what is written, does not.
+/// Magic numbers of file systems that were measured to gain by room made beforehand (statfs(2)): ext4 and
+/// XFS. btrfs, which copies what is written, does not.
 const IN_PLACE: [u64; 2] = [0xef53, 0x5846_5342];
 
 /// Makes a folder and those above it that are missing; their names are on disk when it returns.
 ///
-/// Each level is synced before the next is made, and so is the lowest that was there: a run that made it may have
-/// ended before it synced the name. A folder that this process may not read was made by somebody else, who synced it.
+/// Each level is synced before the next is made, and so is the lowest that was there: a run that made it may
+/// have ended before it synced the name. A folder that this process may not read was made by somebody else,
+/// who synced it.
 ///
 /// # Errors
 /// A folder cannot be made or synced.
@@ -204,9 +208,9 @@ fn sync_name(storage: &dyn Storage, folder: &Path) -> Result<(), LogError> {
 
 /// Opens a regular file and nothing else.
 ///
-/// Anybody who can write to the folder can put a FIFO or a device there under the name of a segment. The name is looked at
-/// before it is opened, because the opening of a device can do something. It is opened without following a link and
-/// without waiting, and looked at again, because it may have changed in between.
+/// Anybody who can write to the folder can put a FIFO or a device there under the name of a segment. The name
+/// is looked at before it is opened, because the opening of a device can do something. It is opened without
+/// following a link and without waiting, and looked at again, because it may have changed in between.
 fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     match fs::symlink_metadata(path) {
         Ok(found) => check_regular(found.file_type())?,
@@ -320,8 +324,8 @@ impl StorageFile for DiskFile {
 /// More parts of a sparse file than this are taken for one.
 const EXTENTS_MAX: usize = 4_096;
 
-/// Seeks data or a hole (lseek(2)); none behind the last. Reads and writes name their offsets, so the position of the
-/// descriptor means nothing.
+/// Seeks data or a hole (lseek(2)); none behind the last. Reads and writes name their offsets, so the
+/// position of the descriptor means nothing.
 fn seek(file: &File, to: SeekFrom) -> io::Result<Option<u64>> {
     match rustix::fs::seek(file, to) {
         Ok(found) => Ok(Some(found)),

@@ -1,7 +1,7 @@
 //! The text format of Prometheus, version 0.0.4.
 //!
-//! All samples of a family stand together, behind its HELP and TYPE: so a family is begun, filled and left, in this order. One
-//! without samples is told all the same: whoever looks for it learns that it exists.
+//! All samples of a family stand together, behind its HELP and TYPE: so a family is begun, filled and left,
+//! in this order. One without samples is told all the same: whoever looks for it learns that it exists.
 
 use std::fmt::Write as _;
 

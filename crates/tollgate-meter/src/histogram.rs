@@ -106,8 +106,8 @@ impl Observed {
         Self { buckets, sum_ns: self.sum_ns.checked_sub(earlier.sum_ns).unwrap_or(self.sum_ns) }
     }
 
-    /// The duration that a share of all did not exceed, spread evenly within a bucket; that of the last bucket is its lower
-    /// bound. None: nothing was counted.
+    /// The duration that a share of all did not exceed, spread evenly within a bucket; that of the last
+    /// bucket is its lower bound. None: nothing was counted.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let count = self.count();
         if count == 0 {

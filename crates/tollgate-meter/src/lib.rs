@@ -1,7 +1,9 @@
-//! What is counted, and how it is told: cells that one thread writes and any reads, and the text format of Prometheus.
+//! What is counted, and how it is told: cells that one thread writes and any reads, and the text format of
+//! Prometheus.
 //!
-//! A cell is a relaxed load and a relaxed store: no lock, no locked instruction, and no cache line that two writers share as
-//! long as each thread has cells of its own. Whoever reads sees each cell whole, and two cells at slightly different moments.
+//! A cell is a relaxed load and a relaxed store: no lock, no locked instruction, and no cache line that two
+//! writers share as long as each thread has cells of its own. Whoever reads sees each cell whole, and two
+//! cells at slightly different moments.
 //!
 //! Absent here: names of metrics, threads, clocks. What is counted belongs to whoever counts it.
 

@@ -1,7 +1,7 @@
 //! What all TLS has in common: the cryptography, who is trusted, and the PEM files that say so.
 //!
-//! Who speaks TLS, over which socket and with which name, is left to the crates that do. Nothing of a key is ever part of an
-//! error.
+//! Who speaks TLS, over which socket and with which name, is left to the crates that do. Nothing of a key is
+//! ever part of an error.
 
 mod pem;
 mod verifier;
@@ -43,8 +43,8 @@ static PROVIDER: LazyLock<Arc<CryptoProvider>> =
 
 /// The clock that certificates are checked by.
 ///
-/// The clock of rustls panics before 1970. This clock returns 1970 then, at which no certificate is valid yet. So the
-/// handshake fails and says so.
+/// The clock of rustls panics before 1970. This clock returns 1970 then, at which no certificate is valid
+/// yet. So the handshake fails and says so.
 pub fn clock() -> Arc<dyn TimeProvider> {
     Arc::new(WallClock)
 }

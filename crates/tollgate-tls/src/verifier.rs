@@ -23,11 +23,11 @@ pub enum Trust {
     Host,
 }
 
-/// Verifies certificates of servers by authorities (RFC 5280 section 6); and one that stands for itself, if it is among the
-/// authorities itself. Signatures of the handshake are always verified.
+/// Verifies certificates of servers by authorities (RFC 5280 section 6); and one that stands for itself, if
+/// it is among the authorities itself. Signatures of the handshake are always verified.
 ///
-/// What `openssl req -x509` makes says of itself that it is an authority. Path validation takes none of those for a server; every
-/// program that people compare with does, where it was told to trust it.
+/// What `openssl req -x509` makes says of itself that it is an authority. Path validation takes none of those
+/// for a server; every program that people compare with does, where it was told to trust it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Verifier {
     /// None: anybody is trusted.
@@ -88,7 +88,8 @@ impl Known {
     }
 }
 
-/// Whether a certificate that is valid at this time says that it is an authority: the time is looked at before that.
+/// Whether a certificate that is valid at this time says that it is an authority: the time is looked at
+/// before that.
 fn is_authority(error: &Error) -> bool {
     let Error::InvalidCertificate(CertificateError::Other(other)) = error else { return false };
     matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))

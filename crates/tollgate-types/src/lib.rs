@@ -1,9 +1,11 @@
 //! Luau's type checker over scripts: what they say of `tollgate.*`, and of each other, against what is there.
 //!
-//! The checker is the library `luau-analysis`, which is Luau's own in Rust. It runs on a thread with a stack of its own, and what
-//! goes wrong inside it is told as such. Which files are checked, and what is declared to be there, callers say; nothing is run.
+//! The checker is the library `luau-analysis`, which is Luau's own in Rust. It runs on a thread with a stack
+//! of its own, and what goes wrong inside it is told as such. Which files are checked, and what is declared
+//! to be there, callers say; nothing is run.
 //!
-//! How much is checked a file says itself: `--!strict` all, `--!nonstrict` or nothing what cannot but fail, `--!nocheck` nothing.
+//! How much is checked a file says itself: `--!strict` all, `--!nonstrict` or nothing what cannot but fail,
+//! `--!nocheck` nothing.
 
 mod modules;
 
@@ -48,8 +50,8 @@ pub enum CheckError {
     Checker(String),
 }
 
-/// Checks files below `root`, where `require` begins, and the modules that they require; `declarations` is the text of a definition
-/// file. Returns the faults in the order of files and lines.
+/// Checks files below `root`, where `require` begins, and the modules that they require; `declarations` is
+/// the text of a definition file. Returns the faults in the order of files and lines.
 ///
 /// # Errors
 /// Nothing is known then of any file.
@@ -129,8 +131,8 @@ impl Checker {
     }
 }
 
-/// Whether an argument is told off for being what it has to be: where it is not strict, the library takes `integer` for
-/// something else than `integer`.
+/// Whether an argument is told off for being what it has to be: where it is not strict, the library takes
+/// `integer` for something else than `integer`.
 fn is_same_type(error: &TypeError) -> bool {
     matches!(&error.data, TypeErrorData::CheckedFunctionCallError(call) if call.expected == call.passed)
 }

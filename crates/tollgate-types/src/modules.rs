@@ -1,4 +1,5 @@
-//! Answers for which file a `require` means: `NAME.luau` or `NAME/init.luau` below the root, as when scripts run.
+//! Answers for which file a `require` means: `NAME.luau` or `NAME/init.luau` below the root, as when scripts
+//! run.
 
 use std::ffi::OsStr;
 use std::fs;

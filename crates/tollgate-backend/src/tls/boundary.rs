@@ -1,5 +1,5 @@
-//! Whether what came ends with a whole record (RFC 8446 section 5.1): half of one is the begin of something that was not
-//! asked for.
+//! Whether what came ends with a whole record (RFC 8446 section 5.1): half of one is the begin of something
+//! that was not asked for.
 
 /// type(1), version(2), length(2), big-endian
 const HEADER_BYTES: usize = 5;

@@ -1,7 +1,7 @@
 //! TLS to a backend: what is configured, the handshake and why it failed, and the bytes inside.
 //!
-//! Certificates are always verified: there is no switch. Early data is never sent, so nothing of a request leaves before the
-//! backend has shown who it is.
+//! Certificates are always verified: there is no switch. Early data is never sent, so nothing of a request
+//! leaves before the backend has shown who it is.
 
 mod boundary;
 mod handshake;

@@ -1,6 +1,8 @@
-//! The bytes inside TLS over a socket: rustls turns them into records and back, the worker's readiness moves them.
+//! The bytes inside TLS over a socket: rustls turns them into records and back, the worker's readiness moves
+//! them.
 //!
-//! What is held is bounded: 64 KiB of content that was encrypted and not taken, and about as much that came and was not read.
+//! What is held is bounded: 64 KiB of content that was encrypted and not taken, and about as much that came
+//! and was not read.
 
 use std::future::poll_fn;
 use std::io::{self, BufRead, IoSlice, Read, Write};
@@ -18,7 +20,8 @@ use super::{HandshakeError, TlsOptions};
 
 /// Content that is encrypted ahead of what the socket takes.
 const WRITE_BYTES_MAX: usize = 64 << 10;
-/// What is read from the socket at once: a record of the largest size and a little more (RFC 8446 section 5.2).
+/// What is read from the socket at once: a record of the largest size and a little more (RFC 8446 section
+/// 5.2).
 pub(crate) const WIRE_BYTES: usize = (16 << 10) + 512;
 /// Reads that look whether a connection is quiet. What comes then is tickets, and they are few.
 const QUIET_READS_MAX: usize = 4;
@@ -177,7 +180,8 @@ impl TlsStream {
     /// Reads content as far as it is there and room for it; nothing at an end that the backend told.
     ///
     /// # Errors
-    /// The connection broke, or ended without a word: whatever lasts until the end is cut short (RFC 8446 section 6.1).
+    /// The connection broke, or ended without a word: whatever lasts until the end is cut short (RFC 8446
+    /// section 6.1).
     pub(crate) fn poll_read(
         &mut self,
         context: &mut Context<'_>,
@@ -273,8 +277,8 @@ impl TlsStream {
         }
     }
 
-    /// Whether nothing came that anybody could take for a reply, not even the begin of it or the end: tickets may (RFC 8446
-    /// section 4.6.1).
+    /// Whether nothing came that anybody could take for a reply, not even the begin of it or the end: tickets
+    /// may (RFC 8446 section 4.6.1).
     pub(crate) fn is_quiet(&mut self) -> bool {
         for _ in 0..QUIET_READS_MAX {
             let is_still = self.session.process_new_packets().is_ok_and(|state| {

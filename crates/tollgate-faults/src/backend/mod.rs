@@ -76,8 +76,8 @@ impl Backend {
         self.address
     }
 
-    /// Turns into a backend with this fault. When it returns, connections are taken, or refused, as it says; requests
-    /// that were begun are ended as they were begun.
+    /// Turns into a backend with this fault. When it returns, connections are taken, or refused, as it says;
+    /// requests that were begun are ended as they were begun.
     ///
     /// # Errors
     /// It could not listen again.

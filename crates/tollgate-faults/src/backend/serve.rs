@@ -1,4 +1,5 @@
-//! The thread of a backend: takes connections, reads requests, does to each what the fault of that moment says.
+//! The thread of a backend: takes connections, reads requests, does to each what the fault of that moment
+//! says.
 
 use std::io;
 use std::net::SocketAddr;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::spelling::{Spelled, SpellingError};
 use crate::step::Step;
 
-/// What a client does on each of its connections. Spelled as in `tollgate-faults list`; what each takes has a default
-/// there.
+/// What a client does on each of its connections. Spelled as in `tollgate-faults list`; what each takes has a
+/// default there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientFault {
     /// Asks once, reads the reply, and ends the connection.

@@ -1,4 +1,5 @@
-//! What a loader has before it: whole segments, counted now and then, and the age of the oldest record in them.
+//! What a loader has before it: whole segments, counted now and then, and the age of the oldest record in
+//! them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,8 +23,8 @@ pub struct LoadBacklog {
     pub bytes: u64,
     /// Records in them that are not loaded, as far as it is known where they end.
     pub records: u64,
-    /// Wall clock when the oldest batch that is not loaded was written, microseconds since 1970. None: there is none, or it
-    /// cannot be read.
+    /// Wall clock when the oldest batch that is not loaded was written, microseconds since 1970. None: there
+    /// is none, or it cannot be read.
     pub(super) oldest_us: Option<i64>,
 }
 

@@ -41,7 +41,8 @@ pub(super) struct Chunk {
 
 /// Brings batches and gaps into a transaction until the chunk is full or nothing more may be read.
 ///
-/// Each batch and each gap is progress, which `on_progress` hears of. Nothing is copied: a batch goes from the cursor's window into the database. The transaction begins with the first.
+/// Each batch and each gap is progress, which `on_progress` hears of. Nothing is copied: a batch goes from
+/// the cursor's window into the database. The transaction begins with the first.
 pub(super) fn fill(
     cursor: &mut Cursor,
     sink: &mut dyn Sink,

@@ -1,6 +1,7 @@
 //! Records that retention deleted because the sink had them, and that its database, put back, lacks.
 //!
-//! Their segments are gone, perhaps with the folder of their log, so that no cursor meets them: `log.dir/deleted` tells.
+//! Their segments are gone, perhaps with the folder of their log, so that no cursor meets them:
+//! `log.dir/deleted` tells.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,8 +15,8 @@ pub(super) const DELETED: &str = "deleted before the database was put back";
 
 /// Where a sink stands that has all that was deleted, of each log: before the oldest record that is kept.
 ///
-/// A line whose number no record can have is passed. So is a log whose folder cannot be listed, because its loader reports
-/// that. Neither holds up the other logs.
+/// A line whose number no record can have is passed. So is a log whose folder cannot be listed, because its
+/// loader reports that. Neither holds up the other logs.
 pub(crate) fn deleted_ends(storage: &dyn Storage, dir: &Path) -> Result<BTreeMap<LogId, Position>, LogError> {
     let mut ends = BTreeMap::new();
     let deleted = match Deleted::read(storage, dir) {

@@ -1,7 +1,9 @@
-//! The end of a loader, from its owner's side: the rest is loaded, or the chunk at hand, and whoever hangs is left behind.
+//! The end of a loader, from its owner's side: the rest is loaded, or the chunk at hand, and whoever hangs is
+//! left behind.
 //!
-//! A thread that waits for a database or a disk cannot be woken. It is not joined then: the process ends without it, as by a
-//! kill, which costs work and never a row; in a process that goes on it ends by itself when its wait does.
+//! A thread that waits for a database or a disk cannot be woken. It is not joined then: the process ends
+//! without it, as by a kill, which costs work and never a row; in a process that goes on it ends by itself
+//! when its wait does.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -29,8 +31,8 @@ enum Late {
 impl Loader {
     /// Loads all that is synced, then ends the thread. Call after the log was closed.
     ///
-    /// `Ok` does not promise that every log is loaded: see `stopped_logs`. A sink that is away is waited for no longer than a
-    /// second, one that hangs in a load no longer than five.
+    /// `Ok` does not promise that every log is loaded: see `stopped_logs`. A sink that is away is waited for
+    /// no longer than a second, one that hangs in a load no longer than five.
     ///
     /// # Errors
     /// The time was over, the sink is away, or it stopped. Nothing is lost: the next run goes on.

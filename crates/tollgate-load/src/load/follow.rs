@@ -18,7 +18,8 @@ pub(super) enum Reach {
     Nothing,
     /// Up to this record.
     UpTo(Sequence),
-    /// Up to this record: what lies behind is in a segment that is open, and nobody tells how far it is synced.
+    /// Up to this record: what lies behind is in a segment that is open, and nobody tells how far it is
+    /// synced.
     Sealed(Sequence),
     /// To its end: nobody writes it.
     End,
@@ -34,7 +35,8 @@ impl Reach {
     }
 }
 
-/// How far a log that is not this process's may be read: what is sealed, or set aside. Nothing, if it is gone.
+/// How far a log that is not this process's may be read: what is sealed, or set aside. Nothing, if it is
+/// gone.
 ///
 /// An open segment belongs to another process, which alone knows what is synced, or waits for recovery.
 pub(super) fn reach_of_sealed(storage: &dyn Storage, dir: &Path, log: LogId) -> Result<Reach, LogError> {
@@ -96,7 +98,8 @@ pub(super) fn is_log_of_position(
     match read_footer(&**storage, path)? {
         Some(footer) if footer.last == position.last && footer.chain == chain => Ok(true),
         Some(footer) if footer.last < position.last => Ok(false),
-        // The position is inside, or before schemas whose records a crash took: the cursor compares before it reads on.
+        // The position is inside, or before schemas whose records a crash took: the cursor compares before it
+        // reads on.
         _ => Ok(Cursor::new(storage.clone(), dir, log, Some(position)).step(None).is_ok()),
     }
 }
@@ -194,8 +197,8 @@ impl Following {
     }
 }
 
-/// Whether somebody has to act before a log can be read. Disks come back; damage, later versions and files that are no
-/// regular ones stay. The next batch tells what is behind a damaged end.
+/// Whether somebody has to act before a log can be read. Disks come back; damage, later versions and files
+/// that are no regular ones stay. The next batch tells what is behind a damaged end.
 pub(super) fn is_lasting(error: &LogError) -> bool {
     match error {
         LogError::Damaged { .. } => true,

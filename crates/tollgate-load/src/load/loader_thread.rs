@@ -11,8 +11,9 @@
 //! | a log of an earlier run makes the sink fail permanently, or three times in a row | that log waits 30 s; the others go on |
 //! | a panic | as the sink for now |
 //!
-//! Replies may wait for the sink. Then the live log is loaded first, as soon as it is synced, and while one commit runs the
-//! next batch gathers; and while the sink fails, the breaker is open, so that no further reply waits.
+//! Replies may wait for the sink. Then the live log is loaded first, as soon as it is synced, and while one
+//! commit runs the next batch gathers; and while the sink fails, the breaker is open, so that no further
+//! reply waits.
 
 mod gaps;
 mod lag;
@@ -43,7 +44,8 @@ const ORDER_LATENCY: Duration = Duration::from_millis(50);
 /// When the sink failed so often in a row while it took one log, the log is the reason.
 const FAILURES_OF_LOG: u32 = 3;
 
-/// How much nicer than the workers the thread of a loader is, so that requests come first while processors are scarce.
+/// How much nicer than the workers the thread of a loader is, so that requests come first while processors
+/// are scarce.
 const LOADER_NICENESS: i32 = 5;
 /// A lock is asked for again after this at the latest: whoever holds it is at work, as a rule.
 const LOCKED_PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -395,10 +397,11 @@ impl LoaderThread {
         })
     }
 
-    /// Whether the sink fails for what this one log holds: a stream that its tables do not take, rows that they refuse.
+    /// Whether the sink fails for what this one log holds: a stream that its tables do not take, rows that
+    /// they refuse.
     ///
-    /// Whether an error of the sink is taken for a fault of one log, because time did not mend it. An error of the log that is
-    /// written now is always the sink's.
+    /// Whether an error of the sink is taken for a fault of one log, because time did not mend it. An error
+    /// of the log that is written now is always the sink's.
     fn is_fault_of_log(&mut self, log: LogId, error: &SinkError) -> bool {
         if self.is_live(log) {
             return false;
@@ -428,7 +431,8 @@ impl LoaderThread {
             let mut ends = deleted_ends(&*self.storage, &self.options.dir)?;
             match (self.options.sink.from, self.enrolled) {
                 (LoadFrom::Oldest, _) => {}
-                // It was gone behind what it is known to have had: what came since is to be loaded, and replies wait for it.
+                // It was gone behind what it is known to have had: what came since is to be loaded, and
+                // replies wait for it.
                 (LoadFrom::Now, Enrolled::Before) => ends.extend(self.pending.ends()),
                 (LoadFrom::Now, _) => ends.extend(self.ends_of(logs)?),
             }

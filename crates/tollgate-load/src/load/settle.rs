@@ -1,7 +1,8 @@
 //! Telling the replies that wait until a sink has their records what became of these.
 //!
-//! Rejects and gaps are read back from the database, and only where replies wait and something is no row: so it is the same
-//! whether a commit of this loader brought them, one whose outcome was unknown, or another loader.
+//! Rejects and gaps are read back from the database, and only where replies wait and something is no row: so
+//! it is the same whether a commit of this loader brought them, one whose outcome was unknown, or another
+//! loader.
 
 use tollgate_log::{Exception, LogId, Mishap, Sequence};
 

@@ -1,5 +1,5 @@
-//! Skipping by hand: records that will not be had, or that nobody wants, become a gap, and the load goes on behind them. Those of a
-//! gap that is there already are given up: nobody is told of them any more.
+//! Skipping by hand: records that will not be had, or that nobody wants, become a gap, and the load goes on
+//! behind them. Those of a gap that is there already are given up: nobody is told of them any more.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -65,8 +65,8 @@ pub enum SkipError {
     Sink(#[from] SinkError),
 }
 
-/// Records `first` to `last` of a log become a gap of the sink, and its position moves behind them; or they are one, which is
-/// given up. If its records turn up, they are loaded all the same.
+/// Records `first` to `last` of a log become a gap of the sink, and its position moves behind them; or they
+/// are one, which is given up. If its records turn up, they are loaded all the same.
 ///
 /// # Errors
 /// They are neither the next nor a gap, or not all of them exist here; the sink cannot be used.

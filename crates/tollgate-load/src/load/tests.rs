@@ -1,4 +1,5 @@
-//! Real logs, real databases: what is written to a log is in the database exactly once, whatever happens in between.
+//! Real logs, real databases: what is written to a log is in the database exactly once, whatever happens in
+//! between.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -197,7 +198,8 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until the retainer of a log has begun and ended a pass. The pass under way may have begun before the call.
+/// Waits until the retainer of a log has begun and ended a pass. The pass under way may have begun before the
+/// call.
 fn wait_for_retainer(log: &Log) {
     let watch = log.watch();
     let before = watch.status().retain_passes;

@@ -1,5 +1,6 @@
-//! Questions to PostgreSQL: each in a read-only transaction of its own that is rolled back, as a subquery whose rows the
-//! server makes JSON of. So one question is one query, whatever its types are, and nothing of it lives on in the session.
+//! Questions to PostgreSQL: each in a read-only transaction of its own that is rolled back, as a subquery
+//! whose rows the server makes JSON of. So one question is one query, whatever its types are, and nothing of
+//! it lives on in the session.
 
 use std::error::Error;
 use std::time::Duration;

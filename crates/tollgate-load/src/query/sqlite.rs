@@ -1,5 +1,5 @@
-//! Questions to a SQLite file, opened read-only, and anew when another one is at its path. Whoever writes it meanwhile is waited
-//! for no longer than an answer may take.
+//! Questions to a SQLite file, opened read-only, and anew when another one is at its path. Whoever writes it
+//! meanwhile is waited for no longer than an answer may take.
 
 use std::path::Path;
 use std::time::Instant;
@@ -65,8 +65,8 @@ impl File {
     }
 }
 
-/// Lets a statement read, and nothing else: ATTACH and PRAGMA are read-only to SQLite too, and would open another file or change
-/// what all connections of the process share.
+/// Lets a statement read, and nothing else: ATTACH and PRAGMA are read-only to SQLite too, and would open
+/// another file or change what all connections of the process share.
 fn judge(action: AuthAction<'_>) -> Authorization {
     match action {
         AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => Authorization::Allow,

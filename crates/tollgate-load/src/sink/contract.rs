@@ -21,10 +21,11 @@ use crate::error::SinkError;
 /// That table changes in the transaction of the load, so what every sink has to do is this, in the order of
 /// the records:
 ///
-/// - insert the key; where it is there already, take it over if its window ended, or if it is held by this very record
-///   (a position was taken back by hand); else the record is a duplicate: counted, neither loaded nor rejected;
-/// - a row that the database then refuses gives its key back: a reject holds none, so that a mended retry is loaded. It
-///   remembers its key, to ask for it again when it is tried again;
+/// - insert the key; where it is there already, take it over if its window ended, or if it is held by this
+///   very record (a position was taken back by hand); else the record is a duplicate: counted, neither loaded
+///   nor rejected;
+/// - a row that the database then refuses gives its key back: a reject holds none, so that a mended retry is
+///   loaded. It remembers its key, to ask for it again when it is tried again;
 /// - rows without a key are loaded always.
 ///
 /// Two loaders of two logs may meet the same key at once: the database decides. In SQLite one of them has the
@@ -98,8 +99,8 @@ pub trait Sink: Send {
     /// Moves the position to `end` and commits. `Ok` means on disk, in the database that is at its place.
     ///
     /// # Errors
-    /// `Lost` if the position is not the expected one, `Orphans` if the same load has to be written once more: then nothing is
-    /// committed. After other errors it is unknown.
+    /// `Lost` if the position is not the expected one, `Orphans` if the same load has to be written once
+    /// more: then nothing is committed. After other errors it is unknown.
     fn commit(&mut self, end: Position) -> Result<Tally, SinkError>;
 
     /// The rejects of a log from `first` to `last`, in order, each with its reason.
@@ -141,8 +142,8 @@ pub trait Sink: Send {
     /// Puts what is left of the gap in its place and commits; the position stays. `Ok` means on disk.
     ///
     /// # Errors
-    /// `Lost` if the gap is not there any more, `Orphans` if the same load has to be written once more: then nothing is
-    /// committed. After other errors it is unknown.
+    /// `Lost` if the gap is not there any more, `Orphans` if the same load has to be written once more: then
+    /// nothing is committed. After other errors it is unknown.
     fn commit_fill(&mut self, left: &[Gap]) -> Result<Tally, SinkError>;
 
     /// Tries every reject again: a row that the database refused from its stored bytes, an item as the

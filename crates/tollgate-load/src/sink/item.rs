@@ -1,5 +1,5 @@
-//! The columns of rejects as JSON objects, as [`super::ItemRow`] writes them down. Rejects of databases that do not tell who
-//! refused them may be as a client sent them.
+//! The columns of rejects as JSON objects, as [`super::ItemRow`] writes them down. Rejects of databases that
+//! do not tell who refused them may be as a client sent them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use serde_json::Value as Json;
 use serde_json::value::RawValue;
 use tollgate_log::{ColumnType, Value};
 
-/// Reads an item. What a field holds is looked at by its column: JSON comes back as it was written, however deep.
+/// Reads an item. What a field holds is looked at by its column: JSON comes back as it was written, however
+/// deep.
 ///
 /// # Errors
 /// Why it is none, for people.

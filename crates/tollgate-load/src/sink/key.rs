@@ -1,14 +1,15 @@
 //! Keys of records and the time that they are kept by, as every sink has them.
 //!
-//! Ticks are milliseconds that a loader ran with its database: wall time has no part in it, and no clock that is set moves a
-//! window. The count goes on from the stored one by the monotonic clock; of two loaders each goes on from what it found
-//! and the larger count is stored, so it never runs faster than time does.
+//! Ticks are milliseconds that a loader ran with its database: wall time has no part in it, and no clock that
+//! is set moves a window. The count goes on from the stored one by the monotonic clock; of two loaders each
+//! goes on from what it found and the larger count is stored, so it never runs faster than time does.
 
 use std::time::{Duration, Instant};
 
 use tollgate_log::{Schema, Value};
 
-/// Expired keys that are deleted with a load: beside as many as it brought, so that the table shrinks while it loads.
+/// Expired keys that are deleted with a load: beside as many as it brought, so that the table shrinks while
+/// it loads.
 pub(super) const PURGE_MIN: u64 = 1_000;
 
 /// The key of one row.

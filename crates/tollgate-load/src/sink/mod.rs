@@ -1,4 +1,5 @@
-//! The databases that rows are loaded into: the contract of a sink, what all sinks share, SQLite and PostgreSQL.
+//! The databases that rows are loaded into: the contract of a sink, what all sinks share, SQLite and
+//! PostgreSQL.
 
 mod accounts;
 mod after;

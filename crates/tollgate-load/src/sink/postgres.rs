@@ -1,12 +1,13 @@
 //! PostgreSQL as a sink, 15 and later: rows by binary COPY, straight from the log's columns.
 //!
-//! One transaction brings rows, rejects, gaps, counters and the position, under the lock of the position's row: whoever
-//! holds it loads, others wait for `lock_timeout` and find that the position moved. The first load of a log makes that
-//! row, where the primary key decides. A connection that breaks at COMMIT leaves open whether it happened; the next one
-//! reads the position, and its lock waits for a server process that is still at it.
+//! One transaction brings rows, rejects, gaps, counters and the position, under the lock of the position's
+//! row: whoever holds it loads, others wait for `lock_timeout` and find that the position moved. The first
+//! load of a log makes that row, where the primary key decides. A connection that breaks at COMMIT leaves
+//! open whether it happened; the next one reads the position, and its lock waits for a server process that is
+//! still at it.
 //!
-//! `synchronous_commit` is on, and looked at again by the statement that moves the position: a trigger may have changed
-//! it. Errors are told apart in `error`.
+//! `synchronous_commit` is on, and looked at again by the statement that moves the position: a trigger may
+//! have changed it. Errors are told apart in `error`.
 
 mod bisection;
 mod bookkeeping;
@@ -182,8 +183,8 @@ impl PostgresSink {
         Ok(chunk.counts.total(chunk.missing))
     }
 
-    /// Runs the operator's file. It may end the transaction, for nobody can keep it from that: then rows and position
-    /// went the same way, and where that was back, the load is told as failed.
+    /// Runs the operator's file. It may end the transaction, for nobody can keep it from that: then rows and
+    /// position went the same way, and where that was back, the load is told as failed.
     fn run_after(&mut self, chunk: &Chunk, last: Sequence) -> Result<(), SinkError> {
         let Some(after) = self.after.clone() else { return Ok(()) };
         let text = after.read()?;

@@ -1,5 +1,5 @@
-//! Rows that a database refused for their content, counted by segment: over all loads and runs that it takes, not more than
-//! `rejects_max` of one segment are. Beyond that it is not the rows.
+//! Rows that a database refused for their content, counted by segment: over all loads and runs that it takes,
+//! not more than `rejects_max` of one segment are. Beyond that it is not the rows.
 
 use std::collections::BTreeMap;
 

@@ -1,14 +1,16 @@
 //! SQLite as a sink: one connection that writes, in WAL mode, with a sync at every commit.
 //!
-//! Others may read meanwhile (`tollgate sql`, any program), and even write: whoever holds the lock is waited for.
-//! Checkpoints run between commits, never inside one: a commit costs one sync of the WAL, and the WAL stays bounded
-//! unless a reader keeps an old snapshot for long.
+//! Others may read meanwhile (`tollgate sql`, any program), and even write: whoever holds the lock is waited
+//! for. Checkpoints run between commits, never inside one: a commit costs one sync of the WAL, and the WAL
+//! stays bounded unless a reader keeps an old snapshot for long.
 //!
-//! The file is looked at before each load and behind each commit: one that was removed or replaced meanwhile has taken nothing.
-//! Its connection is closed without a checkpoint, which would write into files that are somebody else's by now.
+//! The file is looked at before each load and behind each commit: one that was removed or replaced meanwhile
+//! has taken nothing. Its connection is closed without a checkpoint, which would write into files that are
+//! somebody else's by now.
 //!
-//! A statement that fails for the content of its row leaves the transaction whole (`INSERT OR ABORT`; `insert` has where that
-//! takes a savepoint), so rows need no bisection: the row becomes a reject and its neighbours load.
+//! A statement that fails for the content of its row leaves the transaction whole (`INSERT OR ABORT`;
+//! `insert` has where that takes a savepoint), so rows need no bisection: the row becomes a reject and its
+//! neighbours load.
 
 mod bind;
 mod bookkeeping;

@@ -109,7 +109,8 @@ impl BatchWriter {
         let is_room_wanted = log.room.take(bytes);
         log.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
         {
-            // Under the lock, so that a sync that begins now either covers these batches or publishes none of them.
+            // Under the lock, so that a sync that begins now either covers these batches or publishes none of
+            // them.
             let mut progress = log.progress();
             for origin in &self.origins {
                 origin.marks.set_written(origin.batch_number, origin.is_sync_wanted);

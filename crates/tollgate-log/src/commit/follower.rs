@@ -23,9 +23,11 @@ impl Follower {
         self.pipeline.state.watermark()
     }
 
-    /// Confirms that the sink of this handle has all records of a log up to `last`, durably: their segments may go.
+    /// Confirms that the sink of this handle has all records of a log up to `last`, durably: their segments
+    /// may go.
     ///
-    /// A later call may name a lower number, when the sink has less than before. A handle of no sink confirms nothing.
+    /// A later call may name a lower number, when the sink has less than before. A handle of no sink confirms
+    /// nothing.
     pub fn confirm(&self, log: LogId, last: Sequence) {
         if let Some(sink) = self.place() {
             self.pipeline.state.loaded().confirm(sink, log, last);
@@ -48,14 +50,14 @@ impl Follower {
         }
     }
 
-    /// The first record that replies wait for until the sink has it, in the batch that it is in; none if they wait for
-    /// nothing of that log up to `last`.
+    /// The first record that replies wait for until the sink has it, in the batch that it is in; none if they
+    /// wait for nothing of that log up to `last`.
     pub fn awaited_from(&self, log: LogId, last: Sequence) -> Option<Sequence> {
         self.acks().filter(|_| log == self.pipeline.state.id)?.awaited_from(last)
     }
 
-    /// Releases the replies that wait until the sink has records of a log up to `last`, which it has, durably: as rows or
-    /// duplicates, but for the exceptions. These are in the order of the log.
+    /// Releases the replies that wait until the sink has records of a log up to `last`, which it has,
+    /// durably: as rows or duplicates, but for the exceptions. These are in the order of the log.
     pub fn settle(&self, log: LogId, last: Sequence, exceptions: &[Exception]) {
         if let Some(acks) = self.acks().filter(|_| log == self.pipeline.state.id) {
             acks.settle(last, exceptions);

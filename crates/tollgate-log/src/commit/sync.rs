@@ -1,5 +1,5 @@
-//! The syncer: syncs what was written when it began, publishes the watermark and wakes each worker once; while it syncs, the
-//! next batches gather: group commit without a timer.
+//! The syncer: syncs what was written when it began, publishes the watermark and wakes each worker once;
+//! while it syncs, the next batches gather: group commit without a timer.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,7 +34,8 @@ pub(crate) fn sync_loop(pipeline: &CommitPipeline) {
 /// The last written batch of each worker.
 type WrittenBatches = Vec<(Arc<WorkerMarks>, u64)>;
 
-/// Waits for something to sync: at once if somebody waits for it, else when it is old. None: the log is closing.
+/// Waits for something to sync: at once if somebody waits for it, else when it is old. None: the log is
+/// closing.
 ///
 /// The numbers are read before the sync begins: what is written later waits for the next one.
 fn next_sync(log: &LogState) -> Option<(SyncWork, WrittenBatches)> {

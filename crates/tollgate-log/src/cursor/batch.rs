@@ -69,8 +69,8 @@ impl<'a> RecordBatch<'a> {
         counts
     }
 
-    /// The records, in order, but for those that are left out. An error means that a row does not follow its schema; the
-    /// checksums held.
+    /// The records, in order, but for those that are left out. An error means that a row does not follow its
+    /// schema; the checksums held.
     pub fn records(&self) -> impl Iterator<Item = Result<Record<'a>, FormatError>> + use<'a> {
         self.numbered().map(|(_, record)| record)
     }

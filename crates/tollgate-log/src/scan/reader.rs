@@ -1,4 +1,5 @@
-//! Reading a segment batch by batch, in fixed memory, with every check that the format allows, and past damage.
+//! Reading a segment batch by batch, in fixed memory, with every check that the format allows, and past
+//! damage.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -156,8 +157,8 @@ impl SegmentReader {
 
     /// Reads what stands at the offset and, if it is a batch, steps over it.
     ///
-    /// What the window holds may be older than what the file holds by now: whatever is no whole batch is read again
-    /// before it is believed.
+    /// What the window holds may be older than what the file holds by now: whatever is no whole batch is read
+    /// again before it is believed.
     pub(crate) fn step(&mut self) -> Result<Found, StepError> {
         match self.look() {
             Ok(Found::End) | Err(StepError::Format(_)) => {
@@ -275,11 +276,12 @@ impl SegmentReader {
 
     /// Looks past damage for the next batch whose header and payload are intact, and stands before it.
     ///
-    /// Returns false where there is none, and stays where it is. Numbers that it jumps over are a gap. Each jump goes
-    /// beyond the one before: a batch that was found intact here and fails at the next step is not found again.
+    /// Returns false where there is none, and stays where it is. Numbers that it jumps over are a gap. Each
+    /// jump goes beyond the one before: a batch that was found intact here and fails at the next step is not
+    /// found again.
     ///
-    /// Batches do not overlap, so all of them together have no more bytes than the file. Headers that claim more were forged
-    /// to make the search long, and it ends.
+    /// Batches do not overlap, so all of them together have no more bytes than the file. Headers that claim
+    /// more were forged to make the search long, and it ends.
     pub(crate) fn skip_damage(&mut self) -> Result<bool, LogError> {
         let (place, batches) = ((self.offset, self.chain, self.next), self.batches.take());
         let mut from = self.jumped_to.map_or(self.offset, |before| self.offset.max(before + BATCH_ALIGNMENT));
@@ -337,7 +339,8 @@ impl SegmentReader {
         }
     }
 
-    /// Brings `count` bytes at an offset into the window, fewer where the file ends, and says where they begin.
+    /// Brings `count` bytes at an offset into the window, fewer where the file ends, and says where they
+    /// begin.
     fn window_of(&mut self, at: u64, count: usize) -> Result<usize, StepError> {
         let window_end = self.window_start + self.window_bytes as u64;
         if at >= self.window_start && at.saturating_add(count as u64) <= window_end {
@@ -372,8 +375,8 @@ fn is_zero(bytes: &[u8]) -> bool {
 
 /// Where the last byte that is not zero ends; `from` if there is none behind that.
 ///
-/// The search runs from the end, because what is left of a runway is short. It reads no holes: a sparse file may have
-/// terabytes of them.
+/// The search runs from the end, because what is left of a runway is short. It reads no holes: a sparse file
+/// may have terabytes of them.
 pub(crate) fn used_bytes(file: &dyn StorageFile, path: &Path, from: u64, size: u64) -> Result<u64, LogError> {
     const PIECE_BYTES: u64 = 64 << 10;
     let extents = file.data_extents(from, size).map_err(LogError::io("look for data in", path))?;
@@ -421,7 +424,8 @@ pub(super) fn read_header(
     Ok(SegmentHeader::decode(&bytes))
 }
 
-/// What the nonce of a segment with a damaged header may be: as the header, the first batch and the footer say.
+/// What the nonce of a segment with a damaged header may be: as the header, the first batch and the footer
+/// say.
 ///
 /// A batch elsewhere is not asked: its place could be a payload, and what a client sent.
 fn nonces_of_damaged(file: &dyn StorageFile, path: &Path) -> Result<Vec<u64>, LogError> {

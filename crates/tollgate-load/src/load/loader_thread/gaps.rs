@@ -1,4 +1,5 @@
-//! Gaps: what was deleted and a database that was put back lacks becomes one, and what turns up again fills it.
+//! Gaps: what was deleted and a database that was put back lacks becomes one, and what turns up again fills
+//! it.
 
 use tollgate_log::{Gap, LogId, Position, Sequence, segments};
 
@@ -12,8 +13,8 @@ use crate::error::SinkError;
 use crate::sink::Tally;
 
 impl LoaderThread {
-    /// Makes a gap of what was deleted and the database lacks. Only one that was put back does: it is looked at when it
-    /// was opened.
+    /// Makes a gap of what was deleted and the database lacks. Only one that was put back does: it is looked
+    /// at when it was opened.
     pub(super) fn name_deleted(&mut self) -> Result<(), ChunkError> {
         if self.is_deleted_named {
             return Ok(());
@@ -52,7 +53,8 @@ impl LoaderThread {
         Ok(())
     }
 
-    /// Counts the records of gaps that nobody has given up, for as long as there are some: others may fill them, or give them up.
+    /// Counts the records of gaps that nobody has given up, for as long as there are some: others may fill
+    /// them, or give them up.
     pub(super) fn count_gaps(&mut self) -> Result<(), SinkError> {
         if self.gap_records == Some(0) {
             return Ok(());
@@ -65,7 +67,8 @@ impl LoaderThread {
         Ok(())
     }
 
-    /// Looks at the gaps of a log if its segments are others than at the last look. What cannot be read stays a gap.
+    /// Looks at the gaps of a log if its segments are others than at the last look. What cannot be read stays
+    /// a gap.
     pub(super) fn fill_gaps(&mut self, log: LogId, following: &mut Following) -> Result<(), ChunkError> {
         if matches!(following.gaps, Gaps::Unknown) && self.sink()?.gaps(log)?.is_empty() {
             following.gaps = Gaps::None;

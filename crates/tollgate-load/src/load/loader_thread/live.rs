@@ -1,4 +1,5 @@
-//! The log that is written now, and those who wait for it: how far it is, who hears what is loaded, whose replies wait.
+//! The log that is written now, and those who wait for it: how far it is, who hears what is loaded, whose
+//! replies wait.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,8 @@ impl LoaderThread {
         self.watermark.is_some_and(|watermark| watermark.log == log)
     }
 
-    /// Waits for the watermark to move or the next look for logs, then lets records gather, unless replies wait for them.
+    /// Waits for the watermark to move or the next look for logs, then lets records gather, unless replies
+    /// wait for them.
     pub(super) fn wait_for_more(&mut self) {
         let until = Instant::now() + self.options.tuning.poll;
         match (&self.live, self.watermark) {

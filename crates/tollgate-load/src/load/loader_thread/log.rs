@@ -1,4 +1,5 @@
-//! One log, chunk by chunk: how far it may be read, what was loaded of it, and what becomes of it when reading fails.
+//! One log, chunk by chunk: how far it may be read, what was loaded of it, and what becomes of it when
+//! reading fails.
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ use crate::sink::Tally;
 /// How long a log is left to another loader. If the position has not moved by then, it is anybody's.
 const LEFT_PAUSE: Duration = Duration::from_millis(500);
 
-/// Schemas of a log whose tables are looked at before anything of it is loaded: a configuration has no more streams.
+/// Schemas of a log whose tables are looked at before anything of it is loaded: a configuration has no more
+/// streams.
 const SCHEMAS_LOOKED_AT_MAX: usize = 512;
 
 impl LoaderThread {
@@ -189,8 +191,9 @@ impl LoaderThread {
         Ok(true)
     }
 
-    /// Looks ahead with a cursor of its own: a type that changed since another run has to be told before anything of this
-    /// one is loaded. The sink looks at what is declared later, and at what is too much for this, when a record of it comes.
+    /// Looks ahead with a cursor of its own: a type that changed since another run has to be told before
+    /// anything of this one is loaded. The sink looks at what is declared later, and at what is too much for
+    /// this, when a record of it comes.
     fn look_at_tables(
         &mut self,
         log: LogId,

@@ -1,4 +1,5 @@
-//! Replies that wait for the sink: told after the commit and not before, with what is no row, whatever happens between.
+//! Replies that wait for the sink: told after the commit and not before, with what is no row, whatever
+//! happens between.
 
 use tollgate_log::{Breaker, Follower, Mishap, Settled, SinkPlace};
 

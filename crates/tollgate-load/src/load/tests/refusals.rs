@@ -234,7 +234,8 @@ fn a_trigger_that_misses_its_table_rejects_nothing_and_rows_load_when_it_is_ther
     assert_eq!(site.ask::<i64>("SELECT count(*) FROM seen"), 10);
 }
 
-/// Rows 1 to 9 name a parent each, by a foreign key that is checked at the commit; row 5 is its own, row 6 names row 8.
+/// Rows 1 to 9 name a parent each, by a foreign key that is checked at the commit; row 5 is its own, row 6
+/// names row 8.
 const DEFERRED: &str = "CREATE TABLE visits (n INTEGER PRIMARY KEY, path TEXT, seq INTEGER,
          up INTEGER AS (CASE n WHEN 6 THEN 8 ELSE 5 END) STORED REFERENCES visits DEFERRABLE INITIALLY DEFERRED)";
 

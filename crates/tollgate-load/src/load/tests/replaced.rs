@@ -1,4 +1,5 @@
-//! A database whose files are removed or replaced while a loader has them open: what was recorded is in the one at the path.
+//! A database whose files are removed or replaced while a loader has them open: what was recorded is in the
+//! one at the path.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,5 @@
-//! Several sinks: each has its own streams, its own positions and its own account; segments wait for all of them.
+//! Several sinks: each has its own streams, its own positions and its own account; segments wait for all of
+//! them.
 
 use std::fs;
 

@@ -1,8 +1,9 @@
 //! Bisects rows of all buffers, in the order of the log, until each row that the server refuses is alone.
 //!
-//! A range of that order is stored as one: of each buffer the rows that lie in it. So what comes first is there first, also
-//! among streams, and with `b` bad among `n` rows it takes about `2 b log2 n` attempts. Constraints that can wait are
-//! asked for at the end of each: later it is too late to tell whose fault it is.
+//! A range of that order is stored as one: of each buffer the rows that lie in it. So what comes first is
+//! there first, also among streams, and with `b` bad among `n` rows it takes about `2 b log2 n` attempts.
+//! Constraints that can wait are asked for at the end of each: later it is too late to tell whose fault it
+//! is.
 
 use std::ops::Range;
 

@@ -1,4 +1,5 @@
-//! The tables of our own, by sink: several may share a database. Sequence numbers are positive 64-bit integers.
+//! The tables of our own, by sink: several may share a database. Sequence numbers are positive 64-bit
+//! integers.
 //!
 //! `columns` remembers the Tollgate type of each column that a sink fills: what a reject holds is read by it.
 
@@ -95,8 +96,8 @@ pub(super) fn make(session: &mut Session, options: &PostgresOptions) -> Result<(
     session.run(&format!("{} COMMIT", missing.concat())).map_err(failed())
 }
 
-/// Whether rejects are there without what they gained. A program that knows nothing of it reads and writes them as before,
-/// so the version stays.
+/// Whether rejects are there without what they gained. A program that knows nothing of it reads and writes
+/// them as before, so the version stays.
 fn lacks_columns(session: &mut Session, rejects: &str) -> Result<bool, Failure> {
     let question = "SELECT to_regclass($1) IS NOT NULL AND (SELECT count(*) FROM pg_attribute \
          WHERE attrelid = to_regclass($1) AND attname IN ('key', 'key_window_ms', 'refused_by')) < 3";

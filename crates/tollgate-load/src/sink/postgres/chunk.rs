@@ -1,8 +1,8 @@
 //! What one transaction brings, and how it gets into the tables.
 //!
-//! All rows go in by one COPY per stream. Where the server refuses one for its content, `bisection` finds it. A row that
-//! lacks its parent is tried again when all others are in: the parent may have come later, or have waited itself. Only
-//! what is left then is a reject.
+//! All rows go in by one COPY per stream. Where the server refuses one for its content, `bisection` finds it.
+//! A row that lacks its parent is tried again when all others are in: the parent may have come later, or have
+//! waited itself. Only what is left then is a reject.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -28,8 +28,9 @@ use crate::sink::refusals::Refusals;
 use crate::sink::reject::{Refused, RefusedBy};
 use crate::sink::tally::{Counts, Tally};
 
-/// How often rows that lack their parents are tried again at most, as long as that changes something: nobody may send rows
-/// that take time with the square of their number. A pass brings in a whole line of parents that stand in its direction.
+/// How often rows that lack their parents are tried again at most, as long as that changes something: nobody
+/// may send rows that take time with the square of their number. A pass brings in a whole line of parents
+/// that stand in its direction.
 const WAITING_PASSES_MAX: usize = 16;
 
 /// An open transaction.
@@ -190,8 +191,8 @@ impl Chunk {
         Ok(())
     }
 
-    /// Copies rows and returns those that the server refused, which are rejects now. Those that lack their parents wait
-    /// until all others are in, and go in as their parents do.
+    /// Copies rows and returns those that the server refused, which are rejects now. Those that lack their
+    /// parents wait until all others are in, and go in as their parents do.
     fn copy(
         &mut self,
         session: &mut Session,
@@ -279,7 +280,8 @@ struct Pass {
 }
 
 impl Pass {
-    /// Those that wait would wait in vain: nothing came in, and nothing that is away now stood in the way of others.
+    /// Those that wait would wait in vain: nothing came in, and nothing that is away now stood in the way of
+    /// others.
     fn changed_nothing(&self) -> bool {
         self.stored == 0 && self.refused.is_empty()
     }
@@ -296,7 +298,8 @@ fn place(buffers: &[ClosedCopyBuffer], sequence: Sequence) -> Option<(&ClosedCop
 /// The length of a null in the data of a COPY.
 const NULL: i32 = -1;
 
-/// Rows of the reject table. They cannot be refused for their content: raw bytes are bytea, texts hold no U+0000.
+/// Rows of the reject table. They cannot be refused for their content: raw bytes are bytea, texts hold no
+/// U+0000.
 struct Rejects {
     log: Uuid,
     data: BytesMut,

@@ -1,8 +1,10 @@
-//! Which rows of a chunk are loaded, where their streams have keys: of those with one key, the first that the database takes.
+//! Which rows of a chunk are loaded, where their streams have keys: of those with one key, the first that the
+//! database takes.
 //!
-//! The rows of a chunk go in together, so the order of the log is kept by rounds: in each, the first row of each key that is
-//! open asks for it. What gets its key is copied. A row that the database refuses gives its key back, and the next one
-//! asks in another round; so there is one round more than rows are refused at most.
+//! The rows of a chunk go in together, so the order of the log is kept by rounds: in each, the first row of
+//! each key that is open asks for it. What gets its key is copied. A row that the database refuses gives its
+//! key back, and the next one asks in another round; so there is one round more than rows are refused at
+//! most.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
@@ -81,8 +83,8 @@ impl Claims {
         self.deny(session, keys, log, &denied)
     }
 
-    /// What asks for the key of another record is a duplicate. Where that other is in the chunk too (a position was
-    /// taken back), it is its turn.
+    /// What asks for the key of another record is a duplicate. Where that other is in the chunk too (a
+    /// position was taken back), it is its turn.
     fn deny(
         &mut self,
         session: &mut Session,

@@ -9,8 +9,9 @@
 //! | 42P01, 42P07, 42701, 42703, 42710 what is there or is not | the moment | tables are looked at again |
 //! | all else: 42501 no grant, 28 login, 3D no database, 2200H sequence at its end, P0001 raised by a trigger | the operator | the sink stops |
 //!
-//! A row takes the blame for nothing that a server which is ill says of every row. Of what is said of both - 54001 of a
-//! trigger that calls itself, 23514 of a partition that nobody made - `rejects_max` stops the sink.
+//! A row takes the blame for nothing that a server which is ill says of every row. Of what is said of both -
+//! 54001 of a trigger that calls itself, 23514 of a partition that nobody made - `rejects_max` stops the
+//! sink.
 //!
 //! Source: PostgreSQL 15, appendix A.
 

@@ -27,7 +27,8 @@ pub(super) fn gaps(
     Ok(rows.iter().map(gap).collect())
 }
 
-/// The records in all gaps of a sink, by the reason. The sum is total: too large a one is the largest integer.
+/// The records in all gaps of a sink, by the reason. The sum is total: too large a one is the largest
+/// integer.
 pub(super) fn records(
     session: &mut Session,
     options: &PostgresOptions,
@@ -74,7 +75,8 @@ pub(super) fn lock(
     Ok(session.query(&question, &[&sink, &uuid_of(log), &first, &last])?.len() == 1)
 }
 
-/// Puts what is left of a gap in its place and tells how the session commits. None: the gap is not there any more.
+/// Puts what is left of a gap in its place and tells how the session commits. None: the gap is not there any
+/// more.
 pub(super) fn replace(
     session: &mut Session,
     options: &PostgresOptions,

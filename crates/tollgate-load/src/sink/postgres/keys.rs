@@ -1,4 +1,5 @@
-//! The keys of records that are loaded: each is kept for the window of its stream, so that a retry is not loaded again.
+//! The keys of records that are loaded: each is kept for the window of its stream, so that a retry is not
+//! loaded again.
 //!
 //! A sink has keys of its own. `expires` is the tick at which a window ends.
 
@@ -45,8 +46,8 @@ impl Keys {
         Ok(Self { sink, keys_table, ticks_table, ticks, claimed: 0, is_in_use })
     }
 
-    /// Takes keys for records of a log, each key once, in the order of the keys: two loaders that want the same do not wait
-    /// for each other. Returns the records that have theirs now.
+    /// Takes keys for records of a log, each key once, in the order of the keys: two loaders that want the
+    /// same do not wait for each other. Returns the records that have theirs now.
     pub(super) fn claim(
         &mut self,
         session: &mut Session,
@@ -110,8 +111,8 @@ impl Keys {
         session.execute(&delete, &[&self.sink, &streams, &keys]).map(drop)
     }
 
-    /// Stores the count and deletes keys whose window ended, inside the transaction of a load. Those that another loader
-    /// takes over are passed.
+    /// Stores the count and deletes keys whose window ended, inside the transaction of a load. Those that
+    /// another loader takes over are passed.
     pub(super) fn store(&mut self, session: &mut Session) -> Result<(), Failure> {
         if !self.is_in_use {
             return Ok(());

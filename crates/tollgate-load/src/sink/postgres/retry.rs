@@ -1,8 +1,8 @@
-//! Trying rejects again: what fits its table by now becomes a row, in the transaction that takes the reject away. One whose
-//! key another record has by now is a duplicate.
+//! Trying rejects again: what fits its table by now becomes a row, in the transaction that takes the reject
+//! away. One whose key another record has by now is a duplicate.
 //!
-//! A column that the item lacks gets what the table has for it. Rejects are locked while they are tried, so that each
-//! becomes one row whoever else tries them.
+//! A column that the item lacks gets what the table has for it. Rejects are locked while they are tried, so
+//! that each becomes one row whoever else tries them.
 
 use std::collections::BTreeMap;
 
@@ -108,8 +108,8 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Asks for each key once, in the order that loaders ask in: none waits for one that waits for it. Who has a key is
-    /// told when its reject is tried.
+    /// Asks for each key once, in the order that loaders ask in: none waits for one that waits for it. Who
+    /// has a key is told when its reject is tried.
     fn claim_in_order(&mut self, rejects: &[Reject]) -> Result<(), Failure> {
         let mut firsts = BTreeMap::new();
         for reject in rejects {

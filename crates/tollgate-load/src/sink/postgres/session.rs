@@ -1,6 +1,7 @@
 //! One connection, whose every call ends: the loader's thread waits for each statement, for so long.
 //!
-//! The protocol library is asynchronous, so the connection has a runtime of its own; it runs only while a call waits.
+//! The protocol library is asynchronous, so the connection has a runtime of its own; it runs only while a
+//! call waits.
 
 use std::future::Future;
 use std::pin::pin;
@@ -17,7 +18,8 @@ use super::options::{PostgresOptions, PostgresUrl};
 use super::tls;
 use crate::error::SinkError;
 
-/// A client waits this much longer than the server was told to: who answers late is better heard than cut off.
+/// A client waits this much longer than the server was told to: who answers late is better heard than cut
+/// off.
 const ANSWER_GRACE: Duration = Duration::from_secs(10);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
@@ -82,7 +84,8 @@ impl Session {
         bounded(runtime, *wait, health, client.batch_execute(statements))
     }
 
-    /// Runs one statement with parameters; prepared each time, for the loader's statements are few and its chunks large.
+    /// Runs one statement with parameters; prepared each time, for the loader's statements are few and its
+    /// chunks large.
     pub(super) fn query(
         &mut self,
         statement: &str,
@@ -143,7 +146,8 @@ impl Session {
     }
 }
 
-/// Waits for an answer. One that does not come leaves the connection in a state that nobody knows: drop it then.
+/// Waits for an answer. One that does not come leaves the connection in a state that nobody knows: drop it
+/// then.
 fn bounded<T>(
     runtime: &Runtime,
     wait: Duration,
@@ -190,7 +194,8 @@ fn configured(options: &PostgresOptions) -> Config {
     config
 }
 
-/// A loader that is gone must not hold its locks for long either: the server looks after it by the same bounds.
+/// A loader that is gone must not hold its locks for long either: the server looks after it by the same
+/// bounds.
 fn settings(options: &PostgresOptions) -> String {
     let (statement_ms, lock_ms) = (options.statement_timeout.as_millis(), options.lock_timeout.as_millis());
     let (idle_s, interval_s) = (KEEPALIVE_IDLE.as_secs(), KEEPALIVE_INTERVAL.as_secs());

@@ -1,7 +1,8 @@
 //! One table per stream: made, extended, or taken as somebody else made it, where its columns fit.
 //!
-//! Tables are looked at in every load, under a lock that keeps others from changing them until it is committed: binary
-//! COPY would take the bytes of one type for those of another. What loaders change, one does at a time.
+//! Tables are looked at in every load, under a lock that keeps others from changing them until it is
+//! committed: binary COPY would take the bytes of one type for those of another. What loaders change, one
+//! does at a time.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +46,8 @@ struct ServerColumn {
     is_generated: bool,
 }
 
-/// Makes the table of a stream or adds what it lacks, locks it, and tells how rows get in. Call it in a transaction.
+/// Makes the table of a stream or adds what it lacks, locks it, and tells how rows get in. Call it in a
+/// transaction.
 ///
 /// # Errors
 /// Nothing is changed if a column does not fit: that is looked at first.

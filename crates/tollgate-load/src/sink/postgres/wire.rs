@@ -1,7 +1,8 @@
 //! Values of the log in the binary form that COPY takes, and back.
 //!
-//! Binary COPY converts nothing: the bytes have to be those of the column's type. So the form is chosen by what the
-//! column is, not by what the stream says. "Made" is the type of a column that the sink makes itself.
+//! Binary COPY converts nothing: the bytes have to be those of the column's type. So the form is chosen by
+//! what the column is, not by what the stream says. "Made" is the type of a column that the sink makes
+//! itself.
 //!
 //! | stream | made | also taken | content that is refused |
 //! | --- | --- | --- | --- |

@@ -8,8 +8,8 @@ use super::connection::{LOCK_WAIT, failed};
 use crate::error::SinkError;
 use crate::sink::accounts::BOOKKEEPING_VERSION;
 
-/// Bookkeeping, by sink: a database outlives the name of the sink that filled it. Sequence numbers are positive 64-bit
-/// integers; times are those of the loader's clock.
+/// Bookkeeping, by sink: a database outlives the name of the sink that filled it. Sequence numbers are
+/// positive 64-bit integers; times are those of the loader's clock.
 pub(super) const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS tollgate_meta (
         id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
@@ -89,8 +89,8 @@ pub(super) const TABLES: &str = "
     ) STRICT;
 ";
 
-/// What rejects gained, each column with its type: a program that knows nothing of it reads and writes them as before, so
-/// the version stays.
+/// What rejects gained, each column with its type: a program that knows nothing of it reads and writes them
+/// as before, so the version stays.
 const GAINED: [(&str, &str); 3] = [("key", "BLOB"), ("key_window_ms", "INTEGER"), ("refused_by", "TEXT")];
 
 /// Makes the tables and columns that are missing.

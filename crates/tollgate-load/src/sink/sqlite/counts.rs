@@ -12,7 +12,8 @@ use crate::error::SinkError;
 use crate::sink::accounts::{LogCounts, StreamCounts};
 use crate::sink::refusals::Refusals;
 
-/// Reads what a sink says of all logs, in one snapshot. A database that is missing, or holds no bookkeeping, has loaded nothing.
+/// Reads what a sink says of all logs, in one snapshot. A database that is missing, or holds no bookkeeping,
+/// has loaded nothing.
 pub(crate) fn read_counts(path: &Path, sink: &str) -> Result<Vec<LogCounts>, SinkError> {
     let Some(connection) = open_to_read(path)? else { return Ok(Vec::new()) };
     read(&connection, sink).map_err(failed("read the counters", path))

@@ -18,7 +18,8 @@ pub(super) fn gaps(connection: &Connection, sink: &str, log: LogId) -> Result<Ve
     statement.query_map(params![sink, log.to_string()], gap)?.collect()
 }
 
-/// The records in all gaps of a sink, by the reason. The sum is total: too large a one is the largest integer.
+/// The records in all gaps of a sink, by the reason. The sum is total: too large a one is the largest
+/// integer.
 pub(super) fn records(connection: &Connection, sink: &str) -> Result<BTreeMap<String, u64>, rusqlite::Error> {
     let question = "SELECT reason, CAST(total(max(last - first + 1, 0)) AS INTEGER) FROM tollgate_gaps \
          WHERE sink = ?1 GROUP BY reason";

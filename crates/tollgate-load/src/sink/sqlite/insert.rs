@@ -1,10 +1,11 @@
 //! One row into its table, whole or not at all; and whose fault it is if it is not there.
 //!
-//! What a function says about a value - of an index, a generated column, a trigger - is an error without a code of its own,
-//! [`SQLITE_ERROR`]. So is a statement that does not suit the tables any more; that one cannot be prepared again.
+//! What a function says about a value - of an index, a generated column, a trigger - is an error without a
+//! code of its own, [`SQLITE_ERROR`]. So is a statement that does not suit the tables any more; that one
+//! cannot be prepared again.
 //!
-//! A statement undoes what it did only where a constraint or `RAISE(ABORT)` may fail it. A function in a trigger is none, so
-//! rows of tables that have triggers have a savepoint.
+//! A statement undoes what it did only where a constraint or `RAISE(ABORT)` may fail it. A function in a
+//! trigger is none, so rows of tables that have triggers have a savepoint.
 
 use rusqlite::ffi::SQLITE_ERROR;
 use rusqlite::{Connection, Error, ErrorCode};
@@ -19,8 +20,8 @@ pub(super) enum RowError {
 }
 
 impl RowError {
-    /// Tells what an insert failed by. Only what a constraint, a type, the size of a value or a function says is about the
-    /// row; the rest is about the database.
+    /// Tells what an insert failed by. Only what a constraint, a type, the size of a value or a function says
+    /// is about the row; the rest is about the database.
     pub(super) fn of(error: Error, connection: &Connection, insert: &str) -> Self {
         let is_of_row = error.sqlite_error().is_some_and(|found| match found.code {
             ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig => true,

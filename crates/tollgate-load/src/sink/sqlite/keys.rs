@@ -1,4 +1,5 @@
-//! The keys of records that are loaded: each is kept for the window of its stream, so that a retry is not loaded again.
+//! The keys of records that are loaded: each is kept for the window of its stream, so that a retry is not
+//! loaded again.
 //!
 //! `expires` is the tick at which a window ends.
 

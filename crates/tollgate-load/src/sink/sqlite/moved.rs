@@ -1,4 +1,5 @@
-//! A database whose files are not at their paths any more: nothing is loaded into it, and nothing of it is written back.
+//! A database whose files are not at their paths any more: nothing is loaded into it, and nothing of it is
+//! written back.
 
 use rusqlite::config::DbConfig;
 

@@ -1,5 +1,5 @@
-//! Trying rejects again: what fits its table by now becomes a row, in the transaction that takes the reject away. One whose
-//! key another record has by now is a duplicate.
+//! Trying rejects again: what fits its table by now becomes a row, in the transaction that takes the reject
+//! away. One whose key another record has by now is a duplicate.
 //!
 //! A column that the item lacks gets what the table has for it.
 

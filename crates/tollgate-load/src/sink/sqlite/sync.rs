@@ -1,8 +1,8 @@
 //! Putting on disk what SQLite found in the write-ahead log when it opened a database.
 //!
-//! A run that was killed between the write of a commit and its sync leaves a commit that everybody sees and that a power
-//! cut still takes. Segments are deleted by positions that are read, so these have to be as durable as those that
-//! this run commits.
+//! A run that was killed between the write of a commit and its sync leaves a commit that everybody sees and
+//! that a power cut still takes. Segments are deleted by positions that are read, so these have to be as
+//! durable as those that this run commits.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,7 +22,8 @@ pub(super) fn left_wal(database: &Path) -> Option<PathBuf> {
 
 /// Syncs a write-ahead log and the folder that has its name.
 ///
-/// SQLite takes its locks on the database and the shared memory, never on this file: closing it here drops none of them.
+/// SQLite takes its locks on the database and the shared memory, never on this file: closing it here drops
+/// none of them.
 ///
 /// # Errors
 /// The file or the folder cannot be synced.

@@ -1,6 +1,7 @@
 //! One table per stream, made from its schema.
 //!
-//! `tollgate_columns` remembers the Tollgate type of each column: SQLite alone cannot tell a timestamp from a text.
+//! `tollgate_columns` remembers the Tollgate type of each column: SQLite alone cannot tell a timestamp from a
+//! text.
 
 use std::path::Path;
 
@@ -135,7 +136,8 @@ fn create(connection: &Connection, schema: &Schema) -> Result<(), EnsureError> {
     Ok(remember(connection, schema)?)
 }
 
-/// A column that is there has to hold what the stream has: by SQLite's affinity, and by what we noted when it was made.
+/// A column that is there has to hold what the stream has: by SQLite's affinity, and by what we noted when it
+/// was made.
 fn check_type(
     connection: &Connection,
     table: &str,

@@ -198,6 +198,14 @@ impl Call {
             self.state = State::Over;
             return Step::Ended(end);
         }
+        let step = self.go_on();
+        let vm = &self.script.vm;
+        vm.extra_collection.after_call(&vm.lua);
+        step
+    }
+
+    #[inline]
+    fn go_on(&mut self) -> Step {
         match mem::replace(&mut self.state, State::Over) {
             State::Ready(request, replied) => match prepare(&self.script, request, replied.as_deref()) {
                 Ok(running) if replied.is_some() => self.run(running, Coroutine::start_with_argument),

@@ -1,5 +1,5 @@
-//! How Luau collects garbage: bit by bit. A script that allocates pays for it, byte by byte. [`IdleCollection`] collects
-//! what the last calls left.
+//! How Luau collects garbage: bit by bit. A script that allocates pays for it, byte by byte. [`ExtraCollection`] collects
+//! what calls with long texts left.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -34,48 +34,68 @@ impl Collector {
     }
 }
 
-/// Collects the garbage of a VM that runs no calls. Without it, an idle VM keeps what its last calls left.
+/// Collects garbage between calls. Scripts that allocate collect as well, but a few calls with long texts fill a VM before
+/// the collector has looked through it, and an idle VM keeps what its last calls left.
 #[derive(Debug, Default)]
-pub(crate) struct IdleCollection {
-    /// The memory of the VM when it was asked the last time: another figure means that a call ran.
-    used_bytes: Cell<usize>,
-    /// The memory of the VM after the last complete collection.
+pub(crate) struct ExtraCollection {
+    /// A call that leaves more than this, and more than [`BUSY_BYTES_MAX`], collects.
+    busy_bytes_max: Cell<usize>,
+    /// The memory of the VM when it was idle the last time: another figure means that a call ran.
+    idle_bytes: Cell<usize>,
+    /// The memory of the VM after it was collected while it was idle.
     kept_bytes: Cell<usize>,
-    /// The cycles that ended since a call ran.
-    cycles: Cell<u32>,
+    /// The cycles that ended while it was idle since a call ran.
+    idle_cycles: Cell<u32>,
 }
 
-impl IdleCollection {
-    /// Collects for a moment, if no call ran since it was asked the last time, and there may be garbage.
-    pub(crate) fn advance(&self, lua: &Lua) {
+impl ExtraCollection {
+    /// Collects after a call that left much. After it, the VM may grow to twice what it has then: a VM that keeps much is not
+    /// looked through after each call.
+    #[inline]
+    pub(crate) fn after_call(&self, lua: &Lua) {
+        if lua.used_memory() > self.busy_bytes_max.get().max(BUSY_BYTES_MAX) {
+            collect(lua, BUSY_STRETCH, CYCLES);
+            self.busy_bytes_max.set(2 * lua.used_memory());
+        }
+    }
+
+    /// Collects in an idle VM, if there may be garbage.
+    pub(crate) fn while_idle(&self, lua: &Lua) {
         let used_bytes = lua.used_memory();
-        if self.used_bytes.replace(used_bytes) != used_bytes {
-            return self.cycles.set(0);
+        if self.idle_bytes.replace(used_bytes) != used_bytes {
+            return self.idle_cycles.set(0);
         }
-        let may_be_garbage = used_bytes > self.kept_bytes.get() + GARBAGE_BYTES_MAX;
-        if may_be_garbage && self.cycles.get() < CYCLES {
-            self.collect(lua);
-        }
-    }
-
-    fn collect(&self, lua: &Lua) {
-        let begun = Instant::now();
-        let mut cycles = self.cycles.get();
-        while cycles < CYCLES && begun.elapsed() < STRETCH {
-            // The collector allocates nothing, so an error is as good as an end.
-            cycles += u32::from(lua.gc_step().unwrap_or(true));
-        }
-        self.cycles.set(cycles);
-        self.used_bytes.set(lua.used_memory());
-        if cycles == CYCLES {
-            self.kept_bytes.set(self.used_bytes.get());
+        let may_be_garbage = used_bytes > self.kept_bytes.get() + IDLE_GARBAGE_BYTES_MAX;
+        let cycles_left = CYCLES - self.idle_cycles.get();
+        if may_be_garbage && cycles_left > 0 {
+            let cycles = collect(lua, IDLE_STRETCH, cycles_left);
+            self.idle_cycles.set(self.idle_cycles.get() + cycles);
+            self.idle_bytes.set(lua.used_memory());
+            if cycles == cycles_left {
+                self.kept_bytes.set(self.idle_bytes.get());
+            }
         }
     }
 }
 
+/// Collects until so many cycles end, or for `stretch`. Returns the cycles that ended.
+#[cold]
+fn collect(lua: &Lua, stretch: Duration, cycles_max: u32) -> u32 {
+    let (begun, mut cycles) = (Instant::now(), 0);
+    while cycles < cycles_max && begun.elapsed() < stretch {
+        // The collector allocates nothing, so an error is as good as an end.
+        cycles += u32::from(lua.gc_step().unwrap_or(true));
+    }
+    cycles
+}
+
+/// A VM that has less leaves collecting to its scripts.
+const BUSY_BYTES_MAX: usize = 16 << 20;
+/// Two cycles over a megabyte of small objects take about one millisecond; texts of 16 MiB take longer to make.
+const BUSY_STRETCH: Duration = Duration::from_millis(2);
 /// An idle VM keeps up to this much garbage.
-const GARBAGE_BYTES_MAX: usize = 1 << 20;
+const IDLE_GARBAGE_BYTES_MAX: usize = 1 << 20;
 /// The second cycle frees what became garbage after the first one had marked it.
 const CYCLES: u32 = 2;
 /// A request that comes meanwhile waits for the rest of this.
-const STRETCH: Duration = Duration::from_micros(200);
+const IDLE_STRETCH: Duration = Duration::from_micros(200);

@@ -15,7 +15,7 @@ use crate::api::json::Scratch;
 use crate::api::{self, EmitParts, EmitStream, Marks, Outs, Streams};
 use crate::budget::Budget;
 use crate::clock::Clock;
-use crate::collector::{Collector, IdleCollection};
+use crate::collector::{Collector, ExtraCollection};
 use crate::error::{CallError, HostError, LoadError, placed};
 use crate::fetch::{FakeBackends, Fetcher, FetcherCell};
 use crate::handler::{Handler, Origin, Reach, Role, Script, Shape, Slot};
@@ -115,7 +115,7 @@ pub(crate) struct Vm {
     pub(crate) fetcher: Rc<FetcherCell>,
     pub(crate) keeper: RefCell<Option<Rc<Keeper>>>,
     pub(crate) fill: Cell<Fill>,
-    pub(crate) idle_collection: IdleCollection,
+    pub(crate) extra_collection: ExtraCollection,
 }
 
 impl Host {
@@ -219,7 +219,7 @@ impl Host {
     /// tick.
     pub fn collect_while_idle(&self) {
         let vm = self.vm();
-        vm.idle_collection.advance(&vm.lua);
+        vm.extra_collection.while_idle(&vm.lua);
     }
 
     /// Memory of the VM, in bytes.
@@ -281,7 +281,7 @@ impl Vm {
             fetcher,
             keeper: RefCell::default(),
             fill: Cell::new(Fill::Within),
-            idle_collection: IdleCollection::default(),
+            extra_collection: ExtraCollection::default(),
         })
     }
 

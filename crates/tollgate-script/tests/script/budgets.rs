@@ -464,3 +464,17 @@ fn a_call_pays_for_the_bytes_of_its_long_texts() {
     // The texts of five calls. Without payment there were 34.
     assert!(bytes_max < kept_bytes + 20_000_000, "{bytes_max} bytes, {kept_bytes} kept");
 }
+
+#[test]
+fn a_vm_with_little_to_keep_holds_few_long_texts() {
+    let app = App::new();
+    let body = "for part = 1, 2 do local text = string.rep('x', 8000000 + part + req.query.x) end return 204";
+    let handler = app.handler(&handler_of(body));
+    let mut bytes_max = 0;
+    for call in 0..40 {
+        finish(handler.call(get(&format!("/?x={}", 10 * call)))).unwrap();
+        bytes_max = bytes_max.max(app.host.memory_bytes());
+    }
+    // 16 MiB, which no call has to collect.
+    assert!(bytes_max < 17 << 20, "{bytes_max} bytes");
+}

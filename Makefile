@@ -9,7 +9,7 @@ PROGRAMS = bench fuzz tools
 RUFF_VERSION = 0.17.6
 RUFF ?= target/tools/ruff-$(RUFF_VERSION)/bin/ruff
 
-.PHONY: run build test test-python test-names check fmt lint doc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
+.PHONY: run build test browser test-python test-names check fmt lint doc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -41,6 +41,7 @@ fmt: $(RUFF)
 
 lint: $(RUFF)
 	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
+	$(CARGO) clippy -p tollgate --test browser --locked -- --deny warnings
 	$(CARGO) metadata --locked --manifest-path fuzz/Cargo.toml --format-version 1 >/dev/null
 	$(RUFF) check $(PROGRAMS)
 
@@ -55,10 +56,15 @@ doc:
 	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private-intra-doc-links" $(CARGO) doc --workspace --no-deps --document-private-items --locked
 
 # What the tests need beside Rust and a C++ compiler, on Debian: faults of system calls, power cuts of a mounted image,
-# PostgreSQL and certificates for it, and the clients that people have: curl, wget, a browser.
+# PostgreSQL and certificates for it, and the clients that people have: curl and wget.
 tools:
-	@PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin)" which strace mkfs.ext4 mkfs.xfs initdb psql openssl curl wget chromium >/dev/null || \
-	{ apt-get update && apt-get install -y --no-install-recommends strace e2fsprogs xfsprogs postgresql openssl curl wget chromium; }
+	@PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin)" which strace mkfs.ext4 mkfs.xfs initdb psql openssl curl wget >/dev/null || \
+	{ apt-get update && apt-get install -y --no-install-recommends strace e2fsprogs xfsprogs postgresql openssl curl wget; }
+
+# The examples in a real browser, which is installed if it is missing (as root).
+browser: tools
+	@which chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
+	$(CARGO) test --locked -p tollgate --test browser
 
 # The crash tests of the log with many more seeds, and many more power cuts, on ext4 and XFS (as
 # root), kills of a loader, and mutants of segments that every command and start meets.

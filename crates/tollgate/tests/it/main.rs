@@ -9,8 +9,6 @@ mod app_tests;
 mod apps;
 mod awkward;
 mod backends_faults;
-mod browser;
-mod chromium;
 mod client;
 mod clocks;
 #[path = "../../../tollgate-load/tests/postgres/cluster.rs"]
@@ -26,7 +24,6 @@ mod example;
 mod examples;
 mod faults;
 mod files;
-mod film;
 mod floods;
 #[path = "../../../tollgate-log/tests/log/forge.rs"]
 mod forge;

@@ -1,0 +1,18 @@
+//! The example apps as a real browser meets them. `make browser` runs these tests: they need Chromium.
+
+// clippy knows test functions, but not the helpers between them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod chromium;
+#[allow(dead_code, reason = "the tests of the program use the rest")]
+#[path = "../it/client.rs"]
+mod client;
+#[allow(dead_code, reason = "the tests of the program use the rest")]
+#[path = "../it/example.rs"]
+mod example;
+mod examples;
+mod film;
+#[allow(dead_code, reason = "the tests of the program use the rest")]
+#[path = "../it/program.rs"]
+mod program;
+mod site;

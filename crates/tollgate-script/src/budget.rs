@@ -24,7 +24,7 @@ use std::time::Duration;
 use mlua::{Lua, VmState};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::api::unlimited;
+use crate::memory::unlimited;
 use crate::sys::interrupt;
 use crate::ticker::{self, Running, TICK};
 

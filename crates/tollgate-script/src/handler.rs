@@ -8,7 +8,8 @@ use std::sync::Arc;
 use mlua::{Function, Table, Value};
 use tollgate_http::{Method, Methods};
 
-use crate::api::{Database, kind};
+use crate::api::Database;
+use crate::arguments::kind;
 use crate::call::Call;
 use crate::error::shown;
 use crate::host::Vm;

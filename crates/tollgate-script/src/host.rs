@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 
-use crate::api::json::Scratch;
-use crate::api::{self, EmitParts, EmitStream, Marks, Outs, Streams};
+use crate::api::{self, EmitParts, EmitStream, Outs, Streams};
 use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::collector::{Collector, ExtraCollection};
@@ -20,7 +19,9 @@ use crate::error::{CallError, HostError, LoadError, placed};
 use crate::fetch::{FakeBackends, Fetcher, FetcherCell};
 use crate::handler::{Handler, Origin, Reach, Role, Script, Shape, Slot};
 use crate::interned::Interned;
+use crate::json::Scratch;
 use crate::keeper::Keeper;
+use crate::marks::Marks;
 use crate::renewal::{Fill, Pace};
 use crate::reply::{PARTS, RecordFields};
 use crate::request::{self, ActiveCell};

@@ -17,19 +17,25 @@
 //! no script sees the request of another call, or globals that another script wrote.
 
 mod api;
+mod arguments;
 mod body;
 mod budget;
 mod call;
 mod clock;
 mod collector;
+mod conversion;
 mod disk;
 mod error;
 mod fetch;
 mod handler;
 mod host;
+mod http_date;
 mod id;
 mod interned;
+mod json;
 mod keeper;
+mod marks;
+mod memory;
 mod nearest;
 mod parts;
 mod pipe;
@@ -45,6 +51,7 @@ mod ticker;
 mod trace;
 mod uploads;
 mod waits;
+mod xml;
 
 pub use api::{Database, EmitStream, Emitted, SqlAnswer, SqlReply, SqlResult, SqlRow, SqlValue};
 pub use body::{Body, BodyError, BodyFile, ReadAt};

@@ -17,12 +17,13 @@ use std::cell::RefCell;
 use bytes::Bytes;
 use tollgate_http::StatusCode;
 
-use crate::api::json::Scratch;
-use crate::api::{Emitted, Marks};
+use crate::api::Emitted;
 use crate::budget::Budget;
 use crate::error::{CallError, shown};
 use crate::handler::Role;
 use crate::interned::Interned;
+use crate::json::Scratch;
+use crate::marks::Marks;
 use crate::nearest::hint;
 use crate::request::ActiveCell;
 use crate::sys::seen::{Entries, Seen};

@@ -22,20 +22,22 @@ use bytes::Bytes;
 use mlua::{Function, Lua, LuaString, Table, Value, Variadic};
 use tollgate_http::{RequestHead, cookie_pairs, query_pairs};
 
-use crate::api::{
-    Emissions, Emitted, Marks, check_memory, json, kind, string_within, unlimited, watched, xml,
-};
+use crate::api::{Emissions, Emitted};
+use crate::arguments::kind;
 use crate::body::Body;
 use crate::budget::Budget;
 use crate::error::shown;
 use crate::handler::Reach;
 use crate::id::RequestId;
 use crate::interned::Interned;
+use crate::marks::Marks;
+use crate::memory::{check_memory, string_within, unlimited, watched};
 use crate::nearest::hint;
 use crate::place::Place;
 use crate::sys::stack::{self, Fields, Kept, Stack};
 use crate::trace::TraceRule;
 use crate::waits::Waits;
+use crate::{json, xml};
 
 use form::FormReader;
 pub(crate) use parts::Parts;

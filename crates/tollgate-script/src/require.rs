@@ -17,9 +17,9 @@ use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, Value};
 use sha2::{Digest, Sha256};
 
-use crate::api::unlimited;
 use crate::disk::Disk;
 use crate::error::{LoadError, flat, shown};
+use crate::memory::unlimited;
 
 /// The modules of a host.
 #[derive(Default)]

@@ -14,14 +14,16 @@ use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
 use tollgate_http::{HeadReader, Limits};
 use uuid::Uuid;
 
-use crate::api::{HTTP_LAST_US, check_memory, kind, string_within, watched};
+use crate::arguments::kind;
 use crate::call::Call;
 use crate::clock::Clock;
 use crate::error::{LoadError, shown};
 use crate::fetch::FakeBackends;
 use crate::handler::Handler;
 use crate::host::Host;
+use crate::http_date::HTTP_LAST_US;
 use crate::id::RequestId;
+use crate::memory::{check_memory, string_within, watched};
 use crate::place::Place;
 use crate::request::{Context, Request};
 use crate::sys::operation;

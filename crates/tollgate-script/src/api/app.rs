@@ -3,10 +3,10 @@
 use mlua::{Lua, Table, Value};
 use tollgate_http::write_path;
 
-use super::arguments::{close, text};
 use super::redirect::{REFERENCE, is_reference};
-use super::unlimited;
+use crate::arguments::{close, text};
 use crate::error::shown;
+use crate::memory::unlimited;
 
 /// Makes the table `tollgate.app` of an app that is mounted at `base`: empty at the root, else with a slash before it and
 /// none behind it.

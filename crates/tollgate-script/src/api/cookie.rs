@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use mlua::{Lua, LuaString, Table, Value};
 use tollgate_http::is_field_name;
 
-use super::arguments::{close, flag, options, text, unfit, whole_number};
-use super::time::http_date_of;
-use super::unlimited;
+use crate::arguments::{close, flag, options, text, unfit, whole_number};
 use crate::error::shown;
+use crate::http_date::http_date_of;
+use crate::memory::unlimited;
 
 /// Makes the table `tollgate.cookie`.
 pub(super) fn install(lua: &Lua) -> mlua::Result<Table> {

@@ -9,9 +9,9 @@ use sha2::digest::Update;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 use subtle::ConstantTimeEq;
 
-use super::arguments::{bytes_of, close, whole_number};
-use super::{check_memory, unlimited, watched};
+use crate::arguments::{bytes_of, close, whole_number};
 use crate::budget::Budget;
+use crate::memory::{check_memory, unlimited, watched};
 
 /// Makes the table `tollgate.crypto`.
 pub(super) fn install(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Table> {

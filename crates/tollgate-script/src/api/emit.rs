@@ -6,12 +6,13 @@ use std::rc::Rc;
 
 use mlua::{Function, Lua, Value};
 
-use super::Marks;
-use super::arguments::{text, unfit};
-use super::json::Scratch;
+use crate::arguments::{text, unfit};
 use crate::budget::Budget;
 use crate::error::{CallError, shown};
 use crate::interned::Interned;
+use crate::json::Scratch;
+use crate::marks::Marks;
+use crate::memory::unlimited;
 use crate::nearest::hint;
 use crate::reply::{FieldValue, Reader, Record, RecordFields};
 use crate::request::ActiveCell;
@@ -108,7 +109,7 @@ pub(super) fn install(
             columns,
             whole: stream.fields.whole,
         };
-        let record = super::unlimited(lua, || look(lua, &fields, |seen: Seen<'_>| reader.record(seen)))?;
+        let record = unlimited(lua, || look(lua, &fields, |seen: Seen<'_>| reader.record(seen)))?;
         let record = record.map_err(|error| {
             let text = match error {
                 CallError::Reply(text) => text.replacen("reply.record", "record", 1),

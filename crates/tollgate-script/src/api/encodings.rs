@@ -1,13 +1,12 @@
 //! Answers for `tollgate.base64` and `tollgate.hex`: bytes as text (RFC 4648). A text that is none of it is an answer, nil
 //! and the reason; results are bounded by the call's memory before they are made.
 
-use base64::Engine;
-use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine, alphabet};
 use mlua::{Lua, Table, Value};
 
-use super::arguments::{bytes_of, close};
-use super::{check_memory, watched};
+use crate::arguments::{bytes_of, close};
+use crate::memory::{check_memory, watched};
 
 /// A value, or nil and the reason why there is none.
 pub(super) type Answer = (Value, Value);

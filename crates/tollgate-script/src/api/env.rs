@@ -4,9 +4,9 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use mlua::{Function, Lua, Table, Value};
 
-use super::arguments::text;
-use super::unlimited;
+use crate::arguments::text;
 use crate::error::shown;
+use crate::memory::unlimited;
 use crate::nearest::hint;
 
 /// Makes the function. What is listed is read now, once: an environment does not change.

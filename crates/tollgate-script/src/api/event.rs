@@ -2,7 +2,7 @@
 
 use mlua::{Table, Value};
 
-use super::kind;
+use crate::arguments::kind;
 use crate::error::shown;
 use crate::nearest::hint;
 

@@ -12,12 +12,15 @@ use bytes::Bytes;
 use mlua::{Function, Lua, MultiValue, Table, Value};
 use tollgate_http::{Method, is_authority, is_field_name, is_field_value, is_framing_field, is_single_field};
 
-use super::arguments::{bytes_of, options, text, unfit};
-use super::json::{self, Encoder, Scratch};
-use super::{Marks, check_memory, string_within, url, watched};
+use super::url;
+use crate::arguments::{bytes_of, options, text, unfit};
 use crate::budget::Budget;
 use crate::error::shown;
 use crate::fetch::{FetchError, FetchRequest, Fetched, FetcherCell, Fetching};
+use crate::json;
+use crate::json::{Encoder, Scratch};
+use crate::marks::Marks;
+use crate::memory::{check_memory, string_within, watched};
 use crate::nearest::hint;
 use crate::request::{ActiveCell, fold_metatable};
 use crate::sys::{operation, seen};

@@ -1,38 +1,21 @@
 //! Answers for the table of globals as scripts find it: what is taken away, what is put in, then closed for good.
 
-use std::ffi::c_void;
 use std::rc::Rc;
 
-use mlua::{Function, Lua, Table, Value};
+use mlua::{Lua, Value};
 
-use super::EmitParts;
-use super::arguments::close;
 use super::{
-    app, cookie, crypto, emit as emits, encodings, env, fetch, json, log, os, redirect, shared, sleep, sql,
-    time, url, uuid, xml,
+    EmitParts, app, cookie, crypto, emit as emits, encodings, env, fetch, json, log, os, redirect, shared,
+    sleep, sql, time, url, uuid, xml,
 };
+use crate::arguments::close;
 use crate::budget::Budget;
 use crate::fetch::FetcherCell;
 use crate::host::HostOptions;
+use crate::marks::Marks;
 use crate::request::ActiveCell;
 use crate::sys::strokes;
 use crate::waits::Waits;
-
-/// What conversions need to know of a VM.
-pub(crate) struct Marks {
-    /// The metatable that says "this table is a JSON array".
-    pub(crate) array: Table,
-    /// Where that one lies, to compare with.
-    pub(crate) array_address: *const c_void,
-    /// The metatable of `tollgate.pass`.
-    pub(crate) pass: Table,
-    /// Where that one lies, to compare with.
-    pub(crate) pass_address: *const c_void,
-    /// `(table, key, digits)`: stores a Luau 64-bit integer; what passes through Rust becomes a double.
-    pub(crate) store_integer: Function,
-    /// The coroutines of calls, which no script may resume or close. A table with weak keys.
-    pub(crate) call_coroutines: Table,
-}
 
 /// Fills the globals and closes them.
 pub(crate) fn install(
@@ -51,22 +34,7 @@ pub(crate) fn install(
     strokes::guard(lua, options.cpu_budget)?;
     let (store_integer, call_coroutines) = lua.load(GUARD).set_name("=guard").eval()?;
     os::install(lua, &options.clock)?;
-
-    let array = lua.create_table()?;
-    array.raw_set("__metatable", "array")?;
-    array.set_readonly(true);
-    let pass = lua.create_table()?;
-    pass.raw_set("__metatable", "pass")?;
-    pass.set_readonly(true);
-    let pass_address = pass.to_pointer();
-    let marks = Rc::new(Marks {
-        array_address: array.to_pointer(),
-        array,
-        pass_address,
-        pass,
-        store_integer,
-        call_coroutines,
-    });
+    let marks = Rc::new(Marks::new(lua, store_integer, call_coroutines)?);
 
     let tollgate = lua.create_table()?;
     tollgate.raw_set("json", json::install(lua, &marks, budget, options.reply_bytes_max)?)?;

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use mlua::{Lua, Table, Value, Variadic};
 use tracing::Level;
 
-use super::arguments::close;
+use crate::arguments::close;
 use crate::error::flat;
 use crate::request::{ActiveCell, Request};
 

@@ -4,7 +4,8 @@ use std::rc::Rc;
 
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
 
-use super::{event, kind};
+use super::event;
+use crate::arguments::kind;
 use crate::pipe::Pipe;
 use crate::reply::Streamed;
 use crate::sys::operation;

@@ -2,9 +2,9 @@
 
 use mlua::{Lua, Table, Value};
 
-use super::arguments::text;
-use super::unlimited;
+use crate::arguments::text;
 use crate::error::shown;
+use crate::memory::unlimited;
 
 /// Makes the reply, a table as a script would write it.
 pub(super) fn redirect(lua: &Lua, (location, status): (Value, Value)) -> mlua::Result<Table> {

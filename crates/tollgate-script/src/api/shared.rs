@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use mlua::{Lua, Table, Value};
 
-use super::arguments::{close, text, unfit};
-use super::{string_within, watched};
+use crate::arguments::{close, text, unfit};
 use crate::clock::Clock;
 use crate::error::shown;
+use crate::memory::{string_within, watched};
 use crate::shared::{Shared, SharedError, SharedValue, When, Writing};
 
 /// Makes the table `tollgate.shared`.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mlua::{Function, Lua, Value};
 
-use super::kind;
+use crate::arguments::kind;
 use crate::clock::Clock;
 use crate::sys::operation;
 use crate::waits::{Waits, nothing};

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use mlua::{Function, Lua, MultiValue, Table, Value, Variadic};
 use tokio::sync::oneshot;
 
-use super::arguments::text;
-use super::{Marks, check_memory, json, kind, string_within, watched};
+use crate::arguments::{kind, text};
 use crate::budget::Budget;
 use crate::error::shown;
+use crate::json;
+use crate::marks::Marks;
+use crate::memory::{check_memory, string_within, watched};
 use crate::nearest::hint;
 use crate::request::ActiveCell;
 use crate::sys::operation;

@@ -2,16 +2,17 @@
 //! RFC 9110 section 5.6.7).
 
 use std::sync::LazyLock;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Instant, UNIX_EPOCH};
 
 use jiff::Timestamp;
 use mlua::{Lua, LuaString, Table, Value};
-use tollgate_http::{http_date, parse_http_date};
+use tollgate_http::parse_http_date;
 
-use super::arguments::{close, text, whole_number};
-use super::unlimited;
+use crate::arguments::{close, text, whole_number};
 use crate::clock::Clock;
 use crate::error::shown;
+use crate::http_date::{HTTP_LAST_US, http_date_of};
+use crate::memory::unlimited;
 
 /// Makes the table `tollgate.time`.
 pub(super) fn install(lua: &Lua, clock: &Clock) -> mlua::Result<Table> {
@@ -31,11 +32,6 @@ pub(super) fn install(lua: &Lua, clock: &Clock) -> mlua::Result<Table> {
     time.raw_set("parse", lua.create_function(|lua, text: Value| parse(lua, &text))?)?;
     close(lua, "tollgate.time", &time)?;
     Ok(time)
-}
-
-/// IMF-fixdate of microseconds since 1970, moved to the nearer end where it has no room for them.
-pub(crate) fn http_date_of(us: i64) -> [u8; 29] {
-    http_date(UNIX_EPOCH + Duration::from_micros(u64::try_from(us).unwrap_or_default()))
 }
 
 fn rfc3339(lua: &Lua, us: &Value) -> mlua::Result<LuaString> {
@@ -72,7 +68,5 @@ fn parsed(given: &[u8]) -> Option<i64> {
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// The year 0000.
 const RFC3339_FIRST_US: i64 = -62_167_219_200_000_000;
-/// The last microsecond of 9999, but for the hours that a time zone may need.
-pub(crate) const HTTP_LAST_US: i64 = 253_402_207_200_000_000 - 1;
 /// Longer than any time with an offset.
 const TEXT_BYTES_MAX: usize = 64;

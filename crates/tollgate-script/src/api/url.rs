@@ -6,11 +6,11 @@ use std::rc::Rc;
 use mlua::{Lua, Table, Value};
 use tollgate_http::query_pairs;
 
-use super::arguments::{bytes_of, close, text, unfit};
 use super::encodings::{Answer, answer};
-use super::{check_memory, string_within, watched};
+use crate::arguments::{bytes_of, close, text, unfit};
 use crate::budget::Budget;
 use crate::error::shown;
+use crate::memory::{check_memory, string_within, watched};
 
 /// Makes the table `tollgate.url`.
 pub(super) fn install(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Table> {

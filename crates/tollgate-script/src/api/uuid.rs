@@ -3,9 +3,9 @@
 use mlua::{Lua, LuaString, Table};
 use uuid::{Builder, Uuid};
 
-use super::arguments::close;
-use super::unlimited;
+use crate::arguments::close;
 use crate::clock::Clock;
+use crate::memory::unlimited;
 
 /// Makes the table `tollgate.uuid`.
 pub(super) fn install(lua: &Lua, clock: &Clock) -> mlua::Result<Table> {

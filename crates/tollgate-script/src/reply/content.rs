@@ -4,9 +4,10 @@ use bytes::Bytes;
 
 use super::file::{SentFile, sent_file};
 use super::{Reader, Result, reply};
-use crate::api::json::{Encoder, Fault};
-use crate::api::xml;
+use crate::conversion::Fault;
+use crate::json::Encoder;
 use crate::sys::seen::Seen;
+use crate::xml;
 
 /// The type that the content of a reply has by the way it was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

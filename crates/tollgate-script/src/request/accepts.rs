@@ -6,7 +6,7 @@ use mlua::{Function, Lua, Table, Value, Variadic};
 use tollgate_http::acceptable_media;
 
 use super::{ActiveCell, with_active};
-use crate::api::arguments::text;
+use crate::arguments::text;
 use crate::error::shown;
 
 /// Makes the function.

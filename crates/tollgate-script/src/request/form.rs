@@ -8,9 +8,9 @@ use std::borrow::Cow;
 use mlua::{Lua, Table, Value, Variadic};
 use tollgate_http::{FormPart, FormParts, RequestHead, query_pairs};
 
-use crate::api::{check_memory, string_within};
 use crate::budget::Budget;
 use crate::error::shown;
+use crate::memory::{check_memory, string_within};
 
 /// Reads forms within the bounds of a call.
 pub(super) struct FormReader<'a> {

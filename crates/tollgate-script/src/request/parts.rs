@@ -6,9 +6,9 @@ use mlua::{Function, Lua, MultiValue, Table, Value};
 use tollgate_http::FormPartHead;
 
 use super::{ActiveCell, with_active};
-use crate::api::arguments::{flag, options, text, unfit, whole_number};
-use crate::api::{kind, unlimited};
+use crate::arguments::{flag, kind, options, text, unfit, whole_number};
 use crate::error::shown;
+use crate::memory::unlimited;
 use crate::nearest::hint;
 use crate::parts::{Fault, PartLimits, PartReader, Stretch, by_threads};
 use crate::sys::operation;

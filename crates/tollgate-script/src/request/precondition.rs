@@ -6,9 +6,9 @@ use std::borrow::Cow;
 use mlua::{Lua, Table, Value};
 use tollgate_http::{Precondition, RequestHead, Validators};
 
-use crate::api::arguments::{options, text, unfit, whole_number};
-use crate::api::http_date_of;
+use crate::arguments::{options, text, unfit, whole_number};
 use crate::error::shown;
+use crate::http_date::http_date_of;
 
 /// Makes an entity tag of what a script gave: a plain text gets its quotes; `"..."` and `W/"..."` are ones already.
 ///

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Thread, Value, ffi};
 
 use super::seen::{SLOTS, Seen};
-use crate::api::unlimited;
+use crate::memory::unlimited;
 use crate::waits::ANSWER_VALUES_MAX;
 
 /// A coroutine for one call after the other.

@@ -4,19 +4,31 @@ use mlua::{Lua, Table, Value};
 use quick_xml::Reader;
 use quick_xml::events::{BytesDecl, BytesStart, Event};
 
-use super::DEPTH_MAX;
 use super::characters::{is_character, is_name};
-use crate::api::check_memory;
-use crate::api::json::DecodeError;
 use crate::budget::Budget;
+use crate::conversion::{self, DEPTH_MAX, DecodeError};
+use crate::memory::check_memory;
 
 type Result<T> = std::result::Result<T, DecodeError>;
+
+/// Decodes for a script, which gets the element, or nil and the reason.
+///
+/// # Errors
+/// A budget of the call. A text that is not XML is an answer, not an error.
+pub(crate) fn answer(
+    lua: &Lua,
+    text: &[u8],
+    budget: &Budget,
+    memory_max: usize,
+) -> mlua::Result<(Value, Value)> {
+    conversion::answer(lua, decode(lua, text, budget, memory_max).map(Value::Table))
+}
 
 /// Decodes the whole of `text`. Call without a standing memory limit: growth is checked against `memory_max`.
 ///
 /// # Errors
 /// `Text` names the byte, counted from 1.
-pub(super) fn decode(lua: &Lua, text: &[u8], budget: &Budget, memory_max: usize) -> Result<Table> {
+fn decode(lua: &Lua, text: &[u8], budget: &Budget, memory_max: usize) -> Result<Table> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let text = std::str::from_utf8(text).map_err(|error| fault("text is not UTF-8", error.valid_up_to()))?;
     if let Some((at, character)) = text.char_indices().find(|(_, character)| !is_character(*character)) {

@@ -2,10 +2,9 @@
 
 use std::io::Write as _;
 
-use super::DEPTH_MAX;
 use super::characters::{is_character, is_name};
-use crate::api::json::Fault;
 use crate::budget::Budget;
+use crate::conversion::{DEPTH_MAX, Fault};
 use crate::error::shown;
 use crate::sys::seen::{Entries, Seen};
 
@@ -15,12 +14,12 @@ pub(crate) fn document(value: Seen<'_>, bytes_max: usize, budget: &Budget) -> Re
 }
 
 /// Returns an element.
-pub(super) fn element(value: Seen<'_>, bytes_max: usize, budget: &Budget) -> Result<Vec<u8>> {
+pub(crate) fn element(value: Seen<'_>, bytes_max: usize, budget: &Budget) -> Result<Vec<u8>> {
     written(value, Vec::new(), bytes_max, budget)
 }
 
 /// Returns a text that is one also between quotes.
-pub(super) fn escaped(text: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
+pub(crate) fn escaped(text: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     escape(&mut out, characters(text)?, Within::Attribute, bytes_max)?;
     Ok(out)

@@ -1,9 +1,9 @@
 //! Answers for Luau values as JSON text.
 
-use super::DEPTH_MAX;
-use crate::api::Marks;
 use crate::budget::Budget;
+use crate::conversion::{DEPTH_MAX, Fault};
 use crate::error::shown;
+use crate::marks::Marks;
 use crate::sys::seen::{Entries, Seen};
 
 /// What an encoder writes into, kept from value to value.
@@ -29,33 +29,6 @@ struct Member {
     start: usize,
     key_end: usize,
     end: usize,
-}
-
-/// Why a value cannot be had as JSON, and where in it.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    path: String,
-    reason: String,
-}
-
-impl Fault {
-    #[cold]
-    pub(crate) fn new(reason: impl Into<String>) -> Self {
-        Self { path: String::new(), reason: reason.into() }
-    }
-
-    #[cold]
-    pub(crate) fn below(mut self, step: &str) -> Self {
-        if self.path.len() < PATH_BYTES_MAX {
-            self.path.insert_str(0, step);
-        }
-        self
-    }
-
-    /// Names `what`, the path in it and the reason.
-    pub(crate) fn in_words(&self, what: &str) -> String {
-        format!("{what}{}: {}", self.path, self.reason)
-    }
 }
 
 impl<'a> Encoder<'a> {
@@ -316,7 +289,6 @@ const fn is_plain(byte: u8) -> bool {
 
 /// The check of UTF-8 reads a longer text by words, which is faster than one byte after the other.
 const PLAIN_BYTES_MAX: usize = 32;
-const PATH_BYTES_MAX: usize = 200;
 const KEPT_BYTES_MAX: usize = 64 << 10;
 const KEPT_MEMBERS_MAX: usize = 1 << 10;
 const DIGITS: &[u8; 16] = b"0123456789abcdef";

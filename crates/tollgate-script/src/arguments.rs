@@ -2,7 +2,6 @@
 
 use mlua::{Lua, Table, Value};
 
-use super::kind;
 use crate::error::shown;
 use crate::nearest::hint;
 
@@ -10,7 +9,7 @@ use crate::nearest::hint;
 ///
 /// # Errors
 /// Out of memory.
-pub(super) fn close(lua: &Lua, path: &'static str, table: &Table) -> mlua::Result<()> {
+pub(crate) fn close(lua: &Lua, path: &'static str, table: &Table) -> mlua::Result<()> {
     let names = table.pairs::<String, Value>().map(|pair| pair.map(|(name, _)| name));
     let names = names.collect::<mlua::Result<Vec<_>>>()?;
     let refuse = lua.create_function(move |_, (_, key): (Value, Value)| -> mlua::Result<()> {
@@ -121,6 +120,14 @@ pub(crate) fn options<const N: usize>(
         options[index] = value;
     }
     Ok(options)
+}
+
+/// Returns the name that a script's author knows for the type of a value.
+pub(crate) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Integer(_) => "number",
+        other => other.type_name(),
+    }
 }
 
 /// Says that a value is of the wrong type.

@@ -2,37 +2,32 @@
 
 use mlua::{Lua, Table, Value};
 
-use super::DEPTH_MAX;
-use crate::api::{Marks, check_memory};
 use crate::budget::Budget;
-
-/// Why a text gave no value.
-pub(crate) enum DecodeError {
-    /// It is not JSON, or holds what Luau cannot: the reason, with the byte.
-    Text(String),
-    /// A budget of the call, or the VM.
-    Lua(mlua::Error),
-}
-
-impl From<mlua::Error> for DecodeError {
-    fn from(error: mlua::Error) -> Self {
-        Self::Lua(error)
-    }
-}
+use crate::conversion::{self, DEPTH_MAX, DecodeError};
+use crate::marks::Marks;
+use crate::memory::check_memory;
 
 type Result<T> = std::result::Result<T, DecodeError>;
 
-/// Decodes the whole of `text`. Call without a standing memory limit: growth is checked against `memory_max`.
+/// Decodes for a script, which gets the value, or nil and the reason.
 ///
 /// # Errors
-/// `Text` names the byte, counted from 1.
-pub(crate) fn decode(
+/// A budget of the call. A text that is not JSON is an answer, not an error.
+pub(crate) fn answer(
     lua: &Lua,
     text: &[u8],
     marks: &Marks,
     budget: &Budget,
     memory_max: usize,
-) -> Result<Value> {
+) -> mlua::Result<(Value, Value)> {
+    conversion::answer(lua, decode(lua, text, marks, budget, memory_max))
+}
+
+/// Decodes the whole of `text`. Call without a standing memory limit: growth is checked against `memory_max`.
+///
+/// # Errors
+/// `Text` names the byte, counted from 1.
+fn decode(lua: &Lua, text: &[u8], marks: &Marks, budget: &Budget, memory_max: usize) -> Result<Value> {
     let mut decoder =
         Decoder { lua, text, at: 0, depth: 0, marks, budget, memory_max, values: 0, buffer: Vec::new() };
     if let Err(error) = std::str::from_utf8(text) {

@@ -1,0 +1,48 @@
+//! Values that the set-up of a VM makes once: metatables that mark tables, and functions of Luau.
+
+use std::ffi::c_void;
+
+use mlua::{Function, Lua, Table};
+
+/// The marks of one VM.
+pub(crate) struct Marks {
+    /// The metatable that says "this table is a JSON array".
+    pub(crate) array: Table,
+    /// The address of `array`, to compare with.
+    pub(crate) array_address: *const c_void,
+    /// The metatable of `tollgate.pass`.
+    pub(crate) pass: Table,
+    /// The address of `pass`, to compare with.
+    pub(crate) pass_address: *const c_void,
+    /// `(table, key, digits)`: stores a 64-bit integer of Luau. An integer that passes through Rust becomes a
+    /// double.
+    pub(crate) store_integer: Function,
+    /// The coroutines of calls, which no script may resume or close. A table with weak keys.
+    pub(crate) call_coroutines: Table,
+}
+
+impl Marks {
+    /// Makes the metatables. The other two come from the Luau code that changes the standard library.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub(crate) fn new(lua: &Lua, store_integer: Function, call_coroutines: Table) -> mlua::Result<Self> {
+        let (array, pass) = (named_metatable(lua, "array")?, named_metatable(lua, "pass")?);
+        Ok(Self {
+            array_address: array.to_pointer(),
+            array,
+            pass_address: pass.to_pointer(),
+            pass,
+            store_integer,
+            call_coroutines,
+        })
+    }
+}
+
+/// Makes a read-only metatable. A script that asks for it gets `name`.
+fn named_metatable(lua: &Lua, name: &str) -> mlua::Result<Table> {
+    let metatable = lua.create_table()?;
+    metatable.raw_set("__metatable", name)?;
+    metatable.set_readonly(true);
+    Ok(metatable)
+}

@@ -20,13 +20,14 @@ use std::time::Duration;
 use mlua::{Function, Lua, Table};
 use tokio::time::{Sleep, sleep};
 
-use crate::api::Emitted;
+use crate::active::Active;
+use crate::emitted::Emitted;
 use crate::error::CallError;
 use crate::handler::Script;
 use crate::host::Vm;
 use crate::pipe::Pipe;
 use crate::reply::{Outcome, Reader, Replied, Streamed};
-use crate::request::{Active, Request};
+use crate::request::Request;
 use crate::sys::coroutine::{Coroutine, Ran};
 use crate::waits::{Answer, Operation};
 

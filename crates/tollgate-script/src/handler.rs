@@ -3,21 +3,20 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use mlua::{Function, Table, Value};
 use tollgate_http::{Method, Methods};
 
-use crate::api::Database;
 use crate::arguments::kind;
 use crate::call::Call;
 use crate::error::shown;
 use crate::host::Vm;
 use crate::interned::Interned;
 use crate::nearest::hint;
-use crate::reply::{RecordFields, Replied};
+use crate::reach::{Reach, Role};
+use crate::record::RecordFields;
+use crate::reply::Replied;
 use crate::request::Request;
-use crate::uploads::Uploads;
 
 /// A loaded script. A VM that takes the place of another takes over its handlers; calls stay with the one that they began in.
 #[derive(Clone)]
@@ -44,29 +43,6 @@ pub(crate) struct Script {
     pub(crate) whole: bool,
     pub(crate) reach: Rc<Reach>,
     pub(crate) role: Role,
-}
-
-/// What a script is to its route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Role {
-    /// It replies.
-    #[default]
-    Handler,
-    /// It runs before what replies, and may reply itself.
-    Before,
-    /// It is told the reply, and may change header fields of it.
-    After,
-}
-
-/// What the calls of a script may reach outside of the VM.
-#[derive(Debug, Clone, Default)]
-pub struct Reach {
-    /// Where they save files.
-    pub uploads: Option<Uploads>,
-    /// The database that replies wait for whatever they emit, by its place, if they do.
-    pub awaits: Option<usize>,
-    /// The databases that they may read.
-    pub databases: Vec<Arc<dyn Database>>,
 }
 
 pub(crate) enum Shape {

@@ -6,83 +6,34 @@
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::{Rc, Weak};
-use std::sync::{Arc, Once};
+use std::sync::Once;
 use std::time::Duration;
 
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 
-use crate::api::{self, EmitParts, EmitStream, Outs, Streams};
+use crate::active::ActiveCell;
+use crate::api::{self, EmitParts, Outs, req};
 use crate::budget::Budget;
-use crate::clock::Clock;
-use crate::collector::{Collector, ExtraCollection};
+use crate::collector::ExtraCollection;
+use crate::emitted::{EmitStream, Streams};
 use crate::error::{CallError, HostError, LoadError, placed};
 use crate::fetch::{FakeBackends, Fetcher, FetcherCell};
-use crate::handler::{Handler, Origin, Reach, Role, Script, Shape, Slot};
+use crate::handler::{Handler, Origin, Script, Shape, Slot};
 use crate::interned::Interned;
 use crate::json::Scratch;
 use crate::keeper::Keeper;
 use crate::marks::Marks;
+use crate::options::HostOptions;
+use crate::reach::{Reach, Role};
+use crate::record::RecordFields;
 use crate::renewal::{Fill, Pace};
-use crate::reply::{PARTS, RecordFields};
-use crate::request::{self, ActiveCell};
+use crate::reply::PARTS;
 use crate::require::{Loader, Modules, SourceFile};
-use crate::shared::Shared;
 use crate::sys::coroutine::Coroutine;
 use crate::sys::stack::Kept;
 use crate::testing::{self, Ask, Test};
 use crate::ticker;
 use crate::waits::Waits;
-
-/// The bounds of a host.
-#[derive(Debug, Clone)]
-pub struct HostOptions {
-    /// The processor time of a call, summed over its slices, and of loading a file. In whole milliseconds.
-    pub cpu_budget: Duration,
-    /// How long a call runs before it gives the worker back. In whole milliseconds.
-    pub slice: Duration,
-    /// How long a call may take from its first wait on, by the monotonic clock.
-    pub wall_budget: Duration,
-    /// Server-sent events that pause for so long are told to go on by a comment.
-    pub heartbeat: Duration,
-    /// By how much the memory of the VM may grow in one call; of a streamed reply between two waits.
-    pub memory_bytes_max: usize,
-    /// How much a VM may hold in all before it is collected, and replaced if it keeps more than three quarters of this.
-    pub vm_bytes_max: usize,
-    /// How garbage is collected.
-    pub collector: Collector,
-    /// The longest reply, header lines and content together, and the longest JSON.
-    pub reply_bytes_max: usize,
-    /// The variables of the environment that scripts may read.
-    pub env: Vec<String>,
-    /// What scripts share with those of every host that has the same.
-    pub shared: Arc<Shared>,
-    /// How many bytes the shared values may take.
-    pub shared_bytes_max: usize,
-    /// Where they have their time from.
-    pub clock: Clock,
-    /// The path that the app of the scripts is mounted at, decoded and without a slash at its end; empty at the root.
-    pub base: String,
-}
-
-impl Default for HostOptions {
-    fn default() -> Self {
-        Self {
-            cpu_budget: Duration::from_millis(50),
-            slice: Duration::from_millis(2),
-            wall_budget: Duration::from_secs(30),
-            heartbeat: Duration::from_secs(15),
-            memory_bytes_max: 16 << 20,
-            vm_bytes_max: 256 << 20,
-            collector: Collector::default(),
-            reply_bytes_max: 16 << 20,
-            env: Vec::new(),
-            shared: Arc::default(),
-            shared_bytes_max: 16 << 20,
-            clock: Clock::System,
-            base: String::new(),
-        }
-    }
-}
 
 /// A Luau VM with the API of Tollgate, closed to everything else, and the handlers that were loaded into it.
 #[derive(Clone)]
@@ -260,7 +211,7 @@ impl Vm {
         let marks = api::install(&lua, &active, &budget, &options, &waits, &emit, &fetcher)?;
         let kept = Rc::new(Kept::new(&lua, &marks.store_integer)?);
         let req_metatable =
-            request::metatable(&lua, &active, &marks, &budget, &kept, &waits, options.memory_bytes_max)?;
+            req::metatable(&lua, &active, &marks, &budget, &kept, &waits, options.memory_bytes_max)?;
         let reply_parts = Interned::new(&lua, PARTS)?;
         budget.watch(&lua)?;
         let outs = Outs::new(&lua, &waits, options.reply_bytes_max)?;

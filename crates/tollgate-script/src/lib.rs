@@ -16,6 +16,7 @@
 //! Invariants: nothing that a script does panics or ends the process; after any error the VM serves the next call;
 //! no script sees the request of another call, or globals that another script wrote.
 
+mod active;
 mod api;
 mod arguments;
 mod body;
@@ -24,7 +25,9 @@ mod call;
 mod clock;
 mod collector;
 mod conversion;
+mod database;
 mod disk;
+mod emitted;
 mod error;
 mod fetch;
 mod handler;
@@ -37,9 +40,13 @@ mod keeper;
 mod marks;
 mod memory;
 mod nearest;
+mod options;
 mod parts;
 mod pipe;
 mod place;
+mod precondition;
+mod reach;
+mod record;
 mod renewal;
 mod reply;
 mod request;
@@ -53,24 +60,26 @@ mod uploads;
 mod waits;
 mod xml;
 
-pub use api::{Database, EmitStream, Emitted, SqlAnswer, SqlReply, SqlResult, SqlRow, SqlValue};
 pub use body::{Body, BodyError, BodyFile, ReadAt};
 pub use budget::thread_time;
 pub use call::{Call, Step};
 pub use clock::{Clock, TestClock};
 pub use collector::Collector;
+pub use database::{Database, SqlAnswer, SqlReply, SqlResult, SqlRow, SqlValue};
+pub use emitted::{EmitStream, Emitted};
 pub use error::{CallError, HostError, LoadError};
 pub use fetch::{FakeBackends, FetchError, FetchRequest, Fetched, Fetcher, Fetching};
-pub use handler::{Handler, Reach, Role};
-pub use host::{Host, HostOptions};
+pub use handler::Handler;
+pub use host::Host;
 pub use id::{RequestId, RequestIdBuffer};
 pub use keeper::Keeper;
+pub use options::HostOptions;
 pub use pipe::Pipe;
 pub use place::Place;
+pub use reach::{Reach, Role};
+pub use record::{FieldValue, Record, RecordFields};
 pub use renewal::{Relief, RenewalError};
-pub use reply::{
-    ContentType, FieldValue, HeaderLine, Outcome, Record, RecordFields, Replied, SentFile, Streamed,
-};
+pub use reply::{ContentType, HeaderLine, Outcome, Replied, SentFile, Streamed};
 pub use request::{Context, Request};
 pub use require::SourceFile;
 pub use shared::Shared;

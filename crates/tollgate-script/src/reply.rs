@@ -17,22 +17,22 @@ use std::cell::RefCell;
 use bytes::Bytes;
 use tollgate_http::StatusCode;
 
-use crate::api::Emitted;
+use crate::active::ActiveCell;
 use crate::budget::Budget;
+use crate::emitted::Emitted;
 use crate::error::{CallError, shown};
-use crate::handler::Role;
 use crate::interned::Interned;
 use crate::json::Scratch;
 use crate::marks::Marks;
 use crate::nearest::hint;
-use crate::request::ActiveCell;
+use crate::reach::Role;
+use crate::record::Record;
 use crate::sys::seen::{Entries, Seen};
 
 use content::Content;
 pub use content::{ContentType, Streamed};
 pub use file::SentFile;
 use headers::{headers, push_line, status};
-pub use record::{FieldValue, Record, RecordFields};
 pub use replied::Replied;
 use validators::Validators;
 

@@ -3,11 +3,9 @@
 //!
 //! Nothing is read before somebody asks: a request that is not traced pays nothing. Asked twice, it is the same.
 
-use bytes::Bytes;
 use tollgate_http::RequestHead;
 
 use crate::id::HEX;
-use crate::request::Request;
 
 /// Where the trace of a request comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,66 +70,8 @@ impl Trace {
     }
 }
 
-impl Request {
-    /// The trace that it belongs to, by its rule.
-    pub fn trace(&self) -> Option<Trace> {
-        let came = match self.trace_rule {
-            TraceRule::Off | TraceRule::Make => None,
-            TraceRule::Take | TraceRule::TakeOrMake => came(&self.head),
-        };
-        let span = self.span();
-        match (came, self.trace_rule) {
-            (Some((id, parent, flags)), _) => Some(Trace { id, parent: Some(parent), span, flags }),
-            (None, TraceRule::TakeOrMake | TraceRule::Make) => {
-                Some(Trace { id: self.trace_id(), parent: None, span, flags: 0 })
-            }
-            (None, TraceRule::Off | TraceRule::Take) => None,
-        }
-    }
-
-    /// The fields with which the trace is passed on to a backend: `traceparent`, and what came as `tracestate` where the trace
-    /// came too (section 3.3).
-    pub fn trace_fields(&self) -> Vec<(&'static str, Bytes)> {
-        let mut fields = Vec::new();
-        self.each_trace_field(|name, value| fields.push((name, Bytes::copy_from_slice(value))));
-        fields
-    }
-
-    /// Gives each of [`trace_fields`](Self::trace_fields) to `take`.
-    pub fn each_trace_field(&self, mut take: impl FnMut(&'static str, &[u8])) {
-        let Some(trace) = self.trace() else { return };
-        take("traceparent", &trace.traceparent());
-        if trace.parent.is_some() {
-            let states = self.head.raw_fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"tracestate"));
-            let states: Vec<_> = states.map(|(_, value)| value).filter(|value| !value.is_empty()).collect();
-            if !states.is_empty() {
-                take("tracestate", &states.join(&b","[..]));
-            }
-        }
-    }
-
-    /// The id of the trace, for a log line.
-    pub fn trace_text(&self) -> Option<String> {
-        self.trace().map(|trace| format!("{:032x}", trace.id))
-    }
-
-    /// A made trace has the id of its request, so that each is found by the other.
-    fn trace_id(&self) -> u128 {
-        match self.id.uuid().as_u128() {
-            0 => u128::from(self.span()),
-            id => id,
-        }
-    }
-
-    /// Another one for each request, also for one that comes again with the id that it had.
-    fn span(&self) -> u64 {
-        let (high, low) = self.id.uuid().as_u64_pair();
-        mix(high ^ mix(low ^ mix(self.time_us.cast_unsigned()))).max(1)
-    }
-}
-
 /// The one `traceparent` that came; of several none counts (section 3.2.1).
-fn came(head: &RequestHead) -> Option<(u128, u64, u8)> {
+pub(crate) fn came(head: &RequestHead) -> Option<(u128, u64, u8)> {
     let mut fields = head.raw_fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"traceparent"));
     let (_, first) = fields.next()?;
     fields.next().is_none().then_some(())?;
@@ -145,7 +85,7 @@ fn write_hex(text: &mut [u8], bytes: &[u8]) {
 }
 
 /// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): a bijection.
-fn mix(state: u64) -> u64 {
+pub(crate) fn mix(state: u64) -> u64 {
     let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

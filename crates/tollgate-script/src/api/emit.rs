@@ -1,79 +1,24 @@
 //! Answers for `tollgate.emit`: further records of a call, read as `record` of a reply is. They are held until the handler returns,
 //! and go with it if it fails.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use mlua::{Function, Lua, Value};
 
+use crate::active::ActiveCell;
 use crate::arguments::{text, unfit};
 use crate::budget::Budget;
-use crate::error::{CallError, shown};
+use crate::emitted::{EmitStream, Emitted, Streams};
+use crate::error::CallError;
 use crate::interned::Interned;
 use crate::json::Scratch;
 use crate::marks::Marks;
 use crate::memory::unlimited;
 use crate::nearest::hint;
-use crate::reply::{FieldValue, Reader, Record, RecordFields};
-use crate::request::ActiveCell;
+use crate::record::{FieldValue, Record};
+use crate::reply::Reader;
 use crate::sys::seen::{Seen, look};
-
-/// A stream that scripts may emit records to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EmitStream {
-    /// Its name.
-    pub name: String,
-    /// What it keeps of a record.
-    pub fields: RecordFields,
-    /// Whether fields that it does not keep are left out; else they are an error.
-    pub ignores_unknown: bool,
-    /// The database that its replies wait for, if they do.
-    pub awaits: Option<usize>,
-}
-
-/// A record that a call emitted.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Emitted {
-    /// The stream, by its place among those of the host.
-    pub stream: usize,
-    /// What it got.
-    pub record: Record,
-}
-
-/// The streams of a host, once they are known.
-#[derive(Default)]
-pub(crate) struct Streams(OnceCell<Vec<(EmitStream, Interned)>>);
-
-/// What a call emitted so far, while it may.
-#[derive(Default)]
-pub(crate) struct Emissions {
-    pub(crate) records: Vec<Emitted>,
-    bytes: usize,
-}
-
-impl Streams {
-    pub(crate) fn set(&self, lua: &Lua, streams: &[EmitStream]) -> mlua::Result<()> {
-        let interned = |stream: &EmitStream| {
-            let columns = Interned::new(lua, stream.fields.names.iter().map(String::as_str))?;
-            Ok((stream.clone(), columns))
-        };
-        let streams = streams.iter().map(interned).collect::<mlua::Result<_>>()?;
-        self.0.set(streams).map_err(|_| mlua::Error::runtime("streams are known already"))
-    }
-
-    fn all(&self) -> &[(EmitStream, Interned)] {
-        self.0.get().map_or(&[], Vec::as_slice)
-    }
-
-    fn find(&self, name: &[u8]) -> mlua::Result<usize> {
-        let found = self.all().iter().position(|(stream, _)| stream.name.as_bytes() == name);
-        found.ok_or_else(|| {
-            let name = shown(name);
-            let hint = hint(&name, self.all().iter().map(|(stream, _)| stream.name.as_str()));
-            mlua::Error::runtime(format!("tollgate.emit: unknown stream \"{name}\"{hint}"))
-        })
-    }
-}
 
 /// What the function has to know.
 pub(crate) struct EmitParts {
@@ -157,16 +102,5 @@ fn keep(active: &ActiveCell, streams: &Streams, emitted: Emitted) -> mlua::Resul
             "tollgate.emit: stream \"{name}\" waits for another database than the records before it: a reply waits for one"
         )));
     }
-    let bytes = emissions.bytes + emitted.record.memory_bytes();
-    if emissions.records.len() == RECORDS_MAX || bytes > BYTES_MAX {
-        return Err(mlua::Error::runtime(format!(
-            "records of the call exceed limit: {RECORDS_MAX} records, {BYTES_MAX} bytes"
-        )));
-    }
-    emissions.bytes = bytes;
-    emissions.records.push(emitted);
-    Ok(())
+    emissions.add(emitted)
 }
-
-const RECORDS_MAX: usize = 1000;
-const BYTES_MAX: usize = 4 << 20;

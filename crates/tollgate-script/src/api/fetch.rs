@@ -13,6 +13,8 @@ use mlua::{Function, Lua, MultiValue, Table, Value};
 use tollgate_http::{Method, is_authority, is_field_name, is_field_value, is_framing_field, is_single_field};
 
 use super::url;
+use crate::active::ActiveCell;
+use crate::api::req::fold_metatable;
 use crate::arguments::{bytes_of, options, text, unfit};
 use crate::budget::Budget;
 use crate::error::shown;
@@ -22,7 +24,6 @@ use crate::json::{Encoder, Scratch};
 use crate::marks::Marks;
 use crate::memory::{check_memory, string_within, watched};
 use crate::nearest::hint;
-use crate::request::{ActiveCell, fold_metatable};
 use crate::sys::{operation, seen};
 use crate::waits::{Answer, Waits};
 

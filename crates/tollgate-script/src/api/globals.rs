@@ -8,12 +8,12 @@ use super::{
     EmitParts, app, cookie, crypto, emit as emits, encodings, env, fetch, json, log, os, redirect, shared,
     sleep, sql, time, url, uuid, xml,
 };
+use crate::active::ActiveCell;
 use crate::arguments::close;
 use crate::budget::Budget;
 use crate::fetch::FetcherCell;
-use crate::host::HostOptions;
 use crate::marks::Marks;
-use crate::request::ActiveCell;
+use crate::options::HostOptions;
 use crate::sys::strokes;
 use crate::waits::Waits;
 

@@ -7,9 +7,10 @@ use std::rc::Rc;
 use mlua::{Lua, Table, Value, Variadic};
 use tracing::Level;
 
+use crate::active::ActiveCell;
 use crate::arguments::close;
 use crate::error::flat;
-use crate::request::{ActiveCell, Request};
+use crate::request::Request;
 
 /// Makes the table with `debug`, `info`, `warn` and `error`, and `print` (which is `info`).
 pub(super) fn install(lua: &Lua, active: &Rc<ActiveCell>) -> mlua::Result<Table> {

@@ -1,4 +1,5 @@
-//! Answers for what a script finds in its globals: `tollgate`, `print`, and a standard library without the doors.
+//! The API of scripts: `tollgate`, `print`, `req`, `out`, and a standard library without files, processes and the
+//! debugger.
 
 mod app;
 mod cookie;
@@ -14,6 +15,7 @@ mod log;
 mod os;
 mod out;
 mod redirect;
+pub(crate) mod req;
 mod shared;
 mod sleep;
 mod sql;
@@ -22,8 +24,6 @@ mod url;
 mod uuid;
 mod xml;
 
-pub(crate) use emit::{Emissions, EmitParts, Streams};
-pub use emit::{EmitStream, Emitted};
+pub(crate) use emit::EmitParts;
 pub(crate) use globals::install;
 pub(crate) use out::Outs;
-pub use sql::{Database, SqlAnswer, SqlReply, SqlResult, SqlRow, SqlValue};

@@ -1,66 +1,22 @@
 //! Answers for `tollgate.sql`: a question to a database that the route may read. Whoever serves asks it; the call waits.
 
-use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use mlua::{Function, Lua, MultiValue, Table, Value, Variadic};
 use tokio::sync::oneshot;
 
+use crate::active::ActiveCell;
 use crate::arguments::{kind, text};
 use crate::budget::Budget;
+use crate::database::{Database, SqlResult, SqlRow, SqlValue};
 use crate::error::shown;
 use crate::json;
 use crate::marks::Marks;
 use crate::memory::{check_memory, string_within, watched};
 use crate::nearest::hint;
-use crate::request::ActiveCell;
 use crate::sys::operation;
 use crate::waits::{Answer, Waits};
-
-/// A value of a question or of an answer.
-#[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)] // The names are the types.
-pub enum SqlValue {
-    Null,
-    Bool(bool),
-    Int(i64),
-    Float(f64),
-    Text(String),
-    Bytes(Vec<u8>),
-}
-
-/// One row of an answer.
-#[derive(Debug, Clone, PartialEq)]
-pub enum SqlRow {
-    /// By the columns of the answer.
-    Values(Vec<SqlValue>),
-    /// An object of JSON.
-    Json(String),
-}
-
-/// What a database answered.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct SqlAnswer {
-    /// The names of the columns of [`SqlRow::Values`].
-    pub columns: Vec<String>,
-    /// The rows, in their order.
-    pub rows: Vec<SqlRow>,
-}
-
-/// An answer, or why there is none.
-pub type SqlResult = Result<SqlAnswer, String>;
-
-/// Where an answer is wanted; nobody waits any more once its other end is gone.
-pub type SqlReply = oneshot::Sender<SqlResult>;
-
-/// A database that can be read.
-pub trait Database: fmt::Debug + Send + Sync {
-    /// Its name.
-    fn name(&self) -> &str;
-    /// Asks a question, and has the reply sent from wherever it is known.
-    fn ask(&self, sql: String, parameters: Vec<SqlValue>, reply: SqlReply);
-}
 
 /// Makes the function.
 pub(super) fn install(

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use tollgate_http::{Method, Precondition};
 
 use super::{HeaderLine, Outcome, Result, push_line, reply};
-use crate::request::ActiveCell;
-use crate::request::precondition::{MODIFIED_US_MAX, entity_tag, evaluate, last_modified_line};
+use crate::active::ActiveCell;
+use crate::precondition::{MODIFIED_US_MAX, entity_tag, evaluate, last_modified_line};
 use crate::sys::seen::Seen;
 
 /// What a script says of the representation that it replies with.

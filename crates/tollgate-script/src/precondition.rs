@@ -38,7 +38,7 @@ pub(crate) fn evaluate(head: &RequestHead, etag: &[u8], modified_us: Option<i64>
 }
 
 /// Evaluates the conditions of a request before its method runs: nil, or the reply in its place, 304 or 412.
-pub(super) fn precondition(lua: &Lua, head: &RequestHead, given: &Value) -> mlua::Result<Option<Table>> {
+pub(crate) fn precondition(lua: &Lua, head: &RequestHead, given: &Value) -> mlua::Result<Option<Table>> {
     let [etag, last_modified, exists] =
         options("argument of req:precondition", given, ["etag", "last_modified", "exists"])?;
     let tag = match &etag {

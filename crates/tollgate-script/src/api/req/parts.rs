@@ -5,7 +5,7 @@ use std::rc::Rc;
 use mlua::{Function, Lua, MultiValue, Table, Value};
 use tollgate_http::FormPartHead;
 
-use super::{ActiveCell, with_active};
+use crate::active::{ActiveCell, OpenForm, with_active};
 use crate::arguments::{flag, kind, options, text, unfit, whole_number};
 use crate::error::shown;
 use crate::memory::unlimited;
@@ -14,14 +14,6 @@ use crate::parts::{Fault, PartLimits, PartReader, Stretch, by_threads};
 use crate::sys::operation;
 use crate::uploads::{Save, SaveOptions, Saved};
 use crate::waits::Waits;
-
-/// The form of a call.
-pub(crate) struct Parts {
-    /// None while a thread has it.
-    reader: Option<Box<PartReader>>,
-    /// The part that it stands at.
-    current: Option<Table>,
-}
 
 /// Makes `req:parts`.
 pub(super) fn install(
@@ -172,7 +164,7 @@ impl Glue {
         })?;
         let reader = self.checked(reader)?;
         with_active(&self.active, req, |active| {
-            active.parts = Some(Box::new(Parts { reader: Some(Box::new(reader)), current: None }));
+            active.parts = Some(Box::new(OpenForm { reader: Some(Box::new(reader)), current: None }));
             Ok(())
         })
     }

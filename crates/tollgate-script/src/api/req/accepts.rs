@@ -5,7 +5,7 @@ use std::rc::Rc;
 use mlua::{Function, Lua, Table, Value, Variadic};
 use tollgate_http::acceptable_media;
 
-use super::{ActiveCell, with_active};
+use crate::active::{ActiveCell, with_active};
 use crate::arguments::text;
 use crate::error::shown;
 

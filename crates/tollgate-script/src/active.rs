@@ -1,0 +1,66 @@
+//! The request of the call that runs, where the functions of the API find it.
+
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::rc::Rc;
+
+use mlua::Table;
+
+use crate::emitted::{Emissions, Emitted};
+use crate::parts::PartReader;
+use crate::reach::Reach;
+use crate::request::Request;
+
+/// The request of a call, while that call runs.
+pub(crate) struct Active {
+    pub(crate) request: Rc<Request>,
+    /// The address of its `req`, which the coroutine of the call holds on to.
+    pub(crate) req: *const c_void,
+    pub(crate) reach: Rc<Reach>,
+    /// The form that the call reads part by part.
+    pub(crate) parts: Option<Box<OpenForm>>,
+    /// The records that it emitted; none behind the head of its reply.
+    pub(crate) emissions: Option<Emissions>,
+    /// What is replied if the error that was raised last ends the call: a status, and why.
+    pub(crate) refusal: Option<Box<(u16, String)>>,
+}
+
+impl Active {
+    pub(crate) fn new(request: Rc<Request>, req: *const c_void, reach: &Rc<Reach>) -> Self {
+        let emissions = Some(Emissions::default());
+        Self { request, req, reach: Rc::clone(reach), parts: None, emissions, refusal: None }
+    }
+
+    /// The records that were emitted so far.
+    pub(crate) fn take_emitted(&mut self) -> Vec<Emitted> {
+        self.emissions.take().map(|emissions| emissions.records).unwrap_or_default()
+    }
+}
+
+/// Where the call that runs now keeps its request.
+pub(crate) type ActiveCell = RefCell<Option<Active>>;
+
+/// A form that a call reads part by part.
+pub(crate) struct OpenForm {
+    /// None while a thread has it.
+    pub(crate) reader: Option<Box<PartReader>>,
+    /// The part that the script reads now.
+    pub(crate) current: Option<Table>,
+}
+
+/// Calls `f` with the request of the call that runs.
+///
+/// # Errors
+/// `req` belongs to another call.
+pub(crate) fn with_active<R>(
+    cell: &ActiveCell,
+    req: &Table,
+    f: impl FnOnce(&mut Active) -> mlua::Result<R>,
+) -> mlua::Result<R> {
+    match cell.borrow_mut().as_mut() {
+        Some(active) if active.req == req.to_pointer() => f(active),
+        _ => Err(mlua::Error::runtime(
+            "this req belongs to another call: it lives as long as its handler runs",
+        )),
+    }
+}

@@ -1,0 +1,311 @@
+//! `req`, the first argument of each handler.
+//!
+//! `req` is an empty read-only table, a new one for each call. All calls of a host share its metatable, which looks
+//! each field up when a script touches it. Query, headers, params and cookies become tables at the first touch, and
+//! are fields of `req` itself until the slice ends. Forms are in [`form`], conditions in [`crate::precondition`].
+//!
+//! Invariant: a `req` answers only while its own call runs. A `req` that a script kept answers with an error, not
+//! with the data of another client.
+
+mod accepts;
+mod form;
+mod parts;
+
+use std::ffi::c_void;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use mlua::{Function, Lua, LuaString, Table, Value, Variadic};
+use tollgate_http::{RequestHead, cookie_pairs, query_pairs};
+
+use crate::active::{ActiveCell, with_active};
+use crate::arguments::kind;
+use crate::body::Body;
+use crate::budget::Budget;
+use crate::error::shown;
+use crate::interned::Interned;
+use crate::marks::Marks;
+use crate::memory::{check_memory, string_within, unlimited, watched};
+use crate::nearest::hint;
+use crate::precondition::precondition;
+use crate::request::Request;
+use crate::sys::stack::{self, Fields, Kept, Stack};
+use crate::waits::Waits;
+use crate::{json, xml};
+
+use form::FormReader;
+
+/// Makes the metatable that all `req` share.
+pub(crate) fn metatable(
+    lua: &Lua,
+    active: &Rc<ActiveCell>,
+    marks: &Rc<Marks>,
+    budget: &Rc<Budget>,
+    kept: &Rc<Kept>,
+    waits: &Rc<Waits>,
+    memory_bytes_max: usize,
+) -> mlua::Result<Table> {
+    let (names, own, kept) = (Interned::new(lua, FIELDS)?, Rc::clone(active), Rc::clone(kept));
+    let fields = RequestFields { names, active: own, kept };
+    let own = Rc::clone(active);
+    let refuse = lua.create_function(move |lua, (req, key): (Table, Value)| refuse(lua, &own, &req, &key))?;
+    let [body, json, all, form, precondition, xml] = functions(lua, active, marks, budget)?;
+    let parts = parts::install(lua, active, waits, memory_bytes_max)?;
+    let accepts = accepts::install(lua, active)?;
+    let functions = [body, json, all, form, precondition, parts, accepts, xml];
+    let index = stack::index(lua, Rc::new(fields), &refuse, &functions, &fold_metatable(lua)?)?;
+    let metatable = lua.create_table()?;
+    metatable.raw_set("__index", index)?;
+    metatable.raw_set("__metatable", "request")?;
+    metatable.raw_set("__type", "request")?;
+    metatable.set_readonly(true);
+    Ok(metatable)
+}
+
+/// The fields of `req`.
+struct RequestFields {
+    names: Interned,
+    active: Rc<ActiveCell>,
+    kept: Rc<Kept>,
+}
+
+impl Fields for RequestFields {
+    fn push(&self, table: *const c_void, key: &[u8], stack: &Stack) -> bool {
+        let active = self.active.borrow();
+        let Some(active) = active.as_ref().filter(|active| active.req == table) else { return false };
+        let Some(index) = self.names.position(key) else { return false };
+        let request = &active.request;
+        match FIELDS[index] {
+            "method" => stack.text(request.head.method().as_str().as_bytes()),
+            "path" => stack.text(request.path().as_bytes()),
+            "path_info" => stack.text(request.path_info().as_bytes()),
+            "id" => stack.text(request.id.text(&mut [0; 36])),
+            "remote_addr" => match request.remote_addr {
+                Some(address) => stack.text(address.to_string().as_bytes()),
+                None => stack.nil(),
+            },
+            // Exact until 2255.
+            "time" => stack.number(request.time_us as f64),
+            "query" => {
+                let raw = request.head.query_bytes().unwrap_or_default();
+                let expected = raw.iter().filter(|&&byte| byte == b'=').count();
+                stack.texts(&self.kept, query_pairs(raw), expected, false);
+            }
+            "params" => {
+                stack.texts(&self.kept, request.params(), request.place.spans.len(), false);
+            }
+            "headers" => {
+                let fields = request.head.fields().map(|(name, value)| (name.to_ascii_lowercase(), value));
+                stack.texts(&self.kept, fields, request.head.fields().count(), true);
+            }
+            "cookies" => {
+                stack.texts(&self.kept, cookies(&request.head), COOKIES_EXPECTED, false);
+            }
+            "trace" => match request.trace() {
+                Some(_) => stack.texts(&self.kept, trace_texts(request), TRACE_FIELDS, false),
+                None => stack.nil(),
+            },
+            "body" => stack.function(BODY),
+            "json" => stack.function(JSON),
+            "form" => stack.function(FORM),
+            "precondition" => stack.function(PRECONDITION),
+            "parts" => stack.function(PARTS),
+            "accepts" => stack.function(ACCEPTS),
+            "xml" => stack.function(XML),
+            _ => stack.function(ALL),
+        }
+        true
+    }
+}
+
+/// Gives the field that a script made, or says why one cannot be had.
+#[cold]
+fn refuse(lua: &Lua, active: &ActiveCell, req: &Table, key: &Value) -> mlua::Result<Table> {
+    with_active(active, req, |active| {
+        let Value::String(name) = key else {
+            return Err(mlua::Error::runtime(format!("req has no field of type {}", kind(key))));
+        };
+        if *name == CONTEXT {
+            return active.request.context.table(lua);
+        }
+        let name = shown(&name.as_bytes());
+        let hint = hint(&name, FIELDS.into_iter().chain([CONTEXT]));
+        Err(mlua::Error::runtime(format!("req has no field \"{name}\"{hint}")))
+    })
+}
+
+/// Makes the methods of `req`, at [`BODY`], [`JSON`], [`ALL`], [`FORM`] and [`PRECONDITION`], and that at [`XML`].
+fn functions(
+    lua: &Lua,
+    active: &Rc<ActiveCell>,
+    marks: &Rc<Marks>,
+    budget: &Rc<Budget>,
+) -> mlua::Result<[Function; 6]> {
+    let own = Rc::clone(active);
+    let body = move |lua: &Lua, req: Table| {
+        watched(lua, |memory_max| {
+            with_active(&own, &req, |active| {
+                let body = content(lua, &active.request.body, memory_max)?;
+                string_within(lua, &body, memory_max)
+            })
+        })
+    };
+    let (own, marks, own_budget) = (Rc::clone(active), Rc::clone(marks), Rc::clone(budget));
+    let json = move |lua: &Lua, req: Table| {
+        let body = with_active(&own, &req, |active| Ok(active.request.body.clone()))?;
+        watched(lua, |memory_max| {
+            json::answer(lua, &content(lua, &body, memory_max)?, &marks, &own_budget, memory_max)
+        })
+    };
+    let (own, own_budget) = (Rc::clone(active), Rc::clone(budget));
+    let all = move |lua: &Lua, (req, part, name): (Table, LuaString, LuaString)| {
+        watched(lua, |memory_max| {
+            check_memory(lua, 0, memory_max)?;
+            let request = with_active(&own, &req, |active| Ok(Rc::clone(&active.request)))?;
+            if part.as_bytes() == b"form" {
+                let body = content(lua, &request.body, memory_max)?;
+                let reader = FormReader { lua, budget: &own_budget, memory_max };
+                return reader.all(&request.head, &body, &name.as_bytes());
+            }
+            Ok(Variadic::from_iter([Value::Table(all(lua, &request, &part, &name)?)]))
+        })
+    };
+    let (own, own_budget) = (Rc::clone(active), Rc::clone(budget));
+    let form = move |lua: &Lua, req: Table| {
+        let request = with_active(&own, &req, |active| Ok(Rc::clone(&active.request)))?;
+        watched(lua, |memory_max| {
+            let body = content(lua, &request.body, memory_max)?;
+            FormReader { lua, budget: &own_budget, memory_max }.firsts(&request.head, &body)
+        })
+    };
+    let own = Rc::clone(active);
+    let precondition = move |lua: &Lua, (req, given): (Table, Value)| {
+        unlimited(lua, || with_active(&own, &req, |active| precondition(lua, &active.request.head, &given)))
+    };
+    let (own, own_budget) = (Rc::clone(active), Rc::clone(budget));
+    let xml = move |lua: &Lua, req: Table| {
+        let body = with_active(&own, &req, |active| Ok(active.request.body.clone()))?;
+        watched(lua, |memory_max| {
+            xml::answer(lua, &content(lua, &body, memory_max)?, &own_budget, memory_max)
+        })
+    };
+    Ok([
+        lua.create_function(body)?,
+        lua.create_function(json)?,
+        lua.create_function(all)?,
+        lua.create_function(form)?,
+        lua.create_function(precondition)?,
+        lua.create_function(xml)?,
+    ])
+}
+
+/// Lists what a script sees of the trace: the ids as hexadecimal digits, and the fields that pass it on.
+fn trace_texts(request: &Request) -> impl Iterator<Item = (&'static str, Bytes)> {
+    let trace = request.trace();
+    let ids = trace.into_iter().flat_map(|trace| {
+        let parent = trace.parent.map(|parent| ("parent", format!("{parent:016x}")));
+        let own = [("id", format!("{:032x}", trace.id)), ("span", format!("{:016x}", trace.span))];
+        own.into_iter().chain(parent).map(|(name, text)| (name, Bytes::from(text)))
+    });
+    ids.chain(request.trace_fields())
+}
+
+/// Lists the cookies of all `Cookie` fields.
+fn cookies(head: &RequestHead) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let lines = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("cookie"));
+    lines.flat_map(|(_, line)| cookie_pairs(line))
+}
+
+/// The whole content, if the call may grow by as much.
+fn content(lua: &Lua, body: &Body, memory_max: usize) -> mlua::Result<Bytes> {
+    if let Body::Memory(bytes) = body {
+        return Ok(bytes.clone());
+    }
+    let bytes_max = memory_max.saturating_sub(lua.used_memory());
+    body.read_within(bytes_max).map_err(|error| mlua::Error::runtime(error.to_string()))
+}
+
+const CONTEXT: &str = "ctx";
+const BODY: u8 = 0;
+const JSON: u8 = 1;
+const ALL: u8 = 2;
+const FORM: u8 = 3;
+const PRECONDITION: u8 = 4;
+const PARTS: u8 = 5;
+const ACCEPTS: u8 = 6;
+const XML: u8 = 7;
+const COOKIES_EXPECTED: usize = 4;
+const TRACE_FIELDS: usize = 5;
+
+/// Makes the metatable of headers: names match without case.
+pub(crate) fn fold_metatable(lua: &Lua) -> mlua::Result<Table> {
+    let index = |lua: &Lua, (headers, name): (Table, Value)| {
+        let Value::String(name) = name else { return Ok(Value::Nil) };
+        let name = name.as_bytes();
+        if !name.iter().any(u8::is_ascii_uppercase) {
+            return Ok(Value::Nil);
+        }
+        unlimited(lua, || headers.raw_get(lua.create_string(name.to_ascii_lowercase())?))
+    };
+    let metatable = lua.create_table()?;
+    metatable.raw_set("__index", lua.create_function(index)?)?;
+    metatable.raw_set("__metatable", "headers")?;
+    metatable.set_readonly(true);
+    Ok(metatable)
+}
+
+/// Lists all values of `name`, in the order they came.
+fn all(lua: &Lua, request: &Request, part: &LuaString, name: &LuaString) -> mlua::Result<Table> {
+    let (part, name) = (part.as_bytes(), name.as_bytes());
+    match &part[..] {
+        b"query" => {
+            let pairs = request.head.query_bytes().into_iter().flat_map(query_pairs);
+            let values = pairs.filter(|(key, _)| key[..] == name[..]);
+            let values =
+                values.map(|(_, value)| lua.create_string(value)).collect::<mlua::Result<Vec<_>>>()?;
+            lua.create_sequence_from(values)
+        }
+        b"headers" => {
+            let fields = request.head.fields();
+            let values = fields.filter(|(key, _)| key.as_bytes().eq_ignore_ascii_case(&name));
+            let values =
+                values.map(|(_, value)| lua.create_string(value)).collect::<mlua::Result<Vec<_>>>()?;
+            lua.create_sequence_from(values)
+        }
+        b"cookies" => {
+            let values = cookies(&request.head).filter(|(key, _)| *key == &name[..]);
+            let values =
+                values.map(|(_, value)| lua.create_string(value)).collect::<mlua::Result<Vec<_>>>()?;
+            lua.create_sequence_from(values)
+        }
+        unknown => {
+            let unknown = shown(unknown);
+            let hint = hint(&unknown, ["query", "headers", "cookies", "form"]);
+            Err(mlua::Error::runtime(format!(
+                "req:all has no part \"{unknown}\", allowed: \"query\", \"headers\", \"cookies\", \"form\"{hint}"
+            )))
+        }
+    }
+}
+
+const FIELDS: [&str; 19] = [
+    "method",
+    "path",
+    "path_info",
+    "params",
+    "query",
+    "headers",
+    "cookies",
+    "remote_addr",
+    "id",
+    "time",
+    "trace",
+    "body",
+    "json",
+    "all",
+    "form",
+    "precondition",
+    "parts",
+    "accepts",
+    "xml",
+];

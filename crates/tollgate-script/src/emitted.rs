@@ -1,0 +1,88 @@
+//! Records that calls emit beside the one of their reply, and the streams that take them.
+
+use std::cell::OnceCell;
+
+use mlua::Lua;
+
+use crate::error::shown;
+use crate::interned::Interned;
+use crate::nearest::hint;
+use crate::record::{Record, RecordFields};
+
+/// A stream that scripts may emit records to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmitStream {
+    /// Its name.
+    pub name: String,
+    /// What it keeps of a record.
+    pub fields: RecordFields,
+    /// Whether fields that it does not keep are left out; else they are an error.
+    pub ignores_unknown: bool,
+    /// The database that its replies wait for, if they do.
+    pub awaits: Option<usize>,
+}
+
+/// A record that a call emitted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Emitted {
+    /// The stream, by its place among those of the host.
+    pub stream: usize,
+    /// What it got.
+    pub record: Record,
+}
+
+/// The streams of a host, once they are known.
+#[derive(Default)]
+pub(crate) struct Streams(OnceCell<Vec<(EmitStream, Interned)>>);
+
+/// What a call emitted so far, while it may.
+#[derive(Default)]
+pub(crate) struct Emissions {
+    pub(crate) records: Vec<Emitted>,
+    bytes: usize,
+}
+
+impl Streams {
+    pub(crate) fn set(&self, lua: &Lua, streams: &[EmitStream]) -> mlua::Result<()> {
+        let interned = |stream: &EmitStream| {
+            let columns = Interned::new(lua, stream.fields.names.iter().map(String::as_str))?;
+            Ok((stream.clone(), columns))
+        };
+        let streams = streams.iter().map(interned).collect::<mlua::Result<_>>()?;
+        self.0.set(streams).map_err(|_| mlua::Error::runtime("streams are known already"))
+    }
+
+    pub(crate) fn all(&self) -> &[(EmitStream, Interned)] {
+        self.0.get().map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn find(&self, name: &[u8]) -> mlua::Result<usize> {
+        let found = self.all().iter().position(|(stream, _)| stream.name.as_bytes() == name);
+        found.ok_or_else(|| {
+            let name = shown(name);
+            let hint = hint(&name, self.all().iter().map(|(stream, _)| stream.name.as_str()));
+            mlua::Error::runtime(format!("tollgate.emit: unknown stream \"{name}\"{hint}"))
+        })
+    }
+}
+
+impl Emissions {
+    /// Adds a record.
+    ///
+    /// # Errors
+    /// The records of the call exceed their number or their bytes.
+    pub(crate) fn add(&mut self, emitted: Emitted) -> mlua::Result<()> {
+        let bytes = self.bytes + emitted.record.memory_bytes();
+        if self.records.len() == RECORDS_MAX || bytes > BYTES_MAX {
+            return Err(mlua::Error::runtime(format!(
+                "records of the call exceed limit: {RECORDS_MAX} records, {BYTES_MAX} bytes"
+            )));
+        }
+        self.bytes = bytes;
+        self.records.push(emitted);
+        Ok(())
+    }
+}
+
+const RECORDS_MAX: usize = 1000;
+const BYTES_MAX: usize = 4 << 20;

@@ -3,9 +3,7 @@
 use bytes::Bytes;
 
 use super::file::{SentFile, sent_file};
-use super::{Reader, Result, reply};
-use crate::conversion::Fault;
-use crate::json::Encoder;
+use super::reader::{Reader, Result, reply};
 use crate::sys::seen::Seen;
 use crate::xml;
 
@@ -99,34 +97,6 @@ impl Reader<'_> {
             Seen::Text(bytes) | Seen::Buffer(bytes) => self.content(what, bytes),
             other => Err(reply(format!("{what} is a {}: allowed are a string, a buffer", other.kind()))),
         }
-    }
-
-    pub(super) fn content(&self, what: &str, bytes: &[u8]) -> Result<Bytes> {
-        self.check_size(what, bytes.len())?;
-        Ok(Bytes::copy_from_slice(bytes))
-    }
-
-    fn check_size(&self, what: &str, bytes: usize) -> Result<()> {
-        if bytes > self.reply_bytes_max {
-            return Err(reply(format!(
-                "{what} exceeds limit: {bytes} bytes, limit {} bytes",
-                self.reply_bytes_max
-            )));
-        }
-        Ok(())
-    }
-
-    pub(super) fn json<R>(&self, what: &str, value: Seen<'_>, take: impl FnOnce(&[u8]) -> R) -> Result<R> {
-        self.encode(value, take).map_err(|fault| reply(fault.in_words(what)))
-    }
-
-    pub(super) fn encode<R>(
-        &self,
-        value: Seen<'_>,
-        take: impl FnOnce(&[u8]) -> R,
-    ) -> std::result::Result<R, Fault> {
-        let mut scratch = self.scratch.borrow_mut();
-        Encoder::new(&mut scratch, self.reply_bytes_max, self.marks, self.budget).encode(value).map(take)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use tollgate_http::is_field_value;
 
-use super::{HeaderLine, Result, key_text, reply};
+use super::headers::HeaderLine;
+use super::reader::{Result, key_text, reply};
 use crate::error::shown;
 use crate::nearest::hint;
 use crate::sys::seen::Seen;

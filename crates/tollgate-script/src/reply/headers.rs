@@ -6,10 +6,13 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use tollgate_http::{is_field_name, is_field_value, is_framing_field, is_single_field};
 
-use super::{HeaderLine, Result, key_text, reply};
+use super::reader::{Result, key_text, reply};
 use crate::budget::Budget;
 use crate::error::shown;
 use crate::sys::seen::Seen;
+
+/// The name and the value of a header field.
+pub type HeaderLine = (Cow<'static, str>, Bytes);
 
 pub(super) fn status(value: Seen<'_>) -> Result<u16> {
     let found = match value {

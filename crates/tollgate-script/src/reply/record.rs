@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use super::{Reader, Result, key_text, reply};
+use super::reader::{Reader, Result, key_text, reply};
 use crate::record::{FieldValue, Record};
 use crate::sys::seen::Seen;
 

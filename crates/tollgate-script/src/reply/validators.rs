@@ -5,8 +5,11 @@
 use bytes::Bytes;
 use tollgate_http::{Method, Precondition};
 
-use super::{HeaderLine, Outcome, Result, push_line, reply};
+use super::headers::{HeaderLine, push_line};
+use super::outcome::Outcome;
+use super::reader::{Result, reply};
 use crate::active::ActiveCell;
+use crate::error::CallError;
 use crate::precondition::{MODIFIED_US_MAX, entity_tag, evaluate, last_modified_line};
 use crate::sys::seen::Seen;
 
@@ -81,7 +84,7 @@ fn is_about_content(name: &str) -> bool {
 }
 
 #[cold]
-fn no_time(found: &str) -> super::CallError {
+fn no_time(found: &str) -> CallError {
     reply(format!(
         "reply.last_modified is {found}: allowed are microseconds since 1970, such as req.time, up to the year 9999"
     ))

@@ -1,0 +1,167 @@
+//! The reading of what a script returned, by the role that it plays for its route.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use tollgate_http::StatusCode;
+
+use super::content::{Content, ContentType, Streamed};
+use super::headers::{headers, status};
+use super::outcome::Outcome;
+use super::reader::{Reader, Result, key_text, reply};
+use super::validators::Validators;
+use crate::error::CallError;
+use crate::nearest::hint;
+use crate::reach::Role;
+use crate::sys::seen::{Entries, Seen};
+
+impl Reader<'_> {
+    /// Reads the two first values that a script returned, by what it is to its route. None: whatever comes next decides.
+    ///
+    /// # Errors
+    /// `Reply` names the field, what was found and what is allowed.
+    pub(crate) fn decision(&self, role: Role, value: Seen<'_>, second: Seen<'_>) -> Result<Option<Outcome>> {
+        match (role, value, second) {
+            (Role::Before | Role::After, Seen::Nil, Seen::Nil) => Ok(None),
+            (Role::After, Seen::Table(table), Seen::Nil) if self.is_pass(table) => Err(reply(
+                "an after script returned tollgate.pass, which is for handlers and before scripts: allowed are nothing, \
+                 { headers = ... }",
+            )),
+            (_, Seen::Table(table), Seen::Nil) if self.is_pass(table) => Ok(None),
+            (Role::After, value, Seen::Nil) => self.change(value).map(Some),
+            _ => self.outcome(value, second).map(Some),
+        }
+    }
+
+    fn is_pass(&self, table: Entries<'_>) -> bool {
+        table.has_metatable(self.marks.pass_address)
+    }
+
+    /// Reads what changes of a reply: header fields.
+    fn change(&self, value: Seen<'_>) -> Result<Outcome> {
+        let mut changed = [Seen::Nil; PARTS.len()];
+        match value {
+            Seen::Table(table) => {
+                table.pick(self.parts, &mut changed).map_err(|key| unknown_part(&key))?;
+            }
+            other => {
+                return Err(reply(format!(
+                    "an after script returned a {}: allowed are nothing, {{ headers = ... }}",
+                    other.kind()
+                )));
+            }
+        }
+        let [status, given, rest @ ..] = &changed;
+        if !matches!(status, Seen::Nil) || rest.iter().any(|part| !matches!(part, Seen::Nil)) {
+            return Err(reply(
+                "an after script changes headers alone: allowed are nothing, { headers = ... }",
+            ));
+        }
+        let mut left = self.reply_bytes_max;
+        let headers = headers(*given, self.budget, &mut left)?;
+        Ok(Outcome { headers, ..Outcome::empty(200) })
+    }
+
+    /// Reads the two first values that a handler returned.
+    ///
+    /// # Errors
+    /// `Reply` names the field, what was found and what is allowed.
+    pub(crate) fn outcome(&self, value: Seen<'_>, second: Seen<'_>) -> Result<Outcome> {
+        if !matches!(second, Seen::Nil) {
+            return Err(reply(
+                "handler returned more than one value: put status, headers and body into one table",
+            ));
+        }
+        match value {
+            Seen::Table(table) => self.table(table),
+            Seen::Integer(_) | Seen::Number(_) => {
+                Ok(Outcome { record: self.record(Seen::Nil)?, ..Outcome::empty(status(value)?) })
+            }
+            Seen::Text(text) => Ok(Outcome {
+                content_type: Some(ContentType::Text),
+                body: self.content("reply", text)?,
+                record: self.record(Seen::Nil)?,
+                ..Outcome::empty(200)
+            }),
+            Seen::Nil => Err(reply("handler returned nothing: return a status, a text or a table")),
+            other => Err(reply(format!(
+                "handler returned a {}: allowed are a status, a text, a table",
+                other.kind()
+            ))),
+        }
+    }
+
+    fn table(&self, table: Entries<'_>) -> Result<Outcome> {
+        let mut parts = [Seen::Nil; PARTS.len()];
+        table.pick(self.parts, &mut parts).map_err(|key| unknown_part(&key))?;
+        let [given_status, given_headers, record, etag, last_modified, contents @ ..] = &parts;
+        let status = if let Seen::Nil = given_status { 200 } else { status(*given_status)? };
+        let mut left = self.reply_bytes_max;
+        let mut headers = headers(*given_headers, self.budget, &mut left)?;
+        let validators = Validators::read(*etag, *last_modified, self.active)?;
+        validators.push_lines(&mut headers, &mut left)?;
+        let Content { body, content_type, streamed, mut file } = self.body(contents)?;
+        if body.len() > left {
+            let (bytes, limit) = (body.len() + self.reply_bytes_max - left, self.reply_bytes_max);
+            return Err(reply(format!(
+                "reply with its headers exceeds limit: {bytes} bytes, limit {limit} bytes"
+            )));
+        }
+        if let Some(file) = &mut file {
+            file.take_type(&mut headers)?;
+        }
+        let has_content = streamed.is_some() || file.is_some() || !body.is_empty();
+        if has_content && !StatusCode::new(status).is_some_and(StatusCode::may_have_content) {
+            let beside = match (streamed, &file) {
+                (Some(by), _) => by.name().to_owned(),
+                (None, Some(_)) => "file".to_owned(),
+                (None, None) => format!("{} bytes", body.len()),
+            };
+            return Err(reply(format!("reply.status is {status}, which has no content, beside {beside}")));
+        }
+        let is_said = |what: &str| headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(what));
+        let content_type = content_type.filter(|_| !is_said("content-type"));
+        if streamed == Some(Streamed::Events) && !is_said("cache-control") {
+            headers.push((Cow::Borrowed("cache-control"), Bytes::from_static(b"no-store")));
+        }
+        let record = self.record(*record)?;
+        let mut outcome =
+            Outcome { status, content_type, headers, body, streamed, file, record, emitted: Vec::new() };
+        validators.apply(&mut outcome, self.active);
+        Ok(outcome)
+    }
+}
+
+#[cold]
+fn unknown_part(key: &Seen<'_>) -> CallError {
+    let name = key_text(key);
+    let hint = hint(&name, PARTS);
+    reply(format!("reply has an unknown field \"{name}\"{hint}: allowed are {}", PARTS.join(", ")))
+}
+
+/// The fields of a reply table: those of [`CONTENTS`](super::content::CONTENTS) behind the others.
+pub(crate) const PARTS: [&str; 12] = [
+    "status",
+    "headers",
+    "record",
+    "etag",
+    "last_modified",
+    "body",
+    "json",
+    "html",
+    "xml",
+    "write",
+    "events",
+    "file",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::super::content::CONTENTS;
+    use super::*;
+
+    #[test]
+    fn what_gives_a_content_are_the_last_fields() {
+        assert_eq!(PARTS[PARTS.len() - CONTENTS.len()..], CONTENTS);
+    }
+}

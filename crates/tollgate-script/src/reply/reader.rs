@@ -1,0 +1,76 @@
+//! The reader of replies: its bounds, and the checks that several fields need.
+
+use std::cell::RefCell;
+
+use bytes::Bytes;
+
+use crate::active::ActiveCell;
+use crate::budget::Budget;
+use crate::conversion::Fault;
+use crate::error::{CallError, shown};
+use crate::interned::Interned;
+use crate::json::{Encoder, Scratch};
+use crate::marks::Marks;
+use crate::sys::seen::Seen;
+
+/// Turns what scripts return into outcomes, within the bounds of one host.
+pub(crate) struct Reader<'a> {
+    pub(crate) marks: &'a Marks,
+    pub(crate) budget: &'a Budget,
+    pub(crate) scratch: &'a RefCell<Scratch>,
+    /// The request of the call that returned.
+    pub(crate) active: &'a ActiveCell,
+    pub(crate) reply_bytes_max: usize,
+    /// The names of [`PARTS`](super::PARTS).
+    pub(crate) parts: &'a Interned,
+    /// The names of columns that are read from `record`.
+    pub(crate) columns: &'a Interned,
+    /// Whether the whole of `record` is wanted.
+    pub(crate) whole: bool,
+}
+
+pub(super) type Result<T> = std::result::Result<T, CallError>;
+
+impl Reader<'_> {
+    pub(super) fn content(&self, what: &str, bytes: &[u8]) -> Result<Bytes> {
+        self.check_size(what, bytes.len())?;
+        Ok(Bytes::copy_from_slice(bytes))
+    }
+
+    fn check_size(&self, what: &str, bytes: usize) -> Result<()> {
+        if bytes > self.reply_bytes_max {
+            return Err(reply(format!(
+                "{what} exceeds limit: {bytes} bytes, limit {} bytes",
+                self.reply_bytes_max
+            )));
+        }
+        Ok(())
+    }
+
+    pub(super) fn json<R>(&self, what: &str, value: Seen<'_>, take: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        self.encode(value, take).map_err(|fault| reply(fault.in_words(what)))
+    }
+
+    pub(super) fn encode<R>(
+        &self,
+        value: Seen<'_>,
+        take: impl FnOnce(&[u8]) -> R,
+    ) -> std::result::Result<R, Fault> {
+        let mut scratch = self.scratch.borrow_mut();
+        Encoder::new(&mut scratch, self.reply_bytes_max, self.marks, self.budget).encode(value).map(take)
+    }
+}
+
+pub(super) fn key_text(key: &Seen<'_>) -> String {
+    match key {
+        Seen::Text(text) => shown(text),
+        Seen::Integer(number) => format!("[{number}]"),
+        Seen::Number(number) => format!("[{number}]"),
+        other => format!("of type {}", other.kind()),
+    }
+}
+
+#[cold]
+pub(super) fn reply(text: impl Into<String>) -> CallError {
+    CallError::Reply(text.into())
+}

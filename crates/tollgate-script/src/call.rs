@@ -23,12 +23,12 @@ use tokio::time::{Sleep, sleep};
 use crate::active::Active;
 use crate::emitted::Emitted;
 use crate::error::CallError;
-use crate::handler::Script;
-use crate::host::Vm;
 use crate::pipe::Pipe;
 use crate::reply::{Outcome, Reader, Replied, Streamed};
 use crate::request::Request;
+use crate::script::Script;
 use crate::sys::coroutine::{Coroutine, Ran};
+use crate::vm::Vm;
 use crate::waits::{Answer, Operation};
 
 /// A call under way. Dropping it ends it.

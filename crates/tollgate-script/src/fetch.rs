@@ -1,17 +1,12 @@
 //! Answers for what scripts ask backends, as values: whoever serves brings the [`Fetcher`] that asks.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use mlua::Function;
 use tollgate_http::Method;
-
-use crate::handler::Handler;
-use crate::host::Host;
 
 /// Whoever asks backends for scripts.
 pub trait Fetcher {
@@ -62,18 +57,3 @@ pub struct FetchError {
 
 /// Where a VM finds who asks for it.
 pub(crate) type FetcherCell = RefCell<Option<Rc<dyn Fetcher>>>;
-
-/// Backends that a test answers for, by name: functions as those of handlers.
-#[derive(Default)]
-pub struct FakeBackends(RefCell<BTreeMap<String, Function>>);
-
-impl FakeBackends {
-    pub(crate) fn set(&self, name: String, function: Function) {
-        self.0.borrow_mut().insert(name, function);
-    }
-
-    /// The handler for a backend, in the VM of the test.
-    pub fn handler(&self, host: &Host, name: &str) -> Option<Handler> {
-        self.0.borrow().get(name).map(|function| host.handler_of(function.clone()))
-    }
-}

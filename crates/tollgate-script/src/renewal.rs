@@ -18,26 +18,16 @@
 //! - A script that fills VM after VM takes a twentieth of the thread by it at most, and four VMs a second.
 //! - Collecting, loading and closing go by stretches between which others have their turns.
 
-use std::cell::{Cell, RefCell};
-use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::error::{HostError, LoadError};
-use crate::handler::{Origin, Script, Slot};
-use crate::host::{Host, Vm};
+use crate::handler::{Origin, Slot};
+use crate::host::Host;
 use crate::keeper::collect;
 use crate::require::Modules;
-
-/// How much of its memory a VM uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fill {
-    Within,
-    /// Whoever looks after it was told: it holds too much, or much garbage.
-    Over,
-    /// Another took its place.
-    Replaced(Instant),
-}
+use crate::script::Script;
+use crate::vm::{Fill, Vm};
 
 /// What became of a VM that held too much.
 #[derive(Debug)]
@@ -68,27 +58,6 @@ pub enum RenewalError {
     /// A script that was loaded before.
     #[error(transparent)]
     Load(#[from] LoadError),
-}
-
-/// When a VM of a host may be replaced again.
-#[derive(Default)]
-pub(crate) struct Pace {
-    not_before: Cell<Option<Instant>>,
-    predecessor: RefCell<Weak<Vm>>,
-}
-
-impl Pace {
-    /// How long to wait; none if there is no need to.
-    fn wait(&self) -> Option<Duration> {
-        let left = self.not_before.get().map(|at| at.saturating_duration_since(Instant::now()));
-        let left = left.filter(|left| !left.is_zero());
-        left.or_else(|| self.predecessor.borrow().upgrade().map(|_| PREDECESSOR_PAUSE))
-    }
-
-    fn note(&self, took: Duration) {
-        let pause = (took * PAUSE_FACTOR).max(PAUSE_MIN);
-        self.not_before.set(Some(Instant::now() + pause));
-    }
 }
 
 impl Host {
@@ -181,67 +150,3 @@ impl Drop for Timed<'_> {
         *self.took += self.begun.elapsed();
     }
 }
-
-impl Vm {
-    /// Has somebody look after it if this is more than it may hold.
-    pub(crate) fn note_used(&self, bytes: usize) {
-        if bytes > self.options.vm_bytes_max {
-            self.press();
-        }
-    }
-
-    /// Has somebody collect what a call left that filled its memory. Without anybody who does, it is done here.
-    pub(crate) fn sweep(&self) {
-        if self.keeper.borrow().is_some() {
-            self.press();
-        } else if let Err(error) = self.lua.gc_collect() {
-            tracing::warn!(%error, "luau cannot collect garbage");
-        }
-    }
-
-    fn press(&self) {
-        if self.fill.get() == Fill::Within {
-            self.fill.set(Fill::Over);
-            if let Some(keeper) = &*self.keeper.borrow() {
-                keeper.press();
-            }
-        }
-    }
-
-    /// Whether it was replaced so long ago that nothing may go on in it.
-    pub(crate) fn is_given_up(&self) -> bool {
-        matches!(self.fill.get(), Fill::Replaced(at) if at.elapsed() > self.options.wall_budget)
-    }
-
-    /// Refuses scripts that keep so much once they are loaded that a VM with them would be replaced in vain.
-    pub(crate) fn check_loaded(&self, file: &Path) -> Result<(), LoadError> {
-        let limit_bytes = self.options.vm_bytes_max / 2;
-        if self.lua.used_memory() <= limit_bytes {
-            return Ok(());
-        }
-        let collected = self.lua.gc_collect().and_then(|()| self.lua.gc_collect());
-        let bytes = self.lua.used_memory();
-        if collected.is_ok() && bytes <= limit_bytes {
-            return Ok(());
-        }
-        Err(LoadError::Total { file: file.to_path_buf(), bytes, limit_bytes })
-    }
-}
-
-impl Drop for Vm {
-    fn drop(&mut self) {
-        if self.lua.used_memory() > CLOSED_AT_ONCE_BYTES
-            && let Some(keeper) = self.keeper.take()
-        {
-            keeper.take_over(self.lua.clone());
-        }
-    }
-}
-
-const PAUSE_MIN: Duration = Duration::from_millis(250);
-/// After work of one millisecond there is none of it for so many.
-const PAUSE_FACTOR: u32 = 20;
-/// How soon to look again whether the VM before has ended its calls.
-const PREDECESSOR_PAUSE: Duration = Duration::from_millis(100);
-/// To close so much takes some milliseconds at most.
-const CLOSED_AT_ONCE_BYTES: usize = 4 << 20;

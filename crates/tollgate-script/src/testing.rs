@@ -3,6 +3,8 @@
 //! A test is a call like those of handlers, with the same sandbox and budgets. What it asks is an operation that it waits
 //! for, so the time and the memory of what answers are not its own. `t`, which it is given, is written in Luau: `t.luau`.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -18,7 +20,6 @@ use crate::arguments::kind;
 use crate::call::Call;
 use crate::clock::Clock;
 use crate::error::{LoadError, shown};
-use crate::fetch::FakeBackends;
 use crate::handler::Handler;
 use crate::host::Host;
 use crate::http_date::HTTP_LAST_US;
@@ -87,8 +88,40 @@ impl Test {
     }
 }
 
+/// Backends that a test answers for, by name: functions as those of handlers.
+#[derive(Default)]
+pub struct FakeBackends(RefCell<BTreeMap<String, Function>>);
+
+impl FakeBackends {
+    pub(crate) fn set(&self, name: String, function: Function) {
+        self.0.borrow_mut().insert(name, function);
+    }
+
+    /// The handler for a backend, in the VM of the test.
+    pub fn handler(&self, host: &Host, name: &str) -> Option<Handler> {
+        self.0.borrow().get(name).map(|function| host.handler_of(function.clone()))
+    }
+}
+
+impl Host {
+    /// Compiles a file of tests and runs it once; it must return a table of functions by name. They ask `ask`.
+    /// They may answer for backends: `fakes` gets what they say.
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load).
+    pub fn load_tests(
+        &self,
+        file: &Path,
+        root: &Path,
+        ask: &Ask,
+        fakes: &Rc<FakeBackends>,
+    ) -> Result<Vec<Test>, LoadError> {
+        load(self, file, root, ask, fakes)
+    }
+}
+
 /// Loads a test file, and lists its tests in the order of their lines.
-pub(crate) fn load(
+fn load(
     host: &Host,
     file: &Path,
     root: &Path,

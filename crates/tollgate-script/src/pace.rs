@@ -1,0 +1,36 @@
+//! The pace at which the VMs of a host are replaced.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Weak;
+use std::time::{Duration, Instant};
+
+use crate::vm::Vm;
+
+/// When a VM of a host may be replaced again.
+#[derive(Default)]
+pub(crate) struct Pace {
+    not_before: Cell<Option<Instant>>,
+    /// The VM that was replaced last.
+    pub(crate) predecessor: RefCell<Weak<Vm>>,
+}
+
+impl Pace {
+    /// How long to wait. None if a VM may be replaced now.
+    pub(crate) fn wait(&self) -> Option<Duration> {
+        let left = self.not_before.get().map(|at| at.saturating_duration_since(Instant::now()));
+        let left = left.filter(|left| !left.is_zero());
+        left.or_else(|| self.predecessor.borrow().upgrade().map(|_| PREDECESSOR_PAUSE))
+    }
+
+    /// Notes that a replacement took `took` of the thread.
+    pub(crate) fn note(&self, took: Duration) {
+        let pause = (took * PAUSE_FACTOR).max(PAUSE_MIN);
+        self.not_before.set(Some(Instant::now() + pause));
+    }
+}
+
+const PAUSE_MIN: Duration = Duration::from_millis(250);
+/// The pause after a replacement, as a multiple of its time.
+const PAUSE_FACTOR: u32 = 20;
+/// The time between two looks whether the calls of the previous VM have ended.
+const PREDECESSOR_PAUSE: Duration = Duration::from_millis(100);

@@ -1,0 +1,84 @@
+//! A script in one VM: which of its functions takes a request, and what its calls may reach.
+
+use std::rc::Rc;
+
+use mlua::{Function, Table, Value};
+use tollgate_http::Method;
+
+use crate::arguments::kind;
+use crate::error::shown;
+use crate::interned::Interned;
+use crate::nearest::hint;
+use crate::reach::{Reach, Role};
+use crate::vm::Vm;
+
+pub(crate) struct Script {
+    pub(crate) vm: Rc<Vm>,
+    pub(crate) shape: Shape,
+    pub(crate) columns: Interned,
+    pub(crate) whole: bool,
+    pub(crate) reach: Rc<Reach>,
+    pub(crate) role: Role,
+}
+
+pub(crate) enum Shape {
+    Any(Function),
+    ByMethod(Vec<(Method, Function)>),
+}
+
+impl Script {
+    /// Returns the function for a method. HEAD without a function of its own is GET.
+    pub(crate) fn function(&self, method: Method) -> Option<&Function> {
+        let functions = match &self.shape {
+            Shape::Any(function) => return Some(function),
+            Shape::ByMethod(functions) => functions,
+        };
+        let of = |method| functions.iter().find(|(known, _)| *known == method).map(|(_, function)| function);
+        of(method).or_else(|| if method == Method::Head { of(Method::Get) } else { None })
+    }
+}
+
+impl Shape {
+    pub(crate) fn of(value: &Value) -> Result<Self, String> {
+        match value {
+            Value::Function(function) => Ok(Self::Any(function.clone())),
+            Value::Table(table) => Self::of_table(table).map(Self::ByMethod),
+            Value::Nil => {
+                Err("returned nothing: return a function, or a table of functions by method".to_owned())
+            }
+            other => {
+                let found = kind(other);
+                Err(format!("returned a {found}: allowed are a function, a table of functions by method"))
+            }
+        }
+    }
+
+    fn of_table(table: &Table) -> Result<Vec<(Method, Function)>, String> {
+        let pairs = table.pairs::<Value, Value>();
+        let pairs: Vec<_> = pairs.collect::<mlua::Result<_>>().map_err(|error| error.to_string())?;
+        if pairs.is_empty() {
+            return Err("returned a table without a method: name at least one, as in GET".to_owned());
+        }
+        pairs.iter().map(|(key, value)| method_function(key, value)).collect()
+    }
+}
+
+fn method_function(key: &Value, value: &Value) -> Result<(Method, Function), String> {
+    let Value::String(name) = key else {
+        return Err(format!("returned a table with a key of type {}: allowed are methods", kind(key)));
+    };
+    let name = name.as_bytes();
+    let Some(method) = Method::from_bytes(&name) else {
+        let name = shown(&name);
+        let known = Method::ALL.map(Method::as_str);
+        let hint = hint(&name, known);
+        return Err(format!(
+            "returned a table with a key \"{name}\"{hint}: allowed are {}",
+            known.join(", ")
+        ));
+    };
+    match value {
+        Value::Function(function) => Ok((method, function.clone())),
+        other => Err(format!("returned a table with {method} = a {}: allowed is a function", kind(other))),
+    }
+}

@@ -1,0 +1,199 @@
+//! The VM of a host: its set-up, its errors, and how full it is.
+//!
+//! The bound of a call ends a call that grows. Memory that many calls leave behind is limited by `vm_bytes_max`:
+//! a VM above it presses its [`Keeper`], which has it relieved ([`crate::renewal`]).
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Once;
+use std::time::Instant;
+
+use mlua::{Lua, LuaOptions, StdLib, Table};
+
+use crate::active::ActiveCell;
+use crate::api::{self, EmitParts, Outs, req};
+use crate::budget::Budget;
+use crate::collector::ExtraCollection;
+use crate::emitted::{EmitStream, Streams};
+use crate::error::{CallError, HostError};
+use crate::fetch::FetcherCell;
+use crate::interned::Interned;
+use crate::json::Scratch;
+use crate::keeper::Keeper;
+use crate::marks::Marks;
+use crate::options::HostOptions;
+use crate::reply::PARTS;
+use crate::require::Modules;
+use crate::sys::coroutine::Coroutine;
+use crate::sys::stack::Kept;
+use crate::waits::Waits;
+
+/// A Luau VM, and what its calls share.
+pub(crate) struct Vm {
+    pub(crate) lua: Lua,
+    pub(crate) options: HostOptions,
+    pub(crate) budget: Rc<Budget>,
+    pub(crate) active: Rc<ActiveCell>,
+    pub(crate) waits: Rc<Waits>,
+    pub(crate) outs: Outs,
+    /// Where the `req` of the call that runs now keeps fields.
+    pub(crate) kept: Rc<Kept>,
+    pub(crate) marks: Rc<Marks>,
+    pub(crate) req_metatable: Table,
+    pub(crate) reply_parts: Interned,
+    pub(crate) scratch: Rc<RefCell<Scratch>>,
+    streams: Rc<Streams>,
+    pub(crate) modules: Rc<Modules>,
+    /// Coroutines whose calls ended well, for the next ones.
+    pub(crate) idle: RefCell<Vec<Coroutine>>,
+    pub(crate) fetcher: Rc<FetcherCell>,
+    pub(crate) keeper: RefCell<Option<Rc<Keeper>>>,
+    pub(crate) fill: Cell<Fill>,
+    pub(crate) extra_collection: ExtraCollection,
+}
+
+/// How much of its memory a VM uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fill {
+    Within,
+    /// It holds too much, or much garbage, and its keeper knows that.
+    Over,
+    /// Another VM took its place.
+    Replaced(Instant),
+}
+
+impl Vm {
+    pub(crate) fn new(
+        options: HostOptions,
+        fetcher: Rc<FetcherCell>,
+        modules: Rc<Modules>,
+    ) -> mlua::Result<Self> {
+        set_flags();
+        let libraries = StdLib::COROUTINE
+            | StdLib::TABLE
+            | StdLib::OS
+            | StdLib::STRING
+            | StdLib::UTF8
+            | StdLib::BIT
+            | StdLib::BUFFER
+            | StdLib::VECTOR
+            | StdLib::INTEGER
+            | StdLib::MATH;
+        let lua = Lua::new_with(libraries, LuaOptions::new())?;
+        options.collector.apply(&lua);
+        let budget = Rc::new(Budget::new(options.cpu_budget, options.slice));
+        let active = Rc::new(ActiveCell::default());
+        let waits = Rc::new(Waits::default());
+        let emit = EmitParts { streams: Rc::default(), scratch: Rc::default() };
+        let marks = api::install(&lua, &active, &budget, &options, &waits, &emit, &fetcher)?;
+        let kept = Rc::new(Kept::new(&lua, &marks.store_integer)?);
+        let req_metatable =
+            req::metatable(&lua, &active, &marks, &budget, &kept, &waits, options.memory_bytes_max)?;
+        let reply_parts = Interned::new(&lua, PARTS)?;
+        budget.watch(&lua)?;
+        let outs = Outs::new(&lua, &waits, options.reply_bytes_max)?;
+        Ok(Self {
+            lua,
+            options,
+            budget,
+            active,
+            outs,
+            waits,
+            kept,
+            marks,
+            req_metatable,
+            reply_parts,
+            scratch: emit.scratch,
+            streams: emit.streams,
+            modules,
+            idle: RefCell::default(),
+            fetcher,
+            keeper: RefCell::default(),
+            fill: Cell::new(Fill::Within),
+            extra_collection: ExtraCollection::default(),
+        })
+    }
+
+    pub(crate) fn set_streams(&self, streams: &[EmitStream]) -> Result<(), HostError> {
+        let set = self.streams.set(&self.lua, streams);
+        set.map_err(|error| HostError::Setup(error.to_string()))
+    }
+
+    pub(crate) fn cpu_error(&self, traceback: String) -> CallError {
+        let limit_ms = u64::try_from(self.options.cpu_budget.as_millis()).unwrap_or(u64::MAX);
+        CallError::CpuBudget { limit_ms, traceback }
+    }
+
+    pub(crate) fn wall_error(&self, traceback: String) -> CallError {
+        let limit_ms = u64::try_from(self.options.wall_budget.as_millis()).unwrap_or(u64::MAX);
+        CallError::WallBudget { limit_ms, traceback }
+    }
+
+    /// Classifies an error. After an error of memory the VM is swept, so that the next call starts with room.
+    pub(crate) fn call_error(&self, error: &mlua::Error) -> CallError {
+        let error = CallError::from_lua(error, self.options.memory_bytes_max);
+        if matches!(error, CallError::Memory { .. }) {
+            self.sweep();
+        }
+        error
+    }
+
+    /// Presses the keeper if the VM holds more than it may.
+    pub(crate) fn note_used(&self, bytes: usize) {
+        if bytes > self.options.vm_bytes_max {
+            self.press();
+        }
+    }
+
+    /// Has the keeper collect the garbage of a call that filled its memory. A VM without a keeper collects here.
+    pub(crate) fn sweep(&self) {
+        if self.keeper.borrow().is_some() {
+            self.press();
+        } else if let Err(error) = self.lua.gc_collect() {
+            tracing::warn!(%error, "luau cannot collect garbage");
+        }
+    }
+
+    fn press(&self) {
+        if self.fill.get() == Fill::Within {
+            self.fill.set(Fill::Over);
+            if let Some(keeper) = &*self.keeper.borrow() {
+                keeper.press();
+            }
+        }
+    }
+
+    /// Whether it was replaced more than a wall budget ago. Its calls must then end.
+    pub(crate) fn is_given_up(&self) -> bool {
+        matches!(self.fill.get(), Fill::Replaced(at) if at.elapsed() > self.options.wall_budget)
+    }
+}
+
+impl Drop for Vm {
+    fn drop(&mut self) {
+        if self.lua.used_memory() > CLOSED_AT_ONCE_BYTES
+            && let Some(keeper) = self.keeper.take()
+        {
+            keeper.take_over(self.lua.clone());
+        }
+    }
+}
+
+/// Turns on fixes that this Luau has behind flags, before the first VM of the process.
+fn set_flags() {
+    static SET: Once = Once::new();
+    SET.call_once(|| {
+        // The first lets `table.move` walk a sparse table and not its range. The second freezes the metatable of vectors
+        // with the others. By the third, an allocation pays for its bytes: without it, a text of 8 MB costs one step of
+        // the collector, as a small table does.
+        for flag in ["LuauTableMoveTimeoutFix", "LuauSandboxFreezesVectorMetatable", "LuauBackedgeHeapCheck"]
+        {
+            if Lua::set_fflag(flag, true).is_err() {
+                tracing::warn!(flag, "this luau does not know the flag");
+            }
+        }
+    });
+}
+
+/// A VM of this size closes within some milliseconds.
+const CLOSED_AT_ONCE_BYTES: usize = 4 << 20;

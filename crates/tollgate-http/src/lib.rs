@@ -34,6 +34,7 @@ mod span;
 mod status;
 mod structured;
 mod target;
+mod version;
 
 pub use authority::is_authority;
 pub use chunked::{ChunkedDecoder, Decoded, LAST_CHUNK, write_chunk};
@@ -54,6 +55,7 @@ pub use query::query_pairs;
 pub use range::{RANGES_MAX, Ranges};
 pub use reply::{CONTINUE, Connection, ReplyBody, begin_reply_head, end_reply_head, push_field};
 pub use reply_head::{ReplyError, ReplyFraming, ReplyHead, ReplyHeadReader};
-pub use request::{HeadReader, RequestHead, Version};
+pub use request::{HeadReader, RequestHead};
 pub use status::{StatusCode, reason};
 pub use target::{Target, write_target};
+pub use version::Version;

@@ -10,34 +10,10 @@ pub use reader::HeadReader;
 use crate::connection::{connection_options, is_hop_by_hop_field};
 use crate::field::FieldSpan;
 use crate::span::Span;
-use crate::{BodyFraming, Method, Target};
+use crate::{BodyFraming, Method, Target, Version};
 use bytes::Bytes;
 use line::RequestLine;
 use std::fmt;
-
-/// The two versions that are spoken here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // The name is the version.
-pub enum Version {
-    Http10,
-    Http11,
-}
-
-impl Version {
-    /// Returns the version as it stands in a request line.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Http10 => "HTTP/1.0",
-            Self::Http11 => "HTTP/1.1",
-        }
-    }
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// The head of a request that passed all checks: one shared buffer, and where in it the fields are.
 #[derive(Clone)]

@@ -1,11 +1,10 @@
 //! The request line: exactly one SP between method, target and version (RFC 9112 section 3, rules 4 and 5).
 
-use super::Version;
 use crate::error::excerpt;
 use crate::grammar::is_token;
 use crate::span::Span;
 use crate::target::{TargetSpans, origin_form, parse_target};
-use crate::{Limits, Method, RequestError};
+use crate::{Limits, Method, RequestError, Version};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RequestLine {

@@ -4,10 +4,10 @@
 //! limits are kept, and the verdict over the whole head is made. A head is read line by line, each line as soon as it
 //! is complete, so a bad head is refused at its first bad line, and a dripping peer costs linear time.
 
+use super::RequestHead;
 use super::line::{
     RequestLine, line_bytes_max, line_too_long, malformed, parse_request_line, usual_request_line,
 };
-use super::{RequestHead, Version};
 use crate::authority::is_authority;
 use crate::connection::ConnectionFields;
 use crate::error::excerpt;
@@ -15,7 +15,7 @@ use crate::field::{FieldSpan, KnownField, check_underscore_line, parse_field_lin
 use crate::framing::FramingFields;
 use crate::grammar::{BLANK, TOKEN, is};
 use crate::span::{HEAD_BYTES_CEILING, Span};
-use crate::{Limits, RequestError, UnderscoreNames};
+use crate::{Limits, RequestError, UnderscoreNames, Version};
 use bytes::{Buf, BytesMut};
 use std::mem::take;
 

@@ -99,7 +99,12 @@ impl Backend {
             options,
             _resolver: resolver,
         });
-        lookers.into_iter().for_each(|looker| looker.look_for(&backend, looking.clone()));
+        for looker in lookers {
+            let weak = Arc::downgrade(&backend);
+            looker.look_for(looking.clone(), move |place, name, found| {
+                weak.upgrade().map(|backend| backend.learn(place, name, found)).is_some()
+            });
+        }
         backend
     }
 

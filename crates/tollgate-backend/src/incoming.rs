@@ -8,11 +8,11 @@ use bytes::{Bytes, BytesMut};
 use tokio::sync::OwnedSemaphorePermit;
 use tollgate_http::{ChunkedDecoder, Decoded, Limits, ReplyFraming, ReplyHead};
 
+use crate::attempt::Attempt;
 use crate::breaker::Verdict;
 use crate::exchange::late;
 use crate::link::{HEAD_READ_BYTES_MAX, READ_BYTES_MAX};
 use crate::outgoing::Trailers;
-use crate::upstream::Attempt;
 use crate::{Failure, FailureKind, Phase};
 
 /// A reply whose head is there. Dropping it ends the request, and the connection with it.

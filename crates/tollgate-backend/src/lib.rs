@@ -2,7 +2,7 @@
 //!
 //! A [`Backend`] is what the workers of a process share about one: its addresses, breakers, limits and
 //! counters, all of them atomics. An [`Upstream`] is one worker's end of it, with the connections of that
-//! worker. A request goes through the files in this order: [`limit`] lets it in or has it wait, [`upstream`]
+//! worker. A request goes through the files in this order: [`limit`] lets it in or has it wait, [`send`]
 //! picks the address, [`pool`] and [`link`] give the connection, over [`tls`] where the address is https,
 //! [`exchange`] sends it and reads the head of the reply, [`incoming`] reads the content.
 //!
@@ -17,6 +17,7 @@
 //!   it.
 
 mod address;
+mod attempt;
 mod backend;
 mod breaker;
 mod budget;
@@ -30,6 +31,7 @@ mod outgoing;
 mod pool;
 mod reach;
 mod resolver;
+mod send;
 mod snapshot;
 mod streamed;
 mod target;

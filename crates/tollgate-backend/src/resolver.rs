@@ -1,17 +1,16 @@
-//! Names of backends, each looked up by a thread of its own: no worker ever waits for a name, and no name for
-//! another.
+//! Names of backends. A thread of its own looks each name up: no worker ever waits for a name, and no name
+//! for another.
 //!
-//! What is found replaces what was; what is not found leaves it. The threads end with their backend.
+//! Addresses that are found replace those from before. A name that is not found keeps them. The threads end
+//! with their backend.
 
 use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use crate::backend::Backend;
 use crate::target::Place;
 use crate::{Address, BackendOptions};
 
@@ -37,55 +36,59 @@ pub(crate) struct Resolver {
     _alive: Vec<SyncSender<Infallible>>,
 }
 
-/// What becomes a thread.
+/// The look-ups of one name, to become a thread.
 pub(crate) struct Looker {
-    /// Of the address that it looks for.
+    /// The backend, for the log.
+    backend: String,
+    /// The place of the name among the addresses of the backend.
     place: usize,
+    name: String,
+    port: u16,
+    refresh: Duration,
     lookup: Lookup,
     ended: Receiver<Infallible>,
 }
 
 impl Resolver {
-    /// One thread for each name, to be started.
+    /// Makes one looker for each name, to be started.
     pub(crate) fn new(options: &BackendOptions, lookup: Lookup) -> (Self, Vec<Looker>) {
-        let names = options.addresses.iter().enumerate();
-        let names = names.filter(|(_, address)| matches!(address, Address::Name { .. }));
-        let one = |(place, _)| {
+        let one = |(place, address): (usize, &Address)| {
+            let Address::Name { name, port, .. } = address else { return None };
             let (alive, ended) = sync_channel(0);
-            (alive, Looker { place, lookup, ended })
+            let (backend, name) = (options.name.clone(), name.clone());
+            let refresh = options.dns_refresh;
+            Some((alive, Looker { backend, place, name, port: *port, refresh, lookup, ended }))
         };
-        let (alive, lookers) = names.map(one).unzip();
+        let (alive, lookers) = options.addresses.iter().enumerate().filter_map(one).unzip();
         (Self { _alive: alive }, lookers)
     }
 }
 
 impl Looker {
     /// Starts the thread, which lets go of `looking` after its first look.
-    pub(crate) fn look_for(self, backend: &Arc<Backend>, looking: Looking) {
-        let name = backend.options.name.clone();
-        let weak = Arc::downgrade(backend);
-        let run = move || self.run(&weak, looking);
+    ///
+    /// `learn` gets the place of the name, the name, and the addresses that were found. It returns whether
+    /// the backend is still there.
+    pub(crate) fn look_for(
+        self,
+        looking: Looking,
+        learn: impl Fn(usize, &str, io::Result<Vec<SocketAddr>>) -> bool + Send + 'static,
+    ) {
+        let name = self.backend.clone();
+        let run = move || self.run(looking, learn);
         if let Err(error) = thread::Builder::new().name("resolve".to_owned()).spawn(run) {
             tracing::error!(backend = name, %error, "no thread to look up its names");
         }
     }
 
-    fn run(self, backend: &Weak<Backend>, looking: Looking) {
+    fn run(self, looking: Looking, learn: impl Fn(usize, &str, io::Result<Vec<SocketAddr>>) -> bool) {
         let mut looking = Some(looking);
         loop {
-            let Some(address) =
-                backend.upgrade().and_then(|backend| backend.options.addresses.get(self.place).cloned())
-            else {
-                return;
-            };
-            let Address::Name { name, port, .. } = address else { return };
-            let found = (self.lookup)(&name, port);
-            let Some(backend) = backend.upgrade() else { return };
-            let refresh = backend.options.dns_refresh;
-            let pause = if found.is_ok() { refresh } else { refresh.min(MISSING_REFRESH_MAX) };
-            backend.learn(self.place, &name, found);
-            drop((backend, looking.take()));
-            if !matches!(self.ended.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
+            let found = (self.lookup)(&self.name, self.port);
+            let pause = if found.is_ok() { self.refresh } else { self.refresh.min(MISSING_REFRESH_MAX) };
+            let is_alive = learn(self.place, &self.name, found);
+            drop(looking.take());
+            if !is_alive || !matches!(self.ended.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
                 return;
             }
         }
@@ -143,9 +146,11 @@ pub(crate) fn places(options: &BackendOptions, known: &[Known]) -> Vec<Place> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Instant;
 
     use super::*;
+    use crate::Backend;
 
     fn options(addresses: &[&str]) -> BackendOptions {
         BackendOptions::new("a", addresses.iter().map(|one| one.parse().unwrap()).collect())

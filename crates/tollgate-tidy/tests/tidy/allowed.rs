@@ -46,17 +46,7 @@ pub(crate) struct Pair {
     pub(crate) reason: &'static str,
 }
 
-pub(crate) const PAIRS: [Pair; 6] = [
-    Pair {
-        name: "tollgate-backend",
-        files: ["backend.rs", "resolver.rs"],
-        reason: "a backend owns its resolver, whose thread ends with the backend",
-    },
-    Pair {
-        name: "tollgate-backend",
-        files: ["incoming.rs", "upstream.rs"],
-        reason: "a reply keeps the attempt that it came from, and the attempt returns the reply",
-    },
+pub(crate) const PAIRS: [Pair; 4] = [
     Pair {
         name: "tollgate-faults",
         files: ["backend/mod.rs", "backend/serve.rs"],

@@ -7,7 +7,8 @@ use tokio::net::TcpListener;
 use tollgate_http::Method;
 
 use super::*;
-use crate::{BackendOptions, BreakerOptions};
+use crate::breaker::Pass;
+use crate::{Backend, BackendOptions, BreakerOptions};
 
 fn backend(addresses: usize, breaker: BreakerOptions) -> Arc<Backend> {
     let addresses = (1..=addresses).map(|port| format!("http://127.0.0.1:{port}").parse().unwrap());
@@ -70,20 +71,6 @@ async fn what_answers_on_a_connection_that_was_kept_is_there_though_it_could_not
         assert_eq!(backend.snapshot().connects, 1);
     };
     tokio::select! { () = serve => {}, () = asked => {} }
-}
-
-#[test]
-fn a_request_that_has_little_time_left_says_nothing_of_an_address() {
-    let timeouts = crate::Timeouts::default();
-    let [in_all, by_itself] = [
-        FailureKind::TotalTimedOut { limit: timeouts.total },
-        FailureKind::TimedOut { limit: timeouts.connect },
-    ];
-    let short = Duration::from_millis(20);
-    assert!(!tells_of_address(&in_all, short, &timeouts) && tells_of_address(&by_itself, short, &timeouts));
-    assert!(tells_of_address(&in_all, Duration::from_secs(1), &timeouts));
-    let hasty = crate::Timeouts { total: short, ..timeouts };
-    assert!(tells_of_address(&in_all, short, &hasty), "it is never given more");
 }
 
 #[test]

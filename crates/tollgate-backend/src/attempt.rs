@@ -1,0 +1,195 @@
+//! One request at one address: on a kept connection or a new one, and what its breaker learns of it.
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::backend::count;
+use crate::breaker::{Pass, Verdict};
+use crate::exchange::{Answered, exchange};
+use crate::link::Link;
+use crate::outgoing::Outgoing;
+use crate::target::Target;
+use crate::upstream::Upstream;
+use crate::{Failure, FailureKind, Phase};
+
+/// Whether a request may go on a connection that was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// One that turns out to be closed costs it nothing.
+    MayServe,
+    /// One was closed: others may be, too.
+    WasClosed,
+}
+
+/// A connection that is being made; without one, how far it was and why.
+type Connecting = Pin<Box<dyn Future<Output = Result<Link, (Phase, FailureKind)>>>>;
+
+/// A request at one address.
+pub(crate) struct Attempt {
+    pub(crate) upstream: Rc<Upstream>,
+    pub(crate) target: Arc<Target>,
+    pub(crate) link: Option<Link>,
+    /// Until the breaker was told.
+    pass: Option<Pass>,
+}
+
+impl Attempt {
+    pub(crate) fn new(upstream: &Rc<Upstream>, target: &Arc<Target>, pass: Pass) -> Self {
+        target.outstanding.fetch_add(1, Ordering::Relaxed);
+        Self { upstream: upstream.clone(), target: target.clone(), link: None, pass: Some(pass) }
+    }
+
+    /// Sends the request on a kept connection, or a new one; on a new one also if a kept one turned out to be
+    /// closed, once to a request. With a failure comes whether nothing of the request was sent.
+    pub(crate) async fn run(
+        mut self,
+        request: &Outgoing,
+        kept: &mut Kept,
+        now: Instant,
+        end: Instant,
+        total: Duration,
+    ) -> Result<(Self, Answered), (Failure, bool)> {
+        let upstream = self.upstream.clone();
+        let was_lost = self.target.reach.is_lost();
+        let timeouts = crate::Timeouts { total, ..upstream.shared.options.timeouts };
+        let pooled = match kept {
+            Kept::MayServe => upstream.pool.borrow_mut().take(&self.target, now),
+            Kept::WasClosed => None,
+        };
+        let mut is_kept = pooled.is_some();
+        let mut link = match pooled {
+            Some(link) => link,
+            None => match self.connect(&timeouts, end).await {
+                Ok(link) => link,
+                Err((phase, kind)) => return Err((self.fail(phase, kind), true)),
+            },
+        };
+        loop {
+            let sent = exchange(&mut link, request, &timeouts, end, &upstream.limits, &upstream.scratch);
+            let broken = match sent.await {
+                Ok(answered) => {
+                    // A connection that was kept tells so, too; not one on which it was asked before.
+                    if was_lost {
+                        self.target.find(&upstream.shared.options.name);
+                    }
+                    self.link = Some(link);
+                    return Ok((self, answered));
+                }
+                Err(broken) => broken,
+            };
+            let may_be_stale =
+                is_kept && broken.is_stale() && (request.is_repeatable() || broken.sent_bytes == 0);
+            if !may_be_stale {
+                return Err((self.fail(broken.phase, broken.kind), broken.sent_bytes == 0));
+            }
+            tracing::debug!(backend = upstream.shared.options.name, "a kept connection was closed");
+            count(&upstream.shared.counters.resends);
+            (*kept, is_kept) = (Kept::WasClosed, false);
+            link = match self.connect(&timeouts, end).await {
+                Ok(link) => link,
+                Err((phase, kind)) => return Err((self.fail(phase, kind), broken.sent_bytes == 0)),
+            };
+        }
+    }
+
+    /// Makes a connection, TLS and all. On the heap, so that requests on kept ones stay small.
+    fn connect(&self, timeouts: &crate::Timeouts, end: Instant) -> Connecting {
+        let (upstream, target, timeouts) = (self.upstream.clone(), self.target.clone(), *timeouts);
+        Box::pin(async move {
+            let (shared, begun) = (&upstream.shared, Instant::now());
+            let at = end.min(begun + timeouts.connect);
+            let mut phase = Phase::Connect;
+            let made = Link::connect(&target.place, shared.options.tls.as_deref(), &mut phase);
+            let made = tokio::time::timeout_at(at.into(), made).await;
+            let made =
+                made.unwrap_or_else(|_| Err(crate::exchange::late(at, end, timeouts.connect, &timeouts)));
+            match made {
+                Ok(link) => {
+                    count(&shared.counters.connects);
+                    target.find(&shared.options.name);
+                    Ok(link)
+                }
+                Err(kind) => {
+                    let now = Instant::now();
+                    if tells_of_address(&kind, now - begun, &shared.options.timeouts) {
+                        target.lose(&shared.options.name, phase, &kind, shared.ms(now));
+                    }
+                    if let Some(fault) = kind.handshake_fault(phase) {
+                        count(shared.counters.of_handshakes(fault));
+                    }
+                    Err((phase, kind))
+                }
+            }
+        })
+    }
+
+    /// Tells the breaker, once.
+    pub(crate) fn conclude(&mut self, verdict: Verdict, now: Instant) {
+        let Some(pass) = self.pass.take() else { return };
+        let shared = &self.upstream.shared;
+        self.target.conclude(&shared.options.name, pass, verdict, shared.ms(now));
+    }
+
+    fn fail(mut self, phase: Phase, kind: FailureKind) -> Failure {
+        self.conclude(if kind.blames_backend() { Verdict::Failure } else { Verdict::None }, Instant::now());
+        self.upstream.failure(Some(&self.target), phase, kind)
+    }
+
+    /// Whether the breaker was not told yet.
+    pub(crate) fn is_undecided(&self) -> bool {
+        matches!(self.pass, Some(Pass::Usual | Pass::Probe { .. }))
+    }
+
+    /// Tells the breaker of a success that may still become a failure.
+    pub(crate) fn succeed_early(&mut self, now: Instant) {
+        if self.is_undecided() {
+            self.conclude(Verdict::Success, now);
+            self.pass = Some(Pass::Counted);
+        }
+    }
+
+    /// A reply that had begun will never be whole.
+    pub(crate) fn fail_late(self, phase: Phase, kind: FailureKind) -> Failure {
+        count(&self.upstream.shared.counters.failures);
+        self.fail(phase, kind)
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if self.pass.is_some() {
+            self.conclude(Verdict::None, Instant::now());
+        }
+        self.target.outstanding.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether a connection that was not made tells something of its address: not where its request had little
+/// time left for it.
+fn tells_of_address(kind: &FailureKind, waited: Duration, timeouts: &crate::Timeouts) -> bool {
+    !matches!(kind, FailureKind::TotalTimedOut { .. }) || waited >= timeouts.connect.min(timeouts.total) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_has_little_time_left_says_nothing_of_an_address() {
+        let timeouts = crate::Timeouts::default();
+        let [in_all, by_itself] = [
+            FailureKind::TotalTimedOut { limit: timeouts.total },
+            FailureKind::TimedOut { limit: timeouts.connect },
+        ];
+        let short = Duration::from_millis(20);
+        assert!(
+            !tells_of_address(&in_all, short, &timeouts) && tells_of_address(&by_itself, short, &timeouts)
+        );
+        assert!(tells_of_address(&in_all, Duration::from_secs(1), &timeouts));
+        let hasty = crate::Timeouts { total: short, ..timeouts };
+        assert!(tells_of_address(&in_all, short, &hasty), "it is never given more");
+    }
+}

@@ -1,11 +1,11 @@
-//! A backend on a socket of its own, that answers as its fault says and remembers what it saw.
+//! A backend on a socket of its own. It answers as its fault says, and remembers the requests that it saw.
 
 mod serve;
+mod state;
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -14,34 +14,18 @@ use crate::fault::Fault;
 use crate::request::Request;
 use crate::socket;
 use crate::thread::Running;
+use state::{BackendState, Observed};
 
-/// So many requests are remembered, the latest ones.
-const REQUESTS_KEPT_MAX: usize = 1000;
+pub use state::Seen;
+
 /// A backend that takes longer to change is stuck.
 const CHANGE_MAX: Duration = Duration::from_secs(30);
 
 /// A backend that misbehaves, until dropped.
 pub struct Backend {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<BackendState>,
     _running: Running,
-}
-
-/// How much a backend saw.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// Connections that were accepted.
-    pub connections: u64,
-    /// Of them, those that are open now.
-    pub open: u64,
-    /// The most that were open at once.
-    pub open_max: u64,
-    /// Requests whose heads came.
-    pub requests: u64,
-    /// Of them, those that are not answered to their end yet.
-    pub in_flight: u64,
-    /// The most that were in flight at once.
-    pub in_flight_max: u64,
 }
 
 impl Backend {
@@ -63,7 +47,7 @@ impl Backend {
         // While nothing listens, this keeps the port; a second listener would be told that it is taken.
         drop(socket::listening(address, 1)?);
         let (change, changes) = watch::channel(fault);
-        let shared = Arc::new(Shared { memory: Mutex::default(), changed: Condvar::new(), change });
+        let shared = Arc::new(BackendState::new(change));
         let seen = shared.clone();
         let running = Running::start("backend", move || serve::run(reservation, address, seen, changes))?;
         let backend = Self { address, shared, _running: running };
@@ -82,17 +66,17 @@ impl Backend {
     /// # Errors
     /// It could not listen again.
     pub fn turn(&self, fault: Fault) -> io::Result<()> {
-        let changes = self.shared.memory().changes;
+        let changes = self.shared.observed().changes;
         self.shared.change.send_replace(fault);
         self.wait_for_change(changes + 1)
     }
 
     fn wait_for_change(&self, changes: u64) -> io::Result<()> {
-        let is_due = |memory: &mut Memory| memory.changes < changes && memory.failed.is_none();
-        let memory = self.shared.memory();
-        let waited = self.shared.changed.wait_timeout_while(memory, CHANGE_MAX, is_due);
-        let (mut memory, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        match memory.failed.take() {
+        let is_due = |observed: &mut Observed| observed.changes < changes && observed.failed.is_none();
+        let observed = self.shared.observed();
+        let waited = self.shared.changed.wait_timeout_while(observed, CHANGE_MAX, is_due);
+        let (mut observed, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        match observed.failed.take() {
             Some(error) => Err(error),
             None if timeout.timed_out() => Err(io::ErrorKind::TimedOut.into()),
             None => Ok(()),
@@ -101,56 +85,20 @@ impl Backend {
 
     /// How much it saw up to now.
     pub fn seen(&self) -> Seen {
-        self.shared.memory().seen
+        self.shared.observed().seen
     }
 
     /// Waits until it saw what is asked for, at most so long. None: it did not.
     pub fn wait_until(&self, patience: Duration, is_enough: impl Fn(&Seen) -> bool) -> Option<Seen> {
-        let memory = self.shared.memory();
-        let is_due = |memory: &mut Memory| !is_enough(&memory.seen);
-        let waited = self.shared.changed.wait_timeout_while(memory, patience, is_due);
-        let (memory, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        is_enough(&memory.seen).then_some(memory.seen)
+        let observed = self.shared.observed();
+        let is_due = |observed: &mut Observed| !is_enough(&observed.seen);
+        let waited = self.shared.changed.wait_timeout_while(observed, patience, is_due);
+        let (observed, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        is_enough(&observed.seen).then_some(observed.seen)
     }
 
     /// The latest thousand requests, oldest first; those whose body is to be read came to its end.
     pub fn requests(&self) -> Vec<Request> {
-        self.shared.memory().requests.iter().cloned().collect()
-    }
-}
-
-/// What the thread and the handle share.
-struct Shared {
-    memory: Mutex<Memory>,
-    changed: Condvar,
-    change: watch::Sender<Fault>,
-}
-
-#[derive(Default)]
-struct Memory {
-    seen: Seen,
-    requests: VecDeque<Request>,
-    /// How often a fault was taken up.
-    changes: u64,
-    failed: Option<io::Error>,
-}
-
-impl Shared {
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn note(&self, what: impl FnOnce(&mut Memory)) {
-        what(&mut self.memory());
-        self.changed.notify_all();
-    }
-
-    fn remember(&self, request: &Request) {
-        self.note(|memory| {
-            if memory.requests.len() == REQUESTS_KEPT_MAX {
-                memory.requests.pop_front();
-            }
-            memory.requests.push_back(request.clone());
-        });
+        self.shared.observed().requests.iter().cloned().collect()
     }
 }

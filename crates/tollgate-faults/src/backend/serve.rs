@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::Shared;
+use super::state::BackendState;
 use crate::fault::{Begins, Fault};
 use crate::play::{Then, play};
 use crate::request::{Incoming, Request};
@@ -26,20 +26,20 @@ const FULL_AFTER: Duration = Duration::from_millis(100);
 
 /// How connections are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Door {
-    Open,
+enum Accepting {
+    Usual,
     Slow(Duration),
-    Stuffed,
-    Shut,
+    QueueFull,
+    Refused,
 }
 
-impl Door {
+impl Accepting {
     fn of(fault: &Fault) -> Self {
         match fault {
-            Fault::Refuse => Self::Shut,
-            Fault::Unaccepted => Self::Stuffed,
+            Fault::Refuse => Self::Refused,
+            Fault::Unaccepted => Self::QueueFull,
             Fault::SlowAccept(pause) => Self::Slow(*pause),
-            _ => Self::Open,
+            _ => Self::Usual,
         }
     }
 }
@@ -48,21 +48,21 @@ impl Door {
 pub(super) async fn run(
     _reservation: Socket,
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<BackendState>,
     mut faults: watch::Receiver<Fault>,
 ) {
     let mut connections = JoinSet::new();
     let mut listening = None;
     loop {
-        let door = Door::of(&faults.borrow_and_update());
-        if let Err(error) = stand(&mut listening, door, address).await {
-            shared.note(|memory| memory.failed = Some(error));
+        let accepting = Accepting::of(&faults.borrow_and_update());
+        if let Err(error) = stand(&mut listening, accepting, address).await {
+            shared.note(|observed| observed.failed = Some(error));
             return;
         }
-        if door == Door::Shut {
+        if accepting == Accepting::Refused {
             connections.shutdown().await;
         }
-        shared.note(|memory| memory.changes += 1);
+        shared.note(|observed| observed.changes += 1);
         tokio::select! {
             () = take(listening.as_ref(), &shared, &mut connections) => {}
             _ = faults.changed() => {}
@@ -70,62 +70,68 @@ pub(super) async fn run(
     }
 }
 
-/// What listens, how, and who fills its queue.
+/// A listener, how it accepts, and the connections that fill its queue.
 struct Listening {
-    door: Door,
+    accepting: Accepting,
     listener: TcpListener,
-    _crowd: Vec<TcpStream>,
+    _waiting: Vec<TcpStream>,
 }
 
-/// Listens as the door says, if it does not yet.
-async fn stand(listening: &mut Option<Listening>, door: Door, address: SocketAddr) -> io::Result<()> {
-    if listening.as_ref().is_some_and(|listening| listening.door == door) {
+/// Listens in this way, unless it does already.
+async fn stand(
+    listening: &mut Option<Listening>,
+    accepting: Accepting,
+    address: SocketAddr,
+) -> io::Result<()> {
+    if listening.as_ref().is_some_and(|listening| listening.accepting == accepting) {
         return Ok(());
     }
     *listening = None;
-    let backlog = match door {
-        Door::Shut => return Ok(()),
-        Door::Open => BACKLOG,
-        Door::Slow(_) | Door::Stuffed => 0,
+    let backlog = match accepting {
+        Accepting::Refused => return Ok(()),
+        Accepting::Usual => BACKLOG,
+        Accepting::Slow(_) | Accepting::QueueFull => 0,
     };
     let listener = TcpListener::from_std(socket::listening(address, backlog)?)?;
-    let mut crowd = Vec::new();
-    if door == Door::Stuffed {
+    let mut waiting = Vec::new();
+    if accepting == Accepting::QueueFull {
         while let Ok(connected) = timeout(FULL_AFTER, TcpStream::connect(address)).await {
-            crowd.push(connected?);
+            waiting.push(connected?);
         }
     }
-    *listening = Some(Listening { door, listener, _crowd: crowd });
+    *listening = Some(Listening { accepting, listener, _waiting: waiting });
     Ok(())
 }
 
 /// Takes connections for ever.
-async fn take(listening: Option<&Listening>, shared: &Arc<Shared>, connections: &mut JoinSet<()>) {
-    let Some(Listening { door: door @ (Door::Open | Door::Slow(_)), listener, .. }) = listening else {
+async fn take(listening: Option<&Listening>, shared: &Arc<BackendState>, connections: &mut JoinSet<()>) {
+    let Some(Listening { accepting: how @ (Accepting::Usual | Accepting::Slow(_)), listener, .. }) =
+        listening
+    else {
         return std::future::pending().await;
     };
     loop {
         if let Ok((stream, _)) = listener.accept().await {
             while connections.try_join_next().is_some() {}
-            connections.spawn(serve(stream, Seat::new(shared)));
+            connections.spawn(serve(stream, OpenConnection::new(shared)));
         }
-        if let Door::Slow(pause) = door {
+        if let Accepting::Slow(pause) = how {
             sleep(*pause).await;
         }
     }
 }
 
 /// One connection among those that are open.
-struct Seat {
-    shared: Arc<Shared>,
+struct OpenConnection {
+    shared: Arc<BackendState>,
     number: u64,
 }
 
-impl Seat {
-    fn new(shared: &Arc<Shared>) -> Self {
+impl OpenConnection {
+    fn new(shared: &Arc<BackendState>) -> Self {
         let mut number = 0;
-        shared.note(|memory| {
-            let seen = &mut memory.seen;
+        shared.note(|observed| {
+            let seen = &mut observed.seen;
             number = seen.connections;
             seen.connections += 1;
             seen.open += 1;
@@ -139,23 +145,23 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
-        self.shared.note(|memory| memory.seen.open -= 1);
+        self.shared.note(|observed| observed.seen.open -= 1);
     }
 }
 
 /// One request among those in flight.
 struct InFlight<'a> {
-    shared: &'a Shared,
+    shared: &'a BackendState,
     number: u64,
 }
 
 impl<'a> InFlight<'a> {
-    fn new(shared: &'a Shared) -> Self {
+    fn new(shared: &'a BackendState) -> Self {
         let mut number = 0;
-        shared.note(|memory| {
-            let seen = &mut memory.seen;
+        shared.note(|observed| {
+            let seen = &mut observed.seen;
             number = seen.requests;
             seen.requests += 1;
             seen.in_flight += 1;
@@ -167,14 +173,14 @@ impl<'a> InFlight<'a> {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.shared.note(|memory| memory.seen.in_flight -= 1);
+        self.shared.note(|observed| observed.seen.in_flight -= 1);
     }
 }
 
-async fn serve(stream: TcpStream, seat: Seat) {
+async fn serve(stream: TcpStream, connection: OpenConnection) {
     // Fails only if the peer is gone already.
     let _ = stream.set_nodelay(true);
-    match converse(&stream, &seat).await {
+    match converse(&stream, &connection).await {
         Then::Reset => socket::reset(stream),
         Then::Close | Then::Continue => {
             socket::finish(&stream);
@@ -184,8 +190,8 @@ async fn serve(stream: TcpStream, seat: Seat) {
 }
 
 /// Exchanges until the connection is to end, and tells how.
-async fn converse(stream: &TcpStream, seat: &Seat) -> Then {
-    let fault = seat.fault();
+async fn converse(stream: &TcpStream, connection: &OpenConnection) -> Then {
+    let fault = connection.fault();
     if fault.begins() == Begins::AtOnce {
         let then = play(stream, &fault.steps(&Request::default(), 0, 0)).await.unwrap_or(Then::Close);
         if then != Then::Continue {
@@ -195,7 +201,7 @@ async fn converse(stream: &TcpStream, seat: &Seat) -> Then {
     let mut incoming = Incoming::default();
     let mut nth = 0;
     loop {
-        let then = exchange(stream, &mut incoming, seat, nth).await;
+        let then = exchange(stream, &mut incoming, connection, nth).await;
         if then != Then::Continue {
             return then;
         }
@@ -204,16 +210,21 @@ async fn converse(stream: &TcpStream, seat: &Seat) -> Then {
 }
 
 /// Reads a request and does to it what the fault of this moment says.
-async fn exchange(stream: &TcpStream, incoming: &mut Incoming, seat: &Seat, nth: u64) -> Then {
+async fn exchange(
+    stream: &TcpStream,
+    incoming: &mut Incoming,
+    connection: &OpenConnection,
+    nth: u64,
+) -> Then {
     let Some(mut request) = incoming.head(stream).await else { return Then::Close };
     // Before the request counts: who waits for the count and then turns the backend does not turn this one.
-    let fault = seat.fault();
-    let in_flight = InFlight::new(&seat.shared);
-    request.connection = seat.number;
+    let fault = connection.fault();
+    let in_flight = InFlight::new(&connection.shared);
+    request.connection = connection.number;
     if fault.begins() == Begins::AfterRequest && incoming.body(stream, &mut request).await.is_none() {
         return Then::Close;
     }
-    seat.shared.remember(&request);
+    connection.shared.remember(&request);
     let steps = fault.steps(&request, nth, in_flight.number);
     match play(stream, &steps).await {
         Ok(Then::Continue) if request.is_last() => Then::Close,

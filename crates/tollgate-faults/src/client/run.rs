@@ -10,7 +10,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::fault::{After, Reading};
-use super::{CrowdOptions, Shared};
+use super::options::CrowdOptions;
+use super::tally::SharedTally;
 use crate::play::{Then, play};
 use crate::socket;
 use crate::step::Step;
@@ -26,7 +27,7 @@ const CONNECTING_MAX: usize = 64;
 const STATUS_BYTES: usize = 12;
 
 /// Has all clients do it, until each is through.
-pub(super) async fn run(options: CrowdOptions, shared: Arc<Shared>) {
+pub(super) async fn run(options: CrowdOptions, shared: Arc<SharedTally>) {
     let options = Arc::new(options);
     let mut clients = JoinSet::new();
     for number in 0..options.count {
@@ -38,7 +39,7 @@ pub(super) async fn run(options: CrowdOptions, shared: Arc<Shared>) {
     clients.join_all().await;
 }
 
-async fn be_client(options: Arc<CrowdOptions>, shared: Arc<Shared>, number: u64) {
+async fn be_client(options: Arc<CrowdOptions>, shared: Arc<SharedTally>, number: u64) {
     loop {
         visit(&options, &shared, number).await;
         match options.again_after {
@@ -55,7 +56,7 @@ enum End {
     Left,
 }
 
-async fn visit(options: &CrowdOptions, shared: &Shared, number: u64) {
+async fn visit(options: &CrowdOptions, shared: &SharedTally, number: u64) {
     let Ok(Ok(stream)) = timeout(CONNECT_MAX, connect(options)).await else {
         return shared.note(|tally| tally.unconnected += 1);
     };
@@ -66,13 +67,13 @@ async fn visit(options: &CrowdOptions, shared: &Shared, number: u64) {
 
 /// One connection among those that are open; one that is dropped without an end was cut off with its crowd.
 struct Open<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedTally,
     begun: Instant,
     end: Option<End>,
 }
 
 impl<'a> Open<'a> {
-    fn new(shared: &'a Shared) -> Self {
+    fn new(shared: &'a SharedTally) -> Self {
         shared.note(|tally| {
             tally.connected += 1;
             tally.open += 1;
@@ -154,7 +155,7 @@ async fn leave(stream: &TcpStream) {
 
 /// What came on a connection: its beginning.
 struct Heard<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedTally,
     came: Vec<u8>,
 }
 

@@ -46,17 +46,7 @@ pub(crate) struct Pair {
     pub(crate) reason: &'static str,
 }
 
-pub(crate) const PAIRS: [Pair; 4] = [
-    Pair {
-        name: "tollgate-faults",
-        files: ["backend/mod.rs", "backend/serve.rs"],
-        reason: "a backend starts the connections that share its state",
-    },
-    Pair {
-        name: "tollgate-faults",
-        files: ["client/mod.rs", "client/run.rs"],
-        reason: "the clients start the connections that share their state",
-    },
+pub(crate) const PAIRS: [Pair; 2] = [
     Pair {
         name: "tollgate-server",
         files: ["lane.rs", "lane/door.rs"],

@@ -1,0 +1,71 @@
+//! The state of a backend, which its thread fills and its handle reads.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::fault::Fault;
+use crate::request::Request;
+
+/// How much a backend saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Connections that were accepted.
+    pub connections: u64,
+    /// Of them, those that are open now.
+    pub open: u64,
+    /// The most that were open at once.
+    pub open_max: u64,
+    /// Requests whose heads came.
+    pub requests: u64,
+    /// Of them, those that are not answered to their end yet.
+    pub in_flight: u64,
+    /// The most that were in flight at once.
+    pub in_flight_max: u64,
+}
+
+/// The part of a backend that its thread and its handle share.
+pub(super) struct BackendState {
+    observed: Mutex<Observed>,
+    pub(super) changed: Condvar,
+    pub(super) change: watch::Sender<Fault>,
+}
+
+/// Requests and counts that the thread observed, and how its changes of fault went.
+#[derive(Default)]
+pub(super) struct Observed {
+    pub(super) seen: Seen,
+    pub(super) requests: VecDeque<Request>,
+    /// How often a fault was taken up.
+    pub(super) changes: u64,
+    pub(super) failed: Option<io::Error>,
+}
+
+impl BackendState {
+    pub(super) fn new(change: watch::Sender<Fault>) -> Self {
+        Self { observed: Mutex::default(), changed: Condvar::new(), change }
+    }
+
+    pub(super) fn observed(&self) -> MutexGuard<'_, Observed> {
+        self.observed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn note(&self, what: impl FnOnce(&mut Observed)) {
+        what(&mut self.observed());
+        self.changed.notify_all();
+    }
+
+    pub(super) fn remember(&self, request: &Request) {
+        self.note(|observed| {
+            if observed.requests.len() == REQUESTS_KEPT_MAX {
+                observed.requests.pop_front();
+            }
+            observed.requests.push_back(request.clone());
+        });
+    }
+}
+
+/// The latest requests that are remembered.
+const REQUESTS_KEPT_MAX: usize = 1000;

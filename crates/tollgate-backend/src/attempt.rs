@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::backend::count;
-use crate::breaker::{Pass, Verdict};
+use crate::breaker::{AttemptResult, BreakerPermit};
 use crate::exchange::{Answered, exchange};
 use crate::link::Link;
 use crate::outgoing::Outgoing;
@@ -17,7 +17,7 @@ use crate::{Failure, FailureKind, Phase};
 
 /// Whether a request may go on a connection that was kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum KeptConnection {
     /// One that turns out to be closed costs it nothing.
     MayServe,
     /// One was closed: others may be, too.
@@ -33,11 +33,11 @@ pub(crate) struct Attempt {
     pub(crate) target: Arc<Target>,
     pub(crate) link: Option<Link>,
     /// Until the breaker was told.
-    pass: Option<Pass>,
+    pass: Option<BreakerPermit>,
 }
 
 impl Attempt {
-    pub(crate) fn new(upstream: &Rc<Upstream>, target: &Arc<Target>, pass: Pass) -> Self {
+    pub(crate) fn new(upstream: &Rc<Upstream>, target: &Arc<Target>, pass: BreakerPermit) -> Self {
         target.outstanding.fetch_add(1, Ordering::Relaxed);
         Self { upstream: upstream.clone(), target: target.clone(), link: None, pass: Some(pass) }
     }
@@ -47,7 +47,7 @@ impl Attempt {
     pub(crate) async fn run(
         mut self,
         request: &Outgoing,
-        kept: &mut Kept,
+        kept: &mut KeptConnection,
         now: Instant,
         end: Instant,
         total: Duration,
@@ -56,8 +56,8 @@ impl Attempt {
         let was_lost = self.target.reach.is_lost();
         let timeouts = crate::Timeouts { total, ..upstream.shared.options.timeouts };
         let pooled = match kept {
-            Kept::MayServe => upstream.pool.borrow_mut().take(&self.target, now),
-            Kept::WasClosed => None,
+            KeptConnection::MayServe => upstream.pool.borrow_mut().take(&self.target, now),
+            KeptConnection::WasClosed => None,
         };
         let mut is_kept = pooled.is_some();
         let mut link = match pooled {
@@ -87,7 +87,7 @@ impl Attempt {
             }
             tracing::debug!(backend = upstream.shared.options.name, "a kept connection was closed");
             count(&upstream.shared.counters.resends);
-            (*kept, is_kept) = (Kept::WasClosed, false);
+            (*kept, is_kept) = (KeptConnection::WasClosed, false);
             link = match self.connect(&timeouts, end).await {
                 Ok(link) => link,
                 Err((phase, kind)) => return Err((self.fail(phase, kind), broken.sent_bytes == 0)),
@@ -127,27 +127,30 @@ impl Attempt {
     }
 
     /// Tells the breaker, once.
-    pub(crate) fn conclude(&mut self, verdict: Verdict, now: Instant) {
+    pub(crate) fn conclude(&mut self, verdict: AttemptResult, now: Instant) {
         let Some(pass) = self.pass.take() else { return };
         let shared = &self.upstream.shared;
         self.target.conclude(&shared.options.name, pass, verdict, shared.ms(now));
     }
 
     fn fail(mut self, phase: Phase, kind: FailureKind) -> Failure {
-        self.conclude(if kind.blames_backend() { Verdict::Failure } else { Verdict::None }, Instant::now());
+        self.conclude(
+            if kind.blames_backend() { AttemptResult::Failure } else { AttemptResult::None },
+            Instant::now(),
+        );
         self.upstream.failure(Some(&self.target), phase, kind)
     }
 
     /// Whether the breaker was not told yet.
     pub(crate) fn is_undecided(&self) -> bool {
-        matches!(self.pass, Some(Pass::Usual | Pass::Probe { .. }))
+        matches!(self.pass, Some(BreakerPermit::Usual | BreakerPermit::Probe { .. }))
     }
 
     /// Tells the breaker of a success that may still become a failure.
     pub(crate) fn succeed_early(&mut self, now: Instant) {
         if self.is_undecided() {
-            self.conclude(Verdict::Success, now);
-            self.pass = Some(Pass::Counted);
+            self.conclude(AttemptResult::Success, now);
+            self.pass = Some(BreakerPermit::Counted);
         }
     }
 
@@ -161,7 +164,7 @@ impl Attempt {
 impl Drop for Attempt {
     fn drop(&mut self) {
         if self.pass.is_some() {
-            self.conclude(Verdict::None, Instant::now());
+            self.conclude(AttemptResult::None, Instant::now());
         }
         self.target.outstanding.fetch_sub(1, Ordering::Relaxed);
     }

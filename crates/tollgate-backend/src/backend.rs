@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::budget::RetryBudget;
 use crate::limit::Limit;
-use crate::resolver::{Known, Looking, Lookup, Resolver, places, system};
-use crate::target::{Place, Target};
+use crate::resolver::{FirstLookup, KnownAddresses, Lookup, Resolver, places, system};
+use crate::target::{Target, TargetAddress};
 use crate::{Address, AddressSnapshot, BackendOptions, BackendSnapshot, BreakerState, HandshakeFault};
 
 /// How long a start waits for all names; later the addresses come when they are found.
@@ -27,7 +27,7 @@ pub struct Backend {
     /// Changes with the targets, so that workers need not look.
     version: AtomicU64,
     /// Of each configured address that is a name.
-    known: Mutex<Vec<Known>>,
+    known: Mutex<Vec<KnownAddresses>>,
     begun: Instant,
     _resolver: Resolver,
 }
@@ -70,24 +70,24 @@ impl Backend {
     }
 
     pub(crate) fn all_by(options: &[BackendOptions], before: &[Arc<Self>], lookup: Lookup) -> Vec<Arc<Self>> {
-        let (looking, looked) = sync_channel(0);
+        let (first, all_done) = sync_channel(0);
         let one = |options: &BackendOptions| {
             let same = before.iter().find(|backend| backend.options == *options);
-            same.map_or_else(|| Self::begin(options.clone(), lookup, &looking), Arc::clone)
+            same.map_or_else(|| Self::begin(options.clone(), lookup, &first), Arc::clone)
         };
         let backends = options.iter().map(one).collect();
-        drop(looking);
-        // It ends when nobody looks for the first time any more. Whoever asks before is told that the name is
-        // not known yet.
-        let _ = looked.recv_timeout(FIRST_LOOK_TIMEOUT);
+        drop(first);
+        // The channel ends when each name had its first lookup. A request before that gets the error that the
+        // name is not known yet.
+        let _ = all_done.recv_timeout(FIRST_LOOK_TIMEOUT);
         backends
     }
 
-    fn begin(options: BackendOptions, lookup: Lookup, looking: &Looking) -> Arc<Self> {
-        let known = vec![Known::default(); options.addresses.len()];
+    fn begin(options: BackendOptions, lookup: Lookup, first: &FirstLookup) -> Arc<Self> {
+        let known = vec![KnownAddresses::default(); options.addresses.len()];
         let targets = places(&options, &known).into_iter();
         let targets: Vec<_> = targets.map(|place| Arc::new(Target::new(place, &options.breaker))).collect();
-        let (resolver, lookers) = Resolver::new(&options, lookup);
+        let (resolver, lookups) = Resolver::new(&options, lookup);
         let backend = Arc::new(Self {
             limit: Limit::new(&options),
             budget: RetryBudget::new(options.retries.percent),
@@ -99,9 +99,9 @@ impl Backend {
             options,
             _resolver: resolver,
         });
-        for looker in lookers {
+        for lookup in lookups {
             let weak = Arc::downgrade(&backend);
-            looker.look_for(looking.clone(), move |place, name, found| {
+            lookup.start(first.clone(), move |place, name, found| {
                 weak.upgrade().map(|backend| backend.learn(place, name, found)).is_some()
             });
         }
@@ -152,9 +152,9 @@ impl Backend {
     }
 
     /// Sets where it is now. Addresses that stay keep their breakers.
-    fn set_places(&self, places: Vec<Place>) {
+    fn set_places(&self, places: Vec<TargetAddress>) {
         let present = self.targets();
-        let one = |place: Place| {
+        let one = |place: TargetAddress| {
             let same = present.iter().find(|target| target.place == place);
             same.map_or_else(|| Arc::new(Target::new(place, &self.options.breaker)), Arc::clone)
         };

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::BreakerOptions;
-use crate::reach::KNOWN_MS;
+use crate::reachability::KNOWN_MS;
 
 const BUCKETS: usize = 10;
 /// A bucket: which tenth of a window it is of, requests, failures.
@@ -104,9 +104,9 @@ impl State {
     }
 }
 
-/// What a request that was let through has to tell at its end.
+/// Permission for a request to ask an address. It says what the end of the request counts for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pass {
+pub(crate) enum BreakerPermit {
     /// It is one of many.
     Usual,
     /// It tries an address that was left alone, since this moment.
@@ -115,18 +115,18 @@ pub(crate) enum Pass {
     Counted,
 }
 
-/// How a request ended, as far as it tells something of the address.
+/// How an attempt ended, as far as that says something about its address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum AttemptResult {
     Success,
     Failure,
-    /// Nobody waited for it any more.
+    /// The client cancelled it, or it failed for another reason than its address.
     None,
 }
 
-/// A state that a breaker came to.
+/// A change of the state of a breaker, for the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum BreakerChange {
     Opened {
         requests: u64,
         failures: u64,
@@ -186,22 +186,22 @@ impl Breaker {
     }
 
     /// Lets a request through, if it may be.
-    pub(crate) fn admit(&self, now_ms: u64) -> Option<Pass> {
+    pub(crate) fn admit(&self, now_ms: u64) -> Option<BreakerPermit> {
         let mut word = self.state.load(Ordering::Relaxed);
         loop {
             let (next, pass) = match State::of(word) {
-                State::Closed => return Some(Pass::Usual),
+                State::Closed => return Some(BreakerPermit::Usual),
                 State::Open { until_ms } if now_ms < until_ms => return None,
                 State::Open { .. } => (
                     State::HalfOpen { since_ms: now_ms, trying: 1, succeeded: 0 },
-                    Pass::Probe { since_ms: now_ms },
+                    BreakerPermit::Probe { since_ms: now_ms },
                 ),
                 State::HalfOpen { since_ms, trying, succeeded } => {
                     if trying + succeeded >= self.probes {
                         return None;
                     }
                     let next = State::HalfOpen { since_ms, trying: trying + 1, succeeded };
-                    (next, Pass::Probe { since_ms })
+                    (next, BreakerPermit::Probe { since_ms })
                 }
             };
             match self.swap(word, next) {
@@ -212,20 +212,25 @@ impl Breaker {
     }
 
     /// Takes what became of a request that was let through; once for each.
-    pub(crate) fn conclude(&self, pass: Pass, verdict: Verdict, now_ms: u64) -> Option<Change> {
+    pub(crate) fn conclude(
+        &self,
+        pass: BreakerPermit,
+        verdict: AttemptResult,
+        now_ms: u64,
+    ) -> Option<BreakerChange> {
         match pass {
-            Pass::Usual => self.count(1, verdict, now_ms),
-            Pass::Counted if verdict == Verdict::Failure => self.count(0, verdict, now_ms),
-            Pass::Counted => None,
-            Pass::Probe { since_ms } => self.conclude_probe(since_ms, verdict, now_ms),
+            BreakerPermit::Usual => self.count(1, verdict, now_ms),
+            BreakerPermit::Counted if verdict == AttemptResult::Failure => self.count(0, verdict, now_ms),
+            BreakerPermit::Counted => None,
+            BreakerPermit::Probe { since_ms } => self.conclude_probe(since_ms, verdict, now_ms),
         }
     }
 
-    fn count(&self, more_requests: u64, verdict: Verdict, now_ms: u64) -> Option<Change> {
+    fn count(&self, more_requests: u64, verdict: AttemptResult, now_ms: u64) -> Option<BreakerChange> {
         let more_failures = match verdict {
-            Verdict::None => return None,
-            Verdict::Success => 0,
-            Verdict::Failure => 1,
+            AttemptResult::None => return None,
+            AttemptResult::Success => 0,
+            AttemptResult::Failure => 1,
         };
         let closed = State::Closed.word();
         if self.state.load(Ordering::Relaxed) != closed {
@@ -249,10 +254,10 @@ impl Breaker {
             return None;
         }
         let open = State::Open { until_ms: now_ms + self.open_ms };
-        self.swap(closed, open).is_ok().then_some(Change::Opened { requests, failures })
+        self.swap(closed, open).is_ok().then_some(BreakerChange::Opened { requests, failures })
     }
 
-    fn conclude_probe(&self, since_ms: u64, verdict: Verdict, now_ms: u64) -> Option<Change> {
+    fn conclude_probe(&self, since_ms: u64, verdict: AttemptResult, now_ms: u64) -> Option<BreakerChange> {
         let mut word = self.state.load(Ordering::Relaxed);
         loop {
             let State::HalfOpen { since_ms: since, trying, succeeded } = State::of(word) else { return None };
@@ -263,12 +268,16 @@ impl Breaker {
             // Nobody tries it from now on: no pass is left that knows it by the moment before.
             let since_ms = if trying == 0 { now_ms } else { since_ms };
             let (next, change) = match verdict {
-                Verdict::None => (State::HalfOpen { since_ms, trying, succeeded }, None),
-                Verdict::Failure => {
-                    (State::Open { until_ms: now_ms + self.open_ms }, Some(Change::OpenedAgain))
+                AttemptResult::None => (State::HalfOpen { since_ms, trying, succeeded }, None),
+                AttemptResult::Failure => {
+                    (State::Open { until_ms: now_ms + self.open_ms }, Some(BreakerChange::OpenedAgain))
                 }
-                Verdict::Success if succeeded + 1 >= self.probes => (State::Closed, Some(Change::Closed)),
-                Verdict::Success => (State::HalfOpen { since_ms, trying, succeeded: succeeded + 1 }, None),
+                AttemptResult::Success if succeeded + 1 >= self.probes => {
+                    (State::Closed, Some(BreakerChange::Closed))
+                }
+                AttemptResult::Success => {
+                    (State::HalfOpen { since_ms, trying, succeeded: succeeded + 1 }, None)
+                }
             };
             if next == State::Closed {
                 // Nobody counts while it is not closed.

@@ -9,7 +9,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tollgate_http::{ChunkedDecoder, Decoded, Limits, ReplyFraming, ReplyHead};
 
 use crate::attempt::Attempt;
-use crate::breaker::Verdict;
+use crate::breaker::AttemptResult;
 use crate::exchange::late;
 use crate::link::{HEAD_READ_BYTES_MAX, READ_BYTES_MAX};
 use crate::outgoing::Trailers;
@@ -391,7 +391,7 @@ impl Content {
     fn release(&mut self) {
         let now = self.now.unwrap_or_else(Instant::now);
         let Some(Lease { mut attempt, is_reusable, .. }) = self.lease.take() else { return };
-        attempt.conclude(Verdict::Success, now);
+        attempt.conclude(AttemptResult::Success, now);
         let Some(link) = attempt.link.take() else { return };
         if !link.input.is_empty() {
             let (backend, address) = (&attempt.upstream.shared.options.name, &attempt.target.place);
@@ -407,7 +407,7 @@ impl Content {
         if self.due.is_none()
             && let Some(Lease { attempt, .. }) = &mut self.lease
         {
-            attempt.conclude(Verdict::Success, Instant::now());
+            attempt.conclude(AttemptResult::Success, Instant::now());
         }
     }
 

@@ -29,7 +29,7 @@ mod link;
 mod options;
 mod outgoing;
 mod pool;
-mod reach;
+mod reachability;
 mod resolver;
 mod send;
 mod snapshot;

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Sleep;
 
-use crate::target::Place;
+use crate::target::TargetAddress;
 use crate::tls::{TlsReader, TlsStream, WIRE_BYTES};
 use crate::{FailureKind, Phase, TlsOptions};
 
@@ -85,20 +85,22 @@ impl Link {
     /// # Errors
     /// Nobody takes it, or it is not who it should be.
     pub(crate) async fn connect(
-        place: &Place,
+        place: &TargetAddress,
         tls: Option<&TlsOptions>,
         phase: &mut Phase,
     ) -> Result<Self, FailureKind> {
         let stream = match place {
-            Place::Tcp(address) => Stream::Tcp(tcp(address).await.map_err(FailureKind::Connect)?),
-            Place::Tls { address, name } => {
+            TargetAddress::Tcp(address) => Stream::Tcp(tcp(address).await.map_err(FailureKind::Connect)?),
+            TargetAddress::Tls { address, name } => {
                 let socket = tcp(address).await.map_err(FailureKind::Connect)?;
                 *phase = Phase::Handshake;
                 let options = tls.ok_or(FailureKind::NoTls)?;
                 let stream = TlsStream::handshake(socket, name.clone(), options).await;
                 Stream::Tls(Box::new(stream.map_err(FailureKind::Handshake)?))
             }
-            Place::Unix(path) => Stream::Unix(UnixStream::connect(path).await.map_err(FailureKind::Connect)?),
+            TargetAddress::Unix(path) => {
+                Stream::Unix(UnixStream::connect(path).await.map_err(FailureKind::Connect)?)
+            }
         };
         let now = Instant::now();
         Ok(Self { stream, input: BytesMut::new(), made: now, idle_since: now, timer: None })

@@ -12,10 +12,11 @@ use crate::target::Target;
 
 pub(crate) struct Pool {
     options: PoolOptions,
-    shelves: Vec<Shelf>,
+    idle: Vec<IdleConnections>,
 }
 
-struct Shelf {
+/// The connections to one address that no request uses now.
+struct IdleConnections {
     target: Arc<Target>,
     /// The one that is idle for longest first.
     links: Vec<Link>,
@@ -23,15 +24,16 @@ struct Shelf {
 
 impl Pool {
     pub(crate) fn new(options: PoolOptions) -> Self {
-        Self { options, shelves: Vec::new() }
+        Self { options, idle: Vec::new() }
     }
 
     /// Takes a connection to an address that is as good as a new one, as far as can be told.
     pub(crate) fn take(&mut self, target: &Arc<Target>, now: Instant) -> Option<Link> {
         let options = self.options;
-        let shelf = self.shelves.iter_mut().find(|shelf| Arc::ptr_eq(&shelf.target, target))?;
-        while let Some(mut link) = shelf.links.pop() {
-            shelf.target.idle.fetch_sub(1, Ordering::Relaxed);
+        let connections =
+            self.idle.iter_mut().find(|connections| Arc::ptr_eq(&connections.target, target))?;
+        while let Some(mut link) = connections.links.pop() {
+            connections.target.idle.fetch_sub(1, Ordering::Relaxed);
             if is_fresh(&link, &options, now) && link.is_quiet() {
                 return Some(link);
             }
@@ -46,39 +48,39 @@ impl Pool {
         }
         link.input = BytesMut::new();
         link.idle_since = now;
-        let place = self.shelves.iter().position(|shelf| Arc::ptr_eq(&shelf.target, target));
+        let place = self.idle.iter().position(|connections| Arc::ptr_eq(&connections.target, target));
         let place = place.unwrap_or_else(|| {
-            self.shelves.push(Shelf { target: target.clone(), links: Vec::new() });
-            self.shelves.len() - 1
+            self.idle.push(IdleConnections { target: target.clone(), links: Vec::new() });
+            self.idle.len() - 1
         });
-        let shelf = &mut self.shelves[place];
-        if shelf.links.len() >= self.options.idle_max {
-            shelf.drop_first(1);
+        let connections = &mut self.idle[place];
+        if connections.links.len() >= self.options.idle_max {
+            connections.drop_first(1);
         }
-        shelf.links.push(link);
+        connections.links.push(link);
         target.idle.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Closes what is idle for too long, what the backend closed, and what leads where no target is any more.
     pub(crate) fn sweep(&mut self, targets: &[Arc<Target>], now: Instant) {
         let options = self.options;
-        self.shelves.retain(|shelf| targets.iter().any(|target| Arc::ptr_eq(target, &shelf.target)));
-        for shelf in &mut self.shelves {
-            let before = shelf.links.len();
-            shelf.links.retain_mut(|link| is_fresh(link, &options, now) && link.is_quiet());
-            shelf.target.idle.fetch_sub(before - shelf.links.len(), Ordering::Relaxed);
+        self.idle.retain(|connections| targets.iter().any(|target| Arc::ptr_eq(target, &connections.target)));
+        for connections in &mut self.idle {
+            let before = connections.links.len();
+            connections.links.retain_mut(|link| is_fresh(link, &options, now) && link.is_quiet());
+            connections.target.idle.fetch_sub(before - connections.links.len(), Ordering::Relaxed);
         }
     }
 }
 
-impl Shelf {
+impl IdleConnections {
     fn drop_first(&mut self, count: usize) {
         drop(self.links.drain(..count));
         self.target.idle.fetch_sub(count, Ordering::Relaxed);
     }
 }
 
-impl Drop for Shelf {
+impl Drop for IdleConnections {
     fn drop(&mut self) {
         self.drop_first(self.links.len());
     }
@@ -97,11 +99,11 @@ mod tests {
 
     use super::*;
     use crate::BreakerOptions;
-    use crate::target::Place;
+    use crate::target::TargetAddress;
 
     async fn target() -> (TcpListener, Arc<Target>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let place = Place::Tcp(listener.local_addr().unwrap());
+        let place = TargetAddress::Tcp(listener.local_addr().unwrap());
         (listener, Arc::new(Target::new(place, &BreakerOptions::default())))
     }
 

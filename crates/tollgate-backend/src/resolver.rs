@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use crate::target::Place;
+use crate::target::TargetAddress;
 use crate::{Address, BackendOptions};
 
 /// Addresses of one name that are used.
@@ -27,17 +27,18 @@ pub(crate) fn system(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     (name, port).to_socket_addrs().map(Iterator::collect)
 }
 
-/// Held by whoever looks for the first time.
-pub(crate) type Looking = SyncSender<Infallible>;
+/// Held by each name lookup until its first answer is there. The start of the backends waits until all are
+/// dropped.
+pub(crate) type FirstLookup = SyncSender<Infallible>;
 
-/// Ends the threads when it is dropped.
+/// Ends the threads of the lookups when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Resolver {
     _alive: Vec<SyncSender<Infallible>>,
 }
 
-/// The look-ups of one name, to become a thread.
-pub(crate) struct Looker {
+/// The lookups of one name, to become a thread.
+pub(crate) struct NameLookup {
     /// The backend, for the log.
     backend: String,
     /// The place of the name among the addresses of the backend.
@@ -50,44 +51,44 @@ pub(crate) struct Looker {
 }
 
 impl Resolver {
-    /// Makes one looker for each name, to be started.
-    pub(crate) fn new(options: &BackendOptions, lookup: Lookup) -> (Self, Vec<Looker>) {
+    /// Makes a `NameLookup` for each name, to be started.
+    pub(crate) fn new(options: &BackendOptions, lookup: Lookup) -> (Self, Vec<NameLookup>) {
         let one = |(place, address): (usize, &Address)| {
             let Address::Name { name, port, .. } = address else { return None };
             let (alive, ended) = sync_channel(0);
             let (backend, name) = (options.name.clone(), name.clone());
             let refresh = options.dns_refresh;
-            Some((alive, Looker { backend, place, name, port: *port, refresh, lookup, ended }))
+            Some((alive, NameLookup { backend, place, name, port: *port, refresh, lookup, ended }))
         };
-        let (alive, lookers) = options.addresses.iter().enumerate().filter_map(one).unzip();
-        (Self { _alive: alive }, lookers)
+        let (alive, lookups) = options.addresses.iter().enumerate().filter_map(one).unzip();
+        (Self { _alive: alive }, lookups)
     }
 }
 
-impl Looker {
-    /// Starts the thread, which lets go of `looking` after its first look.
+impl NameLookup {
+    /// Starts the thread. It drops `first` after its first lookup.
     ///
     /// `learn` gets the place of the name, the name, and the addresses that were found. It returns whether
     /// the backend is still there.
-    pub(crate) fn look_for(
+    pub(crate) fn start(
         self,
-        looking: Looking,
+        first: FirstLookup,
         learn: impl Fn(usize, &str, io::Result<Vec<SocketAddr>>) -> bool + Send + 'static,
     ) {
         let name = self.backend.clone();
-        let run = move || self.run(looking, learn);
+        let run = move || self.run(first, learn);
         if let Err(error) = thread::Builder::new().name("resolve".to_owned()).spawn(run) {
             tracing::error!(backend = name, %error, "no thread to look up its names");
         }
     }
 
-    fn run(self, looking: Looking, learn: impl Fn(usize, &str, io::Result<Vec<SocketAddr>>) -> bool) {
-        let mut looking = Some(looking);
+    fn run(self, first: FirstLookup, learn: impl Fn(usize, &str, io::Result<Vec<SocketAddr>>) -> bool) {
+        let mut first = Some(first);
         loop {
             let found = (self.lookup)(&self.name, self.port);
             let pause = if found.is_ok() { self.refresh } else { self.refresh.min(MISSING_REFRESH_MAX) };
             let is_alive = learn(self.place, &self.name, found);
-            drop(looking.take());
+            drop(first.take());
             if !is_alive || !matches!(self.ended.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
                 return;
             }
@@ -97,13 +98,13 @@ impl Looker {
 
 /// What is known of a name.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Known {
+pub(crate) struct KnownAddresses {
     sockets: Vec<SocketAddr>,
     /// Whether it was not found the last time; what was found before holds.
     pub(crate) is_missing: bool,
 }
 
-impl Known {
+impl KnownAddresses {
     /// Takes what a look found, and tells of a name once when it is lost, and once when it is found again.
     pub(crate) fn learn(&mut self, backend: &str, name: &str, found: io::Result<Vec<SocketAddr>>) {
         let was_missing = self.is_missing;
@@ -125,19 +126,19 @@ impl Known {
 }
 
 /// Where a backend is, as far as is known of the names among its addresses; each place once.
-pub(crate) fn places(options: &BackendOptions, known: &[Known]) -> Vec<Place> {
+pub(crate) fn places(options: &BackendOptions, known: &[KnownAddresses]) -> Vec<TargetAddress> {
     let mut places = Vec::new();
-    let mut push = |place: Place| {
+    let mut push = |place: TargetAddress| {
         if !places.contains(&place) {
             places.push(place);
         }
     };
     for (address, known) in options.addresses.iter().zip(known) {
         match address {
-            Address::Socket { scheme, socket } => push(Place::at(*socket, *scheme, address, options)),
-            Address::Unix(path) => push(Place::Unix(path.clone())),
+            Address::Socket { scheme, socket } => push(TargetAddress::at(*socket, *scheme, address, options)),
+            Address::Unix(path) => push(TargetAddress::Unix(path.clone())),
             Address::Name { scheme, .. } => {
-                known.sockets.iter().for_each(|one| push(Place::at(*one, *scheme, address, options)));
+                known.sockets.iter().for_each(|one| push(TargetAddress::at(*one, *scheme, address, options)));
             }
         }
     }

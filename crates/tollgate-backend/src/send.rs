@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use tollgate_http::StatusCode;
 
-use crate::attempt::{Attempt, Kept};
+use crate::attempt::{Attempt, KeptConnection};
 use crate::backend::count;
-use crate::breaker::Verdict;
+use crate::breaker::AttemptResult;
 use crate::exchange::Answered;
 use crate::incoming::{Content, Incoming, Lease};
 use crate::outgoing::Outgoing;
@@ -60,7 +60,7 @@ impl Upstream {
         self.shared.budget.deposit();
         let mut tried: Vec<Arc<Target>> = Vec::new();
         let mut resent = 0;
-        let mut kept = Kept::MayServe;
+        let mut kept = KeptConnection::MayServe;
         let mut last = None;
         loop {
             let attempt = match (self.pick(&tried, now), last) {
@@ -79,7 +79,7 @@ impl Upstream {
                     now = Instant::now();
                     // Others are successes when their content is there, too.
                     if head.status().is_some_and(is_of_a_failing_backend) {
-                        attempt.conclude(Verdict::Failure, now);
+                        attempt.conclude(AttemptResult::Failure, now);
                     }
                     let is_reusable = is_sent && head.is_persistent();
                     let lease = Lease { attempt, is_reusable, _place: place };

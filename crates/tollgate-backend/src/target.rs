@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustls::pki_types::ServerName;
 
-use crate::breaker::{Breaker, Change, Pass, Verdict};
-use crate::reach::Reach;
+use crate::breaker::{AttemptResult, Breaker, BreakerChange, BreakerPermit};
+use crate::reachability::Reachability;
 use crate::tls::server_name;
 use crate::{Address, BackendOptions, BreakerOptions, FailureKind, Phase, Scheme};
 
 /// Where connections lead.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum TargetAddress {
     Tcp(SocketAddr),
     /// Over TLS, with whom certificates have to be for.
     Tls {
@@ -24,7 +24,7 @@ pub(crate) enum Place {
     Unix(PathBuf),
 }
 
-impl Place {
+impl TargetAddress {
     /// A socket address that an address leads to.
     pub(crate) fn at(
         socket: SocketAddr,
@@ -46,7 +46,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TargetAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => address.fmt(f),
@@ -61,9 +61,9 @@ impl fmt::Display for Place {
 
 #[derive(Debug)]
 pub(crate) struct Target {
-    pub(crate) place: Place,
+    pub(crate) place: TargetAddress,
     pub(crate) breaker: Breaker,
-    pub(crate) reach: Reach,
+    pub(crate) reach: Reachability,
     /// Requests that it was asked and has not answered.
     pub(crate) outstanding: AtomicUsize,
     /// Connections that workers keep.
@@ -71,11 +71,11 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    pub(crate) fn new(place: Place, breaker: &BreakerOptions) -> Self {
+    pub(crate) fn new(place: TargetAddress, breaker: &BreakerOptions) -> Self {
         Self {
             place,
             breaker: Breaker::new(breaker),
-            reach: Reach::default(),
+            reach: Reachability::default(),
             outstanding: AtomicUsize::new(0),
             idle: AtomicUsize::new(0),
         }
@@ -86,7 +86,7 @@ impl Target {
     }
 
     /// Lets a request through, if it may be.
-    pub(crate) fn admit(&self, now_ms: u64) -> Option<Pass> {
+    pub(crate) fn admit(&self, now_ms: u64) -> Option<BreakerPermit> {
         let pass = self.breaker.admit(now_ms)?;
         self.reach.try_on(now_ms);
         Some(pass)
@@ -107,15 +107,15 @@ impl Target {
     }
 
     /// Takes what became of a request, and tells of a breaker that changed.
-    pub(crate) fn conclude(&self, backend: &str, pass: Pass, verdict: Verdict, now_ms: u64) {
+    pub(crate) fn conclude(&self, backend: &str, pass: BreakerPermit, verdict: AttemptResult, now_ms: u64) {
         let address = &self.place;
         match self.breaker.conclude(pass, verdict, now_ms) {
             None => {}
-            Some(Change::Opened { requests, failures }) => {
+            Some(BreakerChange::Opened { requests, failures }) => {
                 tracing::warn!(backend, %address, requests, failures, "breaker opened");
             }
-            Some(Change::OpenedAgain) => tracing::warn!(backend, %address, "breaker opened again"),
-            Some(Change::Closed) => tracing::info!(backend, %address, "breaker closed"),
+            Some(BreakerChange::OpenedAgain) => tracing::warn!(backend, %address, "breaker opened again"),
+            Some(BreakerChange::Closed) => tracing::info!(backend, %address, "breaker closed"),
         }
     }
 }

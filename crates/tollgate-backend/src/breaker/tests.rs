@@ -13,7 +13,7 @@ fn breaker() -> Breaker {
 }
 
 /// Lets requests through and ends them so; the last change.
-fn run(breaker: &Breaker, count: usize, verdict: Verdict, now_ms: u64) -> Option<Change> {
+fn run(breaker: &Breaker, count: usize, verdict: AttemptResult, now_ms: u64) -> Option<BreakerChange> {
     let mut change = None;
     for _ in 0..count {
         let pass = breaker.admit(now_ms).expect("it lets requests through");
@@ -25,10 +25,10 @@ fn run(breaker: &Breaker, count: usize, verdict: Verdict, now_ms: u64) -> Option
 #[test]
 fn it_opens_when_enough_requests_failed_and_not_before() {
     let breaker = breaker();
-    assert_eq!(run(&breaker, 9, Verdict::Failure, 100), None);
+    assert_eq!(run(&breaker, 9, AttemptResult::Failure, 100), None);
     assert_eq!(breaker.state(100), BreakerState::Closed);
-    let change = run(&breaker, 1, Verdict::Failure, 100);
-    assert_eq!(change, Some(Change::Opened { requests: 10, failures: 10 }));
+    let change = run(&breaker, 1, AttemptResult::Failure, 100);
+    assert_eq!(change, Some(BreakerChange::Opened { requests: 10, failures: 10 }));
     assert_eq!(breaker.state(100), BreakerState::Open);
     assert_eq!((breaker.admit(5099), breaker.refusal(100)), (None, Some(Duration::from_secs(5))));
 }
@@ -36,99 +36,108 @@ fn it_opens_when_enough_requests_failed_and_not_before() {
 #[test]
 fn a_share_of_failures_below_the_limit_leaves_it_closed() {
     let breaker = breaker();
-    run(&breaker, 51, Verdict::Success, 0);
-    assert_eq!(run(&breaker, 50, Verdict::Failure, 0), None);
-    assert!(matches!(run(&breaker, 1, Verdict::Failure, 0), Some(Change::Opened { requests: 102, .. })));
+    run(&breaker, 51, AttemptResult::Success, 0);
+    assert_eq!(run(&breaker, 50, AttemptResult::Failure, 0), None);
+    assert!(matches!(
+        run(&breaker, 1, AttemptResult::Failure, 0),
+        Some(BreakerChange::Opened { requests: 102, .. })
+    ));
 }
 
 #[test]
 fn a_request_counts_once_also_if_it_fails_after_it_was_a_success() {
     let breaker = breaker();
-    run(&breaker, 20, Verdict::Success, 0);
-    let late = |now_ms| breaker.conclude(Pass::Counted, Verdict::Failure, now_ms);
+    run(&breaker, 20, AttemptResult::Success, 0);
+    let late = |now_ms| breaker.conclude(BreakerPermit::Counted, AttemptResult::Failure, now_ms);
     assert!((0..9).all(|_| late(100).is_none()));
-    assert_eq!(breaker.conclude(Pass::Counted, Verdict::Success, 100), None);
-    assert_eq!(late(100), Some(Change::Opened { requests: 20, failures: 10 }));
+    assert_eq!(breaker.conclude(BreakerPermit::Counted, AttemptResult::Success, 100), None);
+    assert_eq!(late(100), Some(BreakerChange::Opened { requests: 20, failures: 10 }));
 }
 
 #[test]
 fn what_is_older_than_the_window_does_not_count() {
     let breaker = breaker();
-    run(&breaker, 9, Verdict::Failure, 500);
+    run(&breaker, 9, AttemptResult::Failure, 500);
     // In the last tenth of the window they still count, later they do not.
-    assert_eq!(run(&breaker, 1, Verdict::Success, 9_999), None);
-    assert_eq!(run(&breaker, 1, Verdict::Failure, 10_500), None);
+    assert_eq!(run(&breaker, 1, AttemptResult::Success, 9_999), None);
+    assert_eq!(run(&breaker, 1, AttemptResult::Failure, 10_500), None);
     assert_eq!(breaker.state(10_500), BreakerState::Closed);
     let other = Breaker::new(&BreakerOptions { requests_min: 10, ..BreakerOptions::default() });
-    run(&other, 9, Verdict::Failure, 500);
-    assert!(run(&other, 1, Verdict::Failure, 9_999).is_some());
+    run(&other, 9, AttemptResult::Failure, 500);
+    assert!(run(&other, 1, AttemptResult::Failure, 9_999).is_some());
 }
 
 #[test]
 fn cancelled_requests_count_for_nothing() {
     let breaker = breaker();
-    assert_eq!(run(&breaker, 100, Verdict::None, 0), None);
-    assert_eq!(run(&breaker, 9, Verdict::Failure, 0), None);
+    assert_eq!(run(&breaker, 100, AttemptResult::None, 0), None);
+    assert_eq!(run(&breaker, 9, AttemptResult::Failure, 0), None);
 }
 
 #[test]
 fn half_open_it_lets_as_many_try_as_have_to_succeed() {
     let breaker = breaker();
-    run(&breaker, 10, Verdict::Failure, 0);
+    run(&breaker, 10, AttemptResult::Failure, 0);
     assert_eq!(breaker.state(5000), BreakerState::HalfOpen);
     let (one, two) = (breaker.admit(5000).unwrap(), breaker.admit(5001).unwrap());
-    assert_eq!((one, two), (Pass::Probe { since_ms: 5000 }, Pass::Probe { since_ms: 5000 }));
+    assert_eq!(
+        (one, two),
+        (BreakerPermit::Probe { since_ms: 5000 }, BreakerPermit::Probe { since_ms: 5000 })
+    );
     assert_eq!((breaker.admit(5002), breaker.refusal(5002)), (None, Some(Duration::ZERO)));
-    assert_eq!(breaker.conclude(one, Verdict::Success, 5010), None);
+    assert_eq!(breaker.conclude(one, AttemptResult::Success, 5010), None);
     assert_eq!(breaker.admit(5010), None, "one succeeded, one tries: no third");
-    assert_eq!(breaker.conclude(two, Verdict::Success, 5011), Some(Change::Closed));
-    assert_eq!((breaker.admit(5012), breaker.state(5012)), (Some(Pass::Usual), BreakerState::Closed));
-    assert_eq!(run(&breaker, 9, Verdict::Failure, 5013), None, "the old failures are forgotten");
+    assert_eq!(breaker.conclude(two, AttemptResult::Success, 5011), Some(BreakerChange::Closed));
+    assert_eq!(
+        (breaker.admit(5012), breaker.state(5012)),
+        (Some(BreakerPermit::Usual), BreakerState::Closed)
+    );
+    assert_eq!(run(&breaker, 9, AttemptResult::Failure, 5013), None, "the old failures are forgotten");
 }
 
 #[test]
 fn a_probe_that_fails_opens_it_again_and_one_that_is_cancelled_makes_room() {
     let breaker = breaker();
-    run(&breaker, 10, Verdict::Failure, 0);
+    run(&breaker, 10, AttemptResult::Failure, 0);
     let (one, two) = (breaker.admit(5000).unwrap(), breaker.admit(5000).unwrap());
-    assert_eq!(breaker.conclude(one, Verdict::None, 5001), None);
+    assert_eq!(breaker.conclude(one, AttemptResult::None, 5001), None);
     let three = breaker.admit(5002).unwrap();
-    assert_eq!(breaker.conclude(two, Verdict::Failure, 5003), Some(Change::OpenedAgain));
+    assert_eq!(breaker.conclude(two, AttemptResult::Failure, 5003), Some(BreakerChange::OpenedAgain));
     assert_eq!(breaker.admit(10_002), None);
     // What tried then says nothing now.
     let again = breaker.admit(10_003).unwrap();
-    assert_eq!(breaker.conclude(three, Verdict::Failure, 10_004), None);
+    assert_eq!(breaker.conclude(three, AttemptResult::Failure, 10_004), None);
     assert_eq!(breaker.state(10_004), BreakerState::HalfOpen);
-    assert_eq!(breaker.conclude(again, Verdict::Success, 10_005), None);
+    assert_eq!(breaker.conclude(again, AttemptResult::Success, 10_005), None);
 }
 
 #[test]
 fn what_tries_for_long_leaves_it_half_open_and_where_nobody_tried_for_a_minute_nobody_knows() {
     let breaker = breaker();
-    run(&breaker, 10, Verdict::Failure, 0);
+    run(&breaker, 10, AttemptResult::Failure, 0);
     let states = |now_ms: [u64; 3]| now_ms.map(|now_ms| breaker.state(now_ms));
     let until_untried = [BreakerState::HalfOpen, BreakerState::HalfOpen, BreakerState::Untried];
     assert_eq!(states([5_000, 64_999, 65_000]), until_untried);
     let long = breaker.admit(70_000).unwrap();
     assert_eq!(states([70_000, 130_000, 1_000_000]), [BreakerState::HalfOpen; 3], "it waits for its answer");
     // A client that leaves says nothing: from then on nobody tries it.
-    assert_eq!(breaker.conclude(long, Verdict::None, 1_000_000), None);
+    assert_eq!(breaker.conclude(long, AttemptResult::None, 1_000_000), None);
     assert_eq!(states([1_000_000, 1_059_999, 1_060_000]), until_untried);
     let one = breaker.admit(1_060_000).unwrap();
-    assert_eq!(breaker.conclude(one, Verdict::Success, 1_060_000), None);
+    assert_eq!(breaker.conclude(one, AttemptResult::Success, 1_060_000), None);
     assert_eq!(states([1_060_000, 1_119_999, 1_120_000]), until_untried, "one more has to succeed");
-    assert_eq!(run(&breaker, 1, Verdict::Success, 1_120_000), Some(Change::Closed));
+    assert_eq!(run(&breaker, 1, AttemptResult::Success, 1_120_000), Some(BreakerChange::Closed));
 }
 
 #[test]
 fn requests_begun_before_it_opened_do_not_keep_it_open() {
     let breaker = breaker();
     let late = breaker.admit(0).unwrap();
-    run(&breaker, 10, Verdict::Failure, 0);
+    run(&breaker, 10, AttemptResult::Failure, 0);
     let probes = [breaker.admit(5000).unwrap(), breaker.admit(5000).unwrap()];
-    assert_eq!(breaker.conclude(late, Verdict::Failure, 5001), None);
-    assert_eq!(breaker.conclude(probes[0], Verdict::Success, 5002), None);
-    assert_eq!(breaker.conclude(probes[1], Verdict::Success, 5002), Some(Change::Closed));
+    assert_eq!(breaker.conclude(late, AttemptResult::Failure, 5001), None);
+    assert_eq!(breaker.conclude(probes[0], AttemptResult::Success, 5002), None);
+    assert_eq!(breaker.conclude(probes[1], AttemptResult::Success, 5002), Some(BreakerChange::Closed));
 }
 
 #[test]
@@ -147,7 +156,7 @@ fn the_word_holds_every_state() {
 #[test]
 fn workers_that_try_at_once_are_as_many_as_may_be() {
     let breaker = std::sync::Arc::new(breaker());
-    run(&breaker, 10, Verdict::Failure, 0);
+    run(&breaker, 10, AttemptResult::Failure, 0);
     let tries: Vec<_> = (0..8)
         .map(|_| {
             let breaker = breaker.clone();

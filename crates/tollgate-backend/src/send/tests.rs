@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use tollgate_http::Method;
 
 use super::*;
-use crate::breaker::Pass;
+use crate::breaker::BreakerPermit;
 use crate::{Backend, BackendOptions, BreakerOptions};
 
 fn backend(addresses: usize, breaker: BreakerOptions) -> Arc<Backend> {
@@ -30,7 +30,7 @@ fn equals_have_their_turns_and_one_that_is_left_alone_doubles_nobodys_share() {
     lost.reach.lose(backend.ms(Instant::now()));
     assert_eq!([(); 4].map(|()| picked(&upstream)), [2, 0, 2, 0]);
     lost.reach.find();
-    lost.conclude("a", Pass::Usual, Verdict::Failure, backend.ms(Instant::now()));
+    lost.conclude("a", BreakerPermit::Usual, AttemptResult::Failure, backend.ms(Instant::now()));
     assert_eq!([(); 4].map(|()| picked(&upstream)), [2, 0, 2, 0]);
 }
 
@@ -88,7 +88,7 @@ fn a_place_that_another_worker_takes_first_leaves_the_other_addresses() {
         while Instant::now() < end {
             let mut attempt = upstream.pick(&[], Instant::now()).unwrap_or_else(|kind| panic!("{kind}"));
             if Arc::ptr_eq(&attempt.target, &upstream.targets()[0]) {
-                attempt.conclude(Verdict::Failure, Instant::now());
+                attempt.conclude(AttemptResult::Failure, Instant::now());
             }
         }
     };

@@ -20,8 +20,9 @@ pub(crate) const KNOWN_MS: u64 = 60_000;
 /// Between two lines of the log that say so. Kept connections may answer while no new one is made.
 const LINE_PAUSE_MS: u64 = 10_000;
 
+/// The reachability of one address.
 #[derive(Debug, Default)]
-pub(crate) struct Reach {
+pub(crate) struct Reachability {
     word: AtomicU64,
     /// The moment of the last line that said that it is lost, if there was one.
     told_ms: AtomicU64,
@@ -29,7 +30,7 @@ pub(crate) struct Reach {
     is_told: AtomicBool,
 }
 
-impl Reach {
+impl Reachability {
     /// Whether the last try to connect to it failed.
     pub(crate) fn is_lost(&self) -> bool {
         self.word.load(Ordering::Relaxed) != 0
@@ -96,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_is_lost_pauses_and_is_tried_by_one_after_longer_and_longer_pauses() {
-        let reach = Reach::default();
+        let reach = Reachability::default();
         assert!(!reach.find() && !reach.is_lost() && !reach.is_pausing(0));
         let mut now_ms = 7;
         assert!(reach.lose(now_ms), "it is news");
@@ -113,21 +114,21 @@ mod tests {
 
     #[test]
     fn one_that_comes_and_goes_is_told_now_and_then() {
-        let reach = Reach::default();
+        let reach = Reachability::default();
         let lines = (0..1000).map(|turn| usize::from(reach.lose(turn * 25)) + usize::from(reach.find()));
         assert_eq!(lines.sum::<usize>(), 6, "lost and back, each ten seconds of 25");
     }
 
     #[test]
     fn nobody_knows_of_an_address_that_nobody_asked_for_a_minute() {
-        let reach = Reach::default();
+        let reach = Reachability::default();
         reach.lose(0);
         assert!(reach.is_known_lost(60_999) && !reach.is_known_lost(61_000) && reach.is_lost());
     }
 
     #[test]
     fn all_that_fail_at_once_make_one_pause() {
-        let reach = Reach::default();
+        let reach = Reachability::default();
         assert_eq!((0..100).filter(|_| reach.lose(3)).count(), 1);
         assert!(!reach.is_pausing(1_003));
     }

@@ -31,12 +31,13 @@ pub enum Trust {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Verifier {
     /// None: anybody is trusted.
-    known: Option<Known>,
+    known: Option<TrustedAuthorities>,
     trust: Trust,
 }
 
+/// Authorities that are trusted, and the validation of paths up to them.
 #[derive(Debug)]
-struct Known {
+struct TrustedAuthorities {
     certificates: Vec<CertificateDer<'static>>,
     by_path: Arc<WebPkiServerVerifier>,
 }
@@ -54,19 +55,19 @@ impl Verifier {
         let by_path = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider())
             .build()
             .map_err(|error| RootsError::Unreadable(error.to_string()))?;
-        Ok(Self { known: Some(Known { certificates, by_path }), trust })
+        Ok(Self { known: Some(TrustedAuthorities { certificates, by_path }), trust })
     }
 }
 
-impl PartialEq for Known {
+impl PartialEq for TrustedAuthorities {
     fn eq(&self, other: &Self) -> bool {
         self.certificates == other.certificates
     }
 }
 
-impl Eq for Known {}
+impl Eq for TrustedAuthorities {}
 
-impl Known {
+impl TrustedAuthorities {
     fn verify(
         &self,
         end_entity: &CertificateDer<'_>,

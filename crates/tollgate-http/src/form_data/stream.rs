@@ -236,11 +236,11 @@ mod tests {
     use super::super::FormParts;
     use super::*;
 
-    type Part = (Vec<u8>, Option<Vec<u8>>, Option<Vec<u8>>, Vec<u8>);
+    type WholePart = (Vec<u8>, Option<Vec<u8>>, Option<Vec<u8>>, Vec<u8>);
 
     const TYPE: &[u8] = b"multipart/form-data; boundary=b";
 
-    fn whole(body: &[u8]) -> Result<Vec<Part>, FormError> {
+    fn whole(body: &[u8]) -> Result<Vec<WholePart>, FormError> {
         let own = |value: Option<&[u8]>| value.map(<[u8]>::to_vec);
         FormParts::new(TYPE, body)?
             .map(|part| {
@@ -251,9 +251,9 @@ mod tests {
             .collect()
     }
 
-    fn streamed<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Result<Vec<Part>, FormError> {
+    fn streamed<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Result<Vec<WholePart>, FormError> {
         let mut stream = FormStream::new(TYPE)?;
-        let (mut parts, mut pieces) = (Vec::<Part>::new(), pieces);
+        let (mut parts, mut pieces) = (Vec::<WholePart>::new(), pieces);
         loop {
             match stream.next_event()? {
                 None => match pieces.next() {

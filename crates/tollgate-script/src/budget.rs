@@ -65,8 +65,8 @@ pub(crate) struct Budget {
     traceback: RefCell<String>,
 }
 
-/// What one stretch of running came to.
-pub(crate) struct Stretch {
+/// What a call used of its budget, up to the end of one slice.
+pub(crate) struct BudgetUse {
     /// The processor time of the call so far; of one that ended within its first slice it is not known.
     pub(crate) spent: Duration,
     /// Where the script was when it ran over its budget.
@@ -124,13 +124,13 @@ impl Budget {
     }
 
     /// Ends the stretch that `enter` began.
-    pub(crate) fn leave(&self) -> Stretch {
+    pub(crate) fn leave(&self) -> BudgetUse {
         self.running.end();
         self.set_next(NEVER);
         self.cpu_end.set(NEVER);
         let since = self.began.take().map_or(Duration::ZERO, |began| thread_time().saturating_sub(began));
         let over = self.is_over.replace(false).then(|| self.traceback.take());
-        Stretch { spent: self.spent.get() + since, over }
+        BudgetUse { spent: self.spent.get() + since, over }
     }
 
     /// Says whether the yield just seen was the interrupt's.

@@ -29,7 +29,7 @@ use crate::request::Request;
 use crate::script::Script;
 use crate::sys::coroutine::{Coroutine, Ran};
 use crate::vm::Vm;
-use crate::waits::{Answer, Operation};
+use crate::waits::{Operation, ReturnValues};
 
 /// A call under way. Dropping it ends it.
 pub struct Call {
@@ -56,7 +56,7 @@ enum State {
     Suspended(Running),
     Waiting(Running, Operation),
     /// What it waited for is there.
-    Settled(Running, Answer),
+    Settled(Running, ReturnValues),
     /// It waited too long.
     Expired(Running),
     /// Its handler returned; the function that writes the content has not begun.
@@ -253,7 +253,9 @@ impl Call {
             Ran::Returned if self.stream.is_some() => End::Written,
             Ran::Returned => {
                 let reader = self.reader(&vm);
-                End::Replied(coroutine.look(|value, second| reader.decision(self.script.role, value, second)))
+                End::Replied(
+                    coroutine.read_returned(|value, second| reader.decision(self.script.role, value, second)),
+                )
             }
             Ran::Yielded => match paused(&vm, begun, &coroutine) {
                 Ok(pause) => End::Paused(pause),

@@ -7,12 +7,12 @@ pub(crate) const DEPTH_MAX: usize = 128;
 
 /// Why a value cannot be encoded, and where in it.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct EncodeError {
     path: String,
     reason: String,
 }
 
-impl Fault {
+impl EncodeError {
     #[cold]
     pub(crate) fn new(reason: impl Into<String>) -> Self {
         Self { path: String::new(), reason: reason.into() }

@@ -9,7 +9,7 @@
 //!   resumed until it is [`Step::Done`]; one that waits is polled in between. A call that streams its reply goes on behind
 //!   [`Step::Streams`], and writes into a [`Pipe`].
 //! - Time: interrupts of the VM compare a counter of the ticker thread with the call's budget, also inside pattern
-//!   matching, `pcall` and metamethods. Library functions without an interrupt are bounded in `sys/strokes.rs`.
+//!   matching, `pcall` and metamethods. Library functions without an interrupt are bounded in `sys/library_guards.rs`.
 //! - Memory: growth during a call is limited in the allocator. See [`Call`]'s module for what that costs. A VM that keeps too much is
 //!   replaced while it serves: [`Host::relieve`].
 //!
@@ -86,7 +86,7 @@ pub use renewal::{Relief, RenewalError};
 pub use reply::{ContentType, HeaderLine, Outcome, Replied, SentFile, Streamed};
 pub use request::{Context, Request};
 pub use require::SourceFile;
-pub use shared::Shared;
+pub use shared::SharedStore;
 pub use testing::{Ask, Asked, FakeBackends, Telling, Test, Told};
 pub use trace::{Trace, TraceRule};
 pub use uploads::Uploads;

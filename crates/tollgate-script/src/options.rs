@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::collector::Collector;
-use crate::shared::Shared;
+use crate::shared::SharedStore;
 
 /// The bounds of a host.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub struct HostOptions {
     /// The variables of the environment that scripts may read.
     pub env: Vec<String>,
     /// What scripts share with those of every host that has the same.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SharedStore>,
     /// How many bytes the shared values may take.
     pub shared_bytes_max: usize,
     /// Where they have their time from.

@@ -20,20 +20,20 @@ pub(crate) const AT_ONCE_MAX: usize = 2;
 
 /// Why a form cannot be read on.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum FormReadError {
     /// The client's: the status of the reply, if the script does not catch it, and the reason.
     Client(u16, String),
     /// The disk's.
     Disk(io::Error),
 }
 
-impl From<FormError> for Fault {
+impl From<FormError> for FormReadError {
     fn from(error: FormError) -> Self {
         Self::Client(400, error.to_string())
     }
 }
 
-impl From<io::Error> for Fault {
+impl From<io::Error> for FormReadError {
     fn from(error: io::Error) -> Self {
         Self::Disk(error)
     }
@@ -64,8 +64,8 @@ enum Source {
     File(Box<dyn ReadAt>, u64),
 }
 
-/// What a stretch of work came to.
-pub(crate) enum Stretch<R> {
+/// A step of work on a form: there is more to do, or its result.
+pub(crate) enum WorkStep<R> {
     More,
     Done(R),
 }
@@ -75,10 +75,10 @@ impl PartReader {
     ///
     /// # Errors
     /// `Client` if it is no multipart form; `Disk` if its file cannot be opened once more.
-    pub(crate) fn new(content_type: &[u8], body: &Body, limits: PartLimits) -> Result<Self, Fault> {
+    pub(crate) fn new(content_type: &[u8], body: &Body, limits: PartLimits) -> Result<Self, FormReadError> {
         let media_type = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
         if !media_type.eq_ignore_ascii_case(b"multipart/form-data") {
-            return Err(Fault::Client(415, "the body is no multipart/form-data".to_owned()));
+            return Err(FormReadError::Client(415, "the body is no multipart/form-data".to_owned()));
         }
         let source = match body {
             Body::Memory(bytes) => Source::Memory(bytes.clone()),
@@ -94,21 +94,21 @@ impl PartReader {
     }
 
     /// Goes on to the next part, over what is left of this one. None: there is none.
-    pub(crate) fn next_part(&mut self) -> Stretch<Result<Option<FormPartHead>, Fault>> {
+    pub(crate) fn next_part(&mut self) -> WorkStep<Result<Option<FormPartHead>, FormReadError>> {
         let until = self.at.saturating_add(STRETCH_BYTES);
         loop {
             match self.next_event() {
-                Ok(FormEvent::Part(head)) => return Stretch::Done(Ok(Some(head))),
-                Ok(FormEvent::End) => return Stretch::Done(Ok(None)),
+                Ok(FormEvent::Part(head)) => return WorkStep::Done(Ok(Some(head))),
+                Ok(FormEvent::End) => return WorkStep::Done(Ok(None)),
                 Ok(FormEvent::Content(_) | FormEvent::PartEnd) if self.at < until => {}
-                Ok(FormEvent::Content(_) | FormEvent::PartEnd) => return Stretch::More,
-                Err(fault) => return Stretch::Done(Err(fault)),
+                Ok(FormEvent::Content(_) | FormEvent::PartEnd) => return WorkStep::More,
+                Err(fault) => return WorkStep::Done(Err(fault)),
             }
         }
     }
 
     /// More of the content of the part at hand. None: that was all.
-    pub(crate) fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
+    pub(crate) fn chunk(&mut self) -> Result<Option<Bytes>, FormReadError> {
         if self.part_bytes.is_none() {
             return Ok(None);
         }
@@ -118,7 +118,7 @@ impl PartReader {
         }
     }
 
-    fn next_event(&mut self) -> Result<FormEvent, Fault> {
+    fn next_event(&mut self) -> Result<FormEvent, FormReadError> {
         loop {
             if let Some(event) = self.stream.next_event()? {
                 self.count(&event)?;
@@ -128,7 +128,7 @@ impl PartReader {
         }
     }
 
-    fn count(&mut self, event: &FormEvent) -> Result<(), Fault> {
+    fn count(&mut self, event: &FormEvent) -> Result<(), FormReadError> {
         match event {
             FormEvent::Part(_) => {
                 (self.count, self.part_bytes) = (self.count + 1, Some(0));
@@ -172,9 +172,9 @@ impl PartReader {
     }
 }
 
-fn over(what: &str, found: u64, limit: u64, unit: &str) -> Result<(), Fault> {
+fn over(what: &str, found: u64, limit: u64, unit: &str) -> Result<(), FormReadError> {
     if found > limit {
-        return Err(Fault::Client(413, format!("{what}: limit {limit} {unit}")));
+        return Err(FormReadError::Client(413, format!("{what}: limit {limit} {unit}")));
     }
     Ok(())
 }
@@ -186,7 +186,7 @@ fn over(what: &str, found: u64, limit: u64, unit: &str) -> Result<(), Fault> {
 pub(crate) async fn by_threads<R: Send + 'static>(
     places: Arc<Semaphore>,
     mut reader: Box<PartReader>,
-    mut work: impl FnMut(&mut PartReader) -> Stretch<R> + Send + 'static,
+    mut work: impl FnMut(&mut PartReader) -> WorkStep<R> + Send + 'static,
 ) -> Option<(Box<PartReader>, R)> {
     loop {
         let place = places.clone().acquire_owned().await.ok()?;
@@ -197,8 +197,8 @@ pub(crate) async fn by_threads<R: Send + 'static>(
         });
         let (reader_back, work_back, done) = stretch.await.ok()?;
         match done {
-            Stretch::Done(result) => return Some((reader_back, result)),
-            Stretch::More => (reader, work) = (reader_back, work_back),
+            WorkStep::Done(result) => return Some((reader_back, result)),
+            WorkStep::More => (reader, work) = (reader_back, work_back),
         }
     }
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// Values that the hosts of a process share, by key.
 #[derive(Default)]
-pub struct Shared {
+pub struct SharedStore {
     shards: [Mutex<Shard>; SHARDS],
     hasher: RandomState,
     /// What all entries take.
@@ -27,12 +27,12 @@ pub struct Shared {
 
 #[derive(Default)]
 struct Shard {
-    entries: HashMap<Arc<[u8]>, Entry>,
+    entries: HashMap<Arc<[u8]>, SharedEntry>,
     /// Of the entries that have an end, the nearest first.
     ends: BTreeSet<(Instant, Arc<[u8]>)>,
 }
 
-struct Entry {
+struct SharedEntry {
     value: SharedValue,
     end: Option<Instant>,
 }
@@ -79,7 +79,7 @@ enum Failure {
     Final(SharedError),
 }
 
-impl Shared {
+impl SharedStore {
     /// What its entries take, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
@@ -190,7 +190,7 @@ impl Shared {
         let Shard { entries, ends } = shard;
         let key = match entries.entry(Arc::from(key)) {
             Slot::Occupied(mut slot) => {
-                let before = slot.insert(Entry { value, end });
+                let before = slot.insert(SharedEntry { value, end });
                 if let Some(end) = before.end {
                     ends.remove(&(end, Arc::clone(slot.key())));
                 }
@@ -198,7 +198,7 @@ impl Shared {
             }
             Slot::Vacant(slot) => {
                 let key = Arc::clone(slot.key());
-                slot.insert(Entry { value, end });
+                slot.insert(SharedEntry { value, end });
                 key
             }
         };
@@ -264,9 +264,9 @@ fn entry_bytes(key: &[u8], value: &SharedValue) -> usize {
     ENTRY_BYTES + key.len() + text
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for SharedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("bytes", &self.bytes()).finish_non_exhaustive()
+        f.debug_struct("SharedStore").field("bytes", &self.bytes()).finish_non_exhaustive()
     }
 }
 

@@ -29,7 +29,7 @@ use crate::place::Place;
 use crate::request::{Context, Request};
 use crate::sys::operation;
 use crate::trace::TraceRule;
-use crate::waits::{Answer, Waits};
+use crate::waits::{ReturnValues, Waits};
 
 /// What a test asks.
 #[derive(Debug)]
@@ -232,7 +232,7 @@ fn clock_functions(lua: &Lua, clock: &Clock) -> mlua::Result<(Function, Function
     Ok((set, advance))
 }
 
-fn answer(told: Result<Told, String>) -> Answer {
+fn answer(told: Result<Told, String>) -> ReturnValues {
     Box::new(move |lua| {
         let values = match told {
             Ok(told) => [Value::Table(watched(lua, |memory_max| reply(lua, &told, memory_max))?), Value::Nil],

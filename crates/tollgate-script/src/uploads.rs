@@ -12,7 +12,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::parts::{Fault, PartReader, STRETCH_BYTES, Stretch};
+use crate::parts::{FormReadError, PartReader, STRETCH_BYTES, WorkStep};
 
 /// A folder that scripts save files in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,19 +63,19 @@ impl Save {
     }
 
     /// Writes a stretch of the part at hand.
-    pub(crate) fn go_on(&mut self, reader: &mut PartReader) -> Stretch<Result<Saved, Fault>> {
+    pub(crate) fn go_on(&mut self, reader: &mut PartReader) -> WorkStep<Result<Saved, FormReadError>> {
         match self.write(reader) {
-            Ok(None) => Stretch::More,
-            Ok(Some(saved)) => Stretch::Done(Ok(saved)),
+            Ok(None) => WorkStep::More,
+            Ok(Some(saved)) => WorkStep::Done(Ok(saved)),
             Err(fault) => {
                 self.file = None;
-                Stretch::Done(Err(fault))
+                WorkStep::Done(Err(fault))
             }
         }
     }
 
     /// None: there is more to write.
-    fn write(&mut self, reader: &mut PartReader) -> Result<Option<Saved>, Fault> {
+    fn write(&mut self, reader: &mut PartReader) -> Result<Option<Saved>, FormReadError> {
         let Ok(name) = str::from_utf8(&self.name) else {
             return Ok(Some(Err("the name is not UTF-8".to_owned())));
         };
@@ -122,7 +122,7 @@ impl Draft {
         Ok(Self { file, folder, temporary, bytes: 0, state: DraftState::Temporary })
     }
 
-    fn rename(&mut self, name: &str, options: SaveOptions) -> Result<Saved, Fault> {
+    fn rename(&mut self, name: &str, options: SaveOptions) -> Result<Saved, FormReadError> {
         if options.syncs {
             self.file.sync_all().map_err(of_disk)?;
         }
@@ -187,7 +187,7 @@ fn last_segment(name: &str) -> &str {
 }
 
 /// Refuses to write into what is to stay free.
-fn check_room(folder: &OwnedFd, reserve_bytes: u64) -> Result<(), Fault> {
+fn check_room(folder: &OwnedFd, reserve_bytes: u64) -> Result<(), FormReadError> {
     let space = fstatvfs(folder).map_err(io::Error::from)?;
     if space.f_bavail.saturating_mul(space.f_frsize) < reserve_bytes.saturating_add(STRETCH_BYTES) {
         return Err(no_room());
@@ -195,15 +195,15 @@ fn check_room(folder: &OwnedFd, reserve_bytes: u64) -> Result<(), Fault> {
     Ok(())
 }
 
-fn of_disk(error: io::Error) -> Fault {
+fn of_disk(error: io::Error) -> FormReadError {
     match Errno::from_io_error(&error) {
         Some(Errno::NOSPC | Errno::DQUOT) => no_room(),
-        _ => Fault::Disk(error),
+        _ => FormReadError::Disk(error),
     }
 }
 
-fn no_room() -> Fault {
-    Fault::Client(503, "the disk of uploads is nearly full".to_owned())
+fn no_room() -> FormReadError {
+    FormReadError::Client(503, "the disk of uploads is nearly full".to_owned())
 }
 
 const EXISTS: &str = "a file of that name is there";

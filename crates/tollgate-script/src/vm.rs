@@ -11,7 +11,7 @@ use std::time::Instant;
 use mlua::{Lua, LuaOptions, StdLib, Table};
 
 use crate::active::ActiveCell;
-use crate::api::{self, EmitParts, Outs, req};
+use crate::api::{self, EmitParts, OutMetatables, req};
 use crate::budget::Budget;
 use crate::collector::ExtraCollection;
 use crate::emitted::{EmitStream, Streams};
@@ -25,7 +25,7 @@ use crate::options::HostOptions;
 use crate::reply::PARTS;
 use crate::require::Modules;
 use crate::sys::coroutine::Coroutine;
-use crate::sys::stack::Kept;
+use crate::sys::stack::KeptFields;
 use crate::waits::Waits;
 
 /// A Luau VM, and what its calls share.
@@ -35,9 +35,9 @@ pub(crate) struct Vm {
     pub(crate) budget: Rc<Budget>,
     pub(crate) active: Rc<ActiveCell>,
     pub(crate) waits: Rc<Waits>,
-    pub(crate) outs: Outs,
+    pub(crate) outs: OutMetatables,
     /// Where the `req` of the call that runs now keeps fields.
-    pub(crate) kept: Rc<Kept>,
+    pub(crate) kept: Rc<KeptFields>,
     pub(crate) marks: Rc<Marks>,
     pub(crate) req_metatable: Table,
     pub(crate) reply_parts: Interned,
@@ -86,12 +86,12 @@ impl Vm {
         let waits = Rc::new(Waits::default());
         let emit = EmitParts { streams: Rc::default(), scratch: Rc::default() };
         let marks = api::install(&lua, &active, &budget, &options, &waits, &emit, &fetcher)?;
-        let kept = Rc::new(Kept::new(&lua, &marks.store_integer)?);
+        let kept = Rc::new(KeptFields::new(&lua, &marks.store_integer)?);
         let req_metatable =
             req::metatable(&lua, &active, &marks, &budget, &kept, &waits, options.memory_bytes_max)?;
         let reply_parts = Interned::new(&lua, PARTS)?;
         budget.watch(&lua)?;
-        let outs = Outs::new(&lua, &waits, options.reply_bytes_max)?;
+        let outs = OutMetatables::new(&lua, &waits, options.reply_bytes_max)?;
         Ok(Self {
             lua,
             options,

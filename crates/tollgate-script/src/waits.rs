@@ -2,7 +2,7 @@
 //!
 //! A function of ours that waits is made by [`sys::operation`](crate::sys::operation): it begins its operation by
 //! [`Waits::begin`], and the call is suspended where it stands, so that `pcall` around it holds. The call takes the
-//! operation with it ([`Waits::leave`]), has it polled, and goes on with its [`Answer`].
+//! operation with it ([`Waits::leave`]), has it polled, and goes on with its [`ReturnValues`].
 //!
 //! Invariant: only the coroutine of the call that runs is suspended. In a coroutine that the script made, the wait would
 //! look like a yield of the script; in a metamethod, or a function that `table.sort` or `string.gsub` calls, Luau cannot
@@ -22,13 +22,13 @@ use crate::parts::AT_ONCE_MAX;
 use crate::pipe::Pipe;
 
 /// What a call waits for. Polled inside the runtime of its worker.
-pub(crate) type Operation = Pin<Box<dyn Future<Output = Answer>>>;
+pub(crate) type Operation = Pin<Box<dyn Future<Output = ReturnValues>>>;
 
-/// Makes what the function that waited returns, at most [`ANSWER_VALUES_MAX`] values; or the error that it raises there.
-pub(crate) type Answer = Box<dyn FnOnce(&Lua) -> mlua::Result<MultiValue>>;
+/// Makes the values that the function which waited returns, at most [`RETURN_VALUES_MAX`], or the error that it raises.
+pub(crate) type ReturnValues = Box<dyn FnOnce(&Lua) -> mlua::Result<MultiValue>>;
 
 /// A suspended function has room for so many values without its stack growing.
-pub(crate) const ANSWER_VALUES_MAX: usize = 8;
+pub(crate) const RETURN_VALUES_MAX: usize = 8;
 
 /// The operations of a host.
 #[derive(Default)]
@@ -87,7 +87,7 @@ impl Waits {
     }
 
     /// Begins what the function that runs waits for, as soon as it returns.
-    pub(crate) fn begin(&self, operation: impl Future<Output = Answer> + 'static) {
+    pub(crate) fn begin(&self, operation: impl Future<Output = ReturnValues> + 'static) {
         self.begun.replace(Some(Box::pin(operation)));
     }
 
@@ -102,6 +102,6 @@ impl Waits {
 }
 
 /// The answer of an operation that gives nothing.
-pub(crate) fn nothing() -> Answer {
+pub(crate) fn nothing() -> ReturnValues {
     Box::new(|_| Ok(MultiValue::new()))
 }

@@ -18,7 +18,7 @@ use crate::memory::unlimited;
 use crate::nearest::hint;
 use crate::record::{FieldValue, Record};
 use crate::reply::Reader;
-use crate::sys::seen::{Seen, look};
+use crate::sys::raw;
 
 /// What the function has to know.
 pub(crate) struct EmitParts {
@@ -54,7 +54,7 @@ pub(super) fn install(
             columns,
             whole: stream.fields.whole,
         };
-        let record = unlimited(lua, || look(lua, &fields, |seen: Seen<'_>| reader.record(seen)))?;
+        let record = unlimited(lua, || raw::read(lua, &fields, |fields| reader.record(fields)))?;
         let record = record.map_err(|error| {
             let text = match error {
                 CallError::Reply(text) => text.replacen("reply.record", "record", 1),

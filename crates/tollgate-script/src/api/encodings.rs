@@ -8,8 +8,8 @@ use mlua::{Lua, Table, Value};
 use crate::arguments::{bytes_of, close};
 use crate::memory::{check_memory, watched};
 
-/// A value, or nil and the reason why there is none.
-pub(super) type Answer = (Value, Value);
+/// A value and nil, or nil and the reason why there is no value.
+pub(super) type ValueOrReason = (Value, Value);
 
 /// Makes the table `tollgate.base64`.
 pub(super) fn install_base64(lua: &Lua) -> mlua::Result<Table> {
@@ -106,7 +106,7 @@ fn from_hex(text: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// Gives a script what was decoded, or nil and the reason.
-pub(super) fn answer(lua: &Lua, decoded: Result<impl AsRef<[u8]>, String>) -> mlua::Result<Answer> {
+pub(super) fn answer(lua: &Lua, decoded: Result<impl AsRef<[u8]>, String>) -> mlua::Result<ValueOrReason> {
     match decoded {
         Ok(bytes) => Ok((Value::String(lua.create_string(bytes)?), Value::Nil)),
         Err(reason) => Ok((Value::Nil, Value::String(lua.create_string(reason)?))),

@@ -24,16 +24,16 @@ use crate::json::{Encoder, Scratch};
 use crate::marks::Marks;
 use crate::memory::{check_memory, string_within, watched};
 use crate::nearest::hint;
-use crate::sys::{operation, seen};
-use crate::waits::{Answer, Waits};
+use crate::sys::{operation, raw};
+use crate::waits::{ReturnValues, Waits};
 
 /// Requests of one `fetch_all`.
 const AT_ONCE_MAX: usize = 64;
 const TIMEOUT_S_MAX: f64 = 86_400.0;
 const NAMES: [&str; 8] = ["method", "path", "query", "headers", "body", "json", "timeout", "backend"];
 
-/// What both functions need.
-struct Tools {
+/// The parts of a VM that both functions need, while they run.
+struct FetchTools {
     marks: Rc<Marks>,
     budget: Rc<Budget>,
     active: Rc<ActiveCell>,
@@ -45,7 +45,7 @@ struct Tools {
 }
 
 /// The parts of a VM that the functions are made of.
-pub(crate) struct Parts<'a> {
+pub(crate) struct FetchParts<'a> {
     pub(crate) marks: &'a Rc<Marks>,
     pub(crate) budget: &'a Rc<Budget>,
     pub(crate) active: &'a Rc<ActiveCell>,
@@ -55,8 +55,8 @@ pub(crate) struct Parts<'a> {
 }
 
 /// Puts both functions into `tollgate`.
-pub(super) fn install(lua: &Lua, tollgate: &Table, parts: &Parts<'_>) -> mlua::Result<()> {
-    let tools = Rc::new(Tools {
+pub(super) fn install(lua: &Lua, tollgate: &Table, parts: &FetchParts<'_>) -> mlua::Result<()> {
+    let tools = Rc::new(FetchTools {
         marks: Rc::clone(parts.marks),
         budget: Rc::clone(parts.budget),
         active: Rc::clone(parts.active),
@@ -92,11 +92,11 @@ pub(super) fn install(lua: &Lua, tollgate: &Table, parts: &Parts<'_>) -> mlua::R
     tollgate.raw_set("fetch_all", operation::function(lua, parts.waits, c"tollgate.fetch_all", &fetch_all)?)
 }
 
-type Outcome = Result<Fetched, FetchError>;
+type FetchResult = Result<Fetched, FetchError>;
 
 /// Waits for all, whichever comes first.
-async fn together(mut all: Vec<Fetching>) -> Vec<Outcome> {
-    let mut outcomes: Vec<Option<Outcome>> = all.iter().map(|_| None).collect();
+async fn together(mut all: Vec<Fetching>) -> Vec<FetchResult> {
+    let mut outcomes: Vec<Option<FetchResult>> = all.iter().map(|_| None).collect();
     poll_fn(|context| {
         let mut is_over = true;
         for (fetching, outcome) in all.iter_mut().zip(&mut outcomes) {
@@ -113,7 +113,7 @@ async fn together(mut all: Vec<Fetching>) -> Vec<Outcome> {
     outcomes.into_iter().flatten().collect()
 }
 
-impl Tools {
+impl FetchTools {
     /// Begins a request; the backend is the first argument, or an option.
     fn begin(&self, lua: &Lua, what: &str, backend: Option<&Value>, given: &Value) -> mlua::Result<Fetching> {
         let [method, path, query, headers, body, json, timeout, named] =
@@ -220,7 +220,7 @@ impl Tools {
             (Value::Nil, json) => {
                 let mut scratch = Scratch::default();
                 let encoder = Encoder::new(&mut scratch, self.bytes_max, &self.marks, &self.budget);
-                let encoded = seen::look(lua, json, |value| encoder.encode(value))?;
+                let encoded = raw::read(lua, json, |value| encoder.encode(value))?;
                 let encoded =
                     encoded.map_err(|fault| mlua::Error::runtime(fault.in_words("json of a fetch")))?;
                 push_missing(fields, "Content-Type", Some(Bytes::from_static(b"application/json")));
@@ -230,14 +230,14 @@ impl Tools {
         }
     }
 
-    fn answer_one(self: Rc<Self>, outcome: Outcome) -> Answer {
+    fn answer_one(self: Rc<Self>, outcome: FetchResult) -> ReturnValues {
         Box::new(move |lua| {
             let table = watched(lua, |memory_max| self.reply(lua, outcome, memory_max))?;
             Ok(MultiValue::from_iter([Value::Table(table)]))
         })
     }
 
-    fn answer_all(self: Rc<Self>, outcomes: Vec<Outcome>) -> Answer {
+    fn answer_all(self: Rc<Self>, outcomes: Vec<FetchResult>) -> ReturnValues {
         Box::new(move |lua| {
             let list = watched(lua, |memory_max| {
                 let list = lua.create_table_with_capacity(outcomes.len(), 0)?;
@@ -250,7 +250,7 @@ impl Tools {
         })
     }
 
-    fn reply(&self, lua: &Lua, outcome: Outcome, memory_max: usize) -> mlua::Result<Table> {
+    fn reply(&self, lua: &Lua, outcome: FetchResult, memory_max: usize) -> mlua::Result<Table> {
         check_memory(lua, 0, memory_max)?;
         let table = lua.create_table()?;
         let headers = lua.create_table()?;
@@ -279,7 +279,7 @@ impl Tools {
     }
 }
 
-fn reply_metatable(lua: &Lua, parts: &Parts<'_>) -> mlua::Result<Table> {
+fn reply_metatable(lua: &Lua, parts: &FetchParts<'_>) -> mlua::Result<Table> {
     let (marks, budget) = (Rc::clone(parts.marks), Rc::clone(parts.budget));
     let decode: Function =
         lua.create_function(move |lua, reply: Table| match reply.raw_get::<Value>("body")? {

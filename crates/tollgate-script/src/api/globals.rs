@@ -14,7 +14,7 @@ use crate::budget::Budget;
 use crate::fetch::FetcherCell;
 use crate::marks::Marks;
 use crate::options::HostOptions;
-use crate::sys::strokes;
+use crate::sys::library_guards;
 use crate::waits::Waits;
 
 /// Fills the globals and closes them.
@@ -31,7 +31,7 @@ pub(crate) fn install(
     for name in TAKEN_AWAY {
         globals.raw_set(name, Value::Nil)?;
     }
-    strokes::guard(lua, options.cpu_budget)?;
+    library_guards::guard(lua, options.cpu_budget)?;
     let (store_integer, call_coroutines) = lua.load(GUARD).set_name("=guard").eval()?;
     os::install(lua, &options.clock)?;
     let marks = Rc::new(Marks::new(lua, store_integer, call_coroutines)?);
@@ -64,7 +64,7 @@ pub(crate) fn install(
     fetch::install(
         lua,
         &tollgate,
-        &fetch::Parts { marks: &marks, budget, active, waits, fetcher, bytes_max },
+        &fetch::FetchParts { marks: &marks, budget, active, waits, fetcher, bytes_max },
     )?;
     close(lua, "tollgate", &tollgate)?;
     globals.raw_set("tollgate", tollgate)?;

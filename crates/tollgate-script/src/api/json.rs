@@ -9,7 +9,7 @@ use crate::budget::Budget;
 use crate::json::{self, Encoder, Scratch};
 use crate::marks::Marks;
 use crate::memory::{string_within, watched};
-use crate::sys::seen;
+use crate::sys::raw;
 
 /// Makes the table `tollgate.json`.
 pub(super) fn install(
@@ -25,7 +25,7 @@ pub(super) fn install(
         watched(lua, |memory_max| {
             let mut scratch = Scratch::default();
             let encoder = Encoder::new(&mut scratch, bytes_max, &own_marks, &own_budget);
-            let encoded = seen::look(lua, &value, |value| encoder.encode(value))?;
+            let encoded = raw::read(lua, &value, |value| encoder.encode(value))?;
             let encoded = encoded.map_err(|fault| mlua::Error::runtime(fault.in_words("value")))?;
             string_within(lua, encoded, memory_max)
         })

@@ -26,4 +26,4 @@ mod xml;
 
 pub(crate) use emit::EmitParts;
 pub(crate) use globals::install;
-pub(crate) use out::Outs;
+pub(crate) use out::OutMetatables;

@@ -9,15 +9,15 @@ use crate::arguments::kind;
 use crate::pipe::Pipe;
 use crate::reply::Streamed;
 use crate::sys::operation;
-use crate::waits::{Answer, Waits};
+use crate::waits::{ReturnValues, Waits};
 
 /// The metatables of `out`.
-pub(crate) struct Outs {
+pub(crate) struct OutMetatables {
     write: Table,
     events: Table,
 }
 
-impl Outs {
+impl OutMetatables {
     /// `event_bytes_max` is the longest event.
     pub(crate) fn new(lua: &Lua, waits: &Rc<Waits>, event_bytes_max: usize) -> mlua::Result<Self> {
         let own = Rc::clone(waits);
@@ -137,6 +137,6 @@ fn is_open_for_more(waits: &Waits, pipe: Rc<Pipe>) -> bool {
     is_open
 }
 
-fn answer(is_open: bool) -> Answer {
+fn answer(is_open: bool) -> ReturnValues {
     Box::new(move |_| Ok(MultiValue::from_iter([Value::Boolean(is_open)])))
 }

@@ -29,7 +29,7 @@ use crate::memory::{check_memory, string_within, unlimited, watched};
 use crate::nearest::hint;
 use crate::precondition::precondition;
 use crate::request::Request;
-use crate::sys::stack::{self, Fields, Kept, Stack};
+use crate::sys::stack::{self, Fields, KeptFields, Stack};
 use crate::waits::Waits;
 use crate::{json, xml};
 
@@ -41,7 +41,7 @@ pub(crate) fn metatable(
     active: &Rc<ActiveCell>,
     marks: &Rc<Marks>,
     budget: &Rc<Budget>,
-    kept: &Rc<Kept>,
+    kept: &Rc<KeptFields>,
     waits: &Rc<Waits>,
     memory_bytes_max: usize,
 ) -> mlua::Result<Table> {
@@ -66,7 +66,7 @@ pub(crate) fn metatable(
 struct RequestFields {
     names: Interned,
     active: Rc<ActiveCell>,
-    kept: Rc<Kept>,
+    kept: Rc<KeptFields>,
 }
 
 impl Fields for RequestFields {

@@ -1,4 +1,4 @@
-//! Answers for `tollgate.shared`: what scripts say to [`Shared`].
+//! Answers for `tollgate.shared`: what scripts say to [`SharedStore`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use crate::arguments::{close, text, unfit};
 use crate::clock::Clock;
 use crate::error::shown;
 use crate::memory::{string_within, watched};
-use crate::shared::{Shared, SharedError, SharedValue, When, Writing};
+use crate::shared::{SharedError, SharedStore, SharedValue, When, Writing};
 
 /// Makes the table `tollgate.shared`.
 pub(super) fn install(
     lua: &Lua,
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedStore>,
     bytes_max: usize,
     clock: &Clock,
 ) -> mlua::Result<Table> {

@@ -16,7 +16,7 @@ use crate::marks::Marks;
 use crate::memory::{check_memory, string_within, watched};
 use crate::nearest::hint;
 use crate::sys::operation;
-use crate::waits::{Answer, Waits};
+use crate::waits::{ReturnValues, Waits};
 
 /// Makes the function.
 pub(super) fn install(
@@ -43,7 +43,7 @@ pub(super) fn install(
         let rows = Rc::clone(&rows);
         own.begin(async move {
             let told = told.await.unwrap_or_else(|_| Err("nobody answers".to_owned()));
-            let answer: Answer = Box::new(move |lua| rows.answer(lua, database.name(), told));
+            let answer: ReturnValues = Box::new(move |lua| rows.answer(lua, database.name(), told));
             answer
         });
         Ok(())

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use mlua::{Lua, Table, Value};
 use tollgate_http::query_pairs;
 
-use super::encodings::{Answer, answer};
+use super::encodings::{ValueOrReason, answer};
 use crate::arguments::{bytes_of, close, text, unfit};
 use crate::budget::Budget;
 use crate::error::shown;
@@ -41,7 +41,7 @@ fn encode(lua: &Lua, data: &Value) -> mlua::Result<mlua::LuaString> {
     })
 }
 
-fn decode(lua: &Lua, encoded: &Value) -> mlua::Result<Answer> {
+fn decode(lua: &Lua, encoded: &Value) -> mlua::Result<ValueOrReason> {
     watched(lua, |memory_max| {
         let encoded = text("tollgate.url.decode", encoded)?;
         check_memory(lua, encoded.len(), memory_max)?;

@@ -7,7 +7,7 @@ use mlua::{Lua, Table, Value};
 use crate::arguments::{bytes_of, close};
 use crate::budget::Budget;
 use crate::memory::{string_within, watched};
-use crate::sys::seen;
+use crate::sys::raw;
 use crate::xml;
 
 /// Makes the table `tollgate.xml`.
@@ -16,7 +16,7 @@ pub(super) fn install(lua: &Lua, budget: &Rc<Budget>, bytes_max: usize) -> mlua:
     let own = Rc::clone(budget);
     let encode = move |lua: &Lua, value: Value| {
         watched(lua, |memory_max| {
-            let encoded = seen::look(lua, &value, |value| xml::element(value, bytes_max, &own))?;
+            let encoded = raw::read(lua, &value, |value| xml::element(value, bytes_max, &own))?;
             let encoded = encoded.map_err(|fault| mlua::Error::runtime(fault.in_words("value")))?;
             string_within(lua, &encoded, memory_max)
         })

@@ -1,10 +1,10 @@
 //! Answers for Luau values as JSON text.
 
 use crate::budget::Budget;
-use crate::conversion::{DEPTH_MAX, Fault};
+use crate::conversion::{DEPTH_MAX, EncodeError};
 use crate::error::shown;
 use crate::marks::Marks;
-use crate::sys::seen::{Entries, Seen};
+use crate::sys::raw::{RawTable, RawValue};
 
 /// What an encoder writes into, kept from value to value.
 #[derive(Default)]
@@ -43,49 +43,49 @@ impl<'a> Encoder<'a> {
     }
 
     /// Returns `value` as JSON.
-    pub(crate) fn encode(mut self, value: Seen<'_>) -> Result<&'a [u8], Fault> {
+    pub(crate) fn encode(mut self, value: RawValue<'_>) -> Result<&'a [u8], EncodeError> {
         self.value(value)?;
         Ok(&self.scratch.out)
     }
 
-    fn value(&mut self, value: Seen<'_>) -> Result<(), Fault> {
+    fn value(&mut self, value: RawValue<'_>) -> Result<(), EncodeError> {
         let out = &mut self.scratch.out;
         match value {
-            Seen::Table(table) => self.table(table)?,
-            Seen::Text(text) => self.string(text)?,
-            Seen::Integer(number) => {
+            RawValue::Table(table) => self.table(table)?,
+            RawValue::Text(text) => self.string(text)?,
+            RawValue::Integer(number) => {
                 out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
             }
-            Seen::Number(number) => self.number(number)?,
-            Seen::Boolean(true) => out.extend_from_slice(b"true"),
-            Seen::Boolean(false) => out.extend_from_slice(b"false"),
-            Seen::Nil | Seen::Null => out.extend_from_slice(b"null"),
-            other => return Err(Fault::new(format!("a {} has no form in JSON", other.kind()))),
+            RawValue::Number(number) => self.number(number)?,
+            RawValue::Boolean(true) => out.extend_from_slice(b"true"),
+            RawValue::Boolean(false) => out.extend_from_slice(b"false"),
+            RawValue::Nil | RawValue::Null => out.extend_from_slice(b"null"),
+            other => return Err(EncodeError::new(format!("a {} has no form in JSON", other.kind()))),
         }
         self.check_size()
     }
 
-    fn check_size(&self) -> Result<(), Fault> {
+    fn check_size(&self) -> Result<(), EncodeError> {
         if self.scratch.out.len() > self.bytes_max {
-            return Err(Fault::new(format!("JSON exceeds limit: {} bytes", self.bytes_max)));
+            return Err(EncodeError::new(format!("JSON exceeds limit: {} bytes", self.bytes_max)));
         }
         Ok(())
     }
 
-    fn number(&mut self, number: f64) -> Result<(), Fault> {
+    fn number(&mut self, number: f64) -> Result<(), EncodeError> {
         if !number.is_finite() {
-            return Err(Fault::new(format!("{number} has no form in JSON")));
+            return Err(EncodeError::new(format!("{number} has no form in JSON")));
         }
         if number == 0.0 {
             self.scratch.out.push(b'0');
         } else {
             serde_json::to_writer(&mut self.scratch.out, &number)
-                .map_err(|error| Fault::new(error.to_string()))?;
+                .map_err(|error| EncodeError::new(error.to_string()))?;
         }
         Ok(())
     }
 
-    fn string(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+    fn string(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
         if bytes.len() <= PLAIN_BYTES_MAX && bytes.iter().all(|&byte| is_plain(byte)) {
             // Nearly all names of fields are such texts. The caller checks the size of the output.
             let out = &mut self.scratch.out;
@@ -94,10 +94,11 @@ impl<'a> Encoder<'a> {
             out.push(b'"');
             return Ok(());
         }
-        let text = std::str::from_utf8(bytes)
-            .map_err(|error| Fault::new(format!("text is not UTF-8 at byte {}", error.valid_up_to() + 1)))?;
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            EncodeError::new(format!("text is not UTF-8 at byte {}", error.valid_up_to() + 1))
+        })?;
         if bytes.len() > self.bytes_max {
-            return Err(Fault::new(format!("JSON exceeds limit: {} bytes", self.bytes_max)));
+            return Err(EncodeError::new(format!("JSON exceeds limit: {} bytes", self.bytes_max)));
         }
         self.scratch.out.push(b'"');
         let mut rest = text.as_bytes();
@@ -129,14 +130,14 @@ impl<'a> Encoder<'a> {
         self.scratch.out.extend_from_slice(&[b'\\', letter]);
     }
 
-    fn table(&mut self, table: Entries<'_>) -> Result<(), Fault> {
+    fn table(&mut self, table: RawTable<'_>) -> Result<(), EncodeError> {
         if self.depth == DEPTH_MAX {
-            return Err(Fault::new(format!(
+            return Err(EncodeError::new(format!(
                 "tables are nested deeper than {DEPTH_MAX}, or contain themselves"
             )));
         }
         if self.budget.is_exhausted() {
-            return Err(Fault::new("cpu budget of the call is used up"));
+            return Err(EncodeError::new("cpu budget of the call is used up"));
         }
         self.depth += 1;
         if table.len() > 0 {
@@ -148,21 +149,21 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
-    fn array(&mut self, table: Entries<'_>) -> Result<(), Fault> {
+    fn array(&mut self, table: RawTable<'_>) -> Result<(), EncodeError> {
         let start = self.scratch.out.len();
         let mut expected: i64 = 1;
         let walked = table.each(|key, value| {
-            if !matches!(key, Seen::Integer(index) if index == expected) {
+            if !matches!(key, RawValue::Integer(index) if index == expected) {
                 return Err(Stop::OutOfOrder);
             }
             self.scratch.out.push(if expected == 1 { b'[' } else { b',' });
-            self.value(value).map_err(|fault| Stop::Fault(fault.below(&format!("[{expected}]"))))?;
+            self.value(value).map_err(|fault| Stop::Failed(fault.below(&format!("[{expected}]"))))?;
             expected += 1;
             Ok(())
         });
         match walked {
             Ok(()) => {}
-            Err(Stop::Fault(fault)) => return Err(fault),
+            Err(Stop::Failed(fault)) => return Err(fault),
             Err(Stop::OutOfOrder) => {
                 // Some elements live in the hash part, where no order is.
                 self.scratch.out.truncate(start);
@@ -173,25 +174,28 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
-    fn array_by_index(&mut self, table: Entries<'_>) -> Result<(), Fault> {
+    fn array_by_index(&mut self, table: RawTable<'_>) -> Result<(), EncodeError> {
         let len = table.len();
         let mut count = 0;
         table.each(|key, _| {
             count += 1;
             match key {
-                Seen::Integer(index)
+                RawValue::Integer(index)
                     if usize::try_from(index).is_ok_and(|index| (1..=len).contains(&index)) =>
                 {
                     Ok(())
                 }
-                Seen::Integer(index) => {
-                    Err(Fault::new(format!("a list of {len} with a hole before key {index}")))
+                RawValue::Integer(index) => {
+                    Err(EncodeError::new(format!("a list of {len} with a hole before key {index}")))
                 }
-                other => Err(Fault::new(format!("mixed keys: 1 and {}", key_in_words(&other)))),
+                other => Err(EncodeError::new(format!("mixed keys: 1 and {}", key_in_words(&other)))),
             }
         })?;
         if count != len {
-            return Err(Fault::new(format!("a list of {len} with {} holes", len.saturating_sub(count))));
+            return Err(EncodeError::new(format!(
+                "a list of {len} with {} holes",
+                len.saturating_sub(count)
+            )));
         }
         for index in 1..=len {
             self.scratch.out.push(if index == 1 { b'[' } else { b',' });
@@ -201,12 +205,12 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
-    fn object(&mut self, table: Entries<'_>) -> Result<(), Fault> {
+    fn object(&mut self, table: RawTable<'_>) -> Result<(), EncodeError> {
         let first = self.scratch.members.len();
         self.scratch.out.push(b'{');
         table.each(|key, value| {
-            let Seen::Text(name) = key else {
-                return Err(Fault::new(format!(
+            let RawValue::Text(name) = key else {
+                return Err(EncodeError::new(format!(
                     "key {} is neither text nor part of 1..n",
                     key_in_words(&key)
                 )));
@@ -266,18 +270,18 @@ impl Scratch {
 /// Why a walk over an array ended early.
 enum Stop {
     OutOfOrder,
-    Fault(Fault),
+    Failed(EncodeError),
 }
 
 fn step(name: &[u8]) -> String {
     format!(".{}", shown(name))
 }
 
-fn key_in_words(key: &Seen<'_>) -> String {
+fn key_in_words(key: &RawValue<'_>) -> String {
     match key {
-        Seen::Text(name) => format!("\"{}\"", shown(name)),
-        Seen::Integer(number) => number.to_string(),
-        Seen::Number(number) => number.to_string(),
+        RawValue::Text(name) => format!("\"{}\"", shown(name)),
+        RawValue::Integer(number) => number.to_string(),
+        RawValue::Number(number) => number.to_string(),
         other => format!("of type {}", other.kind()),
     }
 }

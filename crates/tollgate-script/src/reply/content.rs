@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::file::{SentFile, sent_file};
 use super::reader::{Reader, Result, reply};
-use crate::sys::seen::Seen;
+use crate::sys::raw::RawValue;
 use crate::xml;
 
 /// The type that the content of a reply has by the way it was given.
@@ -64,8 +64,8 @@ pub(super) struct Content {
 }
 
 impl Reader<'_> {
-    pub(super) fn body(&self, values: &[Seen<'_>; CONTENTS.len()]) -> Result<Content> {
-        let mut given = CONTENTS.into_iter().zip(values).filter(|(_, value)| !matches!(value, Seen::Nil));
+    pub(super) fn body(&self, values: &[RawValue<'_>; CONTENTS.len()]) -> Result<Content> {
+        let mut given = CONTENTS.into_iter().zip(values).filter(|(_, value)| !matches!(value, RawValue::Nil));
         let Some((name, &value)) = given.next() else { return Ok(Content::default()) };
         if let Some((other, _)) = given.next() {
             return Err(reply(format!(
@@ -87,22 +87,22 @@ impl Reader<'_> {
         Ok(Content { body, content_type: Some(content_type), ..Content::default() })
     }
 
-    fn xml(&self, value: Seen<'_>) -> Result<Bytes> {
+    fn xml(&self, value: RawValue<'_>) -> Result<Bytes> {
         let document = xml::document(value, self.reply_bytes_max, self.budget);
         document.map(Bytes::from).map_err(|fault| reply(fault.in_words("reply.xml")))
     }
 
-    fn text(&self, what: &str, value: Seen<'_>) -> Result<Bytes> {
+    fn text(&self, what: &str, value: RawValue<'_>) -> Result<Bytes> {
         match value {
-            Seen::Text(bytes) | Seen::Buffer(bytes) => self.content(what, bytes),
+            RawValue::Text(bytes) | RawValue::Buffer(bytes) => self.content(what, bytes),
             other => Err(reply(format!("{what} is a {}: allowed are a string, a buffer", other.kind()))),
         }
     }
 }
 
-fn streamed(value: Seen<'_>, by: Streamed, content_type: ContentType) -> Result<Content> {
+fn streamed(value: RawValue<'_>, by: Streamed, content_type: ContentType) -> Result<Content> {
     match value {
-        Seen::Other("function") => {
+        RawValue::Other("function") => {
             Ok(Content { content_type: Some(content_type), streamed: Some(by), ..Content::default() })
         }
         other => Err(reply(format!("reply.{} is a {}: allowed is a function", by.name(), other.kind()))),

@@ -9,39 +9,44 @@ use super::content::{Content, ContentType, Streamed};
 use super::headers::{headers, status};
 use super::outcome::Outcome;
 use super::reader::{Reader, Result, key_text, reply};
-use super::validators::Validators;
+use super::validators::ReplyValidators;
 use crate::error::CallError;
 use crate::nearest::hint;
 use crate::reach::Role;
-use crate::sys::seen::{Entries, Seen};
+use crate::sys::raw::{RawTable, RawValue};
 
 impl Reader<'_> {
     /// Reads the two first values that a script returned, by what it is to its route. None: whatever comes next decides.
     ///
     /// # Errors
     /// `Reply` names the field, what was found and what is allowed.
-    pub(crate) fn decision(&self, role: Role, value: Seen<'_>, second: Seen<'_>) -> Result<Option<Outcome>> {
+    pub(crate) fn decision(
+        &self,
+        role: Role,
+        value: RawValue<'_>,
+        second: RawValue<'_>,
+    ) -> Result<Option<Outcome>> {
         match (role, value, second) {
-            (Role::Before | Role::After, Seen::Nil, Seen::Nil) => Ok(None),
-            (Role::After, Seen::Table(table), Seen::Nil) if self.is_pass(table) => Err(reply(
+            (Role::Before | Role::After, RawValue::Nil, RawValue::Nil) => Ok(None),
+            (Role::After, RawValue::Table(table), RawValue::Nil) if self.is_pass(table) => Err(reply(
                 "an after script returned tollgate.pass, which is for handlers and before scripts: allowed are nothing, \
                  { headers = ... }",
             )),
-            (_, Seen::Table(table), Seen::Nil) if self.is_pass(table) => Ok(None),
-            (Role::After, value, Seen::Nil) => self.change(value).map(Some),
+            (_, RawValue::Table(table), RawValue::Nil) if self.is_pass(table) => Ok(None),
+            (Role::After, value, RawValue::Nil) => self.change(value).map(Some),
             _ => self.outcome(value, second).map(Some),
         }
     }
 
-    fn is_pass(&self, table: Entries<'_>) -> bool {
+    fn is_pass(&self, table: RawTable<'_>) -> bool {
         table.has_metatable(self.marks.pass_address)
     }
 
     /// Reads what changes of a reply: header fields.
-    fn change(&self, value: Seen<'_>) -> Result<Outcome> {
-        let mut changed = [Seen::Nil; PARTS.len()];
+    fn change(&self, value: RawValue<'_>) -> Result<Outcome> {
+        let mut changed = [RawValue::Nil; PARTS.len()];
         match value {
-            Seen::Table(table) => {
+            RawValue::Table(table) => {
                 table.pick(self.parts, &mut changed).map_err(|key| unknown_part(&key))?;
             }
             other => {
@@ -52,7 +57,7 @@ impl Reader<'_> {
             }
         }
         let [status, given, rest @ ..] = &changed;
-        if !matches!(status, Seen::Nil) || rest.iter().any(|part| !matches!(part, Seen::Nil)) {
+        if !matches!(status, RawValue::Nil) || rest.iter().any(|part| !matches!(part, RawValue::Nil)) {
             return Err(reply(
                 "an after script changes headers alone: allowed are nothing, { headers = ... }",
             ));
@@ -66,24 +71,24 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// `Reply` names the field, what was found and what is allowed.
-    pub(crate) fn outcome(&self, value: Seen<'_>, second: Seen<'_>) -> Result<Outcome> {
-        if !matches!(second, Seen::Nil) {
+    pub(crate) fn outcome(&self, value: RawValue<'_>, second: RawValue<'_>) -> Result<Outcome> {
+        if !matches!(second, RawValue::Nil) {
             return Err(reply(
                 "handler returned more than one value: put status, headers and body into one table",
             ));
         }
         match value {
-            Seen::Table(table) => self.table(table),
-            Seen::Integer(_) | Seen::Number(_) => {
-                Ok(Outcome { record: self.record(Seen::Nil)?, ..Outcome::empty(status(value)?) })
+            RawValue::Table(table) => self.table(table),
+            RawValue::Integer(_) | RawValue::Number(_) => {
+                Ok(Outcome { record: self.record(RawValue::Nil)?, ..Outcome::empty(status(value)?) })
             }
-            Seen::Text(text) => Ok(Outcome {
+            RawValue::Text(text) => Ok(Outcome {
                 content_type: Some(ContentType::Text),
                 body: self.content("reply", text)?,
-                record: self.record(Seen::Nil)?,
+                record: self.record(RawValue::Nil)?,
                 ..Outcome::empty(200)
             }),
-            Seen::Nil => Err(reply("handler returned nothing: return a status, a text or a table")),
+            RawValue::Nil => Err(reply("handler returned nothing: return a status, a text or a table")),
             other => Err(reply(format!(
                 "handler returned a {}: allowed are a status, a text, a table",
                 other.kind()
@@ -91,14 +96,14 @@ impl Reader<'_> {
         }
     }
 
-    fn table(&self, table: Entries<'_>) -> Result<Outcome> {
-        let mut parts = [Seen::Nil; PARTS.len()];
+    fn table(&self, table: RawTable<'_>) -> Result<Outcome> {
+        let mut parts = [RawValue::Nil; PARTS.len()];
         table.pick(self.parts, &mut parts).map_err(|key| unknown_part(&key))?;
         let [given_status, given_headers, record, etag, last_modified, contents @ ..] = &parts;
-        let status = if let Seen::Nil = given_status { 200 } else { status(*given_status)? };
+        let status = if let RawValue::Nil = given_status { 200 } else { status(*given_status)? };
         let mut left = self.reply_bytes_max;
         let mut headers = headers(*given_headers, self.budget, &mut left)?;
-        let validators = Validators::read(*etag, *last_modified, self.active)?;
+        let validators = ReplyValidators::read(*etag, *last_modified, self.active)?;
         validators.push_lines(&mut headers, &mut left)?;
         let Content { body, content_type, streamed, mut file } = self.body(contents)?;
         if body.len() > left {
@@ -133,7 +138,7 @@ impl Reader<'_> {
 }
 
 #[cold]
-fn unknown_part(key: &Seen<'_>) -> CallError {
+fn unknown_part(key: &RawValue<'_>) -> CallError {
     let name = key_text(key);
     let hint = hint(&name, PARTS);
     reply(format!("reply has an unknown field \"{name}\"{hint}: allowed are {}", PARTS.join(", ")))

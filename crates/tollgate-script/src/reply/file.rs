@@ -6,7 +6,7 @@ use super::headers::HeaderLine;
 use super::reader::{Result, key_text, reply};
 use crate::error::shown;
 use crate::nearest::hint;
-use crate::sys::seen::Seen;
+use crate::sys::raw::RawValue;
 
 /// A file as the content of a reply. Its validators, conditions and ranges are those of files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,14 +49,14 @@ impl SentFile {
 }
 
 /// Reads a path, or a table with one.
-pub(super) fn sent_file(value: Seen<'_>) -> Result<SentFile> {
+pub(super) fn sent_file(value: RawValue<'_>) -> Result<SentFile> {
     let mut file = SentFile::default();
     match value {
-        Seen::Text(path) => file.path = path_of("reply.file", path)?,
-        Seen::Table(table) => {
+        RawValue::Text(path) => file.path = path_of("reply.file", path)?,
+        RawValue::Table(table) => {
             let mut has_path = false;
             table.each(|key, value| {
-                has_path |= matches!(key, Seen::Text(b"path"));
+                has_path |= matches!(key, RawValue::Text(b"path"));
                 put(&mut file, &key, value)
             })?;
             if !has_path {
@@ -70,7 +70,7 @@ pub(super) fn sent_file(value: Seen<'_>) -> Result<SentFile> {
     Ok(file)
 }
 
-fn put(file: &mut SentFile, key: &Seen<'_>, value: Seen<'_>) -> Result<()> {
+fn put(file: &mut SentFile, key: &RawValue<'_>, value: RawValue<'_>) -> Result<()> {
     let name = key_text(key);
     let what = format!("reply.file.{name}");
     match name.as_str() {
@@ -97,14 +97,14 @@ fn path_of(what: &str, path: &[u8]) -> Result<String> {
     }
 }
 
-fn text<'a>(what: &str, value: Seen<'a>) -> Result<&'a [u8]> {
+fn text<'a>(what: &str, value: RawValue<'a>) -> Result<&'a [u8]> {
     match value {
-        Seen::Text(text) => Ok(text),
+        RawValue::Text(text) => Ok(text),
         other => Err(reply(format!("{what} is a {}: allowed is a string", other.kind()))),
     }
 }
 
-fn field_text(what: &str, value: Seen<'_>) -> Result<String> {
+fn field_text(what: &str, value: RawValue<'_>) -> Result<String> {
     let bytes = text(what, value)?;
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.is_empty() && is_field_value(bytes) => Ok(text.to_owned()),
@@ -115,13 +115,13 @@ fn field_text(what: &str, value: Seen<'_>) -> Result<String> {
     }
 }
 
-fn count(what: &str, value: Seen<'_>) -> Result<u64> {
+fn count(what: &str, value: RawValue<'_>) -> Result<u64> {
     let found = match value {
-        Seen::Integer(number) => match u64::try_from(number) {
+        RawValue::Integer(number) => match u64::try_from(number) {
             Ok(number) => return Ok(number),
             Err(_) => number.to_string(),
         },
-        Seen::Number(number) => number.to_string(),
+        RawValue::Number(number) => number.to_string(),
         other => format!("a {}", other.kind()),
     };
     Err(reply(format!("{what} is {found}: allowed is a whole number of bytes from 0")))

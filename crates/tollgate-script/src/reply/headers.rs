@@ -9,28 +9,28 @@ use tollgate_http::{is_field_name, is_field_value, is_framing_field, is_single_f
 use super::reader::{Result, key_text, reply};
 use crate::budget::Budget;
 use crate::error::shown;
-use crate::sys::seen::Seen;
+use crate::sys::raw::RawValue;
 
 /// The name and the value of a header field.
 pub type HeaderLine = (Cow<'static, str>, Bytes);
 
-pub(super) fn status(value: Seen<'_>) -> Result<u16> {
+pub(super) fn status(value: RawValue<'_>) -> Result<u16> {
     let found = match value {
-        Seen::Integer(number) => match u16::try_from(number) {
+        RawValue::Integer(number) => match u16::try_from(number) {
             Ok(status @ 200..=599) => return Ok(status),
             _ => number.to_string(),
         },
-        Seen::Number(number) => number.to_string(),
+        RawValue::Number(number) => number.to_string(),
         other => format!("a {}", other.kind()),
     };
     Err(reply(format!("reply.status is {found}: allowed is a whole number from 200 to 599")))
 }
 
 /// Reads header lines, which take what they have on the wire off `left`, the bytes that the reply may still have.
-pub(super) fn headers(value: Seen<'_>, budget: &Budget, left: &mut usize) -> Result<Vec<HeaderLine>> {
+pub(super) fn headers(value: RawValue<'_>, budget: &Budget, left: &mut usize) -> Result<Vec<HeaderLine>> {
     let table = match value {
-        Seen::Nil => return Ok(Vec::new()),
-        Seen::Table(table) => table,
+        RawValue::Nil => return Ok(Vec::new()),
+        RawValue::Table(table) => table,
         other => return Err(reply(format!("reply.headers is a {}: allowed is a table", other.kind()))),
     };
     let mut lines = Vec::with_capacity(HEADERS_EXPECTED);
@@ -43,15 +43,15 @@ pub(super) fn headers(value: Seen<'_>, budget: &Budget, left: &mut usize) -> Res
 fn header(
     lines: &mut Vec<HeaderLine>,
     left: &mut usize,
-    name: Seen<'_>,
-    value: Seen<'_>,
+    name: RawValue<'_>,
+    value: RawValue<'_>,
     budget: &Budget,
 ) -> Result<()> {
-    let Seen::Text(name) = name else {
+    let RawValue::Text(name) = name else {
         return Err(reply(format!("reply.headers has a key {}: allowed are field names", key_text(&name))));
     };
     let name = header_name(name)?;
-    let Seen::Table(list) = value else { return push_line(lines, left, &name, value) };
+    let RawValue::Table(list) = value else { return push_line(lines, left, &name, value) };
     // A list of nothing but holes makes no line, and takes its time.
     if budget.is_exhausted() {
         return Err(reply("cpu budget of the call is used up"));
@@ -89,7 +89,7 @@ pub(super) fn push_line(
     lines: &mut Vec<HeaderLine>,
     left: &mut usize,
     name: &str,
-    value: Seen<'_>,
+    value: RawValue<'_>,
 ) -> Result<()> {
     if lines.len() == HEADERS_MAX {
         return Err(reply(format!("reply.headers exceeds limit: {HEADERS_MAX} lines")));
@@ -99,14 +99,14 @@ pub(super) fn push_line(
             "reply.headers has \"{name}\" twice: a reply has it once (RFC 9110 section 5.3)"
         )));
     }
-    if let Seen::Text(text) = value {
+    if let RawValue::Text(text) = value {
         // Before it is copied: a script may name one long text for many lines.
         check_room(name, text.len(), *left)?;
     }
     let line = match value {
-        Seen::Text(text) => text.to_vec(),
-        Seen::Integer(number) => number.to_string().into_bytes(),
-        Seen::Number(number) => number.to_string().into_bytes(),
+        RawValue::Text(text) => text.to_vec(),
+        RawValue::Integer(number) => number.to_string().into_bytes(),
+        RawValue::Number(number) => number.to_string().into_bytes(),
         other => {
             let found = other.kind();
             return Err(reply(format!(

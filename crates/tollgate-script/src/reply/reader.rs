@@ -6,12 +6,12 @@ use bytes::Bytes;
 
 use crate::active::ActiveCell;
 use crate::budget::Budget;
-use crate::conversion::Fault;
+use crate::conversion::EncodeError;
 use crate::error::{CallError, shown};
 use crate::interned::Interned;
 use crate::json::{Encoder, Scratch};
 use crate::marks::Marks;
-use crate::sys::seen::Seen;
+use crate::sys::raw::RawValue;
 
 /// Turns what scripts return into outcomes, within the bounds of one host.
 pub(crate) struct Reader<'a> {
@@ -47,25 +47,30 @@ impl Reader<'_> {
         Ok(())
     }
 
-    pub(super) fn json<R>(&self, what: &str, value: Seen<'_>, take: impl FnOnce(&[u8]) -> R) -> Result<R> {
+    pub(super) fn json<R>(
+        &self,
+        what: &str,
+        value: RawValue<'_>,
+        take: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R> {
         self.encode(value, take).map_err(|fault| reply(fault.in_words(what)))
     }
 
     pub(super) fn encode<R>(
         &self,
-        value: Seen<'_>,
+        value: RawValue<'_>,
         take: impl FnOnce(&[u8]) -> R,
-    ) -> std::result::Result<R, Fault> {
+    ) -> std::result::Result<R, EncodeError> {
         let mut scratch = self.scratch.borrow_mut();
         Encoder::new(&mut scratch, self.reply_bytes_max, self.marks, self.budget).encode(value).map(take)
     }
 }
 
-pub(super) fn key_text(key: &Seen<'_>) -> String {
+pub(super) fn key_text(key: &RawValue<'_>) -> String {
     match key {
-        Seen::Text(text) => shown(text),
-        Seen::Integer(number) => format!("[{number}]"),
-        Seen::Number(number) => format!("[{number}]"),
+        RawValue::Text(text) => shown(text),
+        RawValue::Integer(number) => format!("[{number}]"),
+        RawValue::Number(number) => format!("[{number}]"),
         other => format!("of type {}", other.kind()),
     }
 }

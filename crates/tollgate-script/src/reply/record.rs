@@ -4,16 +4,16 @@ use std::iter;
 
 use super::reader::{Reader, Result, key_text, reply};
 use crate::record::{FieldValue, Record};
-use crate::sys::seen::Seen;
+use crate::sys::raw::RawValue;
 
 impl Reader<'_> {
-    pub(crate) fn record(&self, value: Seen<'_>) -> Result<Record> {
+    pub(crate) fn record(&self, value: RawValue<'_>) -> Result<Record> {
         // Each value anew, as a clone looks at what it copies.
         let values = iter::repeat_with(|| FieldValue::Nil).take(self.columns.len()).collect();
         let mut record = Record { values, whole: None, unknown: Vec::new() };
         let table = match value {
-            Seen::Table(table) => table,
-            Seen::Nil => return Ok(record),
+            RawValue::Table(table) => table,
+            RawValue::Nil => return Ok(record),
             other => return Err(reply(format!("reply.record is a {}: allowed is a table", other.kind()))),
         };
         if self.whole {
@@ -35,9 +35,9 @@ impl Reader<'_> {
     }
 
     /// `left` is how many bytes the texts of this record may still have.
-    fn record_item(&self, record: &mut Record, key: Seen<'_>, value: Seen<'_>, left: &mut usize) {
+    fn record_item(&self, record: &mut Record, key: RawValue<'_>, value: RawValue<'_>, left: &mut usize) {
         let index = match key {
-            Seen::Text(name) => self.columns.position(name),
+            RawValue::Text(name) => self.columns.position(name),
             _ => None,
         };
         match index {
@@ -49,24 +49,24 @@ impl Reader<'_> {
         }
     }
 
-    fn field_value(&self, value: Seen<'_>, left: &mut usize) -> FieldValue {
+    fn field_value(&self, value: RawValue<'_>, left: &mut usize) -> FieldValue {
         match value {
-            Seen::Nil | Seen::Null => FieldValue::Nil,
-            Seen::Boolean(flag) => FieldValue::Bool(flag),
-            Seen::Integer(number) => FieldValue::Int(number),
-            Seen::Number(number) => FieldValue::Float(number),
-            Seen::Text(bytes) | Seen::Buffer(bytes) => match self.take(bytes.len(), left) {
+            RawValue::Nil | RawValue::Null => FieldValue::Nil,
+            RawValue::Boolean(flag) => FieldValue::Bool(flag),
+            RawValue::Integer(number) => FieldValue::Int(number),
+            RawValue::Number(number) => FieldValue::Float(number),
+            RawValue::Text(bytes) | RawValue::Buffer(bytes) => match self.take(bytes.len(), left) {
                 Ok(()) => FieldValue::Text(bytes.to_vec()),
                 Err(unfit) => unfit,
             },
-            Seen::Table(_) => {
+            RawValue::Table(_) => {
                 match self.encode(value, |json| self.take(json.len(), left).map(|()| text_of(json))) {
                     Ok(Ok(json)) => FieldValue::Json(json),
                     Ok(Err(unfit)) => unfit,
                     Err(fault) => FieldValue::Unfit(fault.in_words("value")),
                 }
             }
-            Seen::Other(kind) => FieldValue::Unfit(format!("a {kind} cannot be recorded")),
+            RawValue::Other(kind) => FieldValue::Unfit(format!("a {kind} cannot be recorded")),
         }
     }
 

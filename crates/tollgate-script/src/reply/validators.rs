@@ -11,33 +11,33 @@ use super::reader::{Result, reply};
 use crate::active::ActiveCell;
 use crate::error::CallError;
 use crate::precondition::{MODIFIED_US_MAX, entity_tag, evaluate, last_modified_line};
-use crate::sys::seen::Seen;
+use crate::sys::raw::RawValue;
 
 /// What a script says of the representation that it replies with.
 #[derive(Default)]
-pub(super) struct Validators {
+pub(super) struct ReplyValidators {
     etag: Option<Vec<u8>>,
     modified_us: Option<i64>,
 }
 
-impl Validators {
-    pub(super) fn read(etag: Seen<'_>, last_modified: Seen<'_>, active: &ActiveCell) -> Result<Self> {
+impl ReplyValidators {
+    pub(super) fn read(etag: RawValue<'_>, last_modified: RawValue<'_>, active: &ActiveCell) -> Result<Self> {
         let etag = match etag {
-            Seen::Nil => None,
-            Seen::Text(text) => {
+            RawValue::Nil => None,
+            RawValue::Text(text) => {
                 Some(entity_tag(text).map_err(|problem| reply(format!("reply.etag is {problem}")))?)
             }
             other => return Err(reply(format!("reply.etag is a {}: allowed is a string", other.kind()))),
         };
         let modified_us = match last_modified {
-            Seen::Nil => None,
-            Seen::Integer(us @ 0..=MODIFIED_US_MAX) => {
+            RawValue::Nil => None,
+            RawValue::Integer(us @ 0..=MODIFIED_US_MAX) => {
                 // Nothing is newer than its reply (RFC 9110 section 8.8.2.1).
                 let now_us = active.borrow().as_ref().map_or(us, |active| active.request.time_us);
                 Some(us.min(now_us))
             }
-            Seen::Integer(us) => return Err(no_time(&us.to_string())),
-            Seen::Number(us) => return Err(no_time(&us.to_string())),
+            RawValue::Integer(us) => return Err(no_time(&us.to_string())),
+            RawValue::Number(us) => return Err(no_time(&us.to_string())),
             other => return Err(no_time(&format!("a {}", other.kind()))),
         };
         Ok(Self { etag, modified_us })
@@ -45,10 +45,10 @@ impl Validators {
 
     pub(super) fn push_lines(&self, lines: &mut Vec<HeaderLine>, left: &mut usize) -> Result<()> {
         if let Some(etag) = &self.etag {
-            push_line(lines, left, "etag", Seen::Text(etag))?;
+            push_line(lines, left, "etag", RawValue::Text(etag))?;
         }
         if let Some(us) = self.modified_us {
-            push_line(lines, left, "last-modified", Seen::Text(&last_modified_line(us)))?;
+            push_line(lines, left, "last-modified", RawValue::Text(&last_modified_line(us)))?;
         }
         Ok(())
     }

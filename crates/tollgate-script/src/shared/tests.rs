@@ -19,7 +19,7 @@ fn writing(now: Instant, ttl_s: Option<u64>) -> Writing {
 }
 
 /// What the entries take, counted one by one.
-fn counted(shared: &Shared) -> usize {
+fn counted(shared: &SharedStore) -> usize {
     let of_shard = |shard: &Mutex<Shard>| {
         let shard = locked(shard);
         assert_eq!(shard.ends.len(), shard.entries.values().filter(|entry| entry.end.is_some()).count());
@@ -30,7 +30,7 @@ fn counted(shared: &Shared) -> usize {
 
 #[test]
 fn a_value_is_there_until_its_end() {
-    let (shared, now) = (Shared::default(), Instant::now());
+    let (shared, now) = (SharedStore::default(), Instant::now());
     let at = |seconds| now + Duration::from_secs(seconds);
     assert_eq!(shared.value(b"a", now), None);
     assert_eq!(shared.put(b"a", &text(b"1"), When::Always, writing(now, Some(10))), Ok(true));
@@ -47,7 +47,7 @@ fn a_value_is_there_until_its_end() {
 
 #[test]
 fn a_value_is_written_where_what_is_there_is_as_asked() {
-    let (shared, now) = (Shared::default(), Instant::now());
+    let (shared, now) = (SharedStore::default(), Instant::now());
     let put = |value: f64, when: When<'_>| shared.put(b"a", &number(value), when, writing(now, None));
     assert_eq!(put(1.0, When::Is(Some(&number(0.0)))), Ok(false));
     assert_eq!(put(1.0, When::Absent), Ok(true));
@@ -60,7 +60,7 @@ fn a_value_is_written_where_what_is_there_is_as_asked() {
 
 #[test]
 fn a_counter_keeps_its_end_and_begins_anew_after_it() {
-    let (shared, now) = (Shared::default(), Instant::now());
+    let (shared, now) = (SharedStore::default(), Instant::now());
     let at = |seconds| now + Duration::from_secs(seconds);
     let increase = |seconds| shared.increase(b"n", 1.0, 10.0, writing(at(seconds), Some(60)));
     assert_eq!(increase(0), Ok(11.0));
@@ -77,7 +77,7 @@ fn a_counter_keeps_its_end_and_begins_anew_after_it() {
 
 #[test]
 fn what_has_no_room_is_refused_and_what_expired_makes_room() {
-    let (shared, now) = (Shared::default(), Instant::now());
+    let (shared, now) = (SharedStore::default(), Instant::now());
     let later = now + Duration::from_secs(10);
     let value = text(&[b'x'; 1000]);
     let mut count: u32 = 0;
@@ -108,7 +108,7 @@ fn what_has_no_room_is_refused_and_what_expired_makes_room() {
 fn threads_lose_no_count_and_win_each_place_once() {
     const THREADS: usize = 8;
     const TURNS: usize = 2000;
-    let (shared, now) = (Shared::default(), Instant::now());
+    let (shared, now) = (SharedStore::default(), Instant::now());
     let work = |thread: usize| {
         let mut won = 0;
         for turn in 0..TURNS {
@@ -146,7 +146,7 @@ fn threads_lose_no_count_and_win_each_place_once() {
 
 #[test]
 fn threads_that_fill_it_stay_within_the_limit() {
-    let (shared, now) = (Shared::default(), Instant::now());
+    let (shared, now) = (SharedStore::default(), Instant::now());
     let fill = |thread: u64| {
         let mut is_full = false;
         for turn in 0..4000_u64 {

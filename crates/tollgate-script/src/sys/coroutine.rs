@@ -5,9 +5,9 @@ use std::ffi::{c_int, c_void};
 
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Thread, Value, ffi};
 
-use super::seen::{SLOTS, Seen};
+use super::raw::{RawValue, SLOTS};
 use crate::memory::unlimited;
-use crate::waits::ANSWER_VALUES_MAX;
+use crate::waits::RETURN_VALUES_MAX;
 
 /// A coroutine for one call after the other.
 pub(crate) struct Coroutine {
@@ -134,7 +134,7 @@ impl Coroutine {
 
     /// Moves values to the coroutine.
     fn hand_over(&self, lua: &Lua, values: &MultiValue) -> mlua::Result<c_int> {
-        let count = values.len().min(ANSWER_VALUES_MAX);
+        let count = values.len().min(RETURN_VALUES_MAX);
         lua.exec_raw_lua(|raw| {
             // SAFETY: to push a handle allocates nothing, and the frame of a C function has more slots than these.
             unsafe {
@@ -218,17 +218,17 @@ impl Coroutine {
         }
     }
 
-    /// Shows `f` the first two values that the handler returned; a flood of values counts as two, whatever
-    /// they are. `f` must not run the VM: see [`super::seen`]. There is no memory limit now.
-    pub(crate) fn look<R>(&self, f: impl for<'a> FnOnce(Seen<'a>, Seen<'a>) -> R) -> R {
+    /// Gives `f` the first two values that the handler returned. More values than the stack has room for count as
+    /// two, whatever they are. `f` must not run the VM: see [`super::raw`]. There is no memory limit now.
+    pub(crate) fn read_returned<R>(&self, f: impl for<'a> FnOnce(RawValue<'a>, RawValue<'a>) -> R) -> R {
         // SAFETY: the slots are made sure of, which the values above the second one no longer take: it is far from a million,
         // where Luau refuses. The two stand still while `f` reads them. Not before the call: one that waits would hold 8 KiB.
         unsafe {
             let is_flood = ffi::lua_gettop(self.state) > SLOTS;
             ffi::lua_settop(self.state, REQ + 2);
             ffi::lua_checkstack(self.state, SLOTS);
-            let second = if is_flood { Seen::Other("flood") } else { Seen::at(self.state, REQ + 2) };
-            let result = f(Seen::at(self.state, REQ + 1), second);
+            let second = if is_flood { RawValue::Other("flood") } else { RawValue::at(self.state, REQ + 2) };
+            let result = f(RawValue::at(self.state, REQ + 1), second);
             ffi::lua_settop(self.state, REQ + 1);
             result
         }
@@ -240,7 +240,7 @@ impl Coroutine {
     /// Out of memory.
     pub(crate) fn streaming(&self, lua: &Lua, field: &str) -> mlua::Result<(Table, Function)> {
         let coroutine = self.state;
-        // SAFETY: `look` left the two values there.
+        // SAFETY: `read_returned` left the two values there.
         unsafe {
             lua.exec_raw(field, |state| {
                 ffi::lua_xmove(coroutine, state, 2);

@@ -8,7 +8,7 @@
 
 pub(crate) mod coroutine;
 pub(crate) mod interrupt;
+pub(crate) mod library_guards;
 pub(crate) mod operation;
-pub(crate) mod seen;
+pub(crate) mod raw;
 pub(crate) mod stack;
-pub(crate) mod strokes;

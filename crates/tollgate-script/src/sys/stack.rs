@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use mlua::{AnyUserData, Function, Lua, Table, Thread, ffi};
 
-use super::seen::Seen;
+use super::raw::RawValue;
 
 /// What answers for the fields of tables.
 pub(crate) trait Fields: 'static {
@@ -19,14 +19,14 @@ pub(crate) trait Fields: 'static {
 
 /// Has an eye on the table in which [`Stack::texts`] keeps fields now: however its call ends, or is set aside, the fields
 /// can be taken out of it.
-pub(crate) struct Kept {
+pub(crate) struct KeptFields {
     /// The stack of a coroutine that never runs.
     state: *mut ffi::lua_State,
     /// Keeps it from being collected.
     _thread: Thread,
 }
 
-impl Kept {
+impl KeptFields {
     /// `any` function does.
     ///
     /// # Errors
@@ -95,8 +95,8 @@ unsafe extern "C-unwind" fn run<F: Fields>(state: *mut ffi::lua_State) -> c_int 
         ffi::lua_settop(state, 2);
         let fields = ffi::lua_tolightuserdata(state, ffi::lua_upvalueindex(upvalue::FIELDS)).cast::<F>();
         let table = ffi::lua_topointer(state, 1);
-        let is_pushed = match Seen::at(state, 2) {
-            Seen::Text(key) => (*fields).push(table, key, &Stack { state }),
+        let is_pushed = match RawValue::at(state, 2) {
+            RawValue::Text(key) => (*fields).push(table, key, &Stack { state }),
             _ => false,
         };
         if !is_pushed {
@@ -136,11 +136,11 @@ impl Stack {
     }
 
     /// Pushes a read-only table of names and values, in which the first value of a name counts, and keeps it as the
-    /// field until [`Kept::take_out`]: the next touch finds it without us. The table has room for `expected` of them.
+    /// field until [`KeptFields::take_out`]: the next touch finds it without us. The table has room for `expected` of them.
     /// Between two `take_out` all must be for one table.
     pub(crate) fn texts<N, V>(
         &self,
-        kept: &Kept,
+        kept: &KeptFields,
         pairs: impl Iterator<Item = (N, V)>,
         expected: usize,
         with_metatable: bool,

@@ -4,17 +4,17 @@ use std::io::Write as _;
 
 use super::characters::{is_character, is_name};
 use crate::budget::Budget;
-use crate::conversion::{DEPTH_MAX, Fault};
+use crate::conversion::{DEPTH_MAX, EncodeError};
 use crate::error::shown;
-use crate::sys::seen::{Entries, Seen};
+use crate::sys::raw::{RawTable, RawValue};
 
 /// Returns an element as a document of its own: with a declaration before it.
-pub(crate) fn document(value: Seen<'_>, bytes_max: usize, budget: &Budget) -> Result<Vec<u8>> {
+pub(crate) fn document(value: RawValue<'_>, bytes_max: usize, budget: &Budget) -> Result<Vec<u8>> {
     written(value, DECLARATION.to_vec(), bytes_max, budget)
 }
 
 /// Returns an element.
-pub(crate) fn element(value: Seen<'_>, bytes_max: usize, budget: &Budget) -> Result<Vec<u8>> {
+pub(crate) fn element(value: RawValue<'_>, bytes_max: usize, budget: &Budget) -> Result<Vec<u8>> {
     written(value, Vec::new(), bytes_max, budget)
 }
 
@@ -25,15 +25,20 @@ pub(crate) fn escaped(text: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-type Result<T> = std::result::Result<T, Fault>;
+type Result<T> = std::result::Result<T, EncodeError>;
 
-fn written(value: Seen<'_>, out: Vec<u8>, bytes_max: usize, budget: &Budget) -> Result<Vec<u8>> {
-    let Seen::Table(table) = value else {
-        return Err(Fault::new(format!("a {} is no element: allowed is a table with a tag", value.kind())));
+fn written(value: RawValue<'_>, out: Vec<u8>, bytes_max: usize, budget: &Budget) -> Result<Vec<u8>> {
+    let RawValue::Table(table) = value else {
+        return Err(EncodeError::new(format!(
+            "a {} is no element: allowed is a table with a tag",
+            value.kind()
+        )));
     };
     let mut encoder = Encoder { out, bytes_max, budget, depth: 0 };
     match Head::read(table, encoder.bytes_max)? {
-        Head { tag: None, .. } => Err(Fault::new("has no tag: allowed is an element, a table with a tag")),
+        Head { tag: None, .. } => {
+            Err(EncodeError::new("has no tag: allowed is an element, a table with a tag"))
+        }
         head => encoder.node(table, &head).map(|()| encoder.out),
     }
 }
@@ -63,13 +68,13 @@ enum Within {
 
 impl Encoder<'_> {
     /// Writes an element, or what is in a list.
-    fn node(&mut self, table: Entries<'_>, head: &Head) -> Result<()> {
+    fn node(&mut self, table: RawTable<'_>, head: &Head) -> Result<()> {
         if self.depth == DEPTH_MAX {
             let text = format!("elements are nested deeper than {DEPTH_MAX}, or contain themselves");
-            return Err(Fault::new(text));
+            return Err(EncodeError::new(text));
         }
         if self.budget.is_exhausted() {
-            return Err(Fault::new("cpu budget of the call is used up"));
+            return Err(EncodeError::new("cpu budget of the call is used up"));
         }
         self.depth += 1;
         let count = table.len();
@@ -93,53 +98,64 @@ impl Encoder<'_> {
         check_size(self.out.len(), self.bytes_max)
     }
 
-    fn child(&mut self, child: Seen<'_>) -> Result<()> {
+    fn child(&mut self, child: RawValue<'_>) -> Result<()> {
         match child {
-            Seen::Table(table) => self.node(table, &Head::read(table, self.bytes_max)?),
+            RawValue::Table(table) => self.node(table, &Head::read(table, self.bytes_max)?),
             other => text(&mut self.out, &other, Within::Content, self.bytes_max),
         }
     }
 }
 
 impl Head {
-    fn read(table: Entries<'_>, bytes_max: usize) -> Result<Self> {
+    fn read(table: RawTable<'_>, bytes_max: usize) -> Result<Self> {
         let (mut head, length, mut count) = (Self::default(), table.len(), 0);
         table.each(|key, value| {
             match key {
-                Seen::Text(b"tag") => head.tag = Some(name_of(&value).map_err(|fault| fault.below(".tag"))?),
-                Seen::Text(b"attr") => {
+                RawValue::Text(b"tag") => {
+                    let name = name_of(&value).map_err(|fault| fault.below(".tag"))?;
+                    head.tag = Some(name);
+                }
+                RawValue::Text(b"attr") => {
                     let read = attributes(&value, bytes_max);
                     head.attributes = read.map_err(|fault| fault.below(".attr"))?;
                 }
-                Seen::Integer(index) if usize::try_from(index).is_ok_and(|at| (1..=length).contains(&at)) => {
+                RawValue::Integer(index)
+                    if usize::try_from(index).is_ok_and(|at| (1..=length).contains(&at)) =>
+                {
                     count += 1;
                 }
-                Seen::Integer(index) => {
-                    return Err(Fault::new(format!("{length} children with a hole before {index}")));
+                RawValue::Integer(index) => {
+                    return Err(EncodeError::new(format!("{length} children with a hole before {index}")));
                 }
-                Seen::Text(name) => {
+                RawValue::Text(name) => {
                     let name = shown(name);
-                    return Err(Fault::new(format!(
+                    return Err(EncodeError::new(format!(
                         "an element has an unknown field \"{name}\": allowed are tag, attr, and children from 1 on"
                     )));
                 }
-                other => return Err(Fault::new(format!("an element has a key of type {}", other.kind()))),
+                other => {
+                    let kind = other.kind();
+                    return Err(EncodeError::new(format!("an element has a key of type {kind}")));
+                }
             }
             Ok(())
         })?;
         if count != length {
-            return Err(Fault::new(format!("{length} children with {} holes", length.saturating_sub(count))));
+            return Err(EncodeError::new(format!(
+                "{length} children with {} holes",
+                length.saturating_sub(count)
+            )));
         }
         if head.tag.is_none() && !head.attributes.is_empty() {
-            return Err(Fault::new("attributes without a tag"));
+            return Err(EncodeError::new("attributes without a tag"));
         }
         Ok(head)
     }
 }
 
-fn attributes(value: &Seen<'_>, bytes_max: usize) -> Result<Vec<(String, Vec<u8>)>> {
-    let Seen::Table(table) = value else {
-        return Err(Fault::new(format!("a {}: allowed is a table of values by names", value.kind())));
+fn attributes(value: &RawValue<'_>, bytes_max: usize) -> Result<Vec<(String, Vec<u8>)>> {
+    let RawValue::Table(table) = value else {
+        return Err(EncodeError::new(format!("a {}: allowed is a table of values by names", value.kind())));
     };
     let (mut attributes, mut bytes) = (Vec::new(), 0);
     table.each(|key, value| {
@@ -156,39 +172,42 @@ fn attributes(value: &Seen<'_>, bytes_max: usize) -> Result<Vec<(String, Vec<u8>
     Ok(attributes)
 }
 
-fn name_of(value: &Seen<'_>) -> Result<String> {
-    let Seen::Text(bytes) = value else {
-        return Err(Fault::new(format!("a {} is no name of XML", value.kind())));
+fn name_of(value: &RawValue<'_>) -> Result<String> {
+    let RawValue::Text(bytes) = value else {
+        return Err(EncodeError::new(format!("a {} is no name of XML", value.kind())));
     };
     match std::str::from_utf8(bytes) {
         Ok(name) if is_name(name) => Ok(name.to_owned()),
-        _ => Err(Fault::new(format!("\"{}\" is no name of XML", shown(bytes)))),
+        _ => Err(EncodeError::new(format!("\"{}\" is no name of XML", shown(bytes)))),
     }
 }
 
 /// Writes a value that is no element.
-fn text(out: &mut Vec<u8>, value: &Seen<'_>, within: Within, bytes_max: usize) -> Result<()> {
+fn text(out: &mut Vec<u8>, value: &RawValue<'_>, within: Within, bytes_max: usize) -> Result<()> {
     match *value {
-        Seen::Text(bytes) | Seen::Buffer(bytes) => escape(out, characters(bytes)?, within, bytes_max)?,
-        Seen::Integer(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
-        Seen::Number(0.0) => out.push(b'0'),
-        Seen::Number(number) if number.is_finite() => {
-            serde_json::to_writer(out, &number).map_err(|error| Fault::new(error.to_string()))?;
+        RawValue::Text(bytes) | RawValue::Buffer(bytes) => {
+            escape(out, characters(bytes)?, within, bytes_max)?;
         }
-        Seen::Number(number) => return Err(Fault::new(format!("{number} has no form in XML"))),
-        Seen::Boolean(flag) => out.extend_from_slice(if flag { b"true" } else { b"false" }),
-        other => return Err(Fault::new(format!("a {} has no form in XML", other.kind()))),
+        RawValue::Integer(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
+        RawValue::Number(0.0) => out.push(b'0'),
+        RawValue::Number(number) if number.is_finite() => {
+            serde_json::to_writer(out, &number).map_err(|error| EncodeError::new(error.to_string()))?;
+        }
+        RawValue::Number(number) => return Err(EncodeError::new(format!("{number} has no form in XML"))),
+        RawValue::Boolean(flag) => out.extend_from_slice(if flag { b"true" } else { b"false" }),
+        other => return Err(EncodeError::new(format!("a {} has no form in XML", other.kind()))),
     }
     Ok(())
 }
 
 /// The text, if XML has all of its characters.
 fn characters(bytes: &[u8]) -> Result<&str> {
-    let text = std::str::from_utf8(bytes)
-        .map_err(|error| Fault::new(format!("text is not UTF-8 at byte {}", error.valid_up_to() + 1)))?;
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        EncodeError::new(format!("text is not UTF-8 at byte {}", error.valid_up_to() + 1))
+    })?;
     match text.char_indices().find(|(_, character)| !is_character(*character)) {
         None => Ok(text),
-        Some((at, character)) => Err(Fault::new(format!(
+        Some((at, character)) => Err(EncodeError::new(format!(
             "text has U+{:04X} at byte {}, a character that XML lacks",
             u32::from(character),
             at + 1
@@ -224,7 +243,7 @@ fn is_escaped(byte: u8, within: Within) -> bool {
 
 fn check_size(bytes: usize, bytes_max: usize) -> Result<()> {
     if bytes > bytes_max {
-        return Err(Fault::new(format!("XML exceeds limit: {bytes_max} bytes")));
+        return Err(EncodeError::new(format!("XML exceeds limit: {bytes_max} bytes")));
     }
     Ok(())
 }

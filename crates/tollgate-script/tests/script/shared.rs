@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use tollgate_script::{HostOptions, Shared};
+use tollgate_script::{HostOptions, SharedStore};
 
 use crate::app::App;
 
@@ -76,7 +76,7 @@ fn a_full_store_refuses_and_goes_on() {
 fn workers_share_what_hosts_of_later_configurations_find_again() {
     const WORKERS: usize = 4;
     const CALLS: usize = 200;
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(SharedStore::default());
     let app = || App::with(HostOptions { shared: Arc::clone(&shared), ..HostOptions::default() });
     thread::scope(|scope| {
         for _ in 0..WORKERS {
@@ -98,7 +98,7 @@ fn workers_share_what_hosts_of_later_configurations_find_again() {
 
 #[test]
 fn a_long_value_is_bounded_by_the_memory_of_who_reads_it() {
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(SharedStore::default());
     let app = |memory_bytes_max| {
         App::with(HostOptions { shared: Arc::clone(&shared), memory_bytes_max, ..HostOptions::default() })
     };

@@ -10,7 +10,7 @@ use crate::arguments::{flag, kind, options, text, unfit, whole_number};
 use crate::error::shown;
 use crate::memory::unlimited;
 use crate::nearest::hint;
-use crate::parts::{Fault, PartLimits, PartReader, Stretch, by_threads};
+use crate::parts::{FormReadError, PartLimits, PartReader, WorkStep, by_threads};
 use crate::sys::operation;
 use crate::uploads::{Save, SaveOptions, Saved};
 use crate::waits::Waits;
@@ -22,9 +22,9 @@ pub(super) fn install(
     waits: &Rc<Waits>,
     memory_bytes_max: usize,
 ) -> mlua::Result<Function> {
-    let glue = Glue { active: Rc::clone(active), waits: Rc::clone(waits) };
-    let metatable = metatable(lua, &glue, memory_bytes_max)?;
-    let own = glue.clone();
+    let functions = FormFunctions { active: Rc::clone(active), waits: Rc::clone(waits) };
+    let metatable = metatable(lua, &functions, memory_bytes_max)?;
+    let own = functions.clone();
     let next = lua.create_function(move |lua, (): ()| {
         let metatable = metatable.clone();
         own.work(lua, None, PartReader::next_part, move |lua, own, head| match own.checked(head)? {
@@ -34,17 +34,17 @@ pub(super) fn install(
     })?;
     let next = operation::function(lua, waits, c"req:parts", &next)?;
     lua.create_function(move |_, (req, given): (Table, Value)| {
-        glue.begin(&req, &given)?;
+        functions.begin(&req, &given)?;
         Ok(next.clone())
     })
 }
 
 /// The metatable of parts: fields that are not there are nil where they may be, else an error.
-fn metatable(lua: &Lua, glue: &Glue, memory_bytes_max: usize) -> mlua::Result<Table> {
+fn metatable(lua: &Lua, functions: &FormFunctions, memory_bytes_max: usize) -> mlua::Result<Table> {
     let methods = lua.create_table()?;
-    methods.raw_set("read", read(lua, glue)?)?;
-    methods.raw_set("text", whole_text(lua, glue, memory_bytes_max)?)?;
-    methods.raw_set("save", save(lua, glue)?)?;
+    methods.raw_set("read", read(lua, functions)?)?;
+    methods.raw_set("text", whole_text(lua, functions, memory_bytes_max)?)?;
+    methods.raw_set("save", save(lua, functions)?)?;
     let index = lua.create_function(move |_, (_, key): (Value, Value)| {
         let Value::String(name) = &key else {
             return Err(mlua::Error::runtime(format!("a part has no field of type {}", kind(&key))));
@@ -65,20 +65,20 @@ fn metatable(lua: &Lua, glue: &Glue, memory_bytes_max: usize) -> mlua::Result<Ta
     Ok(metatable)
 }
 
-fn read(lua: &Lua, glue: &Glue) -> mlua::Result<Function> {
-    let own = glue.clone();
+fn read(lua: &Lua, functions: &FormFunctions) -> mlua::Result<Function> {
+    let own = functions.clone();
     let begin = lua.create_function(move |lua, part: Value| {
-        let work = |reader: &mut PartReader| Stretch::Done(reader.chunk());
+        let work = |reader: &mut PartReader| WorkStep::Done(reader.chunk());
         own.work(lua, Some((&part, "part:read()")), work, |lua, own, chunk| match own.checked(chunk)? {
             Some(chunk) => text_value(lua, &chunk),
             None => Ok(values([Value::Nil])),
         })
     })?;
-    operation::function(lua, &glue.waits, c"part:read", &begin)
+    operation::function(lua, &functions.waits, c"part:read", &begin)
 }
 
-fn whole_text(lua: &Lua, glue: &Glue, memory_bytes_max: usize) -> mlua::Result<Function> {
-    let own = glue.clone();
+fn whole_text(lua: &Lua, functions: &FormFunctions, memory_bytes_max: usize) -> mlua::Result<Function> {
+    let own = functions.clone();
     let begin = lua.create_function(move |lua, (part, max): (Value, Value)| {
         let bytes_max = match max {
             Value::Nil => TEXT_BYTES_MAX.min(memory_bytes_max),
@@ -89,29 +89,29 @@ fn whole_text(lua: &Lua, glue: &Glue, memory_bytes_max: usize) -> mlua::Result<F
         };
         let mut text = Vec::new();
         let work = move |reader: &mut PartReader| match take_text(reader, &mut text, bytes_max) {
-            Ok(()) => Stretch::Done(Ok(std::mem::take(&mut text))),
-            Err(fault) => Stretch::Done(Err(fault)),
+            Ok(()) => WorkStep::Done(Ok(std::mem::take(&mut text))),
+            Err(fault) => WorkStep::Done(Err(fault)),
         };
         own.work(lua, Some((&part, "part:text()")), work, |lua, own, text| {
             text_value(lua, &own.checked(text)?)
         })
     })?;
-    operation::function(lua, &glue.waits, c"part:text", &begin)
+    operation::function(lua, &functions.waits, c"part:text", &begin)
 }
 
-fn take_text(reader: &mut PartReader, text: &mut Vec<u8>, bytes_max: usize) -> Result<(), Fault> {
+fn take_text(reader: &mut PartReader, text: &mut Vec<u8>, bytes_max: usize) -> Result<(), FormReadError> {
     while let Some(chunk) = reader.chunk()? {
         if text.len() + chunk.len() > bytes_max {
             let reason = format!("a part of the form exceeds limit: limit {bytes_max} bytes");
-            return Err(Fault::Client(413, reason));
+            return Err(FormReadError::Client(413, reason));
         }
         text.extend_from_slice(&chunk);
     }
     Ok(())
 }
 
-fn save(lua: &Lua, glue: &Glue) -> mlua::Result<Function> {
-    let own = glue.clone();
+fn save(lua: &Lua, functions: &FormFunctions) -> mlua::Result<Function> {
+    let own = functions.clone();
     let begin = lua.create_function(move |_, (part, name, given): (Value, Value, Value)| {
         let name = text("the name of part:save", &name)?.to_vec();
         let [overwrite, sync] = options("part:save", &given, ["overwrite", "sync"])?;
@@ -129,22 +129,22 @@ fn save(lua: &Lua, glue: &Glue) -> mlua::Result<Function> {
         };
         let mut save = Save::new(&uploads, name, saving);
         let work = move |reader: &mut PartReader| save.go_on(reader);
-        own.write(&part, work, |lua, own, saved: Result<Saved, Fault>| match own.checked(saved)? {
+        own.write(&part, work, |lua, own, saved: Result<Saved, FormReadError>| match own.checked(saved)? {
             Ok(bytes) => Ok(values([Value::Number(bytes as f64)])),
             Err(reason) => Ok(MultiValue::from_iter([Value::Nil, Value::String(lua.create_string(reason)?)])),
         })
     })?;
-    operation::function(lua, &glue.waits, c"part:save", &begin)
+    operation::function(lua, &functions.waits, c"part:save", &begin)
 }
 
-/// What the functions of parts share.
+/// The parts of a VM that the functions of a form need.
 #[derive(Clone)]
-struct Glue {
+struct FormFunctions {
     active: Rc<ActiveCell>,
     waits: Rc<Waits>,
 }
 
-impl Glue {
+impl FormFunctions {
     fn begin(&self, req: &Table, given: &Value) -> mlua::Result<()> {
         let [count, part_bytes] = options("req:parts", given, ["count_max", "part_bytes_max"])?;
         let limit = |what, value: &Value, default: u64| match value {
@@ -174,7 +174,7 @@ impl Glue {
         &self,
         lua: &Lua,
         of: Option<(&Value, &str)>,
-        mut work: impl FnMut(&mut PartReader) -> Stretch<R> + Send + 'static,
+        mut work: impl FnMut(&mut PartReader) -> WorkStep<R> + Send + 'static,
         tell: impl FnOnce(&Lua, &Self, R) -> mlua::Result<MultiValue> + 'static,
     ) -> mlua::Result<MultiValue> {
         let mut reader = self.take(of)?;
@@ -183,7 +183,7 @@ impl Glue {
             return Ok(MultiValue::new());
         }
         let result = loop {
-            if let Stretch::Done(result) = work(&mut reader) {
+            if let WorkStep::Done(result) = work(&mut reader) {
                 break result;
             }
         };
@@ -195,7 +195,7 @@ impl Glue {
     fn write<R: Send + 'static>(
         &self,
         part: &Value,
-        work: impl FnMut(&mut PartReader) -> Stretch<R> + Send + 'static,
+        work: impl FnMut(&mut PartReader) -> WorkStep<R> + Send + 'static,
         tell: impl FnOnce(&Lua, &Self, R) -> mlua::Result<MultiValue> + 'static,
     ) -> mlua::Result<MultiValue> {
         let reader = self.take(Some((part, "part:save(name)")))?;
@@ -206,13 +206,13 @@ impl Glue {
     fn wait<R: Send + 'static>(
         &self,
         reader: Box<PartReader>,
-        work: impl FnMut(&mut PartReader) -> Stretch<R> + Send + 'static,
+        work: impl FnMut(&mut PartReader) -> WorkStep<R> + Send + 'static,
         tell: impl FnOnce(&Lua, &Self, R) -> mlua::Result<MultiValue> + 'static,
     ) {
         let (own, places) = (self.clone(), self.waits.places().clone());
         self.waits.begin(async move {
             let done = by_threads(places, reader, work).await;
-            let answer: crate::waits::Answer = Box::new(move |lua: &Lua| {
+            let answer: crate::waits::ReturnValues = Box::new(move |lua: &Lua| {
                 let Some((reader, result)) = done else {
                     return Err(mlua::Error::runtime("the server ends"));
                 };
@@ -249,10 +249,10 @@ impl Glue {
     }
 
     /// Makes an error of a fault. One of the client's is the reply, unless the script catches it.
-    fn checked<T>(&self, result: Result<T, Fault>) -> mlua::Result<T> {
+    fn checked<T>(&self, result: Result<T, FormReadError>) -> mlua::Result<T> {
         result.map_err(|fault| match fault {
-            Fault::Disk(error) => mlua::Error::runtime(format!("the disk failed: {error}")),
-            Fault::Client(status, reason) => {
+            FormReadError::Disk(error) => mlua::Error::runtime(format!("the disk failed: {error}")),
+            FormReadError::Client(status, reason) => {
                 if let Some(active) = self.active.borrow_mut().as_mut() {
                     active.refusal = Some(Box::new((status, reason.clone())));
                 }

@@ -1,8 +1,9 @@
-//! Answers for functions of Luau's library that work at one stroke, without an interrupt, on input whose work a script can make huge:
-//! what might take longer than two budgets is refused before it begins, or done another way.
+//! Guards of functions of Luau's library that run without an interrupt, on input whose work a script can make huge.
+//! A guard refuses a call that may take longer than two budgets, or does its work in another way.
 //!
-//! Each stays Luau's own and is called on the frame of its guard: that takes a few nanoseconds, and errors name the line of the
-//! script. Functions whose work only grows with their input are left: on 16 MiB the longest take some 40 ms.
+//! Each function stays Luau's own. Its guard calls it on its own frame, which takes a few nanoseconds, and errors name
+//! the line of the script. Functions whose work only grows with their input have no guard: on 16 MiB the longest take
+//! some 40 ms.
 
 mod arguments;
 mod pattern;
@@ -62,9 +63,9 @@ const GUARDED: &[(&str, Functions)] = &[
     ("os", &[(c"date", guarded::<Date>)]),
 ];
 
-/// What becomes of a call.
-enum Verdict {
-    /// Luau does it.
+/// What a guard decides of a call.
+enum GuardDecision {
+    /// Luau's own function does it.
     Pass,
     /// It is done, with so many values on the stack.
     Done(c_int),
@@ -72,20 +73,20 @@ enum Verdict {
 }
 
 trait Guard {
-    fn judge(arguments: &Arguments) -> Verdict;
+    fn decide(arguments: &Arguments) -> GuardDecision;
 }
 
 unsafe extern "C-unwind" fn guarded<G: Guard>(state: *mut ffi::lua_State) -> c_int {
     // SAFETY: Luau calls with a stack of arguments, and `guard` made the upvalues.
     unsafe {
-        let refusal = match G::judge(&Arguments::of(state)) {
-            Verdict::Pass => {
+        let refusal = match G::decide(&Arguments::of(state)) {
+            GuardDecision::Pass => {
                 let original = ffi::lua_tolightuserdata(state, ffi::lua_upvalueindex(1));
                 let original: Option<ffi::lua_CFunction> = std::mem::transmute(original);
                 return original.map_or(0, |original| original(state));
             }
-            Verdict::Done(count) => return count,
-            Verdict::Refuse(refusal) => refusal,
+            GuardDecision::Done(count) => return count,
+            GuardDecision::Refuse(refusal) => refusal,
         };
         ffi::luaL_where(state, 1);
         ffi::lua_pushlstring_(state, refusal.as_ptr().cast(), refusal.len());
@@ -107,43 +108,43 @@ struct Date;
 
 impl Guard for Find {
     /// A plain search touches each byte as often as it is misled: a long one is done in linear time.
-    fn judge(arguments: &Arguments) -> Verdict {
+    fn decide(arguments: &Arguments) -> GuardDecision {
         let (Some(text), Some(pattern)) = (arguments.text(1), arguments.text(2)) else {
-            return Verdict::Pass;
+            return GuardDecision::Pass;
         };
         if text.len() <= TEXT_USUAL && product(text, pattern.len()) <= PRODUCT_USUAL {
-            return Verdict::Pass;
+            return GuardDecision::Pass;
         }
         if !arguments.is_true(4) && has_specials(pattern) {
             return judge_sets("string.find", arguments, text, pattern);
         }
         let start = arguments.position(3, text.len());
         let found = text.get(start..).and_then(|rest| memmem::find(rest, pattern)).map(|at| start + at);
-        Verdict::Done(arguments.push_range(found.map(|at| (at + 1, at + pattern.len()))))
+        GuardDecision::Done(arguments.push_range(found.map(|at| (at + 1, at + pattern.len()))))
     }
 }
 
 impl Guard for Match {
-    fn judge(arguments: &Arguments) -> Verdict {
+    fn decide(arguments: &Arguments) -> GuardDecision {
         judge_pattern("string.match", arguments)
     }
 }
 
 impl Guard for Gmatch {
-    fn judge(arguments: &Arguments) -> Verdict {
+    fn decide(arguments: &Arguments) -> GuardDecision {
         judge_pattern("string.gmatch", arguments)
     }
 }
 
 impl Guard for Gsub {
     /// Captures of a replacement may be empty, so that they take time and no memory.
-    fn judge(arguments: &Arguments) -> Verdict {
+    fn decide(arguments: &Arguments) -> GuardDecision {
         match arguments.text(3) {
             Some(replacement)
                 if replacement.len() > REPLACEMENT_BYTES_MAX && memchr(b'%', replacement).is_some() =>
             {
                 let bytes = replacement.len();
-                Verdict::Refuse(format!(
+                GuardDecision::Refuse(format!(
                     "string.gsub exceeds limit: replacement with % of {bytes} bytes, limit {REPLACEMENT_BYTES_MAX} bytes"
                 ))
             }
@@ -153,14 +154,14 @@ impl Guard for Gsub {
 }
 
 impl Guard for Split {
-    fn judge(arguments: &Arguments) -> Verdict {
+    fn decide(arguments: &Arguments) -> GuardDecision {
         let (Some(text), Some(separator)) = (arguments.text(1), arguments.text(2)) else {
-            return Verdict::Pass;
+            return GuardDecision::Pass;
         };
         if separator.len() <= SEPARATOR_USUAL || product(text, separator.len()) <= SPLIT_PRODUCT_MAX {
-            return Verdict::Pass;
+            return GuardDecision::Pass;
         }
-        Verdict::Refuse(format!(
+        GuardDecision::Refuse(format!(
             "string.split exceeds limit: {} bytes of text times {} of a separator, limit {SPLIT_PRODUCT_MAX}",
             text.len(),
             separator.len()
@@ -169,58 +170,58 @@ impl Guard for Split {
 }
 
 impl Guard for Pack {
-    fn judge(arguments: &Arguments) -> Verdict {
+    fn decide(arguments: &Arguments) -> GuardDecision {
         judge_format("string.pack", arguments)
     }
 }
 
 impl Guard for Packsize {
-    fn judge(arguments: &Arguments) -> Verdict {
+    fn decide(arguments: &Arguments) -> GuardDecision {
         judge_format("string.packsize", arguments)
     }
 }
 
 impl Guard for Unpack {
-    fn judge(arguments: &Arguments) -> Verdict {
+    fn decide(arguments: &Arguments) -> GuardDecision {
         judge_format("string.unpack", arguments)
     }
 }
 
 impl Guard for Date {
-    fn judge(arguments: &Arguments) -> Verdict {
+    fn decide(arguments: &Arguments) -> GuardDecision {
         judge_format("os.date", arguments)
     }
 }
 
-fn judge_pattern(function: &str, arguments: &Arguments) -> Verdict {
+fn judge_pattern(function: &str, arguments: &Arguments) -> GuardDecision {
     match (arguments.text(1), arguments.text(2)) {
         (Some(text), Some(pattern)) => judge_sets(function, arguments, text, pattern),
-        _ => Verdict::Pass,
+        _ => GuardDecision::Pass,
     }
 }
 
 /// A repetition takes all characters that it can without an interrupt, and compares each with every item of its set.
-fn judge_sets(function: &str, arguments: &Arguments, text: &[u8], pattern: &[u8]) -> Verdict {
+fn judge_sets(function: &str, arguments: &Arguments, text: &[u8], pattern: &[u8]) -> GuardDecision {
     if product(text, pattern.len()) <= PRODUCT_USUAL {
-        return Verdict::Pass;
+        return GuardDecision::Pass;
     }
     let (items, steps_max) = (longest_set(pattern), arguments.set_steps_max());
     if product(text, items) <= steps_max {
-        return Verdict::Pass;
+        return GuardDecision::Pass;
     }
-    Verdict::Refuse(format!(
+    GuardDecision::Refuse(format!(
         "{function} exceeds limit: {} bytes of text times {items} items of a set, limit {steps_max}",
         text.len()
     ))
 }
 
-fn judge_format(function: &str, arguments: &Arguments) -> Verdict {
+fn judge_format(function: &str, arguments: &Arguments) -> GuardDecision {
     match arguments.text(1) {
-        Some(format) if format.len() > FORMAT_BYTES_MAX => Verdict::Refuse(format!(
+        Some(format) if format.len() > FORMAT_BYTES_MAX => GuardDecision::Refuse(format!(
             "{function} exceeds limit: format of {} bytes, limit {FORMAT_BYTES_MAX} bytes",
             format.len()
         )),
-        _ => Verdict::Pass,
+        _ => GuardDecision::Pass,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Answers for values that a script made, as they lie in the VM: read where they are, without a copy or a handle.
+//! Raw values: values that a script made, read on the stack of the VM, without a copy, a handle or a metamethod.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
@@ -9,9 +9,9 @@ use mlua::{Lua, Value, ffi};
 
 use crate::interned::Interned;
 
-/// A value of the VM. What it borrows is held by the stack while [`look`] runs.
+/// A value of the VM. What it borrows is held by the stack while [`read`] runs.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) enum Seen<'a> {
+pub(crate) enum RawValue<'a> {
     #[default]
     Nil,
     /// `tollgate.json.null`.
@@ -23,31 +23,35 @@ pub(crate) enum Seen<'a> {
     /// Luau keeps one copy of each text: equal addresses are equal texts.
     Text(&'a [u8]),
     Buffer(&'a [u8]),
-    Table(Entries<'a>),
+    Table(RawTable<'a>),
     /// Anything else, by the name of its type.
     Other(&'static str),
 }
 
 /// A table, read without its metamethods.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Entries<'a> {
+pub(crate) struct RawTable<'a> {
     state: *mut ffi::lua_State,
     /// Where it stands on the stack.
     slot: c_int,
     life: PhantomData<&'a ()>,
 }
 
-/// Shows `f` a value.
+/// Gives a value to `f`, and returns what `f` returned.
 ///
-/// `f` must not run the VM: no script may change what is being read, no garbage may be collected. The callers hand in
-/// an encoder of ours, which has no way to it.
+/// `f` must not run the VM: no script may change the value meanwhile, and no garbage may be collected. The callers give
+/// encoders of ours, which cannot reach the VM.
 ///
 /// # Errors
 /// The stack cannot grow.
-pub(crate) fn look<R>(lua: &Lua, value: &Value, f: impl for<'a> FnOnce(Seen<'a>) -> R) -> mlua::Result<R> {
+pub(crate) fn read<R>(
+    lua: &Lua,
+    value: &Value,
+    f: impl for<'a> FnOnce(RawValue<'a>) -> R,
+) -> mlua::Result<R> {
     if let Value::Integer(number) = value {
         // On the stack, mlua would make a double of it.
-        return Ok(f(Seen::Integer(*number)));
+        return Ok(f(RawValue::Integer(*number)));
     }
     // Without a protected call, which costs 0.2 us: with the slots at hand nothing below raises.
     lua.exec_raw_lua(|raw| {
@@ -58,7 +62,7 @@ pub(crate) fn look<R>(lua: &Lua, value: &Value, f: impl for<'a> FnOnce(Seen<'a>)
                 return Err(mlua::Error::StackError);
             }
             let base = ffi::lua_gettop(state);
-            let result = raw.push(value).map(|()| f(Seen::at(state, base + 1)));
+            let result = raw.push(value).map(|()| f(RawValue::at(state, base + 1)));
             ffi::lua_settop(state, base);
             result
         }
@@ -68,7 +72,7 @@ pub(crate) fn look<R>(lua: &Lua, value: &Value, f: impl for<'a> FnOnce(Seen<'a>)
 /// More than values nested to the depth of JSON take, two each, and the fields of a reply.
 pub(super) const SLOTS: c_int = 512;
 
-impl<'a> Seen<'a> {
+impl<'a> RawValue<'a> {
     /// Reads what stands at an absolute place of the stack.
     ///
     /// # Safety
@@ -91,7 +95,7 @@ impl<'a> Seen<'a> {
                     let bytes = ffi::lua_tobuffer(state, slot, &raw mut len);
                     Self::Buffer(slice::from_raw_parts(bytes.cast(), len))
                 }
-                ffi::LUA_TTABLE => Self::Table(Entries { state, slot, life: PhantomData }),
+                ffi::LUA_TTABLE => Self::Table(RawTable { state, slot, life: PhantomData }),
                 ffi::LUA_TLIGHTUSERDATA if ffi::lua_topointer(state, slot).is_null() => Self::Null,
                 other => {
                     let name = CStr::from_ptr(ffi::lua_typename(state, other));
@@ -144,11 +148,11 @@ impl<'a> Seen<'a> {
     }
 }
 
-impl<'a> Entries<'a> {
+impl<'a> RawTable<'a> {
     /// Visits each pair until `visit` fails. The array part comes first and in order.
     pub(crate) fn each<E>(
         &self,
-        mut visit: impl for<'b> FnMut(Seen<'b>, Seen<'b>) -> Result<(), E>,
+        mut visit: impl for<'b> FnMut(RawValue<'b>, RawValue<'b>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut at = 0;
         // SAFETY: nothing is read.
@@ -160,7 +164,8 @@ impl<'a> Entries<'a> {
                 if at < 0 {
                     return Ok(());
                 }
-                let visited = visit(Seen::key_at(self.state, base + 1), Seen::at(self.state, base + 2));
+                let visited =
+                    visit(RawValue::key_at(self.state, base + 1), RawValue::at(self.state, base + 2));
                 ffi::lua_settop(self.state, base);
                 visited
             };
@@ -175,32 +180,32 @@ impl<'a> Entries<'a> {
     pub(crate) fn pick<const N: usize>(
         &self,
         names: &Interned,
-        picked: &mut [Seen<'a>; N],
-    ) -> Result<(), Seen<'a>> {
+        picked: &mut [RawValue<'a>; N],
+    ) -> Result<(), RawValue<'a>> {
         let mut at = 0;
         // SAFETY: nothing is read.
         let mut value = unsafe { ffi::lua_gettop(self.state) };
         loop {
-            // SAFETY: as in `each`, but what was picked stays on the stack, and with it in its place, until `look` ends.
+            // SAFETY: as in `each`, but what was picked stays on the stack, and with it in its place, until `read` ends.
             unsafe {
                 at = ffi::lua_rawiter(self.state, self.slot, at);
                 if at < 0 {
                     return Ok(());
                 }
                 value += 2;
-                let key = Seen::key_at(self.state, value - 1);
+                let key = RawValue::key_at(self.state, value - 1);
                 let known = match key {
-                    Seen::Text(name) => names.position(name).filter(|&index| index < N),
+                    RawValue::Text(name) => names.position(name).filter(|&index| index < N),
                     _ => None,
                 };
                 let Some(index) = known else { return Err(key) };
-                picked[index] = Seen::at(self.state, value);
+                picked[index] = RawValue::at(self.state, value);
             }
         }
     }
 
     /// Shows `f` the value of an index.
-    pub(crate) fn with_index<R>(&self, index: usize, f: impl for<'b> FnOnce(Seen<'b>) -> R) -> R {
+    pub(crate) fn with_index<R>(&self, index: usize, f: impl for<'b> FnOnce(RawValue<'b>) -> R) -> R {
         // SAFETY: the table is at its slot; the value lies on the stack until it is popped.
         unsafe {
             match c_int::try_from(index) {
@@ -208,7 +213,7 @@ impl<'a> Entries<'a> {
                 Err(_) => ffi::lua_pushnil(self.state),
             }
             let top = ffi::lua_gettop(self.state);
-            let result = f(Seen::at(self.state, top));
+            let result = f(RawValue::at(self.state, top));
             ffi::lua_settop(self.state, top - 1);
             result
         }

@@ -1,4 +1,4 @@
-//! The host of one worker thread: its VM of this moment, and the handlers that were loaded into it.
+//! The host of one worker thread: its VM of this moment, and the scripts that were loaded into it.
 //!
 //! A host is not `Send`: each worker makes its own, and loads the same files. Calls of one host interleave by slices,
 //! but only one runs at a time. [`crate::renewal`] replaces a VM that keeps too much.
@@ -12,9 +12,9 @@ use mlua::{Function, Value};
 use crate::emitted::EmitStream;
 use crate::error::{HostError, LoadError};
 use crate::fetch::Fetcher;
-use crate::handler::{Handler, Origin, Slot};
 use crate::interned::Interned;
 use crate::keeper::Keeper;
+use crate::loaded_script::{LoadedScript, ScriptOrigin, ScriptSlot};
 use crate::options::HostOptions;
 use crate::pace::Pace;
 use crate::reach::Role;
@@ -24,14 +24,14 @@ use crate::script::{Script, Shape};
 use crate::ticker;
 use crate::vm::Vm;
 
-/// A Luau VM with the API of Tollgate, closed to everything else, and the handlers that were loaded into it.
+/// A Luau VM with the API of Tollgate, closed to everything else, and the scripts that were loaded into it.
 #[derive(Clone)]
 pub struct Host(pub(crate) Rc<Hosted>);
 
 /// The VM of this moment, and what the host keeps when another VM takes its place.
 pub(crate) struct Hosted {
     pub(crate) vm: RefCell<Rc<Vm>>,
-    pub(crate) handlers: RefCell<Vec<Weak<Slot>>>,
+    pub(crate) scripts: RefCell<Vec<Weak<ScriptSlot>>>,
     pub(crate) streams: RefCell<Vec<EmitStream>>,
     pub(crate) pace: Pace,
 }
@@ -47,7 +47,7 @@ impl Host {
         let vm = vm.map_err(|error| HostError::Setup(error.to_string()))?;
         Ok(Self(Rc::new(Hosted {
             vm: RefCell::new(Rc::new(vm)),
-            handlers: RefCell::default(),
+            scripts: RefCell::default(),
             streams: RefCell::default(),
             pace: Pace::default(),
         })))
@@ -85,14 +85,15 @@ impl Host {
     ///
     /// # Errors
     /// Each names the file; `Syntax` and `Run` also the line. A retry makes sense after the file changed.
-    pub fn load(&self, file: &Path, root: &Path, fields: &RecordFields) -> Result<Handler, LoadError> {
+    pub fn load(&self, file: &Path, root: &Path, fields: &RecordFields) -> Result<LoadedScript, LoadError> {
         let script = self.vm().load(file, root, fields, Rc::default(), Role::default())?;
-        let origin = Origin { file: file.to_path_buf(), root: root.to_path_buf(), fields: fields.clone() };
-        let slot = Rc::new(Slot { origin: Some(origin), script: RefCell::new(Rc::new(script)) });
-        let mut handlers = self.0.handlers.borrow_mut();
-        handlers.retain(|handler| handler.strong_count() > 0);
-        handlers.push(Rc::downgrade(&slot));
-        Ok(Handler(slot))
+        let origin =
+            ScriptOrigin { file: file.to_path_buf(), root: root.to_path_buf(), fields: fields.clone() };
+        let slot = Rc::new(ScriptSlot { origin: Some(origin), script: RefCell::new(Rc::new(script)) });
+        let mut scripts = self.0.scripts.borrow_mut();
+        scripts.retain(|script| script.strong_count() > 0);
+        scripts.push(Rc::downgrade(&slot));
+        Ok(LoadedScript(slot))
     }
 
     /// Compiles a file and runs it once; returns what it returned.
@@ -100,8 +101,8 @@ impl Host {
         self.vm().evaluate(file, root)
     }
 
-    /// Makes a handler of a function, for every method. It stays with the VM of this moment.
-    pub(crate) fn handler_of(&self, function: Function) -> Handler {
+    /// Makes a script of a function, for every method. It stays with the VM of this moment.
+    pub(crate) fn script_of(&self, function: Function) -> LoadedScript {
         let script = Script {
             vm: self.vm(),
             shape: Shape::Any(function),
@@ -110,7 +111,7 @@ impl Host {
             reach: Rc::default(),
             role: Role::Handler,
         };
-        Handler(Rc::new(Slot { origin: None, script: RefCell::new(Rc::new(script)) }))
+        LoadedScript(Rc::new(ScriptSlot { origin: None, script: RefCell::new(Rc::new(script)) }))
     }
 
     /// The path that the app of the scripts is mounted at; empty for the server's own.

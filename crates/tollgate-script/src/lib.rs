@@ -5,7 +5,7 @@
 //! does no I/O on the thread of its caller but reading scripts while they are loaded. What a script saves, or reads of a body in
 //! a file, threads of the caller's runtime write and read.
 //!
-//! - One [`Host`] per worker thread; [`Host::load`] gives a [`Handler`]; [`Handler::call`] a [`Call`], which is
+//! - One [`Host`] per worker thread; [`Host::load`] gives a [`LoadedScript`]; [`LoadedScript::call`] a [`Call`], which is
 //!   resumed until it is [`Step::Done`]; one that waits is polled in between. A call that streams its reply goes on behind
 //!   [`Step::Streams`], and writes into a [`Pipe`].
 //! - Time: interrupts of the VM compare a counter of the ticker thread with the call's budget, also inside pattern
@@ -30,13 +30,13 @@ mod disk;
 mod emitted;
 mod error;
 mod fetch;
-mod handler;
 mod host;
 mod http_date;
 mod id;
 mod interned;
 mod json;
 mod keeper;
+mod loaded_script;
 mod loading;
 mod marks;
 mod memory;
@@ -73,10 +73,10 @@ pub use database::{Database, SqlAnswer, SqlReply, SqlResult, SqlRow, SqlValue};
 pub use emitted::{EmitStream, Emitted};
 pub use error::{CallError, HostError, LoadError};
 pub use fetch::{FetchError, FetchRequest, Fetched, Fetcher, Fetching};
-pub use handler::Handler;
 pub use host::Host;
 pub use id::{RequestId, RequestIdBuffer};
 pub use keeper::Keeper;
+pub use loaded_script::LoadedScript;
 pub use options::HostOptions;
 pub use pipe::Pipe;
 pub use place::Place;

@@ -22,9 +22,9 @@ use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::error::{HostError, LoadError};
-use crate::handler::{Origin, Slot};
 use crate::host::Host;
 use crate::keeper::collect;
+use crate::loaded_script::{ScriptOrigin, ScriptSlot};
 use crate::require::Modules;
 use crate::script::Script;
 use crate::vm::{Fill, Vm};
@@ -98,7 +98,7 @@ impl Host {
         }
     }
 
-    /// Makes another VM with all handlers that are in use.
+    /// Makes another VM with all scripts that are in use.
     async fn renewed(&self, old: &Rc<Vm>, took: &mut Duration) -> Result<(Rc<Vm>, Scripts), RenewalError> {
         let mut timed = Timed { begun: Instant::now(), took };
         let modules = Rc::new(Modules::of_same(&old.modules));
@@ -106,10 +106,10 @@ impl Host {
         let fresh = Rc::new(fresh.map_err(|error| HostError::Setup(error.to_string()))?);
         fresh.set_streams(&self.0.streams.borrow())?;
         fresh.keeper.replace(old.keeper.borrow().clone());
-        let slots: Vec<_> = self.0.handlers.borrow().iter().filter_map(Weak::upgrade).collect();
+        let slots: Vec<_> = self.0.scripts.borrow().iter().filter_map(Weak::upgrade).collect();
         let mut scripts = Vec::new();
         for slot in slots {
-            let Some(Origin { file, root, fields }) = &slot.origin else { continue };
+            let Some(ScriptOrigin { file, root, fields }) = &slot.origin else { continue };
             let script = slot.script.borrow().clone();
             let loaded = fresh.load(file, root, fields, Rc::clone(&script.reach), script.role)?;
             scripts.push((slot.clone(), Rc::new(loaded)));
@@ -129,7 +129,7 @@ impl Host {
     }
 }
 
-type Scripts = Vec<(Rc<Slot>, Rc<Script>)>;
+type Scripts = Vec<(Rc<ScriptSlot>, Rc<Script>)>;
 
 /// Counts the time of a thread without that of others.
 struct Timed<'a> {

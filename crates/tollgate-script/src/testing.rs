@@ -20,10 +20,10 @@ use crate::arguments::kind;
 use crate::call::Call;
 use crate::clock::Clock;
 use crate::error::{LoadError, shown};
-use crate::handler::Handler;
 use crate::host::Host;
 use crate::http_date::HTTP_LAST_US;
 use crate::id::RequestId;
+use crate::loaded_script::LoadedScript;
 use crate::memory::{check_memory, string_within, watched};
 use crate::place::Place;
 use crate::request::{Context, Request};
@@ -77,7 +77,7 @@ pub struct Test {
     pub name: String,
     /// The line that it begins at.
     pub line: usize,
-    handler: Handler,
+    handler: LoadedScript,
     request: Rc<Request>,
 }
 
@@ -98,8 +98,8 @@ impl FakeBackends {
     }
 
     /// The handler for a backend, in the VM of the test.
-    pub fn handler(&self, host: &Host, name: &str) -> Option<Handler> {
-        self.0.borrow().get(name).map(|function| host.handler_of(function.clone()))
+    pub fn handler(&self, host: &Host, name: &str) -> Option<LoadedScript> {
+        self.0.borrow().get(name).map(|function| host.script_of(function.clone()))
     }
 }
 
@@ -149,7 +149,7 @@ fn load(
             }
         };
         let line = function.info().line_defined.unwrap_or_default();
-        let handler = host.handler_of(wrap.call(function).map_err(broken)?);
+        let handler = host.script_of(wrap.call(function).map_err(broken)?);
         tests.push(Test { name, line, handler, request: Rc::clone(&request) });
     }
     tests.sort_by(|a, b| (a.line, &a.name).cmp(&(b.line, &b.name)));

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tollgate_script::{Handler, Host, HostOptions, RecordFields, Request, Step};
+use tollgate_script::{Host, HostOptions, LoadedScript, RecordFields, Request, Step};
 
 use crate::request::request;
 use crate::work::{FUNCTIONS, HANDLERS, REPEATED, repeated};
@@ -65,7 +65,7 @@ fn print_bodies<const COUNT: usize>(bodies: [(&str, String); COUNT]) -> Result<(
 }
 
 struct Script {
-    handler: Handler,
+    handler: LoadedScript,
     request: Rc<Request>,
     _host: Host,
     _folder: TempDir,

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use tempfile::TempDir;
 use tollgate_http::{HeadReader, Limits, RequestHead};
 use tollgate_script::{
-    Call, CallError, Context, FieldValue, Handler, Host, HostOptions, LoadError, Outcome, Place,
+    Call, CallError, Context, FieldValue, Host, HostOptions, LoadError, LoadedScript, Outcome, Place,
     RecordFields, Request, RequestId, Step, TraceRule,
 };
 use uuid::Uuid;
@@ -39,11 +39,11 @@ impl App {
         path
     }
 
-    pub(crate) fn load(&self, source: &str, fields: &RecordFields) -> Result<Handler, LoadError> {
+    pub(crate) fn load(&self, source: &str, fields: &RecordFields) -> Result<LoadedScript, LoadError> {
         self.host.load(&self.file("main.luau", source), self.root(), fields)
     }
 
-    pub(crate) fn handler(&self, source: &str) -> Handler {
+    pub(crate) fn handler(&self, source: &str) -> LoadedScript {
         self.load(source, &RecordFields::default()).unwrap()
     }
 

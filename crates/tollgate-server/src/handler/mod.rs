@@ -77,8 +77,8 @@ pub(crate) struct Endpoint {
     /// Where its scripts run, if it has any.
     host: Option<Host>,
     door: Rc<Door>,
-    before: Vec<tollgate_script::Handler>,
-    after: Vec<tollgate_script::Handler>,
+    before: Vec<tollgate_script::LoadedScript>,
+    after: Vec<tollgate_script::LoadedScript>,
     handler: Handler,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Scripts {
 }
 
 enum Handler {
-    Script(tollgate_script::Handler),
+    Script(tollgate_script::LoadedScript),
     Collect(Rc<StreamPlan>),
     Files(Box<Files>),
     Proxy(Rc<Proxy>),
@@ -360,7 +360,7 @@ pub(crate) fn allowed_methods(mut methods: Methods) -> String {
 }
 
 /// The methods of a script: a function takes every one, but OPTIONS only if its route names that.
-fn script_methods(handler: &tollgate_script::Handler) -> Methods {
+fn script_methods(handler: &tollgate_script::LoadedScript) -> Methods {
     let but_options = || Method::ALL.into_iter().filter(|method| *method != Method::Options).collect();
     RouteSpec::with_head(handler.methods().unwrap_or_else(but_options))
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tollgate_http::Limits;
 use tollgate_script::{
     Asked, CallError, Clock, Context, FakeBackends, FetchError, FetchRequest, Fetched, Fetcher, Fetching,
-    Handler, Host, Outcome, Place, Request, RequestId, Step, TraceRule,
+    Host, LoadedScript, Outcome, Place, Request, RequestId, Step, TraceRule,
 };
 use uuid::Uuid;
 
@@ -41,7 +41,7 @@ impl Fetcher for FakeFetcher {
 }
 
 /// What goes wrong in the function of a test is no reply, as if the backend had failed.
-async fn answer(handler: &Handler, request: FetchRequest, time_us: i64) -> Result<Fetched, FetchError> {
+async fn answer(handler: &LoadedScript, request: FetchRequest, time_us: i64) -> Result<Fetched, FetchError> {
     let invalid = |text: String| FetchError { name: "invalid", text };
     let FetchRequest { method, target, fields: given, content, .. } = request;
     let given = given.into_iter().map(|(name, value)| (name.into_bytes(), value.to_vec())).collect();
@@ -63,7 +63,7 @@ async fn answer(handler: &Handler, request: FetchRequest, time_us: i64) -> Resul
     Ok(Fetched { status, fields: reply.all_fields(), content })
 }
 
-async fn run(handler: &Handler, request: Request) -> Result<Outcome, CallError> {
+async fn run(handler: &LoadedScript, request: Request) -> Result<Outcome, CallError> {
     let mut call = handler.call(Rc::new(request));
     loop {
         match call.resume() {

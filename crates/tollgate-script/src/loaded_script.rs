@@ -1,4 +1,4 @@
-//! Handlers: loaded scripts as the server holds them, in whatever VM they are now.
+//! Loaded scripts, as routes hold them: each leads to the script in the VM of this moment.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -13,25 +13,26 @@ use crate::reply::Replied;
 use crate::request::Request;
 use crate::script::{Script, Shape};
 
-/// A loaded script. A VM that takes the place of another takes over its handlers; calls stay with the one that they began in.
+/// A loaded script. When its host replaces the VM, the script moves to the new VM. Calls stay in the VM that
+/// they began in.
 #[derive(Clone)]
-pub struct Handler(pub(crate) Rc<Slot>);
+pub struct LoadedScript(pub(crate) Rc<ScriptSlot>);
 
-/// Where a script is found, whatever VM it is in now.
-pub(crate) struct Slot {
-    /// None: it cannot be loaded again.
-    pub(crate) origin: Option<Origin>,
+/// The place of a script in its host, which leads to the VM of this moment.
+pub(crate) struct ScriptSlot {
+    /// None: the script cannot be loaded again.
+    pub(crate) origin: Option<ScriptOrigin>,
     pub(crate) script: RefCell<Rc<Script>>,
 }
 
-/// What a script is loaded from.
-pub(crate) struct Origin {
+/// The files that a script is loaded from, and the record fields of its route.
+pub(crate) struct ScriptOrigin {
     pub(crate) file: PathBuf,
     pub(crate) root: PathBuf,
     pub(crate) fields: RecordFields,
 }
 
-impl Handler {
+impl LoadedScript {
     /// Returns the methods that the script answers: `None` is every one. GET brings HEAD with it.
     pub fn methods(&self) -> Option<Methods> {
         let script = self.0.script.borrow();

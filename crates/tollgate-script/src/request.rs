@@ -11,8 +11,8 @@ use tollgate_http::RequestHead;
 
 use crate::body::Body;
 use crate::id::RequestId;
+use crate::matched_path::MatchedPath;
 use crate::memory::unlimited;
-use crate::place::Place;
 use crate::trace::{self, Trace, TraceRule};
 
 /// One complete request as a handler gets it.
@@ -20,8 +20,8 @@ use crate::trace::{self, Trace, TraceRule};
 pub struct Request {
     /// The head as it came.
     pub head: RequestHead,
-    /// Where it led.
-    pub place: Place,
+    /// Its path, as its route matched it.
+    pub place: MatchedPath,
     /// The client, as far as the server trusts what it was told; none behind a Unix socket.
     pub remote_addr: Option<IpAddr>,
     /// The request's id, for logs and records.
@@ -58,10 +58,10 @@ impl fmt::Debug for Context {
 
 impl Request {
     /// The same request where it leads to another route.
-    pub fn at(self: Rc<Self>, place: Place) -> Rc<Self> {
+    pub fn at(self: Rc<Self>, place: MatchedPath) -> Rc<Self> {
         let own = Rc::try_unwrap(self).unwrap_or_else(|shared| Self {
             head: shared.head.clone(),
-            place: Place::default(),
+            place: MatchedPath::default(),
             remote_addr: shared.remote_addr,
             id: shared.id.clone(),
             time_us: shared.time_us,

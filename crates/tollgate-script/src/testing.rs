@@ -24,8 +24,8 @@ use crate::host::Host;
 use crate::http_date::HTTP_LAST_US;
 use crate::id::RequestId;
 use crate::loaded_script::LoadedScript;
+use crate::matched_path::MatchedPath;
 use crate::memory::{check_memory, string_within, watched};
-use crate::place::Place;
 use crate::request::{Context, Request};
 use crate::sys::operation;
 use crate::trace::TraceRule;
@@ -161,7 +161,7 @@ fn no_request() -> Option<Request> {
     let mut text = BytesMut::from("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
     Some(Request {
         head: HeadReader::default().read(&mut text, &Limits::default()).ok().flatten()?,
-        place: Place::default(),
+        place: MatchedPath::default(),
         remote_addr: None,
         id: RequestId::Made(Uuid::nil()),
         time_us: 0,

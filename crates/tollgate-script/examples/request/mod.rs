@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
 use tollgate_http::{HeadReader, Limits};
-use tollgate_script::{Context, Place, Request, RequestId, TraceRule};
+use tollgate_script::{Context, MatchedPath, Request, RequestId, TraceRule};
 use uuid::Uuid;
 
 /// Makes it of a whole head, and of a content that may be empty.
@@ -15,7 +15,7 @@ pub(crate) fn request(head: &str, content: &'static str) -> Result<Rc<Request>, 
     let head =
         HeadReader::default().read(&mut bytes, &Limits::default()).map_err(|error| format!("{error:?}"))?;
     Ok(Rc::new(Request {
-        place: Place::default(),
+        place: MatchedPath::default(),
         remote_addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         id: RequestId::Made(Uuid::from_u128(1)),
         time_us: 1_700_000_000_123_456,

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use tempfile::TempDir;
 use tollgate_http::{HeadReader, Limits, RequestHead};
 use tollgate_script::{
-    Call, CallError, Context, FieldValue, Host, HostOptions, LoadError, LoadedScript, Outcome, Place,
+    Call, CallError, Context, FieldValue, Host, HostOptions, LoadError, LoadedScript, MatchedPath, Outcome,
     RecordFields, Request, RequestId, Step, TraceRule,
 };
 use uuid::Uuid;
@@ -103,8 +103,8 @@ pub(crate) fn request(head_text: &str, body: &[u8]) -> Rc<Request> {
 }
 
 /// `/{id}/*` took `/42/rest`.
-fn place() -> Place {
-    Place {
+fn place() -> MatchedPath {
+    MatchedPath {
         decoded: Some("/42/a rest".into()),
         names: Some(Rc::from([Box::from("id")])),
         spans: vec![(1, 3)],

@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use tollgate_script::{HostOptions, Place, RecordFields};
+use tollgate_script::{HostOptions, MatchedPath, RecordFields};
 
 use crate::app::{App, finish, request, text};
 
@@ -74,7 +74,7 @@ fn every_example_loads_and_keeps_what_it_promises() {
         for (method, target, status, expect) in promises(&script) {
             let head = format!("{method} {target} HTTP/1.1\r\nHost: test\r\n\r\n");
             let mut request = Rc::into_inner(request(&head, b"")).unwrap();
-            request.place = Place::default();
+            request.place = MatchedPath::default();
             let outcome = finish(handler.call(Rc::new(request)));
             let outcome = outcome.unwrap_or_else(|error| panic!("{method} {target}: {error}\n{script}"));
             assert_eq!(outcome.status, status, "{method} {target}\n{script}");

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tollgate_backend::UploadPlace;
 use tollgate_http::{RequestHead, StatusCode};
-use tollgate_script::Place;
+use tollgate_script::MatchedPath;
 
 use super::coding::{Coding, Unsupported};
 use crate::cors::Grant;
@@ -37,7 +37,7 @@ pub(crate) struct Arrived {
 /// Where a request leads.
 pub(crate) enum Destination {
     /// A route takes it.
-    Endpoint { endpoint: Rc<Endpoint>, place: Place, routes: Rc<Routes> },
+    Endpoint { endpoint: Rc<Endpoint>, place: MatchedPath, routes: Rc<Routes> },
     /// The server answers by itself. In a box, so that requests on their way elsewhere stay small.
     Reply(Box<Reply>),
 }

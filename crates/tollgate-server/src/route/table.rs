@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use tollgate_http::{Method, Methods};
-use tollgate_script::Place;
+use tollgate_script::MatchedPath;
 
 use super::host::{canonical_host, without_port};
 use super::tree::{Entry, Landing, Leaf, Node};
@@ -155,9 +155,9 @@ impl<'t, T> Match<'t, T> {
     }
 
     /// What the pattern left open in the path that was looked up, for a request whose head has the path as it is.
-    pub fn place(&self, path: &[u8]) -> Place {
+    pub fn place(&self, path: &[u8]) -> MatchedPath {
         let captures = self.entry.captures.as_ref();
-        Place {
+        MatchedPath {
             decoded: None,
             names: captures.map(|captures| captures.names.clone()),
             spans: captures.map(|captures| captures.spans(path)).unwrap_or_default(),

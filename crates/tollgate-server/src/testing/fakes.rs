@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tollgate_http::Limits;
 use tollgate_script::{
     Asked, CallError, Clock, Context, FakeBackends, FetchError, FetchRequest, Fetched, Fetcher, Fetching,
-    Host, LoadedScript, Outcome, Place, Request, RequestId, Step, TraceRule,
+    Host, LoadedScript, MatchedPath, Outcome, Request, RequestId, Step, TraceRule,
 };
 use uuid::Uuid;
 
@@ -48,7 +48,7 @@ async fn answer(handler: &LoadedScript, request: FetchRequest, time_us: i64) -> 
     let asked = Asked { method: method.to_string(), target, fields: given, content: content.clone() };
     let request = Request {
         head: head(&asked, &Limits::default()).map_err(invalid)?,
-        place: Place::default(),
+        place: MatchedPath::default(),
         remote_addr: None,
         id: RequestId::Made(Uuid::nil()),
         time_us,

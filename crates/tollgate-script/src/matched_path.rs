@@ -1,24 +1,23 @@
-//! Answers for where a request led: its path, and what the pattern of its route left open. Nothing is copied but a path
-//! that had to be decoded.
+//! The path of a request as the pattern of its route matched it. Only a path that had to be decoded is copied.
 
 use std::rc::Rc;
 
 use tollgate_http::RequestHead;
 
-/// The path of a request beside its head, and what of it `{name}` and `*` stand for.
+/// The path of a request, and the parts of it that matched `{name}` and `*`.
 #[derive(Debug, Clone, Default)]
-pub struct Place {
-    /// The path, decoded and normalised; none where it came like that.
+pub struct MatchedPath {
+    /// The path, decoded and normalised. None if it came so.
     pub decoded: Option<Box<str>>,
     /// The names of the captures, if there are any.
     pub names: Option<Rc<[Box<str>]>>,
-    /// Where each of them begins and ends in the path.
+    /// The start and the end of each capture in the path.
     pub spans: Vec<(usize, usize)>,
-    /// The bytes at the end of the path that `*` stands for, with the slash before them.
+    /// The length of the end of the path that `*` matched, with the slash before it.
     pub path_info_bytes: usize,
 }
 
-impl Place {
+impl MatchedPath {
     /// The path, decoded and normalised.
     pub(crate) fn path<'a>(&'a self, head: &'a RequestHead) -> &'a str {
         self.decoded.as_deref().unwrap_or_else(|| head.path())

@@ -87,6 +87,6 @@ pub use reply::{ContentType, HeaderLine, Outcome, Replied, SentFile, Streamed};
 pub use request::{Context, Request};
 pub use require::SourceFile;
 pub use shared::SharedStore;
-pub use testing::{Ask, Asked, FakeBackends, Telling, Test, Told};
+pub use testing::{FakeBackends, Test, TestReply, TestReplyFuture, TestRequest, TestService};
 pub use trace::{Trace, TraceRule};
 pub use uploads::Uploads;

@@ -1,4 +1,4 @@
-//! Answers for test files: tables of named functions that ask a service and look at what it says.
+//! Test files: tables of named functions that send requests to a service and check its replies.
 //!
 //! A test is a call like those of handlers, with the same sandbox and budgets. What it asks is an operation that it waits
 //! for, so the time and the memory of what answers are not its own. `t`, which it is given, is written in Luau: `t.luau`.
@@ -31,9 +31,9 @@ use crate::sys::operation;
 use crate::trace::TraceRule;
 use crate::waits::{ReturnValues, Waits};
 
-/// What a test asks.
+/// A request of a test.
 #[derive(Debug)]
-pub struct Asked {
+pub struct TestRequest {
     /// The method as it was given.
     pub method: String,
     /// The request target as it was given.
@@ -44,9 +44,9 @@ pub struct Asked {
     pub content: Option<Bytes>,
 }
 
-/// What a test is told.
+/// The reply to a request of a test, with the records that it made.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct TestReply {
     /// The status.
     pub status: u16,
     /// The fields by name in lower case, in their order.
@@ -65,11 +65,11 @@ pub struct Told {
     pub error: Option<String>,
 }
 
-/// What is told, or why nothing could be asked.
-pub type Telling = Pin<Box<dyn Future<Output = Result<Told, String>>>>;
+/// The reply, or why the request could not be made.
+pub type TestReplyFuture = Pin<Box<dyn Future<Output = Result<TestReply, String>>>>;
 
-/// Whom tests ask.
-pub type Ask = Rc<dyn Fn(Asked) -> Telling>;
+/// The service that answers the requests of tests.
+pub type TestService = Rc<dyn Fn(TestRequest) -> TestReplyFuture>;
 
 /// A test of a file.
 pub struct Test {
@@ -104,7 +104,7 @@ impl FakeBackends {
 }
 
 impl Host {
-    /// Compiles a file of tests and runs it once; it must return a table of functions by name. They ask `ask`.
+    /// Compiles a file of tests and runs it once; it must return a table of functions by name. `service` answers their requests.
     /// They may answer for backends: `fakes` gets what they say.
     ///
     /// # Errors
@@ -113,10 +113,10 @@ impl Host {
         &self,
         file: &Path,
         root: &Path,
-        ask: &Ask,
+        service: &TestService,
         fakes: &Rc<FakeBackends>,
     ) -> Result<Vec<Test>, LoadError> {
-        load(self, file, root, ask, fakes)
+        load(self, file, root, service, fakes)
     }
 }
 
@@ -125,7 +125,7 @@ fn load(
     host: &Host,
     file: &Path,
     root: &Path,
-    ask: &Ask,
+    service: &TestService,
     fakes: &Rc<FakeBackends>,
 ) -> Result<Vec<Test>, LoadError> {
     let value = host.evaluate(file, root)?;
@@ -135,7 +135,7 @@ fn load(
     };
     let broken = |error: mlua::Error| unfit(error.to_string());
     let vm = host.vm();
-    let wrap = wrapper(&vm.lua, &vm.waits, &vm.options.clock, (ask, fakes)).map_err(broken)?;
+    let wrap = wrapper(&vm.lua, &vm.waits, &vm.options.clock, (service, fakes)).map_err(broken)?;
     let request = Rc::new(no_request().ok_or_else(|| unfit("cannot be called".to_owned()))?);
     let mut tests = Vec::new();
     for pair in table.pairs::<Value, Value>() {
@@ -176,9 +176,9 @@ fn wrapper(
     lua: &Lua,
     waits: &Rc<Waits>,
     clock: &Clock,
-    (ask, fakes): (&Ask, &Rc<FakeBackends>),
+    (service, fakes): (&TestService, &Rc<FakeBackends>),
 ) -> mlua::Result<Function> {
-    let (own, ask) = (Rc::clone(waits), Rc::clone(ask));
+    let (own, service) = (Rc::clone(waits), Rc::clone(service));
     let send = lua.create_function(
         move |_,
               (method, target, fields, content): (
@@ -187,7 +187,7 @@ fn wrapper(
             Vec<LuaString>,
             Option<LuaString>,
         )| {
-            let asked = Asked {
+            let request = TestRequest {
                 method: method.to_string_lossy(),
                 target: target.to_string_lossy(),
                 fields: fields
@@ -196,8 +196,8 @@ fn wrapper(
                     .collect(),
                 content: content.map(|content| Bytes::copy_from_slice(&content.as_bytes())),
             };
-            let telling = ask(asked);
-            own.begin(async move { answer(telling.await) });
+            let reply = service(request);
+            own.begin(async move { answer(reply.await) });
             Ok(())
         },
     )?;
@@ -232,30 +232,32 @@ fn clock_functions(lua: &Lua, clock: &Clock) -> mlua::Result<(Function, Function
     Ok((set, advance))
 }
 
-fn answer(told: Result<Told, String>) -> ReturnValues {
+fn answer(test_reply: Result<TestReply, String>) -> ReturnValues {
     Box::new(move |lua| {
-        let values = match told {
-            Ok(told) => [Value::Table(watched(lua, |memory_max| reply(lua, &told, memory_max))?), Value::Nil],
+        let values = match test_reply {
+            Ok(test_reply) => {
+                [Value::Table(watched(lua, |memory_max| reply(lua, &test_reply, memory_max))?), Value::Nil]
+            }
             Err(problem) => [Value::Nil, Value::String(lua.create_string(&problem)?)],
         };
         Ok(MultiValue::from_iter(values))
     })
 }
 
-fn reply(lua: &Lua, told: &Told, memory_max: usize) -> mlua::Result<Table> {
+fn reply(lua: &Lua, test_reply: &TestReply, memory_max: usize) -> mlua::Result<Table> {
     check_memory(lua, 0, memory_max)?;
     let reply = lua.create_table()?;
-    reply.raw_set("status", told.status)?;
-    reply.raw_set("headers", headers(lua, &told.fields)?)?;
-    reply.raw_set("body", string_within(lua, &told.content, memory_max)?)?;
-    reply.raw_set("stream", told.stream.as_deref())?;
+    reply.raw_set("status", test_reply.status)?;
+    reply.raw_set("headers", headers(lua, &test_reply.fields)?)?;
+    reply.raw_set("body", string_within(lua, &test_reply.content, memory_max)?)?;
+    reply.raw_set("stream", test_reply.stream.as_deref())?;
     let records = lua.create_table()?;
-    for record in &told.records {
+    for record in &test_reply.records {
         records.raw_push(string_within(lua, record.as_bytes(), memory_max)?)?;
     }
     reply.raw_set("records", records)?;
     let emitted = lua.create_table()?;
-    for (stream, record) in &told.emitted {
+    for (stream, record) in &test_reply.emitted {
         let list = match emitted.raw_get(stream.as_str())? {
             Value::Table(list) => list,
             _ => lua.create_table()?,
@@ -264,8 +266,8 @@ fn reply(lua: &Lua, told: &Told, memory_max: usize) -> mlua::Result<Table> {
         emitted.raw_set(stream.as_str(), list)?;
     }
     reply.raw_set("emitted", emitted)?;
-    reply.raw_set("reject", told.rejects.first().map(String::as_str))?;
-    reply.raw_set("error", told.error.as_deref())?;
+    reply.raw_set("reject", test_reply.rejects.first().map(String::as_str))?;
+    reply.raw_set("error", test_reply.error.as_deref())?;
     Ok(reply)
 }
 

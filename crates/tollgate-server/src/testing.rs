@@ -14,8 +14,8 @@ use bytes::BytesMut;
 use tempfile::TempDir;
 use tollgate_http::{HeadReader, Limits, RequestHead};
 use tollgate_script::{
-    Ask, Asked, CallError, Clock, Context, FakeBackends, Host, HostOptions, Request, RequestId, Step, Test,
-    Told, TraceRule,
+    CallError, Clock, Context, FakeBackends, Host, HostOptions, Request, RequestId, Step, Test, TestReply,
+    TestRequest, TestService, TraceRule,
 };
 use uuid::Uuid;
 
@@ -124,7 +124,7 @@ impl Stage {
         let fetcher = FakeFetcher { fakes: fakes.clone(), host: host.clone(), names, clock: clock.clone() };
         service.hosts.set_fetcher(fetcher);
         let bench = Rc::new(Bench { service, plan, notes: Rc::clone(&notes), asked: Cell::new(0), clock });
-        let ask: Ask = Rc::new(move |asked| {
+        let ask: TestService = Rc::new(move |asked| {
             let bench = bench.clone();
             Box::pin(async move { bench.answer(asked).await })
         });
@@ -158,7 +158,7 @@ struct Bench {
 }
 
 impl Bench {
-    async fn answer(&self, asked: Asked) -> Result<Told, String> {
+    async fn answer(&self, asked: TestRequest) -> Result<TestReply, String> {
         let what = format!("{} {}", asked.method, asked.target);
         let head =
             head(&asked, &self.plan.options.connection.head).map_err(|text| format!("{what}: {text}"))?;
@@ -167,7 +167,7 @@ impl Bench {
             Err(reply) => Destination::Reply(reply),
         };
         let (endpoint, place, routes) = match destination {
-            Destination::Reply(reply) => return Ok(told((*reply).into(), None)),
+            Destination::Reply(reply) => return Ok(test_reply((*reply).into(), None)),
             Destination::Endpoint { endpoint, place, routes } => (endpoint, place, routes),
         };
         self.asked.set(self.asked.get() + 1);
@@ -195,12 +195,12 @@ impl Bench {
         let mut notes = self.notes.borrow_mut();
         notes.extend(rehearsed.error.iter().map(|error| format!("{what}: script failed: {error}")));
         notes.extend(rehearsed.rejects.iter().map(|reason| format!("{what}: record rejected: {reason}")));
-        Ok(told(rehearsed, stream))
+        Ok(test_reply(rehearsed, stream))
     }
 }
 
 /// Makes a head of what a test gave, as if it came over the wire.
-fn head(asked: &Asked, limits: &Limits) -> Result<RequestHead, String> {
+fn head(asked: &TestRequest, limits: &Limits) -> Result<RequestHead, String> {
     let mut text = format!("{} {} HTTP/1.1\r\n", asked.method, asked.target).into_bytes();
     let has = |what: &str| asked.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(what.as_bytes()));
     let mut push = |name: &[u8], value: &[u8]| text.extend([name, b": ", value, b"\r\n"].concat());
@@ -221,9 +221,9 @@ fn head(asked: &Asked, limits: &Limits) -> Result<RequestHead, String> {
     read.map_err(|error| error.to_string())?.ok_or_else(|| "the request has no end".to_owned())
 }
 
-fn told(rehearsed: Rehearsed, stream: Option<String>) -> Told {
+fn test_reply(rehearsed: Rehearsed, stream: Option<String>) -> TestReply {
     let Rehearsed { reply, records, emitted, rejects, error } = rehearsed;
-    Told {
+    TestReply {
         status: reply.status.as_u16(),
         fields: reply.all_fields(),
         content: reply.content,

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use bytes::Bytes;
 use tollgate_http::Limits;
 use tollgate_script::{
-    Asked, CallError, Clock, Context, FakeBackends, FetchError, FetchRequest, Fetched, Fetcher, Fetching,
-    Host, LoadedScript, MatchedPath, Outcome, Request, RequestId, Step, TraceRule,
+    CallError, Clock, Context, FakeBackends, FetchError, FetchRequest, Fetched, Fetcher, Fetching, Host,
+    LoadedScript, MatchedPath, Outcome, Request, RequestId, Step, TestRequest, TraceRule,
 };
 use uuid::Uuid;
 
@@ -45,7 +45,7 @@ async fn answer(handler: &LoadedScript, request: FetchRequest, time_us: i64) -> 
     let invalid = |text: String| FetchError { name: "invalid", text };
     let FetchRequest { method, target, fields: given, content, .. } = request;
     let given = given.into_iter().map(|(name, value)| (name.into_bytes(), value.to_vec())).collect();
-    let asked = Asked { method: method.to_string(), target, fields: given, content: content.clone() };
+    let asked = TestRequest { method: method.to_string(), target, fields: given, content: content.clone() };
     let request = Request {
         head: head(&asked, &Limits::default()).map_err(invalid)?,
         place: MatchedPath::default(),

@@ -1,20 +1,29 @@
-//! The Luau host of Tollgate: runs the script of a route in a sandbox, within budgets, and hands back the reply and
-//! the record. Step 4 of the path of a transaction.
+//! The Luau host of Tollgate. It runs the script of a route in a sandbox, within budgets, and returns the
+//! reply and the records. Step 4 of the path of a transaction.
 //!
-//! Sockets, routes, framing and the log belong to others: this crate knows a request as data and a reply as data, and
-//! does no I/O on the thread of its caller but reading scripts while they are loaded. What a script saves, or reads of a body in
-//! a file, threads of the caller's runtime write and read.
+//! This crate knows a request as data and a reply as data. Sockets, routes, framing and the log belong to
+//! other crates. It does no I/O on the thread of its caller, except that it reads scripts while it loads
+//! them. Threads of the caller's runtime write the files that a script saves, and read bodies that are in a
+//! file.
 //!
-//! - One [`Host`] per worker thread; [`Host::load`] gives a [`LoadedScript`]; [`LoadedScript::call`] a [`Call`], which is
-//!   resumed until it is [`Step::Done`]; one that waits is polled in between. A call that streams its reply goes on behind
-//!   [`Step::Streams`], and writes into a [`Pipe`].
-//! - Time: interrupts of the VM compare a counter of the ticker thread with the call's budget, also inside pattern
-//!   matching, `pcall` and metamethods. Library functions without an interrupt are bounded in `sys/library_guards.rs`.
-//! - Memory: growth during a call is limited in the allocator. See [`Call`]'s module for what that costs. A VM that keeps too much is
-//!   replaced while it serves: [`Host::relieve`].
+//! - Each worker thread has a [`Host`]. [`Host::load`] returns a [`LoadedScript`], and [`LoadedScript::call`]
+//!   a [`Call`]. The caller resumes the call until it is [`Step::Done`], and polls it while it waits. A call
+//!   that streams its reply continues after [`Step::Streams`], and writes into a [`Pipe`].
+//! - A call goes through the modules in this order. `loaded_script` finds its script in the VM of this
+//!   moment, and `call` gives it a coroutine. `budget` limits its time, and `memory` its growth. `api` has
+//!   the functions that the script calls, and `waits` the operations that the call waits for. `reply` reads
+//!   the returned values.
+//! - `vm` is what all calls of a host share, `loading` loads scripts into it, and `renewal` replaces it.
+//! - Time: interrupts of the VM compare a counter of the ticker thread with the budget of the call, also
+//!   inside pattern matching, `pcall` and metamethods. `sys::library_guards` bounds library functions without
+//!   an interrupt.
+//! - Memory: the allocator limits the growth during a call. The module of [`Call`] says what that costs.
+//!   [`Host::relieve`] replaces a VM that keeps too much while it serves.
 //!
-//! Invariants: nothing that a script does panics or ends the process; after any error the VM serves the next call;
-//! no script sees the request of another call, or globals that another script wrote.
+//! Invariants:
+//! - No script can cause a panic or end the process.
+//! - After any error the VM serves the next call.
+//! - No script sees the request of another call, or globals that another script wrote.
 
 mod active;
 mod api;

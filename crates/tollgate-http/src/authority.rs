@@ -1,4 +1,5 @@
-//! `uri-host [":" port]`: the value of Host and the authority of an absolute target (rule 6, RFC 9112 section 3.2).
+//! `uri-host [":" port]`: the value of Host and the authority of an absolute target (rule 6, RFC 9112 section
+//! 3.2).
 
 use crate::grammar::{REG_NAME, first_outside, percent_escape};
 use std::net::Ipv6Addr;
@@ -28,7 +29,8 @@ fn ip_literal_len(bytes: &[u8]) -> Option<usize> {
     text.parse::<Ipv6Addr>().ok().map(|_| end)
 }
 
-/// An IPv4 address is a `reg-name` by its letters. The host of an http URI is not empty (RFC 9110 section 4.2.1).
+/// An IPv4 address is a `reg-name` by its letters. The host of an http URI is not empty (RFC 9110 section
+/// 4.2.1).
 #[inline]
 fn reg_name_len(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;

@@ -1,9 +1,9 @@
 //! The chunked transfer coding (RFC 9112 section 7.1, rules 12 to 14).
 //!
-//! The decoder looks at each framing byte once and keeps no line, so its cost is linear and its memory constant,
-//! however the bytes are cut. Extensions and trailers are checked against the grammar and discarded: nothing of them
-//! reaches fields, scripts or backends. Trailers are kept, apart from all else, only for whoever [asks for
-//! that](ChunkedDecoder::keeping_trailers).
+//! The decoder looks at each framing byte once and keeps no line, so its cost is linear and its memory
+//! constant, however the bytes are cut. Extensions and trailers are checked against the grammar and
+//! discarded: nothing of them reaches fields, scripts or backends. Trailers are kept, apart from all else,
+//! only for whoever [asks for that](ChunkedDecoder::keeping_trailers).
 
 use crate::connection::is_hop_by_hop_field;
 use crate::error::RequestError;
@@ -100,8 +100,8 @@ impl ChunkedDecoder {
         Self { trailers: Some(Vec::new()), ..Self::new(limits) }
     }
 
-    /// Lists the trailer fields of a body that was decoded, in their order, without those that no trailer section may have
-    /// (RFC 9110 section 6.5.1): nothing, unless they are kept.
+    /// Lists the trailer fields of a body that was decoded, in their order, without those that no trailer
+    /// section may have (RFC 9110 section 6.5.1): nothing, unless they are kept.
     pub fn trailers(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let kept = self.trailers.as_deref().filter(|_| self.is_done()).unwrap_or_default();
         let lines = kept.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
@@ -115,7 +115,8 @@ impl ChunkedDecoder {
     /// Moves decoded data from the front of `input` to the end of `body`, which may be drained between calls.
     ///
     /// One call adds no more data than `input` holds, so the caller bounds memory by what it reads at once.
-    /// `body_bytes_max` bounds the data of the whole body; a chunk that would pass it is refused at its size line.
+    /// `body_bytes_max` bounds the data of the whole body; a chunk that would pass it is refused at its size
+    /// line.
     ///
     /// # Errors
     /// Any fault of the coding, and again the same on each later call: there is no resync (rule 15).
@@ -140,7 +141,8 @@ impl ChunkedDecoder {
         self.state != (State::Size { digits: 0 }) || self.overhead_bytes > 0
     }
 
-    /// Tells whether the whole body was decoded. At the end of the stream anything else is an incomplete body (rule 15).
+    /// Tells whether the whole body was decoded. At the end of the stream anything else is an incomplete body
+    /// (rule 15).
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
@@ -300,8 +302,8 @@ impl ChunkedDecoder {
     }
 }
 
-/// RFC 9110 section 6.5.1: no field of framing, routing, authentication, request modifiers, response control or about the
-/// content, which had to be known before it.
+/// RFC 9110 section 6.5.1: no field of framing, routing, authentication, request modifiers, response control
+/// or about the content, which had to be known before it.
 fn is_trailer_field(name: &[u8]) -> bool {
     let is = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
     !is_hop_by_hop_field(name) && !is_single_field(name) && !NEVER_TRAILERS.iter().any(is)
@@ -354,8 +356,8 @@ const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
 const SIZE_DIGITS_MAX: u8 = 16;
 /// CRLF after the size and CRLF after the data.
 const LINE_ENDS_OF_CHUNK: u64 = 4;
-/// Framing of a request may be four times the data beyond this. A one-byte chunk has five bytes of it, so a body may hold some
-/// 16,000 of those.
+/// Framing of a request may be four times the data beyond this. A one-byte chunk has five bytes of it, so a
+/// body may hold some 16,000 of those.
 const OVERHEAD_FREE_BYTES: u64 = 16 * 1024;
 
 #[cfg(test)]

@@ -31,8 +31,8 @@ pub enum Precondition {
 }
 
 impl Precondition {
-    /// Evaluates the preconditions of a request whose reply would be 200 without them, in the order of RFC 9110 section
-    /// 13.2.2. `If-Range` belongs to the range: see [`is_range_current`].
+    /// Evaluates the preconditions of a request whose reply would be 200 without them, in the order of RFC
+    /// 9110 section 13.2.2. `If-Range` belongs to the range: see [`is_range_current`].
     pub fn evaluate(head: &RequestHead, current: &Validators<'_>) -> Self {
         let if_match = Tags::of(head, "if-match");
         if if_match.is_sent() {
@@ -69,8 +69,9 @@ pub fn named_tags(head: &RequestHead) -> impl Iterator<Item = &[u8]> {
     fields.flat_map(|name| values(head, name)).flat_map(tags)
 }
 
-/// Tells whether a GET may get something else than the whole of what is there, or more: it has a precondition, a range (RFC 9110
-/// sections 13.1 and 14.2) or a wish for digests (RFC 9530 section 4). One look at each field, where most requests have none of these.
+/// Tells whether a GET may get something else than the whole of what is there, or more: it has a
+/// precondition, a range (RFC 9110 sections 13.1 and 14.2) or a wish for digests (RFC 9530 section 4). One
+/// look at each field, where most requests have none of these.
 pub fn is_selective(head: &RequestHead) -> bool {
     let starts = |name: &[u8], start: &[u8]| {
         name.len() >= start.len() && name[..start.len()].eq_ignore_ascii_case(start)
@@ -83,8 +84,9 @@ pub fn is_selective(head: &RequestHead) -> bool {
     })
 }
 
-/// Tells whether a range is of the representation that is selected now (RFC 9110 section 13.1.5). `now_s`, in seconds since 1970,
-/// tells whether a date is a strong validator: its second has to be over (section 8.8.2.2).
+/// Tells whether a range is of the representation that is selected now (RFC 9110 section 13.1.5). `now_s`, in
+/// seconds since 1970, tells whether a date is a strong validator: its second has to be over (section
+/// 8.8.2.2).
 pub fn is_range_current(head: &RequestHead, current: &Validators<'_>, now_s: u64) -> bool {
     let mut values = values(head, "if-range");
     let Some(value) = values.next() else { return true };
@@ -152,8 +154,8 @@ fn tags(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// None where the field does not count: it is no date, or there is nothing to compare it with (RFC 9110 sections 13.1.3
-/// and 13.1.4).
+/// None where the field does not count: it is no date, or there is nothing to compare it with (RFC 9110
+/// sections 13.1.3 and 13.1.4).
 fn is_modified_since(head: &RequestHead, name: &str, current: &Validators<'_>) -> Option<bool> {
     let mut values = values(head, name);
     let value = values.next()?;

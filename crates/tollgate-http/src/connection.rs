@@ -45,13 +45,14 @@ impl ConnectionFields {
         self.names_fields
     }
 
-    /// Offers of HTTP/2 count for nothing: their content is HTTP/1.1 to its end (RFC 7540 section 3.2), and clients that would
-    /// rather speak it send one with every request, curl and Java's among them.
+    /// Offers of HTTP/2 count for nothing: their content is HTTP/1.1 to its end (RFC 7540 section 3.2), and
+    /// clients that would rather speak it send one with every request, curl and Java's among them.
     pub(crate) fn note_upgrade(&mut self, value: &[u8]) {
         self.upgrades |= connection_options(value).any(|protocol| !protocol.eq_ignore_ascii_case(b"h2c"));
     }
 
-    /// A list (RFC 9110 section 10.1.1). The last word is kept for the end of the head: HTTP/1.0 does not expect.
+    /// A list (RFC 9110 section 10.1.1). The last word is kept for the end of the head: HTTP/1.0 does not
+    /// expect.
     pub(crate) fn note_expect(&mut self, value: &[u8]) {
         let mut members = connection_options(value).peekable();
         let is_continue = members.peek().is_some()
@@ -92,14 +93,15 @@ impl ConnectionFields {
     }
 }
 
-/// Lists the options of a Connection value, or the elements of any comma-separated list without quoted strings;
-/// empty elements are skipped (RFC 9110 section 5.6.1.2).
+/// Lists the options of a Connection value, or the elements of any comma-separated list without quoted
+/// strings; empty elements are skipped (RFC 9110 section 5.6.1.2).
 pub fn connection_options(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(trim_blanks).filter(|option| !option.is_empty())
 }
 
-/// Tells whether a field belongs to one connection and is not forwarded (RFC 9110 section 7.6.1, rule 19). Those that
-/// Connection names come on top: see [`RequestHead::is_hop_by_hop`](crate::RequestHead::is_hop_by_hop).
+/// Tells whether a field belongs to one connection and is not forwarded (RFC 9110 section 7.6.1, rule 19).
+/// Those that Connection names come on top: see
+/// [`RequestHead::is_hop_by_hop`](crate::RequestHead::is_hop_by_hop).
 pub fn is_hop_by_hop_field(name: impl AsRef<[u8]>) -> bool {
     let name = name.as_ref();
     let as_long: &[&str] = match name.len() {

@@ -26,10 +26,11 @@ impl DigestAlgorithm {
     }
 }
 
-/// Returns the algorithm that a client likes most by `Want-Repr-Digest` or `Want-Content-Digest`; none if it wants none of ours.
+/// Returns the algorithm that a client likes most by `Want-Repr-Digest` or `Want-Content-Digest`; none if it
+/// wants none of ours.
 ///
-/// Preferences are integers from 1 to 10; 0 and anything else is no wish. All lines are one dictionary, and of a key that comes
-/// again the last counts (RFC 9651 section 4.2.2).
+/// Preferences are integers from 1 to 10; 0 and anything else is no wish. All lines are one dictionary, and
+/// of a key that comes again the last counts (RFC 9651 section 4.2.2).
 pub fn wanted_digest(head: &RequestHead, name: &str) -> Option<DigestAlgorithm> {
     let text = values(head, name).collect::<Vec<_>>().join(&b", "[..]);
     let members = integers(&text)?;

@@ -1,4 +1,5 @@
-//! Why a request is refused. All of it is the client's doing; one table maps each variant to what happens next.
+//! Why a request is refused. All of it is the client's doing; one table maps each variant to what happens
+//! next.
 //!
 //! Two texts: `Display` is for our log (found against allowed, peer bytes escaped and cut short),
 //! [`RequestError::client_text`] is for the peer (fixed, repeats nothing that came in).

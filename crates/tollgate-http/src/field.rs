@@ -42,8 +42,8 @@ impl KnownField {
     }
 }
 
-/// Reads the field line that begins at `start` in `head`, and finds its end, in one pass. None: it is not whole, or takes a
-/// closer look.
+/// Reads the field line that begins at `start` in `head`, and finds its end, in one pass. None: it is not
+/// whole, or takes a closer look.
 #[inline]
 pub(crate) fn whole_field_line(head: &[u8], start: usize) -> Option<(FieldSpan, usize)> {
     let line = head.get(start..)?;
@@ -80,8 +80,8 @@ pub(crate) fn parse_field_line(line: &[u8], start: usize) -> Result<FieldSpan, R
     parse_value(line, start, colon)
 }
 
-/// Reads `line` of a reply: as [`parse_field_line`], but `_` may stand in the name, as no script ever reads it merged with
-/// `-`.
+/// Reads `line` of a reply: as [`parse_field_line`], but `_` may stand in the name, as no script ever reads
+/// it merged with `-`.
 pub(crate) fn parse_reply_field_line(line: &[u8], start: usize) -> Result<FieldSpan, RequestError> {
     let colon = first_outside(TOKEN, line).unwrap_or(line.len());
     if colon == 0 || line.get(colon) != Some(&b':') {

@@ -1,8 +1,10 @@
-//! Forms as parts: multipart/form-data (RFC 7578), cut at its boundary (RFC 2046 section 5.1), from bytes that are all there.
+//! Forms as parts: multipart/form-data (RFC 7578), cut at its boundary (RFC 2046 section 5.1), from bytes
+//! that are all there.
 //!
-//! Read strictly where two readers could differ: a delimiter with something behind it, a parameter or field that is
-//! there twice, a part without a name, or an end before the last boundary is an error, and so is a transfer encoding.
-//! Preamble and epilogue are left out. Work is linear in the bytes; a part borrows its content.
+//! Read strictly where two readers could differ: a delimiter with something behind it, a parameter or field
+//! that is there twice, a part without a name, or an end before the last boundary is an error, and so is a
+//! transfer encoding. Preamble and epilogue are left out. Work is linear in the bytes; a part borrows its
+//! content.
 
 mod stream;
 
@@ -113,7 +115,8 @@ impl<'a> FormParts<'a> {
         Ok(Some(part))
     }
 
-    /// The field lines of the part whose head begins behind the line end at `start`, and where the empty line begins.
+    /// The field lines of the part whose head begins behind the line end at `start`, and where the empty line
+    /// begins.
     fn head(&self, start: usize) -> Result<(&'a [u8], usize), FormError> {
         let rest = &self.body[start..];
         let within = &rest[..rest.len().min(PART_HEAD_BYTES_MAX + 6)];
@@ -253,7 +256,8 @@ fn word(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     is_field_name(&text[..end]).then(|| (text[..end].into(), &text[end..]))
 }
 
-/// A backslash escapes a quote or another one. Before anything else it is itself: old browsers send paths of Windows.
+/// A backslash escapes a quote or another one. Before anything else it is itself: old browsers send paths of
+/// Windows.
 fn unquoted(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let plain = memchr::memchr2(b'"', b'\\', text)?;
     if text[plain] == b'"' {

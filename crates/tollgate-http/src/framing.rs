@@ -87,8 +87,8 @@ fn parse_length(value: &[u8]) -> Result<u64, RequestError> {
     Ok(value.iter().fold(0, |length, digit| length * 10 + u64::from(digit - b'0')))
 }
 
-/// Rule 9: exactly one `chunked`. Well-formed codings before it are 501 (RFC 9112 section 6.1); a list that does not
-/// end in it leaves the length unknown, which is 400 (section 6.3 item 4), as is anything malformed.
+/// Rule 9: exactly one `chunked`. Well-formed codings before it are 501 (RFC 9112 section 6.1); a list that
+/// does not end in it leaves the length unknown, which is 400 (section 6.3 item 4), as is anything malformed.
 fn parse_transfer_encoding(value: &[u8]) -> TransferEncoding {
     if is_chunked(value) {
         return TransferEncoding::Chunked;

@@ -114,8 +114,8 @@ pub(crate) fn is_field_content(byte: u8) -> bool {
     (byte >= b' ' || byte == b'\t') && byte != 0x7f
 }
 
-/// Tells whether all bytes may stand in a field value. They are looked at one by one only where a word of eight holds a
-/// control.
+/// Tells whether all bytes may stand in a field value. They are looked at one by one only where a word of
+/// eight holds a control.
 #[inline]
 pub(crate) fn is_all_field_content(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<8>();
@@ -149,8 +149,8 @@ fn holds_control(word: u64) -> bool {
     controls(word) != 0
 }
 
-/// Marks in eight bytes, by the highest bit of each, those below SP and DEL (Anderson, "Bit Twiddling Hacks", `hasless` and
-/// `hasvalue`). The lowest mark is right; one above it may be a carry.
+/// Marks in eight bytes, by the highest bit of each, those below SP and DEL (Anderson, "Bit Twiddling Hacks",
+/// `hasless` and `hasvalue`). The lowest mark is right; one above it may be a carry.
 #[inline]
 fn controls(word: u64) -> u64 {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);

@@ -1,4 +1,5 @@
-//! The bounds on what a peer may send before it is refused; the default figures are those of rules 5, 13, 14 and 24.
+//! The bounds on what a peer may send before it is refused; the default figures are those of rules 5, 13, 14
+//! and 24.
 
 /// Bounds of the parser, in bytes unless the name says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,8 +44,9 @@ impl UnderscoreNames {
 }
 
 impl Limits {
-    /// Chunk framing that every chunk with data stays within: 16 digits of a size, and four bytes of line ends, for one byte. For
-    /// senders that are trusted to flush as they like; extensions have their own bound.
+    /// Chunk framing that every chunk with data stays within: 16 digits of a size, and four bytes of line
+    /// ends, for one byte. For senders that are trusted to flush as they like; extensions have their own
+    /// bound.
     pub const ANY_CHUNK_FRAMING: u64 = 20;
 }
 

@@ -4,8 +4,9 @@ use crate::RequestHead;
 use crate::conditional::values;
 use crate::connection_options;
 
-/// Returns the place in `offered`, best first, of the coding that the client likes most; none for no coding at all, which
-/// also goes to a client that accepts nothing of ours. `*` is about no coding at all, too, where that is not named.
+/// Returns the place in `offered`, best first, of the coding that the client likes most; none for no coding
+/// at all, which also goes to a client that accepts nothing of ours. `*` is about no coding at all, too,
+/// where that is not named.
 pub fn accepted_coding(head: &RequestHead, offered: &[&str]) -> Option<usize> {
     let quality = |coding: &str| quality(head, coding);
     let identity = quality("identity").or_else(|| quality("*"));
@@ -23,14 +24,14 @@ pub fn accepts_identity(head: &RequestHead) -> bool {
     quality(head, "identity").or_else(|| quality(head, "*")) != Some(0)
 }
 
-/// Returns the place in `offered`, best first, of the media type that the client likes most. A client that accepts none of them gets
-/// the first, rather than nothing.
+/// Returns the place in `offered`, best first, of the media type that the client likes most. A client that
+/// accepts none of them gets the first, rather than nothing.
 pub fn accepted_media(head: &RequestHead, offered: &[&str]) -> usize {
     acceptable_media(head, offered).unwrap_or(0)
 }
 
-/// Returns the place in `offered`, best first, of the media type that the client likes most, of equals the one that it names more
-/// exactly; none if it accepts none of them. A client that says nothing accepts all.
+/// Returns the place in `offered`, best first, of the media type that the client likes most, of equals the
+/// one that it names more exactly; none if it accepts none of them. A client that says nothing accepts all.
 pub fn acceptable_media(head: &RequestHead, offered: &[&str]) -> Option<usize> {
     if values(head, "accept").next().is_none() {
         return (!offered.is_empty()).then_some(0);
@@ -40,8 +41,8 @@ pub fn acceptable_media(head: &RequestHead, offered: &[&str]) -> Option<usize> {
     wanted.max_by_key(|(liked, place)| (*liked, usize::MAX - place)).map(|(_, place)| place)
 }
 
-/// In thousandths, by the most exact range, and how exact that is: the type itself, its family, all. What it says of the type beside the
-/// weight, a charset for example, excludes nothing.
+/// In thousandths, by the most exact range, and how exact that is: the type itself, its family, all. What it
+/// says of the type beside the weight, a charset for example, excludes nothing.
 fn media_quality(head: &RequestHead, media: &str) -> Option<(u16, u8)> {
     let family = media.split('/').next().unwrap_or_default();
     let of = |wanted: &str, exactness| {

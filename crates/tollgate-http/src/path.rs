@@ -7,13 +7,13 @@ use std::borrow::Cow;
 
 /// Decodes and normalises a raw path. Routes, access rules and file lookups all use the result.
 ///
-/// Escapes are decoded once; `.` and `..` segments, escaped or not, are resolved; `//` is kept as it is. `*` stays `*`.
-/// A path that needs none of this is returned as it came, without a copy.
+/// Escapes are decoded once; `.` and `..` segments, escaped or not, are resolved; `//` is kept as it is. `*`
+/// stays `*`. A path that needs none of this is returned as it came, without a copy.
 ///
 /// # Errors
-/// `PathEscape` for a `%` without two digits, `PathByte` for NUL or `\` however written and for a `/` from an escape,
-/// `PathEncoding` for bytes that are no UTF-8, `PathAboveRoot` for `..` without a parent, `PathRelative` without a
-/// leading `/`. None of them closes the connection.
+/// `PathEscape` for a `%` without two digits, `PathByte` for NUL or `\` however written and for a `/` from an
+/// escape, `PathEncoding` for bytes that are no UTF-8, `PathAboveRoot` for `..` without a parent,
+/// `PathRelative` without a leading `/`. None of them closes the connection.
 pub fn normalise_path(raw: &str) -> Result<Cow<'_, str>, RequestError> {
     let bytes = raw.as_bytes();
     if bytes == b"*" {
@@ -35,8 +35,9 @@ pub fn normalise_path(raw: &str) -> Result<Cow<'_, str>, RequestError> {
     }
 }
 
-/// Resolves the `.` and `..` segments of a raw path, escaped or not, and leaves all else as it came: an escape of a reserved
-/// character means another path than the character (RFC 3986 section 2.2). A path without them is returned without a copy.
+/// Resolves the `.` and `..` segments of a raw path, escaped or not, and leaves all else as it came: an
+/// escape of a reserved character means another path than the character (RFC 3986 section 2.2). A path
+/// without them is returned without a copy.
 ///
 /// # Errors
 /// `PathAboveRoot` for `..` without a parent.
@@ -44,8 +45,8 @@ pub fn resolve_dot_segments(raw: &str) -> Result<Cow<'_, str>, RequestError> {
     if has_dot_segment(raw) { remove_dot_segments(raw).map(Cow::Owned) } else { Ok(Cow::Borrowed(raw)) }
 }
 
-/// Appends a decoded path as a reference that stays on this server (RFC 3986 sections 3.3 and 4.2): what is no path
-/// character is escaped, and a path that begins with `//`, which would name a host, is led by `/.`.
+/// Appends a decoded path as a reference that stays on this server (RFC 3986 sections 3.3 and 4.2): what is
+/// no path character is escaped, and a path that begins with `//`, which would name a host, is led by `/.`.
 pub fn write_path(out: &mut Vec<u8>, path: &str) {
     if path.starts_with("//") {
         out.extend_from_slice(b"/.");

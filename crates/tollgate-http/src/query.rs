@@ -3,10 +3,11 @@
 use crate::grammar::percent_escape;
 use std::borrow::Cow;
 
-/// Lists the pairs of a raw query: `+` is a space, escapes are decoded, and decoded bytes that are no UTF-8 become U+FFFD.
+/// Lists the pairs of a raw query: `+` is a space, escapes are decoded, and decoded bytes that are no UTF-8
+/// become U+FFFD.
 ///
-/// A piece without `=` is a name with an empty value; empty pieces are skipped; a malformed escape stays as it is. Pairs
-/// are UTF-8 if the query is.
+/// A piece without `=` is a name with an empty value; empty pieces are skipped; a malformed escape stays as
+/// it is. Pairs are UTF-8 if the query is.
 pub fn query_pairs(raw: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
     // One look at the whole: most have nothing to decode.
     let is_plain = memchr::memchr2(b'+', b'%', raw).is_none();

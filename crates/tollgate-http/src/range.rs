@@ -4,13 +4,15 @@ use std::ops::Range;
 
 use crate::connection_options;
 
-/// Ranges of one request beyond which it gets the whole: no client that means well asks for more (RFC 9110 section 17.15).
+/// Ranges of one request beyond which it gets the whole: no client that means well asks for more (RFC 9110
+/// section 17.15).
 pub const RANGES_MAX: usize = 16;
 
 /// What a `Range` field comes to for a representation of some length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ranges {
-    /// The field does not count: another unit, no range at all, too many of them, or some last bytes of nothing.
+    /// The field does not count: another unit, no range at all, too many of them, or some last bytes of
+    /// nothing.
     Whole,
     /// These, each with at least one byte and within the length; none overlaps another.
     Parts(Vec<Range<u64>>),
@@ -19,8 +21,8 @@ pub enum Ranges {
 }
 
 impl Ranges {
-    /// Selects ranges of a representation of `length` bytes, in the order of the request. Those that overlap or touch become one,
-    /// at the place of the first of them.
+    /// Selects ranges of a representation of `length` bytes, in the order of the request. Those that overlap
+    /// or touch become one, at the place of the first of them.
     pub fn select(value: &[u8], length: u64) -> Self {
         let Some(set) = range_set(value) else { return Self::Whole };
         let mut parts = Vec::new();

@@ -1,7 +1,7 @@
 //! Reply heads to bytes, without the formatting machinery (RFC 9112 sections 4 and 6, rule 22).
 //!
-//! Invariants: exactly one framing, decided here from [`ReplyBody`]; exactly one Date; no field that is not a field.
-//! What a caller passes as a field is dropped when it would break one of these.
+//! Invariants: exactly one framing, decided here from [`ReplyBody`]; exactly one Date; no field that is not a
+//! field. What a caller passes as a field is dropped when it would break one of these.
 
 use crate::StatusCode;
 use crate::field::{is_field_name, is_framing_field};
@@ -31,9 +31,9 @@ pub enum Connection {
     KeepAlive,
 }
 
-/// Appends status line, Date (IMF-fixdate, see [`http_date`](crate::http_date); the caller owns the clock), framing and
-/// Connection; fields follow by [`push_field`], and [`end_reply_head`]. 204 and 304 get no framing, whatever `body` says.
-/// The version is always HTTP/1.1, that of the server (RFC 9112 section 2.3).
+/// Appends status line, Date (IMF-fixdate, see [`http_date`](crate::http_date); the caller owns the clock),
+/// framing and Connection; fields follow by [`push_field`], and [`end_reply_head`]. 204 and 304 get no
+/// framing, whatever `body` says. The version is always HTTP/1.1, that of the server (RFC 9112 section 2.3).
 pub fn begin_reply_head(
     out: &mut Vec<u8>,
     status: StatusCode,
@@ -54,8 +54,8 @@ pub fn begin_reply_head(
     });
 }
 
-/// Appends one field line and tells whether it did: a name that is no token, a value with controls, and fields that
-/// the engine writes itself ([`is_framing_field`]) are left out (rule 22, RFC 9112 section 11.1).
+/// Appends one field line and tells whether it did: a name that is no token, a value with controls, and
+/// fields that the engine writes itself ([`is_framing_field`]) are left out (rule 22, RFC 9112 section 11.1).
 pub fn push_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) -> bool {
     if !is_field_name(name) || !is_all_field_content(value) || is_framing_field(name) {
         return false;

@@ -1,9 +1,9 @@
-//! Reply heads of backends: from a read buffer to a [`ReplyHead`], as strictly as requests are read (RFC 9112 sections 4
-//! to 6, rule 20).
+//! Reply heads of backends: from a read buffer to a [`ReplyHead`], as strictly as requests are read (RFC 9112
+//! sections 4 to 6, rule 20).
 //!
-//! A reply that could be read in two ways is none: whoever asked closes the connection and tells its client 502. What is
-//! refused in a request is refused here - bare LF, folding, blanks before a colon, lengths that are doubled or beside a
-//! transfer coding, codings other than one `chunked`.
+//! A reply that could be read in two ways is refused: the proxy closes the connection, and its client gets
+//! 502. The rules for requests apply here too. Refused are a bare LF, folding, blanks before a colon, a
+//! doubled length, a length with a transfer coding, and codings other than one `chunked`.
 
 use crate::connection::{ConnectionFields, connection_options, is_hop_by_hop_field};
 use crate::error::excerpt;
@@ -87,8 +87,8 @@ impl ReplyHead {
         self.fields.iter().map(|field| (field.name.text(&self.bytes), field.value.bytes(&self.bytes)))
     }
 
-    /// Lists the fields that may be forwarded: neither hop-by-hop, nor named by Connection, nor framing (RFC 9110 section
-    /// 7.6.1, rule 19).
+    /// Lists the fields that may be forwarded: neither hop-by-hop, nor named by Connection, nor framing (RFC
+    /// 9110 section 7.6.1, rule 19).
     pub fn forwarded_fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.raw_fields().filter(|(name, _)| {
             let ends_here = is_hop_by_hop_field(name)
@@ -106,7 +106,8 @@ impl ReplyHead {
         self.connection_options().any(|option| option.eq_ignore_ascii_case(name))
     }
 
-    /// What Connection says, where it names fields, which are for the connection alone (RFC 9110 section 7.6.1); nothing otherwise.
+    /// What Connection says, where it names fields, which are for the connection alone (RFC 9110 section
+    /// 7.6.1); nothing otherwise.
     pub fn connection_options(&self) -> impl Iterator<Item = &[u8]> {
         let fields = self.connection_names_fields.then(|| self.raw_fields()).into_iter().flatten();
         let lines = fields.filter(|(field, _)| field.eq_ignore_ascii_case(b"connection"));

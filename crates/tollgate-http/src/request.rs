@@ -60,8 +60,8 @@ impl RequestHead {
         self.line.target.path_bytes(&self.bytes)
     }
 
-    /// Tells whether the path has neither escapes nor dots: then [`normalise_path`](crate::normalise_path) gives it back as
-    /// it is.
+    /// Tells whether the path has neither escapes nor dots: then [`normalise_path`](crate::normalise_path)
+    /// gives it back as it is.
     pub fn has_plain_path(&self) -> bool {
         self.line.target.has_plain_path()
     }
@@ -76,8 +76,8 @@ impl RequestHead {
         self.line.target.query_bytes(&self.bytes)
     }
 
-    /// Returns the host with its port, as sent: that of an absolute target, else the Host field. HTTP/1.0 may have
-    /// none.
+    /// Returns the host with its port, as sent: that of an absolute target, else the Host field. HTTP/1.0 may
+    /// have none.
     pub fn host(&self) -> Option<&str> {
         self.host.map(|host| host.text(&self.bytes))
     }
@@ -107,8 +107,8 @@ impl RequestHead {
         self.connection_names_fields
     }
 
-    /// Tells whether the client takes trailer fields of the reply: by TE, which Connection has to name, and HTTP/1.1 (RFC 9110
-    /// sections 6.5.1 and 10.1.4).
+    /// Tells whether the client takes trailer fields of the reply: by TE, which Connection has to name, and
+    /// HTTP/1.1 (RFC 9110 sections 6.5.1 and 10.1.4).
     pub fn accepts_trailers(&self) -> bool {
         let has = |name: &[u8], member: &[u8]| {
             let lines = self.raw_fields().filter(|(field, _)| field.eq_ignore_ascii_case(name));
@@ -137,8 +137,8 @@ impl RequestHead {
         self.expects_continue
     }
 
-    /// Tells whether a field ends here when the request is forwarded: by its name, or because Connection names it
-    /// (RFC 9110 section 7.6.1, rule 19).
+    /// Tells whether a field ends here when the request is forwarded: by its name, or because Connection
+    /// names it (RFC 9110 section 7.6.1, rule 19).
     pub fn is_hop_by_hop(&self, name: &str) -> bool {
         is_hop_by_hop_field(name)
             || self.fields().filter(|(field, _)| field.eq_ignore_ascii_case("connection")).any(

@@ -36,7 +36,8 @@ macro_rules! status_codes {
 }
 
 impl StatusCode {
-    /// Takes 200 to 599: interim codes belong to the engine, others are no status of HTTP (RFC 9110 section 15).
+    /// Takes 200 to 599: interim codes belong to the engine, others are no status of HTTP (RFC 9110 section
+    /// 15).
     pub const fn new(code: u16) -> Option<Self> {
         match code {
             200..=599 => Some(Self(code)),
@@ -54,13 +55,14 @@ impl StatusCode {
         reason(self.0)
     }
 
-    /// Tells whether a reply with this status ends with its head, whatever its fields say (RFC 9112 section 6.3).
+    /// Tells whether a reply with this status ends with its head, whatever its fields say (RFC 9112 section
+    /// 6.3).
     pub const fn is_bodyless(self) -> bool {
         matches!(self.0, 204 | 304)
     }
 
-    /// Tells whether a reply with this status may have content: none with 204 and 304, nor with 205, which is framed
-    /// as empty (RFC 9110 section 15.3.6).
+    /// Tells whether a reply with this status may have content: none with 204 and 304, nor with 205, which is
+    /// framed as empty (RFC 9110 section 15.3.6).
     pub const fn may_have_content(self) -> bool {
         !matches!(self.0, 204 | 205 | 304)
     }

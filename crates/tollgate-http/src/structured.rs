@@ -1,8 +1,8 @@
-//! Dictionaries of structured fields (RFC 9651 section 3.2), as far as their members are integers. Whatever else a member is
-//! has to be well-formed, and is passed over; what is no dictionary is none at all.
+//! Dictionaries of structured fields (RFC 9651 section 3.2), as far as their members are integers. Whatever
+//! else a member is has to be well-formed, and is passed over; what is no dictionary is none at all.
 
-/// Lists the members of a dictionary, each with its value if that is an integer. A key that comes again is listed again.
-/// None: it is malformed, so all of it counts as absent.
+/// Lists the members of a dictionary, each with its value if that is an integer. A key that comes again is
+/// listed again. None: it is malformed, so all of it counts as absent.
 pub(crate) fn integers(text: &[u8]) -> Option<Vec<(&[u8], Option<i64>)>> {
     let mut rest = Rest(text);
     let mut members = Vec::new();
@@ -145,7 +145,8 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// UTF-8, in which what is no printable ASCII, `"` and `%` are two digits behind a `%` (RFC 9651 section 4.2.10).
+    /// UTF-8, in which what is no printable ASCII, `"` and `%` are two digits behind a `%` (RFC 9651 section
+    /// 4.2.10).
     fn display_string(&mut self) -> Option<Option<i64>> {
         if !self.take(b'"') {
             return None;

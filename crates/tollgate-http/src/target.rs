@@ -88,7 +88,8 @@ impl TargetSpans {
     }
 }
 
-/// Reads a target in origin form that begins at `start`, and finds its end, in one pass. None: it takes a closer look.
+/// Reads a target in origin form that begins at `start`, and finds its end, in one pass. None: it takes a
+/// closer look.
 #[inline]
 pub(crate) fn origin_form(head: &[u8], start: usize) -> Option<(TargetSpans, usize)> {
     let target = head.get(start..)?;
@@ -196,7 +197,8 @@ fn form_error(target: &[u8]) -> RequestError {
     }
 }
 
-/// Appends a raw path or query for a backend: what browsers send but RFC 3986 does not allow is escaped (rule 4).
+/// Appends a raw path or query for a backend: what browsers send but RFC 3986 does not allow is escaped (rule
+/// 4).
 pub fn write_target(out: &mut Vec<u8>, raw: &str) {
     for byte in raw.bytes() {
         if is(URI, byte) {

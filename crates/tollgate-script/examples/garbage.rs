@@ -1,7 +1,9 @@
-//! What collecting garbage costs a call, by how the collector is set: `cargo run --release -p tollgate-script --example garbage`.
+//! What collecting garbage costs a call, by how the collector is set:
+//! `cargo run --release -p tollgate-script --example garbage`.
 //!
-//! Each call makes 200 small tables, a string for each and some closures, and drops them; the VM keeps nothing else, 50 MiB of small tables, or a
-//! list of a million. Calls run one after the other, so the figures are those of the calls themselves.
+//! Each call makes 200 small tables, a string for each and some closures, and drops them; the VM keeps
+//! nothing else, 50 MiB of small tables, or a list of a million. Calls run one after the other, so the
+//! figures are those of the calls themselves.
 
 mod request;
 

@@ -1,18 +1,20 @@
-//! Answers for time: how long a call may run at a stretch and in all. Leaves memory to the allocator's limit ([`crate::call`]).
+//! Answers for time: how long a call may run at a stretch and in all. Leaves memory to the allocator's limit
+//! ([`crate::call`]).
 //!
-//! One ticker thread of the process ([`ticker`]) raises a counter each millisecond; Luau's interrupt compares it with the end of
-//! the slice and of the budget, so that no clock is read while a script runs. Ticks pass while another thread has the
-//! core, too, so what they say is checked: before a call ends by its budget, and from its second slice on, the thread's
-//! processor time is asked.
+//! One ticker thread of the process ([`ticker`]) raises a counter each millisecond; Luau's interrupt compares
+//! it with the end of the slice and of the budget, so that no clock is read while a script runs. Ticks pass
+//! while another thread has the core, too, so what they say is checked: before a call ends by its budget, and
+//! from its second slice on, the thread's processor time is asked.
 //!
-//! An interrupt comes with each call, return and turn of a loop, and costs 1 ns while it decides nothing ([`crate::sys`]).
-//! Pattern matching has one for each step of a match, so that one which explodes ends at the budget too.
+//! An interrupt comes with each call, return and turn of a loop, and costs 1 ns while it decides nothing
+//! ([`crate::sys`]). Pattern matching has one for each step of a match, so that one which explodes ends at
+//! the budget too.
 //!
 //! Invariants:
-//! - A call that is over its budget stays over: each further interrupt raises again, so `pcall` delays the end by one
-//!   interrupt only, and whatever the script returns afterwards is not looked at.
-//! - Only the call's own coroutine is suspended by a slice. In a coroutine that the script made, a yield of ours
-//!   would look like one of its own, so there the call runs on until it is back or its budget ends.
+//! - A call that is over its budget stays over: each further interrupt raises again, so `pcall` delays the
+//!   end by one interrupt only, and whatever the script returns afterwards is not looked at.
+//! - Only the call's own coroutine is suspended by a slice. In a coroutine that the script made, a yield of
+//!   ours would look like one of its own, so there the call runs on until it is back or its budget ends.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -31,7 +33,8 @@ use crate::ticker::{self, Running, TICK};
 const NEVER: u64 = u64::MAX;
 
 thread_local! {
-    /// The tick from which on interrupts of this thread are looked at: [`Budget::next`] of the call that runs, or 0.
+    /// The tick from which on interrupts of this thread are looked at: [`Budget::next`] of the call that
+    /// runs, or 0.
     static DUE: Cell<u64> = const { Cell::new(NEVER) };
 }
 
@@ -104,7 +107,8 @@ impl Budget {
         DUE.set(tick);
     }
 
-    /// Starts to count. `spent` is what the call used in earlier slices; without a coroutine nothing is suspended.
+    /// Starts to count. `spent` is what the call used in earlier slices; without a coroutine nothing is
+    /// suspended.
     pub(crate) fn enter(&self, spent: Duration, coroutine: Option<*const c_void>) {
         self.running.begin();
         let now = ticker::now();
@@ -160,7 +164,8 @@ impl Budget {
         false
     }
 
-    /// The processor time of the call. Of a first stretch, what passed before anybody asked counts as at most a slice.
+    /// The processor time of the call. Of a first stretch, what passed before anybody asked counts as at most
+    /// a slice.
     fn used(&self, now: u64) -> Duration {
         let time = thread_time();
         let began = self.began.get().unwrap_or_else(|| {
@@ -188,7 +193,8 @@ impl Budget {
             }
             return Err(mlua::Error::runtime("cpu budget of the call is used up"));
         }
-        // A call that is suspended here has its time from now on; where Luau cannot yield the next tick asks again.
+        // A call that is suspended here has its time from now on; where Luau cannot yield the next tick asks
+        // again.
         self.used(now);
         self.set_next(now + 1);
         // Not by `current_thread`, which panics if memory is out.

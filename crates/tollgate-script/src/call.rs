@@ -1,13 +1,14 @@
-//! Answers for one call of a handler: its coroutine, its slices, its memory, until it is an outcome or an error.
+//! Answers for one call of a handler: its coroutine, its slices, its memory, until it is an outcome or an
+//! error.
 //!
-//! Memory: the allocator's limit stands only while the script itself runs, at what is used now plus what the call may
-//! still grow by. Outside it is zero, so that mlua pushes without a protected call. Garbage counts until it is
-//! collected. Setting and lifting the limit costs less than the noise of the measurement (30 ns); one that is left
-//! standing costs some 110 ns a call.
+//! Memory: the allocator's limit stands only while the script itself runs, at what is used now plus what the
+//! call may still grow by. Outside it is zero, so that mlua pushes without a protected call. Garbage counts
+//! until it is collected. Setting and lifting the limit costs less than the noise of the measurement (30 ns);
+//! one that is left standing costs some 110 ns a call.
 //!
-//! Measured (release, 2-core x86-64, Linux 6.18, best of 7 x 100,000 calls): 0.24 us for `return 204`, 0.62 us for
-//! `return { json = { score = 7 }, record = { score = 7 } }`, 1.10 us with `req.query.x` and arithmetic on top.
-//! `cargo run --release -p tollgate-script --example call_speed` prints these.
+//! Measured (release, 2-core x86-64, Linux 6.18, best of 7 x 100,000 calls): 0.24 us for `return 204`, 0.62
+//! us for `return { json = { score = 7 }, record = { score = 7 } }`, 1.10 us with `req.query.x` and
+//! arithmetic on top. `cargo run --release -p tollgate-script --example call_speed` prints these.
 //!
 //! An error that the script catches frees nothing from the limits: memory stays limited and time stays over.
 
@@ -86,8 +87,8 @@ pub enum Step {
     Waiting,
     /// It is over.
     Done(Result<Outcome, CallError>),
-    /// The handler returned, and the call goes on to write the content into [`Call::pipe`]: resume it when that may leave, or
-    /// drop it.
+    /// The handler returned, and the call goes on to write the content into [`Call::pipe`]: resume it when
+    /// that may leave, or drop it.
     Streams(Outcome),
     /// It leaves the request to whatever comes next, with the records that it emitted.
     Passed(Vec<Emitted>),
@@ -137,7 +138,8 @@ impl Call {
         matches!(self.state, State::Suspended(..))
     }
 
-    /// Bytes that it holds while it is set aside, as far as they are known: by how much it let the VM grow, and itself.
+    /// Bytes that it holds while it is set aside, as far as they are known: by how much it let the VM grow,
+    /// and itself.
     pub fn memory_bytes(&self) -> usize {
         match self.state {
             State::Ready(..) | State::Over => 0,
@@ -159,13 +161,15 @@ impl Call {
         (stream.streamed == Streamed::Events).then_some(self.script.vm.options.heartbeat)
     }
 
-    /// Whether the wall budget counts: not while the client is waited for, which has bounds of its own, nor for events.
+    /// Whether the wall budget counts: not while the client is waited for, which has bounds of its own, nor
+    /// for events.
     fn is_on_the_clock(&self) -> bool {
         let stream = self.stream.as_ref();
         stream.is_none_or(|stream| stream.streamed == Streamed::Write && !stream.pipe.is_full())
     }
 
-    /// Polls what the call waits for; ready once it can be resumed, at the latest when its wall budget is used up.
+    /// Polls what the call waits for; ready once it can be resumed, at the latest when its wall budget is
+    /// used up.
     ///
     /// # Panics
     /// A call that waits, outside of a tokio runtime with timers.
@@ -317,7 +321,8 @@ impl Call {
         }
     }
 
-    /// How a reply that streams on in a VM which was replaced has to end, if it has to. Events are whole at any time.
+    /// How a reply that streams on in a VM which was replaced has to end, if it has to. Events are whole at
+    /// any time.
     fn given_up(&self) -> Option<Result<(), CallError>> {
         let stream = self.stream.as_ref()?;
         self.script.vm.is_given_up().then_some(match stream.streamed {

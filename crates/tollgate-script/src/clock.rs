@@ -44,8 +44,8 @@ impl Clock {
     }
 }
 
-/// A clock that goes as that of the system does until a test stops it; then it stands still but for [`advance`](Self::advance)
-/// and for scripts that sleep.
+/// A clock that goes as that of the system does until a test stops it; then it stands still but for
+/// [`advance`](Self::advance) and for scripts that sleep.
 #[derive(Debug, Default)]
 pub struct TestClock(Mutex<Option<Stopped>>);
 
@@ -94,7 +94,8 @@ impl Stopped {
     }
 }
 
-/// A sleep by a clock that stands still. Of several that sleep the first to wake moves the clock, so they wake in their order.
+/// A sleep by a clock that stands still. Of several that sleep the first to wake moves the clock, so they
+/// wake in their order.
 struct Nap {
     clock: Arc<TestClock>,
     end: Instant,
@@ -144,7 +145,8 @@ impl Drop for Nap {
     }
 }
 
-/// The last microsecond of 9999-12-30, as far as jiff counts, which leaves hours for time zones. A clock outside 1970 to 9999 is moved to the nearer end: RFC 3339 has no room for it.
+/// The last microsecond of 9999-12-30, as far as jiff counts, which leaves hours for time zones. A clock
+/// outside 1970 to 9999 is moved to the nearer end: RFC 3339 has no room for it.
 const LAST_US: i64 = 253_402_207_199_999_999;
 
 fn microseconds(duration: Duration) -> i64 {

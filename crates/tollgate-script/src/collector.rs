@@ -1,5 +1,5 @@
-//! How Luau collects garbage: bit by bit. A script that allocates pays for it, byte by byte. [`ExtraCollection`] collects
-//! what calls with long texts left.
+//! How Luau collects garbage: bit by bit. A script that allocates pays for it, byte by byte.
+//! [`ExtraCollection`] collects what calls with long texts left.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -10,7 +10,8 @@ use mlua::state::{GcIncParams, GcMode};
 /// How much of the collecting each allocation brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Collector {
-    /// How far the heap may grow before all of it was looked at again, in percent of what was kept the last time.
+    /// How far the heap may grow before all of it was looked at again, in percent of what was kept the last
+    /// time.
     pub goal: u16,
     /// How much is looked at, in percent of what is allocated meanwhile.
     pub step_multiplier: u16,
@@ -34,8 +35,8 @@ impl Collector {
     }
 }
 
-/// Collects garbage between calls. Scripts that allocate collect as well, but a few calls with long texts fill a VM before
-/// the collector has looked through it, and an idle VM keeps what its last calls left.
+/// Collects garbage between calls. Scripts that allocate collect as well, but a few calls with long texts
+/// fill a VM before the collector has looked through it, and an idle VM keeps what its last calls left.
 #[derive(Debug, Default)]
 pub(crate) struct ExtraCollection {
     /// A call that leaves more than this, and more than [`BUSY_BYTES_MAX`], collects.
@@ -49,8 +50,8 @@ pub(crate) struct ExtraCollection {
 }
 
 impl ExtraCollection {
-    /// Collects after a call that left much. After it, the VM may grow to twice what it has then: a VM that keeps much is not
-    /// looked through after each call.
+    /// Collects after a call that left much. After it, the VM may grow to twice what it has then: a VM that
+    /// keeps much is not looked through after each call.
     #[inline]
     pub(crate) fn after_call(&self, lua: &Lua) {
         if lua.used_memory() > self.busy_bytes_max.get().max(BUSY_BYTES_MAX) {
@@ -91,7 +92,8 @@ fn collect(lua: &Lua, stretch: Duration, cycles_max: u32) -> u32 {
 
 /// A VM that has less leaves collecting to its scripts.
 const BUSY_BYTES_MAX: usize = 16 << 20;
-/// Two cycles over a megabyte of small objects take about one millisecond; texts of 16 MiB take longer to make.
+/// Two cycles over a megabyte of small objects take about one millisecond; texts of 16 MiB take longer to
+/// make.
 const BUSY_STRETCH: Duration = Duration::from_millis(2);
 /// An idle VM keeps up to this much garbage.
 const IDLE_GARBAGE_BYTES_MAX: usize = 1 << 20;

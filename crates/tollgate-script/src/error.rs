@@ -204,8 +204,8 @@ fn unwrap(error: &Error, traceback: &mut String) -> String {
     }
 }
 
-/// Takes off the layers of callback errors but the innermost. A script can have an error pass through callbacks of ours
-/// as often as it likes, and to drop a pile of layers takes native stack for each.
+/// Takes off the layers of callback errors but the innermost. A script can have an error pass through
+/// callbacks of ours as often as it likes, and to drop a pile of layers takes native stack for each.
 pub(crate) fn flat(error: Error) -> Error {
     match error {
         Error::CallbackError { ref cause, .. } if matches!(**cause, Error::CallbackError { .. }) => {

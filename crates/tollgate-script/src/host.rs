@@ -1,7 +1,7 @@
 //! The host of one worker thread: its VM of this moment, and the scripts that were loaded into it.
 //!
-//! A host is not `Send`: each worker makes its own, and loads the same files. Calls of one host interleave by slices,
-//! but only one runs at a time. [`crate::renewal`] replaces a VM that keeps too much.
+//! A host is not `Send`: each worker makes its own, and loads the same files. Calls of one host interleave by
+//! slices, but only one runs at a time. [`crate::renewal`] replaces a VM that keeps too much.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -73,15 +73,16 @@ impl Host {
         self.vm().fetcher.replace(Some(fetcher));
     }
 
-    /// Tells `keeper` when the VM holds too much, and leaves it one that is out of use, to be closed bit by bit.
+    /// Tells `keeper` when the VM holds too much, and leaves it one that is out of use, to be closed bit by
+    /// bit.
     pub fn set_keeper(&self, keeper: &Rc<Keeper>) {
         self.vm().keeper.replace(Some(Rc::clone(keeper)));
     }
 
     /// Compiles a file and runs it once; it must return a function, or a table of functions by method.
     ///
-    /// `require` of the file stays inside `root`. What it requires is loaded once per host; a changed file needs a
-    /// new host.
+    /// `require` of the file stays inside `root`. What it requires is loaded once per host; a changed file
+    /// needs a new host.
     ///
     /// # Errors
     /// Each names the file; `Syntax` and `Run` also the line. A retry makes sense after the file changed.
@@ -119,8 +120,8 @@ impl Host {
         self.vm().options.base.clone()
     }
 
-    /// Collects garbage for at most 200 us, if no call ran since it was called the last time. The server calls it at each
-    /// tick.
+    /// Collects garbage for at most 200 us, if no call ran since it was called the last time. The server
+    /// calls it at each tick.
     pub fn collect_while_idle(&self) {
         let vm = self.vm();
         vm.extra_collection.while_idle(&vm.lua);

@@ -1,14 +1,15 @@
 //! JSON in both directions (RFC 8259), straight between bytes and Luau values.
 //!
 //! - Numbers: a number that is whole and within 64 bits leaves as an integer (`1.0` is `1`, `-0` is `0`). All
-//!   others leave in the shortest form that reads back the same. Integers beyond 2^53 arrive as 64-bit integers
-//!   of Luau and leave exactly. Beyond 64 bits they are refused, not rounded. NaN and infinities are errors.
-//! - Tables: keys 1..n make an array. Text keys make an object, whose keys leave in the order of their bytes. An
-//!   empty table is `{}` unless `json.array` marked it. Mixed keys, holes and other keys are errors that name
-//!   the path.
+//!   others leave in the shortest form that reads back the same. Integers beyond 2^53 arrive as 64-bit
+//!   integers of Luau and leave exactly. Beyond 64 bits they are refused, not rounded. NaN and infinities are
+//!   errors.
+//! - Tables: keys 1..n make an array. Text keys make an object, whose keys leave in the order of their bytes.
+//!   An empty table is `{}` unless `json.array` marked it. Mixed keys, holes and other keys are errors that
+//!   name the path.
 //! - `null` is the value `json.null`. Of two equal keys in a text, the last one counts.
-//! - Depth is bounded (128), and output by `reply_bytes_max`. A table that contains itself therefore ends in an
-//!   error. Both directions watch the CPU budget. Decoding also watches the memory limit.
+//! - Depth is bounded (128), and output by `reply_bytes_max`. A table that contains itself therefore ends in
+//!   an error. Both directions watch the CPU budget. Decoding also watches the memory limit.
 
 mod decode;
 mod encode;

@@ -1,5 +1,6 @@
-//! Answers for the VMs of a thread while nobody calls them: says that one holds too much, and closes those that are out of use
-//! bit by bit. To close a VM at one stroke frees each of its objects, some 100 ns apiece, while everybody waits.
+//! Answers for the VMs of a thread while nobody calls them: says that one holds too much, and closes those
+//! that are out of use bit by bit. To close a VM at one stroke frees each of its objects, some 100 ns apiece,
+//! while everybody waits.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -47,8 +48,8 @@ impl Keeper {
     }
 }
 
-/// Frees what a VM does not keep, or so much that it holds no more than `enough`, in stretches between which others have their turns.
-/// Returns what it took of the thread.
+/// Frees what a VM does not keep, or so much that it holds no more than `enough`, in stretches between which
+/// others have their turns. Returns what it took of the thread.
 pub(crate) async fn collect(lua: &Lua, enough: usize) -> Duration {
     let took = finish_cycle(lua).await;
     if lua.used_memory() <= enough {

@@ -57,8 +57,8 @@ impl Vm {
         })
     }
 
-    /// Refuses scripts that keep more than half of `vm_bytes_max` once they are loaded, because a fresh VM with them
-    /// would soon be replaced again.
+    /// Refuses scripts that keep more than half of `vm_bytes_max` once they are loaded, because a fresh VM
+    /// with them would soon be replaced again.
     fn check_loaded(&self, file: &Path) -> Result<(), LoadError> {
         let limit_bytes = self.options.vm_bytes_max / 2;
         if self.lua.used_memory() <= limit_bytes {
@@ -95,8 +95,8 @@ fn load_error(file: &Path, error: Charged) -> LoadError {
     }
 }
 
-/// Finds a syntax error of the file itself. A syntax error of a file that it requires comes with a traceback into
-/// this one.
+/// Finds a syntax error of the file itself. A syntax error of a file that it requires comes with a traceback
+/// into this one.
 fn syntax_of(error: &mlua::Error) -> Option<&str> {
     match error {
         mlua::Error::SyntaxError { message, .. } => Some(message),

@@ -1,4 +1,5 @@
-//! The path of a request as the pattern of its route matched it. Only a path that had to be decoded is copied.
+//! The path of a request as the pattern of its route matched it. Only a path that had to be decoded is
+//! copied.
 
 use std::rc::Rc;
 

@@ -20,7 +20,8 @@ pub struct HostOptions {
     pub heartbeat: Duration,
     /// By how much the memory of the VM may grow in one call; of a streamed reply between two waits.
     pub memory_bytes_max: usize,
-    /// How much a VM may hold in all before it is collected, and replaced if it keeps more than three quarters of this.
+    /// How much a VM may hold in all before it is collected, and replaced if it keeps more than three
+    /// quarters of this.
     pub vm_bytes_max: usize,
     /// How garbage is collected.
     pub collector: Collector,
@@ -34,7 +35,8 @@ pub struct HostOptions {
     pub shared_bytes_max: usize,
     /// Where they have their time from.
     pub clock: Clock,
-    /// The path that the app of the scripts is mounted at, decoded and without a slash at its end; empty at the root.
+    /// The path that the app of the scripts is mounted at, decoded and without a slash at its end; empty at
+    /// the root.
     pub base: String,
 }
 

@@ -1,5 +1,5 @@
-//! Answers for reading a multipart body part by part, in constant memory, wherever it lies. What is in a file is read by threads
-//! of the runtime that polls the call, a stretch at a time.
+//! Answers for reading a multipart body part by part, in constant memory, wherever it lies. What is in a file
+//! is read by threads of the runtime that polls the call, a stretch at a time.
 
 use std::io;
 use std::sync::Arc;

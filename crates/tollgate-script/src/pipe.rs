@@ -8,8 +8,8 @@ use std::task::{Poll, Waker};
 /// A script that wrote as much waits until it is taken.
 const PIPE_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes that a script wrote and that are not sent yet: less than 128 KiB, or 64 KiB and an event. The rest of a longer write stays where it is
-/// until there is room.
+/// Bytes that a script wrote and that are not sent yet: less than 128 KiB, or 64 KiB and an event. The rest
+/// of a longer write stays where it is until there is room.
 #[derive(Debug, Default)]
 pub struct Pipe {
     bytes: RefCell<Vec<u8>>,
@@ -64,7 +64,8 @@ impl Pipe {
         self.taken_bytes.get()
     }
 
-    /// Adds up to 64 KiB unless the pipe is full, and returns how many bytes. A pipe whose reader is gone takes all.
+    /// Adds up to 64 KiB unless the pipe is full, and returns how many bytes. A pipe whose reader is gone
+    /// takes all.
     pub(crate) fn push(&self, bytes: &[u8]) -> usize {
         if !self.is_open() {
             return bytes.len();
@@ -77,7 +78,8 @@ impl Pipe {
         taken
     }
 
-    /// Adds all bytes, whether there is room or not: they have to leave together. False: the reply is not sent any more.
+    /// Adds all bytes, whether there is room or not: they have to leave together. False: the reply is not
+    /// sent any more.
     pub(crate) fn push_whole(&self, bytes: &[u8]) -> bool {
         if self.is_open() {
             self.bytes.borrow_mut().extend_from_slice(bytes);

@@ -1,5 +1,5 @@
-//! Answers for conditional requests of scripted resources (RFC 9110 section 13): what `etag` and `last_modified` mean, in a reply
-//! and in `req:precondition`, and what the conditions of a request come to.
+//! Answers for conditional requests of scripted resources (RFC 9110 section 13): what `etag` and
+//! `last_modified` mean, in a reply and in `req:precondition`, and what the conditions of a request come to.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,8 @@ use crate::arguments::{options, text, unfit, whole_number};
 use crate::error::shown;
 use crate::http_date::http_date_of;
 
-/// Makes an entity tag of what a script gave: a plain text gets its quotes; `"..."` and `W/"..."` are ones already.
+/// Makes an entity tag of what a script gave: a plain text gets its quotes; `"..."` and `W/"..."` are ones
+/// already.
 ///
 /// # Errors
 /// Says what is allowed, for what cannot stand in a tag (RFC 9110 section 8.8.3).

@@ -1,8 +1,10 @@
-//! Answers for a VM that holds too much: what is garbage is collected, and one that keeps too much is replaced.
+//! Answers for a VM that holds too much: what is garbage is collected, and one that keeps too much is
+//! replaced.
 //!
-//! The bound of a call ends a call that grows; what calls leave behind - in a table that lives as long as its file, in coroutines that
-//! are never resumed - is nobody's growth. So a call whose end finds more than `vm_bytes_max`, or that filled its own memory, presses the
-//! [`Keeper`](crate::Keeper), and whoever looks after the VMs has it relieved:
+//! The bound of a call ends a call that grows; what calls leave behind - in a table that lives as long as its
+//! file, in coroutines that are never resumed - is nobody's growth. So a call whose end finds more than
+//! `vm_bytes_max`, or that filled its own memory, presses the [`Keeper`](crate::Keeper), and whoever looks
+//! after the VMs has it relieved:
 //!
 //! | the VM | then |
 //! | --- | --- |
@@ -10,8 +12,9 @@
 //! | keeps more | a fresh one is made of what the first was made of, whatever the disk says now; new calls go there |
 //! | holds one and a half times of it before that | new calls are refused ([`Host::is_full`]) |
 //!
-//! Calls stay in the VM that they began in. What they hold is freed at the latest a wall budget later: a reply that is streamed so long ends.
-//! `tollgate.shared` lies outside of the VMs. What locals of files held is gone with the old one.
+//! Calls stay in the VM that they began in. What they hold is freed at the latest a wall budget later: a
+//! reply that is streamed so long ends. `tollgate.shared` lies outside of the VMs. What locals of files held
+//! is gone with the old one.
 //!
 //! Invariants:
 //! - At most two VMs of a host hold memory: none is replaced before its predecessor is gone.
@@ -61,7 +64,8 @@ pub enum RenewalError {
 }
 
 impl Host {
-    /// Whether new calls should be refused: the VM holds one and a half times what it may, and waits to be relieved.
+    /// Whether new calls should be refused: the VM holds one and a half times what it may, and waits to be
+    /// relieved.
     pub fn is_full(&self) -> bool {
         let vm = self.0.vm.borrow();
         vm.fill.get() == Fill::Over && vm.lua.used_memory() > vm.options.vm_bytes_max / 2 * 3

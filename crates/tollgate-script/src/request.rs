@@ -26,7 +26,8 @@ pub struct Request {
     pub remote_addr: Option<IpAddr>,
     /// The request's id, for logs and records.
     pub id: RequestId,
-    /// When the head was complete: microseconds since 1970, UTC. A script sees the same number (exact until 2255).
+    /// When the head was complete: microseconds since 1970, UTC. A script sees the same number (exact until
+    /// 2255).
     pub time_us: i64,
     /// Where its trace comes from.
     pub trace_rule: TraceRule,
@@ -105,8 +106,8 @@ impl Request {
         }
     }
 
-    /// The fields with which the trace is passed on to a backend: `traceparent`, and what came as `tracestate` where the trace
-    /// came too (section 3.3).
+    /// The fields with which the trace is passed on to a backend: `traceparent`, and what came as
+    /// `tracestate` where the trace came too (section 3.3).
     pub fn trace_fields(&self) -> Vec<(&'static str, Bytes)> {
         let mut fields = Vec::new();
         self.each_trace_field(|name, value| fields.push((name, Bytes::copy_from_slice(value))));

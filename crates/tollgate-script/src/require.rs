@@ -1,11 +1,12 @@
 //! Answers for which file a name means, and for running each file once, in an environment of its own.
 //!
-//! - `require("NAME")` takes `NAME.luau` or `NAME/init.luau` below the root of the script that asks (a leading `./`
-//!   means the root too). `..`, absolute names and links that lead out of the root are refused.
-//! - A module runs once per host and root; later calls get the same value. One that needs itself is an error that
-//!   names the chain.
-//! - Each file's globals are a table of its own in front of the closed ones. It can be written while the file is
-//!   loaded and is read-only from then on: a forgotten `local` in a handler is an error, not state between requests.
+//! - `require("NAME")` takes `NAME.luau` or `NAME/init.luau` below the root of the script that asks (a
+//!   leading `./` means the root too). `..`, absolute names and links that lead out of the root are refused.
+//! - A module runs once per host and root; later calls get the same value. One that needs itself is an error
+//!   that names the chain.
+//! - Each file's globals are a table of its own in front of the closed ones. It can be written while the file
+//!   is loaded and is read-only from then on: a forgotten `local` in a handler is an error, not state between
+//!   requests.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -97,7 +98,8 @@ impl Loader {
             unlimited(lua, || lua.globals().raw_set("require", &require))?;
             lua.load(&*source.text).set_name(&name).set_mode(ChunkMode::Text).into_function()
         };
-        // With the limit of a call, mlua panics where it runs out of memory for globals, and Luau asserts in `sandbox`.
+        // With the limit of a call, mlua panics where it runs out of memory for globals, and Luau asserts in
+        // `sandbox`.
         let thread = unlimited(lua, || {
             let thread = lua.create_thread(lua.create_function(load)?)?;
             thread.sandbox()?;

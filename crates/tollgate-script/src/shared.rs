@@ -1,12 +1,13 @@
-//! Answers for values that all workers share: texts, numbers and truths by key, with an end where one was asked for.
+//! Answers for values that all workers share: texts, numbers and truths by key, with an end where one was
+//! asked for.
 //!
-//! - Whoever writes says how many bytes all values may take; what is beyond is refused, never pushed out: a counter that is
-//!   lost in silence is worse than an error. What expired makes room first.
-//! - The map is in shards, each behind a lock of its own that is held for one look or one change: no text is copied and no
-//!   script runs meanwhile. Every operation is atomic by itself.
+//! - Whoever writes says how many bytes all values may take; what is beyond is refused, never pushed out: a
+//!   counter that is lost in silence is worse than an error. What expired makes room first.
+//! - The map is in shards, each behind a lock of its own that is held for one look or one change: no text is
+//!   copied and no script runs meanwhile. Every operation is atomic by itself.
 //! - An entry counts with its key, its value and `ENTRY_BYTES`, which is more than the maps take for it.
-//! - Expiry is by the monotonic clock, which callers bring. What expired is never seen; its room is taken back by whoever
-//!   writes to its shard, or needs room.
+//! - Expiry is by the monotonic clock, which callers bring. What expired is never seen; its room is taken
+//!   back by whoever writes to its shard, or needs room.
 
 use std::collections::hash_map::{Entry as Slot, RandomState};
 use std::collections::{BTreeSet, HashMap};

@@ -1,7 +1,8 @@
 //! Test files: tables of named functions that send requests to a service and check its replies.
 //!
-//! A test is a call like those of handlers, with the same sandbox and budgets. What it asks is an operation that it waits
-//! for, so the time and the memory of what answers are not its own. `t`, which it is given, is written in Luau: `t.luau`.
+//! A test is a call like those of handlers, with the same sandbox and budgets. What it asks is an operation
+//! that it waits for, so the time and the memory of what answers are not its own. `t`, which it is given, is
+//! written in Luau: `t.luau`.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -104,8 +105,8 @@ impl FakeBackends {
 }
 
 impl Host {
-    /// Compiles a file of tests and runs it once; it must return a table of functions by name. `service` answers their requests.
-    /// They may answer for backends: `fakes` gets what they say.
+    /// Compiles a file of tests and runs it once; it must return a table of functions by name. `service`
+    /// answers their requests. They may answer for backends: `fakes` gets what they say.
     ///
     /// # Errors
     /// As for [`load`](Self::load).
@@ -211,7 +212,8 @@ fn wrapper(
     lua.load(T).set_name("=[t]").call((send, fake, set, advance))
 }
 
-/// Makes what stops the clock of a test at microseconds since 1970, and what lets seconds pass: true if it did.
+/// Makes what stops the clock of a test at microseconds since 1970, and what lets seconds pass: true if it
+/// did.
 fn clock_functions(lua: &Lua, clock: &Clock) -> mlua::Result<(Function, Function)> {
     let clock = match clock {
         Clock::Test(clock) => Arc::clone(clock),

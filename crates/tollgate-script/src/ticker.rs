@@ -1,8 +1,9 @@
-//! The clock of budgets: a thread of the process that raises a counter each millisecond while calls run. When none has run
-//! for a while it rests: a process without scripts, or with idle ones, is not woken a thousand times a second, which cost
-//! 1% of a core.
+//! The clock of budgets: a thread of the process that raises a counter each millisecond while calls run. When
+//! none has run for a while it rests: a process without scripts, or with idle ones, is not woken a thousand
+//! times a second, which cost 1% of a core.
 //!
-//! A call says that it runs in a place of its own host, so that workers share no line of memory but one that seldom changes.
+//! A call says that it runs in a place of its own host, so that workers share no line of memory but one that
+//! seldom changes.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +16,8 @@ pub(crate) const TICK: Duration = Duration::from_millis(1);
 const IDLE_TICKS_MAX: u32 = 100;
 /// Ticks that one wake-up counts for at most.
 const TICKS_MAX: u64 = 10;
-/// How often it looks by itself: a call that begins in the very moment in which the rest does may not see that.
+/// How often it looks by itself: a call that begins in the very moment in which the rest does may not see
+/// that.
 const REST: Duration = Duration::from_millis(100);
 
 /// Counts milliseconds that the ticker saw pass since the first host was made.
@@ -84,8 +86,8 @@ fn run() {
     }
 }
 
-/// On a core that a call keeps busy it wakes late: what passed meanwhile counts, so that a slice does not last as many of such
-/// delays as it has ticks. While all of the process stood still no call ran.
+/// On a core that a call keeps busy it wakes late: what passed meanwhile counts, so that a slice does not
+/// last as many of such delays as it has ticks. While all of the process stood still no call ran.
 fn ticks_between(last: Instant, now: Instant) -> u64 {
     let passed = now.saturating_duration_since(last).as_nanos() / TICK.as_nanos();
     u64::try_from(passed).unwrap_or(u64::MAX).clamp(1, TICKS_MAX)

@@ -1,7 +1,8 @@
-//! Answers for the trace of a request: what `traceparent` says, strictly, and what is passed on (W3C Trace Context, 13 January
-//! 2023).
+//! Answers for the trace of a request: what `traceparent` says, strictly, and what is passed on (W3C Trace
+//! Context, 13 January 2023).
 //!
-//! Nothing is read before somebody asks: a request that is not traced pays nothing. Asked twice, it is the same.
+//! Nothing is read before somebody asks: a request that is not traced pays nothing. Asked twice, it is the
+//! same.
 
 use tollgate_http::RequestHead;
 
@@ -40,7 +41,8 @@ const TRACEPARENT_BYTES: usize = 55;
 const SAMPLED: u8 = 1;
 
 impl Trace {
-    /// Reads a `traceparent`; the span is left open. None: it is not sound, which is as if none had come (section 3.2.2.5).
+    /// Reads a `traceparent`; the span is left open. None: it is not sound, which is as if none had come
+    /// (section 3.2.2.5).
     fn read(text: &[u8]) -> Option<(u128, u64, u8)> {
         let text = std::str::from_utf8(text).ok()?;
         // Of a later version what stands behind its first four fields is not ours to read (section 3.2.4).
@@ -84,7 +86,8 @@ fn write_hex(text: &mut [u8], bytes: &[u8]) {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): a bijection.
+/// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): a
+/// bijection.
 pub(crate) fn mix(state: u64) -> u64 {
     let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,5 +1,6 @@
-//! Answers for files that scripts save: written under a temporary name beside the one that they get, then renamed. Everything is
-//! opened beneath one folder, by the kernel's own rule; all of it waits for the disk, so threads do it.
+//! Answers for files that scripts save: written under a temporary name beside the one that they get, then
+//! renamed. Everything is opened beneath one folder, by the kernel's own rule; all of it waits for the disk,
+//! so threads do it.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,7 +1,7 @@
 //! The VM of a host: its set-up, its errors, and how full it is.
 //!
-//! The bound of a call ends a call that grows. Memory that many calls leave behind is limited by `vm_bytes_max`:
-//! a VM above it presses its [`Keeper`], which has it relieved ([`crate::renewal`]).
+//! The bound of a call ends a call that grows. Memory that many calls leave behind is limited by
+//! `vm_bytes_max`: a VM above it presses its [`Keeper`], which has it relieved ([`crate::renewal`]).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -145,7 +145,8 @@ impl Vm {
         }
     }
 
-    /// Has the keeper collect the garbage of a call that filled its memory. A VM without a keeper collects here.
+    /// Has the keeper collect the garbage of a call that filled its memory. A VM without a keeper collects
+    /// here.
     pub(crate) fn sweep(&self) {
         if self.keeper.borrow().is_some() {
             self.press();
@@ -183,9 +184,9 @@ impl Drop for Vm {
 fn set_flags() {
     static SET: Once = Once::new();
     SET.call_once(|| {
-        // The first lets `table.move` walk a sparse table and not its range. The second freezes the metatable of vectors
-        // with the others. By the third, an allocation pays for its bytes: without it, a text of 8 MB costs one step of
-        // the collector, as a small table does.
+        // The first lets `table.move` walk a sparse table and not its range. The second freezes the metatable
+        // of vectors with the others. By the third, an allocation pays for its bytes: without it, a text of 8
+        // MB costs one step of the collector, as a small table does.
         for flag in ["LuauTableMoveTimeoutFix", "LuauSandboxFreezesVectorMetatable", "LuauBackedgeHeapCheck"]
         {
             if Lua::set_fflag(flag, true).is_err() {

@@ -1,12 +1,15 @@
-//! Answers for what calls wait for: an operation is a future, polled by whoever serves, while others use the VM.
+//! Answers for what calls wait for: an operation is a future, polled by whoever serves, while others use the
+//! VM.
 //!
-//! A function of ours that waits is made by [`sys::operation`](crate::sys::operation): it begins its operation by
-//! [`Waits::begin`], and the call is suspended where it stands, so that `pcall` around it holds. The call takes the
-//! operation with it ([`Waits::leave`]), has it polled, and goes on with its [`ReturnValues`].
+//! A function of ours that waits is made by [`sys::operation`](crate::sys::operation): it begins its
+//! operation by [`Waits::begin`], and the call is suspended where it stands, so that `pcall` around it holds.
+//! The call takes the operation with it ([`Waits::leave`]), has it polled, and goes on with its
+//! [`ReturnValues`].
 //!
-//! Invariant: only the coroutine of the call that runs is suspended. In a coroutine that the script made, the wait would
-//! look like a yield of the script; in a metamethod, or a function that `table.sort` or `string.gsub` calls, Luau cannot
-//! yield. There a function that waits is an error, always, and not only when it would have to wait.
+//! Invariant: only the coroutine of the call that runs is suspended. In a coroutine that the script made, the
+//! wait would look like a yield of the script; in a metamethod, or a function that `table.sort` or
+//! `string.gsub` calls, Luau cannot yield. There a function that waits is an error, always, and not only when
+//! it would have to wait.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -24,7 +27,8 @@ use crate::pipe::Pipe;
 /// What a call waits for. Polled inside the runtime of its worker.
 pub(crate) type Operation = Pin<Box<dyn Future<Output = ReturnValues>>>;
 
-/// Makes the values that the function which waited returns, at most [`RETURN_VALUES_MAX`], or the error that it raises.
+/// Makes the values that the function which waited returns, at most [`RETURN_VALUES_MAX`], or the error that
+/// it raises.
 pub(crate) type ReturnValues = Box<dyn FnOnce(&Lua) -> mlua::Result<MultiValue>>;
 
 /// A suspended function has room for so many values without its stack growing.

@@ -1,5 +1,5 @@
-//! Forms whose bytes come piece by piece: the parts of [`FormParts`](super::FormParts), read as strictly, with no more held than the
-//! head of a part and what has not been taken yet.
+//! Forms whose bytes come piece by piece: the parts of [`FormParts`](super::FormParts), read as strictly,
+//! with no more held than the head of a part and what has not been taken yet.
 
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memmem::{self, Finder};

@@ -13,8 +13,8 @@ pub(super) struct RequestLine {
     pub(super) target: TargetSpans,
 }
 
-/// Reads a request line at the front of `head` whose method is known, whose target is in origin form and which is whole, in one
-/// pass. None: it takes a closer look.
+/// Reads a request line at the front of `head` whose method is known, whose target is in origin form and
+/// which is whole, in one pass. None: it takes a closer look.
 #[inline]
 pub(super) fn usual_request_line(head: &[u8]) -> Option<(RequestLine, usize)> {
     let (method, target_start) = Method::at_front(head)?;
@@ -56,8 +56,8 @@ pub(super) fn parse_request_line(line: &[u8], limits: &Limits) -> Result<Request
     Ok(RequestLine { method, version, target })
 }
 
-/// RFC 9112 section 3: a method that is longer than any known one is 501, a target that is too long is 414. `front` is
-/// what of the line is within the limit.
+/// RFC 9112 section 3: a method that is longer than any known one is 501, a target that is too long is 414.
+/// `front` is what of the line is within the limit.
 pub(super) fn line_too_long(front: &[u8], bytes: usize, limit: usize) -> RequestError {
     let method = front.split(|&byte| byte == b' ').next().unwrap_or_default();
     match Method::from_bytes(method) {
@@ -67,7 +67,8 @@ pub(super) fn line_too_long(front: &[u8], bytes: usize, limit: usize) -> Request
     }
 }
 
-/// RFC 9112 section 2.3: `HTTP/` DIGIT `.` DIGIT, case matters. `None`: malformed; `Err`: well-formed, not spoken here.
+/// RFC 9112 section 2.3: `HTTP/` DIGIT `.` DIGIT, case matters. `None`: malformed; `Err`: well-formed, not
+/// spoken here.
 fn parse_version(bytes: &[u8]) -> Option<Result<Version, &[u8]>> {
     match bytes {
         b"HTTP/1.1" => Some(Ok(Version::Http11)),
@@ -83,5 +84,6 @@ pub(super) fn malformed(line: &[u8]) -> RequestError {
 
 /// RFC 9113 section 3.4, first line.
 const HTTP2_PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0";
-/// Room for method, spaces, version and line end, with some to spare so that long unknown methods are told apart.
+/// Room for method, spaces, version and line end, with some to spare so that long unknown methods are told
+/// apart.
 const LINE_BYTES_BESIDE_TARGET: usize = 64;

@@ -1,8 +1,9 @@
 //! From a read buffer to a [`RequestHead`] (RFC 9112 sections 2 and 5).
 //!
-//! The grammar of a line lives with its topic (`line`, `target`, `field`, `framing`, `connection`); here lines are found,
-//! limits are kept, and the verdict over the whole head is made. A head is read line by line, each line as soon as it
-//! is complete, so a bad head is refused at its first bad line, and a dripping peer costs linear time.
+//! The grammar of a line lives with its topic (`line`, `target`, `field`, `framing`, `connection`); here
+//! lines are found, limits are kept, and the verdict over the whole head is made. A head is read line by
+//! line, each line as soon as it is complete, so a bad head is refused at its first bad line, and a dripping
+//! peer costs linear time.
 
 use super::RequestHead;
 use super::line::{
@@ -42,8 +43,9 @@ pub struct HeadReader {
 impl HeadReader {
     /// Splits the next head off the front of `buffer`, shared and not copied. `None` asks for more bytes.
     ///
-    /// At most one blank line before the request line is dropped; it counts towards the limit of the head. Limits are
-    /// enforced on what has come, complete or not. The outcome does not depend on how the bytes were cut.
+    /// At most one blank line before the request line is dropped; it counts towards the limit of the head.
+    /// Limits are enforced on what has come, complete or not. The outcome does not depend on how the bytes
+    /// were cut.
     ///
     /// # Errors
     /// Any fault of the head. The reader and the buffer are then of no further use: the connection closes.
@@ -78,7 +80,8 @@ impl HeadReader {
         Ok(None)
     }
 
-    /// Takes the memory of the field list out of a head that was answered, for the next head. The head then has no fields.
+    /// Takes the memory of the field list out of a head that was answered, for the next head. The head then
+    /// has no fields.
     pub fn recycle(&mut self, head: &mut RequestHead) {
         let mut fields = take(&mut head.fields);
         fields.clear();
@@ -99,8 +102,8 @@ impl HeadReader {
         self.blank_bytes > 0 || self.searched > 0
     }
 
-    /// RFC 9112 section 2.2: one blank line is dropped. A first byte that begins no method is refused at once, so that
-    /// a TLS hello on a plain port does not wait for a deadline.
+    /// RFC 9112 section 2.2: one blank line is dropped. A first byte that begins no method is refused at
+    /// once, so that a TLS hello on a plain port does not wait for a deadline.
     fn begin(&mut self, buffer: &mut BytesMut) -> Result<bool, RequestError> {
         match buffer.as_ref() {
             [b'\r'] if self.blank_bytes == 0 => Ok(false),
@@ -116,9 +119,11 @@ impl HeadReader {
         }
     }
 
-    /// Takes a line that is whole and as nearly all are, in one pass. False: it is not, and nothing is said of it.
+    /// Takes a line that is whole and as nearly all are, in one pass. False: it is not, and nothing is said
+    /// of it.
     ///
-    /// What is taken here is what [`take_line`](Self::take_line) would take; what is refused is for that to say.
+    /// What is taken here is what [`take_line`](Self::take_line) would take; what is refused is for that to
+    /// say.
     #[inline]
     fn take_usual_line(&mut self, buffer: &[u8], limits: &Limits) -> Result<bool, RequestError> {
         let line_end = if self.line.is_none() {
@@ -256,8 +261,8 @@ impl HeadReader {
         }
     }
 
-    /// RFC 9112 section 3.2: one Host at most. An empty one names nothing: the host of an http URI is never empty
-    /// (RFC 9110 section 4.2.1).
+    /// RFC 9112 section 3.2: one Host at most. An empty one names nothing: the host of an http URI is never
+    /// empty (RFC 9110 section 4.2.1).
     fn note_host(&mut self, value: &[u8], span: Span) -> Result<(), RequestError> {
         if self.host.is_some() {
             return Err(RequestError::HostRepeated);

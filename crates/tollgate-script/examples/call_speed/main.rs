@@ -1,6 +1,6 @@
 //! Prints the price of a call, and of the functions that a handler calls. It asserts nothing.
-//! `cargo run --release -p tollgate-script --example call_speed` runs it; `bench/study.py calls` adds instructions, by
-//! callgrind.
+//! `cargo run --release -p tollgate-script --example call_speed` runs it; `bench/study.py calls` adds
+//! instructions, by callgrind.
 
 #[path = "../request/mod.rs"]
 mod request;
@@ -26,8 +26,9 @@ const FUNCTION_CALLS: u32 = 2_000;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Without arguments, prints the time of all. `calls N BODY` makes so many calls of a handler, for a counter of instructions;
-/// `list handlers` and `list functions` print the bodies to count, after that of the handler that does nothing else.
+/// Without arguments, prints the time of all. `calls N BODY` makes so many calls of a handler, for a counter
+/// of instructions; `list handlers` and `list functions` print the bodies to count, after that of the handler
+/// that does nothing else.
 fn main() -> Result<()> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {

@@ -8,8 +8,8 @@ use crate::arguments::{close, text};
 use crate::error::shown;
 use crate::memory::unlimited;
 
-/// Makes the table `tollgate.app` of an app that is mounted at `base`: empty at the root, else with a slash before it and
-/// none behind it.
+/// Makes the table `tollgate.app` of an app that is mounted at `base`: empty at the root, else with a slash
+/// before it and none behind it.
 pub(super) fn install(lua: &Lua, base: &str) -> mlua::Result<Table> {
     let mut written = Vec::new();
     write_path(&mut written, base);

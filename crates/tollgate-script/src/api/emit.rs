@@ -1,5 +1,5 @@
-//! Answers for `tollgate.emit`: further records of a call, read as `record` of a reply is. They are held until the handler returns,
-//! and go with it if it fails.
+//! Answers for `tollgate.emit`: further records of a call, read as `record` of a reply is. They are held
+//! until the handler returns, and go with it if it fails.
 
 use std::cell::RefCell;
 use std::rc::Rc;

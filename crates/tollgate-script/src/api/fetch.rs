@@ -1,7 +1,7 @@
 //! Answers for `tollgate.fetch` and `tollgate.fetch_all`: requests to backends, which the call waits for.
 //!
-//! A reply is a table; where there is none, the table has `error`, a word, and `message`. What is wrong in the call itself -
-//! an unknown backend, an option that does not exist - raises an error.
+//! A reply is a table; where there is none, the table has `error`, a word, and `message`. What is wrong in
+//! the call itself - an unknown backend, an option that does not exist - raises an error.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -168,7 +168,8 @@ impl FetchTools {
         Ok(target)
     }
 
-    /// Those that are given, and what connects the request to the one that is served: its id, and where it stands in a trace.
+    /// Those that are given, and what connects the request to the one that is served: its id, and where it
+    /// stands in a trace.
     fn fields(&self, lua: &Lua, headers: &Value) -> mlua::Result<Vec<(String, Bytes)>> {
         let mut fields = Vec::new();
         match headers {

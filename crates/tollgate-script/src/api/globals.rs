@@ -1,4 +1,5 @@
-//! Answers for the table of globals as scripts find it: what is taken away, what is put in, then closed for good.
+//! Answers for the table of globals as scripts find it: what is taken away, what is put in, then closed for
+//! good.
 
 use std::rc::Rc;
 
@@ -72,7 +73,8 @@ pub(crate) fn install(
     Ok(marks)
 }
 
-/// Base functions that reach over the borders of a script, or that no handler needs. `require` comes per script.
+/// Base functions that reach over the borders of a script, or that no handler needs. `require` comes per
+/// script.
 const TAKEN_AWAY: [&str; 8] =
     ["collectgarbage", "gcinfo", "getfenv", "loadstring", "newproxy", "require", "setfenv", "debug"];
 const GUARD: &str = include_str!("guard.luau");

@@ -1,5 +1,5 @@
-//! The API of scripts: `tollgate`, `print`, `req`, `out`, and a standard library without files, processes and the
-//! debugger.
+//! The API of scripts: `tollgate`, `print`, `req`, `out`, and a standard library without files, processes and
+//! the debugger.
 
 mod app;
 mod cookie;

@@ -117,7 +117,8 @@ impl Data {
     }
 }
 
-/// Writes the rest of `data` as room comes, and waits until there is room for more. False: the reply is not sent any more.
+/// Writes the rest of `data` as room comes, and waits until there is room for more. False: the reply is not
+/// sent any more.
 async fn pour(pipe: Rc<Pipe>, data: Data, mut pushed: usize) -> bool {
     pipe.hold_copied(data.copied_bytes());
     while pushed < data.len() && Rc::clone(&pipe).room().await {

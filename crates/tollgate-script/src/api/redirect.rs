@@ -31,8 +31,8 @@ pub(super) fn redirect(lua: &Lua, (location, status): (Value, Value)) -> mlua::R
     })
 }
 
-/// A URI reference is ASCII without blanks (RFC 3986 section 2). A backslash is none of its characters either, and browsers
-/// read it as a slash: `/\host` would lead to another server.
+/// A URI reference is ASCII without blanks (RFC 3986 section 2). A backslash is none of its characters
+/// either, and browsers read it as a slash: `/\host` would lead to another server.
 pub(super) fn is_reference(text: &[u8]) -> bool {
     text.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'\\')
 }

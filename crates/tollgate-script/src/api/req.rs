@@ -1,11 +1,12 @@
 //! `req`, the first argument of each handler.
 //!
-//! `req` is an empty read-only table, a new one for each call. All calls of a host share its metatable, which looks
-//! each field up when a script touches it. Query, headers, params and cookies become tables at the first touch, and
-//! are fields of `req` itself until the slice ends. Forms are in [`form`], conditions in [`crate::precondition`].
+//! `req` is an empty read-only table, a new one for each call. All calls of a host share its metatable, which
+//! looks each field up when a script touches it. Query, headers, params and cookies become tables at the
+//! first touch, and are fields of `req` itself until the slice ends. Forms are in [`form`], conditions in
+//! [`crate::precondition`].
 //!
-//! Invariant: a `req` answers only while its own call runs. A `req` that a script kept answers with an error, not
-//! with the data of another client.
+//! Invariant: a `req` answers only while its own call runs. A `req` that a script kept answers with an error,
+//! not with the data of another client.
 
 mod accepts;
 mod form;
@@ -134,7 +135,8 @@ fn refuse(lua: &Lua, active: &ActiveCell, req: &Table, key: &Value) -> mlua::Res
     })
 }
 
-/// Makes the methods of `req`, at [`BODY`], [`JSON`], [`ALL`], [`FORM`] and [`PRECONDITION`], and that at [`XML`].
+/// Makes the methods of `req`, at [`BODY`], [`JSON`], [`ALL`], [`FORM`] and [`PRECONDITION`], and that at
+/// [`XML`].
 fn functions(
     lua: &Lua,
     active: &Rc<ActiveCell>,

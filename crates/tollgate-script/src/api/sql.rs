@@ -1,4 +1,5 @@
-//! Answers for `tollgate.sql`: a question to a database that the route may read. Whoever serves asks it; the call waits.
+//! Answers for `tollgate.sql`: a question to a database that the route may read. Whoever serves asks it; the
+//! call waits.
 
 use std::rc::Rc;
 use std::sync::Arc;

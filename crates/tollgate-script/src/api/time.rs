@@ -1,5 +1,5 @@
-//! Answers for `tollgate.time`: wall time and monotonic time in microseconds, and wall time as text (RFC 3339, and IMF-fixdate of
-//! RFC 9110 section 5.6.7).
+//! Answers for `tollgate.time`: wall time and monotonic time in microseconds, and wall time as text (RFC
+//! 3339, and IMF-fixdate of RFC 9110 section 5.6.7).
 
 use std::sync::LazyLock;
 use std::time::{Instant, UNIX_EPOCH};

@@ -16,7 +16,8 @@ use crate::reach::Role;
 use crate::sys::raw::{RawTable, RawValue};
 
 impl Reader<'_> {
-    /// Reads the two first values that a script returned, by what it is to its route. None: whatever comes next decides.
+    /// Reads the two first values that a script returned, by what it is to its route. None: whatever comes
+    /// next decides.
     ///
     /// # Errors
     /// `Reply` names the field, what was found and what is allowed.

@@ -1,4 +1,5 @@
-//! Answers for `file` of a reply: a file that whoever serves opens and sends, or a slice of it. Nothing is opened here.
+//! Answers for `file` of a reply: a file that whoever serves opens and sends, or a slice of it. Nothing is
+//! opened here.
 
 use tollgate_http::is_field_value;
 
@@ -11,7 +12,8 @@ use crate::sys::raw::RawValue;
 /// A file as the content of a reply. Its validators, conditions and ranges are those of files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SentFile {
-    /// Below the folder that the route names; a slash in front counts for nothing. An empty one is that folder, so no file.
+    /// Below the folder that the route names; a slash in front counts for nothing. An empty one is that
+    /// folder, so no file.
     pub path: String,
     /// Its media type; by its name if none.
     pub content_type: Option<String>,

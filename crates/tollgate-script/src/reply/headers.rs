@@ -1,5 +1,5 @@
-//! Answers for `status` and `headers` of a reply: what goes onto the wire as it is, so that a script cannot break the
-//! framing, nor say what only the server knows.
+//! Answers for `status` and `headers` of a reply: what goes onto the wire as it is, so that a script cannot
+//! break the framing, nor say what only the server knows.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,8 @@ pub(super) fn status(value: RawValue<'_>) -> Result<u16> {
     Err(reply(format!("reply.status is {found}: allowed is a whole number from 200 to 599")))
 }
 
-/// Reads header lines, which take what they have on the wire off `left`, the bytes that the reply may still have.
+/// Reads header lines, which take what they have on the wire off `left`, the bytes that the reply may still
+/// have.
 pub(super) fn headers(value: RawValue<'_>, budget: &Budget, left: &mut usize) -> Result<Vec<HeaderLine>> {
     let table = match value {
         RawValue::Nil => return Ok(Vec::new()),

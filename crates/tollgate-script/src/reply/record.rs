@@ -70,7 +70,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes the bytes of a text off what its record may still have. A script may name one long text for many columns.
+    /// Takes the bytes of a text off what its record may still have. A script may name one long text for many
+    /// columns.
     fn take(&self, bytes: usize, left: &mut usize) -> std::result::Result<(), FieldValue> {
         *left = left.checked_sub(bytes).ok_or_else(|| {
             FieldValue::Unfit(format!(

@@ -1,5 +1,5 @@
-//! Answers for the coroutine of a call: run on its own stack, where its `req` lies at the bottom and what the handler
-//! returned above it.
+//! Answers for the coroutine of a call: run on its own stack, where its `req` lies at the bottom and what the
+//! handler returned above it.
 
 use std::ffi::{c_int, c_void};
 
@@ -27,7 +27,8 @@ pub(crate) enum Ran {
 const REQ: c_int = 1;
 
 impl Coroutine {
-    /// Makes a coroutine and adds it to `coroutines`, so that no script can resume or close it. `any` function does.
+    /// Makes a coroutine and adds it to `coroutines`, so that no script can resume or close it. `any`
+    /// function does.
     ///
     /// # Errors
     /// Out of memory.
@@ -42,8 +43,8 @@ impl Coroutine {
         self.state.cast()
     }
 
-    /// Prepares a call of `function` with a new `req`, an empty read-only table with `metatable`; returns the address of
-    /// that. Only for a coroutine that is new, or whose last call returned.
+    /// Prepares a call of `function` with a new `req`, an empty read-only table with `metatable`; returns the
+    /// address of that. Only for a coroutine that is new, or whose last call returned.
     ///
     /// # Errors
     /// The stack cannot grow.
@@ -55,8 +56,8 @@ impl Coroutine {
     ) -> mlua::Result<*const c_void> {
         let state = self.state;
         lua.exec_raw_lua(|raw| {
-            // SAFETY: the coroutine does not run; what is pushed on the main stack is moved over at once. There is no
-            // memory limit now, so that nothing raises.
+            // SAFETY: the coroutine does not run; what is pushed on the main stack is moved over at once.
+            // There is no memory limit now, so that nothing raises.
             unsafe {
                 ffi::lua_settop(state, 0);
                 if ffi::lua_checkstack(raw.state(), 2) == 0 || ffi::lua_checkstack(state, PREPARED_SLOTS) == 0
@@ -104,13 +105,14 @@ impl Coroutine {
         self.run(lua, 2)
     }
 
-    /// Goes on after a yield. A script cannot resume or close this coroutine meanwhile; if one could, this call would fail.
+    /// Goes on after a yield. A script cannot resume or close this coroutine meanwhile; if one could, this
+    /// call would fail.
     pub(crate) fn resume(&self, lua: &Lua) -> Ran {
         if self.is_suspended() { self.run(lua, 0) } else { Ran::Failed(mlua::Error::CoroutineUnresumable) }
     }
 
-    /// Goes on after a function of ours waited: it returns the values, or raises the error, with the place where it was
-    /// called.
+    /// Goes on after a function of ours waited: it returns the values, or raises the error, with the place
+    /// where it was called.
     pub(crate) fn settle(&self, lua: &Lua, answer: mlua::Result<MultiValue>) -> Ran {
         if !self.is_suspended() {
             return Ran::Failed(mlua::Error::CoroutineUnresumable);
@@ -136,7 +138,8 @@ impl Coroutine {
     fn hand_over(&self, lua: &Lua, values: &MultiValue) -> mlua::Result<c_int> {
         let count = values.len().min(RETURN_VALUES_MAX);
         lua.exec_raw_lua(|raw| {
-            // SAFETY: to push a handle allocates nothing, and the frame of a C function has more slots than these.
+            // SAFETY: to push a handle allocates nothing, and the frame of a C function has more slots than
+            // these.
             unsafe {
                 if ffi::lua_checkstack(raw.state(), 1) == 0 {
                     return Err(mlua::Error::StackError);
@@ -186,7 +189,8 @@ impl Coroutine {
         }
     }
 
-    /// Takes the error off the stack, with a traceback if it has none; that may run a metamethod of the script.
+    /// Takes the error off the stack, with a traceback if it has none; that may run a metamethod of the
+    /// script.
     fn error(&self, lua: &Lua, status: c_int) -> mlua::Result<mlua::Error> {
         let coroutine = self.state;
         // SAFETY: a failed coroutine has the error on top, and its frames are still there to be told.
@@ -218,11 +222,13 @@ impl Coroutine {
         }
     }
 
-    /// Gives `f` the first two values that the handler returned. More values than the stack has room for count as
-    /// two, whatever they are. `f` must not run the VM: see [`super::raw`]. There is no memory limit now.
+    /// Gives `f` the first two values that the handler returned. More values than the stack has room for
+    /// count as two, whatever they are. `f` must not run the VM: see [`super::raw`]. There is no memory limit
+    /// now.
     pub(crate) fn read_returned<R>(&self, f: impl for<'a> FnOnce(RawValue<'a>, RawValue<'a>) -> R) -> R {
-        // SAFETY: the slots are made sure of, which the values above the second one no longer take: it is far from a million,
-        // where Luau refuses. The two stand still while `f` reads them. Not before the call: one that waits would hold 8 KiB.
+        // SAFETY: the slots are made sure of, which the values above the second one no longer take: it is far
+        // from a million, where Luau refuses. The two stand still while `f` reads them. Not before the call:
+        // one that waits would hold 8 KiB.
         unsafe {
             let is_flood = ffi::lua_gettop(self.state) > SLOTS;
             ffi::lua_settop(self.state, REQ + 2);
@@ -254,8 +260,8 @@ impl Coroutine {
         }
     }
 
-    /// Drops what was looked at. A script that kept the coroutine finds it dead; with values on its stack it could be
-    /// resumed.
+    /// Drops what was looked at. A script that kept the coroutine finds it dead; with values on its stack it
+    /// could be resumed.
     pub(crate) fn clear(&self) {
         // SAFETY: the coroutine does not run.
         unsafe { ffi::lua_settop(self.state, 0) };

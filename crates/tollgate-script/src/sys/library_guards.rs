@@ -1,9 +1,9 @@
-//! Guards of functions of Luau's library that run without an interrupt, on input whose work a script can make huge.
-//! A guard refuses a call that may take longer than two budgets, or does its work in another way.
+//! Guards of functions of Luau's library that run without an interrupt, on input whose work a script can make
+//! huge. A guard refuses a call that may take longer than two budgets, or does its work in another way.
 //!
-//! Each function stays Luau's own. Its guard calls it on its own frame, which takes a few nanoseconds, and errors name
-//! the line of the script. Functions whose work only grows with their input have no guard: on 16 MiB the longest take
-//! some 40 ms.
+//! Each function stays Luau's own. Its guard calls it on its own frame, which takes a few nanoseconds, and
+//! errors name the line of the script. Functions whose work only grows with their input have no guard: on 16
+//! MiB the longest take some 40 ms.
 
 mod arguments;
 mod pattern;
@@ -25,7 +25,8 @@ pub(crate) fn guard(lua: &Lua, cpu_budget: Duration) -> mlua::Result<()> {
     let budgets = (cpu_budget.as_secs_f64() / BUDGET_USUAL.as_secs_f64()).max(1.0);
     for (library, functions) in GUARDED {
         let library: mlua::Table = lua.globals().raw_get(*library)?;
-        // SAFETY: the library is the one value on the stack; the upvalues are those that `guarded` and `Arguments` read.
+        // SAFETY: the library is the one value on the stack; the upvalues are those that `guarded` and
+        // `Arguments` read.
         unsafe {
             lua.exec_raw::<()>(library, |state| {
                 for &(name, guarded) in *functions {
@@ -200,7 +201,8 @@ fn judge_pattern(function: &str, arguments: &Arguments) -> GuardDecision {
     }
 }
 
-/// A repetition takes all characters that it can without an interrupt, and compares each with every item of its set.
+/// A repetition takes all characters that it can without an interrupt, and compares each with every item of
+/// its set.
 fn judge_sets(function: &str, arguments: &Arguments, text: &[u8], pattern: &[u8]) -> GuardDecision {
     if product(text, pattern.len()) <= PRODUCT_USUAL {
         return GuardDecision::Pass;

@@ -1,9 +1,10 @@
-//! Answers for what is done on the VM's own stack, past the handles of mlua: a handle costs a slot in a table of
-//! references and often a protected call, which for the few values of a reply is more than the script itself takes.
+//! Answers for what is done on the VM's own stack, past the handles of mlua: a handle costs a slot in a table
+//! of references and often a protected call, which for the few values of a reply is more than the script
+//! itself takes.
 //!
-//! All unsafe code of the crate is here. Measured by `--example call_speed`, handles against the stack: `return 204` 0.40 us,
-//! 0.24 us; with JSON and a record 1.27 us, 0.62 us; with `req.query` on top 1.97 us, 1.10 us; a turn of an empty loop,
-//! which has an interrupt, 13 ns, 7 ns.
+//! All unsafe code of the crate is here. Measured by `--example call_speed`, handles against the stack:
+//! `return 204` 0.40 us, 0.24 us; with JSON and a record 1.27 us, 0.62 us; with `req.query` on top 1.97 us,
+//! 1.10 us; a turn of an empty loop, which has an interrupt, 13 ns, 7 ns.
 #![allow(unsafe_code)]
 
 pub(crate) mod coroutine;

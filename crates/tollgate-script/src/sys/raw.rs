@@ -1,4 +1,5 @@
-//! Raw values: values that a script made, read on the stack of the VM, without a copy, a handle or a metamethod.
+//! Raw values: values that a script made, read on the stack of the VM, without a copy, a handle or a
+//! metamethod.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
@@ -39,8 +40,8 @@ pub(crate) struct RawTable<'a> {
 
 /// Gives a value to `f`, and returns what `f` returned.
 ///
-/// `f` must not run the VM: no script may change the value meanwhile, and no garbage may be collected. The callers give
-/// encoders of ours, which cannot reach the VM.
+/// `f` must not run the VM: no script may change the value meanwhile, and no garbage may be collected. The
+/// callers give encoders of ours, which cannot reach the VM.
 ///
 /// # Errors
 /// The stack cannot grow.
@@ -76,7 +77,8 @@ impl<'a> RawValue<'a> {
     /// Reads what stands at an absolute place of the stack.
     ///
     /// # Safety
-    /// The place holds a value, which stays reachable and unchanged for `'a`; a table stays at its place for `'a`.
+    /// The place holds a value, which stays reachable and unchanged for `'a`; a table stays at its place for
+    /// `'a`.
     pub(super) unsafe fn at(state: *mut ffi::lua_State, slot: c_int) -> Self {
         // SAFETY: each read is of the type that was asked for first; none allocates or raises.
         unsafe {
@@ -105,7 +107,8 @@ impl<'a> RawValue<'a> {
         }
     }
 
-    /// Reads a key of a table. Nearly all keys are texts: one call of the VM tells that and returns the bytes.
+    /// Reads a key of a table. Nearly all keys are texts: one call of the VM tells that and returns the
+    /// bytes.
     ///
     /// # Safety
     /// As for [`at`](Self::at).
@@ -158,7 +161,8 @@ impl<'a> RawTable<'a> {
         // SAFETY: nothing is read.
         let base = unsafe { ffi::lua_gettop(self.state) };
         loop {
-            // SAFETY: the table is at its slot. The pair lies on the stack, and in the table, until it is popped.
+            // SAFETY: the table is at its slot. The pair lies on the stack, and in the table, until it is
+            // popped.
             let visited = unsafe {
                 at = ffi::lua_rawiter(self.state, self.slot, at);
                 if at < 0 {
@@ -186,7 +190,8 @@ impl<'a> RawTable<'a> {
         // SAFETY: nothing is read.
         let mut value = unsafe { ffi::lua_gettop(self.state) };
         loop {
-            // SAFETY: as in `each`, but what was picked stays on the stack, and with it in its place, until `read` ends.
+            // SAFETY: as in `each`, but what was picked stays on the stack, and with it in its place, until
+            // `read` ends.
             unsafe {
                 at = ffi::lua_rawiter(self.state, self.slot, at);
                 if at < 0 {

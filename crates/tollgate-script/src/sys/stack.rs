@@ -1,7 +1,7 @@
 //! Answers for tables whose fields come from Rust when they are touched: an `__index` without handles.
 //!
-//! A push may meet the memory limit of the call. Luau then throws through our frames, which drops what they own, and
-//! the call ends with an error of memory.
+//! A push may meet the memory limit of the call. Luau then throws through our frames, which drops what they
+//! own, and the call ends with an error of memory.
 
 use std::ffi::{c_int, c_void};
 use std::ops::Deref;
@@ -17,8 +17,8 @@ pub(crate) trait Fields: 'static {
     fn push(&self, table: *const c_void, key: &[u8], stack: &Stack) -> bool;
 }
 
-/// Has an eye on the table in which [`Stack::texts`] keeps fields now: however its call ends, or is set aside, the fields
-/// can be taken out of it.
+/// Has an eye on the table in which [`Stack::texts`] keeps fields now: however its call ends, or is set
+/// aside, the fields can be taken out of it.
 pub(crate) struct KeptFields {
     /// The stack of a coroutine that never runs.
     state: *mut ffi::lua_State,
@@ -58,8 +58,8 @@ pub(crate) struct Stack {
     state: *mut ffi::lua_State,
 }
 
-/// Makes the `__index` of `fields`. Where those have no answer, `refuse` gets the table and the key, and raises an error;
-/// `functions` and `metatables` are there for [`Stack::function`] and [`Stack::texts`].
+/// Makes the `__index` of `fields`. Where those have no answer, `refuse` gets the table and the key, and
+/// raises an error; `functions` and `metatables` are there for [`Stack::function`] and [`Stack::texts`].
 ///
 /// # Errors
 /// Out of memory.
@@ -73,7 +73,8 @@ pub(crate) fn index<F: Fields>(
     let address = Rc::as_ptr(&fields).cast_mut().cast::<c_void>();
     let owner: AnyUserData = lua.create_any_userdata(fields)?;
     let functions = mlua::Variadic::from_iter(functions.iter().cloned());
-    // SAFETY: the upvalues are the values in the order of `upvalue`; the owner among them keeps the address valid.
+    // SAFETY: the upvalues are the values in the order of `upvalue`; the owner among them keeps the address
+    // valid.
     unsafe {
         lua.exec_raw((owner, mlua::LightUserData(address), refuse, metatable, functions), |state| {
             ffi::lua_pushcclosure(state, run::<F>, ffi::lua_gettop(state));
@@ -135,9 +136,9 @@ impl Stack {
         };
     }
 
-    /// Pushes a read-only table of names and values, in which the first value of a name counts, and keeps it as the
-    /// field until [`KeptFields::take_out`]: the next touch finds it without us. The table has room for `expected` of them.
-    /// Between two `take_out` all must be for one table.
+    /// Pushes a read-only table of names and values, in which the first value of a name counts, and keeps it
+    /// as the field until [`KeptFields::take_out`]: the next touch finds it without us. The table has room
+    /// for `expected` of them. Between two `take_out` all must be for one table.
     pub(crate) fn texts<N, V>(
         &self,
         kept: &KeptFields,

@@ -1,4 +1,5 @@
-//! Answers for XML text as Luau values: `quick-xml` finds the markup, what it is lenient about is checked here.
+//! Answers for XML text as Luau values: `quick-xml` finds the markup, what it is lenient about is checked
+//! here.
 
 use mlua::{Lua, Table, Value};
 use quick_xml::Reader;
@@ -303,7 +304,8 @@ fn attributes_of(mut rest: &str) -> Attributes<'_> {
     }
 }
 
-/// The value that stands between quotes, white space normalised (section 3.3.3); none if a reference of it is none.
+/// The value that stands between quotes, white space normalised (section 3.3.3); none if a reference of it is
+/// none.
 fn attribute_value(written: &str) -> Option<String> {
     let mut value = String::with_capacity(written.len());
     let mut parts = written.split('&');

@@ -1,8 +1,9 @@
-//! The examples of `docs/scripting.md` and `docs/porting.md`: each is a script that loads, and one that says what it
-//! replies does so.
+//! The examples of `docs/scripting.md` and `docs/porting.md`: each is a script that loads, and one that says
+//! what it replies does so.
 //!
-//! An example is a block that is indented by four blanks and whose last statement is a `return` without indentation. A
-//! line `-- GET /path?query -> 200 text` in it is a request with its reply, `...` at the end stands for any more.
+//! An example is a block that is indented by four blanks and whose last statement is a `return` without
+//! indentation. A line `-- GET /path?query -> 200 text` in it is a request with its reply, `...` at the end
+//! stands for any more.
 
 use std::rc::Rc;
 

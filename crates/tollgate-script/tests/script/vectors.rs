@@ -49,8 +49,8 @@ pub(crate) const DIGESTS: [(&str, [&str; 4]); 5] = [
     ),
 ];
 
-/// The test cases of RFC 4231, in its order: key, data, and what the HMACs with the same four come to. Of the fifth, it has the
-/// first 128 bits.
+/// The test cases of RFC 4231, in its order: key, data, and what the HMACs with the same four come to. Of the
+/// fifth, it has the first 128 bits.
 pub(crate) const HMACS: [(&str, &str, [&str; 4]); 7] = [
     (
         "('\\x0b'):rep(20)",

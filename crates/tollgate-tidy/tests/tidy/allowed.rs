@@ -129,10 +129,10 @@ pub(crate) const UNSAFE: [(&str, &str); 0] = [];
 pub(crate) const WIDE_LINES: [(&str, usize, usize); 7] = [
     ("tollgate", 74, 194),
     ("tollgate-backend", 1, 1),
-    ("tollgate-http", 86, 9),
+    ("tollgate-http", 0, 9),
     ("tollgate-load", 9, 53),
     ("tollgate-log", 17, 5),
-    ("tollgate-script", 189, 61),
+    ("tollgate-script", 0, 61),
     ("tollgate-server", 429, 67),
 ];
 

@@ -1,7 +1,9 @@
-//! Answers for forms as scripts get them: `req:form()` and `req:all("form", name)`, whatever way they were encoded.
+//! Answers for forms as scripts get them: `req:form()` and `req:all("form", name)`, whatever way they were
+//! encoded.
 //!
-//! A body that is no form, or a malformed one, is an answer: nil and the reason. Fields are bounded in number, headers of
-//! parts in bytes; values are bounded by the memory of the call, and the time of reading by its budget.
+//! A body that is no form, or a malformed one, is an answer: nil and the reason. Fields are bounded in
+//! number, headers of parts in bytes; values are bounded by the memory of the call, and the time of reading
+//! by its budget.
 
 use std::borrow::Cow;
 

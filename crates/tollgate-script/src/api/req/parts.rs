@@ -169,7 +169,8 @@ impl FormFunctions {
         })
     }
 
-    /// Does work on the form, by threads if it is in a file. `of` is the part that it has to stand at, and how it was called.
+    /// Does work on the form, by threads if it is in a file. `of` is the part that it has to stand at, and
+    /// how it was called.
     fn work<R: Send + 'static>(
         &self,
         lua: &Lua,

@@ -12,7 +12,8 @@ pub(super) struct Arguments {
 
 impl Arguments {
     /// # Safety
-    /// `state` runs a function that `guard` made, with its arguments alone on the stack; none of them is kept longer than that.
+    /// `state` runs a function that `guard` made, with its arguments alone on the stack; none of them is kept
+    /// longer than that.
     pub(super) unsafe fn of(state: *mut ffi::lua_State) -> Self {
         Self { state }
     }
@@ -35,7 +36,8 @@ impl Arguments {
         unsafe { ffi::lua_toboolean(self.state, place) != 0 }
     }
 
-    /// Where a search begins in a text, from 0: an argument that counts from 1, or from the end if it is negative; none is 1.
+    /// Where a search begins in a text, from 0: an argument that counts from 1, or from the end if it is
+    /// negative; none is 1.
     ///
     /// Raises Luau's own error if it is no number.
     pub(super) fn position(&self, place: c_int, len: usize) -> usize {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use mlua::Table;
 
 use crate::emitted::{Emissions, Emitted};
-use crate::parts::PartReader;
+use crate::form_parts::PartReader;
 use crate::reach::Reach;
 use crate::request::Request;
 

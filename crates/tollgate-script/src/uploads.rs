@@ -13,7 +13,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::parts::{FormReadError, PartReader, STRETCH_BYTES, WorkStep};
+use crate::form_parts::{FormReadError, PartReader, STRETCH_BYTES, WorkStep};
 
 /// A folder that scripts save files in.
 #[derive(Debug, Clone, PartialEq, Eq)]

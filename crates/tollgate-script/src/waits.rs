@@ -21,7 +21,7 @@ use std::sync::Arc;
 use mlua::{Lua, MultiValue};
 use tokio::sync::Semaphore;
 
-use crate::parts::AT_ONCE_MAX;
+use crate::form_parts::AT_ONCE_MAX;
 use crate::pipe::Pipe;
 
 /// What a call waits for. Polled inside the runtime of its worker.

@@ -1,4 +1,5 @@
-//! Answers for what scripts hand to our functions, and for tables of functions that know their own names.
+//! Arguments: checks of the values that scripts give to our functions, and tables that know the names of
+//! their functions.
 
 use mlua::{Lua, Table, Value};
 

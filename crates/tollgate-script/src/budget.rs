@@ -1,4 +1,4 @@
-//! Answers for time: how long a call may run at a stretch and in all. Leaves memory to the allocator's limit
+//! The time of a call: how long it may run at a stretch, and in all. The allocator limits its memory
 //! ([`crate::call`]).
 //!
 //! One ticker thread of the process ([`ticker`]) raises a counter each millisecond; Luau's interrupt compares

@@ -1,4 +1,4 @@
-//! Answers for one call of a handler: its coroutine, its slices, its memory, until it is an outcome or an
+//! One call of a handler: its coroutine, its slices, its memory, until it is an outcome or an
 //! error.
 //!
 //! Memory: the allocator's limit stands only while the script itself runs, at what is used now plus what the

@@ -1,4 +1,4 @@
-//! Answers for the time that scripts are told: that of the system, or of a clock that a test stops and moves.
+//! The clock of scripts: that of the system, or one that a test stops and moves.
 //!
 //! Budgets, deadlines and the waits of a server are not asked here: they are always those of the system.
 

@@ -1,5 +1,5 @@
-//! Answers for what the disk says of scripts: now, or as it was when a VM was made that another takes the
-//! place of. A file that was changed since then counts from the next reload, in all workers at once.
+//! The files of scripts: as they are on the disk now, or as an earlier VM read them. A file that changed
+//! since then counts from the next reload, in all workers together.
 
 use std::borrow::Borrow;
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! Answers for whose fault it was: the host's making, the loading of a script, one call of it.
+//! Errors by whose fault they are: of making a host, of loading a script, and of one call.
 //!
 //! The texts are for the log: full and internal. What a client hears is for the server to decide.
 

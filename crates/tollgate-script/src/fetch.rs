@@ -1,4 +1,4 @@
-//! Answers for what scripts ask backends, as values: whoever serves brings the [`Fetcher`] that asks.
+//! Requests of scripts to backends, as values. The server brings the [`Fetcher`] that sends them.
 
 use std::cell::RefCell;
 use std::pin::Pin;

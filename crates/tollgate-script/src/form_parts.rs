@@ -1,5 +1,5 @@
-//! Answers for reading a multipart body part by part, in constant memory, wherever it lies. What is in a file
-//! is read by threads of the runtime that polls the call, a stretch at a time.
+//! The reader of a multipart body: part by part, in constant memory, from memory or from a file. Threads of
+//! the runtime that polls the call read a file, a stretch at a time.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Answers for the id of a request, as logs, records, scripts and clients know it.
+//! The id of a request, as logs, records, scripts and clients know it.
 
 use std::fmt;
 

@@ -1,6 +1,5 @@
-//! Answers for recognising known names among a script's keys without looking at their bytes: Luau keeps one
-//! copy of each text, so two texts are equal if their addresses are. (mlua allocates each time it lends the
-//! bytes.)
+//! Known names, recognised among the keys of a script without looking at their bytes. Luau keeps one copy of
+//! each text, so two texts are equal if their addresses are. (mlua allocates each time it lends the bytes.)
 
 use std::ffi::c_void;
 

@@ -1,6 +1,6 @@
-//! Answers for the VMs of a thread while nobody calls them: says that one holds too much, and closes those
-//! that are out of use bit by bit. To close a VM at one stroke frees each of its objects, some 100 ns apiece,
-//! while everybody waits.
+//! The care for the VMs of a thread between calls: a VM that holds too much is reported, and a VM out of use
+//! is closed in stretches. Closing a VM in one call frees each of its objects, some 100 ns apiece, while all
+//! other tasks wait.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};

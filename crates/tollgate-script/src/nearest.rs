@@ -1,4 +1,4 @@
-//! Answers for "did you mean": the known name that an unknown one was probably meant to be.
+//! "did you mean": the known name that an unknown one was probably meant to be.
 
 /// Returns the nearest candidate within a third of `name`'s length in edits, or two from four letters on.
 ///

@@ -1,4 +1,4 @@
-//! Answers for the content of a streamed reply, between the script that writes and whoever sends it.
+//! The content of a streamed reply, between the script that writes it and the connection that sends it.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;

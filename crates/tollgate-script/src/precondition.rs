@@ -1,5 +1,5 @@
-//! Answers for conditional requests of scripted resources (RFC 9110 section 13): what `etag` and
-//! `last_modified` mean, in a reply and in `req:precondition`, and what the conditions of a request come to.
+//! Conditional requests of scripted resources (RFC 9110 section 13): `etag` and `last_modified`, in a reply
+//! and in `req:precondition`, and the result of the conditions of a request.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Answers for a VM that holds too much: what is garbage is collected, and one that keeps too much is
+//! The renewal of a VM that holds too much: its garbage is collected, and a VM that keeps too much is
 //! replaced.
 //!
 //! The bound of a call ends a call that grows; what calls leave behind - in a table that lives as long as its

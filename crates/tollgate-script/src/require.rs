@@ -1,4 +1,4 @@
-//! Answers for which file a name means, and for running each file once, in an environment of its own.
+//! `require`: which file a name means, and each file run once, in an environment of its own.
 //!
 //! - `require("NAME")` takes `NAME.luau` or `NAME/init.luau` below the root of the script that asks (a
 //!   leading `./` means the root too). `..`, absolute names and links that lead out of the root are refused.

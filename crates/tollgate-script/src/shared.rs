@@ -1,5 +1,4 @@
-//! Answers for values that all workers share: texts, numbers and truths by key, with an end where one was
-//! asked for.
+//! Values that all workers share: texts, numbers and booleans by key. A value may have an end.
 //!
 //! - Whoever writes says how many bytes all values may take; what is beyond is refused, never pushed out: a
 //!   counter that is lost in silence is worse than an error. What expired makes room first.

@@ -1,4 +1,4 @@
-//! Answers for the trace of a request: what `traceparent` says, strictly, and what is passed on (W3C Trace
+//! The trace of a request: `traceparent`, read strictly, and the fields that pass the trace on (W3C Trace
 //! Context, 13 January 2023).
 //!
 //! Nothing is read before somebody asks: a request that is not traced pays nothing. Asked twice, it is the

@@ -1,6 +1,5 @@
-//! Answers for files that scripts save: written under a temporary name beside the one that they get, then
-//! renamed. Everything is opened beneath one folder, by the kernel's own rule; all of it waits for the disk,
-//! so threads do it.
+//! Files that scripts save: written under a temporary name beside the final one, then renamed. The kernel's
+//! own rule opens everything beneath one folder. All of it waits for the disk, so threads do it.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,5 +1,5 @@
-//! Answers for what calls wait for: an operation is a future, polled by whoever serves, while others use the
-//! VM.
+//! The operations that calls wait for. An operation is a future, which the server polls while other calls use
+//! the VM.
 //!
 //! A function of ours that waits is made by [`sys::operation`](crate::sys::operation): it begins its
 //! operation by [`Waits::begin`], and the call is suspended where it stands, so that `pcall` around it holds.

@@ -1,5 +1,4 @@
-//! Answers for which file a `require` means: `NAME.luau` or `NAME/init.luau` below the root, as when scripts
-//! run.
+//! The file that a `require` means: `NAME.luau` or `NAME/init.luau` below the root, as when scripts run.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Answers for `tollgate.app`: where the app of a script is mounted, and the URLs of what is in it.
+//! `tollgate.app`: the path at which the app of a script is mounted, and URLs of its contents.
 
 use mlua::{Lua, Table, Value};
 use tollgate_http::write_path;

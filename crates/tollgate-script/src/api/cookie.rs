@@ -1,5 +1,5 @@
-//! Answers for `tollgate.cookie.make`: the value of a `Set-Cookie` field (RFC 6265 section 4.1), and what a
-//! browser would drop or read otherwise, refused (RFC 6265bis sections 4.1.3 and 5.7).
+//! `tollgate.cookie.make`: the value of a `Set-Cookie` field (RFC 6265 section 4.1). A value that a browser
+//! would drop or read otherwise is refused (RFC 6265bis sections 4.1.3 and 5.7).
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Answers for `tollgate.crypto`: digests of SHA-2 (FIPS 180-4), their HMACs (RFC 2104), random bytes of the
+//! `tollgate.crypto`: digests of SHA-2 (FIPS 180-4), their HMACs (RFC 2104), random bytes of the
 //! kernel, and a comparison whose time does not tell where two texts differ. Digests are raw bytes;
 //! `tollgate.hex` makes them text.
 

@@ -1,5 +1,5 @@
-//! Answers for `tollgate.emit`: further records of a call, read as `record` of a reply is. They are held
-//! until the handler returns, and go with it if it fails.
+//! `tollgate.emit`: further records of a call, read as `record` of a reply is. The call holds them until the
+//! handler returns. If it fails, they are dropped.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Answers for `tollgate.base64` and `tollgate.hex`: bytes as text (RFC 4648). A text that is none of it is
+//! `tollgate.base64` and `tollgate.hex`: bytes as text (RFC 4648). A text that is none of it is
 //! an answer, nil and the reason; results are bounded by the call's memory before they are made.
 
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};

@@ -1,4 +1,4 @@
-//! Answers for `tollgate.env(name)`: the variables of the environment that the configuration lists, and no
+//! `tollgate.env(name)`: the variables of the environment that the configuration lists, and no
 //! others.
 
 use std::os::unix::ffi::OsStrExt as _;

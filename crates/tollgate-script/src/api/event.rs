@@ -1,4 +1,4 @@
-//! Answers for one server-sent event as bytes (HTML standard, section 9.2.5).
+//! One server-sent event as bytes (HTML standard, section 9.2.5).
 
 use mlua::{Table, Value};
 

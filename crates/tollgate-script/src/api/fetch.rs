@@ -1,4 +1,4 @@
-//! Answers for `tollgate.fetch` and `tollgate.fetch_all`: requests to backends, which the call waits for.
+//! `tollgate.fetch` and `tollgate.fetch_all`: requests to backends, which the call waits for.
 //!
 //! A reply is a table; where there is none, the table has `error`, a word, and `message`. What is wrong in
 //! the call itself - an unknown backend, an option that does not exist - raises an error.

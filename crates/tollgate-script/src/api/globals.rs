@@ -1,5 +1,5 @@
-//! Answers for the table of globals as scripts find it: what is taken away, what is put in, then closed for
-//! good.
+//! The table of globals as scripts find it. The set-up removes functions of Luau, adds those of Tollgate, and
+//! closes the table.
 
 use std::rc::Rc;
 

@@ -1,5 +1,5 @@
-//! Answers for `tollgate.log` and `print`: lines of a script become events of `tracing`, with the place they
-//! came from and the id of the request.
+//! `tollgate.log` and `print`: lines of a script become events of `tracing`, with the line of the script and
+//! the id of the request.
 
 use std::borrow::Cow;
 use std::rc::Rc;

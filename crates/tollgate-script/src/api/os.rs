@@ -1,4 +1,4 @@
-//! Answers for what `os` says of the time where a test may stop the clock.
+//! The functions of `os` that return the time, for tests that stop the clock.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Answers for `out`, the argument of the functions `write` and `events` of a reply.
+//! `out`, the argument of the functions `write` and `events` of a reply.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! Answers for `tollgate.redirect(location, status)`: a reply that leads elsewhere (RFC 9110 section 15.4).
+//! `tollgate.redirect(location, status)`: a reply that leads elsewhere (RFC 9110 section 15.4).
 
 use mlua::{Lua, Table, Value};
 

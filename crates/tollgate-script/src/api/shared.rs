@@ -1,4 +1,4 @@
-//! Answers for `tollgate.shared`: what scripts say to [`SharedStore`].
+//! `tollgate.shared`: the functions of scripts for the [`SharedStore`].
 
 use std::sync::Arc;
 use std::time::Duration;

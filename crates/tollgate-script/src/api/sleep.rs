@@ -1,4 +1,4 @@
-//! Answers for `tollgate.sleep`: a call that waits for time to pass.
+//! `tollgate.sleep`: a call that waits for time to pass.
 
 use std::rc::Rc;
 use std::time::Duration;

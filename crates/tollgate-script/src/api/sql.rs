@@ -1,5 +1,4 @@
-//! Answers for `tollgate.sql`: a question to a database that the route may read. Whoever serves asks it; the
-//! call waits.
+//! `tollgate.sql`: a question to a database that the route may read. The server asks it, and the call waits.
 
 use std::rc::Rc;
 use std::sync::Arc;

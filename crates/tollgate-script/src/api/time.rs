@@ -1,4 +1,4 @@
-//! Answers for `tollgate.time`: wall time and monotonic time in microseconds, and wall time as text (RFC
+//! `tollgate.time`: wall time and monotonic time in microseconds, and wall time as text (RFC
 //! 3339, and IMF-fixdate of RFC 9110 section 5.6.7).
 
 use std::sync::LazyLock;

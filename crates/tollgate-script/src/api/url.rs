@@ -1,4 +1,4 @@
-//! Answers for `tollgate.url`: percent-encoding (RFC 3986 section 2) and queries (WHATWG URL,
+//! `tollgate.url`: percent-encoding (RFC 3986 section 2) and queries (WHATWG URL,
 //! application/x-www-form-urlencoded).
 
 use std::rc::Rc;

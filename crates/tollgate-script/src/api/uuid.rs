@@ -1,4 +1,4 @@
-//! Answers for `tollgate.uuid`: new ids (RFC 9562), random ones and ones that are in the order of their time.
+//! `tollgate.uuid`: new ids (RFC 9562), random ones and ones that are in the order of their time.
 
 use mlua::{Lua, LuaString, Table};
 use uuid::{Builder, Uuid};

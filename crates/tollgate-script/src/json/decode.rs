@@ -1,4 +1,4 @@
-//! Answers for JSON text as Luau values: a recursive descent over bytes, strict as RFC 8259 is.
+//! JSON text as Luau values: a recursive descent over bytes, strict as RFC 8259 is.
 
 use mlua::{Lua, Table, Value};
 

@@ -1,4 +1,4 @@
-//! Answers for Luau values as JSON text.
+//! Luau values as JSON text.
 
 use crate::budget::Budget;
 use crate::conversion::{DEPTH_MAX, EncodeError};

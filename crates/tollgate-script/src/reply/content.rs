@@ -1,4 +1,4 @@
-//! Answers for the content of a reply: whichever of the fields it was given by, at most one.
+//! The content of a reply, from the one field that gives it.
 
 use bytes::Bytes;
 

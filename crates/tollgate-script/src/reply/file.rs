@@ -1,5 +1,4 @@
-//! Answers for `file` of a reply: a file that whoever serves opens and sends, or a slice of it. Nothing is
-//! opened here.
+//! `file` of a reply: a file that the server opens and sends, or a slice of it. Nothing is opened here.
 
 use tollgate_http::is_field_value;
 

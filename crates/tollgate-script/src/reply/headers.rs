@@ -1,5 +1,5 @@
-//! Answers for `status` and `headers` of a reply: what goes onto the wire as it is, so that a script cannot
-//! break the framing, nor say what only the server knows.
+//! `status` and `headers` of a reply, checked for the wire: a script cannot break the framing, nor send
+//! fields that only the server knows.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Answers for `record` of a reply: the values of a row, in the order of the columns that take them.
+//! `record` of a reply: the values of a row, in the order of the columns that take them.
 
 use std::iter;
 

@@ -1,4 +1,4 @@
-//! Answers for a reply as an `after` script is told it.
+//! The reply that an `after` script gets.
 
 use bytes::Bytes;
 use mlua::{Lua, Table};

@@ -1,6 +1,6 @@
-//! Answers for `etag` and `last_modified` of a reply: two header lines, and for GET and HEAD what the
-//! conditions of the request come to. A reply other than 200 has the lines only (RFC 9110 section 13.2.1); so
-//! has one to a method that writes, since the write is over when its reply is read.
+//! `etag` and `last_modified` of a reply: two header lines, and for GET and HEAD the result of the conditions
+//! of the request. A reply other than 200 has the lines only (RFC 9110 section 13.2.1). So has a reply to a
+//! method that writes, because the write is over when its reply is read.
 
 use bytes::Bytes;
 use tollgate_http::{Method, Precondition};

@@ -1,5 +1,5 @@
-//! Answers for the coroutine of a call: run on its own stack, where its `req` lies at the bottom and what the
-//! handler returned above it.
+//! The coroutine of a call, run on its own stack: its `req` lies at the bottom, and the values that the
+//! handler returned lie above it.
 
 use std::ffi::{c_int, c_void};
 

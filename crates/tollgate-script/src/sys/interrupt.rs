@@ -1,5 +1,5 @@
-//! Answers for interrupts that decide nothing: all but one in a million. mlua's callback costs 13 ns, and
-//! Luau calls it for each call, return and turn of a loop; so in front of it stands a comparison.
+//! A short form of Luau's interrupts. All but one in a million decide nothing, and the callback of mlua costs
+//! 13 ns. Luau calls it for each call, return and turn of a loop, so a comparison stands in front of it.
 
 use std::cell::Cell;
 use std::ffi::c_int;

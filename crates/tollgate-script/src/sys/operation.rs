@@ -1,5 +1,4 @@
-//! Answers for functions that suspend their call: a function of Rust begins the wait, and what stands around
-//! it yields.
+//! Functions that suspend their call: a function of Rust begins the wait, and the function around it yields.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::rc::Rc;

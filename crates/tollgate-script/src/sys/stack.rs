@@ -1,4 +1,4 @@
-//! Answers for tables whose fields come from Rust when they are touched: an `__index` without handles.
+//! Tables whose fields come from Rust when they are touched: an `__index` without handles.
 //!
 //! A push may meet the memory limit of the call. Luau then throws through our frames, which drops what they
 //! own, and the call ends with an error of memory.

@@ -1,4 +1,4 @@
-//! Answers for which characters XML 1.0 allows, and which in names.
+//! The characters that XML 1.0 allows, and those that it allows in names.
 
 /// Whether a document may hold it (`Char`, production 2).
 pub(super) fn is_character(character: char) -> bool {

@@ -1,5 +1,5 @@
-//! Answers for XML text as Luau values: `quick-xml` finds the markup, what it is lenient about is checked
-//! here.
+//! XML text as Luau values. `quick-xml` finds the markup, and this file checks the rules about which it is
+//! lenient.
 
 use mlua::{Lua, Table, Value};
 use quick_xml::Reader;

@@ -1,4 +1,4 @@
-//! Answers for Luau values as XML text.
+//! Luau values as XML text.
 
 use std::io::Write as _;
 

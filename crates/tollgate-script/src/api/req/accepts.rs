@@ -1,4 +1,4 @@
-//! Answers for `req:accepts(...)`: which of some media types the client likes most (RFC 9110 section 12.5.1).
+//! `req:accepts(...)`: which of some media types the client likes most (RFC 9110 section 12.5.1).
 
 use std::rc::Rc;
 

@@ -1,5 +1,4 @@
-//! Answers for forms as scripts get them: `req:form()` and `req:all("form", name)`, whatever way they were
-//! encoded.
+//! `req:form()` and `req:all("form", name)`: forms in either encoding.
 //!
 //! A body that is no form, or a malformed one, is an answer: nil and the reason. Fields are bounded in
 //! number, headers of parts in bytes; values are bounded by the memory of the call, and the time of reading

@@ -1,4 +1,4 @@
-//! Answers for `req:parts()` as scripts get it: an iterator that waits, and the part that it stands at.
+//! `req:parts()`: an iterator that waits, and the part at which it stands.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! Answers for the arguments of a guarded call: looked at where they lie, nothing converted.
+//! The arguments of a guarded call, read where they lie. Nothing is converted.
 
 use std::ffi::c_int;
 use std::slice;

@@ -1,4 +1,4 @@
-//! Answers for what a pattern of Luau may cost.
+//! The cost of a pattern of Luau.
 
 /// Says whether a pattern is more than its own text.
 pub(super) fn has_specials(pattern: &[u8]) -> bool {

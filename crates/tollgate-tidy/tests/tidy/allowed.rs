@@ -64,7 +64,67 @@ pub(crate) const CYCLES_NOT_YET_DISSOLVED: [(&str, &[usize]); 1] = [("tollgate-s
 
 /// The modules that the root of a crate declares, from the bottom up. A module may import those of the lines
 /// before its own. A crate that is not listed has no order yet.
-pub(crate) const MODULES: [(&str, &[&[&str]]); 3] = [
+pub(crate) const MODULES: [(&str, &[&[&str]]); 6] = [
+    (
+        "tollgate-http",
+        &[
+            &["cookie", "date", "grammar", "limits", "method", "span", "status", "structured", "version"],
+            &["authority", "error", "query"],
+            // The topics of a head.
+            &["field", "framing", "path", "target"],
+            &["connection", "form_data", "reply"],
+            &["chunked", "range", "reply_head", "request"],
+            // Functions of a whole request head.
+            &["conditional"],
+            &["digest", "negotiate"],
+            &["lib"],
+        ],
+    ),
+    (
+        "tollgate-backend",
+        &[
+            &["budget", "reachability", "streamed", "tls"],
+            &["address", "failure", "outgoing"],
+            &["options"],
+            &["breaker", "limit"],
+            &["snapshot", "target"],
+            &["link", "resolver"],
+            // All workers share a backend. Each has its own pools.
+            &["backend", "exchange", "pool"],
+            &["upstream"],
+            // A request.
+            &["attempt"],
+            &["incoming"],
+            &["send"],
+            &["lib"],
+        ],
+    ),
+    (
+        "tollgate-script",
+        &[
+            // Values, texts and files, of which each knows little else.
+            &["body", "clock", "collector", "conversion", "database", "disk", "error", "fetch"],
+            &["http_date", "id", "interned", "keeper", "marks", "matched_path", "memory", "nearest", "pipe"],
+            &["record", "shared", "ticker"],
+            &["arguments", "emitted", "form_parts", "options", "require", "trace"],
+            &["precondition", "request", "uploads", "waits"],
+            &["reach", "sys"],
+            // The request of the call that runs, and its time.
+            &["active", "budget"],
+            &["json", "xml"],
+            &["reply"],
+            // The functions of a script.
+            &["api"],
+            &["vm"],
+            &["pace", "script"],
+            &["call", "loading"],
+            // What the server holds.
+            &["loaded_script"],
+            &["host"],
+            &["renewal", "testing"],
+            &["lib"],
+        ],
+    ),
     (
         "tollgate-log",
         &[

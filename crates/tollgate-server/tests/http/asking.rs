@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::peer::Reply;
 use crate::site::Running;
 
 /// Longer than anything here takes: a test that waits so long has failed.
@@ -31,5 +32,17 @@ pub(crate) fn until(server: &Running, what: &str, expect: &str) {
         }
         assert!(begun.elapsed() < PATIENCE, "{what} is {found}, not {expect}");
         thread::yield_now();
+    }
+}
+
+/// Asks until a reply has that status, and returns the reply.
+pub(crate) fn until_status(status: u16, mut ask: impl FnMut() -> Reply) -> Reply {
+    let begun = Instant::now();
+    loop {
+        let reply = ask();
+        if reply.status == status {
+            return reply;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{reply:?}, not {status}");
     }
 }

@@ -105,10 +105,8 @@ pub(super) struct Queue {
     /// Behind all that are answered. At most the last of them has a method that is not safe.
     running: VecDeque<Entry>,
     answered: VecDeque<Answered>,
-    /// Of the one behind the first that runs next.
+    /// Of the one that runs next.
     next_index: usize,
-    /// The first one runs next.
-    is_first_next: bool,
     /// Of those that run.
     bytes: Bytes,
     answered_bytes: usize,
@@ -359,11 +357,10 @@ impl Queue {
         }
     }
 
-    /// The next one that runs a slice. The first one has every second slice, because its reply leaves next. Those behind it
-    /// have theirs in turns, so that none waits for another that does not end. One that is not safe has to be the first.
+    /// In turns, so that none waits for another that does not end. One that is not safe has to be the first.
     fn next_to_run(&mut self, worker: &Worker) -> Option<usize> {
         let count = self.running.len();
-        let from = if self.is_first_next { 0 } else { self.next_index.max(1).min(count) };
+        let from = self.next_index.min(count);
         let is_its_turn = self.ticket.as_mut().is_some_and(Ticket::may_run);
         // One that waits to begin adds nothing to what the client has not taken yet.
         let may_begin = self.answered.is_empty();
@@ -377,10 +374,7 @@ impl Queue {
                 && self.may_go_on(*index, worker)
         };
         let index = (from..count).chain(0..from).find(may_run)?;
-        self.is_first_next = index > 0;
-        if index > 0 {
-            self.next_index = index + 1;
-        }
+        self.next_index = index + 1;
         Some(index)
     }
 
